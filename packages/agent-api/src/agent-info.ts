@@ -1,0 +1,48 @@
+import { decode, type Decoded } from "@kip/base";
+
+const { integer, map, number, object, optional, string } = decode;
+
+/** Decodes the answer of `GET /v1/info`. */
+export const decodeAgentInfo = object({
+  cellName: string,
+  agentVersion: string,
+  apiVersion: string,
+  kernelVersion: string,
+  osImage: string,
+  runtimeVersion: string,
+  /** Boot ID of the kernel: changes when the machine was restarted. */
+  bootId: string,
+  /** Milliseconds from the kernel's start to: `userspace`, `network`, `listening`. */
+  bootTimingsMs: map(number),
+  /** UID of the pod that is here, if one is. */
+  podUid: optional(string),
+});
+export type AgentInfo = Decoded<typeof decodeAgentInfo>;
+
+/** Decodes the body of `PUT /v1/identity`, which is also the cell's `identity.json` in user data. */
+export const decodeCellIdentity = object({
+  cellName: string,
+  /** PEM: the CA that signs kip's client certificate. */
+  ca: string,
+  /** PEM: this cell's certificate and key. */
+  certificate: string,
+  key: string,
+});
+export type CellIdentity = Decoded<typeof decodeCellIdentity>;
+
+/** Decodes the answer of `GET /v1/stats`. */
+export const decodeAgentStats = object({
+  /** RFC 3339. */
+  time: string,
+  containers: map(
+    object({
+      cpuUsageNanoseconds: number,
+      memoryUsageBytes: number,
+      memoryWorkingSetBytes: number,
+    }),
+  ),
+  agentRssBytes: integer,
+  /** Processor time the agent itself has used, microseconds. */
+  agentCpuMicroseconds: number,
+});
+export type AgentStats = Decoded<typeof decodeAgentStats>;

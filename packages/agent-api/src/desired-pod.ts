@@ -1,0 +1,153 @@
+import { decode, type Decoded } from "@kip/base";
+
+const { boolean, integer, list, map, object, oneOf, optional, string } = decode;
+
+const envVar = object({ name: string, value: string });
+
+const keyToFile = object({
+  /** Path below the volume's root, with slashes; never absolute, no "..". */
+  path: string,
+  /** Content in base64. */
+  data: string,
+  /** Permission bits, for example 0o644. */
+  mode: integer,
+});
+
+const volume = object({
+  name: string,
+  /**
+   * files: the agent writes `files` on a tmpfs and swaps them as one when they change;
+   * emptyDir: an empty directory with the pod's life; hostPath: a path of the cell itself.
+   */
+  kind: oneOf("files", "emptyDir", "hostPath"),
+  files: optional(list(keyToFile)),
+  /** emptyDir: "Memory" for a tmpfs, else disk. */
+  medium: optional(string),
+  sizeLimitBytes: optional(integer),
+  /** hostPath: the path and Kubernetes' type (`DirectoryOrCreate`, ...). */
+  hostPath: optional(string),
+  hostPathType: optional(string),
+});
+
+const volumeMount = object({
+  name: string,
+  mountPath: string,
+  subPath: optional(string),
+  readOnly: optional(boolean),
+});
+
+const httpGet = object({
+  path: string,
+  port: integer,
+  host: optional(string),
+  scheme: optional(string),
+  headers: optional(list(envVar)),
+});
+
+const probe = object({
+  exec: optional(object({ command: list(string) })),
+  httpGet: optional(httpGet),
+  tcpSocket: optional(object({ port: integer, host: optional(string) })),
+  initialDelaySeconds: optional(integer),
+  timeoutSeconds: optional(integer),
+  periodSeconds: optional(integer),
+  successThreshold: optional(integer),
+  failureThreshold: optional(integer),
+});
+
+const hook = object({
+  exec: optional(object({ command: list(string) })),
+  httpGet: optional(httpGet),
+  sleepSeconds: optional(integer),
+});
+
+const container = object({
+  name: string,
+  image: string,
+  imagePullPolicy: oneOf("Always", "IfNotPresent", "Never"),
+  /** Kubernetes' `command`: replaces the image's entrypoint. `$(VAR)` is already expanded. */
+  command: optional(list(string)),
+  /** Kubernetes' `args`: replaces the image's command. */
+  args: optional(list(string)),
+  workingDir: optional(string),
+  env: list(envVar),
+  mounts: list(volumeMount),
+  stdin: optional(boolean),
+  stdinOnce: optional(boolean),
+  tty: optional(boolean),
+  /** Limits; absent means none. */
+  cpuMilliLimit: optional(integer),
+  cpuMilliRequest: optional(integer),
+  memoryBytesLimit: optional(integer),
+  user: optional(integer),
+  group: optional(integer),
+  runAsNonRoot: optional(boolean),
+  supplementalGroups: optional(list(integer)),
+  privileged: optional(boolean),
+  readOnlyRootFilesystem: optional(boolean),
+  allowPrivilegeEscalation: optional(boolean),
+  addCapabilities: optional(list(string)),
+  dropCapabilities: optional(list(string)),
+  livenessProbe: optional(probe),
+  readinessProbe: optional(probe),
+  startupProbe: optional(probe),
+  postStart: optional(hook),
+  preStop: optional(hook),
+  terminationMessagePath: string,
+  terminationMessagePolicy: oneOf("File", "FallbackToLogsOnError"),
+  /** Only for init containers: "Always" makes it a sidecar. */
+  restartPolicy: optional(string),
+});
+
+const registry = object({
+  /** Host (and port) as it stands in image names. */
+  host: string,
+  /** Base URL to use instead of `https://<host>`, for example of a mirror or a plain-HTTP registry. */
+  endpoint: optional(string),
+  username: optional(string),
+  password: optional(string),
+  /** PEM certificates trusted for this registry besides the system's. */
+  ca: optional(string),
+});
+
+/** Decodes the body of `PUT /v1/pod`. */
+export const decodeDesiredPod = object({
+  uid: string,
+  namespace: string,
+  name: string,
+  /**
+   * Rises with every change kip makes to the desired pod; the agent ignores a lower one.
+   * Kip uses the time in microseconds at which it built the document.
+   */
+  generation: integer,
+  restartPolicy: oneOf("Always", "OnFailure", "Never"),
+  hostname: string,
+  hostNetwork: boolean,
+  /** Address of the pod; absent with `hostNetwork`. */
+  podIp: optional(string),
+  labels: map(string),
+  annotations: map(string),
+  terminationGracePeriodSeconds: integer,
+  activeDeadlineSeconds: optional(integer),
+  shareProcessNamespace: optional(boolean),
+  fsGroup: optional(integer),
+  sysctls: optional(list(envVar)),
+  /** Content of `/etc/resolv.conf`. */
+  resolvConf: string,
+  /** Content of `/etc/hosts`. */
+  etcHosts: string,
+  initContainers: list(container),
+  containers: list(container),
+  ephemeralContainers: optional(list(container)),
+  volumes: list(volume),
+  registries: list(registry),
+});
+
+/** Everything the agent needs to run a pod: all references resolved, all secrets inside. */
+export type DesiredPod = Decoded<typeof decodeDesiredPod>;
+export type DesiredContainer = Decoded<typeof container>;
+export type DesiredVolume = Decoded<typeof volume>;
+export type DesiredVolumeMount = Decoded<typeof volumeMount>;
+export type DesiredProbe = Decoded<typeof probe>;
+export type DesiredHook = Decoded<typeof hook>;
+export type DesiredRegistry = Decoded<typeof registry>;

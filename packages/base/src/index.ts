@@ -1,0 +1,27 @@
+export { AsyncQueue } from "./async-queue.ts";
+export { backoffDelay, type BackoffOptions } from "./backoff.ts";
+export { systemClock, type Clock } from "./clock.ts";
+export * as decode from "./decode.ts";
+export type { Decoded, Decoder } from "./decode.ts";
+export {
+  errorText,
+  hasCode,
+  isKipError,
+  isRetryable,
+  KipError,
+  type KipErrorOptions,
+} from "./errors.ts";
+export {
+  createLogger,
+  logLevels,
+  Secret,
+  silentLogger,
+  type LogFields,
+  type Logger,
+  type LoggerOptions,
+  type LogLevel,
+} from "./logger.ts";
+export { nearest } from "./nearest.ts";
+export { bytes, formatBytes, milliCpu, parseQuantity } from "./quantity.ts";
+export { runCommand, type CommandResult, type RunCommandOptions } from "./run-command.ts";
+export type { ProcessStreams, TerminalSize } from "./process-streams.ts";

@@ -1,0 +1,81 @@
+import { spawn } from "node:child_process";
+import { KipError } from "./errors.ts";
+
+/** Options of {@link runCommand}. */
+export interface RunCommandOptions {
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Text or bytes for standard input. @default closed at once */
+  readonly input?: string | Uint8Array;
+  /** Kills the process (SIGKILL) and fails. */
+  readonly signal?: AbortSignal;
+  /** Kills the process and fails after this many milliseconds. @default no limit */
+  readonly timeoutMs?: number;
+  /** Sees each piece of standard error and output as it comes. */
+  readonly onOutput?: (text: string) => void;
+}
+
+/** What {@link runCommand} returns. */
+export interface CommandResult {
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/**
+ * Runs a program to its end and returns what it printed.
+ *
+ * @throws {KipError} code `COMMAND_FAILED` with facts `exitCode, signal, stderr` when it cannot be
+ * started, exits non-zero, is killed or takes too long
+ */
+export async function runCommand(
+  file: string,
+  args: readonly string[] = [],
+  options: RunCommandOptions = {},
+): Promise<CommandResult> {
+  const limits = [options.signal, timeLimit(options.timeoutMs)].filter((s) => s !== undefined);
+  const signal = limits.length === 0 ? undefined : AbortSignal.any(limits);
+  const child = spawn(file, args, {
+    cwd: options.cwd,
+    env: options.env,
+    stdio: ["pipe", "pipe", "pipe"],
+    ...(signal && { signal, killSignal: "SIGKILL" as const }),
+  });
+  const out: string[] = [];
+  const err: string[] = [];
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    out.push(text);
+    options.onOutput?.(text);
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    err.push(text);
+    options.onOutput?.(text);
+  });
+  // A program that exits without reading its input is no failure of ours.
+  child.stdin.on("error", () => {});
+  child.stdin.end(options.input);
+  const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
+  let startError: Error | undefined;
+  child.on("error", (error) => {
+    startError = error;
+    if (child.pid === undefined) reject(failure(error.message));
+  });
+  child.on("close", (code, killedBy) => {
+    if (code === 0) return resolve({ stdout: out.join(""), stderr: err.join("") });
+    const how = killedBy ? `killed by ${killedBy}` : `exit code ${code}`;
+    const last = (err.join("") || out.join("")).trim().split("\n").slice(-5).join("; ");
+    return reject(failure(last === "" ? how : `${how}: ${last}`, code, killedBy));
+  });
+  return await promise;
+
+  function failure(reason: string, exitCode: number | null = null, killedBy: string | null = null) {
+    const why = signal?.aborted ? `${reason} (${String(signal.reason)})` : reason;
+    return new KipError("COMMAND_FAILED", `Cannot run "${[file, ...args].join(" ")}": ${why}`, {
+      cause: startError,
+      facts: { exitCode, signal: killedBy, stderr: err.join("") },
+    });
+  }
+}
+
+function timeLimit(timeoutMs: number | undefined): AbortSignal | undefined {
+  return timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
+}

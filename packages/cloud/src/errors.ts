@@ -1,0 +1,64 @@
+import { isKipError, KipError } from "@kip/base";
+
+/**
+ * The closed set of what a cloud can answer instead of doing.
+ *
+ * | code | meaning | worth repeating |
+ * | --- | --- | --- |
+ * | CLOUD_NOT_FOUND | the object named does not exist | no |
+ * | CLOUD_NO_CAPACITY | none left now; `scope` says of what: type, zone, launch type | elsewhere at once, here later |
+ * | CLOUD_QUOTA | the account's limit is reached | later |
+ * | CLOUD_THROTTLED | too many calls | later |
+ * | CLOUD_AUTH | credentials missing, wrong or not allowed | after a person acted |
+ * | CLOUD_INVALID_REQUEST | the request can never work | no |
+ * | CLOUD_UNAVAILABLE | the cloud or the instance failed | later |
+ * | CLOUD_UNKNOWN | not in the driver's table | not blindly |
+ */
+export type CloudErrorCode =
+  | "CLOUD_NOT_FOUND"
+  | "CLOUD_NO_CAPACITY"
+  | "CLOUD_QUOTA"
+  | "CLOUD_THROTTLED"
+  | "CLOUD_AUTH"
+  | "CLOUD_INVALID_REQUEST"
+  | "CLOUD_UNAVAILABLE"
+  | "CLOUD_UNKNOWN";
+
+/** What there is no more of. */
+export interface CapacityScope {
+  readonly instanceType?: string;
+  readonly zone?: string;
+  readonly launchType?: string;
+}
+
+const retryableCodes: readonly CloudErrorCode[] = [
+  "CLOUD_NO_CAPACITY",
+  "CLOUD_QUOTA",
+  "CLOUD_THROTTLED",
+  "CLOUD_UNAVAILABLE",
+];
+
+/** Options of {@link CloudError}. */
+export interface CloudErrorOptions {
+  readonly cause?: unknown;
+  readonly remedy?: string;
+  readonly scope?: CapacityScope;
+  readonly facts?: Readonly<Record<string, unknown>>;
+}
+
+/** A failure of a {@link CloudDriver}. */
+export class CloudError extends KipError {
+  override readonly name = "CloudError";
+  readonly scope: CapacityScope;
+
+  constructor(code: CloudErrorCode, message: string, options: CloudErrorOptions = {}) {
+    super(code, message, { ...options, retryable: retryableCodes.includes(code) });
+    this.scope = options.scope ?? {};
+  }
+}
+
+/** The code of a cloud failure; anything else is `CLOUD_UNKNOWN`. */
+export function cloudErrorCode(error: unknown): CloudErrorCode {
+  const isCloud = isKipError(error) && error.code.startsWith("CLOUD_");
+  return isCloud ? (error.code as CloudErrorCode) : "CLOUD_UNKNOWN"; // the prefix is ours alone
+}

@@ -1,0 +1,147 @@
+import type { Duplex, Readable } from "node:stream";
+import type { ProcessStreams } from "@kip/base";
+import type { EnvVar, Node, Pod, PodStatus } from "@kip/k8s-types";
+
+/** Whether a provider has a pod. "unknown" means it cannot tell now, and never leads to a deletion. */
+export type PodPresence = "present" | "absent" | "unknown";
+
+/** A file that a volume of the pod shows. */
+export interface VolumeFile {
+  /** Path below the volume's root. */
+  readonly path: string;
+  readonly data: Uint8Array;
+  /** Permission bits. */
+  readonly mode: number;
+}
+
+/**
+ * A pod with everything it refers to: what a provider is given to run.
+ * The values are secret; do not log them.
+ */
+export interface ResolvedPod {
+  /** The pod as the API has it. Do not change it. */
+  readonly pod: Pod;
+  /** Environment of each container (init, regular, ephemeral) by container name, in order. `$(VAR)` is expanded. */
+  readonly env: ReadonlyMap<string, readonly Required<Pick<EnvVar, "name" | "value">>[]>;
+  /**
+   * Variables whose value is known only once the pod has an address: container name → variable →
+   * field path (`status.podIP`, `status.podIPs`, `status.hostIP`, `status.hostIPs`). The provider fills them in.
+   */
+  readonly lateEnv: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  /** Files of each configMap, secret, downwardAPI and projected volume, by volume name. */
+  readonly files: ReadonlyMap<string, readonly VolumeFile[]>;
+  /** `.dockerconfigjson` documents of the pod's imagePullSecrets, parsed. */
+  readonly pullSecrets: readonly unknown[];
+  /** When something in here must be resolved again (a token expires), milliseconds since the epoch. */
+  readonly refreshAt?: number;
+}
+
+/** Options of a log request, as the kubelet's `containerLogs` takes them. */
+export interface LogOptions {
+  readonly follow: boolean;
+  readonly previous: boolean;
+  readonly timestamps: boolean;
+  /** Lines from the end, 0 or more. */
+  readonly tailLines?: number;
+  /** Milliseconds since the epoch. */
+  readonly sinceTimeMs?: number;
+  /** Largest answer in bytes, 1 or more. */
+  readonly limitBytes?: number;
+}
+
+/** How a process that somebody was connected to ended. */
+export interface ProcessExit {
+  readonly exitCode: number;
+}
+
+/** What the provider tells about its pods on its own. */
+export interface PodStatusUpdate {
+  readonly uid: string;
+  /** The whole new status of the pod. */
+  readonly status: PodStatus;
+}
+
+/** An event the provider wants on a pod. */
+export interface PodEvent {
+  readonly uid: string;
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+  /** Field path of the container concerned, for example `spec.containers{web}`. */
+  readonly fieldPath?: string;
+}
+
+/** What a provider calls to tell the node's API server something. Never blocks. */
+export interface ProviderCallbacks {
+  podStatus(update: PodStatusUpdate): void;
+  podEvent(event: PodEvent): void;
+  /** The node's own facts changed: call {@link PodProvider.nodeFacts} again. */
+  nodeChanged(): void;
+}
+
+/** What the node says of itself; the library adds names, leases and conditions. */
+export interface NodeFacts {
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly capacity: Readonly<Record<string, string>>;
+  readonly allocatable?: Readonly<Record<string, string>>;
+  readonly internalIp: string;
+  readonly providerId?: string;
+  readonly nodeInfo?: Partial<NonNullable<NonNullable<Node["status"]>["nodeInfo"]>>;
+  /** Absent when all is well; else why the node cannot take pods. */
+  readonly notReady?: { readonly reason: string; readonly message: string };
+}
+
+/**
+ * What runs pods. Calls for one pod UID are serial; calls for different pods are not.
+ *
+ * Errors: throw `KipError`s. A code of `VK_NOT_FOUND` means that the pod or container does not exist,
+ * `VK_INVALID_POD` that this pod can never run here (the pod is failed with the message); every other
+ * error is repeated with a back-off and shown as an event on the pod.
+ */
+export interface PodProvider {
+  /** Called once, before anything else. */
+  start(callbacks: ProviderCallbacks): Promise<void>;
+  /**
+   * Brings the pod to run, or its changed parts into effect. Called with the pod's whole desired
+   * state: at first sight, after each change, after a restart of the library for each pod that is not
+   * finished, and when resolved content changed. Must be idempotent by the pod's UID. Returns when
+   * the pod is accepted, not when it runs; what happens later comes as status.
+   */
+  apply(pod: ResolvedPod, signal: AbortSignal): Promise<void>;
+  /**
+   * Stops the pod within the grace period and frees what it had. Resolves when nothing of it is
+   * left. Called again with a shorter grace period if the user insists (the first call goes on).
+   */
+  remove(pod: Pod, graceSeconds: number, signal: AbortSignal): Promise<void>;
+  /** Whether the provider has this pod. */
+  presence(uid: string): Promise<PodPresence>;
+  /** The pods the provider has, whether the API still knows them or not; those it cannot tell are left out. */
+  list(): Promise<
+    readonly { readonly uid: string; readonly namespace: string; readonly name: string }[]
+  >;
+  /** Removes a pod that the API does not know any more. */
+  removeUnknown(uid: string): Promise<void>;
+  nodeFacts(): Promise<NodeFacts>;
+  /** Fails or does not return when the provider cannot work. */
+  ping(signal: AbortSignal): Promise<void>;
+  /** Optional: `kubectl logs`. Ends with the log, or never with `follow` until `signal`. */
+  logs?(pod: Pod, container: string, options: LogOptions, signal: AbortSignal): Promise<Readable>;
+  /** Optional: `kubectl exec`. */
+  exec?(
+    pod: Pod,
+    container: string,
+    command: readonly string[],
+    streams: ProcessStreams,
+    signal: AbortSignal,
+  ): Promise<ProcessExit>;
+  /** Optional: `kubectl attach`. */
+  attach?(
+    pod: Pod,
+    container: string,
+    streams: ProcessStreams,
+    signal: AbortSignal,
+  ): Promise<ProcessExit>;
+  /** Optional: `kubectl port-forward`. Copies until either side ends. */
+  portForward?(pod: Pod, port: number, connection: Duplex, signal: AbortSignal): Promise<void>;
+}

@@ -1,0 +1,20 @@
+// npm run check: everything that can be said of the code without running it, cheapest first.
+import { spawnSync } from "node:child_process";
+
+const steps: readonly (readonly [name: string, command: string, ...args: string[]])[] = [
+  ["format", "prettier", "--check", "--log-level", "warn", "."],
+  ["types", "tsc", "-p", "."],
+  ["lint", "oxlint", "--type-aware", "--deny-warnings"],
+  ["layers", "node", "tools/check-layers.ts"],
+  ["errors and docs", "node", "tools/check-errors.ts"],
+  ["dead code", "knip", "--no-progress"],
+];
+
+const failed = steps.filter(([name, command, ...args]) => {
+  const start = performance.now();
+  const { status } = spawnSync(command, args, { stdio: "inherit" });
+  const seconds = ((performance.now() - start) / 1000).toFixed(1);
+  console.log(`${status === 0 ? "ok  " : "FAIL"} ${name} (${seconds} s)`);
+  return status !== 0;
+});
+process.exitCode = failed.length === 0 ? 0 : 1;

@@ -1,0 +1,35 @@
+/**
+ * The layer of each workspace: an import goes to a lower layer only, through the package name.
+ * Packages of one layer do not know each other.
+ */
+export const layers: Readonly<Record<string, number>> = {
+  "@kip/base": 0,
+  "@kip/k8s-types": 1,
+  "@kip/pki": 1,
+  "@kip/oci-image": 1,
+  "@kip/oci-runtime": 1,
+  "@kip/cloud-init": 1,
+  "@kip/instance-types": 1,
+  "@kip/cloud": 1,
+  "@kip/k8s-client": 2,
+  "@kip/agent-api": 2,
+  "@kip/cloud-local": 2,
+  "@kip/control-plane": 3,
+  "@kip/virtual-kubelet": 3,
+  "@kip/cell-agent": 3,
+  "@kip/cell-image": 4,
+  "@kip/kip": 4,
+  "@kip/app-kip": 5,
+  "@kip/app-itzo": 5,
+};
+
+/** Workspaces that run on a cell as root, and so take no dependency from outside the repository. */
+export const withoutDependencies: readonly string[] = [
+  "@kip/base",
+  "@kip/agent-api",
+  "@kip/cell-agent",
+  "@kip/oci-image",
+  "@kip/oci-runtime",
+  "@kip/cloud-init",
+  "@kip/app-itzo",
+];

@@ -1,0 +1,49 @@
+// Runs one stage of the tests with node:test and prints one closing line: N passed, N failed, N skipped.
+//   node tools/run-tests.ts unit|integration|e2e|all [file ...]
+import { globSync } from "node:fs";
+import { run } from "node:test";
+import { spec } from "node:test/reporters";
+import { PassThrough } from "node:stream";
+
+const patterns: Readonly<Record<string, readonly string[]>> = {
+  unit: ["packages/*/src/**/*.test.ts", "apps/*/src/**/*.test.ts", "tools/*.test.ts"],
+  integration: ["packages/*/test/**/*.int.test.ts", "apps/*/test/**/*.int.test.ts"],
+  e2e: ["e2e/**/*.test.ts"],
+};
+
+const [stage = "all", ...chosen] = process.argv.slice(2);
+const stages = stage === "all" ? ["unit", "integration", "e2e"] : [stage];
+const counts = { passed: 0, failed: 0, skipped: 0 };
+const skips: string[] = [];
+for (const name of stages) await runStage(name);
+for (const line of skips) console.log(line);
+console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
+process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+
+async function runStage(name: string): Promise<void> {
+  const found = patterns[name];
+  if (!found)
+    throw new RangeError(`Unknown stage "${name}": use ${Object.keys(patterns).join(", ")} or all`);
+  const files = chosen.length > 0 ? chosen : globSync([...found]).sort();
+  if (files.length === 0) return;
+  console.log(`── ${name}: ${files.length} files`);
+  // End-to-end files share one control plane and two cores: one at a time. The others do not.
+  const stream = run({
+    files,
+    concurrency: name === "e2e" ? 1 : 2,
+    timeout: name === "e2e" ? 1_200_000 : 300_000,
+  });
+  stream.on("test:pass", (event) => {
+    if (event.details.type === "suite") return;
+    if (event.skip === undefined && event.todo === undefined) counts.passed++;
+    else {
+      counts.skipped++;
+      skips.push(`skipped: ${event.name}: ${String(event.skip ?? event.todo)}`);
+    }
+  });
+  stream.on("test:fail", (event) => {
+    if (event.details.type !== "suite") counts.failed++;
+  });
+  const output = stream.compose(spec).pipe(new PassThrough());
+  for await (const chunk of output) process.stdout.write(chunk as Buffer);
+}
