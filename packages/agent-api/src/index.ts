@@ -1,4 +1,12 @@
 export {
+  AgentClient,
+  waitForAgent,
+  type AgentClientOptions,
+  type AgentLogOptions,
+  type AgentProcessExit,
+  type WaitForAgentOptions,
+} from "./agent-client.ts";
+export {
   decodeAgentInfo,
   decodeAgentStats,
   decodeCellIdentity,

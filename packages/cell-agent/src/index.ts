@@ -1,1 +1,1 @@
-export {};
+export { startAgent, type AgentOptions, type RunningAgent } from "./start-agent.ts";
