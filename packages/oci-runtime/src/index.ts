@@ -1,1 +1,23 @@
-export {};
+export type {
+  ContainerExit,
+  ContainerRuntime,
+  ContainerState,
+  ContainerStats,
+  ExecOptions,
+  ExecResult,
+} from "./container-runtime.ts";
+export type {
+  ContainerMount,
+  ContainerResources,
+  ContainerSpec,
+  ContainerUser,
+} from "./container-spec.ts";
+export { createRuntime, type RuntimeOptions } from "./crun-runtime.ts";
+export { findUser } from "./find-user.ts";
+export type { LogReadOptions } from "./logs/read-log.ts";
+export {
+  createPodSandbox,
+  removePodSandbox,
+  type PodSandbox,
+  type PodSandboxOptions,
+} from "./sandbox/pod-sandbox.ts";

@@ -1,0 +1,115 @@
+import type { Readable } from "node:stream";
+import type { ProcessStreams } from "@kip/base";
+import type { ContainerSpec, ContainerUser } from "./container-spec.ts";
+import type { LogReadOptions } from "./logs/read-log.ts";
+
+/** How a container ended. */
+export interface ContainerExit {
+  readonly id: string;
+  /** 0 to 255; 128 + n when signal n ended it. 255 with `lost` when nobody saw the end. */
+  readonly exitCode: number;
+  /** Whether the kernel killed a process of it for lack of memory. */
+  readonly oomKilled: boolean;
+  /** Milliseconds since the epoch. */
+  readonly finishedAtMs: number;
+  /** The monitor process was gone, so the exit code is not known. */
+  readonly lost: boolean;
+}
+
+/** A container as it is now. */
+export interface ContainerState {
+  readonly id: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly status: "created" | "running" | "exited";
+  /** Process ID of the container's first process; absent once exited. */
+  readonly pid?: number;
+  readonly logPath: string;
+  readonly createdAtMs: number;
+  readonly startedAtMs?: number;
+  /** Present when exited. */
+  readonly exit?: ContainerExit;
+}
+
+/** A process to run in a container besides its main one. */
+export interface ExecOptions {
+  readonly command: readonly string[];
+  /** Added to the container's environment, `NAME=value`. */
+  readonly env?: readonly string[];
+  /** @default the container's user */
+  readonly user?: ContainerUser;
+  /** @default the container's working directory */
+  readonly cwd?: string;
+}
+
+/** How a process ended: 0 to 255; 128 + n when signal n ended it. */
+export interface ExecResult {
+  readonly exitCode: number;
+}
+
+/** What a container uses. */
+export interface ContainerStats {
+  /** Processor time since its start. */
+  readonly cpuUsageNanoseconds: number;
+  readonly memoryUsageBytes: number;
+  /** Usage without the file cache that can be dropped at once. */
+  readonly memoryWorkingSetBytes: number;
+}
+
+/**
+ * Runs containers with crun and conmon. Containers live on when the runtime object or its process
+ * ends; the next one finds them again.
+ *
+ * Calls for one container must be serial, except `kill`, `exec`, `attach`, `logs` and `stats`.
+ * An unknown ID throws `KipError` `CONTAINER_NOT_FOUND`, unless said otherwise.
+ */
+export interface ContainerRuntime extends AsyncDisposable {
+  /**
+   * Makes the container: namespaces, cgroup and mounts, its process waiting to start. After a
+   * failure nothing of it is left.
+   * @throws {KipError} `CONTAINER_CREATE_FAILED`: the message says what crun said
+   */
+  create(spec: ContainerSpec): Promise<void>;
+  /** Lets the container's process begin. @throws {KipError} `CONTAINER_START_FAILED` */
+  start(id: string): Promise<void>;
+  /**
+   * Sends a signal (`SIGTERM`) to the container's main process, or with `all` to every process in
+   * it. Does nothing when the container has exited.
+   */
+  kill(id: string, signal: string, all?: boolean): Promise<void>;
+  /**
+   * Kills the container if it runs and frees all it had except its log and root file system.
+   * Does nothing for an ID that does not exist.
+   */
+  remove(id: string): Promise<void>;
+  /** All containers that are not removed, those of earlier lives of the agent too. */
+  list(): Promise<readonly ContainerState[]>;
+  /**
+   * Calls back for each exit noticed from now on, of containers of earlier lives too. Register
+   * first, then {@link ContainerRuntime.list}: nothing is missed, an exit may be seen in both.
+   * @returns stops the calls
+   */
+  onExit(callback: (exit: ContainerExit) => void): () => void;
+  /**
+   * Runs a process in the container, connected to the streams. Resolves when it has ended and its
+   * output is written. An abort of `signal` kills it and rejects with the signal's reason.
+   * @throws {KipError} `EXEC_FAILED` when it cannot be started (no such command, container not running);
+   * fact `reason` is `not-found`, `not-executable`, `not-running` or `other`
+   */
+  exec(
+    id: string,
+    options: ExecOptions,
+    streams: ProcessStreams,
+    signal: AbortSignal,
+  ): Promise<ExecResult>;
+  /**
+   * Connects to the container's main process: output from now on, input if the container has it.
+   * Resolves with its exit code when it ends; rejects with the signal's reason on abort.
+   */
+  attach(id: string, streams: ProcessStreams, signal: AbortSignal): Promise<ExecResult>;
+  /**
+   * Reads a container's log. With `follow` it ends after the container's last line; a container
+   * that is removed or unknown counts as ended, so that the log of an earlier attempt can be read.
+   */
+  logs(id: string, logPath: string, options: LogReadOptions, signal: AbortSignal): Readable;
+  stats(id: string): Promise<ContainerStats>;
+}

@@ -1,0 +1,70 @@
+import type { PodSandbox } from "./sandbox/pod-sandbox.ts";
+
+/** Something mounted into a container. */
+export interface ContainerMount {
+  /** `bind`: `source` is a file or directory of this machine; `tmpfs`: `source` is not used. @default "bind" */
+  readonly type?: "bind" | "tmpfs";
+  readonly source: string;
+  /** Absolute path in the container; made if it is missing. */
+  readonly destination: string;
+  readonly readOnly: boolean;
+  /** Further mount options, for example `size=64m` or `noexec`. Binds are recursive and private unless said otherwise. */
+  readonly options?: readonly string[];
+}
+
+/** The numeric identity a process runs as. See {@link findUser} for the way from names to numbers. */
+export interface ContainerUser {
+  readonly uid: number;
+  readonly gid: number;
+  readonly additionalGids: readonly number[];
+}
+
+/** What a container may use. Absent means no limit. */
+export interface ContainerResources {
+  /** Processor time limit in thousandths of a processor, 1 or more. */
+  readonly cpuMilliLimit?: number;
+  /** Weight against other containers, in thousandths of a processor. */
+  readonly cpuMilliRequest?: number;
+  /** Memory limit in bytes; the whole container is killed when it cannot be kept. */
+  readonly memoryBytesLimit?: number;
+}
+
+/** Everything the runtime must know to run a container. */
+export interface ContainerSpec {
+  /** Unique on this machine: letters, digits, `_`, `-` and `.`, at most 64 characters. */
+  readonly id: string;
+  /** The pod's shared namespaces, from `createPodSandbox`. */
+  readonly sandbox: PodSandbox;
+  /** Free text the caller finds again in {@link ContainerState} (which container of which pod, which attempt). */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** The root file system: a directory, usually a mounted overlay. The caller mounts and unmounts it. */
+  readonly rootfs: string;
+  /** The command and its arguments; at least one. A command without a slash is looked for in `PATH` of `env`. */
+  readonly args: readonly string[];
+  /** `NAME=value` entries. */
+  readonly env: readonly string[];
+  /** Absolute working directory; made if it is missing. */
+  readonly cwd: string;
+  readonly user: ContainerUser;
+  /** Whether the container has a terminal; standard error then comes with standard output. */
+  readonly tty: boolean;
+  /** `closed`: reads end at once; `once`: open until the first attached client is done; `open`: stays open. */
+  readonly stdin: "closed" | "once" | "open";
+  readonly mounts: readonly ContainerMount[];
+  /** @default false */
+  readonly readOnlyRootfs?: boolean;
+  /** All capabilities and devices, nothing masked. @default false */
+  readonly privileged?: boolean;
+  /** Capabilities besides the usual ones, with or without `CAP_`; `ALL` for every one. */
+  readonly addCapabilities?: readonly string[];
+  /** Capabilities taken away; `ALL` for every one that is not added. */
+  readonly dropCapabilities?: readonly string[];
+  /** false sets the kernel's no-new-privileges flag. @default true */
+  readonly allowPrivilegeEscalation?: boolean;
+  readonly resources?: ContainerResources;
+  readonly sysctls?: Readonly<Record<string, string>>;
+  /** -1000 to 1000. @default 0 */
+  readonly oomScoreAdj?: number;
+  /** File that the container's output goes to, in CRI format. Its directory is made. */
+  readonly logPath: string;
+}
