@@ -1,0 +1,50 @@
+/** Paths of the API server's resources. Without a name: the collection. Without a namespace: of all namespaces. */
+export const paths = {
+  pods: core("pods"),
+  configMaps: core("configmaps"),
+  secrets: core("secrets"),
+  services: core("services"),
+  endpoints: core("endpoints"),
+  events: core("events"),
+  serviceAccounts: core("serviceaccounts"),
+  persistentVolumeClaims: core("persistentvolumeclaims"),
+  leases: namespaced("/apis/coordination.k8s.io/v1", "leases"),
+  endpointSlices: namespaced("/apis/discovery.k8s.io/v1", "endpointslices"),
+  networkPolicies: namespaced("/apis/networking.k8s.io/v1", "networkpolicies"),
+  namespaces: clusterWide("/api/v1", "namespaces"),
+  nodes: clusterWide("/api/v1", "nodes"),
+  persistentVolumes: clusterWide("/api/v1", "persistentvolumes"),
+  customResourceDefinitions: clusterWide(
+    "/apis/apiextensions.k8s.io/v1",
+    "customresourcedefinitions",
+  ),
+  /** Kip's own resource, cluster-wide. */
+  cells: clusterWide("/apis/kip.elotl.co/v1beta1", "cells"),
+} as const;
+
+/** Path of a namespaced resource: `(namespace?, name?, subresource?)`. */
+export type NamespacedPath = (namespace?: string, name?: string, subresource?: string) => string;
+/** Path of a cluster-wide resource: `(name?, subresource?)`. */
+export type ClusterPath = (name?: string, subresource?: string) => string;
+
+/** Paths of a namespaced resource of an API group, for example of a custom one. */
+export function namespaced(groupVersion: string, resource: string): NamespacedPath {
+  return (namespace, name, subresource) => {
+    const scope = namespace === undefined ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
+    return `${groupVersion}${scope}/${resource}${tail(name, subresource)}`;
+  };
+}
+
+/** Paths of a cluster-wide resource of an API group, for example of a custom one. */
+export function clusterWide(groupVersion: string, resource: string): ClusterPath {
+  return (name, subresource) => `${groupVersion}/${resource}${tail(name, subresource)}`;
+}
+
+function core(resource: string): NamespacedPath {
+  return namespaced("/api/v1", resource);
+}
+
+function tail(name: string | undefined, subresource: string | undefined): string {
+  const named = name === undefined ? "" : `/${encodeURIComponent(name)}`;
+  return subresource === undefined ? named : `${named}/${subresource}`;
+}
