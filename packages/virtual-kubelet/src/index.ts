@@ -10,3 +10,16 @@ export type {
   ResolvedPod,
   VolumeFile,
 } from "./pod-provider.ts";
+export {
+  defaultKubeletLimits,
+  startKubeletApi,
+  type KubeletAction,
+  type KubeletApiOptions,
+  type KubeletAuthenticate,
+  type KubeletAuthorize,
+  type KubeletHandlers,
+  type KubeletLimits,
+  type KubeletTls,
+  type KubeletUser,
+  type RunningKubeletApi,
+} from "./kubelet-api/index.ts";

@@ -1,0 +1,15 @@
+export type {
+  KubeletAction,
+  KubeletAuthenticate,
+  KubeletAuthorize,
+  KubeletUser,
+} from "./access.ts";
+export {
+  defaultKubeletLimits,
+  type KubeletApiOptions,
+  type KubeletHandlers,
+  type KubeletLimits,
+  type KubeletTls,
+  type RunningKubeletApi,
+} from "./options.ts";
+export { startKubeletApi } from "./server.ts";

@@ -1,0 +1,89 @@
+import type { Clock, Logger } from "@kip/base";
+import type { Pod } from "@kip/k8s-types";
+import type { PodProvider } from "../pod-provider.ts";
+import type { KubeletAuthenticate, KubeletAuthorize } from "./access.ts";
+
+/** PEM texts of the server; all of them can be replaced while it runs. */
+export interface KubeletTls {
+  /** The server's certificate, followed by its intermediates if any. */
+  readonly certificate: string;
+  readonly key: string;
+  /** Certificates of the authorities whose client certificates are accepted. */
+  readonly clientCa: string;
+}
+
+/**
+ * What the kubelet API serves. The four optional calls are those of {@link PodProvider}; without one,
+ * its route answers 501.
+ */
+export interface KubeletHandlers extends Pick<
+  PodProvider,
+  "logs" | "exec" | "attach" | "portForward"
+> {
+  /** The pods bound to this node, as the API server has them. */
+  pods(): Promise<readonly Pod[]> | readonly Pod[];
+  /** The pods the provider runs. */
+  runningPods(): Promise<readonly Pod[]> | readonly Pod[];
+  /** A pod of this node; with a `uid`, only if it is that very pod. */
+  findPod(namespace: string, name: string, uid?: string): Pod | undefined;
+  /** Optional: the document of `/stats/summary`. */
+  statsSummary?(): Promise<unknown>;
+  /** Optional: the Prometheus text of `/metrics/resource`. */
+  resourceMetrics?(): Promise<string>;
+}
+
+/** Bounds on what one client can make the server hold. */
+export interface KubeletLimits {
+  /** Open TCP connections; further ones are closed at once. @default 1000 */
+  readonly connections: number;
+  /** Bytes of request line and headers of an HTTP request. @default 32768 */
+  readonly requestHeaderBytes: number;
+  /** Streams open at once on one connection; further ones are refused. @default 512 */
+  readonly streamsPerConnection: number;
+  /** Bytes of a stream's header block, after decompression. @default 16384 */
+  readonly streamHeaderBytes: number;
+  /** Bytes a stream holds that its reader has not taken, before its connection is held up. @default 1048576 */
+  readonly streamBufferBytes: number;
+}
+
+/** Options of `startKubeletApi`. */
+export interface KubeletApiOptions extends KubeletTls {
+  /** Address to listen on. @default all addresses */
+  readonly host?: string;
+  /** TCP port; 0 takes a free one. @default 10250 */
+  readonly port?: number;
+  readonly handlers: KubeletHandlers;
+  /**
+   * Common names of client certificates that are let in. Used by the default `authorize` only.
+   * @default every certificate that `clientCa` signed for client authentication
+   */
+  readonly allowedUsers?: readonly string[];
+  /** @default the client certificate, verified against `clientCa`; nobody is anonymous */
+  readonly authenticate?: KubeletAuthenticate;
+  /** @default whoever `allowedUsers` names */
+  readonly authorize?: KubeletAuthorize;
+  readonly limits?: Partial<KubeletLimits>;
+  /** Milliseconds without any frame from the client before a stream connection is closed. @default 4 hours */
+  readonly streamIdleTimeoutMs?: number;
+  /** Milliseconds a client has to open the streams it asked for. @default 30 seconds */
+  readonly streamCreationTimeoutMs?: number;
+  readonly logger: Logger;
+  readonly clock: Clock;
+}
+
+/** A kubelet API that listens. Disposing it ends all connections and running requests. */
+export interface RunningKubeletApi extends AsyncDisposable {
+  /** The port it listens on. */
+  readonly port: number;
+  /** Takes new certificates into use for connections made from now on. @throws VK_TLS_INVALID */
+  replaceTls(tls: KubeletTls): void;
+}
+
+/** @see KubeletLimits */
+export const defaultKubeletLimits: KubeletLimits = {
+  connections: 1000,
+  requestHeaderBytes: 32 * 1024,
+  streamsPerConnection: 512,
+  streamHeaderBytes: 16 * 1024,
+  streamBufferBytes: 1024 * 1024,
+};
