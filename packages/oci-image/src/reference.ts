@@ -1,0 +1,77 @@
+import { KipError } from "@kip/base";
+import { isDigest } from "./digest.ts";
+
+/** The name of an image, taken apart. See {@link parseReference}. */
+export interface Reference {
+  /** Registry host with its port if one was given, for example `docker.io` or `localhost:5000`. */
+  readonly registry: string;
+  /** Path inside the registry, for example `library/busybox`. */
+  readonly repository: string;
+  /** Tag; `latest` when neither tag nor digest was given, absent when only a digest was given. */
+  readonly tag?: string;
+  /** `sha256:<64 hex digits>`; wins over the tag. */
+  readonly digest?: string;
+}
+
+const hostPattern =
+  /^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*|\[[0-9a-f:]+\])(?::\d{1,5})?$/;
+const pathPartPattern = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
+const tagPattern = /^\w[\w.-]{0,127}$/;
+
+/**
+ * Reads an image name as Kubernetes users write it: `busybox`, `user/app:1`, `localhost:5000/app`,
+ * `quay.io/a/b@sha256:…`. A name without a registry is Docker Hub's; a single word there is in
+ * `library/`. The first part is a registry if it has a dot or a port, or is `localhost`.
+ *
+ * @throws {KipError} code `IMAGE_NAME_INVALID`
+ */
+export function parseReference(text: string): Reference {
+  const [beforeDigest = "", digest, ...more] = text.split("@");
+  if (more.length > 0) throw invalid(text, 'it has more than one "@"');
+  if (digest !== undefined && !isDigest(digest)) {
+    throw invalid(text, `"${digest}" is no digest of the form sha256:<64 hex digits>`);
+  }
+  const { registry, rest } = splitRegistry(beforeDigest);
+  if (!hostPattern.test(registry)) throw invalid(text, `"${registry}" is no registry host`);
+  const colon = rest.indexOf(":");
+  const path = colon === -1 ? rest : rest.slice(0, colon);
+  const tag = colon === -1 ? undefined : rest.slice(colon + 1);
+  if (tag !== undefined && !tagPattern.test(tag)) throw invalid(text, `"${tag}" is no tag`);
+  checkRepository(text, path);
+  const repository = registry === "docker.io" && !path.includes("/") ? `library/${path}` : path;
+  if (digest === undefined) return { registry, repository, tag: tag ?? "latest" };
+  return { registry, repository, ...(tag !== undefined && { tag }), digest };
+}
+
+/** The full text of a reference: registry, repository, tag and digest, nothing left out. */
+export function formatReference(reference: Reference): string {
+  const tag = reference.tag === undefined ? "" : `:${reference.tag}`;
+  const digest = reference.digest === undefined ? "" : `@${reference.digest}`;
+  return `${reference.registry}/${reference.repository}${tag}${digest}`;
+}
+
+function splitRegistry(text: string): { readonly registry: string; readonly rest: string } {
+  const slash = text.indexOf("/");
+  const first = text.slice(0, slash);
+  const isHost = slash > 0 && (/[.:]/.test(first) || first.toLowerCase() === "localhost");
+  if (!isHost) return { registry: "docker.io", rest: text };
+  const host = first.toLowerCase();
+  return { registry: host === "index.docker.io" ? "docker.io" : host, rest: text.slice(slash + 1) };
+}
+
+function checkRepository(text: string, path: string): void {
+  if (path === "") throw invalid(text, "it names no repository");
+  if (path.length > 255) throw invalid(text, "its repository is longer than 255 characters");
+  for (const part of path.split("/")) {
+    if (pathPartPattern.test(part)) continue;
+    const reason = /[A-Z]/.test(part) ? "repositories are lower case" : `"${part}" is no path part`;
+    throw invalid(text, reason);
+  }
+}
+
+function invalid(text: string, reason: string): KipError {
+  const shown = text.length > 300 ? `${text.slice(0, 300)}…` : text;
+  return new KipError("IMAGE_NAME_INVALID", `Cannot read image name "${shown}": ${reason}`, {
+    remedy: "Write [registry/]repository[:tag][@digest], for example localhost:5000/app:1",
+  });
+}

@@ -1,0 +1,100 @@
+import type { Clock, Logger } from "@kip/base";
+import type { ImageConfig } from "../image-config.ts";
+import type { Platform } from "../platform.ts";
+import type { Reference } from "../reference.ts";
+import type { RegistryConfig } from "../registry/registry-config.ts";
+import type { UnpackLimits } from "../unpack/limits.ts";
+
+/** Options of {@link openImageStore}. */
+export interface ImageStoreOptions {
+  /** Folder of the store, absolute, without `,`, `:` or `\`; made if it is missing. */
+  readonly root: string;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  /** What an image may be at most once unpacked. @default {@link defaultUnpackLimits} */
+  readonly limits?: Partial<UnpackLimits>;
+}
+
+/** An image that is unpacked and ready to run. */
+export interface StoredImage {
+  /** Digest of the image's configuration; the `imageID` of image listings. */
+  readonly id: string;
+  /**
+   * `registry/repository@sha256:…`: what the reference pointed at, so the index's digest if it
+   * pointed at an index. The `imageID` of a container status.
+   */
+  readonly repoDigest: string;
+  /** The name it was asked by, in full. */
+  readonly reference: string;
+  readonly config: ImageConfig;
+  /** Read-only folders that make the root file system, bottom first. Mount them by `mountRootfs`. */
+  readonly layers: readonly string[];
+  /** Sum of the sizes of the blobs, bytes. */
+  readonly sizeBytes: number;
+  /** What the image has and we left out (devices, extended attributes), a sentence each. */
+  readonly notes: readonly string[];
+}
+
+/** Milliseconds. The two follow each other: their sum is the whole call. */
+export interface PullTimings {
+  /** From the call to the last byte from the registry; unpacking runs at the same time. */
+  readonly pull: number;
+  /** From the last byte to the finished tree. */
+  readonly unpack: number;
+}
+
+export type PulledImage = StoredImage & { readonly timingsMs: PullTimings };
+
+/** How far a pull is. */
+export interface PullProgress {
+  readonly downloadedBytes: number;
+  readonly totalBytes: number;
+  readonly layersDone: number;
+  readonly layerCount: number;
+}
+
+export interface PullOptions {
+  /** Registries with credentials or an endpoint of their own; others are `https://<host>`, anonymous. */
+  readonly registries: readonly RegistryConfig[];
+  /** @default linux on this machine's architecture */
+  readonly platform?: Platform;
+  readonly signal?: AbortSignal;
+  /** Called for each piece that arrives, and at the end of each layer. */
+  readonly onProgress?: (progress: PullProgress) => void;
+}
+
+/**
+ * Images on one machine. Safe to share by several processes, and to be killed at any moment.
+ *
+ * Failures of `pull` and `importLayout` are {@link KipError}s: `IMAGE_NOT_FOUND`,
+ * `REGISTRY_UNAUTHORIZED`, `REGISTRY_UNREACHABLE` (retryable), `REGISTRY_RATE_LIMITED` (retryable,
+ * fact `retryAfterSeconds` if the registry said), `IMAGE_DIGEST_MISMATCH`, `IMAGE_INVALID`,
+ * `IMAGE_UNSAFE_ENTRY`, `IMAGE_LIMIT_EXCEEDED`.
+ */
+export interface ImageStore {
+  /** The image that was last pulled or imported by this very name; never asks a registry. */
+  find(reference: Reference): Promise<StoredImage | undefined>;
+  /**
+   * Asks the registry what the name means now, and fetches what is not here yet. Two pulls of the
+   * same image share the work.
+   */
+  pull(reference: Reference, options: PullOptions): Promise<PulledImage>;
+  /**
+   * Takes an image from an OCI layout folder, known by `reference` from then on. A layout of
+   * several images is asked for the one annotated with the tag or the full name.
+   */
+  importLayout(
+    layoutDir: string,
+    reference: Reference,
+    options?: { readonly platform?: Platform; readonly signal?: AbortSignal },
+  ): Promise<StoredImage>;
+  /**
+   * Mounts a writable root file system at `<containerDir>/rootfs`; what is written goes to
+   * `<containerDir>/upper`. A second call finds the mount and changes nothing. Needs root.
+   *
+   * @throws {KipError} code `ROOTFS_MOUNT_FAILED`
+   */
+  mountRootfs(image: StoredImage, containerDir: string): Promise<{ readonly rootfs: string }>;
+  /** Takes the mount and what was written away; fine if there is none. */
+  unmountRootfs(containerDir: string): Promise<void>;
+}
