@@ -1,22 +1,33 @@
+import type { ClientHttp2Session, ClientHttp2Stream, OutgoingHttpHeaders } from "node:http2";
+import type { Socket } from "node:net";
 import type { Duplex, Readable } from "node:stream";
-import { KipError, type Logger, type ProcessStreams } from "@kip/base";
-import type { AgentInfo, AgentStats, CellIdentity } from "./agent-info.ts";
+import { StringDecoder } from "node:string_decoder";
+import {
+  decode,
+  KipError,
+  systemClock,
+  type Decoder,
+  type Logger,
+  type ProcessStreams,
+} from "@kip/base";
+import {
+  decodeAgentInfo,
+  decodeAgentStats,
+  type AgentInfo,
+  type AgentStats,
+  type CellIdentity,
+} from "./agent-info.ts";
 import type { DesiredPod } from "./desired-pod.ts";
-import type { PodReport } from "./pod-report.ts";
+import { LatestLine } from "./latest-line.ts";
+import { openSession, openTcp, unreachable, type PeerOptions } from "./open-session.ts";
+import { decodePodReport, type PodReport } from "./pod-report.ts";
+import { relayProcess, type AgentProcessExit } from "./relay-process.ts";
+import { agentPort, apiVersion } from "./routes.ts";
 
 /** Options of {@link AgentClient.connect}. */
-export interface AgentClientOptions {
-  /** Management address of the cell. */
-  readonly address: string;
+export interface AgentClientOptions extends PeerOptions {
   /** @default agentPort (6421) */
   readonly port?: number;
-  /** Name of the cell; the agent's certificate must carry exactly this name. */
-  readonly cellName: string;
-  /** PEM: the CA that signed the agent's certificate. */
-  readonly ca: string;
-  /** PEM: kip's client certificate and key. */
-  readonly certificate: string;
-  readonly key: string;
   readonly logger: Logger;
   /** Gives up connecting. Does not close an established connection. */
   readonly signal?: AbortSignal;
@@ -38,48 +49,329 @@ export interface AgentLogOptions {
   readonly limitBytes?: number;
 }
 
-/** How a process that was executed or attached to ended. */
-export interface AgentProcessExit {
-  readonly exitCode: number;
-}
+const connectTimeoutMs = 10_000;
+/** A peer that is gone is noticed after one interval and one time limit at most: 15 s. */
+const pingIntervalMs = 5000;
+const pingTimeoutMs = 10_000;
+/** Limit for the head of an answer. */
+const answerTimeoutMs = 30_000;
+const maxAnswerBytes = 1024 * 1024;
+/** Reports a cell may send at once, and a second after that; more waits in the connection. */
+const reportBurst = 20;
+const reportIntervalMs = 50;
+
+const decodeErrorAnswer = decode.object({
+  code: decode.string,
+  message: decode.string,
+  retryable: decode.optional(decode.boolean),
+});
 
 /**
  * One HTTP/2 connection to the agent of one cell. Every call is one attempt; `AGENT_UNREACHABLE`
  * (retryable) says that the connection is gone and a new client is needed.
+ *
+ * The agent is not trusted: its answers are bounded in size and rate and decoded.
  */
-export declare class AgentClient implements AsyncDisposable {
-  static connect(options: AgentClientOptions): Promise<AgentClient>;
+export class AgentClient implements AsyncDisposable {
   /** Resolves when the connection is gone, for whatever reason. */
   readonly closed: Promise<void>;
-  info(signal?: AbortSignal): Promise<AgentInfo>;
-  putPod(pod: DesiredPod, signal?: AbortSignal): Promise<void>;
-  deletePod(graceSeconds: number, signal?: AbortSignal): Promise<void>;
-  status(signal: AbortSignal): AsyncIterable<PodReport>;
-  logs(container: string, options: AgentLogOptions, signal: AbortSignal): Promise<Readable>;
-  exec(
+  /** When the agent's machine accepted the connection, milliseconds since the epoch. */
+  readonly answeredAtMs: number;
+  readonly #session: ClientHttp2Session;
+  readonly #peer: AgentClientOptions;
+
+  private constructor(
+    session: ClientHttp2Session,
+    options: AgentClientOptions & { readonly answeredAtMs: number },
+  ) {
+    this.#session = session;
+    this.#peer = options;
+    this.answeredAtMs = options.answeredAtMs;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.closed = promise;
+    session.once("close", () => resolve());
+    this.#keepAlive();
+  }
+
+  /**
+   * Connects once.
+   *
+   * @throws {KipError} code `AGENT_UNREACHABLE` (retryable) or `AGENT_IDENTITY_INVALID`
+   */
+  static async connect(options: AgentClientOptions): Promise<AgentClient> {
+    const timeoutMs = options.connectTimeoutMs ?? connectTimeoutMs;
+    const limits = { timeoutMs, ...(options.signal && { signal: options.signal }) };
+    const socket = await openTcp(options, { port: options.port ?? agentPort, ...limits });
+    return await AgentClient.over(socket, options);
+  }
+
+  /** Speaks to the agent over an accepted TCP connection. @throws as {@link AgentClient.connect} */
+  static async over(socket: Socket, options: AgentClientOptions): Promise<AgentClient> {
+    const answeredAtMs = systemClock.now();
+    const session = await openSession(socket, options, {
+      timeoutMs: options.connectTimeoutMs ?? connectTimeoutMs,
+      ...(options.signal && { signal: options.signal }),
+    });
+    return new AgentClient(session, { ...options, answeredAtMs });
+  }
+
+  /** Facts about the agent and its machine. */
+  async info(signal?: AbortSignal): Promise<AgentInfo> {
+    return await this.#json("GET", "info", { signal, decoder: decodeAgentInfo });
+  }
+
+  /**
+   * Gives the cell its pod, or the pod's changed parts. Idempotent by UID and generation.
+   *
+   * @throws {KipError} code `AGENT_OTHER_POD` when the cell has another pod
+   */
+  async putPod(pod: DesiredPod, signal?: AbortSignal): Promise<void> {
+    await this.#json("PUT", "pod", { body: pod, signal });
+  }
+
+  /**
+   * Asks the agent to stop the pod within the grace period (whole seconds, 0 or more). A later call
+   * may only shorten it. The reports tell the progress.
+   *
+   * @throws {KipError} code `AGENT_NO_POD` when there is none
+   */
+  async deletePod(graceSeconds: number, signal?: AbortSignal): Promise<void> {
+    await this.#json("DELETE", `pod?graceSeconds=${graceSeconds}`, { signal });
+  }
+
+  /**
+   * The pod's state, now and at every change; reports that came while the reader was busy are
+   * skipped in favour of the newest. Ends when the signal aborts.
+   *
+   * @throws {KipError} code `AGENT_UNREACHABLE` when the connection is lost
+   */
+  async *status(signal: AbortSignal): AsyncGenerator<PodReport, void, void> {
+    if (signal.aborted) return;
+    try {
+      const stream = await this.#open("GET", "status", { signal });
+      const text = new StringDecoder("utf8");
+      const lines = new LatestLine();
+      let credit = reportBurst;
+      let last = systemClock.monotonic();
+      for await (const chunk of stream as AsyncIterable<Buffer>) {
+        const line = lines.push(text.write(chunk));
+        if (line === undefined) continue;
+        const now = systemClock.monotonic();
+        credit = Math.min(reportBurst, credit + (now - last) / reportIntervalMs) - 1;
+        last = now;
+        // A cell that sends without pause is read slowly; HTTP/2 flow control makes it wait.
+        if (credit < 0) await systemClock.sleep(reportIntervalMs, signal);
+        yield decodePodReport(parseJson(line), "status");
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      throw this.#lost(error);
+    }
+    if (!signal.aborted) throw this.#lost("the status stream ended");
+  }
+
+  /** The log of a container, as plain text; with `follow` it ends with the container or the signal. */
+  async logs(container: string, options: AgentLogOptions, signal: AbortSignal): Promise<Readable> {
+    const query = new URLSearchParams();
+    for (const flag of ["follow", "previous", "timestamps"] as const)
+      if (options[flag] === true) query.set(flag, "1");
+    if (options.tailLines !== undefined) query.set("tailLines", String(options.tailLines));
+    if (options.limitBytes !== undefined) query.set("limitBytes", String(options.limitBytes));
+    if (options.sinceTimeMs !== undefined)
+      query.set("sinceTime", new Date(options.sinceTimeMs).toISOString());
+    const path = `logs/${encodeURIComponent(container)}?${query.toString()}`;
+    return await this.#open("GET", path, { signal });
+  }
+
+  /**
+   * Runs a command in a container and resolves when it has ended.
+   *
+   * @throws {KipError} code `AGENT_CONTAINER_NOT_RUNNING`, `AGENT_PROCESS_FAILED`, `AGENT_UNREACHABLE`
+   */
+  async exec(
     container: string,
     command: readonly string[],
     streams: ProcessStreams,
     signal: AbortSignal,
-  ): Promise<AgentProcessExit>;
-  attach(
+  ): Promise<AgentProcessExit> {
+    const query = streamQuery(streams);
+    for (const word of command) query.append("command", word);
+    const path = `exec/${encodeURIComponent(container)}?${query.toString()}`;
+    return await this.#process(path, streams, signal);
+  }
+
+  /** Connects to the main process of a container; resolves when it has ended. @throws as exec */
+  async attach(
     container: string,
     streams: ProcessStreams,
     signal: AbortSignal,
-  ): Promise<AgentProcessExit>;
-  portForward(port: number, signal: AbortSignal): Promise<Duplex>;
-  stats(signal?: AbortSignal): Promise<AgentStats>;
-  putIdentity(identity: CellIdentity, signal?: AbortSignal): Promise<void>;
-  [Symbol.asyncDispose](): Promise<void>;
+  ): Promise<AgentProcessExit> {
+    const path = `attach/${encodeURIComponent(container)}?${streamQuery(streams).toString()}`;
+    return await this.#process(path, streams, signal);
+  }
+
+  /** A connection to a port of the pod, as a process in the pod would make to localhost. */
+  async portForward(port: number, signal: AbortSignal): Promise<Duplex> {
+    return await this.#open("POST", `portforward?port=${port}`, { signal, isDuplex: true });
+  }
+
+  /** What the containers and the agent use. */
+  async stats(signal?: AbortSignal): Promise<AgentStats> {
+    return await this.#json("GET", "stats", { signal, decoder: decodeAgentStats });
+  }
+
+  /** Replaces the agent's certificate; connections made after this see the new one. */
+  async putIdentity(identity: CellIdentity, signal?: AbortSignal): Promise<void> {
+    await this.#json("PUT", "identity", { body: identity, signal });
+  }
+
+  /** Closes the connection and everything on it. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#session.destroy();
+    await this.closed;
+  }
+
+  async #process(
+    path: string,
+    streams: ProcessStreams,
+    signal: AbortSignal,
+  ): Promise<AgentProcessExit> {
+    const stream = await this.#open("POST", path, { signal, isDuplex: true });
+    try {
+      return await relayProcess(stream, streams);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw this.#lost(error);
+    }
+  }
+
+  async #json<T = void>(
+    method: string,
+    path: string,
+    options: {
+      readonly body?: unknown;
+      readonly signal: AbortSignal | undefined;
+      readonly decoder?: Decoder<T>;
+    },
+  ): Promise<T> {
+    const stream = await this.#open(method, path, options);
+    try {
+      const text = await readText(stream);
+      return options.decoder ? options.decoder(parseJson(text), path) : (undefined as T); // T is void
+    } catch (error) {
+      throw this.#lost(error);
+    }
+  }
+
+  /** Sends a request and waits for the head of the answer; the stream then is the answer's body. */
+  async #open(
+    method: string,
+    path: string,
+    options: {
+      readonly body?: unknown;
+      readonly signal: AbortSignal | undefined;
+      readonly isDuplex?: boolean;
+    },
+  ): Promise<ClientHttp2Stream> {
+    options.signal?.throwIfAborted();
+    if (this.#session.closed || this.#session.destroyed) throw this.#lost("the connection is gone");
+    const headers: OutgoingHttpHeaders = { ":method": method, ":path": `/${apiVersion}/${path}` };
+    const hasBody = options.body !== undefined || options.isDuplex === true;
+    const stream = this.#session.request(headers, {
+      endStream: !hasBody,
+      ...(options.signal && { signal: options.signal }),
+    });
+    // The listener that reads tells; this one only keeps an error in between from ending the process.
+    stream.on("error", () => {});
+    if (options.body !== undefined) stream.end(JSON.stringify(options.body));
+    let status: number;
+    try {
+      status = await responseStatus(stream);
+    } catch (error) {
+      stream.destroy();
+      options.signal?.throwIfAborted();
+      throw this.#lost(error);
+    }
+    if (status < 300) return stream;
+    throw await readError(stream, status);
+  }
+
+  #lost(error: unknown): Error {
+    if (error instanceof KipError) return error;
+    return unreachable(this.#peer, error);
+  }
+
+  /** Asks the peer for a sign of life; a machine that vanished sends no packet that would tell. */
+  #keepAlive(): void {
+    let answered = systemClock.monotonic();
+    const timer = setInterval(() => {
+      if (systemClock.monotonic() - answered > pingTimeoutMs) {
+        this.#session.destroy(new Error(`no answer to pings for ${pingTimeoutMs} ms`));
+        return;
+      }
+      this.#session.ping((error) => {
+        if (!error) answered = systemClock.monotonic();
+      });
+    }, pingIntervalMs);
+    timer.unref();
+    this.#session.once("close", () => clearInterval(timer));
+  }
 }
 
-/** Options of {@link waitForAgent}. */
-export type WaitForAgentOptions = AgentClientOptions & {
-  /** Gives up waiting. */
-  readonly signal: AbortSignal;
-};
+function streamQuery(streams: ProcessStreams): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const name of ["stdin", "stdout", "stderr"] as const)
+    if (streams[name]) query.set(name, "1");
+  if (streams.tty) query.set("tty", "1");
+  return query;
+}
 
-/** Dials until the agent of a booting cell answers. @throws the signal's reason */
-export function waitForAgent(options: WaitForAgentOptions): Promise<AgentClient> {
-  throw new KipError("AGENT_UNREACHABLE", `Cannot reach cell "${options.cellName}": not built yet`);
+async function responseStatus(stream: ClientHttp2Stream): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const timer = setTimeout(() => reject(new Error("no answer in time")), answerTimeoutMs);
+  stream.once("response", (headers) => resolve(headers[":status"] ?? 0));
+  stream.once("error", reject);
+  stream.once("close", () => reject(new Error("the connection was closed")));
+  try {
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readText(stream: Readable): Promise<string> {
+  const parts: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maxAnswerBytes) throw invalidAnswer(`it has more than ${maxAnswerBytes} bytes`);
+    parts.push(chunk);
+  }
+  return Buffer.concat(parts).toString();
+}
+
+async function readError(stream: Readable, status: number): Promise<Error> {
+  try {
+    const answer = decodeErrorAnswer(parseJson(await readText(stream)), "error");
+    if (!/^AGENT_[A-Z_]{1,40}$/.test(answer.code)) return invalidAnswer(`status ${status}`);
+    return new KipError(answer.code, answer.message.slice(0, 4096), {
+      retryable: answer.retryable ?? false,
+    });
+  } catch {
+    return invalidAnswer(`status ${status}`);
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw invalidAnswer("it is no JSON", error);
+  }
+}
+
+function invalidAnswer(reason: string, cause?: unknown): KipError {
+  return new KipError("AGENT_ANSWER_INVALID", `Cannot read the answer of a cell: ${reason}`, {
+    cause,
+  });
 }

@@ -1,3 +1,7 @@
+import { once } from "node:events";
+import type { Writable } from "node:stream";
+import { KipError } from "@kip/base";
+
 /**
  * Framing of exec and attach: each direction is a sequence of frames
  * `channel (1 byte) | length (4 bytes, big endian, ≤ 1 MiB) | payload`.
@@ -8,8 +12,133 @@
  * | 1 stdout, 2 stderr | agent → kip | bytes |
  * | 3 exit | agent → kip, last frame | JSON `{"exitCode": n}` or `{"error": "..."}` |
  * | 4 resize | kip → agent | JSON `{"columns": n, "rows": n}` |
+ *
+ * The end of the request's body ends the process's input too, and no resize can follow it.
  */
 export const channels = { stdin: 0, stdout: 1, stderr: 2, exit: 3, resize: 4 } as const;
 
+/** The number of a channel. */
+export type Channel = (typeof channels)[keyof typeof channels];
+
 /** Largest payload of one frame, bytes. */
 export const maxFrameBytes = 1024 * 1024;
+
+const headerBytes = 5;
+
+/** One frame as it was read. */
+export interface Frame {
+  readonly channel: Channel;
+  /** Valid until the parser is given more; copy what is kept. */
+  readonly payload: Buffer;
+}
+
+/** The five bytes before a payload of `length` bytes (0 to {@link maxFrameBytes}). */
+export function frameHeader(channel: Channel, length: number): Buffer {
+  if (length > maxFrameBytes) throw new RangeError(`A frame takes no ${length} bytes`);
+  const header = Buffer.allocUnsafe(headerBytes);
+  header.writeUInt8(channel, 0);
+  header.writeUInt32BE(length, 1);
+  return header;
+}
+
+/**
+ * Cuts a byte stream into frames. Holds at most one unfinished frame.
+ */
+export class FrameParser {
+  #rest: Buffer = Buffer.alloc(0);
+
+  /**
+   * The frames that are complete with this chunk.
+   *
+   * @throws {KipError} code `AGENT_FRAME_INVALID` on an unknown channel or a length above the limit
+   */
+  *push(chunk: Buffer): Generator<Frame, void, void> {
+    let data = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    while (data.length >= headerBytes) {
+      const channel = readChannel(data.readUInt8(0));
+      const length = data.readUInt32BE(1);
+      if (length > maxFrameBytes) throw invalidFrame(`its length is ${length} bytes`);
+      if (data.length < headerBytes + length) break;
+      const payload = data.subarray(headerBytes, headerBytes + length);
+      data = data.subarray(headerBytes + length);
+      yield { channel, payload };
+    }
+    this.#rest = data;
+  }
+
+  /**
+   * Says that the stream has ended.
+   *
+   * @throws {KipError} code `AGENT_FRAME_INVALID` if it ended within a frame
+   */
+  end(): void {
+    if (this.#rest.length > 0) throw invalidFrame("the stream ends within it");
+  }
+}
+
+/** Writes frames to a stream, for several writers at once; each waits for its own room. */
+export class FrameWriter {
+  readonly #stream: Writable;
+  readonly #closed: Promise<unknown>;
+
+  constructor(stream: Writable) {
+    this.#stream = stream;
+    this.#closed = new Promise((resolve) => stream.once("close", resolve));
+    // Each writer that waits for room listens for "drain".
+    stream.setMaxListeners(20);
+  }
+
+  /**
+   * Writes bytes, in as many frames as they need; empty bytes make one empty frame.
+   * Resolves when the stream takes more, at once if the stream is closed.
+   */
+  async write(channel: Channel, payload: Uint8Array): Promise<void> {
+    let start = 0;
+    do {
+      const part = payload.subarray(start, start + maxFrameBytes);
+      start += part.length;
+      if (this.#stream.destroyed || this.#stream.writableEnded) return;
+      this.#stream.write(frameHeader(channel, part.length));
+      if (part.length > 0) this.#stream.write(part);
+      if (this.#stream.writableNeedDrain) await this.#room();
+    } while (start < payload.length);
+  }
+
+  /** Writes a JSON document as one frame. */
+  async writeJson(channel: Channel, value: unknown): Promise<void> {
+    await this.write(channel, Buffer.from(JSON.stringify(value)));
+  }
+
+  async #room(): Promise<void> {
+    const waiting = new AbortController();
+    try {
+      await Promise.race([once(this.#stream, "drain", waiting), this.#closed]);
+    } catch {
+      // The stream failed: its reader tells.
+    } finally {
+      waiting.abort();
+    }
+  }
+}
+
+/** A sink that takes bytes; resolves when it has room for more, at once if it is closed. */
+export async function writeTo(sink: Writable, bytes: Uint8Array): Promise<void> {
+  if (sink.destroyed || sink.writableEnded || sink.write(bytes)) return;
+  await new Promise<void>((resolve) => {
+    const done = (): void => {
+      sink.off("drain", done).off("close", done);
+      resolve();
+    };
+    sink.once("drain", done).once("close", done);
+  });
+}
+
+function readChannel(value: number): Channel {
+  const known = Object.values(channels).find((channel) => channel === value);
+  if (known === undefined) throw invalidFrame(`there is no channel ${value}`);
+  return known;
+}
+
+function invalidFrame(reason: string): KipError {
+  return new KipError("AGENT_FRAME_INVALID", `Cannot read a frame: ${reason}`);
+}

@@ -1,11 +1,4 @@
-export {
-  AgentClient,
-  waitForAgent,
-  type AgentClientOptions,
-  type AgentLogOptions,
-  type AgentProcessExit,
-  type WaitForAgentOptions,
-} from "./agent-client.ts";
+export { AgentClient, type AgentClientOptions, type AgentLogOptions } from "./agent-client.ts";
 export {
   decodeAgentInfo,
   decodeAgentStats,
@@ -24,7 +17,15 @@ export {
   type DesiredVolume,
   type DesiredVolumeMount,
 } from "./desired-pod.ts";
-export { channels, maxFrameBytes } from "./framing.ts";
+export {
+  channels,
+  FrameParser,
+  FrameWriter,
+  maxFrameBytes,
+  writeTo,
+  type Channel,
+  type Frame,
+} from "./framing.ts";
 export {
   decodePodReport,
   type ContainerReport,
@@ -32,4 +33,6 @@ export {
   type PodReport,
   type TerminatedReport,
 } from "./pod-report.ts";
+export type { AgentProcessExit } from "./relay-process.ts";
 export { agentPort, apiVersion, cellServerName } from "./routes.ts";
+export { waitForAgent, type WaitForAgentOptions } from "./wait-for-agent.ts";

@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { PassThrough, Writable } from "node:stream";
+import { describe, it } from "node:test";
+import * as fc from "fast-check";
+import { channels, frameHeader, FrameParser, FrameWriter, type Channel } from "./framing.ts";
+
+const channel = fc.constantFrom(...Object.values(channels));
+const frames = fc.array(fc.record({ channel, payload: fc.uint8Array({ maxLength: 300 }) }));
+
+function parse(parser: FrameParser, chunk: Uint8Array): { channel: Channel; text: string }[] {
+  return [...parser.push(Buffer.from(chunk))].map((frame) => ({
+    channel: frame.channel,
+    text: frame.payload.toString("hex"),
+  }));
+}
+
+describe("FrameParser", () => {
+  it("gives back what was written, however the bytes are cut", () => {
+    fc.assert(
+      fc.property(frames, fc.array(fc.integer({ min: 1, max: 50 })), (sent, cuts) => {
+        const bytes = Buffer.concat(
+          sent.flatMap(({ channel, payload }) => [frameHeader(channel, payload.length), payload]),
+        );
+        const parser = new FrameParser();
+        const received = [];
+        let at = 0;
+        for (const cut of [...cuts, bytes.length]) {
+          received.push(...parse(parser, bytes.subarray(at, at + cut)));
+          at += cut;
+        }
+        parser.end();
+        const expected = sent.map(({ channel, payload }) => ({
+          channel,
+          text: Buffer.from(payload).toString("hex"),
+        }));
+        assert.deepEqual(received, expected);
+      }),
+    );
+  });
+
+  it("fails with one code only, whatever the bytes", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
+        const parser = new FrameParser();
+        try {
+          parse(parser, bytes);
+          parser.end();
+        } catch (error) {
+          assert.equal((error as { code?: string }).code, "AGENT_FRAME_INVALID");
+        }
+      }),
+    );
+  });
+
+  it("rejects a length above the limit before it holds the payload", () => {
+    const header = Buffer.from([1, 0x00, 0x10, 0x00, 0x01]);
+    assert.throws(() => parse(new FrameParser(), header), { code: "AGENT_FRAME_INVALID" });
+  });
+});
+
+describe("FrameWriter", () => {
+  it("cuts what is too long for one frame", async () => {
+    const stream = new PassThrough({ highWaterMark: 8 * 1024 * 1024 });
+    await new FrameWriter(stream).write(channels.stdout, Buffer.alloc(2.5 * 1024 * 1024));
+    stream.end();
+    const parser = new FrameParser();
+    const sizes: number[] = [];
+    for await (const chunk of stream as AsyncIterable<Buffer>)
+      for (const frame of parser.push(chunk)) sizes.push(frame.payload.length / 1024);
+    assert.deepEqual(sizes, [1024, 1024, 512]);
+  });
+
+  it("waits for room and gives up waiting when the stream is closed", async () => {
+    const stuck = new Writable({ highWaterMark: 1, write: () => {} });
+    const writing = new FrameWriter(stuck).write(channels.stdout, Buffer.from("hello"));
+    let isDone = false;
+    void writing.then(() => (isDone = true));
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(isDone, false);
+    stuck.destroy();
+    await writing;
+  });
+});

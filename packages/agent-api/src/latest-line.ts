@@ -1,0 +1,35 @@
+import { KipError } from "@kip/base";
+
+/** The longest line {@link LatestLine} takes, bytes. */
+export const maxLineBytes = 1024 * 1024;
+
+/**
+ * Finds the last complete line in what has come so far. Lines before it are dropped unread: each
+ * line replaces the one before, so a sender in a hurry costs no decoding.
+ */
+export class LatestLine {
+  #rest = "";
+
+  /**
+   * The newest complete, non-empty line that ends in this text; undefined if there is none.
+   *
+   * @throws {KipError} code `AGENT_ANSWER_INVALID` when a line is longer than {@link maxLineBytes}
+   */
+  push(text: string): string | undefined {
+    const all = this.#rest + text;
+    const end = all.lastIndexOf("\n");
+    this.#rest = all.slice(end + 1);
+    if (this.#rest.length > maxLineBytes) throw tooLong();
+    const lines = all.slice(0, Math.max(end, 0)).trimEnd();
+    const newest = lines.slice(lines.lastIndexOf("\n") + 1);
+    if (newest.length > maxLineBytes) throw tooLong();
+    return newest === "" ? undefined : newest;
+  }
+}
+
+function tooLong(): KipError {
+  return new KipError(
+    "AGENT_ANSWER_INVALID",
+    `Cannot read the status of a cell: a line has more than ${maxLineBytes} bytes`,
+  );
+}

@@ -1,0 +1,136 @@
+import http2, { type ClientHttp2Session } from "node:http2";
+import net, { type Socket } from "node:net";
+import tls, { type PeerCertificate, type TLSSocket } from "node:tls";
+import { hasCode, KipError } from "@kip/base";
+import { cellServerName } from "./routes.ts";
+
+/** Whom to speak to and as whom. */
+export interface PeerOptions {
+  /** Management address of the cell. */
+  readonly address: string;
+  /** Name of the cell; the agent's certificate must carry exactly this name. */
+  readonly cellName: string;
+  /** PEM: the CA that signed the agent's certificate. */
+  readonly ca: string;
+  /** PEM: kip's client certificate and key. */
+  readonly certificate: string;
+  readonly key: string;
+}
+
+const windowBytes = 1024 * 1024;
+
+/** Opens a TCP connection; `AGENT_UNREACHABLE` when that fails or takes longer than `timeoutMs`. */
+export async function openTcp(
+  peer: PeerOptions,
+  options: { readonly port: number; readonly timeoutMs: number; readonly signal?: AbortSignal },
+): Promise<Socket> {
+  const socket = net.connect({ host: peer.address, port: options.port, noDelay: true });
+  return await settle(socket, "connect", { ...options, socket, peer });
+}
+
+/**
+ * Speaks TLS and HTTP/2 on a connection. Resolves when the agent has accepted our certificate,
+ * which its first HTTP/2 settings tell: with TLS 1.3 the handshake ends before that.
+ */
+export async function openSession(
+  socket: Socket,
+  peer: PeerOptions,
+  options: { readonly timeoutMs: number; readonly signal?: AbortSignal },
+): Promise<ClientHttp2Session> {
+  const name = cellServerName(peer.cellName);
+  const secure = tls.connect({
+    socket,
+    servername: name,
+    ca: peer.ca,
+    cert: peer.certificate,
+    key: peer.key,
+    minVersion: "TLSv1.3",
+    ALPNProtocols: ["h2"],
+    checkServerIdentity: (_host, certificate) => checkName(name, certificate),
+  });
+  await settle<TLSSocket>(secure, "secureConnect", { ...options, socket: secure, peer });
+  const session = http2.connect(`https://${name}`, {
+    createConnection: () => secure,
+    settings: { enablePush: false, initialWindowSize: windowBytes },
+  });
+  await settle<ClientHttp2Session>(session, "remoteSettings", {
+    ...options,
+    socket: session,
+    peer,
+  });
+  session.setLocalWindowSize(8 * windowBytes);
+  // Requests carry the failures of the connection; without a listener Node would end the process.
+  session.on("error", () => {});
+  return session;
+}
+
+/** The error for a connection that cannot be made or was lost. */
+export function unreachable(peer: { readonly cellName: string }, cause: unknown): KipError {
+  const text = cause instanceof Error ? cause.message : String(cause);
+  return new KipError("AGENT_UNREACHABLE", `Cannot reach cell "${peer.cellName}": ${text}`, {
+    cause,
+    retryable: true,
+    remedy: "Look at the cell's console output if this goes on",
+  });
+}
+
+interface Settling<T> {
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+  readonly socket: T;
+  readonly peer: PeerOptions;
+}
+
+/** Waits for an event of a connection in the making, and destroys it when it does not come. */
+async function settle<T extends Socket | ClientHttp2Session>(
+  emitter: T,
+  event: string,
+  options: Settling<T>,
+): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const fail = (error: Error): void => reject(error);
+  const onAbort = (): void => fail(abortReason(options.signal));
+  const timer = setTimeout(
+    () => fail(unreachable(options.peer, `no answer within ${options.timeoutMs} ms`)),
+    options.timeoutMs,
+  );
+  options.signal?.addEventListener("abort", onAbort, { once: true });
+  emitter.once(event, () => resolve(emitter));
+  emitter.on("error", (error: Error) => fail(connectionError(options.peer, error)));
+  emitter.once("close", () => fail(unreachable(options.peer, "the connection was closed")));
+  try {
+    options.signal?.throwIfAborted();
+    return await promise;
+  } catch (error) {
+    emitter.destroy();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    options.signal?.removeEventListener("abort", onAbort);
+  }
+}
+
+function abortReason(signal: AbortSignal | undefined): Error {
+  return signal?.reason instanceof Error ? signal.reason : new Error("Aborted");
+}
+
+/** A certificate with exactly one name, ours; wildcards and further names are none of our making. */
+function checkName(name: string, certificate: PeerCertificate): Error | undefined {
+  if (certificate.subjectaltname === `DNS:${name}`) return undefined;
+  return new KipError(
+    "AGENT_IDENTITY_INVALID",
+    `Cannot trust the agent: its certificate names "${certificate.subjectaltname ?? ""}", not "DNS:${name}"`,
+  );
+}
+
+function connectionError(peer: PeerOptions, error: Error): KipError {
+  if (hasCode(error, "AGENT_IDENTITY_INVALID")) return error as KipError; // has the code
+  const code = "code" in error && typeof error.code === "string" ? error.code : "";
+  const isTrust = /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|SELF_SIGNED|DEPTH_ZERO|UNABLE_TO)/.test(code);
+  if (!isTrust) return unreachable(peer, error);
+  return new KipError(
+    "AGENT_IDENTITY_INVALID",
+    `Cannot trust the agent of cell "${peer.cellName}": ${error.message}`,
+    { cause: error, remedy: "Let the cell be replaced if its certificate has expired" },
+  );
+}

@@ -1,0 +1,88 @@
+import type { Duplex, Readable, Writable } from "node:stream";
+import { decode, KipError, type ProcessStreams } from "@kip/base";
+import { channels, FrameParser, FrameWriter, writeTo, type Frame } from "./framing.ts";
+
+/** How a process that was executed or attached to ended. */
+export interface AgentProcessExit {
+  readonly exitCode: number;
+}
+
+const decodeExit = decode.object({
+  exitCode: decode.optional(decode.integer),
+  error: decode.optional(decode.string),
+});
+
+/**
+ * Connects a caller's streams with a framed stream to the agent, until the process has ended.
+ * Ends the caller's output streams.
+ *
+ * @throws {KipError} code `AGENT_PROCESS_FAILED` when the process could not be run,
+ * `AGENT_FRAME_INVALID` when the agent breaks the framing; the stream's error when it is lost
+ */
+export async function relayProcess(
+  stream: Duplex,
+  streams: ProcessStreams,
+): Promise<AgentProcessExit> {
+  const writer = new FrameWriter(stream);
+  const stdin = streams.stdin && sendInput(streams.stdin, writer);
+  const resizes = streams.resizes && sendResizes(streams.resizes, writer);
+  // Their failures show on the stream itself; here they only must not go unhandled.
+  stdin?.catch((error: unknown) => stream.destroy(error instanceof Error ? error : undefined));
+  resizes?.catch(() => {});
+  try {
+    return await receive(stream, streams);
+  } finally {
+    streams.stdout?.end();
+    streams.stderr?.end();
+    if (!stream.writableEnded) stream.end();
+    stream.destroy();
+  }
+}
+
+async function sendInput(stdin: Readable, writer: FrameWriter): Promise<void> {
+  for await (const chunk of stdin) {
+    await writer.write(channels.stdin, typeof chunk === "string" ? Buffer.from(chunk) : chunk);
+  }
+  await writer.write(channels.stdin, Buffer.alloc(0));
+}
+
+async function sendResizes(
+  resizes: NonNullable<ProcessStreams["resizes"]>,
+  writer: FrameWriter,
+): Promise<void> {
+  for await (const { columns, rows } of resizes) {
+    await writer.writeJson(channels.resize, { columns, rows });
+  }
+}
+
+async function receive(stream: Duplex, streams: ProcessStreams): Promise<AgentProcessExit> {
+  const parser = new FrameParser();
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    for (const frame of parser.push(chunk)) {
+      if (frame.channel === channels.exit) return readExit(frame);
+      const sink = sinkOf(frame, streams);
+      // The payload is copied because a sink may keep it while the parser goes on.
+      if (sink) await writeTo(sink, Buffer.from(frame.payload));
+    }
+  }
+  throw new KipError(
+    "AGENT_PROCESS_FAILED",
+    "Cannot tell how the process ended: the agent closed the stream",
+    { retryable: true },
+  );
+}
+
+function sinkOf(frame: Frame, streams: ProcessStreams): Writable | undefined {
+  if (frame.channel === channels.stdout) return streams.stdout;
+  if (frame.channel === channels.stderr) return streams.stderr;
+  throw new KipError(
+    "AGENT_FRAME_INVALID",
+    `Cannot read a frame: channel ${frame.channel} goes the other way`,
+  );
+}
+
+function readExit(frame: Frame): AgentProcessExit {
+  const exit = decodeExit(JSON.parse(frame.payload.toString()), "exit");
+  if (exit.exitCode !== undefined) return { exitCode: exit.exitCode };
+  throw new KipError("AGENT_PROCESS_FAILED", exit.error ?? "Cannot run the process: no reason");
+}
