@@ -3,6 +3,7 @@ export { backoffDelay, type BackoffOptions } from "./backoff.ts";
 export { systemClock, type Clock } from "./clock.ts";
 export * as decode from "./decode.ts";
 export type { Decoded, Decoder } from "./decode.ts";
+export { defined, type Defined } from "./defined.ts";
 export {
   errorText,
   hasCode,

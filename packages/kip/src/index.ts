@@ -1,1 +1,17 @@
-export {};
+export {
+  cellFinalizer,
+  startPhases,
+  type Cell,
+  type CellPhase,
+  type CellSpec,
+  type CellStatus,
+} from "./cell/cell.ts";
+export { decodeProviderConfig, type ProviderConfig } from "./config/provider-config.ts";
+export { KipProvider } from "./provider.ts";
+export {
+  findClusterDns,
+  readControllerID,
+  startKip,
+  type RunningKip,
+  type StartKipOptions,
+} from "./start-kip.ts";

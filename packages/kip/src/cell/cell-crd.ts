@@ -1,0 +1,89 @@
+const text = { type: "string" };
+const integer = { type: "integer", format: "int64" };
+
+/**
+ * The CustomResourceDefinition of cells. Group, version, names and the first seven columns are those
+ * of the original Kip; PHASE, PRICE and AGE are new.
+ */
+export const cellCrd = {
+  apiVersion: "apiextensions.k8s.io/v1",
+  kind: "CustomResourceDefinition",
+  metadata: { name: "cells.kip.elotl.co" },
+  spec: {
+    group: "kip.elotl.co",
+    scope: "Cluster",
+    names: { kind: "Cell", plural: "cells", singular: "cell", shortNames: ["cl"] },
+    versions: [
+      {
+        name: "v1beta1",
+        served: true,
+        storage: true,
+        subresources: { status: {} },
+        additionalPrinterColumns: [
+          { name: "Pod Name", type: "string", jsonPath: ".spec.podRef.name" },
+          { name: "Pod Namespace", type: "string", jsonPath: ".spec.podRef.namespace" },
+          { name: "Node", type: "string", jsonPath: ".spec.nodeName" },
+          { name: "Launch Type", type: "string", jsonPath: ".spec.launchType" },
+          { name: "Instance Type", type: "string", jsonPath: ".spec.instanceType" },
+          { name: "Instance ID", type: "string", jsonPath: ".status.instanceID" },
+          { name: "IP", type: "string", jsonPath: ".status.ip" },
+          { name: "Phase", type: "string", jsonPath: ".status.phase" },
+          { name: "Price", type: "number", jsonPath: ".spec.pricePerHour" },
+          { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
+        ],
+        schema: {
+          openAPIV3Schema: {
+            type: "object",
+            required: ["spec"],
+            properties: {
+              spec: {
+                type: "object",
+                required: [
+                  "podRef",
+                  "nodeName",
+                  "controllerID",
+                  "instanceType",
+                  "launchType",
+                  "image",
+                ],
+                properties: {
+                  podRef: {
+                    type: "object",
+                    required: ["namespace", "name", "uid"],
+                    properties: { namespace: text, name: text, uid: text },
+                  },
+                  nodeName: text,
+                  controllerID: text,
+                  instanceType: text,
+                  launchType: { type: "string", enum: ["on-demand", "spot", "dedicated"] },
+                  image: text,
+                  rootDiskBytes: integer,
+                  privateIPOnly: { type: "boolean" },
+                  pricePerHour: { type: "number" },
+                  attempt: integer,
+                  restartCounts: { type: "object", additionalProperties: integer },
+                },
+                "x-kubernetes-validations": [
+                  { rule: "self == oldSelf", message: "the spec of a cell never changes" },
+                ],
+              },
+              status: {
+                type: "object",
+                properties: {
+                  phase: text,
+                  instanceID: text,
+                  ip: text,
+                  podIP: text,
+                  startMs: { type: "object", additionalProperties: integer },
+                  identityExpires: text,
+                  reason: text,
+                  message: text,
+                },
+              },
+            },
+          },
+        },
+      },
+    ],
+  },
+} as const;

@@ -1,0 +1,84 @@
+import type { AgentClient, PodReport } from "@kip/agent-api";
+import type { Instance } from "@kip/cloud";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
+import type { Cell, CellStatus, StartPhase } from "./cell.ts";
+import type { CellObservation } from "./cell-plan.ts";
+
+/** The pod a cell serves. */
+export interface PodRef {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+/**
+ * What kip remembers about one pod and its cell. Nothing here is the only copy: all of it is rebuilt
+ * from the API, the cloud and the agent after a restart.
+ */
+export interface CellMemory {
+  readonly podRef: PodRef;
+  wanted: CellObservation["wanted"];
+  resolved: ResolvedPod | undefined;
+  cell: Cell | undefined;
+  isCellDeleted: boolean;
+  /** The newest status of the cell, written or about to be. */
+  status: CellStatus;
+  instanceState: CellObservation["instance"];
+  instance: Instance | undefined;
+  agent: AgentClient | undefined;
+  report: PodReport | undefined;
+  /** Whether `resolved` is what the agent was given. */
+  isDispatched: boolean;
+  drainSent: number | undefined;
+  areLogsSaved: boolean;
+  /** Set when the pod has ended by itself or can never run again. */
+  isPodFinished: boolean;
+  /** When stopping began, monotonic milliseconds. */
+  removeSince: number | undefined;
+  /** Since when the agent has been out of reach, monotonic milliseconds. */
+  unreachableSince: number | undefined;
+  attempt: number;
+  restartCounts: Readonly<Record<string, number>>;
+  /** Why the pod waits, one sentence with a remedy; shown as a condition. */
+  waitingFor: { readonly reason: string; readonly message: string } | undefined;
+  startMs: Partial<Record<StartPhase, number>>;
+}
+
+/** A memory that knows nothing but the pod. */
+export function newCellMemory(podRef: PodRef): CellMemory {
+  return {
+    podRef,
+    wanted: { kind: "run" },
+    resolved: undefined,
+    cell: undefined,
+    isCellDeleted: false,
+    status: { phase: "Pending" },
+    instanceState: "unknown",
+    instance: undefined,
+    agent: undefined,
+    report: undefined,
+    isDispatched: false,
+    drainSent: undefined,
+    areLogsSaved: false,
+    isPodFinished: false,
+    removeSince: undefined,
+    unreachableSince: undefined,
+    attempt: 0,
+    restartCounts: {},
+    waitingFor: undefined,
+    startMs: {},
+  };
+}
+
+/** Forgets everything about the cell; the pod stays known. */
+export function forgetCell(memory: CellMemory): void {
+  const { podRef, wanted, resolved, attempt, restartCounts, isPodFinished, removeSince } = memory;
+  Object.assign(memory, newCellMemory(podRef), {
+    wanted,
+    resolved,
+    attempt,
+    restartCounts,
+    isPodFinished,
+    removeSince,
+  });
+}

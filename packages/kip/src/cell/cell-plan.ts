@@ -1,0 +1,95 @@
+import type { Cell } from "./cell.ts";
+
+/** What is known about a pod and its cell at one moment; input of {@link planCell}. */
+export interface CellObservation {
+  /** What the API wants of the pod: run it, or stop it within so many seconds. */
+  readonly wanted:
+    { readonly kind: "run" } | { readonly kind: "remove"; readonly graceSeconds: number };
+  /** Whether the pod has come to its end by itself (Succeeded or Failed). */
+  readonly isPodFinished: boolean;
+  readonly cell: Cell | undefined;
+  /** Whether someone asked the API to delete the Cell. */
+  readonly isCellDeleted: boolean;
+  /**
+   * The cell's instance. "unknown": nobody has asked the cloud yet or it did not answer;
+   * "gone": there was one and it is no more.
+   */
+  readonly instance: "none" | "unknown" | "pending" | "running" | "gone";
+  readonly isAgentConnected: boolean;
+  /** Whether the agent has the newest desired pod. */
+  readonly isDispatched: boolean;
+  /** Grace period in seconds last sent to the agent; undefined if it was not asked to stop. */
+  readonly drainSent: number | undefined;
+  /** Whether the agent said that every container has ended. */
+  readonly isDrained: boolean;
+  /** Whether the containers' logs are saved, as far as they could be. */
+  readonly areLogsSaved: boolean;
+  /** Whether the pod has been handed to this cell, now or in an earlier life of kip. */
+  readonly wasClaimed: boolean;
+  /** Whether the time for stopping the pod is over. */
+  readonly isDrainOverdue: boolean;
+  /** Whether the agent has been out of reach for longer than the installation allows. */
+  readonly isUnhealthy: boolean;
+}
+
+/** One thing to do for a cell; each is safe to repeat. */
+export type CellStep =
+  | { readonly kind: "createCell" }
+  | { readonly kind: "observeInstance" }
+  | { readonly kind: "launch" }
+  | { readonly kind: "awaitRunning" }
+  | { readonly kind: "connect" }
+  | { readonly kind: "dispatch" }
+  | { readonly kind: "drain"; readonly graceSeconds: number }
+  | { readonly kind: "saveLogs" }
+  | { readonly kind: "terminate" }
+  | { readonly kind: "deleteCell"; readonly isLost: boolean }
+  /** Nothing to do until an event comes. */
+  | { readonly kind: "wait" }
+  /** Nothing to do any more: pod and cell are settled. */
+  | { readonly kind: "done" };
+
+/**
+ * Decides the next step for a cell, from nothing but what was observed: a crash between two steps is
+ * just another start.
+ */
+export function planCell(seen: CellObservation): CellStep {
+  if (!seen.cell) return planWithoutCell(seen);
+  if (seen.instance === "unknown") return { kind: "observeInstance" };
+  if (seen.instance === "gone") return { kind: "deleteCell", isLost: isLoss(seen) };
+  if (seen.isUnhealthy) return { kind: "terminate" };
+  const mustEnd = seen.wanted.kind === "remove" || seen.isPodFinished || seen.isCellDeleted;
+  return mustEnd ? planEnd(seen) : planStart(seen);
+}
+
+function planWithoutCell(seen: CellObservation): CellStep {
+  if (seen.wanted.kind === "remove" || seen.isPodFinished) return { kind: "done" };
+  return { kind: "createCell" };
+}
+
+function planStart(seen: CellObservation): CellStep {
+  if (seen.instance === "none") return { kind: "launch" };
+  if (seen.instance === "pending") return { kind: "awaitRunning" };
+  if (!seen.isAgentConnected) return { kind: "connect" };
+  if (!seen.isDispatched) return { kind: "dispatch" };
+  return { kind: "wait" };
+}
+
+function planEnd(seen: CellObservation): CellStep {
+  if (seen.instance === "none") return { kind: "deleteCell", isLost: false };
+  if (!seen.wasClaimed || seen.instance === "pending") return { kind: "terminate" };
+  if (seen.isDrainOverdue) return { kind: "terminate" };
+  if (!seen.isAgentConnected) return { kind: "connect" };
+  if (!seen.isPodFinished && !seen.isDrained) return planDrain(seen);
+  return seen.areLogsSaved ? { kind: "terminate" } : { kind: "saveLogs" };
+}
+
+function planDrain(seen: CellObservation): CellStep {
+  const graceSeconds = seen.wanted.kind === "remove" ? seen.wanted.graceSeconds : 30;
+  const isNews = seen.drainSent === undefined || graceSeconds < seen.drainSent;
+  return isNews ? { kind: "drain", graceSeconds } : { kind: "wait" };
+}
+
+function isLoss(seen: CellObservation): boolean {
+  return seen.wanted.kind === "run" && !seen.isPodFinished;
+}

@@ -1,0 +1,30 @@
+import type { Logger } from "@kip/base";
+import type { CloudDriver } from "@kip/cloud";
+import type { CellStore } from "../cell/cell-store.ts";
+
+/** What {@link collectOrphanInstances} works with. */
+export interface CollectOptions {
+  readonly driver: CloudDriver;
+  readonly store: CellStore;
+  readonly nodeName: string;
+  readonly logger: Logger;
+}
+
+/**
+ * Terminates instances of this installation that no Cell stands for.
+ *
+ * A Cell is written before its instance is asked for, so an instance that was listed *before* the
+ * Cells were read and has none among them is nobody's.
+ */
+export async function collectOrphanInstances(options: CollectOptions): Promise<number> {
+  const { driver, store, nodeName, logger } = options;
+  const instances = await driver.list();
+  if (instances.length === 0) return 0;
+  const tokens = new Set((await store.list(nodeName)).map((cell) => cell.metadata.uid));
+  const orphans = instances.filter((instance) => !tokens.has(instance.token));
+  for (const { id, name } of orphans) {
+    await driver.terminate(id);
+    logger.warn("Instance without a Cell was terminated", { instance: id, cell: name });
+  }
+  return orphans.length;
+}

@@ -1,0 +1,162 @@
+import { bytes, decode, KipError, parseQuantity } from "@kip/base";
+
+const { boolean, list, map, number, object, optional, string, unknownValue } = decode;
+const strict = { unknownKeys: "reject" } as const;
+
+/** A quantity or a plain number, as text. */
+const quantity: decode.Decoder<string> = (value, path) => {
+  const text = typeof value === "number" ? String(value) : string(value, path);
+  parseQuantity(text);
+  return text;
+};
+
+const cells = object(
+  {
+    bootImageSpec: optional(map(string)),
+    defaultInstanceType: optional(string),
+    defaultVolumeSize: optional(quantity),
+    standbyCells: optional(list(unknownValue)),
+    cloudInitFile: optional(string),
+    itzo: optional(unknownValue),
+    extraCIDRs: optional(list(string)),
+    extraSecurityGroups: optional(list(string)),
+    nametag: optional(string),
+    statusInterval: optional(number),
+    healthcheck: optional(
+      object(
+        {
+          status: optional(object({ healthyTimeout: optional(number) }, strict)),
+          cloudAPI: optional(
+            object({ healthyTimeout: optional(number), interval: optional(number) }, strict),
+          ),
+        },
+        strict,
+      ),
+    ),
+    privateIPOnly: optional(boolean),
+    cellConfig: optional(map(string)),
+    defaultIAMPermissions: optional(string),
+    useCloudParameterStore: optional(boolean),
+  },
+  strict,
+);
+
+const kubelet = object(
+  {
+    cpu: optional(quantity),
+    memory: optional(quantity),
+    pods: optional(quantity),
+    capacity: optional(map(quantity)),
+    labels: optional(map(string)),
+  },
+  strict,
+);
+
+const registry = object(
+  {
+    host: string,
+    endpoint: optional(string),
+    username: optional(string),
+    password: optional(string),
+    ca: optional(string),
+  },
+  strict,
+);
+
+const document = object(
+  {
+    apiVersion: optional(string),
+    kind: optional(string),
+    etcd: optional(unknownValue),
+    testing: optional(object({ controllerID: optional(string) }, strict)),
+    cloud: map(unknownValue),
+    cells: optional(cells),
+    kubelet: optional(kubelet),
+    registries: optional(list(registry)),
+  },
+  strict,
+);
+
+/** Settings of an installation, from `provider.yaml`; defaults applied. */
+export interface ProviderConfig {
+  /** The one cloud chosen, with its own section, read by that cloud's driver. */
+  readonly cloud: { readonly name: string; readonly settings: unknown };
+  readonly controllerID: string | undefined;
+  readonly bootImageSpec: Readonly<Record<string, string>>;
+  readonly defaultInstanceType: string | undefined;
+  /** @default 5 GiB */
+  readonly defaultVolumeBytes: number;
+  /** @default "kip" */
+  readonly nametag: string;
+  readonly privateIPOnly: boolean;
+  /** How long a cell may be out of reach, milliseconds. @default 90,000 */
+  readonly healthyMs: number;
+  /** Of the virtual node. @default cpu 20, memory 100Gi, pods 20 */
+  readonly capacity: Readonly<Record<string, string>>;
+  readonly nodeLabels: Readonly<Record<string, string>>;
+  readonly registries: readonly decode.Decoded<typeof registry>[];
+  /** Keys that were read but have no effect in this version, for a warning at start. */
+  readonly withoutEffect: readonly string[];
+}
+
+const withoutEffect: readonly (keyof decode.Decoded<typeof cells>)[] = [
+  "standbyCells",
+  "cloudInitFile",
+  "itzo",
+  "extraCIDRs",
+  "extraSecurityGroups",
+  "statusInterval",
+  "cellConfig",
+  "defaultIAMPermissions",
+  "useCloudParameterStore",
+];
+
+/**
+ * Reads the content of `provider.yaml` (already parsed from YAML or JSON). Key names are those of the
+ * original Kip; `cloud.local` and `registries` are new.
+ *
+ * @throws {KipError} `DECODE_FAILED` naming the path and the nearest known key; `CONFIG_INVALID`
+ */
+export function decodeProviderConfig(value: unknown): ProviderConfig {
+  const read = document(value, "");
+  const section = read.cells ?? {};
+  const { cpu, memory, pods, capacity = {}, labels = {} } = read.kubelet ?? {};
+  const healthy = section.healthcheck?.status?.healthyTimeout ?? 90;
+  const unused = withoutEffect
+    .filter((key) => section[key] !== undefined)
+    .map((key) => `cells.${key}`);
+  return {
+    cloud: theCloud(read.cloud),
+    controllerID: read.testing?.controllerID,
+    bootImageSpec: section.bootImageSpec ?? {},
+    defaultInstanceType: section.defaultInstanceType,
+    defaultVolumeBytes: bytes(section.defaultVolumeSize ?? "5Gi"),
+    nametag: section.nametag ?? "kip",
+    privateIPOnly: section.privateIPOnly ?? false,
+    healthyMs: healthy * 1000,
+    capacity: {
+      cpu: cpu ?? "20",
+      memory: memory ?? "100Gi",
+      pods: pods ?? "20",
+      ...capacity,
+    },
+    nodeLabels: labels,
+    registries: read.registries ?? [],
+    withoutEffect: read.etcd === undefined ? unused : ["etcd", ...unused],
+  };
+}
+
+function theCloud(clouds: Readonly<Record<string, unknown>>): ProviderConfig["cloud"] {
+  const names = Object.keys(clouds);
+  const [name] = names;
+  if (name === undefined || names.length > 1) {
+    throw new KipError(
+      "CONFIG_INVALID",
+      `Cannot choose a cloud: "cloud" has ${names.length} sections`,
+      {
+        remedy: "Give exactly one of cloud.local, cloud.aws, cloud.gce, cloud.azure",
+      },
+    );
+  }
+  return { name, settings: clouds[name] ?? {} };
+}

@@ -1,0 +1,167 @@
+import { bytes, defined, milliCpu } from "@kip/base";
+import type { DesiredContainer, DesiredHook, DesiredProbe } from "@kip/agent-api";
+import type { Container, EphemeralContainer, Pod, Probe } from "@kip/k8s-types";
+import { expandVariables, type ResolvedPod } from "@kip/virtual-kubelet";
+
+type AnyContainer = Container | EphemeralContainer;
+type Handler = NonNullable<NonNullable<Container["lifecycle"]>["preStop"]>;
+
+/** Addresses that become known with the cell. */
+export interface PodAddresses {
+  readonly podIp: string;
+  readonly hostIp: string;
+}
+
+/** A container of the pod as the agent runs it: references resolved, defaults applied. */
+export function desiredContainer(
+  resolved: ResolvedPod,
+  container: AnyContainer,
+  addresses: PodAddresses,
+): DesiredContainer {
+  const env = containerEnv(resolved, container.name, addresses);
+  const variables = new Map(env.map(({ name, value }) => [name, value]));
+  const expand = (words: readonly string[]): string[] =>
+    words.map((word) => expandVariables(word, variables));
+  return defined({
+    name: container.name,
+    image: container.image ?? "",
+    imagePullPolicy: pullPolicy(container),
+    env,
+    mounts: (container.volumeMounts ?? []).map((mount) =>
+      defined({
+        name: mount.name,
+        mountPath: mount.mountPath,
+        subPath:
+          mount.subPathExpr === undefined
+            ? mount.subPath
+            : expandVariables(mount.subPathExpr, variables),
+        readOnly: mount.readOnly,
+      }),
+    ),
+    command: container.command && expand(container.command),
+    args: container.args && expand(container.args),
+    workingDir: container.workingDir,
+    stdin: container.stdin,
+    stdinOnce: container.stdinOnce,
+    tty: container.tty,
+    ...limits(container),
+    ...security(resolved.pod, container),
+    ...probesAndHooks(container),
+    terminationMessagePath: container.terminationMessagePath ?? "/dev/termination-log",
+    terminationMessagePolicy: messagePolicy(container),
+    restartPolicy: "restartPolicy" in container ? container.restartPolicy : undefined,
+  });
+}
+
+function messagePolicy(container: AnyContainer): DesiredContainer["terminationMessagePolicy"] {
+  return container.terminationMessagePolicy === "FallbackToLogsOnError"
+    ? "FallbackToLogsOnError"
+    : "File";
+}
+
+function containerEnv(
+  resolved: ResolvedPod,
+  name: string,
+  addresses: PodAddresses,
+): DesiredContainer["env"] {
+  const late = resolved.lateEnv.get(name);
+  const value = (variable: string, known: string): string => {
+    const field = late?.get(variable);
+    if (field === undefined) return known;
+    return field.startsWith("status.podIP") ? addresses.podIp : addresses.hostIp;
+  };
+  return (resolved.env.get(name) ?? []).map((entry) => ({
+    name: entry.name,
+    value: value(entry.name, entry.value),
+  }));
+}
+
+/** The API server sets the policy; this is its rule for pods that never passed through it. */
+function pullPolicy(container: AnyContainer): DesiredContainer["imagePullPolicy"] {
+  const policy = container.imagePullPolicy;
+  if (policy === "Always" || policy === "IfNotPresent" || policy === "Never") return policy;
+  return /:latest$|^[^:@]*$/.test(container.image ?? "") ? "Always" : "IfNotPresent";
+}
+
+function limits({ resources }: AnyContainer) {
+  const { limits = {}, requests = {} } = resources ?? {};
+  const { cpu, memory } = limits;
+  const requested = requests["cpu"];
+  return {
+    cpuMilliLimit: cpu === undefined ? undefined : milliCpu(cpu),
+    cpuMilliRequest: requested === undefined ? undefined : milliCpu(requested),
+    memoryBytesLimit: memory === undefined ? undefined : bytes(memory),
+  };
+}
+
+function security(pod: Pod, container: AnyContainer) {
+  const ofPod = pod.spec?.securityContext ?? {};
+  const own = container.securityContext ?? {};
+  return {
+    user: own.runAsUser ?? ofPod.runAsUser,
+    group: own.runAsGroup ?? ofPod.runAsGroup,
+    runAsNonRoot: own.runAsNonRoot ?? ofPod.runAsNonRoot,
+    supplementalGroups: ofPod.supplementalGroups,
+    privileged: own.privileged,
+    readOnlyRootFilesystem: own.readOnlyRootFilesystem,
+    allowPrivilegeEscalation: own.allowPrivilegeEscalation,
+    addCapabilities: own.capabilities?.add,
+    dropCapabilities: own.capabilities?.drop,
+  };
+}
+
+function probesAndHooks(container: AnyContainer) {
+  return {
+    livenessProbe: desiredProbe(container, container.livenessProbe),
+    readinessProbe: desiredProbe(container, container.readinessProbe),
+    startupProbe: desiredProbe(container, container.startupProbe),
+    postStart: desiredHook(container, container.lifecycle?.postStart),
+    preStop: desiredHook(container, container.lifecycle?.preStop),
+  };
+}
+
+function desiredProbe(container: AnyContainer, probe: Probe | undefined): DesiredProbe | undefined {
+  if (!probe) return undefined;
+  const { tcpSocket } = probe;
+  return defined({
+    ...action(container, probe),
+    tcpSocket:
+      tcpSocket && defined({ port: portNumber(container, tcpSocket.port), host: tcpSocket.host }),
+    initialDelaySeconds: probe.initialDelaySeconds,
+    timeoutSeconds: probe.timeoutSeconds,
+    periodSeconds: probe.periodSeconds,
+    successThreshold: probe.successThreshold,
+    failureThreshold: probe.failureThreshold,
+  });
+}
+
+function desiredHook(
+  container: AnyContainer,
+  handler: Handler | undefined,
+): DesiredHook | undefined {
+  if (!handler) return undefined;
+  return defined({ ...action(container, handler), sleepSeconds: handler.sleep?.seconds });
+}
+
+/** What probes and hooks have in common: run a command, or ask an HTTP server. */
+function action(container: AnyContainer, { exec, httpGet }: Pick<Handler, "exec" | "httpGet">) {
+  return {
+    exec: exec && { command: exec.command ?? [] },
+    httpGet:
+      httpGet &&
+      defined({
+        path: httpGet.path ?? "/",
+        port: portNumber(container, httpGet.port),
+        host: httpGet.host,
+        scheme: httpGet.scheme,
+        headers: httpGet.httpHeaders,
+      }),
+  };
+}
+
+/** A port given by number or by the name of one of the container's ports; 0 if there is no such name. */
+function portNumber(container: AnyContainer, port: number | string): number {
+  if (typeof port === "number") return port;
+  const named = container.ports?.find((candidate) => candidate.name === port);
+  return named?.containerPort ?? (Number(port) || 0);
+}

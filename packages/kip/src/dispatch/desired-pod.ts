@@ -1,0 +1,98 @@
+import { bytes, defined } from "@kip/base";
+import type { DesiredPod, DesiredRegistry, DesiredVolume } from "@kip/agent-api";
+import type { Pod, Volume } from "@kip/k8s-types";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
+import { desiredContainer, type PodAddresses } from "./desired-container.ts";
+import { etcHosts, podHostname, resolvConf, type DnsSettings } from "./pod-network-files.ts";
+import { mergeRegistries } from "./registries.ts";
+
+/** What {@link desiredPod} needs besides the pod. */
+export interface DesiredPodContext {
+  readonly addresses: PodAddresses;
+  readonly dns: DnsSettings;
+  readonly registries: readonly DesiredRegistry[];
+  /** See `DesiredPod.generation`. */
+  readonly generation: number;
+}
+
+/** Turns a resolved pod into the document that its cell's agent is given. */
+export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): DesiredPod {
+  const { pod } = resolved;
+  const { spec = { containers: [] } } = pod;
+  const { addresses, dns } = context;
+  const container = (each: Parameters<typeof desiredContainer>[1]) =>
+    desiredContainer(resolved, each, addresses);
+  const hostNetwork = spec.hostNetwork === true;
+  return defined({
+    ...podIdentity(pod),
+    generation: context.generation,
+    restartPolicy: restartPolicy(pod),
+    hostname: podHostname(pod),
+    hostNetwork,
+    podIp: hostNetwork ? undefined : addresses.podIp,
+    terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds ?? 30,
+    activeDeadlineSeconds: spec.activeDeadlineSeconds,
+    shareProcessNamespace: spec.shareProcessNamespace,
+    fsGroup: spec.securityContext?.fsGroup,
+    sysctls: spec.securityContext?.sysctls,
+    resolvConf: resolvConf(pod, dns),
+    etcHosts: etcHosts(pod, addresses.podIp, dns.clusterDomain),
+    initContainers: (spec.initContainers ?? []).map(container),
+    containers: spec.containers.map(container),
+    ephemeralContainers: (spec.ephemeralContainers ?? []).map(container),
+    volumes: (spec.volumes ?? []).map((volume) => desiredVolume(resolved, volume)),
+    registries: mergeRegistries(resolved.pullSecrets, context.registries),
+  });
+}
+
+function podIdentity({ metadata = {} }: Pod) {
+  const { uid = "", namespace = "default", name = "", labels = {}, annotations = {} } = metadata;
+  return { uid, namespace, name, labels, annotations };
+}
+
+/** The pod's restart policy; the API's default is Always. */
+export function restartPolicy(pod: Pod): DesiredPod["restartPolicy"] {
+  const policy = pod.spec?.restartPolicy;
+  return policy === "Never" || policy === "OnFailure" ? policy : "Always";
+}
+
+function desiredVolume(resolved: ResolvedPod, volume: Volume): DesiredVolume {
+  const { name, emptyDir, hostPath } = volume;
+  if (hostPath) {
+    return defined({
+      name,
+      kind: "hostPath" as const,
+      hostPath: hostPath.path,
+      hostPathType: hostPath.type,
+    });
+  }
+  const files = resolved.files.get(name);
+  if (files) {
+    const encoded = files.map(({ path, data, mode }) => ({
+      path,
+      data: Buffer.from(data).toString("base64"),
+      mode,
+    }));
+    return { name, kind: "files", files: encoded };
+  }
+  const sizeLimitBytes = emptyDir?.sizeLimit === undefined ? undefined : bytes(emptyDir.sizeLimit);
+  return defined({ name, kind: "emptyDir" as const, medium: emptyDir?.medium, sizeLimitBytes });
+}
+
+const supportedSources: readonly (keyof Volume)[] = [
+  "emptyDir",
+  "hostPath",
+  "configMap",
+  "secret",
+  "downwardAPI",
+  "projected",
+];
+
+/** The names of volumes whose kind this version cannot give a pod, with the kind: `data (nfs)`. */
+export function unsupportedVolumes(pod: Pod): readonly string[] {
+  return (pod.spec?.volumes ?? []).flatMap((volume) => {
+    const sources = Object.keys(volume).filter((key) => key !== "name");
+    const unsupported = sources.filter((key) => !supportedSources.some((known) => known === key));
+    return unsupported.map((kind) => `${volume.name} (${kind})`);
+  });
+}

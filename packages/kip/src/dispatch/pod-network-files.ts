@@ -1,0 +1,100 @@
+import type { Pod } from "@kip/k8s-types";
+
+/** What pods of this installation resolve names with. */
+export interface DnsSettings {
+  /** Cluster DNS servers (`--cluster-dns`); empty where the cluster has none. */
+  readonly clusterDns: readonly string[];
+  readonly clusterDomain: string;
+  /** Name servers and search domains of the cells' network. */
+  readonly hostNameservers: readonly string[];
+  readonly hostSearchDomains: readonly string[];
+}
+
+/**
+ * Content of a pod's `/etc/resolv.conf`, by the kubelet's rules for `dnsPolicy` and `dnsConfig`
+ * (ClusterFirst falls back to Default where there is no cluster DNS).
+ *
+ * @see https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
+ */
+export function resolvConf(pod: Pod, settings: DnsSettings): string {
+  const base = policyBase(pod, settings);
+  const extra = pod.spec?.dnsConfig;
+  const nameservers = unique([...base.nameservers, ...(extra?.nameservers ?? [])]).slice(0, 3);
+  const searches = unique([...base.searches, ...(extra?.searches ?? [])]).slice(0, 32);
+  const options = new Map(base.options);
+  for (const { name, value } of extra?.options ?? []) {
+    if (name !== undefined) options.set(name, value);
+  }
+  const lines = nameservers.map((server) => `nameserver ${server}`);
+  if (searches.length > 0) lines.push(`search ${searches.join(" ")}`);
+  if (options.size > 0) {
+    const words = [...options].map(([name, value]) =>
+      value === undefined ? name : `${name}:${value}`,
+    );
+    lines.push(`options ${words.join(" ")}`);
+  }
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+interface Resolver {
+  readonly nameservers: readonly string[];
+  readonly searches: readonly string[];
+  readonly options: ReadonlyMap<string, string | undefined>;
+}
+
+function policyBase(pod: Pod, settings: DnsSettings): Resolver {
+  const asHost: Resolver = {
+    nameservers: settings.hostNameservers,
+    searches: settings.hostSearchDomains,
+    options: new Map(),
+  };
+  const policy = pod.spec?.dnsPolicy ?? "ClusterFirst";
+  if (policy === "None") return { nameservers: [], searches: [], options: new Map() };
+  const isHost =
+    policy === "Default" || (policy === "ClusterFirst" && pod.spec?.hostNetwork === true);
+  if (isHost || settings.clusterDns.length === 0) return asHost;
+  const domain = settings.clusterDomain;
+  return {
+    nameservers: settings.clusterDns,
+    searches: [
+      `${pod.metadata?.namespace ?? "default"}.svc.${domain}`,
+      `svc.${domain}`,
+      domain,
+      ...settings.hostSearchDomains,
+    ],
+    options: new Map([["ndots", "5"]]),
+  };
+}
+
+/** The pod's host name: `spec.hostname`, else its name, cut to 63 characters as the kubelet does. */
+export function podHostname(pod: Pod): string {
+  const name = pod.spec?.hostname ?? pod.metadata?.name ?? "pod";
+  return name.slice(0, 63).replace(/[-.]+$/, "");
+}
+
+/** Content of a pod's `/etc/hosts`, in the kubelet's layout. */
+export function etcHosts(pod: Pod, podIp: string, clusterDomain: string): string {
+  const hostname = podHostname(pod);
+  const subdomain = pod.spec?.subdomain;
+  const namespace = pod.metadata?.namespace ?? "default";
+  const fullName =
+    subdomain === undefined ? [] : [`${hostname}.${subdomain}.${namespace}.svc.${clusterDomain}`];
+  const lines = [
+    "# Kubernetes-managed hosts file.",
+    "127.0.0.1\tlocalhost",
+    "::1\tlocalhost ip6-localhost ip6-loopback",
+    "fe00::0\tip6-localnet",
+    "fe00::0\tip6-mcastprefix",
+    "fe00::1\tip6-allnodes",
+    "fe00::2\tip6-allrouters",
+    [podIp, ...fullName, hostname].join("\t"),
+  ];
+  const aliases = pod.spec?.hostAliases ?? [];
+  if (aliases.length > 0) lines.push("", "# Entries added by HostAliases.");
+  for (const alias of aliases) lines.push([alias.ip, ...(alias.hostnames ?? [])].join("\t"));
+  return `${lines.join("\n")}\n`;
+}
+
+function unique(values: readonly string[]): string[] {
+  return [...new Set(values)];
+}

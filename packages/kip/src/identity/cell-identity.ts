@@ -1,0 +1,130 @@
+import { hasCode, KipError, type Clock } from "@kip/base";
+import { cellServerName, type CellIdentity } from "@kip/agent-api";
+import { paths, type ApiClient } from "@kip/k8s-client";
+import type { Secret } from "@kip/k8s-types";
+import { CertificateAuthority, type KeyPair } from "@kip/pki";
+
+const day = 24 * 60 * 60 * 1000;
+
+/** How long a cell's certificate and kip's own are valid, milliseconds: 7 days; both are renewed at half of it. */
+export const identityValidMs = 7 * day;
+const caValidMs = 3650 * day;
+
+/** Where the certificate authority is kept. */
+export interface IdentityOptions {
+  readonly client: ApiClient;
+  /** Namespace of the Secret, kip's own. */
+  readonly namespace: string;
+  readonly secretName: string;
+  readonly clock: Clock;
+}
+
+/**
+ * Issues the certificates between kip and its cells. The CA and its key are a Secret, so that every
+ * kip of one installation, on whatever machine, speaks to the same cells.
+ */
+export class CellIdentities {
+  readonly #authority: CertificateAuthority;
+  readonly #clock: Clock;
+  #client: { readonly pair: KeyPair; readonly expires: number } | undefined;
+
+  private constructor(authority: CertificateAuthority, clock: Clock) {
+    this.#authority = authority;
+    this.#clock = clock;
+  }
+
+  /**
+   * Reads the CA's Secret, or makes it; two kips that start at once agree on the first one written.
+   *
+   * @throws {KipError} `IDENTITY_SECRET_INVALID` if the Secret is there but holds no key pair
+   */
+  static async open(options: IdentityOptions): Promise<CellIdentities> {
+    const pair = await readOrCreateAuthority(options);
+    return new CellIdentities(await CertificateAuthority.load(pair), options.clock);
+  }
+
+  /** PEM of the CA certificate. */
+  get ca(): string {
+    return this.#authority.certificate;
+  }
+
+  /** A new identity for a cell; its name is bound to the cell. */
+  async issueForCell(cellName: string): Promise<{ identity: CellIdentity; expires: Date }> {
+    const pair = await this.#authority.issue({
+      commonName: cellName,
+      dnsNames: [cellServerName(cellName)],
+      usages: ["server"],
+      validMs: identityValidMs,
+    });
+    return {
+      identity: { cellName, ca: this.ca, certificate: pair.certificate, key: pair.key },
+      expires: new Date(this.#clock.now() + identityValidMs),
+    };
+  }
+
+  /** Kip's own client certificate, renewed when half of its time is over. */
+  async clientPair(): Promise<KeyPair> {
+    const now = this.#clock.now();
+    if (this.#client && this.#client.expires - now > identityValidMs / 2) return this.#client.pair;
+    const pair = await this.#authority.issue({
+      commonName: "kip",
+      usages: ["client"],
+      validMs: identityValidMs,
+    });
+    this.#client = { pair, expires: now + identityValidMs };
+    return pair;
+  }
+}
+
+async function readOrCreateAuthority(options: IdentityOptions): Promise<KeyPair> {
+  const { client, namespace, secretName } = options;
+  const read = async () =>
+    readPair(await client.get<Secret>(paths.secrets(namespace, secretName)), options);
+  try {
+    return await read();
+  } catch (error) {
+    if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
+  }
+  const { pair } = await CertificateAuthority.create({
+    commonName: "kip cells",
+    validMs: caValidMs,
+  });
+  const secret: Secret = {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: secretName, namespace },
+    type: "kubernetes.io/tls",
+    data: { "tls.crt": toBase64(pair.certificate), "tls.key": toBase64(pair.key) },
+  };
+  try {
+    await client.create(paths.secrets(namespace), secret);
+    return pair;
+  } catch (error) {
+    if (!hasCode(error, "K8S_ALREADY_EXISTS")) throw error;
+    return await read();
+  }
+}
+
+function readPair(secret: Secret, { namespace, secretName }: IdentityOptions): KeyPair {
+  const certificate = secret.data?.["tls.crt"];
+  const key = secret.data?.["tls.key"];
+  if (certificate === undefined || key === undefined) {
+    throw new KipError(
+      "IDENTITY_SECRET_INVALID",
+      `Cannot use Secret "${namespace}/${secretName}" as certificate authority: tls.crt or tls.key is missing`,
+      {
+        remedy:
+          "Restore the Secret from a backup; deleting it makes a new authority and loses every running cell",
+      },
+    );
+  }
+  return { certificate: fromBase64(certificate), key: fromBase64(key) };
+}
+
+function toBase64(text: string): string {
+  return Buffer.from(text).toString("base64");
+}
+
+function fromBase64(text: string): string {
+  return Buffer.from(text, "base64").toString("utf8");
+}

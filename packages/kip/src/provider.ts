@@ -1,0 +1,245 @@
+import type { Duplex, Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { KipError, type Clock, type Logger, type ProcessStreams } from "@kip/base";
+import type { AgentClient, PodReport } from "@kip/agent-api";
+import type { CloudDriver } from "@kip/cloud";
+import type { Informer } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import type {
+  LogOptions,
+  NodeFacts,
+  PodPresence,
+  PodProvider,
+  ProcessExit,
+  ProviderCallbacks,
+  ResolvedPod,
+} from "@kip/virtual-kubelet";
+import { CellActor, type CellLimits } from "./cell/cell-actor.ts";
+import type { CellMemory, PodRef } from "./cell/cell-memory.ts";
+import type { CellSteps } from "./cell/cell-steps.ts";
+import type { Cell } from "./cell/cell.ts";
+import type { LogArchive } from "./logs/log-archive.ts";
+import { eventsOfReport } from "./status/pod-events.ts";
+import { podStatus } from "./status/pod-status.ts";
+
+/** What a {@link KipProvider} works with. */
+export interface KipProviderOptions {
+  readonly driver: CloudDriver;
+  readonly steps: CellSteps;
+  /** Cells of this node, as the API has them; synced before the provider starts. */
+  readonly cells: Informer<Cell>;
+  readonly archive: LogArchive;
+  readonly limits: CellLimits;
+  readonly nodeFacts: NodeFacts;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Runs each pod on a cell of its own. One {@link CellActor} per pod UID does the work. */
+export class KipProvider implements PodProvider {
+  readonly #options: KipProviderOptions;
+  readonly #actors = new Map<string, CellActor>();
+  readonly #lastEvent = new Map<string, number>();
+  #callbacks: ProviderCallbacks | undefined;
+  readonly #startedAt: number;
+
+  constructor(options: KipProviderOptions) {
+    this.#options = options;
+    this.#startedAt = options.clock.now();
+  }
+
+  async start(callbacks: ProviderCallbacks): Promise<void> {
+    this.#callbacks = callbacks;
+    this.#options.driver.onTerminated((instance) => {
+      for (const actor of this.#actors.values()) actor.instanceEnded(instance);
+    });
+    await this.#options.cells.synced;
+  }
+
+  /** The API's view of a cell changed. */
+  cellChanged(cell: Cell): void {
+    this.#actors.get(cell.spec.podRef.uid)?.cellSeen(cell);
+  }
+
+  async apply(resolved: ResolvedPod): Promise<void> {
+    const { pod } = resolved;
+    this.#actor(refOf(pod)).apply(resolved);
+  }
+
+  async remove(pod: Pod, graceSeconds: number): Promise<void> {
+    await this.#remove(refOf(pod), graceSeconds);
+  }
+
+  async removeUnknown(uid: string): Promise<void> {
+    const cell = this.#options.cells.list().find((each) => each.spec.podRef.uid === uid);
+    const known = this.#actors.get(uid)?.memory.podRef ?? cell?.spec.podRef;
+    if (known) await this.#remove(known, 0);
+    await this.#options.archive.remove(uid);
+  }
+
+  async #remove(podRef: PodRef, graceSeconds: number): Promise<void> {
+    const actor = this.#actor(podRef);
+    actor.remove(graceSeconds);
+    await actor.settled;
+    this.#actors.delete(podRef.uid);
+    this.#lastEvent.delete(podRef.uid);
+    await this.#options.archive.remove(podRef.uid);
+  }
+
+  async presence(uid: string): Promise<PodPresence> {
+    if (this.#actors.has(uid)) return "present";
+    if (!this.#options.cells.isSynced) return "unknown";
+    const hasCell = this.#options.cells.list().some((cell) => cell.spec.podRef.uid === uid);
+    return hasCell ? "present" : "absent";
+  }
+
+  async list(): Promise<readonly PodRef[]> {
+    const refs = new Map<string, PodRef>();
+    for (const actor of this.#actors.values())
+      refs.set(actor.memory.podRef.uid, actor.memory.podRef);
+    for (const cell of this.#options.cells.list()) refs.set(cell.spec.podRef.uid, cell.spec.podRef);
+    for (const uid of await this.#options.archive.pods()) {
+      if (!refs.has(uid)) refs.set(uid, { uid, namespace: "", name: "" });
+    }
+    return [...refs.values()];
+  }
+
+  async nodeFacts(): Promise<NodeFacts> {
+    return this.#options.nodeFacts;
+  }
+
+  async ping(): Promise<void> {
+    await this.#options.driver.networkFacts();
+  }
+
+  async logs(
+    pod: Pod,
+    container: string,
+    options: LogOptions,
+    signal: AbortSignal,
+  ): Promise<Readable> {
+    const uid = pod.metadata?.uid ?? "";
+    const saved = await this.#options.archive.read(uid, container, options);
+    if (saved) return saved;
+    const { follow, previous, timestamps, tailLines, sinceTimeMs, limitBytes } = options;
+    return await this.#agent(pod).logs(
+      container,
+      {
+        follow,
+        previous,
+        timestamps,
+        ...(tailLines !== undefined && { tailLines }),
+        ...(sinceTimeMs !== undefined && { sinceTimeMs }),
+        ...(limitBytes !== undefined && { limitBytes }),
+      },
+      signal,
+    );
+  }
+
+  async exec(
+    pod: Pod,
+    container: string,
+    command: readonly string[],
+    streams: ProcessStreams,
+    signal: AbortSignal,
+  ): Promise<ProcessExit> {
+    return await this.#agent(pod).exec(container, command, streams, signal);
+  }
+
+  async attach(
+    pod: Pod,
+    container: string,
+    streams: ProcessStreams,
+    signal: AbortSignal,
+  ): Promise<ProcessExit> {
+    return await this.#agent(pod).attach(container, streams, signal);
+  }
+
+  async portForward(
+    pod: Pod,
+    port: number,
+    connection: Duplex,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const remote = await this.#agent(pod).portForward(port, signal);
+    await Promise.all([
+      pipeline(connection, remote, { signal }),
+      pipeline(remote, connection, { signal }),
+    ]);
+  }
+
+  /** Ends all workers. Pods and cells stay as they are. */
+  async stop(): Promise<void> {
+    await Promise.all([...this.#actors.values()].map((actor) => actor.stop()));
+  }
+
+  #agent(pod: Pod): AgentClient {
+    const agent = this.#actors.get(pod.metadata?.uid ?? "")?.memory.agent;
+    if (agent) return agent;
+    throw new KipError(
+      "CELL_NOT_READY",
+      `Cannot reach pod "${pod.metadata?.name ?? ""}": its cell is not connected`,
+      {
+        retryable: true,
+        remedy:
+          "See the pod's events and the Cell's phase: kubectl describe pod, kubectl get cells",
+      },
+    );
+  }
+
+  #actor(podRef: PodRef): CellActor {
+    const known = this.#actors.get(podRef.uid);
+    if (known) return known;
+    const { steps, limits, clock, logger } = this.#options;
+    const actor = new CellActor({
+      podRef,
+      steps,
+      limits,
+      clock,
+      logger: logger.with({ pod: `${podRef.namespace}/${podRef.name}`, podUid: podRef.uid }),
+      onChange: (memory) => this.#publish(memory),
+      onProblem: (memory, reason, message) => this.podEvent(memory, "Warning", reason, message),
+    });
+    this.#actors.set(podRef.uid, actor);
+    actor.cellSeen(newestCell(this.#options.cells.list(), podRef.uid));
+    return actor;
+  }
+
+  #publish(memory: CellMemory): void {
+    const { report, resolved } = memory;
+    if (report) this.#publishEvents(memory, report);
+    if (!resolved) return;
+    const status = podStatus(memory, resolved.pod, {
+      nodeIp: this.#options.nodeFacts.internalIp,
+      now: this.#options.clock.now(),
+    });
+    if (status) this.#callbacks?.podStatus({ uid: memory.podRef.uid, status });
+  }
+
+  #publishEvents(memory: CellMemory, report: PodReport): void {
+    const { uid } = memory.podRef;
+    const last = this.#lastEvent.get(uid) ?? 0;
+    for (const { sequence, time, event } of eventsOfReport(report, uid)) {
+      // What happened before this process started was told by the one before it.
+      if (sequence <= last || Date.parse(time) < this.#startedAt) continue;
+      this.#callbacks?.podEvent(event);
+    }
+    this.#lastEvent.set(uid, Math.max(last, report.events.at(-1)?.sequence ?? 0));
+  }
+
+  /** Puts an event on a pod. */
+  podEvent(memory: CellMemory, type: "Normal" | "Warning", reason: string, message: string): void {
+    this.#callbacks?.podEvent({ uid: memory.podRef.uid, type, reason, message });
+  }
+}
+
+function refOf(pod: Pod): PodRef {
+  const { namespace = "default", name = "", uid = "" } = pod.metadata ?? {};
+  return { namespace, name, uid };
+}
+
+function newestCell(cells: readonly Cell[], podUid: string): Cell | undefined {
+  return cells
+    .filter((cell) => cell.spec.podRef.uid === podUid)
+    .sort((a, b) => b.spec.attempt - a.spec.attempt)[0];
+}

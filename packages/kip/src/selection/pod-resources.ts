@@ -1,0 +1,69 @@
+import { bytes, milliCpu } from "@kip/base";
+import type { Container, Pod } from "@kip/k8s-types";
+
+/** What a pod needs of a machine. */
+export interface PodResources {
+  readonly cpuMilli: number;
+  readonly memoryBytes: number;
+  readonly gpus: number;
+}
+
+/**
+ * Sum of what a pod's containers may use: per container the limit, else the request. Init containers
+ * run one at a time, so they count with the largest of them; sidecars (init containers that restart)
+ * run beside everything after them.
+ *
+ * @see https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
+ */
+export function podResources(pod: Pod): PodResources {
+  let sidecars: PodResources = { cpuMilli: 0, memoryBytes: 0, gpus: 0 };
+  let starting = sidecars;
+  for (const container of pod.spec?.initContainers ?? []) {
+    const own = containerResources(container);
+    if (container.restartPolicy === "Always") {
+      sidecars = combine(sidecars, own, (a, b) => a + b);
+      starting = combine(starting, sidecars, Math.max);
+    } else {
+      starting = combine(
+        starting,
+        combine(sidecars, own, (a, b) => a + b),
+        Math.max,
+      );
+    }
+  }
+  const running = (pod.spec?.containers ?? [])
+    .map(containerResources)
+    .reduce((sum, own) => combine(sum, own, (a, b) => a + b), sidecars);
+  const overhead = pod.spec?.overhead ?? {};
+  const extra = {
+    cpuMilli: overhead["cpu"] === undefined ? 0 : milliCpu(overhead["cpu"]),
+    memoryBytes: overhead["memory"] === undefined ? 0 : bytes(overhead["memory"]),
+    gpus: 0,
+  };
+  return combine(combine(starting, running, Math.max), extra, (a, b) => a + b);
+}
+
+function containerResources(container: Container): PodResources {
+  const limits = container.resources?.limits ?? {};
+  const requests = container.resources?.requests ?? {};
+  const cpu = limits["cpu"] ?? requests["cpu"] ?? "0";
+  const memory = limits["memory"] ?? requests["memory"] ?? "0";
+  const gpus = limits["nvidia.com/gpu"] ?? "0";
+  return {
+    cpuMilli: milliCpu(cpu),
+    memoryBytes: bytes(memory),
+    gpus: Math.ceil(milliCpu(gpus) / 1000),
+  };
+}
+
+function combine(
+  a: PodResources,
+  b: PodResources,
+  by: (x: number, y: number) => number,
+): PodResources {
+  return {
+    cpuMilli: by(a.cpuMilli, b.cpuMilli),
+    memoryBytes: by(a.memoryBytes, b.memoryBytes),
+    gpus: by(a.gpus, b.gpus),
+  };
+}

@@ -1,0 +1,63 @@
+import { defined } from "@kip/base";
+import type { ContainerReport, TerminatedReport } from "@kip/agent-api";
+import type {
+  Container,
+  ContainerState,
+  ContainerStatus,
+  EphemeralContainer,
+} from "@kip/k8s-types";
+
+/** A container's status as the API has it, from what the agent reports. */
+export function containerStatus(report: ContainerReport, earlierRestarts: number): ContainerStatus {
+  const lastState = report.lastTerminated
+    ? { terminated: terminatedState(report.lastTerminated) }
+    : {};
+  return defined({
+    name: report.name,
+    state: currentState(report),
+    lastState,
+    ready: report.ready,
+    started: report.started,
+    restartCount: report.restartCount + earlierRestarts,
+    image: report.image,
+    imageID: report.imageId ?? "",
+    containerID: report.containerId,
+  });
+}
+
+/** The status of a container that has not come to a cell yet. */
+export function waitingStatus(
+  container: Container | EphemeralContainer,
+  reason: "ContainerCreating" | "PodInitializing",
+  restartCount: number,
+): ContainerStatus {
+  return {
+    name: container.name,
+    state: { waiting: { reason } },
+    lastState: {},
+    ready: false,
+    started: false,
+    restartCount,
+    image: container.image ?? "",
+    imageID: "",
+  };
+}
+
+function currentState(report: ContainerReport): ContainerState {
+  if (report.running) return { running: report.running };
+  if (report.terminated) return { terminated: terminatedState(report.terminated) };
+  return { waiting: report.waiting ?? { reason: "ContainerCreating" } };
+}
+
+function terminatedState(report: TerminatedReport): NonNullable<ContainerState["terminated"]> {
+  const { containerId, signal, message, startedAt, exitCode, reason, finishedAt } = report;
+  return defined({
+    exitCode,
+    reason,
+    finishedAt,
+    signal,
+    message,
+    startedAt,
+    containerID: containerId,
+  });
+}
