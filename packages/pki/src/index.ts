@@ -1,1 +1,10 @@
-export {};
+export {
+  CertificateAuthority,
+  type CreateAuthorityOptions,
+  type LoadAuthorityOptions,
+} from "./certificate-authority.ts";
+export { remainingMs } from "./expiry.ts";
+export type { CertificateUsage, IssueOptions } from "./issue-options.ts";
+export type { KeyPair } from "./key-pair.ts";
+export { createSelfSigned } from "./self-signed.ts";
+export { createTokenKey, type TokenKey } from "./token-key.ts";

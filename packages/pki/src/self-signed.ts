@@ -1,0 +1,24 @@
+import { systemClock, type Clock } from "@kip/base";
+import "reflect-metadata";
+import { X509CertificateGenerator } from "@peculiar/x509";
+import { leafExtensions, subjectName, validity } from "./certificate-content.ts";
+import type { IssueOptions } from "./issue-options.ts";
+import { exportPrivateKey, generateKeys, type KeyPair } from "./key-pair.ts";
+
+/** Makes a key and a certificate signed by that key itself: a server that nobody vouches for. */
+export async function createSelfSigned(
+  options: IssueOptions,
+  clock: Clock = systemClock,
+): Promise<KeyPair> {
+  const keys = await generateKeys();
+  const certificate = await X509CertificateGenerator.createSelfSigned({
+    name: subjectName(options.commonName, options.organizations),
+    keys,
+    ...validity(clock.now(), options),
+    extensions: await leafExtensions(options, { subject: keys.publicKey, issuer: keys.publicKey }),
+  });
+  return {
+    certificate: `${certificate.toString("pem")}\n`,
+    key: exportPrivateKey(keys.privateKey),
+  };
+}
