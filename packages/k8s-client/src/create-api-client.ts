@@ -1,6 +1,21 @@
+import type { IncomingMessage } from "node:http";
 import type { Clock, Logger } from "@kip/base";
-import type { ApiClient } from "./api-client.ts";
+import type {
+  ApiClient,
+  DeleteOptions,
+  ObjectList,
+  PatchOptions,
+  PatchType,
+  Query,
+  RawRequestOptions,
+  RawResponse,
+  RequestOptions,
+  StreamOptions,
+} from "./api-client.ts";
 import type { KubeConfig } from "./kubeconfig.ts";
+import { requestPacer } from "./request-pacer.ts";
+import { statusError, unavailable } from "./status-error.ts";
+import { Transport } from "./transport.ts";
 
 /** Options of {@link createApiClient}. */
 export interface ApiClientOptions {
@@ -14,9 +29,198 @@ export interface ApiClientOptions {
   readonly qps?: number;
 }
 
+const contentTypes: Readonly<Record<PatchType, string>> = {
+  merge: "application/merge-patch+json",
+  strategic: "application/strategic-merge-patch+json",
+  json: "application/json-patch+json",
+  // YAML is what the type is called; JSON is YAML.
+  apply: "application/apply-patch+yaml",
+};
+
+const defaultTimeoutMs = 30_000;
+
 /** A client over kept-alive HTTP/1.1 connections. */
 export function createApiClient(config: KubeConfig, options: ApiClientOptions): ApiClient {
-  void config;
-  void options;
-  throw new Error("Not built yet");
+  return new HttpApiClient(config, options);
+}
+
+class HttpApiClient implements ApiClient {
+  readonly server: string;
+  readonly #config: KubeConfig;
+  readonly #options: ApiClientOptions;
+  readonly #transport: Transport;
+  readonly #pace: (signal: AbortSignal) => Promise<void>;
+
+  constructor(config: KubeConfig, options: ApiClientOptions) {
+    this.server = config.server;
+    this.#config = config;
+    this.#options = options;
+    this.#transport = new Transport(config.server, options.maxConnections ?? 32);
+    this.#pace = requestPacer(options.clock, options.qps);
+  }
+
+  get<T>(path: string, options?: RequestOptions): Promise<T> {
+    return this.#json("GET", path, options);
+  }
+
+  list<T>(path: string, options?: RequestOptions): Promise<ObjectList<T>> {
+    return this.#json("GET", path, options);
+  }
+
+  create<T>(path: string, body: unknown, options?: RequestOptions): Promise<T> {
+    return this.#json("POST", path, { ...options, body });
+  }
+
+  replace<T>(path: string, body: unknown, options?: RequestOptions): Promise<T> {
+    return this.#json("PUT", path, { ...options, body });
+  }
+
+  patch<T>(path: string, body: unknown, type: PatchType, options?: PatchOptions): Promise<T> {
+    const fieldManager = options?.fieldManager ?? this.#options.userAgent.split("/")[0];
+    const query: Query = {
+      ...options?.query,
+      fieldManager,
+      force: type === "apply" && options?.force === true ? true : undefined,
+    };
+    const headers = { "Content-Type": contentTypes[type] };
+    return this.#json("PATCH", path, { ...options, query, headers, body });
+  }
+
+  delete<T>(path: string, options?: DeleteOptions): Promise<T> {
+    const body = {
+      apiVersion: "v1",
+      kind: "DeleteOptions",
+      ...(options?.graceSeconds !== undefined && { gracePeriodSeconds: options.graceSeconds }),
+      ...(options?.propagation && { propagationPolicy: options.propagation }),
+      ...(options?.uid !== undefined && { preconditions: { uid: options.uid } }),
+    };
+    return this.#json("DELETE", path, { ...options, body });
+  }
+
+  async stream(path: string, options: StreamOptions = {}): Promise<IncomingMessage> {
+    const head = new AbortController();
+    const timer = setTimeout(
+      () => head.abort(timeoutError()),
+      options.timeoutMs ?? defaultTimeoutMs,
+    );
+    const signal = options.signal ? AbortSignal.any([options.signal, head.signal]) : head.signal;
+    try {
+      const answer = await this.#send("GET", path, { query: options.query, signal }, true);
+      if (answer.statusCode === 200) return answer;
+      const body = await readBody(answer);
+      throw this.#failure({ method: "GET", path }, { ...headOf(answer), body });
+    } catch (error) {
+      throw ownReason(error, options.signal, { method: "GET", path });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async request(
+    method: string,
+    path: string,
+    options: RawRequestOptions = {},
+  ): Promise<RawResponse> {
+    const timeout = AbortSignal.timeout(options.timeoutMs ?? defaultTimeoutMs);
+    const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
+    try {
+      await this.#pace(signal);
+      const answer = await this.#send(method, path, { ...options, signal }, false);
+      return { ...headOf(answer), body: await readBody(answer) };
+    } catch (error) {
+      throw ownReason(error, options.signal, { method, path });
+    }
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+
+  async #json<T>(method: string, path: string, options?: RawRequestOptions): Promise<T> {
+    const answer = await this.request(method, path, options);
+    if (answer.status >= 400) throw this.#failure({ method, path }, answer);
+    return JSON.parse(answer.body.toString("utf8")) as T; // the API server keeps to its schema
+  }
+
+  async #send(
+    method: string,
+    path: string,
+    options: SendOptions,
+    streaming: boolean,
+  ): Promise<IncomingMessage> {
+    const credentials = await this.#config.credentials();
+    const encoded = encodeBody(options.body);
+    return this.#transport.send({
+      method,
+      path: withQuery(path, options.query),
+      headers: {
+        Accept: "application/json",
+        "User-Agent": this.#options.userAgent,
+        ...(encoded !== undefined && {
+          "Content-Type": "application/json",
+          "Content-Length": String(Buffer.byteLength(encoded)),
+        }),
+        ...options.headers,
+      },
+      ...(encoded !== undefined && { body: encoded }),
+      credentials,
+      signal: options.signal,
+      streaming,
+    });
+  }
+
+  #failure(request: { readonly method: string; readonly path: string }, answer: RawResponse) {
+    if (answer.status === 401) this.#config.forget?.();
+    return statusError(request, {
+      status: answer.status,
+      retryAfter: answer.headers["retry-after"],
+      body: answer.body.toString("utf8"),
+    });
+  }
+}
+
+interface SendOptions {
+  readonly query?: Query | undefined;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+function encodeBody(body: unknown): string | Uint8Array | undefined {
+  if (body === undefined || typeof body === "string" || body instanceof Uint8Array) return body;
+  return JSON.stringify(body);
+}
+
+function withQuery(path: string, query: Query | undefined): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value !== undefined) parameters.set(name, String(value));
+  }
+  return parameters.size === 0 ? path : `${path}?${parameters.toString()}`;
+}
+
+function headOf(answer: IncomingMessage): Pick<RawResponse, "status" | "headers"> {
+  return { status: answer.statusCode ?? 0, headers: answer.headers };
+}
+
+async function readBody(answer: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of answer as AsyncIterable<Buffer>) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+function timeoutError(): Error {
+  return new DOMException("The server did not answer in time", "TimeoutError");
+}
+
+/** Our own time limit is the server's failure; the caller's abort is the caller's reason. */
+function ownReason(
+  error: unknown,
+  signal: AbortSignal | undefined,
+  request: { readonly method: string; readonly path: string },
+): unknown {
+  if (signal?.aborted === true) return signal.reason;
+  if (error instanceof Error && "code" in error && String(error.code).startsWith("K8S_"))
+    return error;
+  return unavailable(request, error);
 }

@@ -1,5 +1,9 @@
-import type { Clock, Logger } from "@kip/base";
+import { backoffDelay, errorText, hasCode, isRetryable, type Clock, type Logger } from "@kip/base";
+import type { Event } from "@kip/k8s-types";
 import type { ApiClient, KubeObject } from "./api-client.ts";
+import { EventSpamFilter } from "./event-spam-filter.ts";
+import { paths } from "./paths.ts";
+import { wireTime } from "./wire-time.ts";
 
 /** What an event is about. */
 export interface EventReference {
@@ -46,13 +50,177 @@ export function referenceTo(
   object: KubeObject,
   defaults: { readonly apiVersion: string; readonly kind: string; readonly fieldPath?: string },
 ): EventReference {
-  void object;
-  void defaults;
-  throw new Error("Not built yet");
+  const { name, namespace, uid, resourceVersion } = object.metadata ?? {};
+  return {
+    apiVersion: object.apiVersion ?? defaults.apiVersion,
+    kind: object.kind ?? defaults.kind,
+    name: name ?? "",
+    ...(namespace !== undefined && { namespace }),
+    ...(uid !== undefined && { uid }),
+    ...(resourceVersion !== undefined && { resourceVersion }),
+    ...(defaults.fieldPath !== undefined && { fieldPath: defaults.fieldPath }),
+  };
 }
 
 /** Makes a recorder. */
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
-  void options;
-  throw new Error("Not built yet");
+  return new BackgroundRecorder(options);
+}
+
+/** An event that was recorded once or more. */
+interface Series {
+  readonly key: string;
+  readonly namespace: string;
+  readonly about: EventReference;
+  readonly event: RecordedEvent;
+  readonly firstAt: number;
+  lastAt: number;
+  count: number;
+  /** Name of the Event object, once it is written. */
+  written: string | undefined;
+  queued: boolean;
+}
+
+/** Series remembered, oldest forgotten first: client-go's figure. */
+const maxSeries = 4096;
+/** Events that wait for the API server at most; more are dropped. */
+const maxQueued = 10_000;
+const maxAttempts = 6;
+const maxMessageLength = 1024;
+
+class BackgroundRecorder implements EventRecorder {
+  readonly #options: EventRecorderOptions;
+  readonly #series = new Map<string, Series>();
+  readonly #spam: EventSpamFilter;
+  readonly #queue: Series[] = [];
+  #writer: Promise<void> | undefined;
+
+  constructor(options: EventRecorderOptions) {
+    this.#options = options;
+    this.#spam = new EventSpamFilter(options.clock);
+  }
+
+  record(about: EventReference, event: RecordedEvent): void {
+    if (!this.#spam.allow(`${about.kind}/${about.uid ?? about.name}`)) return;
+    const series = this.#count(about, { ...event, message: shorten(event.message) });
+    if (series.queued) return;
+    if (this.#queue.length >= maxQueued) {
+      this.#options.logger.warn("Dropped an event: too many wait", { reason: event.reason });
+      return;
+    }
+    series.queued = true;
+    this.#queue.push(series);
+    this.#writer ??= this.#drain().finally(() => {
+      this.#writer = undefined;
+    });
+  }
+
+  async flush(): Promise<void> {
+    while (this.#writer) await this.#writer;
+  }
+
+  #count(about: EventReference, event: RecordedEvent): Series {
+    const now = this.#options.clock.now();
+    const identity = [about.kind, about.uid ?? about.name, about.fieldPath ?? ""];
+    const key = [...identity, event.type, event.reason, event.message].join("\n");
+    const known = this.#series.get(key);
+    this.#series.delete(key); // set again below: a Map keeps insertion order, so the oldest is first
+    const series: Series = known ?? {
+      key,
+      namespace: about.namespace ?? "default",
+      about,
+      event,
+      firstAt: now,
+      lastAt: now,
+      count: 0,
+      written: undefined,
+      queued: false,
+    };
+    series.lastAt = now;
+    series.count++;
+    this.#series.set(key, series);
+    if (this.#series.size > maxSeries) {
+      const [oldest] = this.#series.keys();
+      if (oldest !== undefined) this.#series.delete(oldest);
+    }
+    return series;
+  }
+
+  async #drain(): Promise<void> {
+    for (let series = this.#queue.shift(); series; series = this.#queue.shift()) {
+      try {
+        // Only now: what is recorded while it waited is in the count. What comes during the write
+        // is queued again, behind it.
+        series.queued = false;
+        await this.#write(series);
+      } catch (error) {
+        this.#options.logger.warn("Could not write an event", {
+          reason: series.event.reason,
+          object: `${series.namespace}/${series.about.name}`,
+          cause: errorText(error),
+        });
+      }
+    }
+  }
+
+  async #write(series: Series): Promise<void> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        await this.#writeOnce(series);
+        return;
+      } catch (error) {
+        if (!isRetryable(error) || attempt === maxAttempts - 1) throw error;
+        await this.#options.clock.sleep(backoffDelay(attempt, { initialMs: 200, maxMs: 10_000 }));
+      }
+    }
+  }
+
+  async #writeOnce(series: Series): Promise<void> {
+    const { client } = this.#options;
+    if (series.written !== undefined) {
+      const change = { count: series.count, lastTimestamp: wireTime(series.lastAt) };
+      try {
+        await client.patch(paths.events(series.namespace, series.written), change, "merge");
+        return;
+      } catch (error) {
+        if (!hasCode(error, "K8S_NOT_FOUND")) throw error; // else it expired: write a new one
+      }
+    }
+    const name = `${series.about.name.slice(0, 200)}.${uniqueSuffix(this.#options.clock.now())}`;
+    await client.create(paths.events(series.namespace), this.#document(series, name));
+    series.written = name;
+  }
+
+  #document(series: Series, name: string): Event {
+    const { component, host } = this.#options;
+    return {
+      apiVersion: "v1",
+      kind: "Event",
+      metadata: { name, namespace: series.namespace },
+      involvedObject: { ...series.about },
+      type: series.event.type,
+      reason: series.event.reason,
+      message: series.event.message,
+      source: { component, host },
+      reportingComponent: component,
+      reportingInstance: host,
+      firstTimestamp: wireTime(series.firstAt),
+      lastTimestamp: wireTime(series.lastAt),
+      count: series.count,
+    };
+  }
+}
+
+let sequence = 0;
+
+/** Unique in this process, and with the time in it unlikely to meet another process's. */
+function uniqueSuffix(now: number): string {
+  sequence = (sequence + 1) % 0x10000;
+  return `${now.toString(16)}${sequence.toString(16).padStart(4, "0")}`;
+}
+
+function shorten(message: string): string {
+  return message.length <= maxMessageLength
+    ? message
+    : `${message.slice(0, maxMessageLength - 1)}…`;
 }

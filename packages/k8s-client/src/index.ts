@@ -32,16 +32,11 @@ export {
   type KubeConfig,
   type LoadKubeConfigOptions,
 } from "./kubeconfig.ts";
-export {
-  createLeaseHolder,
-  microTime,
-  wireTime,
-  type LeaseHolder,
-  type LeaseHolderOptions,
-} from "./lease.ts";
+export { createLeaseHolder, type LeaseHolder, type LeaseHolderOptions } from "./lease.ts";
 export { clusterWide, namespaced, paths, type ClusterPath, type NamespacedPath } from "./paths.ts";
 export {
   requestToken,
   type ServiceAccountToken,
   type TokenRequestOptions,
 } from "./token-request.ts";
+export { microTime, wireTime } from "./wire-time.ts";

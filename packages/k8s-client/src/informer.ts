@@ -1,5 +1,7 @@
-import type { Clock, Logger } from "@kip/base";
+import { backoffDelay, errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
 import type { ApiClient, KubeObject, Query } from "./api-client.ts";
+import { ObjectStore } from "./object-store.ts";
+import { watchEvents } from "./watch-events.ts";
 
 /** A change that an informer saw. `previous` is what the store held before. */
 export type InformerEvent<T> =
@@ -23,8 +25,10 @@ export interface InformerOptions<T> {
   readonly onEvent?: (event: InformerEvent<T>) => void;
   /** Told of each failure of the list or the watch; the informer goes on by itself. */
   readonly onError?: (error: Error) => void;
-  /** Shrinks objects before they are stored, for example to drop `managedFields` (always dropped). */
+  /** Shrinks objects before they are stored; `metadata.managedFields` is always dropped. */
   readonly transform?: (object: T) => T;
+  /** Objects per list request. @default 500 */
+  readonly pageSize?: number;
   readonly logger: Logger;
   readonly clock: Clock;
   /** Stops the informer. */
@@ -45,8 +49,172 @@ export interface Informer<T> {
   readonly error: Error | undefined;
 }
 
-/** Starts a list-watch at once. Objects of the store must not be changed. */
+/**
+ * Starts a list-watch at once. Objects of the store must not be changed.
+ *
+ * The watch goes on from the last version it has seen, bookmarks included; a version that the server
+ * has forgotten (410) leads to a new list. Failures are repeated with a back-off, for ever.
+ */
 export function createInformer<T extends KubeObject>(options: InformerOptions<T>): Informer<T> {
-  void options;
-  throw new Error("Not built yet");
+  const informer = new ListWatch(options);
+  void informer.run();
+  return informer;
+}
+
+const backoff = { initialMs: 100, maxMs: 15_000, jitter: 0.5 };
+
+/** The server ends a watch after this long; a random part keeps many watches from ending together. */
+const watchSeconds = { least: 300, spread: 300 };
+
+/** Without a byte for so long (bookmarks come each minute), the connection is taken for dead. */
+const silenceMs = 180_000;
+
+class ListWatch<T extends KubeObject> implements Informer<T> {
+  readonly synced: Promise<void>;
+  readonly #store = new ObjectStore<T>();
+  readonly #options: InformerOptions<T>;
+  readonly #logger: Logger;
+  readonly #firstList = Promise.withResolvers<void>();
+  #isSynced = false;
+  #error: Error | undefined;
+  #version: string | undefined;
+  #failures = 0;
+
+  constructor(options: InformerOptions<T>) {
+    this.#options = options;
+    this.#logger = options.logger.with({ component: "informer", path: options.path });
+    this.synced = this.#firstList.promise;
+    this.synced.catch(() => {}); // nobody has to wait for it
+  }
+
+  get isSynced(): boolean {
+    return this.#isSynced;
+  }
+
+  get error(): Error | undefined {
+    return this.#error;
+  }
+
+  get size(): number {
+    return this.#store.size;
+  }
+
+  get(namespace: string | undefined, name: string): T | undefined {
+    return this.#store.get(namespace, name);
+  }
+
+  byUid(uid: string): T | undefined {
+    return this.#store.byUid(uid);
+  }
+
+  list(namespace?: string): T[] {
+    return this.#store.list(namespace);
+  }
+
+  async run(): Promise<void> {
+    const { signal } = this.#options;
+    while (!signal.aborted) {
+      try {
+        this.#version ??= await this.#list();
+        await this.#watch(this.#version);
+      } catch (error) {
+        if (signal.aborted) break;
+        await this.#failed(error).catch(() => {}); // only the signal ends the wait
+      }
+    }
+    this.#firstList.reject(new Error("The informer was stopped before its first list"));
+  }
+
+  /** Lists in pages and returns the version to watch from. */
+  async #list(): Promise<string> {
+    const { client, path, signal } = this.#options;
+    const objects: T[] = [];
+    let version: string | undefined;
+    let next: string | undefined;
+    do {
+      const query = {
+        ...this.#options.query,
+        limit: this.#options.pageSize ?? 500,
+        continue: next,
+      };
+      const page = await client.list<T>(path, { query, signal });
+      for (const item of page.items) objects.push(this.#shrink(item));
+      version = page.metadata.resourceVersion ?? "";
+      next = page.metadata.continue === "" ? undefined : page.metadata.continue;
+    } while (next !== undefined);
+    for (const event of this.#store.replaceAll(objects)) this.#tell(event);
+    this.#working();
+    this.#isSynced = true;
+    this.#firstList.resolve();
+    return version;
+  }
+
+  /** Watches until the server ends it or the connection fails. */
+  async #watch(from: string): Promise<void> {
+    const { client, path, signal, clock } = this.#options;
+    const query = {
+      ...this.#options.query,
+      watch: true,
+      allowWatchBookmarks: true,
+      resourceVersion: from,
+      timeoutSeconds: watchSeconds.least + Math.floor(Math.random() * watchSeconds.spread),
+    };
+    const startedAt = clock.monotonic();
+    const body = await client.stream(path, { query, signal });
+    body.setTimeout(silenceMs, () => body.destroy(new Error("The watch fell silent")));
+    let events = 0;
+    for await (const event of watchEvents<T>(body, path)) {
+      events++;
+      this.#working();
+      this.#take(event.type, event.object);
+    }
+    // A server that ends watches as soon as they start must not be asked in a tight loop.
+    if (events === 0 && clock.monotonic() - startedAt < 1000)
+      throw new Error("The server ended the watch at once");
+    this.#working();
+  }
+
+  #take(type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK", received: T): void {
+    const version = received.metadata?.resourceVersion;
+    if (type !== "BOOKMARK") {
+      const object = this.#shrink(received);
+      const events = type === "DELETED" ? this.#store.remove(object) : this.#store.put(object);
+      for (const event of events) this.#tell(event);
+    }
+    if (version !== undefined) this.#version = version;
+  }
+
+  #shrink(object: T): T {
+    if (object.metadata?.managedFields !== undefined) delete object.metadata.managedFields;
+    return this.#options.transform?.(object) ?? object;
+  }
+
+  #tell(event: InformerEvent<T>): void {
+    try {
+      this.#options.onEvent?.(event);
+    } catch (err) {
+      this.#logger.error("An informer's handler failed", { event: event.type, err });
+    }
+  }
+
+  #working(): void {
+    this.#failures = 0;
+    this.#error = undefined;
+  }
+
+  async #failed(error: unknown): Promise<void> {
+    const { clock, signal } = this.#options;
+    if (hasCode(error, "K8S_GONE")) {
+      this.#logger.debug("The watched version is gone; listing again");
+      this.#version = undefined;
+      if (this.#failures++ === 0) return;
+    }
+    this.#error = error instanceof Error ? error : new Error(errorText(error));
+    this.#options.onError?.(this.#error);
+    const level = this.#failures > 0 || !this.#isSynced ? "warn" : "debug";
+    this.#logger[level]("The watch failed", { reason: errorText(error) });
+    const asked = isKipError(error) ? error.facts["retryAfterMs"] : undefined;
+    const least = typeof asked === "number" ? asked : 0;
+    await clock.sleep(Math.max(least, backoffDelay(this.#failures++, backoff)), signal);
+  }
 }

@@ -1,3 +1,9 @@
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { KipError } from "@kip/base";
+import { inClusterConfig, readableFile } from "./in-cluster.ts";
+import { configFromFile } from "./kubeconfig-file.ts";
+
 /** How to reach and convince one API server. */
 export interface KubeConfig {
   /** For example `https://10.0.0.1:6443`. */
@@ -6,8 +12,13 @@ export interface KubeConfig {
   readonly namespace: string;
   /** Where it came from, for messages: a file and context, or `in-cluster`. */
   readonly source: string;
-  /** Current TLS material and headers; asked before each request, so that expired tokens are renewed. */
+  /**
+   * Current TLS material and headers; asked before each request, so that expired tokens are
+   * renewed. The same object as long as nothing changed.
+   */
   credentials(): Promise<Credentials>;
+  /** Drops what is cached: the server refused it. */
+  forget?(): void;
 }
 
 /** What identifies us to the server and the server to us. */
@@ -33,10 +44,26 @@ export interface LoadKubeConfigOptions {
 
 /**
  * Finds the API server and its credentials (certificates, tokens, token files, exec plugins, in-cluster).
+ * Of a `KUBECONFIG` list the first file that exists is read.
  *
  * @throws {KipError} code `KUBECONFIG_INVALID` if there is none, or it cannot be used
  */
-export function loadKubeConfig(options?: LoadKubeConfigOptions): Promise<KubeConfig> {
-  void options;
-  throw new Error("Not built yet");
+export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promise<KubeConfig> {
+  const env = options.env ?? {};
+  const listed = env["KUBECONFIG"]?.split(path.delimiter).filter((file) => file !== "") ?? [];
+  const home = env["HOME"] === undefined ? [] : [path.join(env["HOME"], ".kube", "config")];
+  const candidates = options.path !== undefined ? [options.path] : [...listed, ...home];
+  for (const file of candidates) {
+    if (!(await readableFile(file))) continue;
+    return configFromFile(file, await readFile(file, "utf8"), options.context);
+  }
+  const inCluster = options.path === undefined ? await inClusterConfig(env) : undefined;
+  if (inCluster) return inCluster;
+  throw new KipError(
+    "KUBECONFIG_INVALID",
+    candidates.length === 0
+      ? "Cannot find a Kubernetes cluster: no kubeconfig is named and this is no pod"
+      : `Cannot read kubeconfig "${candidates.join('", "')}": there is no such file`,
+    { remedy: "Name a kubeconfig file with --kubeconfig or KUBECONFIG" },
+  );
 }

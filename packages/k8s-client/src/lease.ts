@@ -1,6 +1,8 @@
-import type { Clock, Logger } from "@kip/base";
-import type { OwnerReference } from "@kip/k8s-types";
+import { hasCode, type Clock } from "@kip/base";
+import type { Lease, OwnerReference } from "@kip/k8s-types";
 import type { ApiClient } from "./api-client.ts";
+import { paths } from "./paths.ts";
+import { microTime } from "./wire-time.ts";
 
 /** Options of {@link createLeaseHolder}. */
 export interface LeaseHolderOptions {
@@ -9,32 +11,71 @@ export interface LeaseHolderOptions {
   readonly name: string;
   /** `spec.holderIdentity`. */
   readonly holder: string;
-  /** How long the lease is valid, seconds, 4 or more. */
+  /** How long the lease is valid, seconds, 1 or more. */
   readonly durationSeconds: number;
   /** Asked before each renewal; the answer replaces what the lease has. Undefined leaves it. */
   readonly owner?: () => OwnerReference | undefined;
-  readonly logger: Logger;
   readonly clock: Clock;
 }
 
 /** Keeps one Lease as ours, for node heartbeats: it takes the lease whoever holds it. */
 export interface LeaseHolder {
-  /** Writes a fresh `renewTime`; creates the lease if it is not there. */
+  /**
+   * Writes a fresh `renewTime`; creates the lease if it is not there. One request when nobody else
+   * wrote it since the last time. Needs the verbs get, create and update.
+   */
   renew(signal?: AbortSignal): Promise<void>;
 }
 
 /** Makes a lease holder; does nothing until {@link LeaseHolder.renew}. */
 export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
-  void options;
-  throw new Error("Not built yet");
-}
+  const { client, namespace, name } = options;
+  const path = paths.leases(namespace, name);
+  let known: Lease | undefined;
 
-/** A time as `metav1.MicroTime`: `2025-01-02T03:04:05.678000Z`. */
-export function microTime(epochMs: number): string {
-  return new Date(epochMs).toISOString().replace("Z", "000Z");
-}
+  function desired(from: Lease | undefined): Lease {
+    const owner = options.owner?.();
+    return {
+      apiVersion: "coordination.k8s.io/v1",
+      kind: "Lease",
+      metadata: {
+        ...(from?.metadata ?? { name, namespace }),
+        ...(owner && { ownerReferences: [owner] }),
+      },
+      spec: {
+        ...from?.spec,
+        holderIdentity: options.holder,
+        leaseDurationSeconds: options.durationSeconds,
+        renewTime: microTime(options.clock.now()),
+      },
+    };
+  }
 
-/** A time as `metav1.Time`, to the second: `2025-01-02T03:04:05Z`. */
-export function wireTime(epochMs: number): string {
-  return `${new Date(epochMs).toISOString().slice(0, 19)}Z`;
+  async function write(signal: AbortSignal | undefined): Promise<Lease> {
+    const request = signal ? { signal } : {};
+    return known
+      ? client.replace<Lease>(path, desired(known), request)
+      : client.create<Lease>(paths.leases(namespace), desired(undefined), request);
+  }
+
+  return {
+    renew: async (signal) => {
+      // Somebody may delete or write the lease between our read and our write, but not for ever.
+      for (let attempt = 0; ; attempt++) {
+        try {
+          known = await write(signal);
+          return;
+        } catch (error) {
+          if (attempt === 4) throw error;
+          if (hasCode(error, "K8S_NOT_FOUND") && known) {
+            known = undefined;
+          } else if (hasCode(error, "K8S_CONFLICT", "K8S_ALREADY_EXISTS")) {
+            known = await client.get<Lease>(path, signal ? { signal } : {});
+          } else {
+            throw error;
+          }
+        }
+      }
+    },
+  };
 }

@@ -1,4 +1,5 @@
 import type { ApiClient } from "./api-client.ts";
+import { paths } from "./paths.ts";
 
 /** What a service account token is for. */
 export interface TokenRequestOptions {
@@ -20,12 +21,35 @@ export interface ServiceAccountToken {
   readonly expiresAt: number;
 }
 
-/** Asks the API server for a service account token (authentication.k8s.io/v1 TokenRequest). */
-export function requestToken(
+interface TokenAnswer {
+  readonly status: { readonly token: string; readonly expirationTimestamp: string };
+}
+
+/**
+ * Asks the API server for a service account token (authentication.k8s.io/v1 TokenRequest).
+ *
+ * @throws {KipError} code `K8S_NOT_FOUND` if the service account does not exist, and the client's others
+ */
+export async function requestToken(
   client: ApiClient,
   options: TokenRequestOptions,
 ): Promise<ServiceAccountToken> {
-  void client;
-  void options;
-  throw new Error("Not built yet");
+  const { namespace, serviceAccount, pod } = options;
+  const answer = await client.create<TokenAnswer>(
+    paths.serviceAccounts(namespace, serviceAccount, "token"),
+    {
+      apiVersion: "authentication.k8s.io/v1",
+      kind: "TokenRequest",
+      spec: {
+        audiences: options.audiences ?? [],
+        expirationSeconds: options.expirationSeconds ?? 3600,
+        ...(pod && { boundObjectRef: { apiVersion: "v1", kind: "Pod", ...pod } }),
+      },
+    },
+    options.signal ? { signal: options.signal } : {},
+  );
+  return {
+    token: answer.status.token,
+    expiresAt: Date.parse(answer.status.expirationTimestamp),
+  };
 }

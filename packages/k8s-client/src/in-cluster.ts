@@ -1,0 +1,49 @@
+import { constants } from "node:fs";
+import { access, readFile } from "node:fs/promises";
+import path from "node:path";
+import type { Credentials, KubeConfig } from "./kubeconfig.ts";
+import { TokenFile } from "./token-file.ts";
+
+const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/**
+ * The configuration of a pod: service account token, CA and the API server's service address.
+ * Undefined where this is no pod.
+ *
+ * @param folder where the service account volume is mounted
+ * @see https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
+ */
+export async function inClusterConfig(
+  env: Readonly<Record<string, string | undefined>>,
+  folder: string = serviceAccountFolder,
+): Promise<KubeConfig | undefined> {
+  const host = env["KUBERNETES_SERVICE_HOST"];
+  const port = env["KUBERNETES_SERVICE_PORT"];
+  const tokenPath = path.join(folder, "token");
+  if (host === undefined || port === undefined || !(await readableFile(tokenPath)))
+    return undefined;
+  const token = new TokenFile(tokenPath);
+  const ca = await readFile(path.join(folder, "ca.crt"));
+  const namespace = await readFile(path.join(folder, "namespace"), "utf8").catch(() => "default");
+  let current: Credentials | undefined;
+  return {
+    server: `https://${host.includes(":") ? `[${host}]` : host}:${port}`,
+    namespace: namespace.trim(),
+    source: "in-cluster",
+    credentials: async () => {
+      const Authorization = `Bearer ${await token.read()}`;
+      if (current?.headers["Authorization"] !== Authorization)
+        current = { ca, verifyServer: true, headers: { Authorization } };
+      return current;
+    },
+    forget: () => token.forget(),
+  };
+}
+
+/** Whether a file is there for us to read. */
+export async function readableFile(file: string): Promise<boolean> {
+  return access(file, constants.R_OK).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,74 @@
+import type { KubeObject } from "./api-client.ts";
+import type { InformerEvent } from "./informer.ts";
+
+/** Objects by namespace/name and by UID. Every change answers with the events it means. */
+export class ObjectStore<T extends KubeObject> {
+  readonly #byName = new Map<string, T>();
+  readonly #byUid = new Map<string, T>();
+
+  get size(): number {
+    return this.#byName.size;
+  }
+
+  get(namespace: string | undefined, name: string): T | undefined {
+    return this.#byName.get(key(namespace, name));
+  }
+
+  byUid(uid: string): T | undefined {
+    return this.#byUid.get(uid);
+  }
+
+  list(namespace?: string): T[] {
+    const all = [...this.#byName.values()];
+    return namespace === undefined
+      ? all
+      : all.filter((object) => object.metadata?.namespace === namespace);
+  }
+
+  /** Takes an object in; one of another UID under the same name was deleted. */
+  put(object: T): InformerEvent<T>[] {
+    const previous = this.#byName.get(keyOf(object));
+    if (previous && uidOf(previous) !== uidOf(object)) {
+      return [...this.remove(previous), ...this.put(object)];
+    }
+    if (previous && versionOf(previous) === versionOf(object)) return [];
+    this.#byName.set(keyOf(object), object);
+    this.#byUid.set(uidOf(object), object);
+    return [previous ? { type: "updated", object, previous } : { type: "added", object }];
+  }
+
+  /** Takes an object out, if the store has this very one. The event carries the state given here. */
+  remove(object: T): InformerEvent<T>[] {
+    const held = this.#byUid.get(uidOf(object));
+    if (!held) return [];
+    this.#byUid.delete(uidOf(object));
+    if (this.#byName.get(keyOf(object)) === held) this.#byName.delete(keyOf(object));
+    return [{ type: "deleted", object }];
+  }
+
+  /** Makes the store equal to a complete list: removals first. */
+  replaceAll(objects: readonly T[]): InformerEvent<T>[] {
+    const listed = new Set(objects.map(uidOf));
+    const gone = [...this.#byUid.values()].filter((object) => !listed.has(uidOf(object)));
+    return [
+      ...gone.flatMap((object) => this.remove(object)),
+      ...objects.flatMap((object) => this.put(object)),
+    ];
+  }
+}
+
+function key(namespace: string | undefined, name: string): string {
+  return `${namespace ?? ""}/${name}`;
+}
+
+function keyOf(object: KubeObject): string {
+  return key(object.metadata?.namespace, object.metadata?.name ?? "");
+}
+
+function uidOf(object: KubeObject): string {
+  return object.metadata?.uid ?? keyOf(object);
+}
+
+function versionOf(object: KubeObject): string | undefined {
+  return object.metadata?.resourceVersion;
+}

@@ -1,0 +1,93 @@
+import { KipError } from "@kip/base";
+import type { Status } from "@kip/k8s-types";
+
+/** What a failed request was, for messages. */
+export interface FailedRequest {
+  readonly method: string;
+  readonly path: string;
+}
+
+/** An answer of 400 or more. */
+export interface FailedAnswer {
+  readonly status: number;
+  readonly retryAfter: string | undefined;
+  readonly body: string;
+}
+
+/**
+ * The error of an answer of 400 or more. HTTP code and `Status.reason` decide the code: 409 is
+ * "already exists" for a creation and a conflict for the rest.
+ *
+ * @see https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/v1/types.go StatusReason
+ */
+export function statusError(request: FailedRequest, answer: FailedAnswer): KipError {
+  const status = readStatus(answer.body);
+  const text = status?.message ?? (answer.body.slice(0, 200).trim() || `HTTP ${answer.status}`);
+  const message = `Cannot ${request.method} ${request.path}: ${text}`;
+  const seconds = Number(answer.retryAfter ?? status?.details?.retryAfterSeconds ?? Number.NaN);
+  const facts = {
+    httpStatus: answer.status,
+    ...(status !== undefined && { status }),
+    ...(Number.isFinite(seconds) && { retryAfterMs: seconds * 1000 }),
+  };
+  return errorOf(answer.status, status?.reason, { message, facts });
+}
+
+interface ErrorParts {
+  readonly message: string;
+  readonly facts: Readonly<Record<string, unknown>>;
+}
+
+function errorOf(http: number, reason: string | undefined, parts: ErrorParts): KipError {
+  const { message, facts } = parts;
+  const again = { facts, retryable: true };
+  switch (http) {
+    case 401:
+      return new KipError("K8S_UNAUTHORIZED", message, {
+        facts,
+        remedy: "Check the credentials of the kubeconfig or service account",
+      });
+    case 403:
+      return new KipError("K8S_FORBIDDEN", message, {
+        facts,
+        remedy: "Give this identity the missing permission (RBAC), or lift the quota it names",
+      });
+    case 404:
+      return new KipError("K8S_NOT_FOUND", message, { facts });
+    case 409:
+      return reason === "AlreadyExists"
+        ? new KipError("K8S_ALREADY_EXISTS", message, { facts })
+        : new KipError("K8S_CONFLICT", message, again);
+    case 410:
+      return new KipError("K8S_GONE", message, again);
+    case 400:
+    case 422:
+      return new KipError("K8S_INVALID", message, { facts });
+    case 429:
+      return new KipError("K8S_TOO_MANY_REQUESTS", message, again);
+    default:
+      return http >= 500
+        ? new KipError("K8S_UNAVAILABLE", message, again)
+        : new KipError("K8S_REQUEST_FAILED", message, { facts });
+  }
+}
+
+/** The error of a request that got no whole answer. */
+export function unavailable(request: FailedRequest, cause: unknown): KipError {
+  const text = cause instanceof Error ? cause.message || cause.name : "no answer";
+  return new KipError("K8S_UNAVAILABLE", `Cannot ${request.method} ${request.path}: ${text}`, {
+    retryable: true,
+    cause,
+  });
+}
+
+function readStatus(body: string): Status | undefined {
+  try {
+    const value: unknown = JSON.parse(body);
+    const isStatus =
+      typeof value === "object" && value !== null && "kind" in value && value.kind === "Status";
+    return isStatus ? (value as Status) : undefined; // the API server's own document
+  } catch {
+    return undefined;
+  }
+}
