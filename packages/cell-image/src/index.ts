@@ -1,1 +1,2 @@
-export {};
+export { buildCellImage, type BuildCellImageOptions, type CellImage } from "./build-cell-image.ts";
+export { buildDemoImage, type BuildDemoImageOptions, type DemoImage } from "./demo-image.ts";

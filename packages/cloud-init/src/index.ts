@@ -1,1 +1,3 @@
-export {};
+export { applyUserData, type ApplyResult, type ApplyUserDataOptions } from "./apply-user-data.ts";
+export { readNoCloudSeed, type NoCloudSeed } from "./no-cloud.ts";
+export { maxUserDataBytes, parseUserData, type CloudConfig, type WriteFile } from "./user-data.ts";

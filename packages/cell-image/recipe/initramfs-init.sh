@@ -1,0 +1,35 @@
+#!/bin/busybox sh
+# First program of a cell: finds the root disk, hands it the agent, becomes the root's init.
+# Runs from the initramfs, where busybox is the only program.
+/bin/busybox --install -s /bin
+mount -t devtmpfs dev /dev
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+read -r uptime _ </proc/uptime
+echo "kip: initramfs $uptime"
+
+# The order matters: see the builder, which resolves the dependencies and writes this list.
+while read -r module; do
+  insmod "/modules/$module" || echo "kip: cannot load $module"
+done </modules/order
+
+root=/dev/vda
+for word in $(cat /proc/cmdline); do
+  case "$word" in root=*) root=${word#root=} ;; esac
+done
+# The disk shows up within milliseconds of its driver. No event reaches a shell here, hence the polling.
+tries=0
+while [ ! -b "$root" ]; do
+  tries=$((tries + 1))
+  [ "$tries" -gt 500 ] && echo "kip: no root disk $root" && poweroff -f
+  usleep 10000
+done
+mount -t ext4 -o rw,noatime "$root" /root || { echo "kip: cannot mount $root"; poweroff -f; }
+
+# The agent travels in the initramfs, so that a new agent needs no new root disk.
+cp /agent/* /root/usr/lib/kip/
+
+mount --move /dev /root/dev
+mount --move /proc /root/proc
+mount --move /sys /root/sys
+exec switch_root /root /sbin/init

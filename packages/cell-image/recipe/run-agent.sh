@@ -1,0 +1,13 @@
+#!/bin/busybox sh
+# Keeps the agent running. Containers hang on their conmon, not on the agent: they outlive it.
+log=/var/log/itzo.log
+[ -f "$log" ] && [ "$(stat -c %s "$log")" -gt 4194304 ] && mv "$log" "$log.1"
+while :; do
+  read -r before _ </proc/uptime
+  /usr/lib/kip/node /usr/lib/kip/itzo.js 2>&1
+  code=$?
+  read -r after _ </proc/uptime
+  echo "kip: agent ended with code $code at $after"
+  # An agent that dies at its start must not eat the machine.
+  [ $((${after%.*} - ${before%.*})) -lt 5 ] && sleep 1
+done | tee -a "$log"

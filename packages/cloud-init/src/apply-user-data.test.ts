@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtempDisposable, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { suite, test } from "node:test";
+import { hasCode } from "@kip/base";
+import { applyUserData } from "./apply-user-data.ts";
+import { readNoCloudSeed } from "./no-cloud.ts";
+import type { CloudConfig } from "./user-data.ts";
+
+const nothing: CloudConfig = { writeFiles: [], runCommands: [], warnings: [] };
+
+suite("applyUserData", () => {
+  test("writes files whole, with their mode, and leaves no temporary file", async () => {
+    await using root = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
+    const content = Buffer.from("secret");
+    const writeFiles = [{ path: "/var/lib/x/key", content, mode: 0o400 }];
+    const result = await applyUserData({ ...nothing, writeFiles }, { root: root.path });
+    assert.deepEqual(result, { written: ["/var/lib/x/key"], errors: [] });
+    const folder = path.join(root.path, "var/lib/x");
+    assert.deepEqual(await readdir(folder), ["key"]);
+    assert.equal(await readFile(path.join(folder, "key"), "utf8"), "secret");
+    assert.equal((await stat(path.join(folder, "key"))).mode & 0o7777, 0o400);
+  });
+
+  test("replaces a file that is there", async () => {
+    await using root = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
+    await writeFile(path.join(root.path, "a"), "old");
+    const writeFiles = [{ path: "/a", content: Buffer.from("new"), mode: 0o644 }];
+    await applyUserData({ ...nothing, writeFiles }, { root: root.path });
+    assert.equal(await readFile(path.join(root.path, "a"), "utf8"), "new");
+  });
+
+  test("goes on after a failure and reports it", async () => {
+    await using root = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
+    await mkdir(path.join(root.path, "taken"));
+    const content = Buffer.from("x");
+    const calls: string[] = [];
+    const result = await applyUserData(
+      {
+        hostname: "cell-1",
+        writeFiles: [
+          { path: "/taken", content, mode: 0o644 },
+          { path: "/nobody", content, mode: 0o644, owner: "no-such-user" },
+          { path: "/good", content, mode: 0o644 },
+        ],
+        runCommands: ["exit 1", ["program", "argument"]],
+        warnings: [],
+      },
+      {
+        root: root.path,
+        setHostname: async (name) => void calls.push(`hostname ${name}`),
+        run: async (file, args) => {
+          calls.push([file, ...args].join(" "));
+          if (file === "sh") throw new Error("exit code 1");
+        },
+      },
+    );
+    assert.deepEqual(result.written, ["/good"]);
+    assert.equal(result.errors.length, 3);
+    assert.ok(result.errors.every((error) => hasCode(error, "USER_DATA_APPLY_FAILED")));
+    assert.deepEqual(calls, ["hostname cell-1", "sh -c exit 1", "program argument"]);
+    assert.deepEqual((await readdir(root.path)).sort(), ["good", "taken"]);
+  });
+});
+
+suite("readNoCloudSeed", () => {
+  test("reads both files; user data may be missing", async () => {
+    await using seed = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
+    const metaData = { "instance-id": "i-1", "local-hostname": "cell-1" };
+    await writeFile(path.join(seed.path, "meta-data"), JSON.stringify(metaData));
+    const { userData, ...rest } = await readNoCloudSeed(seed.path);
+    assert.deepEqual(rest, { instanceId: "i-1", localHostname: "cell-1" });
+    assert.equal(userData.length, 0);
+  });
+
+  test("refuses meta-data without an instance-id", async () => {
+    await using seed = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
+    await writeFile(path.join(seed.path, "meta-data"), "{}");
+    await assert.rejects(readNoCloudSeed(seed.path), (error) => hasCode(error, "SEED_INVALID"));
+  });
+});

@@ -1,0 +1,56 @@
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { decode, hasCode, KipError } from "@kip/base";
+
+/** What the NoCloud data source offers. */
+export interface NoCloudSeed {
+  /** As found; for {@link parseUserData}. Empty when there is none. */
+  readonly userData: Uint8Array;
+  /** Names this instance; user data is applied once per value and boot. */
+  readonly instanceId: string;
+  /** Host name that the platform gave. */
+  readonly localHostname?: string;
+}
+
+const decodeMetaData = decode.object({
+  "instance-id": decode.string,
+  "local-hostname": decode.optional(decode.string),
+});
+
+/**
+ * Reads a mounted NoCloud seed: the files `meta-data` (one JSON object) and `user-data`.
+ *
+ * @throws {KipError} `SEED_INVALID`
+ * @see https://cloudinit.readthedocs.io/en/latest/reference/datasources/nocloud.html
+ */
+export async function readNoCloudSeed(directory: string): Promise<NoCloudSeed> {
+  const metaData = readMetaData(await read("meta-data"));
+  const userData = await read("user-data");
+  const localHostname = metaData["local-hostname"];
+  return {
+    userData,
+    instanceId: metaData["instance-id"],
+    ...(localHostname !== undefined && { localHostname }),
+  };
+
+  async function read(name: string): Promise<Buffer> {
+    try {
+      return await readFile(path.join(directory, name));
+    } catch (cause) {
+      if (name === "user-data" && hasCode(cause, "ENOENT")) return Buffer.alloc(0);
+      throw invalid(`the file "${name}" cannot be read`, cause);
+    }
+  }
+}
+
+function readMetaData(data: Buffer): ReturnType<typeof decodeMetaData> {
+  try {
+    return decodeMetaData(JSON.parse(data.toString("utf8")), "meta-data");
+  } catch (cause) {
+    throw invalid("meta-data is no JSON object with an instance-id", cause);
+  }
+}
+
+function invalid(reason: string, cause: unknown): KipError {
+  return new KipError("SEED_INVALID", `Cannot read the seed: ${reason}`, { cause });
+}

@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { hasCode } from "@kip/base";
+import * as fc from "fast-check";
+import { maxUserDataBytes, parseUserData } from "./user-data.ts";
+
+function userData(config: unknown): Buffer {
+  return Buffer.from(`#cloud-config\n${JSON.stringify(config)}\n`);
+}
+
+suite("parseUserData", () => {
+  test("reads files, host name and commands", () => {
+    const config = parseUserData(
+      userData({
+        hostname: "cell-1",
+        write_files: [
+          { path: "/a", content: "plain", permissions: "0600", owner: "root:adm" },
+          { path: "/b", content: Buffer.from("b64").toString("base64"), encoding: "b64" },
+          { path: "/c", content: gzipSync("packed").toString("base64"), encoding: "gz+b64" },
+        ],
+        runcmd: ["echo a", ["echo", "b"]],
+      }),
+    );
+    assert.equal(config.hostname, "cell-1");
+    const contents = config.writeFiles.map((file) => Buffer.from(file.content).toString());
+    assert.deepEqual(contents, ["plain", "b64", "packed"]);
+    assert.equal(config.writeFiles[0]?.mode, 0o600);
+    assert.equal(config.writeFiles[0]?.owner, "root:adm");
+    assert.equal(config.writeFiles[1]?.mode, 0o644);
+    assert.deepEqual(config.runCommands, ["echo a", ["echo", "b"]]);
+    assert.deepEqual(config.warnings, []);
+  });
+
+  test("unpacks gzip, told by its first bytes", () => {
+    assert.equal(parseUserData(gzipSync(userData({ hostname: "x" }))).hostname, "x");
+  });
+
+  test("takes a header with nothing after it", () => {
+    assert.deepEqual(parseUserData(Buffer.from("#cloud-config")).writeFiles, []);
+  });
+
+  test("warns of unknown keys and names the nearest", () => {
+    const { warnings } = parseUserData(userData({ write_file: [], apt: {} }));
+    assert.match(warnings[0] ?? "", /"write_file".*"write_files"/);
+    assert.match(warnings[1] ?? "", /"apt"/);
+  });
+
+  test("names every wrong value in one error", () => {
+    const bad = userData({
+      hostname: 7,
+      write_files: [
+        { path: "relative" },
+        { path: "/x", encoding: "rot13" },
+        { path: "/y", permissions: "rw" },
+      ],
+      runcmd: "not a list",
+    });
+    assert.throws(
+      () => parseUserData(bad),
+      (error) =>
+        error instanceof Error &&
+        hasCode(error, "USER_DATA_INVALID") &&
+        ["hostname", "[0].path", "[1].encoding", "[2].permissions", "runcmd"].every((part) =>
+          error.message.includes(part),
+        ),
+    );
+  });
+
+  test("says that YAML is not read", () => {
+    assert.throws(
+      () => parseUserData(Buffer.from("#cloud-config\nhostname: a\n")),
+      (error) => hasCode(error, "USER_DATA_YAML_UNSUPPORTED"),
+    );
+  });
+
+  test("refuses a bomb", () => {
+    const bomb = gzipSync(Buffer.alloc(maxUserDataBytes + 1));
+    assert.throws(
+      () => parseUserData(bomb),
+      (error) => hasCode(error, "USER_DATA_INVALID"),
+    );
+  });
+
+  test("gives a result or one of its own errors for any bytes", () => {
+    const anything = fc.oneof(
+      fc.uint8Array(),
+      fc.json().map((json) => Buffer.from(`#cloud-config\n${json}`)),
+      fc.record({ write_files: fc.array(fc.anything()), runcmd: fc.anything() }).map(userData),
+    );
+    fc.assert(
+      fc.property(anything, (data) => {
+        try {
+          parseUserData(data);
+        } catch (error) {
+          assert.ok(
+            hasCode(error, "USER_DATA_INVALID", "USER_DATA_YAML_UNSUPPORTED"),
+            String(error),
+          );
+        }
+      }),
+    );
+  });
+});
