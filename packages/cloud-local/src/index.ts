@@ -1,1 +1,1 @@
-export {};
+export { createLocalCloud, type LocalCloud, type LocalCloudOptions } from "./local-cloud.ts";

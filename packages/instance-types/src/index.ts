@@ -1,1 +1,5 @@
-export {};
+export {
+  selectInstanceType,
+  type OfferedInstanceType,
+  type RequestedResources,
+} from "./select-instance-type.ts";
