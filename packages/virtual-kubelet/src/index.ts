@@ -23,3 +23,6 @@ export {
   type KubeletUser,
   type RunningKubeletApi,
 } from "./kubelet-api/index.ts";
+export { expandVariables } from "./environment/expand-variables.ts";
+export type { NodeIntervals, NodeOptions, NodeTaint, RunningNode } from "./node/node-options.ts";
+export { startNode } from "./node/start-node.ts";

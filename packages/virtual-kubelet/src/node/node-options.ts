@@ -1,0 +1,64 @@
+import type { Clock, Logger } from "@kip/base";
+import type { ApiClient } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import type { KubeletApiOptions } from "../kubelet-api/index.ts";
+import type { PodProvider } from "../pod-provider.ts";
+
+/** A taint that keeps pods away which do not tolerate it. */
+export interface NodeTaint {
+  readonly key: string;
+  readonly value?: string;
+  readonly effect: "NoSchedule" | "PreferNoSchedule" | "NoExecute";
+}
+
+/** Options of {@link startNode}. */
+export interface NodeOptions {
+  readonly client: ApiClient;
+  /** Name of the Node object, and of its Lease. */
+  readonly nodeName: string;
+  readonly provider: PodProvider;
+  /** Name of the provider: value of the taint. @default "kip" */
+  readonly providerName?: string;
+  /** Taints of the node. @default `virtual-kubelet.io/provider=<providerName>:NoSchedule` */
+  readonly taints?: readonly NodeTaint[];
+  /** @default "linux" */
+  readonly os?: "linux" | "windows";
+  /** Architecture of the pods' machines, as Go spells it. @default "amd64" */
+  readonly arch?: string;
+  /** `status.nodeInfo.kubeletVersion`. @default "v1.34.0-kip" */
+  readonly kubeletVersion?: string;
+  /** The kubelet HTTPS API, which the library then serves. Absent: none is served. */
+  readonly kubelet?: Omit<KubeletApiOptions, "handlers" | "clock" | "logger">;
+  /** Port of a kubelet API that the caller serves; ignored with `kubelet`. */
+  readonly kubeletPort?: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly intervals?: Partial<NodeIntervals>;
+}
+
+/** How often the node does what no event asks for, milliseconds. */
+export interface NodeIntervals {
+  /** Pings of the provider, and renewals of the Lease (which is valid four times as long). @default 10000 */
+  readonly leaseMs: number;
+  /** How long a ping may take before the provider counts as failing. @default 30000 */
+  readonly pingTimeoutMs: number;
+  /** Writes of an unchanged node status. @default 300000 */
+  readonly statusMs: number;
+  /** Comparisons of the API's pods with the provider's, both ways. @default 60000 */
+  readonly sweepMs: number;
+  /** First pause after a pod's call failed; it doubles. @default 500 */
+  readonly podBackoffMs: number;
+  /** Longest pause after a pod's call failed. @default 60000 */
+  readonly podBackoffMaxMs: number;
+}
+
+/** A node that is registered and runs pods. Disposing it leaves its pods running. */
+export interface RunningNode extends AsyncDisposable {
+  /** Port of the kubelet API, if one is served. */
+  readonly kubeletPort: number | undefined;
+  /** Pods bound to the node, as the API server has them. */
+  pods(): readonly Pod[];
+  findPod(namespace: string, name: string, uid?: string): Pod | undefined;
+  /** Compares the API's pods with the provider's now. Resolves when the differences are being repaired. */
+  sweep(): Promise<void>;
+}
