@@ -1,1 +1,41 @@
-export {};
+import { KipError, nearest } from "@kip/base";
+import { printFailure } from "./cli/print-failure.ts";
+
+const help = `Kip runs every pod on a machine of its own.
+
+  kip up          start a local cluster: a real Kubernetes control plane, and cells as virtual machines
+  kip down        remove the local cluster without a trace
+  kip status      what runs: control plane, node, cells
+  kip [options]   the provider: a virtual node of an existing cluster (kip --help lists the options)
+  kip version
+`;
+
+const commands: Readonly<Record<string, (args: readonly string[]) => Promise<void>>> = {
+  up: async (args) => (await import("./local/up.ts")).up(args),
+  down: async (args) => (await import("./local/down.ts")).down(args),
+  status: async (args) => (await import("./local/status.ts")).status(args),
+  "local-daemon": async (args) => (await import("./local/daemon.ts")).daemon(args),
+  version: async () => void process.stdout.write("kip 0.1.0\n"),
+  help: async () => void process.stdout.write(help),
+};
+
+try {
+  await run(process.argv.slice(2));
+} catch (error) {
+  printFailure(error);
+  process.exitCode = 1;
+}
+
+async function run(args: readonly string[]): Promise<void> {
+  const [first = "help", ...rest] = args;
+  const command = commands[first];
+  if (command) return await command(rest);
+  if (first.startsWith("-")) return await (await import("./provider/main.ts")).runProvider(args);
+  const near = nearest(
+    first,
+    Object.keys(commands).filter((name) => name !== "local-daemon"),
+  );
+  throw new KipError("OPTION_UNKNOWN", `Cannot run "kip ${first}": there is no such command`, {
+    remedy: near === undefined ? "See kip help" : `Did you mean kip ${near}?`,
+  });
+}

@@ -1,0 +1,63 @@
+import type { Option } from "../cli/options.ts";
+
+/** Options that `kip up`, `kip down` and `kip status` share. */
+export const commonOptions: readonly Option[] = [
+  {
+    flag: "state-dir",
+    type: "string",
+    env: "KIP_STATE_DIR",
+    fallback: "/var/lib/kip",
+    help: "state of the local cluster",
+  },
+  {
+    flag: "cache-dir",
+    type: "string",
+    env: "KIP_CACHE_DIR",
+    fallback: "/var/cache/kip",
+    help: "binaries and images, kept between clusters",
+  },
+  {
+    flag: "kubeconfig",
+    type: "string",
+    env: "KIP_USER_KUBECONFIG",
+    help: "kubeconfig that gets the context kip-local; default ~/.kube/config",
+  },
+  { flag: "help", type: "boolean", help: "show this text" },
+];
+
+/** Options of `kip up`. */
+export const upOptions: readonly Option[] = [
+  ...commonOptions,
+  {
+    flag: "binaries-dir",
+    type: "string",
+    env: "KIP_BINARIES_DIR",
+    help: "directory with kube-apiserver, kube-controller-manager, kube-scheduler, etcd and kubectl",
+  },
+  { flag: "port", type: "string", fallback: "6443", help: "port of the API server" },
+  {
+    flag: "network-range",
+    type: "string",
+    fallback: "198.18.0.0/15",
+    help: "addresses of cells and pods",
+  },
+  {
+    flag: "namespace-name",
+    type: "string",
+    fallback: "kip",
+    help: "network namespace of the cells",
+  },
+  { flag: "node-name", type: "string", fallback: "kip", help: "name of the virtual node" },
+];
+
+/** Options of `kip down`. */
+export const downOptions: readonly Option[] = [
+  ...commonOptions,
+  {
+    flag: "namespace-name",
+    type: "string",
+    fallback: "kip",
+    help: "network namespace of the cells",
+  },
+  { flag: "purge", type: "boolean", help: "remove the cache as well" },
+];

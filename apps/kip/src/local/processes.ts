@@ -1,0 +1,53 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { systemClock } from "@kip/base";
+
+/** Environment variable that marks every process of one local cluster with its state directory. */
+export const markerVariable = "KIP_LOCAL_CLUSTER";
+
+/** PIDs of all living processes that carry the marker of this state directory, our own excepted. */
+export function clusterProcesses(stateDir: string): readonly number[] {
+  const marker = `${markerVariable}=${stateDir}`;
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .map(Number)
+    .filter((pid) => environmentOf(pid).includes(marker) && !isZombie(pid));
+}
+
+/** Ends processes: SIGTERM, and SIGKILL to what is left after `graceMs`. Resolves when all are gone. */
+export async function endProcesses(stateDir: string, graceMs: number): Promise<number> {
+  const found = clusterProcesses(stateDir);
+  for (const pid of found) signal(pid, "SIGTERM");
+  const end = systemClock.monotonic() + graceMs;
+  while (clusterProcesses(stateDir).length > 0) {
+    if (systemClock.monotonic() > end) {
+      for (const pid of clusterProcesses(stateDir)) signal(pid, "SIGKILL");
+    }
+    // They are not our children, so no event tells of their end.
+    await systemClock.sleep(50);
+  }
+  return found.length;
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+function environmentOf(pid: number): readonly string[] {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
+  } catch {
+    return [];
+  }
+}
+
+function isZombie(pid: number): boolean {
+  try {
+    return /^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return true;
+  }
+}

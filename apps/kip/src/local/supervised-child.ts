@@ -1,0 +1,66 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { openSync, closeSync } from "node:fs";
+import { backoffDelay, type Clock, type Logger } from "@kip/base";
+
+/** What {@link superviseChild} runs. */
+export interface SupervisedChildOptions {
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+  /** File that its output is appended to. */
+  readonly logFile: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** A child process that is started again whenever it ends, until it is disposed. */
+export interface SupervisedChild extends AsyncDisposable {
+  readonly pid: number | undefined;
+}
+
+/** Starts a program and keeps it running. Disposing sends SIGTERM, and SIGKILL after 10 s. */
+export function superviseChild(options: SupervisedChildOptions): SupervisedChild {
+  const { name, clock, logger } = options;
+  const stop = new AbortController();
+  let child: ChildProcess | undefined;
+  const work = run();
+  return {
+    get pid() {
+      return child?.pid;
+    },
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      child?.kill("SIGTERM");
+      const timer = setTimeout(() => child?.kill("SIGKILL"), 10_000);
+      await work;
+      clearTimeout(timer);
+    },
+  };
+
+  async function run(): Promise<void> {
+    for (let attempt = 0; !stop.signal.aborted; attempt++) {
+      const started = clock.monotonic();
+      const how = await once();
+      if (stop.signal.aborted) return;
+      if (clock.monotonic() - started > 60_000) attempt = 0;
+      logger.warn("Process ended and is started again", { process: name, how, attempt });
+      const delay = backoffDelay(attempt, { initialMs: 200, maxMs: 10_000 });
+      await clock.sleep(delay, stop.signal).catch(() => {});
+    }
+  }
+
+  async function once(): Promise<string> {
+    const log = openSync(options.logFile, "a", 0o600);
+    const started = spawn(options.command, options.args, {
+      env: options.env,
+      stdio: ["ignore", log, log],
+    });
+    closeSync(log);
+    child = started;
+    return await new Promise((resolve) => {
+      started.on("error", (error) => resolve(error.message));
+      started.on("exit", (code, signal) => resolve(signal ?? `exit code ${code}`));
+    });
+  }
+}

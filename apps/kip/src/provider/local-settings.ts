@@ -1,0 +1,20 @@
+import { decode } from "@kip/base";
+
+const { object, optional, oneOf, string } = decode;
+
+/** Decodes the section `cloud.local` of `provider.yaml`. */
+export const decodeLocalSettings = object(
+  {
+    /** Directory of the machines. */
+    stateDir: optional(string),
+    /** Directory of cell images. */
+    imagesDir: optional(string),
+    /** Network namespace. */
+    namespace: optional(string),
+    /** Addresses of cells and pods. */
+    range: optional(string),
+    /** Whether pods reach what the host reaches. */
+    internet: optional(oneOf("auto", "off")),
+  },
+  { unknownKeys: "reject" },
+);

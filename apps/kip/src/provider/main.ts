@@ -1,0 +1,112 @@
+import { readFile } from "node:fs/promises";
+import { createLogger, hasCode, KipError, logLevels, systemClock, type Logger } from "@kip/base";
+import { createApiClient, loadKubeConfig, type ApiClient } from "@kip/k8s-client";
+import {
+  decodeProviderConfig,
+  findClusterDns,
+  readControllerID,
+  startKip,
+  type ProviderConfig,
+} from "@kip/kip";
+import { parse } from "yaml";
+import { helpText, parseOptions, type OptionValues } from "../cli/options.ts";
+import { openDriver } from "./driver.ts";
+import { serveNode } from "./node.ts";
+import { providerOptions } from "./provider-options.ts";
+
+const usage =
+  "Usage: kip [options]\n\nRuns the virtual node: every pod bound to it gets a cell of its own.";
+
+/** Runs the provider until SIGINT or SIGTERM. */
+export async function runProvider(args: readonly string[]): Promise<void> {
+  const options = parseOptions(providerOptions, args, process.env);
+  if (options.isSet("help")) return void process.stdout.write(helpText(usage, providerOptions));
+  const logger = createLogger({ level: logLevel(options) });
+  const stopped = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => stopped.abort(new Error(`${signal} received`)));
+  }
+  const config = await readConfig(options);
+  for (const key of config.withoutEffect)
+    logger.warn("Setting has no effect in this version", { key });
+  const client = await connect(options, logger);
+  await serve({ options, logger, config, client, signal: stopped.signal });
+}
+
+interface Serve {
+  readonly options: OptionValues;
+  readonly logger: Logger;
+  readonly config: ProviderConfig;
+  readonly client: ApiClient;
+  readonly signal: AbortSignal;
+}
+
+async function serve({ options, logger, config, client, signal }: Serve): Promise<void> {
+  const nodeName = options.required("nodename");
+  const controllerID = config.controllerID ?? (await readControllerID(client));
+  await using driver = await openDriver(config, controllerID, logger);
+  const nodeIp = options.required("node-ip");
+  const dns = options.text("cluster-dns");
+  await using kip = await startKip({
+    client,
+    driver,
+    config,
+    controllerID,
+    nodeName,
+    nodeIp,
+    clusterDns: dns === undefined ? await findClusterDns(client) : [dns],
+    clusterDomain: options.required("cluster-domain"),
+    logDir: options.required("log-dir"),
+    clock: systemClock,
+    logger,
+  });
+  await using node = await serveNode({
+    provider: kip.provider,
+    client,
+    nodeName,
+    nodeIp,
+    options,
+    logger,
+  });
+  logger.info("Provider started", { node: nodeName, driver: driver.name, port: node.kubeletPort });
+  if (!signal.aborted)
+    await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+  logger.info("Provider is stopping", { reason: String(signal.reason) });
+}
+
+async function readConfig(options: OptionValues): Promise<ProviderConfig> {
+  const file = options.required("provider-config");
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (error) {
+    throw new KipError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
+      cause: error,
+      remedy: "Give the path of an existing file with --provider-config",
+    });
+  }
+  try {
+    return decodeProviderConfig(parse(text));
+  } catch (error) {
+    if (hasCode(error, "CONFIG_INVALID", "DECODE_FAILED", "QUANTITY_INVALID")) throw error;
+    throw new KipError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
+      cause: error,
+    });
+  }
+}
+
+async function connect(options: OptionValues, logger: Logger): Promise<ApiClient> {
+  const path = options.text("kubeconfig");
+  const config = await loadKubeConfig({ env: process.env, ...(path !== undefined && { path }) });
+  return createApiClient(config, { userAgent: "kip/0.1.0", logger, clock: systemClock });
+}
+
+function logLevel(options: OptionValues) {
+  const text = options.required("log-level");
+  const level = logLevels.find((each) => each === text);
+  if (level) return level;
+  throw new KipError(
+    "OPTION_INVALID",
+    `Cannot use --log-level ${text}: one of ${logLevels.join(", ")} is expected`,
+  );
+}

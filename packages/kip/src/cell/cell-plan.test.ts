@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Cell } from "./cell.ts";
+import { planCell, type CellObservation } from "./cell-plan.ts";
+
+const cell: Cell = {
+  apiVersion: "kip.elotl.co/v1beta1",
+  kind: "Cell",
+  metadata: { name: "cell-1", uid: "u1" },
+  spec: {
+    podRef: { namespace: "default", name: "web", uid: "p1" },
+    nodeName: "kip",
+    controllerID: "c",
+    instanceType: "local.small",
+    launchType: "on-demand",
+    image: "i",
+    rootDiskBytes: 1,
+    privateIPOnly: false,
+    pricePerHour: 0,
+    attempt: 0,
+    restartCounts: {},
+  },
+};
+
+const fresh: CellObservation = {
+  wanted: { kind: "run" },
+  isPodFinished: false,
+  cell: undefined,
+  isCellDeleted: false,
+  instance: "unknown",
+  isAgentConnected: false,
+  isDispatched: false,
+  drainSent: undefined,
+  isDrained: false,
+  areLogsSaved: false,
+  wasClaimed: false,
+  isDrainOverdue: false,
+  isUnhealthy: false,
+};
+const running = {
+  ...fresh,
+  cell,
+  instance: "running",
+  isAgentConnected: true,
+  isDispatched: true,
+  wasClaimed: true,
+} satisfies CellObservation;
+const removing = {
+  ...running,
+  wanted: { kind: "remove", graceSeconds: 30 },
+} satisfies CellObservation;
+
+describe("planCell()", () => {
+  const cases: readonly (readonly [string, CellObservation, string])[] = [
+    ["writes the Cell before anything else", fresh, "createCell"],
+    ["asks the cloud before it launches", { ...fresh, cell }, "observeInstance"],
+    ["launches when there is no instance", { ...fresh, cell, instance: "none" }, "launch"],
+    ["waits for a pending instance", { ...fresh, cell, instance: "pending" }, "awaitRunning"],
+    ["dials a running instance", { ...fresh, cell, instance: "running" }, "connect"],
+    ["hands the pod over", { ...running, isDispatched: false }, "dispatch"],
+    ["rests when all is as asked", running, "wait"],
+    ["drains a claimed cell before it ends it", removing, "drain"],
+    ["waits while the pod stops", { ...removing, drainSent: 30 }, "wait"],
+    ["insists when the grace period shrinks", { ...removing, drainSent: 60 }, "drain"],
+    [
+      "saves logs once all containers ended",
+      { ...removing, drainSent: 30, isDrained: true },
+      "saveLogs",
+    ],
+    [
+      "ends the instance at last",
+      { ...removing, drainSent: 30, isDrained: true, areLogsSaved: true },
+      "terminate",
+    ],
+    [
+      "ends an instance whose pod does not stop",
+      { ...removing, isDrainOverdue: true },
+      "terminate",
+    ],
+    ["ends an unclaimed instance at once", { ...removing, wasClaimed: false }, "terminate"],
+    ["deletes the Cell when the instance is gone", { ...removing, instance: "gone" }, "deleteCell"],
+    [
+      "deletes a Cell that never had an instance",
+      { ...removing, instance: "none", wasClaimed: false },
+      "deleteCell",
+    ],
+    ["is done without Cell", { ...removing, cell: undefined }, "done"],
+    ["saves logs of a finished pod", { ...running, isPodFinished: true }, "saveLogs"],
+    [
+      "ends the cell of a finished pod",
+      { ...running, isPodFinished: true, areLogsSaved: true },
+      "terminate",
+    ],
+    ["is done with a finished pod", { ...fresh, isPodFinished: true }, "done"],
+    [
+      "ends a cell whose agent is lost",
+      { ...running, isAgentConnected: false, isUnhealthy: true },
+      "terminate",
+    ],
+    ["drains when someone deletes the Cell", { ...running, isCellDeleted: true }, "drain"],
+  ];
+  for (const [name, seen, kind] of cases) {
+    it(name, () => assert.equal(planCell(seen).kind, kind));
+  }
+
+  it("tells a loss from an end", () => {
+    assert.deepEqual(planCell({ ...running, instance: "gone" }), {
+      kind: "deleteCell",
+      isLost: true,
+    });
+    assert.deepEqual(planCell({ ...running, instance: "gone", isPodFinished: true }), {
+      kind: "deleteCell",
+      isLost: false,
+    });
+  });
+
+  it("never launches for a pod that is not wanted", () => {
+    const kinds = new Set<string>();
+    for (const instance of ["none", "unknown", "pending", "running", "gone"] as const) {
+      for (const isAgentConnected of [true, false]) {
+        for (const wasClaimed of [true, false]) {
+          kinds.add(planCell({ ...removing, instance, isAgentConnected, wasClaimed }).kind);
+        }
+      }
+    }
+    assert.ok(
+      !kinds.has("launch") && !kinds.has("createCell") && !kinds.has("dispatch"),
+      [...kinds].join(),
+    );
+  });
+});

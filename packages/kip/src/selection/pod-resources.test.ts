@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Container } from "@kip/k8s-types";
+import { podResources } from "./pod-resources.ts";
+
+function container(
+  limits: Record<string, string>,
+  requests: Record<string, string> = {},
+  restartPolicy?: string,
+): Container {
+  return {
+    name: "c",
+    resources: { limits, requests },
+    ...(restartPolicy !== undefined && { restartPolicy }),
+  };
+}
+const Mi = 2 ** 20;
+
+describe("podResources()", () => {
+  it("takes limits before requests and sums containers", () => {
+    const containers = [
+      container({ cpu: "500m" }, { cpu: "100m", memory: "64Mi" }),
+      container({ memory: "1Gi" }),
+    ];
+    assert.deepEqual(podResources({ spec: { containers } }), {
+      cpuMilli: 500,
+      memoryBytes: 1088 * Mi,
+      gpus: 0,
+    });
+  });
+
+  it("counts the largest init container, not their sum", () => {
+    const initContainers = [container({ memory: "2Gi" }), container({ memory: "1Gi" })];
+    const pod = { spec: { initContainers, containers: [container({ memory: "512Mi" })] } };
+    assert.equal(podResources(pod).memoryBytes, 2048 * Mi);
+  });
+
+  it("counts sidecars beside the containers", () => {
+    const initContainers = [container({ memory: "1Gi" }, {}, "Always")];
+    const pod = { spec: { initContainers, containers: [container({ memory: "512Mi" })] } };
+    assert.equal(podResources(pod).memoryBytes, 1536 * Mi);
+  });
+
+  it("counts GPUs and the pod's overhead", () => {
+    const pod = {
+      spec: { containers: [container({ "nvidia.com/gpu": "2" })], overhead: { cpu: "250m" } },
+    };
+    assert.deepEqual(podResources(pod), { cpuMilli: 250, memoryBytes: 0, gpus: 2 });
+  });
+
+  it("asks for nothing when the pod does", () => {
+    assert.deepEqual(podResources({ spec: { containers: [{ name: "c" }] } }), {
+      cpuMilli: 0,
+      memoryBytes: 0,
+      gpus: 0,
+    });
+  });
+});

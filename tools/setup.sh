@@ -1,0 +1,39 @@
+#!/bin/sh
+# Installs what is missing on a Debian machine: packages of the system, and of npm. Run again at will.
+set -eu
+cd "$(dirname "$0")/.."
+
+if [ "$(id -u)" -ne 0 ]; then
+  echo "kip: Cannot set up as user $(id -un): network namespaces and virtual machines need root" >&2
+  echo "     Run the same command with sudo" >&2
+  exit 1
+fi
+
+# program:package, for everything that is called by name
+needed="qemu-system-x86_64:qemu-system-x86 qemu-img:qemu-utils mmdebstrap:mmdebstrap mke2fs:e2fsprogs ip:iproute2
+nft:nftables genisoimage:genisoimage cpio:cpio busybox:busybox-static docker-registry:docker-registry
+slirp4netns:slirp4netns flock:util-linux socat:socat"
+missing=""
+for pair in $needed; do
+  PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
+done
+if [ -n "$missing" ]; then
+  echo "kip: installing$missing"
+  log=$(mktemp)
+  if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1; then
+    tail -5 "$log" >&2
+    echo "kip: Cannot install$missing: apt-get failed, see the lines above" >&2
+    exit 1
+  fi
+  rm -f "$log"
+fi
+
+# The npm packages, Node included; again whenever the lock file changed.
+stamp=node_modules/.kip-lock
+lock=$(cksum <package-lock.json)
+if [ ! -x node_modules/.bin/node ] || [ "$(cat "$stamp" 2>/dev/null)" != "$lock" ]; then
+  echo "kip: installing npm packages"
+  # npm must not run on the Node that it is about to replace.
+  PATH=$(printf %s "$PATH" | tr ':' '\n' | grep -v '/node_modules/\.bin$' | tr '\n' ':') npm ci --no-audit --no-fund --loglevel=error
+  printf %s "$lock" >"$stamp"
+fi
