@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import type { TLSSocket } from "node:tls";
 
 /** Who asks. From a client certificate: its common name and its organisations. */
 export interface KubeletUser {
@@ -24,3 +25,22 @@ export type KubeletAuthenticate = (request: IncomingMessage) => Promise<KubeletU
 
 /** Whether the user may do it; false leads to `403 Forbidden`, a rejection to 500. */
 export type KubeletAuthorize = (user: KubeletUser, action: KubeletAction) => Promise<boolean>;
+
+/** Extended key usage "TLS Web Client Authentication": RFC 5280 section 4.2.1.12. */
+const clientAuthUsage = "1.3.6.1.5.5.7.3.2";
+
+/** The user a client certificate names, if the TLS layer has verified it against the client CA. */
+export async function certificateUser(request: IncomingMessage): Promise<KubeletUser | undefined> {
+  const socket = request.socket as Partial<TLSSocket>; // only TLS sockets have what is asked for here
+  if (socket.authorized !== true || socket.getPeerCertificate === undefined) return undefined;
+  const certificate = socket.getPeerCertificate();
+  if (!certificate.ext_key_usage?.includes(clientAuthUsage)) return undefined;
+  const name = [certificate.subject.CN].flat()[0];
+  const groups = [certificate.subject.O ?? []].flat();
+  return name === undefined || name === "" ? undefined : { name, groups };
+}
+
+/** Lets in the users of a list, or everybody who is known if there is none. */
+export function allowUsers(names: readonly string[] | undefined): KubeletAuthorize {
+  return async (user) => names === undefined || names.includes(user.name);
+}

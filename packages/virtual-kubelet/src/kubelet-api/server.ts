@@ -1,9 +1,261 @@
-import type { KubeletApiOptions, RunningKubeletApi } from "./options.ts";
+import { ServerResponse, type IncomingMessage } from "node:http";
+import https from "node:https";
+import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
+import { errorText, KipError } from "@kip/base";
+import type { Pod } from "@kip/k8s-types";
+import { allowUsers, certificateUser } from "./access.ts";
+import { answer, HttpRefusal, refusalOf, refuse } from "./answer.ts";
+import { sendContainerLogs } from "./container-logs.ts";
+import {
+  defaultKubeletLimits,
+  type KubeletApiOptions,
+  type KubeletTls,
+  type RunningKubeletApi,
+} from "./options.ts";
+import {
+  allowedMethods,
+  findRoute,
+  isStreamRoute,
+  routeAction,
+  type PodPath,
+  type Route,
+  type StreamRoute,
+} from "./routes.ts";
+import { isSpdyUpgrade, prepareStreamRequest, type StreamServices } from "./stream-request.ts";
+
+const defaultPort = 10_250;
+const handshakeTimeoutMs = 10_000;
+const headersTimeoutMs = 30_000;
+const keepAliveTimeoutMs = 60_000;
+const defaultIdleTimeoutMs = 4 * 60 * 60 * 1000;
+const defaultCreationTimeoutMs = 30_000;
 
 /**
  * Serves the kubelet's HTTPS API.
  * @throws VK_LISTEN_FAILED if the port cannot be had; VK_TLS_INVALID if a PEM text is none
  */
 export async function startKubeletApi(options: KubeletApiOptions): Promise<RunningKubeletApi> {
-  throw new Error(`not yet: ${options.port}`);
+  const api = new KubeletApi(options);
+  await api.listen();
+  return api;
+}
+
+class KubeletApi implements RunningKubeletApi {
+  readonly #options: KubeletApiOptions;
+  readonly #services: StreamServices;
+  readonly #server: https.Server;
+  readonly #sockets = new Set<Duplex>();
+
+  constructor(options: KubeletApiOptions) {
+    this.#options = options;
+    const limits = { ...defaultKubeletLimits, ...options.limits };
+    this.#services = {
+      handlers: options.handlers,
+      limits,
+      streamIdleTimeoutMs: options.streamIdleTimeoutMs ?? defaultIdleTimeoutMs,
+      streamCreationTimeoutMs: options.streamCreationTimeoutMs ?? defaultCreationTimeoutMs,
+      clock: options.clock,
+      logger: options.logger,
+    };
+    this.#server = withTlsErrors(() =>
+      https.createServer({
+        ...secureContext(options),
+        // Asked for, not insisted on: a client without one is told so in HTTP, as by a kubelet.
+        requestCert: true,
+        rejectUnauthorized: false,
+        ALPNProtocols: ["http/1.1"],
+        handshakeTimeout: handshakeTimeoutMs,
+        maxHeaderSize: limits.requestHeaderBytes,
+        shouldUpgradeCallback: isSpdyUpgrade,
+      }),
+    );
+    this.#server.headersTimeout = headersTimeoutMs;
+    this.#server.keepAliveTimeout = keepAliveTimeoutMs;
+    this.#server.maxConnections = limits.connections;
+    this.#server.on("request", (request, response) => void this.#request(request, response));
+    this.#server.on(
+      "upgrade",
+      (request, socket, head) => void this.#upgrade(request, socket, head),
+    );
+    this.#server.on("connection", (socket) => {
+      this.#sockets.add(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
+    });
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port; // a TCP server that listens
+  }
+
+  replaceTls(tls: KubeletTls): void {
+    withTlsErrors(() => this.#server.setSecureContext(secureContext(tls)));
+  }
+
+  async listen(): Promise<void> {
+    const { host, port = defaultPort } = this.#options;
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once("error", (cause) =>
+        reject(
+          new KipError("VK_LISTEN_FAILED", `Cannot serve the kubelet API on port ${port}`, {
+            cause,
+            remedy: "Stop the program that holds the port, or choose another port",
+          }),
+        ),
+      );
+      this.#server.listen({ port, ...(host !== undefined && { host }) }, resolve);
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+      for (const socket of this.#sockets) socket.destroy();
+    });
+  }
+
+  async #request(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const { route, query } = await this.#admit(request);
+      if (isStreamRoute(route))
+        this.#prepare(request, query, route); // throws: it is no upgrade
+      else await this.#answer(route, query, response);
+    } catch (error) {
+      this.#refuse(request, response, error);
+    }
+  }
+
+  async #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    socket.on("error", () => {}); // a client that leaves early is no event
+    try {
+      const { route, query } = await this.#admit(request);
+      if (!isStreamRoute(route)) throw new HttpRefusal(400, "this path does not open streams");
+      const stream = this.#prepare(request, query, route);
+      const headers = Object.entries(stream.headers).map(
+        ([name, value]) => `${name}: ${value}\r\n`,
+      );
+      socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers.join("")}\r\n`);
+      await stream.begin(socket, head);
+    } catch (error) {
+      const response = new ServerResponse(request);
+      response.shouldKeepAlive = false;
+      // Node gives this response a socket only if asked to; the types know the server's own class.
+      response.assignSocket(socket as Parameters<ServerResponse["assignSocket"]>[0]);
+      response.once("finish", () => socket.end(() => socket.destroy()));
+      this.#refuse(request, response, error);
+    }
+  }
+
+  /** Finds out who asks for what, and whether they may. */
+  async #admit(request: IncomingMessage): Promise<{ route: Route; query: URLSearchParams }> {
+    const { authenticate = certificateUser, authorize = allowUsers(this.#options.allowedUsers) } =
+      this.#options;
+    const user = await authenticate(request);
+    if (user === undefined) throw new HttpRefusal(401, "Unauthorized");
+    const [path = "", query = ""] = splitUrl(request.url ?? "");
+    const route = findRoute(path);
+    if (route === undefined) throw new HttpRefusal(404, "404 page not found");
+    const action = routeAction(route, path);
+    if (!(await authorize(user, action))) {
+      const resource = `nodes/${action.subresources[0]}`;
+      const what = `user=${user.name}, verb=${action.verb}, resource=${resource}`;
+      throw new HttpRefusal(403, `Forbidden (${what})`);
+    }
+    const methods = allowedMethods(route);
+    if (!methods.includes(request.method ?? ""))
+      throw new HttpRefusal(405, "405: Method Not Allowed", { Allow: methods.join(", ") });
+    return { route, query: new URLSearchParams(query) };
+  }
+
+  #prepare(
+    request: IncomingMessage,
+    query: URLSearchParams,
+    route: StreamRoute,
+  ): ReturnType<typeof prepareStreamRequest> {
+    const pod = this.#pod(route);
+    if (route.kind !== "portForward" && !hasContainer(pod, route.container))
+      throw new HttpRefusal(404, `container not found ("${route.container}")`);
+    return prepareStreamRequest(request, query, route, pod, this.#services);
+  }
+
+  async #answer(
+    route: PlainRoute,
+    query: URLSearchParams,
+    response: ServerResponse,
+  ): Promise<void> {
+    const { handlers, clock, logger } = this.#options;
+    switch (route.kind) {
+      case "healthz":
+        return answer(response, "text/plain; charset=utf-8", "ok");
+      case "pods":
+        return answer(response, "application/json", podList(await handlers.pods()));
+      case "runningPods":
+        return answer(response, "application/json", podList(await handlers.runningPods()));
+      case "statsSummary": {
+        if (!handlers.statsSummary) throw new HttpRefusal(501, "501 not implemented");
+        return answer(response, "application/json", JSON.stringify(await handlers.statsSummary()));
+      }
+      case "resourceMetrics": {
+        if (!handlers.resourceMetrics) throw new HttpRefusal(501, "501 not implemented");
+        return answer(response, "text/plain; version=0.0.4", await handlers.resourceMetrics());
+      }
+      default: {
+        const pod = this.#pod(route);
+        const { container } = route;
+        if (!hasContainer(pod, container))
+          throw new HttpRefusal(404, `container "${container}" not found in pod "${route.pod}"`);
+        await sendContainerLogs({ pod, container, query, response, handlers, clock, logger });
+      }
+    }
+  }
+
+  #pod(path: PodPath): Pod {
+    const pod = this.#options.handlers.findPod(path.namespace, path.pod, path.uid);
+    if (pod === undefined) throw new HttpRefusal(404, `pod "${path.pod}" does not exist`);
+    return pod;
+  }
+
+  #refuse(request: IncomingMessage, response: ServerResponse, error: unknown): void {
+    const refusal = refusalOf(error);
+    const path = splitUrl(request.url ?? "")[0];
+    const fields = { path, status: refusal.status, err: errorText(error) };
+    if (refusal.status >= 500 && refusal.status !== 501)
+      this.#options.logger.error("request to the kubelet API failed", fields);
+    else this.#options.logger.debug("request to the kubelet API was refused", fields);
+    if (response.headersSent) response.destroy();
+    else refuse(response, refusal);
+  }
+}
+
+type PlainRoute = Exclude<Route, StreamRoute>;
+
+function secureContext(tls: KubeletTls): https.ServerOptions {
+  return { cert: tls.certificate, key: tls.key, ca: tls.clientCa, minVersion: "TLSv1.2" };
+}
+
+function withTlsErrors<T>(use: () => T): T {
+  try {
+    return use();
+  } catch (cause) {
+    throw new KipError("VK_TLS_INVALID", "Cannot use the kubelet API's certificates", {
+      cause,
+      remedy: "Give certificate, key and client CA as PEM texts that belong together",
+    });
+  }
+}
+
+function splitUrl(url: string): readonly string[] {
+  const mark = url.indexOf("?");
+  return mark < 0 ? [url] : [url.slice(0, mark), url.slice(mark + 1)];
+}
+
+function hasContainer(pod: Pod, name: string): boolean {
+  const { containers, initContainers, ephemeralContainers } = pod.spec ?? {};
+  return [containers, initContainers, ephemeralContainers]
+    .flatMap((list): readonly { readonly name: string }[] => list ?? [])
+    .some((container) => container.name === name);
+}
+
+function podList(pods: readonly Pod[]): string {
+  return JSON.stringify({ kind: "PodList", apiVersion: "v1", metadata: {}, items: pods });
 }

@@ -1,0 +1,44 @@
+import type { ServerResponse } from "node:http";
+import { errorText, hasCode } from "@kip/base";
+
+/** A refusal in the words a kubelet would use; becomes a plain-text answer. */
+export class HttpRefusal extends Error {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(status: number, text: string, headers: Readonly<Record<string, string>> = {}) {
+    super(text);
+    this.status = status;
+    this.headers = headers;
+  }
+}
+
+/** The refusal that an error means to a client: not found 404, invalid 400, everything else 500. */
+export function refusalOf(error: unknown): HttpRefusal {
+  if (error instanceof HttpRefusal) return error;
+  if (hasCode(error, "VK_NOT_FOUND")) return new HttpRefusal(404, errorText(error));
+  if (hasCode(error, "VK_INVALID_POD", "DECODE_FAILED"))
+    return new HttpRefusal(400, errorText(error));
+  return new HttpRefusal(500, errorText(error));
+}
+
+/** Sends a refusal and closes the connection, whose request body nobody has read. */
+export function refuse(response: ServerResponse, refusal: HttpRefusal): void {
+  response.writeHead(refusal.status, {
+    "Content-Type": "text/plain; charset=utf-8",
+    "X-Content-Type-Options": "nosniff",
+    ...(refusal.status !== 404 && { Connection: "close" }),
+    ...refusal.headers,
+  });
+  response.end(refusal.message);
+}
+
+/** Sends a whole document. */
+export function answer(response: ServerResponse, contentType: string, text: string): void {
+  response.writeHead(200, {
+    "Content-Type": contentType,
+    "Content-Length": Buffer.byteLength(text),
+    "X-Content-Type-Options": "nosniff",
+  });
+  response.end(text);
+}

@@ -1,0 +1,70 @@
+import type { ServerResponse } from "node:http";
+import { pipeline } from "node:stream/promises";
+import { errorText, hasCode, type Clock, type Logger } from "@kip/base";
+import type { ContainerStatus, Pod } from "@kip/k8s-types";
+import { HttpRefusal } from "./answer.ts";
+import { parseLogQuery } from "./log-query.ts";
+import type { KubeletHandlers } from "./options.ts";
+
+/** One request for a container's log. */
+export interface LogRequest {
+  readonly pod: Pod;
+  readonly container: string;
+  readonly query: URLSearchParams;
+  readonly response: ServerResponse;
+  readonly handlers: KubeletHandlers;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * Sends a container's log as the provider gives it. A failure before the first byte is an answer in
+ * words; a later one cuts the connection, since its text would pass for a line of the log.
+ */
+export async function sendContainerLogs(request: LogRequest): Promise<void> {
+  const { pod, container, response, handlers, logger } = request;
+  const options = parseLogQuery(request.query, request.clock.now());
+  if (handlers.logs === undefined) throw new HttpRefusal(501, "501 not implemented");
+  const left = new AbortController();
+  response.once("close", () => {
+    if (!response.writableFinished) left.abort(new Error("The client closed the connection"));
+  });
+  const log = await handlers.logs(pod, container, options, left.signal).catch((error: unknown) => {
+    throw hasCode(error, "VK_NOT_FOUND")
+      ? new HttpRefusal(400, noLogReason(pod, container, options.previous))
+      : error;
+  });
+  response.writeHead(200, { "Content-Type": "text/plain; charset=utf-8" });
+  response.flushHeaders(); // a follower of a silent container is connected, and must know it
+  try {
+    await pipeline(log, response);
+  } catch (error) {
+    if (!left.signal.aborted) logger.warn("sending of a log failed", { err: errorText(error) });
+    response.destroy();
+  }
+}
+
+/** Why a container has no log, in the kubelet's words. */
+export function noLogReason(pod: Pod, container: string, isPrevious: boolean): string {
+  const podName = pod.metadata?.name ?? "";
+  const named = `container "${container}" in pod "${podName}"`;
+  if (isPrevious) return `previous terminated ${named} not found`;
+  const waiting = containerStatus(pod, container)?.state?.waiting;
+  switch (waiting?.reason) {
+    case undefined:
+      return `${named} is not available`;
+    case "ErrImagePull":
+      return `${named} is waiting to start: image can't be pulled`;
+    case "ImagePullBackOff":
+      return `${named} is waiting to start: trying and failing to pull image`;
+    default:
+      return `${named} is waiting to start: ${waiting?.reason}`;
+  }
+}
+
+function containerStatus(pod: Pod, container: string): ContainerStatus | undefined {
+  const { containerStatuses, initContainerStatuses, ephemeralContainerStatuses } = pod.status ?? {};
+  return [containerStatuses, initContainerStatuses, ephemeralContainerStatuses]
+    .flatMap((statuses) => statuses ?? [])
+    .find((status) => status.name === container);
+}

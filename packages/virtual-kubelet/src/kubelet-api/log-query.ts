@@ -1,0 +1,59 @@
+import type { LogOptions } from "../pod-provider.ts";
+import { HttpRefusal } from "./answer.ts";
+
+/** Spellings of a truth value that Go reads. */
+const booleans: ReadonlyMap<string, boolean> = new Map([
+  ...["1", "t", "T", "true", "TRUE", "True"].map((word) => [word, true] as const),
+  ...["0", "f", "F", "false", "FALSE", "False"].map((word) => [word, false] as const),
+]);
+
+/** RFC 3339, section 5.6. */
+const timestamp = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
+
+/**
+ * Reads the query of `containerLogs`. Unknown keys are ignored, as the kubelet ignores them.
+ * @param nowMs the time `sinceSeconds` counts back from, milliseconds since the epoch
+ * @throws HttpRefusal 400 naming the key
+ */
+export function parseLogQuery(query: URLSearchParams, nowMs: number): LogOptions {
+  const tailLines = wholeNumber(query, "tailLines", 0);
+  const limitBytes = wholeNumber(query, "limitBytes", 1);
+  const sinceSeconds = wholeNumber(query, "sinceSeconds", 1);
+  const sinceTime = query.get("sinceTime") ?? "";
+  if (sinceSeconds !== undefined && sinceTime !== "")
+    throw new HttpRefusal(400, "at most one of sinceTime or sinceSeconds may be specified");
+  const stream = query.get("stream") ?? "";
+  if (stream !== "" && stream !== "All")
+    throw new HttpRefusal(400, `stream: "${stream}" cannot be told apart here; only "All" can`);
+  if (sinceTime !== "" && !(timestamp.test(sinceTime) && Number.isFinite(Date.parse(sinceTime))))
+    throw new HttpRefusal(400, `sinceTime: "${sinceTime}" is not an RFC 3339 time`);
+  const sinceTimeMs =
+    sinceSeconds === undefined ? Date.parse(sinceTime) : nowMs - sinceSeconds * 1000;
+  return {
+    follow: truth(query, "follow"),
+    previous: truth(query, "previous"),
+    timestamps: truth(query, "timestamps"),
+    ...(tailLines !== undefined && { tailLines }),
+    ...(Number.isFinite(sinceTimeMs) && { sinceTimeMs }),
+    ...(limitBytes !== undefined && { limitBytes }),
+  };
+}
+
+function wholeNumber(query: URLSearchParams, key: string, least: number): number | undefined {
+  const text = query.get(key) ?? "";
+  if (text === "") return undefined;
+  const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (!Number.isSafeInteger(value))
+    throw new HttpRefusal(400, `${key}: "${text}" is not a whole number`);
+  if (value < least)
+    throw new HttpRefusal(400, `${key}: must be greater than or equal to ${least}, not ${value}`);
+  return value;
+}
+
+function truth(query: URLSearchParams, key: string): boolean {
+  const text = query.get(key) ?? "";
+  if (text === "") return false;
+  const value = booleans.get(text);
+  if (value === undefined) throw new HttpRefusal(400, `${key}: "${text}" is not true or false`);
+  return value;
+}

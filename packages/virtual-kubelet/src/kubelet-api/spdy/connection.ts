@@ -1,0 +1,272 @@
+import type { Duplex } from "node:stream";
+import { AsyncQueue, errorText, KipError, type Clock, type Logger } from "@kip/base";
+import type { RemoteStream, RemoteStreams } from "../remote-streams.ts";
+import {
+  dataHeader,
+  encodeFrame,
+  FrameParser,
+  goAwayStatus,
+  initialWindowSetting,
+  rstStatus,
+  type Frame,
+} from "./frames.ts";
+import { HeaderDecoder, HeaderEncoder, protocolError } from "./headers.ts";
+import { SpdyStream, type StreamCarrier } from "./stream.ts";
+
+/** Window of a stream before any SETTINGS frame. */
+const defaultWindowBytes = 64 * 1024;
+/** Answers that may pile up for a client that does not read; a client above that is cut off. */
+const maxUnsentBytes = 1024 * 1024;
+/** While nothing is read, only an answer to something written shows that the client left. */
+const probeIntervalMs = 15_000;
+/** How long the client has to leave after goodbye. */
+const lingerMs = 10_000;
+
+/** Options of {@link SpdyConnection}. */
+export interface SpdyConnectionOptions {
+  readonly streamsPerConnection: number;
+  readonly streamHeaderBytes: number;
+  readonly streamBufferBytes: number;
+  /** Milliseconds without a frame from the client before the connection is closed. */
+  readonly idleTimeoutMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * The server's side of a SPDY/3.1 connection, after its upgrade.
+ *
+ * Invariants:
+ * - Frames are handled one after the other; a stream that is full holds up the whole connection,
+ *   since the clients that exist (Go's spdystream) neither honour nor send WINDOW_UPDATE.
+ * - The peer's window counts only once the peer has shown that it keeps one.
+ * - Nothing is sent before the first frame of the client: Go's client loses bytes that arrive
+ *   together with the answer to its upgrade.
+ */
+export class SpdyConnection implements RemoteStreams, StreamCarrier {
+  readonly opened = new AsyncQueue<RemoteStream>();
+  readonly #socket: Duplex;
+  readonly #options: SpdyConnectionOptions;
+  readonly #parser: FrameParser;
+  readonly #decoder: HeaderDecoder;
+  readonly #encoder = new HeaderEncoder();
+  readonly #streams = new Map<number, SpdyStream>();
+  readonly #gone = new AbortController();
+  /** The client sends nothing more, or nothing that counts. */
+  readonly #ended = new AbortController();
+  readonly #closed = new AbortController();
+  #drained: (() => void)[] = [];
+  #lastStreamId = 0;
+  #greeted = false;
+  #closing = false;
+  /** A stream is full: nothing is read until its reader takes something. */
+  #isHeldUp = false;
+  #peerWindowBytes: number | undefined;
+  #lastFrameAt: number;
+
+  /** @param head bytes that came with the upgrade request */
+  constructor(socket: Duplex, head: Buffer, options: SpdyConnectionOptions) {
+    this.#socket = socket;
+    this.#options = options;
+    this.#parser = new FrameParser(options.streamHeaderBytes + 64);
+    this.#decoder = new HeaderDecoder(options.streamHeaderBytes);
+    this.#lastFrameAt = options.clock.monotonic();
+    socket.on("drain", () => this.#wake());
+    socket.on("error", () => {}); // "close" follows
+    socket.once("close", () => {
+      this.#closed.abort();
+      this.#end();
+    });
+    void this.#run(head);
+    void this.#watch();
+  }
+
+  get gone(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  async close(): Promise<void> {
+    if (!this.#closing && !this.#ended.signal.aborted) {
+      this.#closing = true;
+      for (const stream of this.#streams.values()) stream.finish();
+      this.#goAway(goAwayStatus.ok);
+    }
+    // Not closed from this side at once: Go's client drops what it has read but not handed out yet
+    // when it sees the end of the connection.
+    await this.#linger();
+  }
+
+  windowLeft(sentBytes: number, grantedBytes: number): number {
+    if (this.#peerWindowBytes === undefined) return Infinity;
+    return this.#peerWindowBytes + grantedBytes - sentBytes;
+  }
+
+  async writable(): Promise<void> {
+    while (this.#socket.writableNeedDrain && !this.#ended.signal.aborted) {
+      await new Promise<void>((resolve) => this.#drained.push(resolve));
+    }
+    if (this.#ended.signal.aborted)
+      throw new KipError("VK_STREAM_RESET", "Cannot send: the connection is gone");
+  }
+
+  sendData(streamId: number, data: Buffer, fin: boolean): void {
+    if (this.#ended.signal.aborted) return;
+    this.#socket.cork();
+    this.#socket.write(dataHeader(streamId, data.length, fin));
+    if (data.length > 0) this.#socket.write(data);
+    this.#socket.uncork();
+  }
+
+  send(frame: Exclude<Frame, { type: "data" | "unknown" }>): void {
+    if (this.#ended.signal.aborted) return;
+    if (this.#socket.writableLength > maxUnsentBytes) {
+      this.#socket.destroy(protocolError("the client does not read its answers"));
+      return;
+    }
+    this.#socket.write(encodeFrame(frame));
+  }
+
+  sendReply(streamId: number): void {
+    const headerBlock = this.#encoder.encode(new Map());
+    this.send({ type: "synReply", streamId, fin: false, headerBlock });
+  }
+
+  async #run(head: Buffer): Promise<void> {
+    try {
+      await this.#take(head);
+      const chunks = this.#socket.iterator({ destroyOnReturn: false });
+      for await (const chunk of chunks) await this.#take(chunk as Buffer);
+    } catch (error) {
+      this.#options.logger.debug("stream connection failed", { err: errorText(error) });
+      if (!this.#socket.destroyed) {
+        this.#goAway(goAwayStatus.protocolError);
+        this.#socket.end(() => this.#socket.destroy());
+      }
+    } finally {
+      this.#end();
+      await this.#linger();
+    }
+  }
+
+  async #take(chunk: Buffer): Promise<void> {
+    for (const frame of this.#parser.push(chunk)) {
+      this.#lastFrameAt = this.#options.clock.monotonic();
+      if (!this.#greeted) {
+        this.#greeted = true;
+        const window = this.#options.streamBufferBytes;
+        this.send({ type: "settings", settings: new Map([[initialWindowSetting, window]]) });
+      }
+      if (this.#ended.signal.aborted) return;
+      await this.#handle(frame);
+    }
+  }
+
+  async #handle(frame: Frame): Promise<void> {
+    switch (frame.type) {
+      case "synStream":
+        return await this.#open(frame);
+      case "data": {
+        const stream = this.#streams.get(frame.streamId);
+        const room = stream?.deliver(frame.data, frame.fin);
+        if (room) {
+          this.#isHeldUp = true;
+          await room;
+          this.#isHeldUp = false;
+        }
+        if (frame.streamId > this.#lastStreamId)
+          throw protocolError("a data frame is of a stream that was never opened");
+        return;
+      }
+      case "headers":
+        await this.#decoder.decode(frame.headerBlock); // keeps the compression context in step
+        if (frame.fin) void this.#streams.get(frame.streamId)?.deliver(Buffer.alloc(0), true);
+        return;
+      case "synReply":
+        throw protocolError("a reply is of a stream that was never opened");
+      case "ping":
+        // Odd numbers are the client's; even ones are answers to ours.
+        if (frame.id % 2 === 1) this.send(frame);
+        return;
+      default:
+        return this.#control(frame);
+    }
+  }
+
+  #control(frame: Frame): void {
+    switch (frame.type) {
+      case "rstStream":
+        this.#streams.get(frame.streamId)?.resetByPeer(frame.status);
+        return;
+      case "settings": {
+        const window = frame.settings.get(initialWindowSetting);
+        if (window !== undefined) this.#peerWindowBytes = window;
+        return;
+      }
+      case "windowUpdate":
+        this.#peerWindowBytes ??= defaultWindowBytes;
+        this.#streams.get(frame.streamId)?.windowUpdate(frame.delta);
+        return;
+      default: // GOAWAY: the client closes the connection itself; others: unknown, to be ignored
+    }
+  }
+
+  async #open(frame: Extract<Frame, { type: "synStream" }>): Promise<void> {
+    const { streamId } = frame;
+    if (streamId % 2 === 0 || streamId <= this.#lastStreamId)
+      throw protocolError("a stream has a number that is not its turn");
+    this.#lastStreamId = streamId;
+    const headers = await this.#decoder.decode(frame.headerBlock);
+    if (
+      this.#closing ||
+      frame.unidirectional ||
+      this.#streams.size >= this.#options.streamsPerConnection
+    ) {
+      this.send({ type: "rstStream", streamId, status: rstStatus.refusedStream });
+      return;
+    }
+    const stream = new SpdyStream(streamId, headers, this, this.#options.streamBufferBytes);
+    this.#streams.set(streamId, stream);
+    stream.once("close", () => this.#streams.delete(streamId));
+    this.opened.push(stream);
+    if (frame.fin) void stream.deliver(Buffer.alloc(0), true);
+  }
+
+  async #watch(): Promise<void> {
+    const { clock, idleTimeoutMs } = this.#options;
+    for (let pingId = 2; !this.#ended.signal.aborted; pingId += 2) {
+      const idleLeft = idleTimeoutMs - (clock.monotonic() - this.#lastFrameAt);
+      if (idleLeft <= 0) {
+        this.#socket.destroy();
+        return;
+      }
+      await clock.sleep(Math.min(idleLeft, probeIntervalMs), this.#ended.signal).catch(() => {});
+      if (this.#isHeldUp) this.send({ type: "ping", id: pingId });
+    }
+  }
+
+  async #linger(): Promise<void> {
+    await this.#options.clock.sleep(lingerMs, this.#closed.signal).catch(() => {});
+    this.#socket.destroy();
+  }
+
+  #goAway(status: number): void {
+    this.send({ type: "goAway", lastStreamId: this.#lastStreamId, status });
+  }
+
+  #wake(): void {
+    const waiting = this.#drained;
+    this.#drained = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  #end(): void {
+    if (this.#ended.signal.aborted) return;
+    this.#ended.abort();
+    this.#wake();
+    this.#decoder.close();
+    for (const stream of this.#streams.values()) stream.connectionLost();
+    this.opened.end();
+    if (!this.#closing)
+      this.#gone.abort(new KipError("VK_STREAM_RESET", "Cannot go on: the client is gone"));
+  }
+}

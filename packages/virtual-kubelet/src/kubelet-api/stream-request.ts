@@ -1,0 +1,168 @@
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Clock, Logger } from "@kip/base";
+import type { Pod } from "@kip/k8s-types";
+import { HttpRefusal } from "./answer.ts";
+import type { KubeletHandlers, KubeletLimits } from "./options.ts";
+import { portForwardProtocols, servePortForward } from "./port-forward.ts";
+import {
+  remoteCommandProtocols,
+  serveRemoteCommand,
+  type RemoteCommandStreams,
+} from "./remote-command.ts";
+import type { RemoteStreams } from "./remote-streams.ts";
+import type { StreamRoute } from "./routes.ts";
+import { SpdyConnection } from "./spdy/connection.ts";
+
+/** What serving a stream request takes. */
+export interface StreamServices {
+  readonly handlers: KubeletHandlers;
+  readonly limits: KubeletLimits;
+  readonly streamIdleTimeoutMs: number;
+  readonly streamCreationTimeoutMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** A stream request that was found to be in order: `begin` takes the connection over. */
+export interface StreamRequest {
+  /** Headers of the answer `101 Switching Protocols`. */
+  readonly headers: Readonly<Record<string, string>>;
+  begin(socket: Duplex, head: Buffer): Promise<void>;
+}
+
+/**
+ * Checks a request for exec, attach or port-forward.
+ * @throws HttpRefusal as the kubelet words it
+ */
+export function prepareStreamRequest(
+  request: IncomingMessage,
+  query: URLSearchParams,
+  route: StreamRoute,
+  pod: Pod,
+  services: StreamServices,
+): StreamRequest {
+  const serve =
+    route.kind === "portForward"
+      ? preparePortForward(pod, services)
+      : prepareCommand(route, query, pod, services);
+  if (!isSpdyUpgrade(request))
+    throw new HttpRefusal(
+      400,
+      "unable to upgrade: missing upgrade headers for SPDY/3.1 in request",
+    );
+  const protocol = negotiate(request, serve.protocols);
+  return {
+    headers: {
+      Connection: "Upgrade",
+      Upgrade: "SPDY/3.1",
+      ...(protocol.isChosen && { "X-Stream-Protocol-Version": protocol.name }),
+    },
+    begin: async (socket, head) => {
+      const { streamsPerConnection, streamHeaderBytes, streamBufferBytes } = services.limits;
+      const { streamIdleTimeoutMs: idleTimeoutMs, clock, logger } = services;
+      const limits = { streamsPerConnection, streamHeaderBytes, streamBufferBytes };
+      const remote = new SpdyConnection(socket, head, { ...limits, idleTimeoutMs, clock, logger });
+      await serve.serve(remote, protocol.name);
+    },
+  };
+}
+
+/** Whether a request asks for the connection to become SPDY/3.1. */
+export function isSpdyUpgrade(request: IncomingMessage): boolean {
+  const { connection = "", upgrade = "" } = request.headers;
+  return /\bupgrade\b/i.test(connection) && /\bspdy\/3\.1\b/i.test(upgrade);
+}
+
+interface Served {
+  readonly protocols: readonly string[];
+  serve(remote: RemoteStreams, protocol: string): Promise<void>;
+}
+
+function preparePortForward(pod: Pod, services: StreamServices): Served {
+  const { handlers, clock, logger, streamCreationTimeoutMs: creationTimeoutMs } = services;
+  if (handlers.portForward === undefined) throw new HttpRefusal(501, "501 not implemented");
+  return {
+    protocols: portForwardProtocols,
+    serve: async (remote) => {
+      await servePortForward({
+        remote,
+        creationTimeoutMs,
+        forward: async (port, connection, signal) =>
+          await handlers.portForward?.(pod, port, connection, signal),
+        podName: `${pod.metadata?.name ?? ""}_${pod.metadata?.namespace ?? ""}`,
+        podUid: pod.metadata?.uid ?? "",
+        clock,
+        logger,
+      });
+    },
+  };
+}
+
+function prepareCommand(
+  route: Extract<StreamRoute, { kind: "exec" | "attach" }>,
+  query: URLSearchParams,
+  pod: Pod,
+  services: StreamServices,
+): Served {
+  const { handlers, clock, logger, streamCreationTimeoutMs: creationTimeoutMs } = services;
+  const { container } = route;
+  const wanted = wantedStreams(query);
+  const command = query.getAll("command");
+  const { exec, attach } = handlers;
+  const isExec = route.kind === "exec";
+  if ((isExec ? exec : attach) === undefined) throw new HttpRefusal(501, "501 not implemented");
+  if (isExec && command.length === 0) throw new HttpRefusal(400, "you must specify a command");
+  return {
+    protocols: remoteCommandProtocols,
+    serve: async (remote, protocol) => {
+      await serveRemoteCommand({
+        remote,
+        protocol,
+        wanted,
+        creationTimeoutMs,
+        reportsExitCode: isExec,
+        run: async (streams, signal) => {
+          const exit = isExec
+            ? await handlers.exec?.(pod, container, command, streams, signal)
+            : await handlers.attach?.(pod, container, streams, signal);
+          return exit ?? { exitCode: 0 };
+        },
+        clock,
+        logger,
+      });
+    },
+  };
+}
+
+function wantedStreams(query: URLSearchParams): RemoteCommandStreams {
+  const is = (key: string): boolean => query.get(key) === "1";
+  const wanted = { stdin: is("input"), stdout: is("output"), stderr: is("error"), tty: is("tty") };
+  if (wanted.tty && wanted.stderr)
+    throw new HttpRefusal(400, "a terminal has no stderr of its own: ask for tty or for stderr");
+  if (!wanted.stdin && !wanted.stdout && !wanted.stderr)
+    throw new HttpRefusal(400, "you must specify at least 1 of stdin, stdout, stderr");
+  return wanted;
+}
+
+interface Negotiated {
+  readonly name: string;
+  /** False if the client named no version at all, as the oldest clients do. */
+  readonly isChosen: boolean;
+}
+
+/** The first version in the client's list that the server knows. */
+function negotiate(request: IncomingMessage, known: readonly string[]): Negotiated {
+  const header = request.headers["x-stream-protocol-version"];
+  const offered = [header ?? []]
+    .flat()
+    .flatMap((value) => value.split(","))
+    .map((name) => name.trim());
+  if (offered.length === 0) return { name: known.at(-1) ?? "", isChosen: false };
+  const name = offered.find((candidate) => known.includes(candidate));
+  if (name !== undefined) return { name, isChosen: true };
+  const lists = `client supports [${offered.join(" ")}], server accepts [${known.join(" ")}]`;
+  throw new HttpRefusal(403, `unable to upgrade: unable to negotiate protocol: ${lists}`, {
+    "X-Accepted-Stream-Protocol-Versions": known.join(","),
+  });
+}

@@ -1,0 +1,69 @@
+import type { Readable } from "node:stream";
+import type { TerminalSize } from "@kip/base";
+
+/** Longest JSON document of a resize. */
+const maxDocumentBytes = 1024;
+/** Largest number of rows or columns: what the terminal ioctl takes. */
+const maxSize = 65_535;
+
+/**
+ * The sizes a client sends, as JSON documents one after the other: `{"Width":80,"Height":24}`.
+ * A reader that is slow sees only the newest size. What is no size is skipped; ends with the stream.
+ */
+export async function* terminalResizes(stream: Readable): AsyncGenerator<TerminalSize, void, void> {
+  const newest = new NewestSize();
+  let text = "";
+  stream.setEncoding("utf8");
+  stream.on("data", (chunk: string) => {
+    text += chunk;
+    for (let end = text.indexOf("}"); end >= 0; end = text.indexOf("}")) {
+      const size = parseSize(text.slice(0, end + 1));
+      if (size) newest.put(size);
+      text = text.slice(end + 1);
+    }
+    if (text.length > maxDocumentBytes) text = "";
+  });
+  stream.once("end", () => newest.end());
+  stream.once("close", () => newest.end());
+  for (let size = await newest.take(); size !== undefined; size = await newest.take()) yield size;
+}
+
+/** Holds one size, the newest, until it is taken. */
+class NewestSize {
+  #size: TerminalSize | undefined;
+  #isOver = false;
+  #change = Promise.withResolvers<void>();
+
+  put(size: TerminalSize): void {
+    this.#size = size;
+    this.#change.resolve();
+  }
+
+  end(): void {
+    this.#isOver = true;
+    this.#change.resolve();
+  }
+
+  /** Waits for a size; undefined at the end. */
+  async take(): Promise<TerminalSize | undefined> {
+    await this.#change.promise;
+    const size = this.#size;
+    this.#size = undefined;
+    if (!this.#isOver) this.#change = Promise.withResolvers();
+    return size;
+  }
+}
+
+function parseSize(text: string): TerminalSize | undefined {
+  try {
+    const document = JSON.parse(text) as { Width?: unknown; Height?: unknown } | null;
+    const { Width: columns, Height: rows } = document ?? {};
+    return isSize(columns) && isSize(rows) ? { columns, rows } : undefined;
+  } catch {
+    return undefined; // not JSON: skipped, as documented
+  }
+}
+
+function isSize(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) > 0 && (value as number) <= maxSize;
+}
