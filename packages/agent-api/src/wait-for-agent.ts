@@ -7,6 +7,8 @@ import { agentPort } from "./routes.ts";
 export type WaitForAgentOptions = AgentClientOptions & {
   /** Gives up waiting. */
   readonly signal: AbortSignal;
+  /** Called when the agent's port accepts a connection, before TLS. May be called again after a failure. */
+  readonly onAccepted?: () => void;
   /** @default systemClock */
   readonly clock?: Clock;
 };
@@ -32,6 +34,7 @@ export async function waitForAgent(options: WaitForAgentOptions): Promise<AgentC
   const clock = options.clock ?? systemClock;
   for (;;) {
     const socket = await dial(options, clock);
+    options.onAccepted?.();
     try {
       return await AgentClient.over(socket, options);
     } catch (error) {
