@@ -99,6 +99,7 @@ export class CellActor {
   reportSeen(report: PodReport): void {
     if (report.podUid !== this.memory.podRef.uid) return;
     this.memory.report = report;
+    this.#options.steps.noteStart(this.memory);
     if (report.phase === "Succeeded" || report.phase === "Failed") {
       if (this.memory.wanted.kind === "run") this.memory.isPodFinished = true;
     }

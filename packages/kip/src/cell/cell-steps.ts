@@ -13,7 +13,7 @@ import { forgetCell, type CellMemory } from "./cell-memory.ts";
 import type { CellStep } from "./cell-plan.ts";
 import { podAddress } from "./pod-address.ts";
 import type { CellStore } from "./cell-store.ts";
-import type { CellStatus } from "./cell.ts";
+import { startPhases, type CellStatus } from "./cell.ts";
 import { userData } from "./user-data.ts";
 
 /** What the steps work with. */
@@ -72,6 +72,17 @@ export class CellSteps {
       step: CellStep,
     ) => Promise<void>;
     await executor(actor, signal, step);
+  }
+
+  /** Completes the times of the start with what the agent measured, once. */
+  noteStart(memory: CellMemory): void {
+    const { report, status } = memory;
+    const { pull, unpack, start } = report?.timingsMs ?? {};
+    if (start === undefined || !status.startMs || status.startMs.start !== undefined) return;
+    const startMs = rounded({ ...status.startMs, pull: pull ?? 0, unpack: unpack ?? 0, start });
+    this.#setStatus(memory, { startMs });
+    const words = startPhases.map((phase) => `${phase} ${((startMs[phase] ?? 0) / 1000).toFixed(2)} s`);
+    this.#options.onEvent(memory, "CellStartTimes", `The pod's start took: ${words.join(", ")}`);
   }
 
   async #createCell(actor: CellActor): Promise<void> {
@@ -204,7 +215,7 @@ export class CellSteps {
       key: pair.key,
       logger,
       signal,
-      onFirstAnswer: () => {
+      onAccepted: () => {
         answeredAt = clock.monotonic();
       },
     });

@@ -1,0 +1,265 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { createLogger, errorText, isKipError, systemClock, type Logger } from "@kip/base";
+import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
+import {
+  binariesIn,
+  mergeKubeconfigContext,
+  startControlPlane,
+  type ControlPlane,
+} from "@kip/control-plane";
+import { createApiClient, loadKubeConfig, paths } from "@kip/k8s-client";
+import type { Node } from "@kip/k8s-types";
+import { stringify } from "yaml";
+import { parseOptions, type Option, type OptionValues } from "../cli/options.ts";
+import { writeRecord } from "./cluster-record.ts";
+import { localLayout, type LocalLayout } from "./layout.ts";
+import { upOptions } from "./local-options.ts";
+import {
+  hasRegistry,
+  localRegistryHost,
+  localRegistryPort,
+  pushToRegistry,
+  startRegistry,
+} from "./registry.ts";
+import { superviseChild, type SupervisedChild } from "./supervised-child.ts";
+
+/** What the daemon tells `kip up` while it starts. */
+export type DaemonMessage =
+  | { readonly kind: "progress"; readonly text: string }
+  | { readonly kind: "ready" }
+  | { readonly kind: "failed"; readonly message: string; readonly remedy: string | undefined };
+
+/** Options that `kip up` hands to the daemon besides its own. */
+export const daemonOptions: readonly Option[] = [
+  ...upOptions,
+  { flag: "image", type: "string", help: "ID of the cell image" },
+  { flag: "demo-layout", type: "string", help: "layout directory of the demo image" },
+];
+
+/** Keeps the local cluster running until SIGTERM: control plane, network, registry, provider. */
+export async function daemon(args: readonly string[]): Promise<void> {
+  const options = parseOptions(daemonOptions, args, process.env);
+  const logger = createLogger();
+  const stopped = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => stopped.abort(new Error(`${signal} received`)));
+  }
+  try {
+    await using _cluster = await startCluster(options, logger, stopped.signal);
+    tell({ kind: "ready" });
+    process.disconnect?.();
+    if (!stopped.signal.aborted) {
+      await new Promise((resolve) =>
+        stopped.signal.addEventListener("abort", resolve, { once: true }),
+      );
+    }
+    logger.info("Local cluster is stopping");
+  } catch (error) {
+    logger.error("Local cluster could not be started", { err: error });
+    tell({
+      kind: "failed",
+      message: errorText(error),
+      remedy: isKipError(error) ? error.remedy : undefined,
+    });
+    process.disconnect?.();
+    process.exitCode = 1;
+  }
+}
+
+function tell(message: DaemonMessage): void {
+  if (process.connected) process.send?.(message);
+}
+
+async function startCluster(
+  options: OptionValues,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<AsyncDisposable> {
+  const layout = localLayout(options.required("state-dir"), options.required("cache-dir"));
+  const stack = new AsyncDisposableStack();
+  try {
+    tell({ kind: "progress", text: "Preparing the network of the cells" });
+    const cloud = stack.use(await localCloud(options, layout, logger));
+    await cloud.prepareNetwork();
+    tell({ kind: "progress", text: "Starting etcd and Kubernetes" });
+    const controlPlane = stack.use(
+      await startControlPlane({
+        binaries: binariesIn(options.required("binaries-dir")),
+        dataDir: layout.controlPlaneDir,
+        logDir: layout.logDir,
+        port: options.integer("port", { min: 1, max: 65_535 }),
+        advertiseAddress: cloud.hostAddress,
+        serverNames: [cloud.hostAddress],
+        onExit: ({ program, reason }) => logger.warn("Program ended", { program, reason }),
+        signal,
+        clock: systemClock,
+        logger,
+      }),
+    );
+    stack.use(await controlPlane.exposeAt(cloud.hostAddress));
+    if (await hasRegistry()) await openRegistry(stack, options, layout, cloud, logger);
+    tell({ kind: "progress", text: "Registering the virtual node" });
+    stack.use(await startProvider(options, layout, cloud, controlPlane, logger));
+    await publish(options, layout, cloud, controlPlane);
+    await nodeReady(controlPlane, options.required("node-name"), logger, signal);
+    return stack.move();
+  } catch (error) {
+    await stack.disposeAsync();
+    throw error;
+  }
+}
+
+async function localCloud(
+  options: OptionValues,
+  layout: LocalLayout,
+  logger: Logger,
+): Promise<LocalCloud> {
+  return await createLocalCloud({
+    owner: "kip-up",
+    stateDir: layout.machinesDir,
+    imagesDir: path.join(layout.cacheDir, "images"),
+    namespace: options.required("namespace-name"),
+    range: options.required("network-range"),
+    logger,
+    clock: systemClock,
+  });
+}
+
+async function openRegistry(
+  stack: AsyncDisposableStack,
+  options: OptionValues,
+  layout: LocalLayout,
+  cloud: LocalCloud,
+  logger: Logger,
+): Promise<void> {
+  const address = cloud.hostAddress;
+  const logFile = path.join(layout.logDir, "registry.log");
+  stack.use(await startRegistry({ address, dir: layout.registryDir, logFile, logger }));
+  const demo = options.text("demo-layout");
+  if (demo === undefined) return;
+  tell({
+    kind: "progress",
+    text: `Putting the demo image into the local registry, ${address}:${localRegistryPort}`,
+  });
+  await pushToRegistry(demo, "demo:latest", address);
+}
+
+async function startProvider(
+  options: OptionValues,
+  layout: LocalLayout,
+  cloud: LocalCloud,
+  controlPlane: ControlPlane,
+  logger: Logger,
+): Promise<SupervisedChild> {
+  const nodeName = options.required("node-name");
+  const pair = await controlPlane.issueKubeletCertificate(nodeName, [cloud.hostAddress]);
+  const file = (name: string): string => path.join(layout.stateDir, name);
+  await mkdir(layout.podLogDir, { recursive: true, mode: 0o700 });
+  await writeFile(file("kubelet.crt"), pair.certificate);
+  await writeFile(file("kubelet.key"), pair.key, { mode: 0o600 });
+  await writeFile(file("client-ca.crt"), controlPlane.ca);
+  const config = {
+    cloud: {
+      local: {
+        stateDir: layout.machinesDir,
+        imagesDir: path.join(layout.cacheDir, "images"),
+        namespace: options.required("namespace-name"),
+        range: options.required("network-range"),
+      },
+    },
+    cells: { bootImageSpec: { id: options.required("image") }, defaultVolumeSize: "5Gi" },
+    kubelet: { capacity: { pods: "100" } },
+    registries: [
+      { host: localRegistryHost, endpoint: `http://${cloud.hostAddress}:${localRegistryPort}` },
+    ],
+  };
+  await writeFile(layout.providerConfig, stringify(config));
+  return superviseChild({
+    name: "kip",
+    command: process.execPath,
+    args: [
+      path.join(import.meta.dirname, "..", "main.ts"),
+      `--provider-config=${layout.providerConfig}`,
+      `--kubeconfig=${controlPlane.kipKubeconfig}`,
+      `--nodename=${nodeName}`,
+      `--node-ip=${cloud.hostAddress}`,
+      `--tls-cert-file=${file("kubelet.crt")}`,
+      `--tls-private-key-file=${file("kubelet.key")}`,
+      `--client-ca-file=${file("client-ca.crt")}`,
+      `--log-dir=${layout.podLogDir}`,
+      "--disable-taint",
+    ],
+    env: process.env,
+    logFile: path.join(layout.logDir, "kip.log"),
+    clock: systemClock,
+    logger,
+  });
+}
+
+async function publish(
+  options: OptionValues,
+  layout: LocalLayout,
+  cloud: LocalCloud,
+  controlPlane: ControlPlane,
+): Promise<void> {
+  const kubectl = path.join(options.required("binaries-dir"), "kubectl");
+  const userKubeconfig = options.required("kubeconfig");
+  await writeRecord(layout.daemonRecord, {
+    pid: process.pid,
+    server: controlPlane.server,
+    hostAddress: cloud.hostAddress,
+    nodeName: options.required("node-name"),
+    kubectl,
+    adminKubeconfig: controlPlane.adminKubeconfig,
+    namespaceName: options.required("namespace-name"),
+    networkRange: options.required("network-range"),
+    userKubeconfig,
+  });
+  await mergeKubeconfigContext({
+    path: userKubeconfig,
+    kubectl,
+    statePath: path.join(layout.stateDir, "previous-context"),
+    server: controlPlane.server,
+    ca: controlPlane.ca,
+    certificate: controlPlane.admin.certificate,
+    key: controlPlane.admin.key,
+  });
+}
+
+/** Resolves when the node is Ready, and pods get their service account. */
+async function nodeReady(
+  controlPlane: ControlPlane,
+  nodeName: string,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<void> {
+  const config = await loadKubeConfig({ path: controlPlane.adminKubeconfig });
+  const client = createApiClient(config, { userAgent: "kip-up", logger, clock: systemClock });
+  try {
+    await untilReady(async () => {
+      const node = await client.get<Node>(paths.nodes(nodeName));
+      await client.get(paths.serviceAccounts("default", "default"));
+      return (
+        node.status?.conditions?.some(
+          ({ type, status }) => type === "Ready" && status === "True",
+        ) ?? false
+      );
+    }, signal);
+  } finally {
+    client.close();
+  }
+}
+
+async function untilReady(check: () => Promise<boolean>, signal: AbortSignal): Promise<void> {
+  const end = systemClock.monotonic() + 120_000;
+  for (;;) {
+    const isReady = await check().catch((error: unknown) => {
+      if (systemClock.monotonic() > end) throw error;
+      return false;
+    });
+    if (isReady) return;
+    // Two objects, once, at the start of a try-out cluster: a watch on each would be more than this asks for.
+    await systemClock.sleep(100, signal);
+  }
+}

@@ -1,0 +1,53 @@
+import { spawnSync } from "node:child_process";
+import path from "node:path";
+import { KipError } from "@kip/base";
+import { helpText, parseOptions, type Option } from "../cli/options.ts";
+import { readRecord } from "./cluster-record.ts";
+import { localLayout } from "./layout.ts";
+import { commonOptions } from "./local-options.ts";
+import { clusterProcesses } from "./processes.ts";
+
+const usage = "Usage: kip status [options]\n\nShows what runs of the local cluster.";
+const statusOptions: readonly Option[] = [
+  ...commonOptions,
+  { flag: "show", type: "string", help: "print one fact only: kubectl, kubeconfig, server" },
+];
+
+/** Prints what runs. */
+export async function status(args: readonly string[]): Promise<void> {
+  const options = parseOptions(statusOptions, args, process.env);
+  if (options.isSet("help")) return void process.stdout.write(helpText(usage, statusOptions));
+  const layout = localLayout(
+    path.resolve(options.required("state-dir")),
+    path.resolve(options.required("cache-dir")),
+  );
+  const record = await readRecord(layout.daemonRecord);
+  if (!record || !clusterProcesses(layout.stateDir).includes(record.pid)) {
+    throw new KipError("LOCAL_CLUSTER_ABSENT", "Cannot show the local cluster: it is not running", {
+      remedy: "Start it with kip up",
+    });
+  }
+  const facts: Readonly<Record<string, string>> = {
+    kubectl: record.kubectl,
+    kubeconfig: record.adminKubeconfig,
+    server: record.server,
+  };
+  const shown = options.text("show");
+  if (shown !== undefined) {
+    console.log(facts[shown] ?? "");
+    return;
+  }
+  console.log(`API server  ${record.server} (context kip-local)`);
+  console.log(`Processes   ${clusterProcesses(layout.stateDir).length}, logs in ${layout.logDir}`);
+  for (const resource of ["nodes", "cells", "pods"]) {
+    const words = [
+      "--kubeconfig",
+      record.adminKubeconfig,
+      "get",
+      resource,
+      ...(resource === "pods" ? ["-A"] : []),
+    ];
+    console.log(`\n${resource}:`);
+    spawnSync(record.kubectl, words, { stdio: "inherit" });
+  }
+}

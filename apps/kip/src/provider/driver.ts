@@ -1,0 +1,42 @@
+import { defined, KipError, systemClock, type Logger } from "@kip/base";
+import type { CloudDriver } from "@kip/cloud";
+import { createLocalCloud } from "@kip/cloud-local";
+import type { ProviderConfig } from "@kip/kip";
+import { decodeLocalSettings } from "./local-settings.ts";
+
+/**
+ * The driver of the cloud that the configuration chose.
+ *
+ * @throws {KipError} `CLOUD_DRIVER_MISSING` for a cloud that this version has no driver for
+ */
+export async function openDriver(
+  config: ProviderConfig,
+  controllerID: string,
+  logger: Logger,
+): Promise<CloudDriver> {
+  const { name, settings } = config.cloud;
+  if (name !== "local") {
+    throw new KipError(
+      "CLOUD_DRIVER_MISSING",
+      `Cannot use cloud "${name}": this version has no driver for it`,
+      {
+        remedy: "Use cloud.local",
+      },
+    );
+  }
+  const local = decodeLocalSettings(settings, "cloud.local");
+  const cloud = await createLocalCloud(
+    defined({
+      owner: controllerID,
+      stateDir: local.stateDir ?? "/var/lib/kip/cells",
+      imagesDir: local.imagesDir ?? "/var/cache/kip/images",
+      namespace: local.namespace,
+      range: local.range,
+      internet: local.internet === "off" ? false : ("auto" as const),
+      logger: logger.with({ component: "cloud", driver: name }),
+      clock: systemClock,
+    }),
+  );
+  await cloud.prepareNetwork();
+  return cloud;
+}

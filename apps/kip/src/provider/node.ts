@@ -1,0 +1,72 @@
+import { readFile } from "node:fs/promises";
+import { hasCode, KipError, systemClock, type Logger } from "@kip/base";
+import type { ApiClient } from "@kip/k8s-client";
+import { createSelfSigned, type KeyPair } from "@kip/pki";
+import { startNode, type PodProvider, type RunningNode } from "@kip/virtual-kubelet";
+import type { OptionValues } from "../cli/options.ts";
+
+/** What {@link serveNode} needs. */
+export interface ServeNodeOptions {
+  readonly provider: PodProvider;
+  readonly client: ApiClient;
+  readonly nodeName: string;
+  readonly nodeIp: string;
+  readonly options: OptionValues;
+  readonly logger: Logger;
+}
+
+/** Registers the virtual node and serves its kubelet API. */
+export async function serveNode(needs: ServeNodeOptions): Promise<RunningNode> {
+  const { provider, client, nodeName, nodeIp, options, logger } = needs;
+  const pair = await servingPair(needs);
+  const clientCa = await readRequired(options, "client-ca-file");
+  return await startNode({
+    client,
+    nodeName,
+    provider,
+    providerName: "kip",
+    ...(options.isSet("disable-taint") && { taints: [] }),
+    kubelet: {
+      host: nodeIp,
+      port: options.integer("kubelet-port", { min: 1, max: 65_535 }),
+      certificate: pair.certificate,
+      key: pair.key,
+      clientCa,
+    },
+    clock: systemClock,
+    logger: logger.with({ node: nodeName }),
+  });
+}
+
+/** The serving certificate that was given, else a self-signed one, as in the original. */
+async function servingPair({ options, nodeName, nodeIp }: ServeNodeOptions): Promise<KeyPair> {
+  const certificateFile = options.text("tls-cert-file");
+  const keyFile = options.text("tls-private-key-file");
+  if (certificateFile !== undefined && keyFile !== undefined) {
+    try {
+      const [certificate, key] = await Promise.all([
+        readFile(certificateFile, "utf8"),
+        readFile(keyFile, "utf8"),
+      ]);
+      return { certificate, key };
+    } catch (error) {
+      if (!hasCode(error, "ENOENT")) throw error;
+    }
+  }
+  return await createSelfSigned({
+    commonName: nodeName,
+    dnsNames: [nodeName],
+    ipAddresses: [nodeIp],
+    usages: ["server"],
+    validMs: 365 * 24 * 60 * 60 * 1000,
+  });
+}
+
+async function readRequired(options: OptionValues, flag: string): Promise<string> {
+  const file = options.required(flag);
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    throw new KipError("OPTION_INVALID", `Cannot read --${flag} ${file}`, { cause: error });
+  }
+}
