@@ -4,6 +4,7 @@ import { globSync } from "node:fs";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { PassThrough } from "node:stream";
+import { removeCluster } from "../e2e/cluster.ts";
 
 const patterns: Readonly<Record<string, readonly string[]>> = {
   unit: ["packages/*/src/**/*.test.ts", "apps/*/src/**/*.test.ts", "tools/*.test.ts"],
@@ -16,6 +17,7 @@ const stages = stage === "all" ? ["unit", "integration", "e2e"] : [stage];
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const skips: string[] = [];
 for (const name of stages) await runStage(name);
+if (stages.includes("e2e")) removeCluster();
 for (const line of skips) console.log(line);
 console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;

@@ -1,0 +1,199 @@
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const root = path.join(import.meta.dirname, "..");
+const kip = path.join(root, "apps/kip/bin/kip");
+
+/** What a program printed, and how it ended. */
+export interface Result {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a program to its end. */
+export async function run(
+  command: string,
+  args: readonly string[],
+  options: {
+    readonly input?: string | Buffer;
+    readonly env?: NodeJS.ProcessEnv;
+    readonly timeoutMs?: number;
+  } = {},
+): Promise<Result> {
+  const child = spawn(command, args, {
+    env: { ...process.env, ...options.env },
+    timeout: options.timeoutMs ?? 300_000,
+    killSignal: "SIGKILL",
+  });
+  const out: Buffer[] = [];
+  const err: Buffer[] = [];
+  child.stdout.on("data", (chunk: Buffer) => out.push(chunk));
+  child.stderr.on("data", (chunk: Buffer) => err.push(chunk));
+  child.stdin.on("error", () => {});
+  child.stdin.end(options.input);
+  const status = await new Promise<number>((resolve, reject) => {
+    child.on("error", reject);
+    child.on("close", (code) => resolve(code ?? -1));
+  });
+  return { status, stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() };
+}
+
+/** Where the end-to-end cluster lives; beside, not instead of, one that a person has started. */
+export const stateDir = process.env["KIP_E2E_DIR"] ?? path.join(tmpdir(), "kip-e2e");
+export const clusterFlags = [
+  `--state-dir=${stateDir}/state`,
+  `--kubeconfig=${stateDir}/user.kubeconfig`,
+  "--namespace-name=kip-e2e",
+];
+export const upFlags = [
+  ...clusterFlags,
+  "--port=16443",
+  "--network-range=198.19.0.0/16",
+  "--node-name=kip-e2e",
+];
+
+/** Runs the kip command. */
+export async function kipCommand(...args: readonly string[]): Promise<Result> {
+  return await run(kip, args, { timeoutMs: 1_200_000 });
+}
+
+/** A running local cluster. */
+export interface Cluster {
+  kubectl(...args: readonly string[]): Promise<Result>;
+  /** As {@link Cluster.kubectl}, but fails the test unless it succeeds; returns what it printed. */
+  ok(...args: readonly string[]): Promise<string>;
+  /** Applies manifests. */
+  apply(...objects: readonly object[]): Promise<void>;
+  readonly kubectlPath: string;
+  readonly kubeconfig: string;
+}
+
+/** Starts the cluster of this test run, or joins it. */
+export async function cluster(namespace: string): Promise<Cluster> {
+  const up = await kipCommand("up", ...upFlags);
+  assert.equal(up.status, 0, up.stdout + up.stderr);
+  const show = async (fact: string): Promise<string> =>
+    (await kipCommand("status", ...clusterFlags, `--show=${fact}`)).stdout.trim();
+  const kubectlPath = await show("kubectl");
+  const kubeconfig = await show("kubeconfig");
+  const base = ["--kubeconfig", kubeconfig, "--namespace", namespace];
+  const kubectl = async (...args: readonly string[]): Promise<Result> =>
+    await run(kubectlPath, [...base, ...args]);
+  const ok = async (...args: readonly string[]): Promise<string> => {
+    const result = await kubectl(...args);
+    assert.equal(
+      result.status,
+      0,
+      `kubectl ${args.join(" ")}\n${result.stdout}${result.stderr}${await evidence(kubectl)}`,
+    );
+    return result.stdout;
+  };
+  await kubectl("create", "namespace", namespace);
+  await eventually(
+    "the namespace's service account",
+    async () => (await kubectl("get", "serviceaccount", "default")).status === 0,
+  );
+  return {
+    kubectl,
+    ok,
+    kubectlPath,
+    kubeconfig,
+    apply: async (...objects) => {
+      const document = { apiVersion: "v1", kind: "List", items: objects };
+      const result = await run(kubectlPath, [...base, "apply", "-f", "-"], {
+        input: JSON.stringify(document),
+      });
+      assert.equal(result.status, 0, result.stderr);
+    },
+  };
+}
+
+async function evidence(kubectl: Cluster["kubectl"]): Promise<string> {
+  const parts = await Promise.all([
+    kubectl("describe", "pods"),
+    kubectl("get", "cells", "-o", "wide"),
+  ]);
+  return parts.map(({ stdout }) => `\n${stdout}`).join("");
+}
+
+/** Waits for something that no event of ours can tell; fails after a generous time. */
+export async function eventually(
+  what: string,
+  check: () => Promise<boolean> | boolean,
+  limitMs = 120_000,
+): Promise<void> {
+  const end = performance.now() + limitMs;
+  for (;;) {
+    if (await check()) return;
+    assert.ok(performance.now() < end, `still waiting for ${what} after ${limitMs / 1000} s`);
+    await sleep(200);
+  }
+}
+
+/** A pod of one container that runs a shell command. */
+export function shellPod(
+  name: string,
+  script: string,
+  spec: object = {},
+  container: object = {},
+): object {
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name },
+    spec: {
+      terminationGracePeriodSeconds: 2,
+      containers: [
+        {
+          name: "main",
+          image: "kip.local/demo:latest",
+          command: ["sh", "-c", script],
+          ...container,
+        },
+      ],
+      ...spec,
+    },
+  };
+}
+
+/** PIDs of the QEMU processes of this cluster's machines, found by the machine folder in their command line. */
+export function machineProcesses(): readonly number[] {
+  return processesWith(
+    (line) => line.includes("qemu-system") && line.includes(`${stateDir}/state/cells/`),
+  );
+}
+
+/** PID of the provider process. */
+export function providerProcess(): number {
+  const [pid, ...others] = processesWith((line) =>
+    line.includes(`--provider-config=${stateDir}/state/`),
+  );
+  assert.ok(
+    pid !== undefined && others.length === 0,
+    `one provider process expected, found ${[pid, ...others].join(", ")}`,
+  );
+  return pid;
+}
+
+function processesWith(matches: (commandLine: string) => boolean): readonly number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .filter((name) => {
+      try {
+        return matches(readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " "));
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);
+}
+
+/** Removes the cluster of this test run. */
+export function removeCluster(): number {
+  return spawnSync(kip, ["down", ...clusterFlags], { stdio: "inherit" }).status ?? 1;
+}
