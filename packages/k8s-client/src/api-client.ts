@@ -28,6 +28,8 @@ export interface RequestOptions {
   readonly signal?: AbortSignal;
   /** Longest wait for the whole answer, milliseconds. @default 30000 */
   readonly timeoutMs?: number;
+  /** Media type wanted. @default "application/json" */
+  readonly accept?: string;
 }
 
 /** Options of {@link ApiClient.patch}. */
@@ -53,6 +55,8 @@ export interface StreamOptions {
   readonly signal?: AbortSignal;
   /** Longest wait for the head of the answer, milliseconds. @default 30000 */
   readonly timeoutMs?: number;
+  /** Media type wanted. @default "application/json" */
+  readonly accept?: string;
 }
 
 /** Options of {@link ApiClient.request}. */

@@ -105,7 +105,7 @@ class HttpApiClient implements ApiClient {
     );
     const signal = options.signal ? AbortSignal.any([options.signal, head.signal]) : head.signal;
     try {
-      const answer = await this.#send("GET", path, { query: options.query, signal }, true);
+      const answer = await this.#send("GET", path, { ...options, signal }, true);
       if (answer.statusCode === 200) return answer;
       const body = await readBody(answer);
       throw this.#failure({ method: "GET", path }, { ...headOf(answer), body });
@@ -154,7 +154,7 @@ class HttpApiClient implements ApiClient {
       method,
       path: withQuery(path, options.query),
       headers: {
-        Accept: "application/json",
+        Accept: options.accept ?? "application/json",
         "User-Agent": this.#options.userAgent,
         ...(encoded !== undefined && {
           "Content-Type": "application/json",
@@ -183,6 +183,7 @@ interface SendOptions {
   readonly query?: Query | undefined;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
+  readonly accept?: string;
   readonly signal: AbortSignal;
 }
 

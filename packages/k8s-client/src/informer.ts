@@ -1,5 +1,5 @@
 import { backoffDelay, errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
-import type { ApiClient, KubeObject, Query } from "./api-client.ts";
+import type { ApiClient, KubeObject } from "./api-client.ts";
 import { ObjectStore } from "./object-store.ts";
 import { watchEvents } from "./watch-events.ts";
 
@@ -15,7 +15,7 @@ export interface InformerOptions<T> {
   /** Collection to list and watch, from `paths`. */
   readonly path: string;
   /** `fieldSelector` and `labelSelector`. */
-  readonly query?: Pick<Query, "fieldSelector" | "labelSelector">;
+  readonly query?: { readonly fieldSelector?: string; readonly labelSelector?: string };
   /**
    * Called once per change, in order. An object deleted and created again under its name is a
    * `deleted` and an `added`, even when the watch missed it: identity is the UID. A throwing handler
@@ -27,6 +27,8 @@ export interface InformerOptions<T> {
   readonly onError?: (error: Error) => void;
   /** Shrinks objects before they are stored; `metadata.managedFields` is always dropped. */
   readonly transform?: (object: T) => T;
+  /** Keeps only `metadata` of each object (and the API server sends no more). @default false */
+  readonly isMetadataOnly?: boolean;
   /** Objects per list request. @default 500 */
   readonly pageSize?: number;
   readonly logger: Logger;
@@ -137,7 +139,11 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
         limit: this.#options.pageSize ?? 500,
         continue: next,
       };
-      const page = await client.list<T>(path, { query, signal });
+      const page = await client.list<T>(path, {
+        query,
+        signal,
+        ...this.#accept("PartialObjectMetadataList"),
+      });
       for (const item of page.items) objects.push(this.#shrink(item));
       version = page.metadata.resourceVersion ?? "";
       next = page.metadata.continue === "" ? undefined : page.metadata.continue;
@@ -160,7 +166,11 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
       timeoutSeconds: watchSeconds.least + Math.floor(Math.random() * watchSeconds.spread),
     };
     const startedAt = clock.monotonic();
-    const body = await client.stream(path, { query, signal });
+    const body = await client.stream(path, {
+      query,
+      signal,
+      ...this.#accept("PartialObjectMetadata"),
+    });
     body.setTimeout(silenceMs, () => body.destroy(new Error("The watch fell silent")));
     let events = 0;
     for await (const event of watchEvents<T>(body, path)) {
@@ -172,6 +182,11 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     if (events === 0 && clock.monotonic() - startedAt < 1000)
       throw new Error("The server ended the watch at once");
     this.#working();
+  }
+
+  #accept(kind: string): { readonly accept?: string } {
+    if (this.#options.isMetadataOnly !== true) return {};
+    return { accept: `application/json;as=${kind};g=meta.k8s.io;v=v1` };
   }
 
   #take(type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK", received: T): void {

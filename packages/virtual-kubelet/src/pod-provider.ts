@@ -28,6 +28,11 @@ export interface ResolvedPod {
    * field path (`status.podIP`, `status.podIPs`, `status.hostIP`, `status.hostIPs`). The provider fills them in.
    */
   readonly lateEnv: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  /**
+   * Values that refer to late variables: container name → variable → text with their `$(NAME)`
+   * references left in it. `bindLateEnv` fills in both.
+   */
+  readonly lateTemplates?: ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** Files of each configMap, secret, downwardAPI and projected volume, by volume name. */
   readonly files: ReadonlyMap<string, readonly VolumeFile[]>;
   /** `.dockerconfigjson` documents of the pod's imagePullSecrets, parsed. */
@@ -120,7 +125,7 @@ export interface PodProvider {
   list(): Promise<
     readonly { readonly uid: string; readonly namespace: string; readonly name: string }[]
   >;
-  /** Removes a pod that the API does not know any more. */
+  /** Removes a pod that the API does not know any more, at once; a `remove` of it may still go on. */
   removeUnknown(uid: string): Promise<void>;
   nodeFacts(): Promise<NodeFacts>;
   /** Fails or does not return when the provider cannot work. */

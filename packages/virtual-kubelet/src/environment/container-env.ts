@@ -1,0 +1,254 @@
+import { errorText, isKipError } from "@kip/base";
+import type { Container, EnvVar, EphemeralContainer, Pod } from "@kip/k8s-types";
+import {
+  nameOf,
+  unresolved,
+  type Notify,
+  type Reference,
+  type ReferencedContent,
+  type ReferenceReader,
+} from "../references/reference.ts";
+import { expandVariables } from "./expand-variables.ts";
+import { fieldValue, lateFields } from "./field-reference.ts";
+import { resourceValue } from "./resource-reference.ts";
+import { isVariableName } from "./variable-names.ts";
+
+/** Where the values of a container's environment come from. */
+export interface EnvSources {
+  readonly pod: Pod;
+  readonly references: ReferenceReader;
+  /** From `serviceVariables`. */
+  readonly services: ReadonlyMap<string, string>;
+  /** What the node offers to pods, for limits that are not set. */
+  readonly allocatable: Readonly<Record<string, string>>;
+  readonly notify: Notify;
+}
+
+/** A container's environment. */
+export interface ContainerEnv {
+  /** In order: `envFrom`, `env`, services. Late variables and what refers to them are empty here. */
+  readonly env: readonly { readonly name: string; readonly value: string }[];
+  /** Variable → field path, for fields that are known only with the pod's addresses. */
+  readonly late: ReadonlyMap<string, string>;
+  /** Variable → text with `$(LATE)` references, for values that refer to late variables. */
+  readonly lateTemplates: ReadonlyMap<string, string>;
+}
+
+/**
+ * Resolves the environment of one container as the kubelet does: `envFrom` in order (a later source
+ * overrides), then `env` in order with `$(VAR)` expanded from what is known so far and from the
+ * services, then the service variables whose names are free.
+ *
+ * @throws {KipError} code `VK_UNRESOLVED` if a mandatory object or key is missing or cannot be read
+ */
+export async function containerEnv(
+  container: Container | EphemeralContainer,
+  sources: EnvSources,
+): Promise<ContainerEnv> {
+  const state: EnvState = { values: new Map(), late: new Map(), lateTemplates: new Map() };
+  await addSources(state, container, sources);
+  for (const variable of container.env ?? []) {
+    await addVariable(state, container, { variable, sources });
+  }
+  for (const [name, value] of sources.services) {
+    if (!state.values.has(name)) state.values.set(name, value);
+  }
+  return {
+    env: [...state.values].map(([name, value]) => ({ name, value })),
+    late: state.late,
+    lateTemplates: state.lateTemplates,
+  };
+}
+
+interface EnvState {
+  readonly values: Map<string, string>;
+  readonly late: Map<string, string>;
+  readonly lateTemplates: Map<string, string>;
+}
+
+async function addSources(
+  state: EnvState,
+  container: Container | EphemeralContainer,
+  sources: EnvSources,
+): Promise<void> {
+  for (const source of container.envFrom ?? []) {
+    const selector = source.configMapRef ?? source.secretRef;
+    if (!selector) continue;
+    const reference: Reference = {
+      kind: source.configMapRef ? "ConfigMap" : "Secret",
+      name: selector.name ?? "",
+    };
+    const access = { reference, optional: selector.optional === true, container, sources };
+    const content = await readContent(access);
+    const skipped: string[] = [];
+    for (const [key, value] of [...(content?.text ?? [])].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      const name = `${source.prefix ?? ""}${key}`;
+      if (isVariableName(name)) put(state, name, value);
+      else skipped.push(name);
+    }
+    if (skipped.length > 0) {
+      sources.notify({
+        type: "Warning",
+        reason: "InvalidEnvironmentVariableNames",
+        message: `Keys [${skipped.join(", ")}] of ${nameOf(reference)} in namespace "${sources.pod.metadata?.namespace ?? ""}" were skipped: they are no names of environment variables`,
+      });
+    }
+  }
+}
+
+interface VariableContext {
+  readonly variable: EnvVar;
+  readonly sources: EnvSources;
+}
+
+async function addVariable(
+  state: EnvState,
+  container: Container | EphemeralContainer,
+  context: VariableContext,
+): Promise<void> {
+  const { variable, sources } = context;
+  const from = variable.valueFrom;
+  if (!from) return addLiteral(state, variable, sources.services);
+  if (from.fieldRef && lateFields.includes(from.fieldRef.fieldPath)) {
+    put(state, variable.name, "");
+    state.late.set(variable.name, from.fieldRef.fieldPath);
+    return;
+  }
+  const value = await referencedValue(container, context);
+  if (value !== undefined) put(state, variable.name, value);
+}
+
+function addLiteral(
+  state: EnvState,
+  { name, value = "" }: EnvVar,
+  services: ReadonlyMap<string, string>,
+): void {
+  // What is set already goes before the services.
+  const known = new Map([...services, ...state.values]);
+  const isLate = (variable: string): boolean =>
+    state.late.has(variable) || state.lateTemplates.has(variable);
+  if ([...references(value)].some(isLate)) {
+    for (const variable of [...state.late.keys(), ...state.lateTemplates.keys()])
+      known.delete(variable);
+    const template = expandExcept(value, known, isLate);
+    put(state, name, "");
+    state.lateTemplates.set(name, template);
+    return;
+  }
+  put(state, name, expandVariables(value, known));
+}
+
+/** Expands what is known; the rest is escaped so that a second expansion touches late variables only. */
+function expandExcept(
+  text: string,
+  known: ReadonlyMap<string, string>,
+  isLate: (variable: string) => boolean,
+): string {
+  return text.replace(/\$\$|\$\(([^)]*)\)|\$/gs, (whole, name: string | undefined) => {
+    if (name === undefined) return "$$";
+    if (isLate(name)) return whole;
+    return (known.get(name) ?? whole).replaceAll("$", "$$$$");
+  });
+}
+
+function references(text: string): Set<string> {
+  const found = text.matchAll(/\$\$|\$\(([^)]*)\)/gs);
+  return new Set([...found].flatMap(([, name]) => (name === undefined ? [] : [name])));
+}
+
+/** Sets a variable; one set again is what its last setting says. */
+function put(state: EnvState, name: string, value: string): void {
+  state.values.set(name, value);
+  state.late.delete(name);
+  state.lateTemplates.delete(name);
+}
+
+async function referencedValue(
+  container: Container | EphemeralContainer,
+  { variable, sources }: VariableContext,
+): Promise<string | undefined> {
+  const { configMapKeyRef, secretKeyRef, fieldRef, resourceFieldRef } = variable.valueFrom ?? {};
+  const selector = configMapKeyRef ?? secretKeyRef;
+  if (selector) {
+    const reference: Reference = {
+      kind: configMapKeyRef ? "ConfigMap" : "Secret",
+      name: selector.name ?? "",
+    };
+    const access = { reference, optional: selector.optional === true, container, sources };
+    return readKey(access, selector.key);
+  }
+  if (fieldRef) {
+    const value = fieldValue(sources.pod, fieldRef.fieldPath);
+    if (value === undefined)
+      throw unresolved(`unsupported fieldPath: ${fieldRef.fieldPath}`, container.name);
+    return value;
+  }
+  if (resourceFieldRef) {
+    const { containers = [], initContainers = [] } = sources.pod.spec ?? {};
+    const wanted = resourceFieldRef.containerName ?? container.name;
+    const other = [...containers, ...initContainers].find(({ name }) => name === wanted);
+    const value = resourceValue(other ?? container, resourceFieldRef, sources.allocatable);
+    if (value === undefined) {
+      const message = `unsupported container resource: ${resourceFieldRef.resource}`;
+      throw unresolved(message, container.name);
+    }
+    return value;
+  }
+  const [source = "nothing"] = Object.keys(variable.valueFrom ?? {});
+  throw unresolved(
+    `variable "${variable.name}" takes its value from ${source}, which this node does not support`,
+    container.name,
+  );
+}
+
+interface Access {
+  readonly reference: Reference;
+  readonly optional: boolean;
+  readonly container: Container | EphemeralContainer;
+  readonly sources: EnvSources;
+}
+
+async function readKey(access: Access, key: string): Promise<string | undefined> {
+  const content = await readContent(access);
+  if (!content) return undefined;
+  const value = content.text.get(key);
+  if (value !== undefined) return value;
+  const { reference, sources } = access;
+  const namespace = sources.pod.metadata?.namespace ?? "";
+  const message = `couldn't find key ${key} in ${reference.kind} ${namespace}/${reference.name}`;
+  return missing(access, `${reference.kind}KeyNotFound`, message);
+}
+
+async function readContent(access: Access): Promise<ReferencedContent | undefined> {
+  const { reference, sources } = access;
+  let content: ReferencedContent | undefined;
+  try {
+    content = await sources.references.read(reference);
+  } catch (error) {
+    if (!isKipError(error)) throw error;
+    return missing(access, "", `${nameOf(reference)} could not be read: ${errorText(error)}`);
+  }
+  if (content) return content;
+  return missing(access, `${reference.kind}NotFound`, `${nameOf(reference)} not found`);
+}
+
+/** Tells the user; goes on without it if it is optional. */
+function missing(access: Access, what: string, message: string): undefined {
+  const { reference, optional, container, sources } = access;
+  const demand = optional ? "Optional" : "Mandatory";
+  const reason = what === "" ? `FailedToRead${demand}${reference.kind}` : `${demand}${what}`;
+  sources.notify({
+    type: "Warning",
+    reason,
+    message,
+    fieldPath: fieldPathOf(sources.pod, container),
+  });
+  if (optional) return undefined;
+  throw unresolved(message, container.name);
+}
+
+function fieldPathOf(pod: Pod, { name }: Container | EphemeralContainer): string {
+  const lists = ["initContainers", "containers", "ephemeralContainers"] as const;
+  const list = lists.find((each) => pod.spec?.[each]?.some((container) => container.name === name));
+  return `spec.${list ?? "containers"}{${name}}`;
+}

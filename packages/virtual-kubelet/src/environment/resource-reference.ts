@@ -1,0 +1,37 @@
+import { parseQuantity } from "@kip/base";
+import type { Container, EphemeralContainer } from "@kip/k8s-types";
+
+/** A `resourceFieldRef` without its container. */
+export interface ResourceReference {
+  /** For example `limits.cpu`. */
+  readonly resource: string;
+  /** Unit of the value; "0" and absent mean 1. */
+  readonly divisor?: string;
+}
+
+/**
+ * The value of a `resourceFieldRef`: the amount in units of the divisor, rounded up. A limit that is
+ * not set is what the node has; a request that is not set is the limit, or else 0.
+ * Undefined for a name that is no resource.
+ *
+ * @param allocatable of the node
+ */
+export function resourceValue(
+  container: Container | EphemeralContainer,
+  reference: ResourceReference,
+  allocatable: Readonly<Record<string, string>>,
+): string | undefined {
+  const match = /^(limits|requests)\.(.+)$/.exec(reference.resource);
+  const [, kind, name = ""] = match ?? [];
+  if (!/^(cpu|memory|ephemeral-storage|hugepages-.+)$/.test(name)) return undefined;
+  const { limits = {}, requests = {} } = container.resources ?? {};
+  const amount =
+    kind === "limits"
+      ? (limits[name] ?? allocatable[name] ?? "0")
+      : (requests[name] ?? limits[name] ?? "0");
+  const divisor = parseQuantity(reference.divisor ?? "1") || 1;
+  // Milli-units for CPU, as the kubelet divides; the rest are whole bytes.
+  const scale = name === "cpu" ? 1000 : 1;
+  const exact = (parseQuantity(amount) * scale) / (divisor * scale);
+  return String(Math.ceil(exact - 1e-9));
+}

@@ -1,0 +1,41 @@
+import type { Pod } from "@kip/k8s-types";
+import type { Notify, ReferenceReader } from "../references/reference.ts";
+
+/**
+ * The registry credentials of a pod's `imagePullSecrets`, as `.dockerconfigjson` documents; the old
+ * `.dockercfg` form is brought to that. Secrets that are missing or unreadable are left out, with
+ * one event, as the kubelet does.
+ */
+export async function pullSecrets(
+  pod: Pod,
+  references: ReferenceReader,
+  notify: Notify,
+): Promise<readonly unknown[]> {
+  const documents: unknown[] = [];
+  const missing: string[] = [];
+  for (const { name = "" } of pod.spec?.imagePullSecrets ?? []) {
+    const content = await references.read({ kind: "Secret", name });
+    const document = content && dockerConfig(content.text);
+    if (document) documents.push(document);
+    else missing.push(name);
+  }
+  if (missing.length > 0) {
+    notify({
+      type: "Warning",
+      reason: "FailedToRetrieveImagePullSecret",
+      message: `Unable to retrieve some image pull secrets (${missing.join(", ")}); attempting to pull the image may not succeed.`,
+    });
+  }
+  return documents;
+}
+
+function dockerConfig(text: ReadonlyMap<string, string>): unknown {
+  try {
+    const current = text.get(".dockerconfigjson");
+    if (current !== undefined) return JSON.parse(current);
+    const old = text.get(".dockercfg");
+    return old === undefined ? undefined : { auths: JSON.parse(old) as unknown };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,220 @@
+import { hasCode, type Clock, type Logger } from "@kip/base";
+import {
+  createInformer,
+  paths,
+  type ApiClient,
+  type Informer,
+  type KubeObject,
+} from "@kip/k8s-client";
+import type { ConfigMap, Secret } from "@kip/k8s-types";
+import {
+  configMapContent,
+  secretContent,
+  type Reference,
+  type ReferencedContent,
+  type ReferenceKind,
+  type ReferenceReader,
+} from "./reference.ts";
+
+/** Options of {@link ReferenceStore}. */
+export interface ReferenceStoreOptions {
+  readonly client: ApiClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Told of the pods whose content changed, or appeared. */
+  readonly onChange: (podUids: readonly string[]) => void;
+}
+
+/**
+ * The ConfigMaps and Secrets that pods refer to. Content is fetched by name, only what a pod names,
+ * and kept while a pod names it; changes are noticed by one metadata-only watch per namespace and kind.
+ *
+ * Without the permission to watch (`list` and `watch`), `get` is enough: then a pod that waits for an
+ * object finds it at its next attempt, and running pods do not see changes.
+ */
+export class ReferenceStore {
+  readonly #options: ReferenceStoreOptions;
+  readonly #scopes = new Map<string, Scope>();
+
+  constructor(options: ReferenceStoreOptions) {
+    this.#options = options;
+  }
+
+  /** A reader for one pod: what it reads is watched for the pod from then on. */
+  readerFor(namespace: string, podUid: string): ReferenceReader & { readonly used: Set<string> } {
+    const used = new Set<string>();
+    return {
+      used,
+      read: async ({ kind, name }: Reference) => {
+        const scope = this.#scope(kind, namespace);
+        used.add(scope.subscribe(name, podUid));
+        return scope.read(name);
+      },
+    };
+  }
+
+  /** Keeps only what a pod still uses; nothing if it is gone. */
+  release(podUid: string, used: ReadonlySet<string> = new Set()): void {
+    for (const [key, scope] of this.#scopes) {
+      scope.release(podUid, used);
+      if (!scope.isUsed) {
+        scope.stop();
+        this.#scopes.delete(key);
+      }
+    }
+  }
+
+  /** Ends all watches. */
+  stop(): void {
+    for (const scope of this.#scopes.values()) scope.stop();
+    this.#scopes.clear();
+  }
+
+  #scope(kind: ReferenceKind, namespace: string): Scope {
+    const key = `${kind}/${namespace}`;
+    const scope = this.#scopes.get(key) ?? new Scope({ ...this.#options, kind, namespace });
+    this.#scopes.set(key, scope);
+    return scope;
+  }
+}
+
+interface ScopeOptions extends ReferenceStoreOptions {
+  readonly kind: ReferenceKind;
+  readonly namespace: string;
+}
+
+interface Entry {
+  readonly pods: Set<string>;
+  /** The version that was read; "" if there was no object. Undefined before the first read. */
+  version: string | undefined;
+  content: ReferencedContent | undefined;
+  /** When it was read, milliseconds of the monotonic clock. */
+  readAt: number;
+  reading: Promise<ReferencedContent | undefined> | undefined;
+}
+
+/**
+ * Every pod shows its namespace's kube-root-ca.crt, which next to never changes: a watch in each
+ * namespace for it alone is not worth having. It is read again when older than this.
+ */
+const rootCaName = "kube-root-ca.crt";
+const rootCaMaxAgeMs = 60_000;
+
+/** The objects of one kind in one namespace. */
+class Scope {
+  readonly #options: ScopeOptions;
+  readonly #entries = new Map<string, Entry>();
+  readonly #stop = new AbortController();
+  #informer: Informer<KubeObject> | undefined;
+
+  constructor(options: ScopeOptions) {
+    this.#options = options;
+  }
+
+  get isUsed(): boolean {
+    return this.#entries.size > 0;
+  }
+
+  /** Returns the reference's key, for {@link release}. */
+  subscribe(name: string, podUid: string): string {
+    const entry = this.#entries.get(name) ?? {
+      pods: new Set(),
+      version: undefined,
+      content: undefined,
+      readAt: 0,
+      reading: undefined,
+    };
+    entry.pods.add(podUid);
+    this.#entries.set(name, entry);
+    if (name !== rootCaName) this.#watch();
+    return this.#key(name);
+  }
+
+  release(podUid: string, used: ReadonlySet<string>): void {
+    for (const [name, entry] of this.#entries) {
+      if (used.has(this.#key(name))) continue;
+      entry.pods.delete(podUid);
+      if (entry.pods.size === 0) this.#entries.delete(name);
+    }
+  }
+
+  async read(name: string): Promise<ReferencedContent | undefined> {
+    const entry = this.#entries.get(name);
+    if (!entry) return undefined;
+    if (this.#isCurrent(name, entry)) return entry.content;
+    entry.reading ??= this.#fetch(name, entry).finally(() => {
+      entry.reading = undefined;
+    });
+    return entry.reading;
+  }
+
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  #isCurrent(name: string, entry: Entry): boolean {
+    if (entry.version === undefined || entry.version === "") return false;
+    if (name === rootCaName) return this.#options.clock.monotonic() - entry.readAt < rootCaMaxAgeMs;
+    if (this.#informer?.isSynced !== true || this.#informer.error) return false;
+    const seen = this.#informer.get(this.#options.namespace, name);
+    return seen?.metadata?.resourceVersion === entry.version;
+  }
+
+  async #fetch(name: string, entry: Entry): Promise<ReferencedContent | undefined> {
+    const { client, clock, kind, namespace } = this.#options;
+    try {
+      if (kind === "ConfigMap") {
+        const object = await client.get<ConfigMap>(paths.configMaps(namespace, name));
+        entry.content = configMapContent(object);
+        entry.version = object.metadata?.resourceVersion ?? "";
+      } else {
+        const object = await client.get<Secret>(paths.secrets(namespace, name));
+        entry.content = secretContent(object);
+        entry.version = object.metadata?.resourceVersion ?? "";
+      }
+    } catch (error) {
+      if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
+      entry.content = undefined;
+      entry.version = "";
+      this.#watch(); // whatever it is: a pod may wait for it
+    }
+    entry.readAt = clock.monotonic();
+    return entry.content;
+  }
+
+  #watch(): void {
+    if (this.#informer || this.#stop.signal.aborted) return;
+    const { client, clock, kind, namespace, logger } = this.#options;
+    this.#informer = createInformer<KubeObject>({
+      client,
+      path: kind === "ConfigMap" ? paths.configMaps(namespace) : paths.secrets(namespace),
+      isMetadataOnly: true,
+      transform: ({ metadata }) => ({
+        metadata: {
+          namespace: metadata?.namespace ?? namespace,
+          name: metadata?.name ?? "",
+          uid: metadata?.uid ?? "",
+          resourceVersion: metadata?.resourceVersion ?? "",
+        },
+      }),
+      onEvent: (event) => {
+        const { name = "", resourceVersion = "" } = event.object.metadata ?? {};
+        this.#changed(name, event.type === "deleted" ? "" : resourceVersion);
+      },
+      clock,
+      logger,
+      signal: this.#stop.signal,
+    });
+  }
+
+  #changed(name: string, version: string): void {
+    const entry = this.#entries.get(name);
+    // The first list tells of objects that were read before it: nothing new.
+    if (!entry || entry.version === undefined || entry.version === version) return;
+    this.#options.onChange([...entry.pods]);
+  }
+
+  #key(name: string): string {
+    return `${this.#options.kind}/${this.#options.namespace}/${name}`;
+  }
+}

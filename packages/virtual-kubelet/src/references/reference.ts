@@ -1,0 +1,72 @@
+import { KipError } from "@kip/base";
+import type { ConfigMap, Secret } from "@kip/k8s-types";
+
+/** Kinds of objects that pods take content from. */
+export type ReferenceKind = "ConfigMap" | "Secret";
+
+/** An object in the pod's namespace that the pod refers to. */
+export interface Reference {
+  readonly kind: ReferenceKind;
+  readonly name: string;
+}
+
+/** Content of a ConfigMap or Secret: each key's bytes. */
+export interface ReferencedContent {
+  /** Keys that are text (`data`): what environment variables can take. */
+  readonly text: ReadonlyMap<string, string>;
+  /** All keys, with `binaryData` of ConfigMaps: what volumes show. */
+  readonly bytes: ReadonlyMap<string, Uint8Array>;
+  /** `type` of a Secret. */
+  readonly type?: string;
+}
+
+/** Reads the objects that one pod refers to, and remembers what it read. */
+export interface ReferenceReader {
+  /** The content; undefined if there is no such object. Other failures are thrown. */
+  read(reference: Reference): Promise<ReferencedContent | undefined>;
+}
+
+/** Tells the user of something on the pod, as an Event. */
+export type Notify = (event: {
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+  readonly fieldPath?: string;
+}) => void;
+
+/**
+ * A pod's content cannot be resolved now. The pod waits: the object may appear, or the API come back.
+ *
+ * @param container whose environment it is; absent for volumes
+ */
+export function unresolved(message: string, container?: string, cause?: unknown): KipError {
+  return new KipError("VK_UNRESOLVED", message, {
+    retryable: true,
+    facts: { ...(container !== undefined && { container }) },
+    ...(cause !== undefined && { cause }),
+  });
+}
+
+/** How messages call a reference: `configmap "name"`. */
+export function nameOf({ kind, name }: Reference): string {
+  return `${kind.toLowerCase()} "${name}"`;
+}
+
+/** Content of a ConfigMap as the API has it. */
+export function configMapContent({ data = {}, binaryData = {} }: ConfigMap): ReferencedContent {
+  const text = new Map(Object.entries(data));
+  const bytes = new Map<string, Uint8Array>();
+  for (const [key, value] of text) bytes.set(key, Buffer.from(value, "utf8"));
+  for (const [key, value] of Object.entries(binaryData))
+    bytes.set(key, Buffer.from(value, "base64"));
+  return { text, bytes };
+}
+
+/** Content of a Secret as the API has it. */
+export function secretContent({ data = {}, type }: Secret): ReferencedContent {
+  const bytes = new Map(
+    Object.entries(data).map(([key, value]) => [key, Buffer.from(value, "base64")]),
+  );
+  const text = new Map([...bytes].map(([key, value]) => [key, value.toString("utf8")]));
+  return { text, bytes, ...(type !== undefined && { type }) };
+}

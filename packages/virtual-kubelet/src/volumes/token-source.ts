@@ -1,0 +1,52 @@
+import type { Clock } from "@kip/base";
+import { requestToken, type ApiClient } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+
+/** Which token a volume wants. */
+export interface TokenWish {
+  /** @default the API server's own */
+  readonly audience?: string;
+  /** Seconds. */
+  readonly expirationSeconds: number;
+}
+
+/** A token and when to replace it. */
+export interface FreshToken {
+  readonly token: string;
+  /** Milliseconds since the epoch: at 80 % of the token's life, or after a day, as in the kubelet. */
+  readonly refreshAt: number;
+}
+
+/** Gives service account tokens bound to one pod. */
+export interface TokenSource {
+  token(wish: TokenWish): Promise<FreshToken>;
+}
+
+const lifeShare = 0.8;
+const oldestMs = 24 * 60 * 60 * 1000;
+
+/** A source for one pod, which asks the API server only when a token is due. */
+export function createTokenSource(client: ApiClient, pod: Pod, clock: Clock): TokenSource {
+  const { namespace = "default", name = "", uid = "" } = pod.metadata ?? {};
+  const serviceAccount = pod.spec?.serviceAccountName ?? "default";
+  const tokens = new Map<string, FreshToken>();
+  return {
+    token: async ({ audience, expirationSeconds }) => {
+      const key = `${expirationSeconds} ${audience ?? ""}`;
+      const known = tokens.get(key);
+      const now = clock.now();
+      if (known && known.refreshAt > now) return known;
+      const { token, expiresAt } = await requestToken(client, {
+        namespace,
+        serviceAccount,
+        expirationSeconds,
+        pod: { name, uid },
+        ...(audience !== undefined && { audiences: [audience] }),
+      });
+      const refreshAt = now + Math.min(oldestMs, (expiresAt - now) * lifeShare);
+      const fresh = { token, refreshAt };
+      tokens.set(key, fresh);
+      return fresh;
+    },
+  };
+}

@@ -1,0 +1,179 @@
+import type { Pod, Volume } from "@kip/k8s-types";
+import { fieldValue } from "../environment/field-reference.ts";
+import { resourceValue } from "../environment/resource-reference.ts";
+import type { VolumeFile } from "../pod-provider.ts";
+import {
+  nameOf,
+  unresolved,
+  type Notify,
+  type Reference,
+  type ReferenceReader,
+} from "../references/reference.ts";
+import type { TokenSource } from "./token-source.ts";
+
+/** Where the files of volumes come from. */
+export interface VolumeSources {
+  readonly pod: Pod;
+  readonly references: ReferenceReader;
+  readonly tokens: TokenSource;
+  /** What the node offers to pods, for limits that are not set. */
+  readonly allocatable: Readonly<Record<string, string>>;
+  readonly notify: Notify;
+}
+
+/** The files of a volume, and when they must be made again. */
+export interface VolumeContent {
+  readonly files: readonly VolumeFile[];
+  /** Milliseconds since the epoch; absent if nothing in it ends. */
+  readonly refreshAt?: number;
+}
+
+/** Permission bits of files whose volume names none. */
+const defaultMode = 0o644;
+
+type Projection = NonNullable<NonNullable<Volume["projected"]>["sources"]>[number];
+type ObjectSource = {
+  readonly items?: { readonly key: string; readonly path: string; readonly mode?: number }[];
+  readonly optional?: boolean;
+};
+type DownwardItems = NonNullable<NonNullable<Volume["downwardAPI"]>["items"]>;
+
+/**
+ * The files that a configMap, secret, downwardAPI or projected volume shows; undefined for a volume
+ * of another kind. Words of the failures are the kubelet's.
+ *
+ * @throws {KipError} code `VK_UNRESOLVED` if a mandatory object or key is missing or cannot be read
+ */
+export async function volumeContent(
+  volume: Volume,
+  sources: VolumeSources,
+): Promise<VolumeContent | undefined> {
+  const projections = projectionsOf(volume);
+  if (!projections) return undefined;
+  const { mode, list } = projections;
+  try {
+    const files = new Map<string, VolumeFile>();
+    let refreshAt: number | undefined;
+    for (const projection of list) {
+      const content = await projectionContent(projection, mode, sources);
+      // A later source overrides the same path of an earlier one.
+      for (const file of content.files) files.set(file.path, file);
+      if (content.refreshAt !== undefined)
+        refreshAt = Math.min(refreshAt ?? content.refreshAt, content.refreshAt);
+    }
+    return { files: [...files.values()], ...(refreshAt !== undefined && { refreshAt }) };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : "";
+    const message = `MountVolume.SetUp failed for volume "${volume.name}" : ${reason}`;
+    sources.notify({ type: "Warning", reason: "FailedMount", message });
+    throw unresolved(message, undefined, error);
+  }
+}
+
+/** All four kinds are projected volumes with one or more sources. */
+function projectionsOf(
+  volume: Volume,
+): { readonly mode: number; readonly list: readonly Projection[] } | undefined {
+  if (volume.configMap) {
+    const { defaultMode: mode = defaultMode, ...configMap } = volume.configMap;
+    return { mode, list: [{ configMap }] };
+  }
+  if (volume.secret) {
+    const { defaultMode: mode = defaultMode, secretName, items, optional } = volume.secret;
+    const secret = {
+      name: secretName ?? "",
+      ...(items && { items }),
+      ...(optional !== undefined && { optional }),
+    };
+    return { mode, list: [{ secret }] };
+  }
+  if (volume.downwardAPI) {
+    const { defaultMode: mode = defaultMode, ...downwardAPI } = volume.downwardAPI;
+    return { mode, list: [{ downwardAPI }] };
+  }
+  if (!volume.projected) return undefined;
+  return {
+    mode: volume.projected.defaultMode ?? defaultMode,
+    list: volume.projected.sources ?? [],
+  };
+}
+
+async function projectionContent(
+  projection: Projection,
+  mode: number,
+  sources: VolumeSources,
+): Promise<VolumeContent> {
+  const { configMap, secret, downwardAPI, serviceAccountToken } = projection;
+  if (configMap) {
+    const reference: Reference = { kind: "ConfigMap", name: configMap.name ?? "" };
+    return { files: await objectFiles(reference, configMap, { mode, sources }) };
+  }
+  if (secret) {
+    const reference: Reference = { kind: "Secret", name: secret.name ?? "" };
+    return { files: await objectFiles(reference, secret, { mode, sources }) };
+  }
+  if (downwardAPI) return { files: downwardFiles(downwardAPI.items ?? [], mode, sources) };
+  if (serviceAccountToken) {
+    const { audience, expirationSeconds, path } = serviceAccountToken;
+    const token = await sources.tokens.token({
+      ...(audience !== undefined && { audience }),
+      expirationSeconds: expirationSeconds ?? 3600,
+    });
+    const file = { path, data: Buffer.from(token.token, "utf8"), mode };
+    return { files: [file], refreshAt: token.refreshAt };
+  }
+  const [kind = "nothing"] = Object.keys(projection);
+  throw unresolved(`source "${kind}" is not supported by this node`);
+}
+
+interface FileContext {
+  readonly mode: number;
+  readonly sources: VolumeSources;
+}
+
+async function objectFiles(
+  reference: Reference,
+  source: ObjectSource,
+  { mode, sources }: FileContext,
+): Promise<readonly VolumeFile[]> {
+  const optional = source.optional === true;
+  const content = await sources.references.read(reference);
+  if (!content) {
+    if (optional) return [];
+    throw unresolved(`${nameOf(reference)} not found`);
+  }
+  if (!source.items) {
+    return [...content.bytes]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([path, data]) => ({ path, data, mode }));
+  }
+  return source.items.flatMap(({ key, path, mode: own }) => {
+    const data = content.bytes.get(key);
+    if (data) return [{ path, data, mode: own ?? mode }];
+    if (optional) return [];
+    const kind = reference.kind === "ConfigMap" ? "config" : "secret";
+    throw unresolved(`references non-existent ${kind} key: ${key}`);
+  });
+}
+
+function downwardFiles(
+  items: DownwardItems,
+  mode: number,
+  { pod, allocatable }: VolumeSources,
+): readonly VolumeFile[] {
+  return items.map((item) => {
+    const { fieldRef, resourceFieldRef } = item;
+    const { containers = [], initContainers = [] } = pod.spec ?? {};
+    const container = [...containers, ...initContainers].find(
+      ({ name }) => name === resourceFieldRef?.containerName,
+    );
+    const text = fieldRef
+      ? fieldValue(pod, fieldRef.fieldPath)
+      : resourceFieldRef && container && resourceValue(container, resourceFieldRef, allocatable);
+    if (text === undefined) {
+      const what = fieldRef?.fieldPath ?? resourceFieldRef?.resource ?? item.path;
+      throw unresolved(`unsupported field of the downward API: ${what}`);
+    }
+    return { path: item.path, data: Buffer.from(text, "utf8"), mode: item.mode ?? mode };
+  });
+}
