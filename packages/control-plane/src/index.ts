@@ -1,1 +1,16 @@
-export {};
+export { obtainBinaries, type ObtainOptions } from "./binaries/obtain-binaries.ts";
+export {
+  binariesIn,
+  pinned,
+  programNames,
+  type Binaries,
+  type ProgramName,
+} from "./binaries/pinned-version.ts";
+export type { ControlPlane, ControlPlaneOptions, ProgramExit } from "./control-plane.ts";
+export {
+  mergeKubeconfigContext,
+  removeKubeconfigContext,
+  type KubeconfigContextOptions,
+  type RemoveContextOptions,
+} from "./kubeconfig/user-context.ts";
+export { startControlPlane } from "./start-control-plane.ts";

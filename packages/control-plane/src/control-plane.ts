@@ -1,0 +1,82 @@
+import type { Clock, Logger } from "@kip/base";
+import type { KeyPair } from "@kip/pki";
+import type { Binaries, ProgramName } from "./binaries/pinned-version.ts";
+
+/** Options of {@link startControlPlane}. */
+export interface ControlPlaneOptions {
+  readonly binaries: Binaries;
+  /** Keeps etcd's data, certificates and kubeconfigs; made with mode 0700 if absent. */
+  readonly dataDir: string;
+  /** One `<program>.log` each; made if absent. */
+  readonly logDir: string;
+  /**
+   * Port of the API server; 0 takes a free one and keeps it for later starts on the same `dataDir`.
+   * @default 6443
+   */
+  readonly port?: number;
+  /** Address the API server listens at. @default "127.0.0.1" */
+  readonly bindAddress?: string;
+  /**
+   * Address that pods are told for the `kubernetes` Service; not loopback, need not exist yet.
+   * @default "198.18.0.1"
+   */
+  readonly advertiseAddress?: string;
+  /** Further host names and addresses that the API server's certificate is good for. @default none */
+  readonly serverNames?: readonly string[];
+  /** Range of Service addresses. @default "10.96.0.0/16" */
+  readonly serviceCidr?: string;
+  /** Longest wait until the API is ready, milliseconds. @default 60,000 */
+  readonly readyTimeoutMs?: number;
+  /** Told of every program that ended without being asked to; it is being restarted. */
+  readonly onExit?: (exit: ProgramExit) => void;
+  /** Abandons the start. A control plane that is up is stopped with {@link ControlPlane.stop}. */
+  readonly signal?: AbortSignal;
+  readonly clock?: Clock;
+  readonly logger?: Logger;
+}
+
+/** An unexpected end of a program. */
+export interface ProgramExit {
+  readonly program: ProgramName;
+  /** How it ended and its last lines, in a sentence. */
+  readonly reason: string;
+  /** Milliseconds until it is started again. */
+  readonly restartInMs: number;
+}
+
+/** A running control plane; disposing of it stops it. */
+export interface ControlPlane extends AsyncDisposable {
+  /** Kubernetes version, for example `v1.34.10`. */
+  readonly version: string;
+  /** URL of the API server on this machine, `https://127.0.0.1:6443`. */
+  readonly server: string;
+  readonly port: number;
+  /** Certificate authority (PEM) of the API server, of its clients and of kubelets. */
+  readonly ca: string;
+  /** The administrator's identity (group `system:masters`), for the user's kubeconfig. */
+  readonly admin: KeyPair;
+  /** Kubeconfig file of the administrator, mode 0600. */
+  readonly adminKubeconfig: string;
+  /** Kubeconfig file of user `kip`: what a virtual kubelet and its provider need, no more. */
+  readonly kipKubeconfig: string;
+  /** Milliseconds from the call of {@link startControlPlane} until the API was ready. */
+  readonly startedInMs: number;
+  /** Process ids of the programs, as of now. */
+  readonly pids: Readonly<Partial<Record<ProgramName, number>>>;
+  /**
+   * A certificate for a kubelet's HTTPS port that the API server accepts; clients of that port,
+   * the API server among them, are signed by {@link ControlPlane.ca}.
+   *
+   * @param node name of the node
+   * @param addresses its addresses, as in its status
+   */
+  issueKubeletCertificate(node: string, addresses: readonly string[]): Promise<KeyPair>;
+  /**
+   * Lets the API server be reached at one more address of this machine, for example at the host end
+   * of a virtual network, once that address exists. Same port; TLS and authentication are the API
+   * server's own.
+   */
+  exposeAt(address: string): Promise<AsyncDisposable>;
+  /** Ends all programs, the API server's clients first, and returns when they are gone. */
+  stop(): Promise<void>;
+}

@@ -1,0 +1,97 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { KipError } from "@kip/base";
+
+/** Options of {@link acquireFileLock}. */
+export interface FileLockOptions {
+  /** What to do while another process holds the lock. @default "wait" */
+  readonly whenHeld?: "wait" | "fail";
+  /** Called once if the lock is held and will be waited for. */
+  readonly onWait?: () => void;
+  readonly signal?: AbortSignal;
+}
+
+const conflictExitCode = 75;
+
+/**
+ * Takes an exclusive lock on a file (flock(2)), made if absent.
+ *
+ * The lock belongs to a small child process whose standard input is ours: the kernel releases it
+ * when this process ends in whatever way, so that no lock is ever stale.
+ *
+ * @throws {KipError} `LOCK_HELD` if another process has it and `whenHeld` is "fail"
+ * @throws {KipError} `LOCK_UNAVAILABLE` if the lock cannot be taken at all
+ */
+export async function acquireFileLock(
+  path: string,
+  options: FileLockOptions = {},
+): Promise<AsyncDisposable> {
+  const first = await tryLock(path, { ...options, isBlocking: false });
+  if (first) return first;
+  if (options.whenHeld === "fail")
+    throw new KipError("LOCK_HELD", `Cannot lock "${path}": another process holds it`);
+  options.onWait?.();
+  const second = await tryLock(path, { ...options, isBlocking: true });
+  if (second) return second;
+  throw new KipError("LOCK_UNAVAILABLE", `Cannot lock "${path}": flock gave up waiting`);
+}
+
+async function tryLock(
+  path: string,
+  options: { readonly isBlocking: boolean; readonly signal?: AbortSignal },
+): Promise<AsyncDisposable | undefined> {
+  options.signal?.throwIfAborted();
+  const mode = options.isBlocking ? [] : ["--nonblock"];
+  const holder = spawn(
+    "flock",
+    ["--exclusive", `--conflict-exit-code=${conflictExitCode}`, ...mode, path].concat([
+      "sh",
+      "-c",
+      "echo locked; exec cat >/dev/null",
+    ]),
+    // A group of its own, so that Ctrl-C in a terminal does not release the lock before we are done.
+    { stdio: ["pipe", "pipe", "pipe"], detached: true },
+  );
+  const errors: string[] = [];
+  holder.stderr.setEncoding("utf8").on("data", (text: string) => errors.push(text));
+  const { promise, resolve, reject } = Promise.withResolvers<AsyncDisposable | undefined>();
+  const onAbort = (): void => void holder.kill("SIGKILL");
+  options.signal?.addEventListener("abort", onAbort, { once: true });
+  holder.stdout.once("data", () => resolve(release(holder)));
+  holder.once("error", (error) => reject(unavailable(path, error.message, error)));
+  holder.once("close", (code) => {
+    if (code === conflictExitCode) resolve(undefined);
+    else if (options.signal?.aborted) reject(asError(options.signal.reason));
+    else reject(unavailable(path, errors.join("").trim() || `flock ended with code ${code}`));
+  });
+  try {
+    return await promise;
+  } finally {
+    options.signal?.removeEventListener("abort", onAbort);
+  }
+}
+
+function release(holder: ChildProcess): AsyncDisposable {
+  // The lock alone must not keep this process running.
+  holder.unref();
+  return {
+    async [Symbol.asyncDispose]() {
+      if (holder.exitCode !== null || holder.signalCode !== null) return;
+      const gone = once(holder, "exit");
+      holder.ref();
+      holder.stdin?.end();
+      await gone;
+    },
+  };
+}
+
+function unavailable(path: string, reason: string, cause?: unknown): KipError {
+  return new KipError("LOCK_UNAVAILABLE", `Cannot lock "${path}": ${reason}`, {
+    cause,
+    remedy: `Install "flock" (package util-linux) and check that the directory is writable`,
+  });
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error("Aborted");
+}

@@ -1,0 +1,99 @@
+import { chmod, chown, copyFile, mkdtemp, open, rename, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { hasCode, KipError, runCommand } from "@kip/base";
+
+/** A kubeconfig that is being changed: a copy of it, until the change is complete. */
+export interface KubeconfigEdit {
+  /** Whether there was no file before. */
+  readonly isNew: boolean;
+  /** A private directory for files that kubectl is to read; gone afterwards. */
+  readonly scratch: string;
+  /** Runs `kubectl config <args>` on the copy; resolves with its output. */
+  config(...args: readonly string[]): Promise<string>;
+}
+
+/** What becomes of the file once it has been edited. */
+export type EditOutcome = "keep" | "remove";
+
+/** Which file, and with what it is edited. */
+export interface EditTarget {
+  readonly path: string;
+  readonly kubectl: string;
+}
+
+/**
+ * Changes a kubeconfig in one step: either all of the change is there afterwards, or none of it.
+ * Holds the lock that kubectl itself honours, `<path>.lock`.
+ *
+ * @throws {KipError} `KUBECONFIG_LOCKED`, `KUBECONFIG_INVALID`
+ */
+export async function editKubeconfig(
+  target: EditTarget,
+  change: (edit: KubeconfigEdit) => Promise<EditOutcome>,
+): Promise<void> {
+  await using undo = new AsyncDisposableStack();
+  undo.use(await lock(target.path));
+  // Beside the original: relative paths in it keep their meaning.
+  const copy = `${target.path}.kip-edit`;
+  undo.defer(async () => await rm(copy, { force: true }));
+  const scratch = await mkdtemp(join(tmpdir(), "kip-kubeconfig-"));
+  undo.defer(async () => await rm(scratch, { recursive: true, force: true }));
+
+  const isNew = !(await copyIfPresent(target.path, copy));
+  const config = async (...args: readonly string[]): Promise<string> =>
+    await runConfig(target, ["config", `--kubeconfig=${copy}`, ...args]);
+  // The directory's owner: root edits the file of the user who called sudo.
+  const owner = await stat(isNew ? dirname(target.path) : target.path);
+  const outcome = await change({ isNew, scratch, config });
+  if (outcome === "remove") await rm(target.path, { force: true });
+  else await replace(copy, target.path, owner);
+}
+
+async function runConfig(target: EditTarget, args: readonly string[]): Promise<string> {
+  try {
+    return (await runCommand(target.kubectl, args, { env: {} })).stdout;
+  } catch (error) {
+    throw new KipError("KUBECONFIG_INVALID", `Cannot change "${target.path}": kubectl refuses`, {
+      cause: error,
+      remedy: "Correct the file, or name another one in KUBECONFIG; it was left as it was",
+    });
+  }
+}
+
+async function replace(
+  from: string,
+  to: string,
+  owner: { readonly uid: number; readonly gid: number },
+): Promise<void> {
+  await chmod(from, 0o600);
+  await chown(from, owner.uid, owner.gid);
+  await using file = await open(from, "r");
+  await file.sync();
+  await rename(from, to);
+}
+
+async function copyIfPresent(from: string, to: string): Promise<boolean> {
+  await rm(to, { force: true });
+  try {
+    await copyFile(from, to);
+    return true;
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return false;
+    throw error;
+  }
+}
+
+async function lock(path: string): Promise<AsyncDisposable> {
+  const lockPath = `${path}.lock`;
+  try {
+    await (await open(lockPath, "wx", 0o600)).close();
+  } catch (error) {
+    if (!hasCode(error, "EEXIST")) throw error;
+    throw new KipError("KUBECONFIG_LOCKED", `Cannot change "${path}": another program has it`, {
+      cause: error,
+      remedy: `Try again; if no kubectl is running, delete "${lockPath}"`,
+    });
+  }
+  return { [Symbol.asyncDispose]: async () => await rm(lockPath, { force: true }) };
+}

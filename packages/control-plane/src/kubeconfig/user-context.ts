@@ -1,0 +1,177 @@
+import { chown, mkdir, realpath, rm, rmdir, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { decode, hasCode } from "@kip/base";
+import { readIfPresent, writeWhole } from "../files.ts";
+import { editKubeconfig, type KubeconfigEdit } from "./edit-kubeconfig.ts";
+
+/** Which context, in which file; see {@link removeKubeconfigContext}. */
+export interface RemoveContextOptions {
+  /** The user's kubeconfig, usually `~/.kube/config`. */
+  readonly path: string;
+  /** Name of context, cluster and user in it. @default "kip-local" */
+  readonly context?: string;
+  /** Path of our own kubectl. */
+  readonly kubectl: string;
+  /** File of ours that remembers what was there before. */
+  readonly statePath: string;
+}
+
+/** Options of {@link mergeKubeconfigContext}. */
+export interface KubeconfigContextOptions extends RemoveContextOptions {
+  /** URL of the API server. */
+  readonly server: string;
+  /** The API server's authority, PEM. */
+  readonly ca: string;
+  /** The user's client certificate and key, PEM. */
+  readonly certificate: string;
+  readonly key: string;
+  /** Whether it becomes the current context. @default true */
+  readonly setCurrent?: boolean;
+}
+
+const defaultContext = "kip-local";
+const memory = decode.object({
+  /** Current context before ours; empty for none. */
+  current: decode.string,
+  madeFile: decode.boolean,
+  madeDirectory: decode.boolean,
+});
+const named = decode.optional(decode.list(decode.object({ name: decode.string })));
+const view = decode.object({
+  "current-context": decode.optional(decode.string),
+  contexts: named,
+  clusters: named,
+  users: named,
+});
+type View = decode.Decoded<typeof view>;
+
+/**
+ * Adds a context to a user's kubeconfig, or updates it; everything else in the file stays. The file
+ * keeps its owner and becomes mode 0600; a new one belongs to the owner of its directory. Doing it
+ * twice is fine.
+ *
+ * @throws {KipError} `KUBECONFIG_LOCKED` if another program is changing the file
+ * @throws {KipError} `KUBECONFIG_INVALID` if kubectl cannot read it; it is left as it was
+ */
+export async function mergeKubeconfigContext(options: KubeconfigContextOptions): Promise<void> {
+  const name = options.context ?? defaultContext;
+  const madeDirectory = await ensureDirectory(dirname(options.path));
+  await editKubeconfig(await targetOf(options), async (edit) => {
+    const before = await read(edit);
+    const stored = await remembered(options.statePath);
+    const current = before["current-context"] ?? "";
+    const memory = {
+      // What we made current ourselves is not worth going back to.
+      current: current === name ? (stored?.current ?? "") : current,
+      madeFile: stored?.madeFile ?? edit.isNew,
+      madeDirectory: stored?.madeDirectory ?? madeDirectory,
+    };
+    await writeWhole(options.statePath, JSON.stringify(memory));
+    await addContext(edit, options, name);
+    if (options.setCurrent ?? true) await edit.config("use-context", name);
+    return "keep";
+  });
+}
+
+/**
+ * Takes the context out again, and makes the one current that was so before, if ours still is. A
+ * file that we made and that holds nothing else is removed. Doing it twice is fine.
+ *
+ * @throws {KipError} `KUBECONFIG_LOCKED`, `KUBECONFIG_INVALID` as {@link mergeKubeconfigContext}
+ */
+export async function removeKubeconfigContext(options: RemoveContextOptions): Promise<void> {
+  const name = options.context ?? defaultContext;
+  const stored = await remembered(options.statePath);
+  if ((await readIfPresent(options.path)) !== undefined) {
+    await editKubeconfig(await targetOf(options), async (edit) => {
+      const before = await read(edit);
+      if (has(before.contexts, name)) await edit.config("delete-context", name);
+      if (has(before.clusters, name)) await edit.config("delete-cluster", name);
+      if (has(before.users, name)) await edit.config("delete-user", name);
+      if (before["current-context"] === name) await goBack(edit, before, stored?.current);
+      return stored?.madeFile === true && isEmpty(await read(edit)) ? "remove" : "keep";
+    });
+  }
+  if (stored?.madeDirectory === true) await removeIfEmpty(dirname(options.path));
+  await rm(options.statePath, { force: true });
+}
+
+async function addContext(
+  edit: KubeconfigEdit,
+  options: KubeconfigContextOptions,
+  name: string,
+): Promise<void> {
+  const file = async (fileName: string, text: string): Promise<string> => {
+    await writeWhole(join(edit.scratch, fileName), text);
+    return join(edit.scratch, fileName);
+  };
+  await edit.config(
+    "set-cluster",
+    name,
+    `--server=${options.server}`,
+    `--certificate-authority=${await file("ca", options.ca)}`,
+    "--embed-certs=true",
+  );
+  await edit.config(
+    "set-credentials",
+    name,
+    `--client-certificate=${await file("certificate", options.certificate)}`,
+    `--client-key=${await file("key", options.key)}`,
+    "--embed-certs=true",
+  );
+  await edit.config("set-context", name, `--cluster=${name}`, `--user=${name}`);
+}
+
+async function goBack(
+  edit: KubeconfigEdit,
+  config: View,
+  current: string | undefined,
+): Promise<void> {
+  if (current !== undefined && has(config.contexts, current))
+    await edit.config("use-context", current);
+  else await edit.config("unset", "current-context");
+}
+
+async function read(edit: KubeconfigEdit): Promise<View> {
+  return view(JSON.parse(await edit.config("view", "--raw", "-o", "json")), "");
+}
+
+function has(list: View["contexts"], name: string): boolean {
+  return list?.some((entry) => entry.name === name) ?? false;
+}
+
+function isEmpty(config: View): boolean {
+  return [config.contexts, config.clusters, config.users].every((list) => !list?.length);
+}
+
+/** The file itself, where the path is a link: into a repository of dotfiles, for example. */
+async function targetOf({ path, kubectl }: RemoveContextOptions) {
+  try {
+    return { path: await realpath(path), kubectl };
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return { path, kubectl };
+    throw error;
+  }
+}
+
+async function remembered(path: string) {
+  const text = await readIfPresent(path);
+  return text === undefined ? undefined : memory(JSON.parse(text), "");
+}
+
+/** Whether it had to be made; it then belongs to the owner of the directory around it. */
+async function ensureDirectory(directory: string): Promise<boolean> {
+  const made = await mkdir(directory, { recursive: true, mode: 0o750 });
+  if (made === undefined) return false;
+  const { uid, gid } = await stat(dirname(directory));
+  await chown(directory, uid, gid);
+  return true;
+}
+
+async function removeIfEmpty(directory: string): Promise<void> {
+  try {
+    await rmdir(directory);
+  } catch (error) {
+    if (!hasCode(error, "ENOTEMPTY", "ENOENT")) throw error;
+  }
+}

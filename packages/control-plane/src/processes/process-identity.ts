@@ -1,0 +1,26 @@
+import { readFileSync } from "node:fs";
+
+/** A process that is told apart from a later one with the same id. */
+export interface ProcessIdentity {
+  readonly pid: number;
+  /** Clock ticks from boot to its start; field 22 of `/proc/<pid>/stat`. */
+  readonly startTicks: string;
+}
+
+/** Who runs under a process id now; undefined if nobody, or a process that has already ended. */
+export function identify(pid: number): ProcessIdentity | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    // The name, in parentheses, may hold anything; the fields are counted from behind it.
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const [state, startTicks] = [fields[0], fields[19]];
+    return startTicks === undefined || state === "Z" ? undefined : { pid, startTicks };
+  } catch {
+    return undefined; // no such process
+  }
+}
+
+/** Whether this very process still runs. */
+export function isRunning(process: ProcessIdentity): boolean {
+  return identify(process.pid)?.startTicks === process.startTicks;
+}

@@ -1,0 +1,53 @@
+import { request } from "node:https";
+import type { Clock } from "@kip/base";
+import type { KeyPair } from "@kip/pki";
+
+/** Whom to ask, and as whom. */
+export interface ReadinessOptions {
+  readonly server: string;
+  readonly ca: string;
+  readonly identity: KeyPair;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+const intervalMs = 50;
+const answerMs = 5000;
+
+/**
+ * Resolves once the API server says that it and all its start-up steps are done (`/readyz`).
+ *
+ * Asked again and again: the API server has no way to announce it (its systemd notification comes
+ * before the start-up steps), and 20 requests a second for 3 seconds cost it nothing.
+ *
+ * @throws the signal's reason
+ */
+export async function waitUntilReady(options: ReadinessOptions): Promise<void> {
+  for (;;) {
+    options.signal.throwIfAborted();
+    if (await isReady(options)) return;
+    await options.clock.sleep(intervalMs, options.signal);
+  }
+}
+
+async function isReady(options: ReadinessOptions): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const sent = request(new URL("/readyz", options.server), {
+    agent: false,
+    ca: options.ca,
+    cert: options.identity.certificate,
+    key: options.identity.key,
+    timeout: answerMs,
+    signal: options.signal,
+  });
+  sent.on("response", (response) => {
+    response.resume();
+    resolve(response.statusCode === 200);
+  });
+  sent.on("timeout", () => sent.destroy());
+  // Not listening yet, cut off, or abandoned: all the same to the caller, who asks again.
+  sent.on("error", () => resolve(false));
+  sent.on("close", () => resolve(false));
+  sent.end();
+  return await promise;
+}

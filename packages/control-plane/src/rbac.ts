@@ -1,0 +1,94 @@
+import { kipUser, kubeletClientUser } from "./certificates/control-plane-certificates.ts";
+
+const read = ["get", "list", "watch"] as const;
+const own = [...read, "create", "update", "patch", "delete"] as const;
+
+/** Namespace of what kip itself keeps in the cluster. */
+const kipNamespace = "kip-system";
+
+interface PolicyRule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+/** What a virtual kubelet and its provider do, cluster-wide. */
+const kipRules: readonly PolicyRule[] = [
+  rule("", ["nodes", "nodes/status"], own),
+  rule("", ["pods"], [...read, "update", "patch", "delete"]),
+  rule("", ["pods/status"], ["get", "update", "patch"]),
+  rule("", ["configmaps", "secrets", "services", "namespaces", "serviceaccounts"], read),
+  rule("", ["persistentvolumes", "persistentvolumeclaims"], read),
+  rule("", ["serviceaccounts/token"], ["create"]),
+  rule("", ["events"], ["create", "patch", "update"]),
+  rule("events.k8s.io", ["events"], ["create", "patch", "update"]),
+  rule("coordination.k8s.io", ["leases"], own),
+  rule("discovery.k8s.io", ["endpointslices"], read),
+  rule("networking.k8s.io", ["networkpolicies"], read),
+  rule("node.k8s.io", ["runtimeclasses"], read),
+  rule("storage.k8s.io", ["csidrivers", "storageclasses", "volumeattachments"], read),
+  rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
+  rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
+  rule("certificates.k8s.io", ["certificatesigningrequests"], [...read, "create"]),
+  rule(
+    "apiextensions.k8s.io",
+    ["customresourcedefinitions"],
+    [...read, "create", "patch", "update"],
+  ),
+  rule("kip.elotl.co", ["*"], own),
+];
+
+/** The objects that a new control plane needs before kip can log in, as one `List`. */
+export function startingObjects(): string {
+  const items = [
+    { apiVersion: "v1", kind: "Namespace", metadata: { name: kipNamespace } },
+    role("ClusterRole", { name: kipUser }, kipRules),
+    binding("ClusterRoleBinding", { name: kipUser }, { role: kipUser, user: kipUser }),
+    role("Role", { name: kipUser, namespace: kipNamespace }, [
+      rule("", ["secrets", "configmaps"], own),
+    ]),
+    binding(
+      "RoleBinding",
+      { name: kipUser, namespace: kipNamespace },
+      { role: kipUser, user: kipUser },
+    ),
+    // The API server may use every part of a kubelet's API, and nothing else.
+    binding(
+      "ClusterRoleBinding",
+      { name: "kip-local-kubelet-client" },
+      { role: "system:kubelet-api-admin", user: kubeletClientUser },
+    ),
+  ];
+  return JSON.stringify({ apiVersion: "v1", kind: "List", items });
+}
+
+function rule(group: string, resources: readonly string[], verbs: readonly string[]): PolicyRule {
+  return { apiGroups: [group], resources, verbs };
+}
+
+interface ObjectName {
+  readonly name: string;
+  readonly namespace?: string;
+}
+
+function role(kind: "Role" | "ClusterRole", metadata: ObjectName, rules: readonly PolicyRule[]) {
+  return { apiVersion: "rbac.authorization.k8s.io/v1", kind, metadata, rules };
+}
+
+function binding(
+  kind: "RoleBinding" | "ClusterRoleBinding",
+  metadata: ObjectName,
+  { role: name, user }: { readonly role: string; readonly user: string },
+) {
+  return {
+    apiVersion: "rbac.authorization.k8s.io/v1",
+    kind,
+    metadata,
+    roleRef: {
+      apiGroup: "rbac.authorization.k8s.io",
+      kind: kind === "RoleBinding" ? "Role" : "ClusterRole",
+      name,
+    },
+    subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: user }],
+  };
+}

@@ -1,0 +1,49 @@
+import { silentLogger, systemClock, type Clock, type Logger } from "@kip/base";
+import { join, resolve } from "node:path";
+import type { ControlPlaneOptions } from "./control-plane.ts";
+
+/** {@link ControlPlaneOptions} with every default filled in, and the paths that follow from them. */
+export interface ResolvedOptions extends Required<
+  Omit<ControlPlaneOptions, "signal" | "onExit" | "clock" | "logger">
+> {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly onExit: NonNullable<ControlPlaneOptions["onExit"]>;
+  readonly signal: AbortSignal | undefined;
+  /** Where etcd keeps its data and sockets: working directory of etcd and the API server. */
+  readonly etcdDir: string;
+  readonly pkiDir: string;
+  /** Names of the running processes, for a later start. */
+  readonly runDir: string;
+}
+
+/** Fills in the defaults. */
+export function resolveOptions(options: ControlPlaneOptions): ResolvedOptions {
+  const dataDir = resolve(options.dataDir);
+  return {
+    binaries: options.binaries,
+    dataDir,
+    logDir: resolve(options.logDir),
+    port: options.port ?? 6443,
+    bindAddress: options.bindAddress ?? "127.0.0.1",
+    advertiseAddress: options.advertiseAddress ?? "198.18.0.1",
+    serverNames: options.serverNames ?? [],
+    serviceCidr: options.serviceCidr ?? "10.96.0.0/16",
+    readyTimeoutMs: options.readyTimeoutMs ?? 60_000,
+    onExit: options.onExit ?? (() => {}),
+    clock: options.clock ?? systemClock,
+    logger: (options.logger ?? silentLogger).with({ component: "control-plane" }),
+    signal: options.signal,
+    etcdDir: join(dataDir, "etcd"),
+    pkiDir: join(dataDir, "pki"),
+    runDir: join(dataDir, "run"),
+  };
+}
+
+/** First address of a range, which Kubernetes gives to the `kubernetes` Service: `10.96.0.1`. */
+export function firstServiceAddress(cidr: string): string {
+  const match = /^(\d+\.\d+\.\d+)\.(\d+)\/\d+$/.exec(cidr);
+  if (!match)
+    throw new RangeError(`serviceCidr must be an IPv4 range such as 10.96.0.0/16: ${cidr}`);
+  return `${match[1]}.${Number(match[2]) + 1}`;
+}

@@ -1,0 +1,72 @@
+// Runs one control plane for tests and ends when nobody uses it any more.
+// Arguments: its directory, the cache of Kubernetes' programs, "shared" or "single".
+import { rm } from "node:fs/promises";
+import { createServer, type Socket } from "node:net";
+import { join } from "node:path";
+import { createLogger } from "@kip/base";
+import { obtainBinaries } from "../binaries/obtain-binaries.ts";
+import { startControlPlane } from "../start-control-plane.ts";
+
+/** How long a control plane that test files share waits for the next one, milliseconds. */
+const idleMs = 30_000;
+
+const [directory = "", cacheDir = "", mode = "single"] = process.argv.slice(2);
+const logger = createLogger();
+const say = (line: string): void => void process.stderr.write(`${line}\n`);
+
+const binaries = await obtainBinaries({ cacheDir, onProgress: say, logger });
+const controlPlane = await startControlPlane({
+  binaries,
+  dataDir: join(directory, "data"),
+  logDir: join(directory, "log"),
+  port: 0,
+  logger,
+});
+
+const socketPath = join(directory, "socket");
+const users = new Set<Socket>();
+let idle: NodeJS.Timeout | undefined;
+const server = createServer((user) => {
+  clearTimeout(idle);
+  users.add(user);
+  user.on("error", () => {});
+  user.on("data", (bytes) => {
+    if (bytes.toString().includes("stop")) void stop();
+  });
+  user.on("close", () => {
+    users.delete(user);
+    if (users.size > 0) return;
+    clearTimeout(idle);
+    idle = setTimeout(() => void stop(), mode === "shared" ? idleMs : 0);
+  });
+  user.write(
+    `${JSON.stringify({
+      version: controlPlane.version,
+      server: controlPlane.server,
+      ca: controlPlane.ca,
+      adminKubeconfig: controlPlane.adminKubeconfig,
+      kipKubeconfig: controlPlane.kipKubeconfig,
+      kubectl: binaries.paths.kubectl,
+    })}\n`,
+  );
+});
+await rm(socketPath, { force: true });
+server.listen(socketPath, () => {
+  process.stdout.write("ready\n");
+});
+// Its reader may be gone by the time this process ends.
+process.stdout.on("error", () => {});
+for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => void stop());
+
+let stopping: Promise<void> | undefined;
+async function stop(): Promise<void> {
+  stopping ??= stopOnce();
+  await stopping;
+}
+
+async function stopOnce(): Promise<void> {
+  server.close(); // removes the socket: the next one to come starts anew
+  await controlPlane.stop();
+  if (mode === "single") await rm(directory, { recursive: true, force: true });
+  for (const user of users) user.destroy();
+}

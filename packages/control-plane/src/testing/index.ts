@@ -1,0 +1,6 @@
+export {
+  endSharedControlPlane,
+  sharedControlPlane,
+  type SharedControlPlane,
+  type SharedControlPlaneOptions,
+} from "./shared-control-plane.ts";

@@ -1,0 +1,200 @@
+import { spawn, type ChildProcessByStdio } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { mkdir, mkdtemp, open, readFile } from "node:fs/promises";
+import { connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { decode, hasCode, KipError, runCommand, type RunCommandOptions } from "@kip/base";
+import { CertificateAuthority, type KeyPair } from "@kip/pki";
+import { acquireFileLock } from "../file-lock.ts";
+
+/** A real control plane for tests; several test files may use one at the same time. */
+export interface SharedControlPlane extends AsyncDisposable {
+  /** Kubernetes version, for example `v1.34.10`. */
+  readonly version: string;
+  /** URL of the API server. */
+  readonly server: string;
+  /** Authority (PEM) of the API server, of its clients and of kubelets. */
+  readonly ca: string;
+  /** The administrator's kubeconfig. */
+  readonly kubeconfigPath: string;
+  /** The kubeconfig of user `kip`, who may do what a virtual kubelet needs. */
+  readonly kipKubeconfigPath: string;
+  /** Path of kubectl. */
+  readonly kubectlPath: string;
+  /** Runs kubectl as the administrator; resolves with its standard output. */
+  kubectl(args: readonly string[], options?: RunCommandOptions): Promise<string>;
+  /** Makes a namespace of its own for a test, ready for pods; resolves with its name. */
+  createNamespace(prefix?: string): Promise<string>;
+  /** A certificate for a kubelet's HTTPS port that the API server accepts. */
+  issueKubeletCertificate(node: string, addresses: readonly string[]): Promise<KeyPair>;
+}
+
+/** Options of {@link sharedControlPlane}. */
+export interface SharedControlPlaneOptions {
+  /**
+   * Directory of one test run; whoever comes first starts the control plane in it, others join.
+   * @default the environment's KIP_TEST_CONTROL_PLANE, else one of the caller's own
+   */
+  readonly directory?: string;
+  /**
+   * Where Kubernetes' programs are kept.
+   * @default the environment's KIP_CACHE_DIR, else /var/cache/kip
+   */
+  readonly cacheDir?: string;
+}
+
+/** What the daemon tells everybody who connects. */
+const facts = decode.object({
+  version: decode.string,
+  server: decode.string,
+  ca: decode.string,
+  adminKubeconfig: decode.string,
+  kipKubeconfig: decode.string,
+  kubectl: decode.string,
+});
+
+/**
+ * Starts a control plane for this test run, or joins the one that is there already. It ends by
+ * itself some seconds after its last user has gone, in whatever way that happened.
+ */
+export async function sharedControlPlane(
+  options: SharedControlPlaneOptions = {},
+): Promise<SharedControlPlane> {
+  const shared = options.directory ?? fromEnvironment("KIP_TEST_CONTROL_PLANE");
+  const cacheDir = options.cacheDir ?? fromEnvironment("KIP_CACHE_DIR") ?? "/var/cache/kip";
+  const directory = shared ?? (await mkdtemp(join(tmpdir(), "kip-test-")));
+  await mkdir(directory, { recursive: true });
+
+  const socket = await joinOrStart({ directory, cacheDir, isShared: shared !== undefined });
+  socket.on("error", () => {}); // the daemon's end shows in the calls that need it
+  const [line] = await once(createInterface({ input: socket }), "line");
+  socket.unref();
+  return describe(facts(JSON.parse(String(line)), ""), { directory, socket });
+}
+
+/** Ends the control plane of a test run at once, if there is one; resolves when it is gone. */
+export async function endSharedControlPlane(directory: string): Promise<void> {
+  const socket = await tryConnect(directory);
+  if (!socket) return;
+  socket.on("error", () => {});
+  socket.resume();
+  socket.write("stop\n");
+  await once(socket, "close");
+}
+
+interface Where {
+  readonly directory: string;
+  readonly cacheDir: string;
+  readonly isShared: boolean;
+}
+
+async function joinOrStart(where: Where): Promise<Socket> {
+  await using _lock = await acquireFileLock(join(where.directory, "start.lock"));
+  const running = await tryConnect(where.directory);
+  if (running) return running;
+  await startDaemon(where);
+  const started = await tryConnect(where.directory);
+  if (started) return started;
+  throw new KipError("TEST_CONTROL_PLANE_LOST", "Cannot reach the test control plane: it ended");
+}
+
+async function tryConnect(directory: string): Promise<Socket | undefined> {
+  const socket = connect(join(directory, "socket"));
+  try {
+    await once(socket, "connect");
+    return socket;
+  } catch (error) {
+    if (hasCode(error, "ENOENT", "ECONNREFUSED")) return undefined;
+    throw error;
+  }
+}
+
+async function startDaemon({ directory, cacheDir, isShared }: Where): Promise<void> {
+  const logPath = join(directory, "daemon.log");
+  await using log = await open(logPath, "a");
+  const script = join(import.meta.dirname, "daemon.ts");
+  const daemon = spawn(
+    process.execPath,
+    [script, directory, cacheDir, isShared ? "shared" : "single"],
+    { detached: true, stdio: ["ignore", "pipe", log.fd] },
+  ) as ChildProcessByStdio<null, Readable, null>; // what a file number for stderr means
+  // It says one word when it is ready, and closes its output when it ends.
+  const seen: string[] = [];
+  for await (const text of daemon.stdout.setEncoding("utf8")) {
+    seen.push(String(text));
+    break;
+  }
+  daemon.unref();
+  if (seen.length > 0) return;
+  throw new KipError(
+    "TEST_CONTROL_PLANE_LOST",
+    `Cannot start the test control plane: ${(await readFile(logPath, "utf8")).trim().slice(-1500)}`,
+  );
+}
+
+function describe(
+  told: decode.Decoded<typeof facts>,
+  { directory, socket }: { readonly directory: string; readonly socket: Socket },
+): SharedControlPlane {
+  const kubectl = async (args: readonly string[], options: RunCommandOptions = {}) => {
+    const env = { ...options.env, HOME: directory, KUBECONFIG: told.adminKubeconfig };
+    return (await runCommand(told.kubectl, args, { ...options, env })).stdout;
+  };
+  return {
+    version: told.version,
+    server: told.server,
+    ca: told.ca,
+    kubeconfigPath: told.adminKubeconfig,
+    kipKubeconfigPath: told.kipKubeconfig,
+    kubectlPath: told.kubectl,
+    kubectl,
+    async createNamespace(prefix = "test") {
+      const name = `${prefix}-${randomBytes(4).toString("hex")}`;
+      await kubectl(["create", "namespace", name]);
+      // Pods are refused until the controllers have made the default service account.
+      await kubectl([
+        "wait",
+        "-n",
+        name,
+        "--for=create",
+        "--timeout=60s",
+        "serviceaccount/default",
+      ]);
+      return name;
+    },
+    async issueKubeletCertificate(node, addresses) {
+      const path = join(directory, "data", "pki", "ca");
+      const [certificate, key] = await Promise.all(
+        [`${path}.crt`, `${path}.key`].map(async (file) => await readFile(file, "utf8")),
+      );
+      const authority = await CertificateAuthority.load({
+        certificate: certificate ?? "",
+        key: key ?? "",
+      });
+      return await authority.issue({
+        commonName: `system:node:${node}`.slice(0, 64),
+        organizations: ["system:nodes"],
+        dnsNames: [node],
+        ipAddresses: addresses,
+        usages: ["server"],
+        validMs: 3_600_000,
+      });
+    },
+    async [Symbol.asyncDispose]() {
+      socket.ref();
+      if (socket.closed) return;
+      const closed = once(socket, "close");
+      socket.end();
+      await closed;
+    },
+  };
+}
+
+function fromEnvironment(name: string): string | undefined {
+  // eslint-disable-next-line node/no-process-env -- test runs are told where they are this way
+  return process.env[name];
+}

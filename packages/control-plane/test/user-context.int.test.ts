@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { hasCode, runCommand } from "@kip/base";
+import {
+  mergeKubeconfigContext,
+  obtainBinaries,
+  removeKubeconfigContext,
+} from "@kip/control-plane";
+import { CertificateAuthority } from "@kip/pki";
+
+const { paths } = await obtainBinaries({
+  cacheDir: process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip",
+});
+const authority = await CertificateAuthority.create({ commonName: "test", validMs: 3_600_000 });
+const user = await authority.issue({ commonName: "me", usages: ["client"], validMs: 3_600_000 });
+
+describe("mergeKubeconfigContext() and removeKubeconfigContext()", () => {
+  it("leave a user's file as it was, but for layout", async () => {
+    await using home = await temporaryHome();
+    await writeFile(home.path, foreign, { mode: 0o640 });
+    const before = JSON.parse(foreign) as unknown;
+
+    await mergeKubeconfigContext(home.options);
+    const merged = await readFile(home.path, "utf8");
+    assert.match(merged, /^current-context: kip-local$/m);
+    assert.match(merged, /certificate-authority: certs\/ca\.crt/);
+    assert.match(merged, /command: token-helper/);
+    assert.equal((await stat(home.path)).mode & 0o777, 0o600);
+    await mergeKubeconfigContext({ ...home.options, server: "https://127.0.0.1:2" });
+    assert.match(await readFile(home.path, "utf8"), /server: https:\/\/127\.0\.0\.1:2$/m);
+
+    await removeKubeconfigContext(home.options);
+    await removeKubeconfigContext(home.options);
+    assert.deepEqual(await home.asJson(), before);
+    assert.deepEqual(await readdir(join(home.path, "..")), ["config"]);
+  });
+
+  it("remove a file and a directory that they made", async () => {
+    await using home = await temporaryHome();
+    const inside = { ...home.options, path: join(home.directory, "new", "config") };
+    await mergeKubeconfigContext(inside);
+    assert.deepEqual(await readdir(join(home.directory, "new")), ["config"]);
+    await removeKubeconfigContext(inside);
+    assert.deepEqual((await readdir(home.directory)).sort(), [".kube"]);
+  });
+
+  it("do not touch what another current context means", async () => {
+    await using home = await temporaryHome();
+    await writeFile(home.path, foreign);
+    await mergeKubeconfigContext({ ...home.options, setCurrent: false });
+    assert.match(await readFile(home.path, "utf8"), /^current-context: work$/m);
+    await removeKubeconfigContext(home.options);
+    assert.match(await readFile(home.path, "utf8"), /^current-context: work$/m);
+  });
+
+  it("refuse a file that is locked or broken, and leave it alone", async () => {
+    await using home = await temporaryHome();
+    await writeFile(home.path, "{ not: [a kubeconfig");
+    await assert.rejects(mergeKubeconfigContext(home.options), (error) =>
+      hasCode(error, "KUBECONFIG_INVALID"),
+    );
+    assert.equal(await readFile(home.path, "utf8"), "{ not: [a kubeconfig");
+    await writeFile(`${home.path}.lock`, "");
+    await assert.rejects(mergeKubeconfigContext(home.options), (error) =>
+      hasCode(error, "KUBECONFIG_LOCKED"),
+    );
+    assert.deepEqual((await readdir(join(home.path, ".."))).sort(), ["config", "config.lock"]);
+  });
+});
+
+const foreign = JSON.stringify({
+  apiVersion: "v1",
+  kind: "Config",
+  "current-context": "work",
+  clusters: [
+    {
+      name: "work",
+      cluster: { server: "https://work.invalid", "certificate-authority": "certs/ca.crt" },
+    },
+  ],
+  contexts: [{ name: "work", context: { cluster: "work", user: "me", namespace: "mine" } }],
+  users: [
+    {
+      name: "me",
+      user: {
+        exec: {
+          apiVersion: "client.authentication.k8s.io/v1",
+          args: ["--now"],
+          command: "token-helper",
+          env: null,
+          interactiveMode: "IfAvailable",
+          provideClusterInfo: false,
+        },
+      },
+    },
+  ],
+});
+
+async function temporaryHome() {
+  const directory = await mkdtemp(join(tmpdir(), "kip-home-"));
+  const state = await mkdtemp(join(tmpdir(), "kip-home-state-"));
+  const path = join(directory, ".kube", "config");
+  await mkdir(join(path, ".."));
+  await chmod(directory, 0o755);
+  const options = {
+    path,
+    kubectl: paths.kubectl,
+    statePath: join(state, "previous"),
+    server: "https://127.0.0.1:1",
+    ca: authority.certificate,
+    certificate: user.certificate,
+    key: user.key,
+  };
+  return {
+    directory,
+    path,
+    options,
+    asJson: async (): Promise<unknown> => {
+      const args = ["config", "view", "--raw", "-o", "json", `--kubeconfig=${path}`];
+      const config = JSON.parse((await runCommand(paths.kubectl, args)).stdout) as object;
+      // kubectl always prints this one, empty.
+      return Object.fromEntries(Object.entries(config).filter(([key]) => key !== "preferences"));
+    },
+    async [Symbol.asyncDispose]() {
+      await rm(directory, { recursive: true });
+      await rm(state, { recursive: true });
+    },
+  };
+}
