@@ -21,17 +21,17 @@ interface NodeRoute {
 
 type LogRoute = { readonly kind: "containerLogs"; readonly container: string } & PodPath;
 
-const plainRoutes: Readonly<Record<string, NodeRoute>> = {
-  healthz: { kind: "healthz" },
-  pods: { kind: "pods" },
-  runningpods: { kind: "runningPods" },
-  "stats/summary": { kind: "statsSummary" },
-  "metrics/resource": { kind: "resourceMetrics" },
-};
+const plainRoutes: ReadonlyMap<string, NodeRoute> = new Map([
+  ["healthz", { kind: "healthz" }],
+  ["pods", { kind: "pods" }],
+  ["runningpods", { kind: "runningPods" }],
+  ["stats/summary", { kind: "statsSummary" }],
+  ["metrics/resource", { kind: "resourceMetrics" }],
+]);
 
 /** Finds the route of a path; a slash at its end makes no difference. Undefined if there is none. */
 export function findRoute(path: string): Route | undefined {
-  const plain = plainRoutes[path.replace(/^\/|\/$/g, "")];
+  const plain = plainRoutes.get(path.replace(/^\/|\/$/g, ""));
   if (plain) return plain;
   const [first, ...segments] = path.replace(/\/$/, "").split("/").slice(1).map(decodeSegment);
   const names = segments.filter((segment) => segment !== undefined && segment !== "");

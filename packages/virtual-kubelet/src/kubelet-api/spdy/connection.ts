@@ -136,13 +136,12 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
       await this.#take(head);
       const chunks = this.#socket.iterator({ destroyOnReturn: false });
       for await (const chunk of chunks) await this.#take(chunk as Buffer);
+      this.#socket.destroy(); // clients do not close one direction only: this one has left
     } catch (error) {
       this.#options.logger.debug("stream connection failed", { err: errorText(error) });
-      if (!this.#socket.destroyed) {
-        this.#goAway(goAwayStatus.protocolError);
-        this.#socket.end(() => this.#socket.destroy());
-      }
+      if (!this.#socket.destroyed) this.#goAway(goAwayStatus.protocolError);
     } finally {
+      this.#socket.end(() => this.#socket.destroy());
       this.#end();
       await this.#linger();
     }

@@ -1,0 +1,149 @@
+import { spawn } from "node:child_process";
+import net from "node:net";
+import { Readable, type Duplex } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { KipError, type ProcessStreams } from "@kip/base";
+import type { Pod } from "@kip/k8s-types";
+import type { KubeletHandlers, LogOptions } from "../src/index.ts";
+
+/**
+ * Kubelet handlers whose containers are processes of this machine, for tests: `exec` runs the command
+ * in `folder`, `attach` echoes, `portForward` connects to loopback, logs are ten numbered lines.
+ */
+export class ProcessProvider implements KubeletHandlers {
+  readonly pod: Pod;
+  readonly folder: string;
+  /** Requests for logs, as they arrived. */
+  readonly logRequests: LogOptions[] = [];
+  /** One entry for each call whose client left before its end. */
+  readonly aborted: string[] = [];
+  /** Resolves the next time a client leaves. */
+  nextAbort = Promise.withResolvers<void>();
+
+  constructor(pod: Pod, folder: string) {
+    this.pod = pod;
+    this.folder = folder;
+  }
+
+  pods(): readonly Pod[] {
+    return [this.pod];
+  }
+
+  runningPods(): readonly Pod[] {
+    return [this.pod];
+  }
+
+  findPod(namespace: string, name: string, uid?: string): Pod | undefined {
+    const { metadata } = this.pod;
+    const isSame = metadata?.namespace === namespace && metadata.name === name;
+    return isSame && (uid === undefined || uid === metadata?.uid) ? this.pod : undefined;
+  }
+
+  readonly logs = async (
+    _pod: Pod,
+    _container: string,
+    options: LogOptions,
+    signal: AbortSignal,
+  ): Promise<Readable> => {
+    this.logRequests.push(options);
+    this.#watch("logs", signal);
+    if (options.previous) throw new KipError("VK_NOT_FOUND", "Cannot read the log: there is none");
+    const lines = Array.from({ length: 10 }, (_, index) => `line ${index + 1}\n`);
+    const chosen = options.tailLines === undefined ? lines : lines.slice(10 - options.tailLines);
+    return Readable.from(
+      (async function* () {
+        for (const line of chosen) yield line;
+        if (!options.follow) return;
+        yield "followed\n";
+        await new Promise<void>((resolve) => {
+          signal.addEventListener("abort", () => resolve());
+        });
+      })(),
+      { objectMode: false },
+    );
+  };
+
+  readonly exec = async (
+    _pod: Pod,
+    _container: string,
+    command: readonly string[],
+    streams: ProcessStreams,
+    signal: AbortSignal,
+  ): Promise<{ exitCode: number }> => {
+    this.#watch("exec", signal);
+    if (streams.tty) return await terminal(streams);
+    const [program = "", ...args] = command;
+    const child = spawn(program, args, {
+      cwd: this.folder,
+      signal,
+      stdio: [
+        streams.stdin ? "pipe" : "ignore",
+        streams.stdout ? "pipe" : "ignore",
+        streams.stderr ? "pipe" : "ignore",
+      ],
+    });
+    const ended = new Promise<number>((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", (code) => resolve(code ?? 137));
+    });
+    // A program may end before it has read all of its input.
+    if (streams.stdin && child.stdin) pipeline(streams.stdin, child.stdin).catch(() => {});
+    const copies: Promise<void>[] = [];
+    if (streams.stdout && child.stdout) copies.push(pipeline(child.stdout, streams.stdout));
+    if (streams.stderr && child.stderr) copies.push(pipeline(child.stderr, streams.stderr));
+    const exitCode = await ended;
+    await Promise.all(copies);
+    return { exitCode };
+  };
+
+  readonly attach = async (
+    _pod: Pod,
+    _container: string,
+    streams: ProcessStreams,
+    signal: AbortSignal,
+  ): Promise<{ exitCode: number }> => {
+    this.#watch("attach", signal);
+    streams.stdout?.write("attached\n");
+    if (streams.stdin && streams.stdout) await pipeline(streams.stdin, streams.stdout);
+    return { exitCode: 0 };
+  };
+
+  readonly portForward = async (
+    _pod: Pod,
+    port: number,
+    connection: Duplex,
+    signal: AbortSignal,
+  ): Promise<void> => {
+    this.#watch("portForward", signal);
+    const socket = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+    await new Promise<void>((resolve, reject) => {
+      socket.once("connect", resolve);
+      socket.once("error", reject);
+    });
+    await Promise.all([pipeline(connection, socket), pipeline(socket, connection)]);
+  };
+
+  #watch(name: string, signal: AbortSignal): void {
+    signal.addEventListener("abort", () => {
+      this.aborted.push(name);
+      this.nextAbort.resolve();
+      this.nextAbort = Promise.withResolvers();
+    });
+  }
+}
+
+/** A terminal that prints each size it takes and each line it is given; `exit` ends it with code 5. */
+async function terminal(streams: ProcessStreams): Promise<{ exitCode: number }> {
+  const { stdin, stdout, resizes } = streams;
+  void (async () => {
+    for await (const { columns, rows } of resizes ?? [])
+      stdout?.write(`size ${columns}x${rows}\r\n`);
+  })();
+  let text = "";
+  for await (const chunk of stdin ?? []) {
+    text += String(chunk);
+    stdout?.write(`got ${JSON.stringify(String(chunk))}\r\n`);
+    if (text.includes("exit")) return { exitCode: 5 };
+  }
+  return { exitCode: 0 };
+}
