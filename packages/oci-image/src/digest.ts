@@ -1,3 +1,6 @@
+import { createHash } from "node:crypto";
+import { digestMismatch } from "./errors.ts";
+
 const pattern = /^sha256:[0-9a-f]{64}$/;
 
 /**
@@ -12,4 +15,31 @@ export function isDigest(text: string): boolean {
 export function digestHex(digest: string): string {
   if (!isDigest(digest)) throw new TypeError(`Not a digest: "${digest}"`);
   return digest.slice("sha256:".length);
+}
+
+/** The digest of bytes at hand. */
+export function digestOf(bytes: Uint8Array | string): string {
+  return `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
+}
+
+/** Hands a stream on and fails at its end, or as soon as it is too long, if it is not what was promised. */
+export async function* verified(
+  source: AsyncIterable<Uint8Array>,
+  expected: { readonly digest: string; readonly size: number },
+): AsyncGenerator<Uint8Array> {
+  const hash = createHash("sha256");
+  let size = 0;
+  for await (const chunk of source) {
+    size += chunk.length;
+    if (size > expected.size) {
+      throw digestMismatch(`content ${expected.digest}`, `${expected.size} bytes`, "more");
+    }
+    hash.update(chunk);
+    yield chunk;
+  }
+  if (size !== expected.size) {
+    throw digestMismatch(`content ${expected.digest}`, `${expected.size} bytes`, `${size}`);
+  }
+  const actual = `sha256:${hash.digest("hex")}`;
+  if (actual !== expected.digest) throw digestMismatch("content", expected.digest, actual);
 }

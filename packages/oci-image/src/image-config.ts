@@ -1,3 +1,10 @@
+import { posix } from "node:path";
+import { decode, type Decoder } from "@kip/base";
+import { isDigest } from "./digest.ts";
+import { invalidImage } from "./errors.ts";
+import { parseJson } from "./manifest.ts";
+import type { Platform } from "./platform.ts";
+
 /** The part of an image's configuration that says how to run it. Texts are as the image has them. */
 export interface ImageConfig {
   readonly entrypoint: readonly string[];
@@ -18,4 +25,74 @@ export interface ImageConfig {
   /** `80/tcp`, … */
   readonly exposedPorts: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
+}
+
+/** An image's configuration blob. */
+export interface ConfigDocument {
+  readonly config: ImageConfig;
+  /** Digests of the layers when inflated, bottom first. */
+  readonly diffIds: readonly string[];
+  readonly platform: Platform;
+}
+
+const texts = decode.optional(decode.list(decode.string));
+const keys = decode.optional(decode.map(decode.unknownValue));
+const optionalText = decode.optional(decode.string);
+
+const diffId: Decoder<string> = (value, path) => {
+  const text = decode.string(value, path);
+  if (!isDigest(text)) throw invalidImage(`${path} is no sha256 digest`);
+  return text;
+};
+
+const document = decode.object({
+  architecture: optionalText,
+  os: optionalText,
+  variant: optionalText,
+  rootfs: decode.object({ diff_ids: decode.optional(decode.list(diffId)) }),
+  config: decode.optional(
+    decode.object({
+      Entrypoint: texts,
+      Cmd: texts,
+      Env: texts,
+      WorkingDir: optionalText,
+      User: optionalText,
+      StopSignal: optionalText,
+      Volumes: keys,
+      ExposedPorts: keys,
+      Labels: decode.optional(decode.map(decode.string)),
+    }),
+  ),
+});
+
+/** Reads a configuration blob of OCI or Docker; the two have the same shape. @throws `IMAGE_INVALID` */
+export function parseConfig(bytes: Uint8Array): ConfigDocument {
+  const parsed = parseJson(bytes, document, "configuration");
+  const run = parsed.config ?? {};
+  return {
+    config: {
+      entrypoint: run.Entrypoint ?? [],
+      cmd: run.Cmd ?? [],
+      env: run.Env ?? [],
+      workingDir: rooted(run.WorkingDir ?? ""),
+      user: run.User ?? "",
+      ...(run.StopSignal !== undefined && run.StopSignal !== "" && { stopSignal: run.StopSignal }),
+      volumes: Object.keys(run.Volumes ?? {}).map(rooted),
+      exposedPorts: Object.keys(run.ExposedPorts ?? {}),
+      labels: run.Labels ?? {},
+    },
+    diffIds: parsed.rootfs.diff_ids ?? [],
+    platform: {
+      os: parsed.os ?? "linux",
+      architecture: parsed.architecture ?? "",
+      ...(parsed.variant !== undefined && { variant: parsed.variant }),
+    },
+  };
+}
+
+/** Clean and absolute: `..` cannot climb above the root, as nothing is above it. */
+function rooted(path: string): string {
+  if (path.includes("\0")) throw invalidImage("a path of its configuration holds a zero byte");
+  const clean = posix.normalize(`/${path}`);
+  return clean.length > 1 && clean.endsWith("/") ? clean.slice(0, -1) : clean;
 }

@@ -1,3 +1,6 @@
+import { imageError } from "./errors.ts";
+import type { Descriptor } from "./manifest.ts";
+
 /** What an image runs on, in the words of Go and OCI. */
 export interface Platform {
   /** For example `linux`. */
@@ -6,4 +9,52 @@ export interface Platform {
   readonly architecture: string;
   /** For example `v7`. */
   readonly variant?: string;
+}
+
+const goNames: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386", loong64: "loong64" };
+
+/** linux on the architecture that this process runs on. */
+export function hostPlatform(): Platform {
+  const architecture = goNames[process.arch] ?? process.arch;
+  return architecture === "arm64"
+    ? { os: "linux", architecture, variant: "v8" }
+    : { os: "linux", architecture };
+}
+
+/** For example `linux/arm/v7`. */
+export function formatPlatform(platform: Platform): string {
+  return [platform.os, platform.architecture, platform.variant].filter(Boolean).join("/");
+}
+
+/**
+ * The first manifest of an index for a platform: one of the very variant before one of another or
+ * no variant.
+ *
+ * @throws {KipError} code `IMAGE_NOT_FOUND`, naming what there is
+ */
+export function choosePlatform(manifests: readonly Descriptor[], wanted: Platform): Descriptor {
+  const fitting = manifests.filter(({ platform }) => platform && runsOn(platform, wanted));
+  const exact = fitting.find(({ platform }) => platform?.variant === wanted.variant);
+  // An index without platforms is what small builders write for a single image.
+  const unmarked = manifests.filter(({ platform }) => platform === undefined);
+  const chosen = exact ?? fitting[0] ?? (manifests.length === 1 ? unmarked[0] : undefined);
+  if (chosen !== undefined) return chosen;
+  const there = manifests.flatMap(({ platform }) =>
+    platform && platform.os !== "unknown" ? [formatPlatform(platform)] : [],
+  );
+  throw wrongPlatform(wanted, there.length === 0 ? "no platform" : there.join(", "));
+}
+
+/** Whether an image of one platform runs on another; variants are left to the caller. */
+export function runsOn(platform: Platform, wanted: Platform): boolean {
+  return platform.os === wanted.os && platform.architecture === wanted.architecture;
+}
+
+/** The failure to find an image for a platform. */
+export function wrongPlatform(wanted: Platform, there: string): Error {
+  return imageError(
+    "IMAGE_NOT_FOUND",
+    `it is not made for ${formatPlatform(wanted)} but for ${there}`,
+    { remedy: "Build the image for that platform, or ask for an instance type of another" },
+  );
 }

@@ -1,8 +1,11 @@
+import { imageError } from "../errors.ts";
+import { readInRoot } from "./read-in-root.ts";
+
 /** Numbers to run a process under. */
 export interface ResolvedUser {
   readonly uid: number;
   readonly gid: number;
-  /** Groups of the image's `/etc/group` that list the user. */
+  /** Groups of the image's `/etc/group` that list the user by name. */
   readonly additionalGids: readonly number[];
   /** The user's folder as `/etc/passwd` has it. */
   readonly home?: string;
@@ -10,11 +13,87 @@ export interface ResolvedUser {
   readonly name?: string;
 }
 
+interface PasswdEntry {
+  readonly name: string;
+  readonly uid: number;
+  readonly gid: number;
+  readonly home: string;
+}
+
+interface GroupEntry {
+  readonly name: string;
+  readonly gid: number;
+  readonly members: readonly string[];
+}
+
+const maxFileBytes = 4 * 1024 * 1024;
+const maxId = 0xffff_fffe;
+
 /**
- * Looks up `user`, `uid`, `user:group`, … in the image's `/etc/passwd` and `/etc/group`.
+ * Looks up `user`, `uid`, `user:group` or any mix of names and numbers in the image's `/etc/passwd`
+ * and `/etc/group`, as the OCI image specification words `config.User`. A number need not be listed;
+ * its group is then 0. Empty is root.
  *
  * @throws {KipError} code `IMAGE_USER_UNKNOWN`
  */
-export async function resolveUser(_rootfs: string, _user: string): Promise<ResolvedUser> {
-  throw new Error("not yet");
+export async function resolveUser(rootfs: string, user: string): Promise<ResolvedUser> {
+  const [userPart = "", groupPart = "", ...more] = user.split(":");
+  if (more.length > 0) throw unknown(user, "it has more than one colon");
+  const passwd = parsePasswd(read(rootfs, "etc/passwd"));
+  const groups = parseGroup(read(rootfs, "etc/group"));
+  const wanted = userPart === "" ? "0" : userPart;
+  // A name of digits is a name first, as with Docker and containerd.
+  const entry =
+    passwd.find(({ name }) => name === wanted) ?? passwd.find(({ uid }) => `${uid}` === wanted);
+  const uid = entry?.uid ?? parseId(wanted);
+  if (uid === undefined) throw unknown(user, `its /etc/passwd has no user "${wanted}"`);
+  const known = entry && { name: entry.name, home: entry.home };
+  if (groupPart !== "") {
+    const group = groups.find(({ name }) => name === groupPart)?.gid ?? parseId(groupPart);
+    if (group === undefined) throw unknown(user, `its /etc/group has no group "${groupPart}"`);
+    return { uid, gid: group, additionalGids: [], ...known };
+  }
+  const gid = entry?.gid ?? 0;
+  const memberships = groups.filter(({ members }) => entry && members.includes(entry.name));
+  const additionalGids = [...new Set(memberships.map((group) => group.gid))].filter(
+    (other) => other !== gid,
+  );
+  return { uid, gid, additionalGids, ...known };
+}
+
+function read(rootfs: string, file: string): readonly string[][] {
+  const text = readInRoot(rootfs, file, maxFileBytes)?.toString("utf8") ?? "";
+  return text
+    .split("\n")
+    .filter((line) => !line.startsWith("#"))
+    .map((line) => line.split(":"));
+}
+
+function parsePasswd(lines: readonly string[][]): readonly PasswdEntry[] {
+  return lines.flatMap(([name = "", , uidText = "", gidText = "", , home = ""]) => {
+    const uid = parseId(uidText);
+    const gid = parseId(gidText);
+    if (name === "" || uid === undefined || gid === undefined) return [];
+    return [{ name, uid, gid, home: home === "" ? "/" : home }];
+  });
+}
+
+function parseGroup(lines: readonly string[][]): readonly GroupEntry[] {
+  return lines.flatMap(([name = "", , gidText = "", members = ""]) => {
+    const gid = parseId(gidText);
+    if (name === "" || gid === undefined) return [];
+    return [{ name, gid, members: members.split(",").map((member) => member.trim()) }];
+  });
+}
+
+function parseId(text: string): number | undefined {
+  if (!/^\d{1,10}$/.test(text)) return undefined;
+  const id = Number(text);
+  return id <= maxId ? id : undefined;
+}
+
+function unknown(user: string, reason: string): Error {
+  return imageError("IMAGE_USER_UNKNOWN", `it cannot run as user "${user}": ${reason}`, {
+    remedy: "Use a user that the image has, or a number",
+  });
 }

@@ -1,0 +1,86 @@
+import { hasCode, isKipError, KipError, type KipErrorOptions } from "@kip/base";
+
+/**
+ * A failure to get an image. `reason` is told in a growing context on its way up ({@link within})
+ * and becomes `Cannot pull image "app:1": layer 2 of 3: entry "etc": <reason>` at the top.
+ */
+export function imageError(code: string, reason: string, options: KipErrorOptions = {}): KipError {
+  return new KipError(code, `Cannot use image: ${reason}`, {
+    ...options,
+    facts: { ...options.facts, reason },
+  });
+}
+
+/** Something wrong with the image itself; asking again gives the same. */
+export function invalidImage(reason: string, cause?: unknown): KipError {
+  return imageError("IMAGE_INVALID", reason, {
+    cause,
+    remedy: "Build and push the image again; if that does not help, its builder is at fault",
+  });
+}
+
+/** Content that does not have the digest or size that was promised for it. */
+export function digestMismatch(what: string, expected: string, actual: string): KipError {
+  return imageError("IMAGE_DIGEST_MISMATCH", `${what} should be ${expected} but is ${actual}`, {
+    facts: { expected, actual },
+    remedy: "Pull again; if it happens again, the registry or a proxy before it alters content",
+  });
+}
+
+/** An entry of a layer that reaches for something outside its root file system. */
+export function unsafeEntry(reason: string): KipError {
+  return imageError("IMAGE_UNSAFE_ENTRY", reason, {
+    remedy: "Do not run this image: no ordinary builder writes this",
+  });
+}
+
+/** A layer that passes a limit of `UnpackLimits`. */
+export function limitExceeded(what: string, limit: number): KipError {
+  return imageError("IMAGE_LIMIT_EXCEEDED", `it has more than ${limit} ${what}`, {
+    facts: { what, limit },
+    remedy: "Raise the limit if this image is meant to be so large",
+  });
+}
+
+/** The same failure, with the place where it happened before its reason. */
+export function within(place: string, error: unknown): unknown {
+  const reason = reasonOf(error);
+  return reason === undefined ? error : rebuilt(error, `${place}: ${reason}`);
+}
+
+/** The same failure as a sentence on what was attempted: `Cannot <action>: <reason>`. */
+export function failedTo(action: string, error: unknown): unknown {
+  const reason = reasonOf(error);
+  if (!isKipError(error) || reason === undefined) return error;
+  return new KipError(error.code, `Cannot ${action}: ${reason}`, optionsOf(error));
+}
+
+/** A failure of the file system while writing, in the terms of the image if it is to blame. */
+export function writeFailure(error: unknown): unknown {
+  if (hasCode(error, "ENOSPC", "EDQUOT")) {
+    return imageError("IMAGE_STORE_FULL", "the disk of the image store is full", {
+      cause: error,
+      remedy: "Free some space, or give the machine a larger disk",
+    });
+  }
+  if (hasCode(error, "ENAMETOOLONG")) return invalidImage("its name is too long", error);
+  return error;
+}
+
+function reasonOf(error: unknown): string | undefined {
+  const reason = isKipError(error) ? error.facts["reason"] : undefined;
+  return typeof reason === "string" ? reason : undefined;
+}
+
+function rebuilt(error: unknown, reason: string): unknown {
+  return isKipError(error) ? imageError(error.code, reason, optionsOf(error)) : error;
+}
+
+function optionsOf(error: KipError): KipErrorOptions {
+  return {
+    cause: error.cause,
+    retryable: error.retryable,
+    facts: error.facts,
+    ...(error.remedy !== undefined && { remedy: error.remedy }),
+  };
+}

@@ -1,0 +1,82 @@
+import { constants } from "node:fs";
+import { open, readFile } from "node:fs/promises";
+import path from "node:path";
+import { hasCode } from "@kip/base";
+import { digestHex, digestOf } from "../digest.ts";
+import { digestMismatch, imageError, invalidImage } from "../errors.ts";
+import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../image-source.ts";
+import { parseManifest, type Descriptor } from "../manifest.ts";
+import { formatReference, type Reference } from "../reference.ts";
+
+const nameAnnotation = "org.opencontainers.image.ref.name";
+
+/** An OCI image layout, a folder of `index.json` and `blobs/` (OCI image specification, image-layout). */
+export function openLayout(folder: string, reference: Reference): ImageSource {
+  return {
+    async root() {
+      return await readManifest(folder, await chooseDescriptor(folder, reference));
+    },
+    async manifest(descriptor) {
+      return await readManifest(folder, descriptor);
+    },
+    blob: async (descriptor) => readBlob(folder, descriptor),
+  };
+}
+
+/** The descriptor in `index.json` that a reference means. @throws `IMAGE_NOT_FOUND`, `IMAGE_INVALID` */
+export async function chooseDescriptor(folder: string, reference: Reference): Promise<Descriptor> {
+  const index = parseManifest(await readIndex(folder), undefined);
+  if (index.kind !== "index") throw invalidImage("index.json of the layout is no index");
+  const { manifests } = index;
+  if (reference.digest !== undefined) {
+    const found = manifests.find(({ digest }) => digest === reference.digest);
+    if (found) return found;
+    throw notThere(`the layout has no ${reference.digest}`);
+  }
+  const names = [reference.tag, formatReference(reference)];
+  const named = manifests.find(({ annotations }) => names.includes(annotations?.[nameAnnotation]));
+  const only = manifests.length === 1 ? manifests[0] : undefined;
+  const chosen = named ?? only;
+  if (chosen) return chosen;
+  throw notThere(`the layout has ${manifests.length} images, none of them by this name`);
+}
+
+/** The bytes of a blob, not verified. */
+export async function* readBlob(
+  folder: string,
+  descriptor: Descriptor,
+): AsyncGenerator<Uint8Array> {
+  // A layout may be a stranger's as well: its files are no links to files of ours.
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW;
+  const name = path.join(folder, "blobs", "sha256", digestHex(descriptor.digest));
+  await using file = await open(name, flags).catch((error: unknown) => {
+    const reason = hasCode(error, "ENOENT") ? "lacks" : "has an unreadable";
+    throw invalidImage(`the layout ${reason} blob ${descriptor.digest}`, error);
+  });
+  yield* file.createReadStream({ highWaterMark: 256 * 1024, autoClose: false });
+}
+
+async function readManifest(folder: string, descriptor: Descriptor): Promise<FetchedManifest> {
+  if (descriptor.size > maxDocumentBytes) throw invalidImage("its manifest is oversized");
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of readBlob(folder, descriptor)) chunks.push(chunk);
+  const bytes = Buffer.concat(chunks);
+  const actual = digestOf(bytes);
+  if (actual !== descriptor.digest) throw digestMismatch("a manifest", descriptor.digest, actual);
+  return { bytes, digest: descriptor.digest, mediaType: descriptor.mediaType };
+}
+
+async function readIndex(folder: string): Promise<Uint8Array> {
+  try {
+    return await readFile(path.join(folder, "index.json"));
+  } catch (error) {
+    throw imageError("IMAGE_NOT_FOUND", "the folder is no OCI layout: it has no index.json", {
+      cause: error,
+      remedy: 'Name a folder as "skopeo copy … oci:<folder>" makes it',
+    });
+  }
+}
+
+function notThere(reason: string): Error {
+  return imageError("IMAGE_NOT_FOUND", reason, { remedy: "Name one that is in its index.json" });
+}

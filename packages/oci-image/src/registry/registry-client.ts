@@ -1,0 +1,162 @@
+import type { IncomingMessage } from "node:http";
+import { imageError } from "../errors.ts";
+import type { Reference } from "../reference.ts";
+import { answerChallenge } from "./authentication.ts";
+import { HttpExchange, readBody, type HttpRequest } from "./http-exchange.ts";
+import type { RegistryConfig } from "./registry-config.ts";
+import { networkError, refusalError } from "./registry-errors.ts";
+
+/** One request to a repository. */
+export interface RepositoryRequest {
+  readonly method: HttpRequest["method"];
+  /** Below `/v2/<repository>/`, or an absolute URL that the registry gave. */
+  readonly path: string | URL;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: HttpRequest["body"];
+  readonly signal?: AbortSignal | undefined;
+  /** What is asked for, for the sentence of a failure. */
+  readonly what: string;
+  /** Statuses that are an answer; any other is a failure. */
+  readonly accept: readonly number[];
+}
+
+/** Docker Hub's registry has another name than its images. */
+const dockerHub = "https://registry-1.docker.io";
+const redirects: readonly number[] = [301, 302, 303, 307, 308];
+const maxRedirects = 5;
+
+/** One repository of a registry: addresses, log-in, redirects and failures (distribution-spec v1.1). */
+export class RegistryClient implements AsyncDisposable {
+  readonly #config: RegistryConfig;
+  readonly #exchange: HttpExchange;
+  readonly #baseUrl: URL;
+  readonly #repository: string;
+  readonly #scope: string;
+  #authorization: string | undefined;
+
+  constructor(
+    reference: Reference,
+    registries: readonly RegistryConfig[],
+    actions: "pull" | "pull,push",
+  ) {
+    this.#config = registries.find(({ host }) => host === reference.registry) ?? {
+      host: reference.registry,
+    };
+    this.#exchange = new HttpExchange(this.#config.ca);
+    this.#baseUrl = baseUrlOf(this.#config);
+    this.#repository = reference.repository;
+    this.#scope = `repository:${reference.repository}:${actions}`;
+  }
+
+  /**
+   * Sends a request; logs in if the registry wants that, once. The body of the answer must be read
+   * or destroyed.
+   *
+   * @throws {KipError} codes `IMAGE_NOT_FOUND`, `REGISTRY_*`
+   */
+  async request(request: RepositoryRequest): Promise<IncomingMessage> {
+    const { signal } = request;
+    try {
+      let response = await this.#follow(request);
+      const challenge = response.headers["www-authenticate"];
+      if (response.statusCode === 401 && challenge !== undefined && !isStream(request)) {
+        response.resume();
+        this.#authorization = await answerChallenge(challenge, this.#exchange, {
+          config: this.#config,
+          baseUrl: this.#baseUrl,
+          scope: this.#scope,
+          ...(signal && { signal }),
+        });
+        response = await this.#follow(request);
+      }
+      const status = response.statusCode ?? 0;
+      if (request.accept.includes(status)) return response;
+      const body = await readBody(response, 64 * 1024);
+      throw refusalError(
+        { status, headers: response.headers, body },
+        this.#config.host,
+        request.what,
+      );
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw networkError(error, this.#config.host);
+    }
+  }
+
+  /** The body of an answer, its network failures in our terms. */
+  async *body(response: IncomingMessage, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+    try {
+      yield* response as AsyncIterable<Uint8Array>; // no encoding is set, so it gives bytes
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw networkError(error, this.#config.host);
+    }
+  }
+
+  /** The URL that a `Location` header of the registry means. */
+  resolve(location: string | undefined): URL {
+    const url = URL.parse(location ?? "", this.#baseUrl.href);
+    if (location !== undefined && url) return url;
+    throw this.#badRedirect("nowhere");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#exchange[Symbol.asyncDispose]();
+  }
+
+  async #follow(request: RepositoryRequest): Promise<IncomingMessage> {
+    const { method, path, body, signal } = request;
+    let url = path instanceof URL ? path : new URL(`v2/${this.#repository}/${path}`, this.#baseUrl);
+    for (let hop = 0; hop <= maxRedirects; hop++) {
+      // Credentials are for the registry, not for whom it sends us to.
+      const isOwn = url.origin === this.#baseUrl.origin;
+      const authorization = isOwn ? this.#authorization : undefined;
+      const headers = {
+        // Bytes as they are: their digest is checked.
+        "accept-encoding": "identity",
+        ...request.headers,
+        ...(authorization !== undefined && { authorization }),
+      };
+      const response = await this.#exchange.send({
+        method,
+        url,
+        headers,
+        ...(body !== undefined && { body }),
+        ...(signal && { signal }),
+      });
+      const isRedirect = redirects.includes(response.statusCode ?? 0);
+      if (!isRedirect || (method !== "GET" && method !== "HEAD")) return response;
+      response.resume();
+      url = this.#redirectTarget(response.headers.location, url);
+    }
+    throw this.#badRedirect("in a circle");
+  }
+
+  #redirectTarget(location: string | undefined, from: URL): URL {
+    const url = URL.parse(location ?? "", from.href);
+    if (!url || !/^https?:$/.test(url.protocol)) throw this.#badRedirect("nowhere");
+    if (from.protocol === "https:" && url.protocol !== "https:") {
+      throw this.#badRedirect(`from HTTPS to plain HTTP at ${url.host}`);
+    }
+    return url;
+  }
+
+  #badRedirect(where: string): Error {
+    const reason = `registry ${this.#config.host} sends us ${where}`;
+    return imageError("REGISTRY_UNREACHABLE", reason, { facts: { registry: this.#config.host } });
+  }
+}
+
+/** A streamed body is gone once it was sent. */
+function isStream({ body }: RepositoryRequest): boolean {
+  return body !== undefined && !(body instanceof Uint8Array);
+}
+
+function baseUrlOf({ host, endpoint }: RegistryConfig): URL {
+  const text = endpoint ?? (host === "docker.io" ? dockerHub : `https://${host}`);
+  const url = URL.parse(text.endsWith("/") ? text : `${text}/`);
+  if (url && /^https?:$/.test(url.protocol) && url.username === "") return url;
+  throw imageError("REGISTRY_UNREACHABLE", `the endpoint "${text}" of registry ${host} is no URL`, {
+    remedy: "Write for example http://127.0.0.1:5000, and credentials in their own fields",
+  });
+}

@@ -1,0 +1,86 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { errorText, hasCode, isKipError, type KipError } from "@kip/base";
+import { imageError } from "../errors.ts";
+
+/** What a registry said when it refused. */
+export interface Refusal {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+/** Maps a refusal to our codes; `what` is what was asked for, `who` the registry. */
+export function refusalError(refusal: Refusal, who: string, what: string): KipError {
+  const { status } = refusal;
+  const detail = saidBy(refusal.body);
+  const facts = { status, registry: who };
+  switch (status) {
+    case 401:
+    case 403:
+      return imageError(
+        "REGISTRY_UNAUTHORIZED",
+        `registry ${who} refuses ${what}${detail}; it wants other credentials, or there is no such image`,
+        { facts, remedy: "Check the image's name, and give the pod an imagePullSecret for it" },
+      );
+    case 404:
+      return imageError("IMAGE_NOT_FOUND", `registry ${who} has no ${what}${detail}`, {
+        facts,
+        remedy: "Check the image's name and tag",
+      });
+    case 429: {
+      const seconds = Number(refusal.headers["retry-after"]);
+      const wait = Number.isFinite(seconds) ? { retryAfterSeconds: seconds } : {};
+      return imageError("REGISTRY_RATE_LIMITED", `registry ${who} limits its use${detail}`, {
+        facts: { ...facts, ...wait },
+        retryable: true,
+        remedy: "Wait, or give credentials of an account with a higher limit",
+      });
+    }
+    default: {
+      const reason = `registry ${who} answered ${status} for ${what}${detail}`;
+      return imageError("REGISTRY_UNREACHABLE", reason, { facts, retryable: status >= 500 });
+    }
+  }
+}
+
+/** Maps a network failure; failures that are ours already stay as they are. */
+export function networkError(error: unknown, who: string): unknown {
+  if (isKipError(error)) return error;
+  const isPlainHttp = hasCode(
+    error,
+    "EPROTO",
+    "ERR_SSL_WRONG_VERSION_NUMBER",
+    "ERR_SSL_PACKET_LENGTH_TOO_LONG",
+  );
+  return imageError(
+    "REGISTRY_UNREACHABLE",
+    `registry ${who} cannot be reached: ${networkText(error)}`,
+    {
+      cause: error,
+      retryable: true,
+      facts: { registry: who },
+      remedy: isPlainHttp
+        ? `If it speaks plain HTTP, name it with the endpoint http://${who}`
+        : "Check the registry's name and the network between",
+    },
+  );
+}
+
+/** An aggregate error, of several addresses tried, has no text of its own. */
+function networkText(error: unknown): string {
+  if (!(error instanceof AggregateError)) return errorText(error);
+  return error.errors.map((each: unknown) => errorText(each)).join(", ");
+}
+
+/** The registry's own words, as the distribution specification has them; from a stranger. */
+function saidBy(body: Buffer): string {
+  try {
+    const { errors } = JSON.parse(body.toString("utf8")) as { errors?: { message?: unknown }[] };
+    const message = errors?.[0]?.message; // checked by the next line
+    if (typeof message !== "string" || message === "") return "";
+    // eslint-disable-next-line no-control-regex
+    return ` ("${message.replaceAll(/[\0-\x1f\x7f]/g, " ").slice(0, 200)}")`;
+  } catch {
+    return "";
+  }
+}

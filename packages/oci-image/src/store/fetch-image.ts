@@ -1,0 +1,92 @@
+import { invalidImage, limitExceeded, within } from "../errors.ts";
+import { parseConfig, type ConfigDocument } from "../image-config.ts";
+import { maxDocumentBytes, type ImageSource } from "../image-source.ts";
+import { verified } from "../digest.ts";
+import { mediaTypes, parseManifest, type Descriptor, type Manifest } from "../manifest.ts";
+import {
+  choosePlatform,
+  formatPlatform,
+  runsOn,
+  wrongPlatform,
+  type Platform,
+} from "../platform.ts";
+import type { UnpackLimits } from "../unpack/limits.ts";
+
+/** A layer to fetch: its blob, and what the blob inflates to. */
+export interface LayerPlan {
+  readonly blob: Descriptor;
+  readonly diffId: string;
+}
+
+/** Everything about an image but its layers' content. */
+export interface ImagePlan extends ConfigDocument {
+  readonly id: string;
+  readonly layers: readonly LayerPlan[];
+  readonly sizeBytes: number;
+}
+
+const configTypes: readonly string[] = [mediaTypes.ociConfig, mediaTypes.dockerConfig];
+
+/** Follows a name's root manifest to the manifest of one platform, and reads its configuration. */
+export async function fetchPlan(
+  source: ImageSource,
+  root: { readonly bytes: Uint8Array; readonly mediaType?: string; readonly digest: string },
+  options: {
+    readonly platform: Platform;
+    readonly limits: UnpackLimits;
+    readonly signal?: AbortSignal;
+  },
+): Promise<ImagePlan> {
+  const manifest = await fetchManifest(source, root, options);
+  const { config: configBlob, layers } = manifest;
+  if (!configTypes.includes(configBlob.mediaType)) {
+    throw invalidImage(`it is no container image but ${JSON.stringify(configBlob.mediaType)}`);
+  }
+  if (layers.length > options.limits.layers) throw limitExceeded("layers", options.limits.layers);
+  const config = parseConfig(await readDocument(source, configBlob, options.signal));
+  if (config.diffIds.length !== layers.length) {
+    throw invalidImage(
+      `its manifest has ${layers.length} layers, its configuration ${config.diffIds.length}`,
+    );
+  }
+  if (config.platform.architecture !== "" && !runsOn(config.platform, options.platform)) {
+    throw wrongPlatform(options.platform, formatPlatform(config.platform));
+  }
+  return {
+    ...config,
+    id: configBlob.digest,
+    layers: layers.map((blob, index) => ({ blob, diffId: config.diffIds[index] ?? "" })),
+    sizeBytes: layers.reduce((sum, { size }) => sum + size, configBlob.size),
+  };
+}
+
+async function fetchManifest(
+  source: ImageSource,
+  root: { readonly bytes: Uint8Array; readonly mediaType?: string },
+  options: { readonly platform: Platform; readonly signal?: AbortSignal },
+): Promise<Manifest> {
+  let parsed = parseManifest(root.bytes, root.mediaType);
+  // An index may name an index; more than a few levels are somebody's game.
+  for (let level = 0; parsed.kind === "index"; level++) {
+    if (level === 4) throw invalidImage("its indexes are nested too deep");
+    const chosen = choosePlatform(parsed.manifests, options.platform);
+    const fetched = await source.manifest(chosen, options.signal);
+    parsed = parseManifest(fetched.bytes, chosen.mediaType);
+  }
+  return parsed;
+}
+
+async function readDocument(
+  source: ImageSource,
+  blob: Descriptor,
+  signal: AbortSignal | undefined,
+): Promise<Buffer> {
+  if (blob.size > maxDocumentBytes) throw invalidImage("its configuration is oversized");
+  const chunks: Uint8Array[] = [];
+  try {
+    for await (const chunk of verified(await source.blob(blob, signal), blob)) chunks.push(chunk);
+  } catch (error) {
+    throw within("its configuration", error);
+  }
+  return Buffer.concat(chunks);
+}

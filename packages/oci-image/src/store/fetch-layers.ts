@@ -1,0 +1,132 @@
+import path from "node:path";
+import { verified } from "../digest.ts";
+import { within, writeFailure } from "../errors.ts";
+import type { ImageSource } from "../image-source.ts";
+import { applyLayer } from "../unpack/apply-layer.ts";
+import type { UnpackLimits } from "../unpack/limits.ts";
+import { TreeWriter } from "../unpack/tree-writer.ts";
+import type { LayerPlan } from "./fetch-image.ts";
+import { LayerSpool } from "./layer-spool.ts";
+import type { PullProgress } from "./image-store.ts";
+
+/** Layers that arrive at the same time. */
+const parallelDownloads = 3;
+
+/** What {@link fetchLayers} takes beside the layers. */
+export interface FetchLayersOptions {
+  /** An empty folder for the tree. */
+  readonly tree: string;
+  /** A folder for layers that wait for their turn; what is left in it is of no use. */
+  readonly spoolFolder: string;
+  readonly limits: UnpackLimits;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: PullProgress) => void;
+  /** Called when the last byte has arrived. */
+  readonly onDownloaded?: () => void;
+}
+
+/**
+ * Downloads layers, some at a time, and unpacks them in their order into one tree. The first goes
+ * straight from the network to the tree; the next wait in a file if they come before their turn.
+ * The first failure stops everything, and all is quiet when the call has ended.
+ *
+ * @returns what was left out, a sentence each
+ */
+export async function fetchLayers(
+  source: ImageSource,
+  layers: readonly LayerPlan[],
+  options: FetchLayersOptions,
+): Promise<readonly string[]> {
+  const stop = new AbortController();
+  const signal = options.signal ? AbortSignal.any([stop.signal, options.signal]) : stop.signal;
+  const progress = new Progress(layers, options);
+  const feeds = layers.map((layer, index) => ({
+    index,
+    layer,
+    spool: index === 0 ? undefined : new LayerSpool(path.join(options.spoolFolder, `${index}`)),
+  }));
+  const downloads = Array.from({ length: parallelDownloads - 1 }, fillSpools(feeds.slice(1)));
+  using tree = new TreeWriter(options.tree, options.limits);
+  const budget = { left: options.limits.unpackedBytes };
+  try {
+    for (const { index, layer, spool } of feeds) {
+      const blob = spool?.read() ?? stream(layer);
+      try {
+        await applyLayer(blob, tree, { ...options, signal, diffId: layer.diffId, budget });
+      } catch (error) {
+        fail(index, error);
+      }
+      signal.throwIfAborted();
+      progress.layerDone();
+    }
+    return tree.notes;
+  } finally {
+    stop.abort();
+    await Promise.all(downloads);
+  }
+
+  /** Stops everything; the first failure is what the caller gets. */
+  function fail(index: number, error: unknown): void {
+    stop.abort(within(`layer ${index + 1} of ${layers.length}`, writeFailure(error)));
+  }
+
+  async function* stream({ blob }: LayerPlan): AsyncGenerator<Uint8Array> {
+    signal.throwIfAborted();
+    for await (const chunk of verified(await source.blob(blob, signal), blob)) {
+      signal.throwIfAborted();
+      progress.received(chunk.length);
+      yield chunk;
+    }
+  }
+
+  /**
+   * A worker that fills spools in order, sharing the queue with the others. As they start in order,
+   * a spool that was never begun is behind the one that failed, and nobody waits for it.
+   */
+  function fillSpools(spools: typeof feeds): () => Promise<void> {
+    const queue = spools.values();
+    return async () => {
+      for (const { index, layer, spool } of queue) {
+        try {
+          await spool?.fill(stream(layer));
+        } catch (error) {
+          return fail(index, error);
+        }
+      }
+    };
+  }
+}
+
+class Progress {
+  readonly #layers: readonly LayerPlan[];
+  readonly #options: FetchLayersOptions;
+  readonly #totalBytes: number;
+  #downloadedBytes = 0;
+  #layersDone = 0;
+
+  constructor(layers: readonly LayerPlan[], options: FetchLayersOptions) {
+    this.#layers = layers;
+    this.#options = options;
+    this.#totalBytes = layers.reduce((sum, { blob }) => sum + blob.size, 0);
+  }
+
+  received(length: number): void {
+    this.#downloadedBytes += length;
+    if (this.#downloadedBytes === this.#totalBytes) this.#options.onDownloaded?.();
+    this.#report();
+  }
+
+  layerDone(): void {
+    this.#layersDone++;
+    this.#report();
+  }
+
+  #report(): void {
+    this.#options.onProgress?.({
+      downloadedBytes: this.#downloadedBytes,
+      totalBytes: this.#totalBytes,
+      layersDone: this.#layersDone,
+      layerCount: this.#layers.length,
+    });
+  }
+}

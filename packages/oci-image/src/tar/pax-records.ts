@@ -1,0 +1,40 @@
+import { invalidImage } from "../errors.ts";
+
+/**
+ * The records of a PAX extended header: `<length> <key>=<value>\n`, lengths in decimal, keys and
+ * values as byte strings (POSIX.1-2001 pax). @throws `IMAGE_INVALID`
+ */
+export function parsePaxRecords(body: Buffer): ReadonlyMap<string, string> {
+  const records = new Map<string, string>();
+  let at = 0;
+  while (at < body.length) {
+    const space = body.indexOf(0x20, at);
+    const digits = space === -1 || space - at > 9 ? "" : body.toString("latin1", at, space);
+    const length = /^[1-9]\d*$/.test(digits) ? Number(digits) : 0;
+    const end = at + length;
+    const equals = body.indexOf(0x3d, space);
+    if (length === 0 || end > body.length || body[end - 1] !== 0x0a) throw broken();
+    if (equals <= space + 1 || equals >= end) throw broken();
+    const key = body.toString("latin1", space + 1, equals);
+    const value = body.toString("latin1", equals + 1, end - 1);
+    // A zero byte ends a name for the kernel and not for us: two readings of one name.
+    if (value.includes("\0") && !key.includes("xattr")) throw broken();
+    records.set(key, value);
+    at = end;
+  }
+  return records;
+}
+
+/** A decimal number of a record, with a fraction if it is a time. @throws `IMAGE_INVALID` */
+export function paxNumber(key: string, value: string): number {
+  const isTime = key === "mtime";
+  const number = (isTime ? /^-?\d{1,12}(\.\d+)?$/ : /^\d{1,16}$/).test(value) ? Number(value) : NaN;
+  if (Number.isNaN(number) || (!isTime && !Number.isSafeInteger(number))) {
+    throw invalidImage(`an entry of a layer has a broken ${key}`);
+  }
+  return number;
+}
+
+function broken(): Error {
+  return invalidImage("a layer has a broken PAX header");
+}

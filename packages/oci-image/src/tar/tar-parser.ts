@@ -1,0 +1,150 @@
+import { invalidImage } from "../errors.ts";
+import { parsePaxRecords } from "./pax-records.ts";
+import { resolveEntry, type Extensions, type TarEntry } from "./tar-entry.ts";
+import { parseHeader, type RawHeader } from "./tar-header.ts";
+
+/** Receives what a {@link TarParser} reads, in order and at once. */
+export interface TarSink {
+  entry(entry: TarEntry): void;
+  /** A piece of the last file's content; only valid during the call. */
+  content(piece: Buffer): void;
+  /** The last file is complete; called for files only, empty ones too. */
+  contentEnd(): void;
+}
+
+const block = 512;
+/** Largest extended header that is believed, bytes. */
+const maxExtensionBytes = 1024 * 1024;
+
+type State =
+  | { readonly at: "header" }
+  | { readonly at: "extension"; readonly type: string; readonly pieces: Buffer[]; left: number }
+  | { readonly at: "content"; left: number }
+  | { readonly at: "padding"; left: number }
+  | { readonly at: "end" };
+
+/**
+ * Reads tar archives piece by piece, whatever the pieces' sizes, in constant memory: v7, ustar, GNU
+ * long names and numbers, PAX. Sparse files are refused rather than unpacked wrongly. What follows
+ * the end mark is passed over, as every other reader does.
+ */
+export class TarParser {
+  readonly #sink: TarSink;
+  #state: State = { at: "header" };
+  /** The part of a header block that came with an earlier piece. */
+  readonly #partial = Buffer.alloc(block);
+  #partialLength = 0;
+  /** What extended headers said about the entry that follows them. */
+  #extensions: Extensions = {};
+  #hasZeroBlock = false;
+  /** Bytes between the content that is being read and the next header. */
+  #padding = 0;
+
+  constructor(sink: TarSink) {
+    this.#sink = sink;
+  }
+
+  /** Takes the next piece. @throws `IMAGE_INVALID`, and what the sink throws */
+  write(chunk: Buffer): void {
+    let at = 0;
+    while (at < chunk.length) {
+      const state = this.#state;
+      if (state.at === "end") return;
+      if (state.at === "header") {
+        at = this.#takeHeader(chunk, at);
+        continue;
+      }
+      const length = Math.min(state.left, chunk.length - at);
+      const piece = chunk.subarray(at, at + length);
+      at += length;
+      state.left -= length;
+      if (state.at === "content") this.#sink.content(piece);
+      if (state.at === "extension") state.pieces.push(Buffer.from(piece));
+      if (state.left === 0) this.#leave(state);
+    }
+  }
+
+  /** To be called when there is no more. @throws `IMAGE_INVALID` if the archive stops in an entry */
+  end(): void {
+    const isClean =
+      this.#state.at === "end" || (this.#state.at === "header" && !this.#hasPending());
+    if (!isClean) throw invalidImage("a layer stops in the middle of an entry");
+  }
+
+  #hasPending(): boolean {
+    return this.#partialLength > 0 || Object.keys(this.#extensions).length > 0;
+  }
+
+  #takeHeader(chunk: Buffer, at: number): number {
+    if (this.#partialLength === 0 && chunk.length - at >= block) {
+      this.#header(chunk.subarray(at, at + block));
+      return at + block;
+    }
+    const length = Math.min(block - this.#partialLength, chunk.length - at);
+    chunk.copy(this.#partial, this.#partialLength, at, at + length);
+    this.#partialLength += length;
+    if (this.#partialLength === block) {
+      this.#partialLength = 0;
+      this.#header(this.#partial);
+    }
+    return at + length;
+  }
+
+  #header(bytes: Buffer): void {
+    const header = parseHeader(bytes);
+    if (header === undefined) {
+      if (this.#hasPending()) throw invalidImage("a layer ends where an entry must follow");
+      if (this.#hasZeroBlock) this.#state = { at: "end" };
+      this.#hasZeroBlock = true;
+      return;
+    }
+    // A lone block of zeros is no end mark; readers disagree on what follows one, so nothing may.
+    if (this.#hasZeroBlock) throw invalidImage("a layer goes on after a block of zeros");
+    if ("xgLK".includes(header.type)) this.#beginExtension(header);
+    else this.#beginEntry(header);
+  }
+
+  #beginExtension(header: RawHeader): void {
+    if (header.size > maxExtensionBytes) throw invalidImage("a layer has an oversized tar header");
+    this.#state = { at: "extension", type: header.type, pieces: [], left: header.size };
+    if (header.size === 0) this.#leave(this.#state);
+  }
+
+  #endExtension(type: string, body: Buffer): void {
+    if (type === "x") this.#extensions.pax = parsePaxRecords(body);
+    if (type === "L") this.#extensions.longName = untilZero(body);
+    if (type === "K") this.#extensions.longLink = untilZero(body);
+    // "g", defaults for all entries, is passed over: Docker and containerd do not apply it either.
+  }
+
+  #beginEntry(header: RawHeader): void {
+    const entry = resolveEntry(header, this.#extensions);
+    this.#extensions = {};
+    this.#sink.entry(entry);
+    if (entry.kind !== "file") return;
+    this.#padding = paddingOf(entry.size);
+    this.#state = { at: "content", left: entry.size };
+    if (entry.size === 0) this.#leave(this.#state);
+  }
+
+  #leave(state: State): void {
+    if (state.at === "content") this.#sink.contentEnd();
+    if (state.at === "extension") {
+      const body = Buffer.concat(state.pieces);
+      this.#padding = paddingOf(body.length);
+      this.#endExtension(state.type, body);
+    }
+    const left = state.at === "padding" ? 0 : this.#padding;
+    this.#state = left > 0 ? { at: "padding", left } : { at: "header" };
+  }
+}
+
+/** Bytes from the end of content to the next header. */
+function paddingOf(size: number): number {
+  return (block - (size % block)) % block;
+}
+
+function untilZero(body: Buffer): string {
+  const zero = body.indexOf(0);
+  return body.toString("latin1", 0, zero === -1 ? body.length : zero);
+}

@@ -1,0 +1,46 @@
+import { createHash } from "node:crypto";
+import { digestMismatch, limitExceeded } from "../errors.ts";
+import { TarParser } from "../tar/tar-parser.ts";
+import { inflate } from "./inflate.ts";
+import type { UnpackLimits } from "./limits.ts";
+import type { TreeWriter } from "./tree-writer.ts";
+
+/** What is left of an image's limit of bytes; layers share one. */
+export interface ByteBudget {
+  left: number;
+}
+
+/**
+ * Applies one layer to a tree while its blob arrives: inflates, hashes, parses and writes, all in
+ * step with the source, with memory for a few chunks.
+ *
+ * @param blob the blob; its own digest is checked by whoever made the stream
+ * @throws {KipError} codes `IMAGE_INVALID`, `IMAGE_UNSAFE_ENTRY`, `IMAGE_LIMIT_EXCEEDED`,
+ * `IMAGE_DIGEST_MISMATCH` if the inflated bytes are not those of `diffId`; the tree is then useless
+ */
+export async function applyLayer(
+  blob: AsyncIterable<Uint8Array>,
+  tree: TreeWriter,
+  options: {
+    readonly diffId: string;
+    readonly limits: UnpackLimits;
+    readonly budget: ByteBudget;
+    readonly signal?: AbortSignal;
+  },
+): Promise<void> {
+  const hash = createHash("sha256");
+  const parser = new TarParser(tree);
+  for await (const chunk of inflate(blob)) {
+    options.signal?.throwIfAborted();
+    options.budget.left -= chunk.length;
+    if (options.budget.left < 0) {
+      throw limitExceeded("unpacked bytes", options.limits.unpackedBytes);
+    }
+    hash.update(chunk);
+    parser.write(chunk);
+  }
+  parser.end();
+  const actual = `sha256:${hash.digest("hex")}`;
+  if (actual !== options.diffId) throw digestMismatch("its content", options.diffId, actual);
+  tree.nextLayer();
+}

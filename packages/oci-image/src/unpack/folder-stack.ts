@@ -1,0 +1,167 @@
+import { fstatSync, mkdirSync, readlinkSync, utimesSync } from "node:fs";
+import { hasCode } from "@kip/base";
+import { invalidImage, limitExceeded, unsafeEntry } from "../errors.ts";
+import { at, closeFolder, openChild, openFolder, self } from "./descriptor-path.ts";
+
+/** A folder of the tree that is open. */
+export interface OpenFolder {
+  readonly name: string;
+  /** Its real path from the root, without links: "" for the root, `usr/lib`. */
+  readonly path: string;
+  readonly fd: number;
+  /** Whether what is made inside takes over the folder's group. */
+  isSetgid: boolean;
+  /** Seconds; given back to the folder when it is left, as writing inside changes it. */
+  mtime: number | undefined;
+}
+
+/** Options of {@link FolderStack}. */
+export interface FolderStackOptions {
+  /** Most steps down. */
+  readonly maxDepth: number;
+  /** Whether a folder that is left gets the time it had; off for who only reads. */
+  readonly keepsTimes: boolean;
+  /** Told of each folder that had to be made because an entry is below it. */
+  readonly onImplied?: (path: string) => void;
+}
+
+interface Step {
+  /** Target of a link that the step was about to take. */
+  readonly link: string | undefined;
+}
+
+/** The kernel gives up after as many (`ELOOP`). */
+const maxLinks = 40;
+
+/**
+ * The way from the root of a tree to the folder that is written to at the moment, each step open.
+ *
+ * The kernel never follows a link here. A link on the way is read and walked by ourselves, from the
+ * root of the tree if it is absolute, and never above it: what a program inside the container would
+ * see, and what Docker, containerd and umoci do. Entries commonly come sorted, so nearly every step
+ * is open already.
+ */
+export class FolderStack implements Disposable {
+  readonly #stack: OpenFolder[];
+  readonly #options: FolderStackOptions;
+
+  constructor(root: string, options: FolderStackOptions) {
+    const fd = openFolder(root);
+    this.#options = options;
+    this.#stack = [{ name: "", path: "", fd, ...this.#facts(fd) }];
+  }
+
+  /**
+   * Goes to a folder. A missing one is made, as root's and with mode 0755; without `create` the
+   * answer is undefined.
+   */
+  enter(parts: readonly string[], create: true): OpenFolder;
+  enter(parts: readonly string[], create: false): OpenFolder | undefined;
+  enter(parts: readonly string[], create: boolean): OpenFolder | undefined {
+    const left = parts.toReversed();
+    let depth = 0;
+    let links = 0;
+    for (let part = left.pop(); part !== undefined; part = left.pop()) {
+      if (part === "..") {
+        depth = Math.max(0, depth - 1);
+        continue;
+      }
+      if (this.#stack[depth + 1]?.name === part) {
+        depth++;
+        continue;
+      }
+      this.#truncate(depth);
+      const step = this.#step(part, create);
+      if (step === undefined) return undefined;
+      if (step.link === undefined) {
+        depth++;
+        continue;
+      }
+      if (++links > maxLinks) throw unsafeEntry("the links on its way never end");
+      if (step.link.startsWith("/")) depth = 0;
+      left.push(...step.link.split("/").filter(isStep).reverse());
+    }
+    this.#truncate(depth);
+    return this.#top();
+  }
+
+  /** Opens a folder inside the current one that was just made or found. */
+  push(name: string, known: { readonly isSetgid: boolean; readonly mtime: number }): OpenFolder {
+    return this.#push(name, known);
+  }
+
+  /** Leaves all folders, which gives them their times. */
+  [Symbol.dispose](): void {
+    this.#truncate(-1);
+  }
+
+  #top(): OpenFolder {
+    const top = this.#stack.at(-1);
+    if (top === undefined) throw new TypeError("The tree is closed");
+    return top;
+  }
+
+  /** One step below the current folder; not taken if the name is a link, or is missing. */
+  #step(name: string, create: boolean): Step | undefined {
+    const folder = this.#top();
+    try {
+      this.#push(name);
+      return { link: undefined };
+    } catch (error) {
+      if (hasCode(error, "ENOENT")) {
+        if (!create) return undefined;
+        mkdirSync(at(folder.fd, name), 0o755);
+        this.#push(name, { isSetgid: folder.isSetgid, mtime: undefined });
+        this.#options.onImplied?.(this.#top().path);
+        return { link: undefined };
+      }
+      if (!hasCode(error, "ENOTDIR", "ELOOP")) throw error;
+    }
+    return { link: readLink(folder, name) };
+  }
+
+  #push(
+    name: string,
+    known?: { readonly isSetgid: boolean; readonly mtime: number | undefined },
+  ): OpenFolder {
+    const parent = this.#top();
+    const { maxDepth } = this.#options;
+    if (this.#stack.length > maxDepth) throw limitExceeded("nested folders", maxDepth);
+    const fd = openChild(parent.fd, name);
+    const path = parent.path === "" ? name : `${parent.path}/${name}`;
+    const folder: OpenFolder = { name, path, fd, ...(known ?? this.#facts(fd)) };
+    this.#stack.push(folder);
+    return folder;
+  }
+
+  #facts(fd: number): { readonly isSetgid: boolean; readonly mtime: number | undefined } {
+    if (!this.#options.keepsTimes) return { isSetgid: false, mtime: undefined };
+    const { mode, mtimeMs } = fstatSync(fd);
+    return { isSetgid: (mode & 0o2000) !== 0, mtime: mtimeMs / 1000 };
+  }
+
+  #truncate(depth: number): void {
+    while (this.#stack.length > depth + 1) {
+      const folder = this.#stack.pop();
+      if (folder === undefined) return;
+      try {
+        if (folder.mtime !== undefined) utimesSync(self(folder.fd), folder.mtime, folder.mtime);
+      } finally {
+        closeFolder(folder.fd);
+      }
+    }
+  }
+}
+
+function isStep(part: string): boolean {
+  return part !== "" && part !== ".";
+}
+
+function readLink(folder: OpenFolder, name: string): string {
+  try {
+    return readlinkSync(at(folder.fd, name), { encoding: "buffer" }).toString("latin1");
+  } catch (error) {
+    if (!hasCode(error, "EINVAL")) throw error;
+    throw invalidImage(`an entry is below ${JSON.stringify(name)}, which is no folder`);
+  }
+}

@@ -1,0 +1,76 @@
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { createGunzip, createZstdDecompress } from "node:zlib";
+import { invalidImage } from "../errors.ts";
+import { ZstdFrames } from "./zstd-frames.ts";
+
+const chunkSize = 256 * 1024;
+
+/**
+ * Inflates a layer by what its first bytes say it is: gzip, zstd or plain. Media types are not
+ * asked: Docker does not either, and some builders write the wrong one. The source is always read
+ * to its end, so that its own checks are made.
+ */
+export async function* inflate(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+  const chunks = source[Symbol.asyncIterator]();
+  const start = await readStart(chunks);
+  const whole = rejoin(start, chunks);
+  const format = formatOf(start);
+  if (format === "plain") {
+    yield* whole;
+    return;
+  }
+  const inflater =
+    format === "gzip" ? createGunzip({ chunkSize }) : createZstdDecompress({ chunkSize });
+  const input = format === "gzip" ? whole : frameByFrame(whole);
+  const flow = pipeline(Readable.from(input, { objectMode: false }), inflater);
+  // Its failure is seen by the loop below first; awaited after it, for what the loop cannot see.
+  flow.catch(() => {});
+  try {
+    for await (const chunk of inflater) yield chunk as Buffer; // zlib streams give buffers
+    await flow;
+  } catch (error) {
+    if (isZlibError(error)) throw invalidImage("it is damaged and cannot be inflated", error);
+    throw error;
+  }
+}
+
+function formatOf(start: Buffer): "gzip" | "zstd" | "plain" {
+  if (start.readUInt16BE(0) === 0x1f8b) return "gzip";
+  // The magic number of a frame, or of one to skip, as zstd:chunked may begin with.
+  const magic = start.readUInt32LE(0);
+  const isZstd = magic === 0xfd2fb528 || (magic & 0xfffffff0) >>> 0 === 0x184d2a50;
+  return isZstd ? "zstd" : "plain";
+}
+
+async function* frameByFrame(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const frames = new ZstdFrames();
+  for await (const chunk of source) yield* frames.split(chunk);
+  frames.end();
+}
+
+async function readStart(chunks: AsyncIterator<Uint8Array>): Promise<Buffer> {
+  let start = Buffer.alloc(0);
+  while (start.length < 4) {
+    const next = await chunks.next();
+    if (next.done) throw invalidImage("it is no archive");
+    start = Buffer.concat([start, next.value]);
+  }
+  return start;
+}
+
+async function* rejoin(start: Buffer, rest: AsyncIterator<Uint8Array>): AsyncGenerator<Buffer> {
+  yield start;
+  try {
+    for (let next = await rest.next(); !next.done; next = await rest.next()) {
+      yield Buffer.from(next.value.buffer, next.value.byteOffset, next.value.length);
+    }
+  } finally {
+    await rest.return?.();
+  }
+}
+
+function isZlibError(error: unknown): boolean {
+  if (typeof error !== "object" || error === null || !("code" in error)) return false;
+  return /^(?:Z|ZSTD|ERR_ZLIB)_/.test(String(error.code)); // zlib's own codes, by its prefixes
+}

@@ -1,0 +1,240 @@
+import {
+  closeSync,
+  constants,
+  linkSync,
+  mkdirSync,
+  openSync,
+  symlinkSync,
+  writeSync,
+} from "node:fs";
+import { hasCode } from "@kip/base";
+import { invalidImage, limitExceeded, unsafeEntry, within, writeFailure } from "../errors.ts";
+import type { TarEntry } from "../tar/tar-entry.ts";
+import type { TarSink } from "../tar/tar-parser.ts";
+import { at, closeFolder, reopenFolder, toPath } from "./descriptor-path.ts";
+import { EntryAttributes } from "./entry-attributes.ts";
+import { splitEntryName } from "./entry-name.ts";
+import { FolderStack, type OpenFolder } from "./folder-stack.ts";
+import type { UnpackLimits } from "./limits.ts";
+import { isFolder, removeTree } from "./remove-tree.ts";
+import { hideContent, hideName, LayerPaths, parseWhiteout, type Whiteout } from "./whiteouts.ts";
+
+const createFlags =
+  constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+
+/**
+ * Applies layers to one folder, bottom first; whiteouts become deletions.
+ *
+ * Invariants: every change is one step below an open folder ({@link FolderStack}); what stands in
+ * the way of an entry is removed, never written through; content is written to a file that this
+ * entry made.
+ */
+export class TreeWriter implements TarSink, Disposable {
+  readonly #stack: FolderStack;
+  readonly #attributes = new EntryAttributes();
+  readonly #limits: UnpackLimits;
+  readonly #kept = new LayerPaths();
+  #isBottom = true;
+  #entries = 0;
+  #file: { readonly fd: number; readonly entry: TarEntry; readonly parent: OpenFolder } | undefined;
+  readonly #leftOut = { devices: 0, fifos: 0, xattrs: new Map<string, number>() };
+
+  /** @param root an empty folder that nobody else writes to */
+  constructor(root: string, limits: UnpackLimits) {
+    this.#limits = limits;
+    this.#stack = new FolderStack(root, {
+      maxDepth: limits.depth,
+      keepsTimes: true,
+      onImplied: (path) => this.#keep(path),
+    });
+  }
+
+  /** What was left out so far, a sentence each. */
+  get notes(): readonly string[] {
+    const { devices, fifos, xattrs } = this.#leftOut;
+    return [
+      ...(devices > 0 ? [`${devices} device nodes were left out`] : []),
+      ...(fifos > 0 ? [`${fifos} FIFOs were left out`] : []),
+      ...[...xattrs].map(([name, count]) => `attribute ${name} of ${count} entries was left out`),
+    ];
+  }
+
+  /** Ends a layer; what comes next is above it. */
+  nextLayer(): void {
+    this.#kept.clear();
+    this.#isBottom = false;
+  }
+
+  entry(entry: TarEntry): void {
+    if (++this.#entries > this.#limits.entries) {
+      throw limitExceeded("entries", this.#limits.entries);
+    }
+    try {
+      this.#apply(entry);
+    } catch (error) {
+      throw explain(error, entry);
+    }
+  }
+
+  content(piece: Buffer): void {
+    if (!this.#file) return;
+    let written = 0;
+    try {
+      while (written < piece.length) written += writeSync(this.#file.fd, piece, written);
+    } catch (error) {
+      throw explain(error, this.#file.entry);
+    }
+  }
+
+  contentEnd(): void {
+    const file = this.#file;
+    if (!file) return;
+    this.#file = undefined;
+    try {
+      this.#attributes.ofNewFile(file.fd, file.entry, file.parent);
+    } catch (error) {
+      throw explain(error, file.entry);
+    } finally {
+      closeSync(file.fd);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#file) closeSync(this.#file.fd);
+    this.#file = undefined;
+    this.#stack[Symbol.dispose]();
+  }
+
+  #apply(entry: TarEntry): void {
+    const parts = splitEntryName(entry.name);
+    const base = parts.pop();
+    if (base === undefined) return this.#applyRoot(entry);
+    const whiteout = parseWhiteout(base);
+    if (whiteout) return this.#applyWhiteout(whiteout, parts);
+    for (const xattr of entry.xattrs) {
+      this.#leftOut.xattrs.set(xattr, (this.#leftOut.xattrs.get(xattr) ?? 0) + 1);
+    }
+    if (entry.kind === "hardlink") return this.#applyHardLink(parts, base, entry);
+    const parent = this.#stack.enter(parts, true);
+    this.#keep(join(parent, base));
+    switch (entry.kind) {
+      case "directory":
+        return this.#applyFolder(parent, base, entry);
+      case "file":
+        return this.#applyFile(parent, base, entry);
+      case "symlink":
+        return this.#applySymlink(parent, base, entry);
+      case "fifo":
+        this.#leftOut.fifos++;
+        return removeTree(parent.fd, base);
+      case "character-device":
+      case "block-device":
+        this.#leftOut.devices++;
+        return removeTree(parent.fd, base);
+    }
+  }
+
+  #applyRoot(entry: TarEntry): void {
+    if (entry.kind !== "directory") throw unsafeEntry("it would replace the root");
+    const root = this.#stack.enter([], true);
+    this.#describeFolder(root, entry, { isNew: false });
+  }
+
+  #applyWhiteout(whiteout: Whiteout, parts: readonly string[]): void {
+    if (this.#isBottom || whiteout.kind === "aufs") return;
+    const folder = this.#stack.enter(parts, false);
+    if (!folder) return;
+    if (whiteout.kind === "opaque") hideContent(folder.fd, folder.path, this.#kept);
+    else hideName(folder.fd, folder.path, whiteout.name, this.#kept);
+  }
+
+  #applyFolder(parent: OpenFolder, name: string, entry: TarEntry): void {
+    let isNew = true;
+    const make = (): void => mkdirSync(at(parent.fd, name), entry.mode & 0o777);
+    try {
+      make();
+    } catch (error) {
+      if (!hasCode(error, "EEXIST")) throw error;
+      isNew = !isFolder(parent.fd, name);
+      if (isNew) this.#replace(parent, name, make);
+    }
+    const folder = this.#stack.push(name, { isSetgid: false, mtime: entry.mtime });
+    this.#describeFolder(folder, entry, { isNew, parent });
+  }
+
+  #describeFolder(
+    folder: OpenFolder,
+    entry: TarEntry,
+    options: { readonly isNew: boolean; readonly parent?: OpenFolder },
+  ): void {
+    this.#attributes.ofFolder(folder.fd, entry, options);
+    folder.isSetgid = (entry.mode & 0o2000) !== 0;
+    folder.mtime = entry.mtime;
+  }
+
+  #applyFile(parent: OpenFolder, name: string, entry: TarEntry): void {
+    this.#make(parent, name, () => {
+      const fd = openSync(at(parent.fd, name), createFlags, entry.mode & 0o777);
+      this.#file = { fd, entry, parent };
+    });
+  }
+
+  #applySymlink(parent: OpenFolder, name: string, entry: TarEntry): void {
+    if (entry.linkName === "") throw invalidImage("a link has no target");
+    this.#make(parent, name, () => symlinkSync(toPath(entry.linkName), at(parent.fd, name)));
+    this.#attributes.ofNewLink(parent, name, entry);
+  }
+
+  /** The target is a path in the image, walked like any other, its last step not followed. */
+  #applyHardLink(parts: readonly string[], name: string, entry: TarEntry): void {
+    const targetParts = splitEntryName(entry.linkName);
+    const targetName = targetParts.pop();
+    const found = targetName && this.#stack.enter(targetParts, false);
+    if (!targetName || !found) throw missingTarget(entry);
+    const targetPath = join(found, targetName);
+    const targetFolder = reopenFolder(found.fd);
+    try {
+      const parent = this.#stack.enter(parts, true);
+      this.#keep(join(parent, name));
+      if (targetPath === join(parent, name)) throw invalidImage("a hard link is its own target");
+      this.#make(parent, name, () => linkSync(at(targetFolder, targetName), at(parent.fd, name)));
+    } catch (error) {
+      if (hasCode(error, "ENOENT", "EPERM")) throw missingTarget(entry);
+      throw error;
+    } finally {
+      closeFolder(targetFolder);
+    }
+  }
+
+  /** Makes something new; what has the name goes first. */
+  #make(parent: OpenFolder, name: string, make: () => void): void {
+    try {
+      make();
+    } catch (error) {
+      if (!hasCode(error, "EEXIST")) throw error;
+      this.#replace(parent, name, make);
+    }
+  }
+
+  #replace(parent: OpenFolder, name: string, make: () => void): void {
+    removeTree(parent.fd, name);
+    make();
+  }
+
+  #keep(path: string): void {
+    if (!this.#isBottom) this.#kept.add(path);
+  }
+}
+
+function join(folder: OpenFolder, name: string): string {
+  return folder.path === "" ? name : `${folder.path}/${name}`;
+}
+
+function missingTarget(entry: TarEntry): Error {
+  const target = JSON.stringify(entry.linkName);
+  return unsafeEntry(`it is a hard link to ${target}, which is no file of the image`);
+}
+
+function explain(error: unknown, entry: TarEntry): unknown {
+  return within(`entry ${JSON.stringify(entry.name.slice(0, 300))}`, writeFailure(error));
+}
