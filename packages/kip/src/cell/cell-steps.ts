@@ -81,7 +81,9 @@ export class CellSteps {
     if (start === undefined || !status.startMs || status.startMs.start !== undefined) return;
     const startMs = rounded({ ...status.startMs, pull: pull ?? 0, unpack: unpack ?? 0, start });
     this.#setStatus(memory, { startMs });
-    const words = startPhases.map((phase) => `${phase} ${((startMs[phase] ?? 0) / 1000).toFixed(2)} s`);
+    const words = startPhases.map(
+      (phase) => `${phase} ${((startMs[phase] ?? 0) / 1000).toFixed(2)} s`,
+    );
     this.#options.onEvent(memory, "CellStartTimes", `The pod's start took: ${words.join(", ")}`);
   }
 
