@@ -123,6 +123,7 @@ async function becomeReady(start: StartingUp): Promise<void> {
       clock: resolved.clock,
       signal,
     });
+    programs.startScheduler();
     await applyStartingObjects(resolved, signal);
   } catch (error) {
     resolved.signal?.throwIfAborted();

@@ -1,18 +1,152 @@
-import type { Logger } from "@kip/base";
-import { binariesIn, pinned, type Binaries } from "./pinned-version.ts";
+import { mkdir, rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import {
+  errorText,
+  hasCode,
+  KipError,
+  silentLogger,
+  systemClock,
+  type Clock,
+  type Logger,
+} from "@kip/base";
+import { acquireFileLock } from "../file-lock.ts";
+import { readCache, writeCache, type CacheEntry } from "./binary-cache.ts";
+import { buildFromModules } from "./module-build.ts";
+import { pinned, type Binaries, type ProgramName } from "./pinned-version.ts";
+import { releaseDigests, type ReleaseDigests } from "./release-digests.ts";
+import { downloadRelease, type DownloadOptions } from "./release-download.ts";
+import { readUserDirectory } from "./user-directory.ts";
 
 /** Options of {@link obtainBinaries}. */
 export interface ObtainOptions {
+  /** Kept between runs; the programs go to `kubernetes/<version>/` in it. */
   readonly cacheDir: string;
+  /** A directory of the user's with all programs; nothing else is tried then. @default none */
   readonly userDir?: string;
+  /** Told of each step that takes time, one line without line end. */
   readonly onProgress?: (line: string) => void;
   readonly logger?: Logger;
+  readonly clock?: Clock;
   readonly signal?: AbortSignal;
+  /** Whether the official release may be downloaded. @default true */
   readonly allowDownload?: boolean;
+  /** The go command. @default "go" */
   readonly go?: string;
+  /** Directory of the go.mod that pins the modules. @default the repository's */
+  readonly modulesDir?: string;
+  /** Digests of the release, by architecture. @default {@link releaseDigests} */
+  readonly digests?: Readonly<Partial<Record<string, ReleaseDigests>>>;
+  /** Where the release is downloaded from. @default the projects' own sites */
+  readonly sites?: NonNullable<DownloadOptions["sites"]>;
 }
 
-/** Interim. */
+type Sources = Readonly<Record<ProgramName, string>>;
+const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
+
+/**
+ * The programs of the pinned Kubernetes version: from a directory the user names, else the cache,
+ * else the official release (checked against pinned digests), else built from pinned Go modules.
+ *
+ * May be called by several processes at once: one works, the others wait for it. May be interrupted
+ * at any point: the next call goes on from there, and no program is ever half written.
+ *
+ * @throws {KipError} `KUBERNETES_PROGRAMS_MISSING` if the user's directory lacks one
+ * @throws {KipError} `KUBERNETES_UNOBTAINABLE` if there is neither download nor Go toolchain
+ * @throws {KipError} `KUBERNETES_BUILD_FAILED`, `DISK_TOO_SMALL`, `DIGEST_MISMATCH`
+ */
 export async function obtainBinaries(options: ObtainOptions): Promise<Binaries> {
-  return binariesIn(options.userDir ?? `${options.cacheDir}/kubernetes/${pinned.kubernetes}`);
+  if (options.userDir !== undefined) return await readUserDirectory(options.userDir);
+  const root = join(resolve(options.cacheDir), "kubernetes");
+  const entry: CacheEntry = { ...pinned, directory: join(root, pinned.kubernetes) };
+  const cached = await readCache(entry);
+  if (cached) return cached;
+
+  await mkdir(root, { recursive: true });
+  const lockPath = join(root, `${pinned.kubernetes}.lock`);
+  await using _lock = await acquireFileLock(lockPath, {
+    onWait: () => options.onProgress?.("Waiting for another process that obtains Kubernetes"),
+    ...(options.signal && { signal: options.signal }),
+  });
+  // Whoever held the lock before us may have done it all.
+  return (await readCache(entry)) ?? (await obtainAnew(entry, options));
+}
+
+async function obtainAnew(entry: CacheEntry, options: ObtainOptions): Promise<Binaries> {
+  const clock = options.clock ?? systemClock;
+  const begin = clock.monotonic();
+  const work = `${entry.directory}.work`;
+  const sources = (await tryDownload(work, options)) ?? (await build(work, options, clock));
+  const binaries = await writeCache(entry, sources);
+  await rm(work, { recursive: true, force: true });
+  const durationMs = Math.round(clock.monotonic() - begin);
+  options.onProgress?.(`Kubernetes ${pinned.kubernetes} is ready after ${duration(durationMs)}`);
+  (options.logger ?? silentLogger).info("Kubernetes obtained", {
+    component: "control-plane",
+    durationMs,
+    directory: entry.directory,
+  });
+  return binaries;
+}
+
+async function tryDownload(work: string, options: ObtainOptions): Promise<Sources | undefined> {
+  const architecture = goArchitectures[process.arch];
+  const digests = architecture && (options.digests ?? releaseDigests)[architecture];
+  if (!digests || options.allowDownload === false) return undefined;
+  const directory = join(work, "download");
+  try {
+    return await downloadRelease({
+      ...pinned,
+      architecture,
+      digests,
+      directory,
+      onProgress: options.onProgress ?? (() => {}),
+      ...(options.signal && { signal: options.signal }),
+      ...(options.sites && { sites: options.sites }),
+    });
+  } catch (error) {
+    await rm(directory, { recursive: true, force: true });
+    if (!hasCode(error, "DOWNLOAD_FAILED")) throw error;
+    options.onProgress?.(`${errorText(error)}; building it instead`);
+    return undefined;
+  }
+}
+
+async function build(work: string, options: ObtainOptions, clock: Clock): Promise<Sources> {
+  const repository = join(import.meta.dirname, "../../../..");
+  try {
+    return await buildFromModules({
+      kubernetes: pinned.kubernetes,
+      modulesDir: options.modulesDir ?? join(repository, "tools/kubernetes"),
+      go: options.go ?? "go",
+      directory: join(work, "build"),
+      clock,
+      onProgress: options.onProgress ?? (() => {}),
+      ...(options.signal && { signal: options.signal }),
+    });
+  } catch (error) {
+    if (hasCode(error, "GO_MISSING")) throw unobtainable(error);
+    if (!hasCode(error, "GO_FAILED")) throw error;
+    throw new KipError(
+      "KUBERNETES_BUILD_FAILED",
+      `Cannot build Kubernetes ${pinned.kubernetes}: ${errorText(error)}`,
+      { cause: error, remedy: "Try again: it goes on where it stopped. Go needs its module proxy" },
+    );
+  }
+}
+
+function unobtainable(cause: unknown): KipError {
+  return new KipError(
+    "KUBERNETES_UNOBTAINABLE",
+    `Cannot obtain Kubernetes ${pinned.kubernetes}: ` +
+      "there is no release to download here, and no Go toolchain to build it with",
+    {
+      cause,
+      remedy: "Install Go 1.26 or newer, or name a directory with the programs (--binaries-dir)",
+    },
+  );
+}
+
+function duration(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }

@@ -20,6 +20,11 @@ export interface Programs extends AsyncDisposable {
   /** The first of them that ends. */
   readonly firstEnd: Promise<ProgramEnd>;
   readonly pids: Readonly<Partial<Record<ProgramName, number>>>;
+  /**
+   * Starts the scheduler, once the API is ready: before that it is refused what it may not yet
+   * read, and then waits longer and longer. (The controller manager waits for the API by itself.)
+   */
+  startScheduler(): void;
   /** Starts each again from now on whenever it ends. */
   supervise(onEnd: (end: ProgramEnd, restartInMs: number) => void): void;
 }
@@ -28,7 +33,7 @@ export interface Programs extends AsyncDisposable {
 const stopGraceMs = 5000;
 
 /**
- * Starts all programs at once: the API server waits for etcd, and its clients for the API server.
+ * Starts all programs but the scheduler at once: each waits for the one that it needs.
  *
  * @param choosePort called when nothing of an earlier start holds the port any more
  */
@@ -54,16 +59,17 @@ export async function startPrograms(
   for (const program of all) await program.endLeftover();
   const port = await choosePort();
   const input = await writeInput({ resolved, certificates, port });
-  const ends = [
-    etcd.start(etcdArgs()),
-    apiServer.start(apiServerArgs(input)),
-    clients[0].start(controllerManagerArgs(input)),
-    clients[1].start(schedulerArgs(input)),
-  ];
+  const firstEnd = Promise.withResolvers<ProgramEnd>();
+  const start = (program: SupervisedProgram, args: readonly string[]): void =>
+    void program.start(args).then(firstEnd.resolve);
+  start(etcd, etcdArgs());
+  start(apiServer, apiServerArgs(input));
+  start(clients[0], controllerManagerArgs(input));
   undo.move();
   return {
     port,
-    firstEnd: Promise.race(ends),
+    firstEnd: firstEnd.promise,
+    startScheduler: () => start(clients[1], schedulerArgs(input)),
     get pids() {
       const running = all.filter((program) => program.pid !== undefined);
       return Object.fromEntries(running.map((program) => [program.spec.program, program.pid]));
