@@ -1,1 +1,38 @@
-export {};
+// The agent of a cell. PID 1 starts it again when it ends; containers live on without it.
+import { readFile } from "node:fs/promises";
+import { decodeCellIdentity } from "@kip/agent-api";
+import { createLogger } from "@kip/base";
+import { startAgent } from "@kip/cell-agent";
+import manifest from "../package.json" with { type: "json" };
+import { bootTimingsMs } from "./boot-results.ts";
+import { applySeedOnce } from "./first-boot.ts";
+
+/** Where the boot script of the image leaves its results, on a tmpfs. */
+const bootDirectory = "/run/kip";
+const stateDir = "/var/lib/itzo";
+const runDir = "/run/itzo";
+
+const logger = createLogger({ level: "info" });
+
+async function main(): Promise<void> {
+  const timings = await bootTimingsMs(bootDirectory);
+  await applySeedOnce(bootDirectory, logger);
+  const identity: unknown = JSON.parse(await readFile(`${stateDir}/identity.json`, "utf8"));
+  const agent = await startAgent({
+    identity: decodeCellIdentity(identity, "identity.json"),
+    agentVersion: manifest.version,
+    stateDir,
+    runDir,
+    bootTimingsMs: timings,
+    logger,
+  });
+  process.once("SIGTERM", () => {
+    void agent[Symbol.asyncDispose]().finally(() => process.exit(0));
+  });
+}
+
+// No top-level await: the image holds this program as one CommonJS file.
+main().catch((err: unknown) => {
+  logger.error("Agent failed", { err });
+  process.exitCode = 1;
+});

@@ -1,4 +1,4 @@
-import { mkdir, open, readFile, rename, rm } from "node:fs/promises";
+import { mkdir, open, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { errorText, KipError, runCommand } from "@kip/base";
 import type { CloudConfig, WriteFile } from "./user-data.ts";
@@ -7,7 +7,7 @@ import type { CloudConfig, WriteFile } from "./user-data.ts";
 export interface ApplyUserDataOptions {
   /** Put before every path, and where `/etc/passwd` is looked up; for tests. @default "/" */
   readonly root?: string;
-  /** Sets the machine's name. @default the `hostname` program and `/etc/hostname` */
+  /** Sets the machine's name. @default writes `/etc/hostname` and tells the kernel */
   readonly setHostname?: (name: string) => Promise<void>;
   /** Runs one entry of `runcmd`. @default runs it on this machine */
   readonly run?: (file: string, args: readonly string[]) => Promise<unknown>;
@@ -37,7 +37,7 @@ export async function applyUserData(
   const errors: KipError[] = [];
   for (const file of config.writeFiles) {
     await attempt(`write file "${file.path}"`, async () => {
-      await writeFile(file, root);
+      await writeWhole(file, root);
       written.push(file.path);
     });
   }
@@ -45,11 +45,12 @@ export async function applyUserData(
   if (name !== undefined) {
     await attempt(`set host name "${name}"`, async () => {
       if (options.setHostname) return await options.setHostname(name);
-      await writeFile(
+      await writeWhole(
         { path: "/etc/hostname", content: Buffer.from(`${name}\n`), mode: 0o644 },
         root,
       );
-      await run("hostname", [name]);
+      // The kernel's own file instead of the program: no process at a time when a pod waits.
+      await writeFile("/proc/sys/kernel/hostname", name);
     });
   }
   for (const command of config.runCommands) {
@@ -70,7 +71,7 @@ export async function applyUserData(
   }
 }
 
-async function writeFile(file: WriteFile, root: string): Promise<void> {
+async function writeWhole(file: WriteFile, root: string): Promise<void> {
   const target = path.join(root, file.path);
   await mkdir(path.dirname(target), { recursive: true, mode: 0o755 });
   const temporary = path.join(

@@ -26,8 +26,8 @@ while [ ! -b "$root" ]; do
 done
 mount -t ext4 -o rw,noatime "$root" /root || { echo "kip: cannot mount $root"; poweroff -f; }
 
-# The agent travels in the initramfs, so that a new agent needs no new root disk.
-cp /agent/* /root/usr/lib/kip/
+# The agent and the boot scripts travel in the initramfs, so that a new agent needs no new root disk.
+cp -r /overlay/. /root/
 
 mount --move /dev /root/dev
 mount --move /proc /root/proc

@@ -1,0 +1,28 @@
+import { once } from "node:events";
+import { existsSync, watch } from "node:fs";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { decode } from "@kip/base";
+
+const decodeTimings = decode.map(decode.number);
+
+/**
+ * Waits until the boot script has set up the network and fetched the seed, which runs beside this program's start.
+ *
+ * @param directory where the script leaves its results
+ * @returns milliseconds from the kernel's start to each step
+ */
+export async function bootTimingsMs(directory: string): Promise<Readonly<Record<string, number>>> {
+  const file = path.join(directory, "boot-timings");
+  // Watch first, look second: the file may come in between.
+  const watcher = watch(directory);
+  try {
+    while (!existsSync(file)) await once(watcher, "change");
+  } finally {
+    watcher.close();
+  }
+  const seconds = decodeTimings(JSON.parse(await readFile(file, "utf8")), "boot-timings");
+  return Object.fromEntries(
+    Object.entries(seconds).map(([step, value]) => [step, Math.round(value * 1000)]),
+  );
+}

@@ -1,0 +1,109 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from "node:fs/promises";
+import path from "node:path";
+import { hasCode, KipError } from "@kip/base";
+
+/** One product of a build, kept in `<cacheDir>/<kind>/<key>/`. */
+export interface CachedBuild {
+  readonly cacheDir: string;
+  /** Names the sort of product; builds of one kind wait for each other, across processes too. */
+  readonly kind: string;
+  /** Hash of all that goes into the product. */
+  readonly key: string;
+  /** Products of this kind to keep, the one asked for included. The longest unused go. @default 3 */
+  readonly keep?: number;
+  /** Called once, before waiting for another builder. */
+  readonly onWait?: () => void;
+  readonly signal?: AbortSignal;
+  /** Fills an empty folder, which gets its final name when this resolves and vanishes when it rejects. */
+  readonly build: (directory: string) => Promise<void>;
+}
+
+/**
+ * Gives the folder of a product; builds it if it is not there.
+ *
+ * Safe against a crash at any point: a product has its final name only when it is whole, and what a killed builder
+ * left is removed by the next one.
+ */
+export async function cachedBuild(options: CachedBuild): Promise<string> {
+  const { signal, key } = options;
+  const folder = path.join(options.cacheDir, options.kind);
+  const target = path.join(folder, key);
+  if (await isUsable(target)) return target;
+  await mkdir(folder, { recursive: true });
+  await using _lock = await takeLock(path.join(folder, ".lock"), options);
+  if (await isUsable(target)) return target;
+  await removeRests(folder);
+  const temporary = await mkdtemp(path.join(folder, ".part-"));
+  try {
+    await options.build(temporary);
+    signal?.throwIfAborted();
+    await rename(temporary, target);
+  } catch (error) {
+    await rm(temporary, { recursive: true, force: true });
+    throw error;
+  }
+  await collect(folder, key, options.keep ?? 3);
+  return target;
+}
+
+/** Whether it is there; if so it counts as just used. */
+async function isUsable(target: string): Promise<boolean> {
+  try {
+    await utimes(target, new Date(), new Date());
+    return true;
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return false;
+    throw error;
+  }
+}
+
+/**
+ * Takes a lock that the kernel frees when this process dies, however it dies: Node has no flock(2), so a child holds
+ * it, until its standard input ends.
+ */
+async function takeLock(
+  file: string,
+  options: Pick<CachedBuild, "onWait" | "signal">,
+): Promise<AsyncDisposable> {
+  const script = "flock -n 9 || { echo waiting; flock 9; }; echo locked; cat >/dev/null";
+  const child = spawn("sh", ["-c", `exec 9>"$1"; ${script}`, "sh", file], {
+    stdio: ["pipe", "pipe", "ignore"],
+    // Ctrl-C in the terminal must not free the lock while this process still cleans up.
+    detached: true,
+    ...(options.signal && { signal: options.signal, killSignal: "SIGKILL" as const }),
+  });
+  child.on("error", () => {});
+  const closed = once(child, "close");
+  for await (const text of child.stdout.setEncoding("utf8")) {
+    if (String(text).includes("waiting")) options.onWait?.();
+    if (!String(text).includes("locked")) continue;
+    return {
+      [Symbol.asyncDispose]: async () => {
+        child.stdin.end();
+        await closed;
+      },
+    };
+  }
+  options.signal?.throwIfAborted();
+  throw new KipError("CELL_IMAGE_BUILD_FAILED", `Cannot lock "${file}": flock ended early`);
+}
+
+async function removeRests(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (name.startsWith(".part-")) await rm(path.join(folder, name), { recursive: true });
+  }
+}
+
+async function collect(folder: string, current: string, keep: number): Promise<void> {
+  const others: { readonly name: string; readonly usedAt: number }[] = [];
+  for (const name of await readdir(folder)) {
+    if (name.startsWith(".") || name === current) continue;
+    others.push({ name, usedAt: (await stat(path.join(folder, name))).mtimeMs });
+  }
+  others.sort((a, b) => b.usedAt - a.usedAt);
+  for (const { name } of others.slice(keep - 1)) {
+    await rm(path.join(folder, name), { recursive: true });
+  }
+}

@@ -1,0 +1,42 @@
+import { access, constants } from "node:fs/promises";
+import path from "node:path";
+import { KipError } from "@kip/base";
+
+/** Program → the Debian package that has it. */
+const packages = {
+  mmdebstrap: "mmdebstrap",
+  mke2fs: "e2fsprogs",
+  "dpkg-deb": "dpkg",
+  "apt-get": "apt",
+  unshare: "util-linux",
+  flock: "util-linux",
+  tar: "tar",
+} as const;
+
+export type HostTool = keyof typeof packages;
+
+const searchPath = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/**
+ * Makes sure that programs are installed, before anything is begun.
+ *
+ * @throws {KipError} `CELL_IMAGE_TOOLS_MISSING`, with a remedy that names the packages
+ */
+export async function requireHostTools(tools: readonly HostTool[]): Promise<void> {
+  const missing: HostTool[] = [];
+  for (const tool of tools) if (!(await isInstalled(tool))) missing.push(tool);
+  if (missing.length === 0) return;
+  const names = [...new Set(missing.map((tool) => packages[tool]))].join(" ");
+  throw new KipError(
+    "CELL_IMAGE_TOOLS_MISSING",
+    `Cannot build the cell image: not installed: ${missing.join(", ")}`,
+    { remedy: `Run "apt-get install ${names}"` },
+  );
+}
+
+async function isInstalled(tool: string): Promise<boolean> {
+  const found = await Promise.allSettled(
+    searchPath.map(async (folder) => await access(path.join(folder, tool), constants.X_OK)),
+  );
+  return found.some((result) => result.status === "fulfilled");
+}

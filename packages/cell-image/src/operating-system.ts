@@ -1,0 +1,199 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import {
+  copyFile,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
+import path from "node:path";
+import { pipeline } from "node:stream/promises";
+import { runCommand } from "@kip/base";
+import { hostAptSources } from "./apt-sources.ts";
+import { cachedBuild } from "./build-cache.ts";
+import type { BuildCellImageOptions } from "./build-cell-image.ts";
+import { cpioArchive, type CpioEntry } from "./cpio.ts";
+import { loadOrder } from "./kernel-modules.ts";
+import { defaultSources, recipe } from "./recipe.ts";
+
+/** Names of the files in the folder that {@link buildOperatingSystem} gives. */
+export const osFiles = {
+  kernel: "vmlinuz",
+  /** First part of the initramfs: busybox, kernel modules, `init`. */
+  initramfs: "initramfs.cpio",
+  rootDisk: "root.img",
+  /** Name and version of each package, a line each. */
+  packages: "packages.txt",
+} as const;
+
+/** Where the recipe's scripts are. */
+export const recipeDirectory = path.join(import.meta.dirname, "..", "recipe");
+
+/**
+ * Gives kernel, root disk and the fixed part of the initramfs: everything but the agent. Takes most of a minute once;
+ * depends on the recipe and on the Node binary, on nothing else of the host.
+ */
+export async function buildOperatingSystem(
+  options: BuildCellImageOptions & { readonly nodeBinary: string },
+): Promise<{ readonly directory: string; readonly key: string }> {
+  const hook = await readFile(path.join(recipeDirectory, "kernel-hook.sh"));
+  const init = await readFile(path.join(recipeDirectory, "init.sh"));
+  const hash = createHash("sha256").update(JSON.stringify(recipe)).update(hook).update(init);
+  await pipeline(createReadStream(options.nodeBinary), hash);
+  const key = hash.digest("hex").slice(0, 16);
+  const directory = await cachedBuild({
+    cacheDir: options.cacheDir,
+    kind: "os",
+    key,
+    keep: 2,
+    onWait: () => options.onProgress?.("Waiting for another build of the cell image"),
+    ...(options.signal && { signal: options.signal }),
+    build: async (work) => await build(work, options),
+  });
+  return { directory, key };
+}
+
+async function build(
+  work: string,
+  options: BuildCellImageOptions & { readonly nodeBinary: string },
+): Promise<void> {
+  const root = path.join(work, "root");
+  options.onProgress?.(`Installing Debian ${recipe.suite} for the cells (about 30 s)`);
+  await installPackages(root, options);
+  await writeFile(path.join(work, osFiles.packages), await listPackages(root, options.signal));
+  await rename(path.join(root, "kernel", "vmlinuz"), path.join(work, osFiles.kernel));
+  await rm(path.join(root, "kernel"), { recursive: true });
+  const init = await readFile(path.join(recipeDirectory, "init.sh"));
+  await writeFile(path.join(work, osFiles.initramfs), cpioArchive(await initramfs(root, init)));
+  options.onProgress?.("Writing the root disk of the cells");
+  await finishRoot(root, options.nodeBinary);
+  await makeDisk(root, path.join(work, osFiles.rootDisk), options.signal);
+  await rm(root, { recursive: true });
+}
+
+async function installPackages(root: string, options: BuildCellImageOptions): Promise<void> {
+  const sources = await hostAptSources("/etc/apt", recipe.suite);
+  const hook = path.join(recipeDirectory, "kernel-hook.sh");
+  await runContained(
+    "mmdebstrap",
+    [
+      "--quiet",
+      "--variant=minbase",
+      "--format=directory",
+      "--mode=root",
+      `--include=${recipe.packages.join(",")}`,
+      ...recipe.excludedPaths.map((pattern) => `--dpkgopt=path-exclude=${pattern}`),
+      ...(await aptOptions(options.signal)).map((line) => `--aptopt=${line}`),
+      `--customize-hook=sh ${shellQuoted(hook)} "$1" ${recipe.kernelPackage}`,
+      recipe.suite,
+      root,
+      ...(sources.length > 0 ? sources : defaultSources),
+    ],
+    options.signal,
+  );
+}
+
+/** This host's proxies and certificates for apt; mmdebstrap takes no setting of the host by itself. */
+async function aptOptions(signal: AbortSignal | undefined): Promise<readonly string[]> {
+  const { stdout } = await runCommand("apt-config", ["dump"], signal ? { signal } : {});
+  return stdout
+    .split("\n")
+    .filter((line) => /^Acquire::https?::\S*(Proxy|CaInfo)\S* ".+";$/i.test(line));
+}
+
+/** Runs a program in process and mount namespaces of its own: when it is stopped, nothing of it is left. */
+async function runContained(
+  file: string,
+  args: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const contained = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", file, ...args];
+  return (await runCommand("unshare", contained, signal ? { signal } : {})).stdout;
+}
+
+function shellQuoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+async function listPackages(root: string, signal: AbortSignal | undefined): Promise<string> {
+  const format = "${Package} ${Version}\n";
+  return await runContained("chroot", [root, "dpkg-query", "-W", "-f", format], signal);
+}
+
+async function initramfs(root: string, init: Buffer): Promise<readonly CpioEntry[]> {
+  const modulesFolder = path.join(root, "usr/lib/modules");
+  const [version = ""] = await readdir(modulesFolder);
+  const folder = path.join(modulesFolder, version);
+  const files = loadOrder(
+    recipe.earlyModules,
+    await readFile(path.join(folder, "modules.dep"), "utf8"),
+  );
+  const modules: CpioEntry[] = [];
+  for (const file of files)
+    modules.push({
+      path: `modules/${path.basename(file)}`,
+      content: await readFile(path.join(folder, file)),
+    });
+  const order = files.map((file) => `${path.basename(file)}\n`).join("");
+  return [
+    { path: "init", content: init, isExecutable: true },
+    {
+      path: "bin/busybox",
+      content: await readFile(path.join(root, "bin/busybox")),
+      isExecutable: true,
+    },
+    ...["dev", "proc", "sys", "root", "overlay"].map((name) => ({ path: name })),
+    { path: "modules/order", content: Buffer.from(order) },
+    ...modules,
+  ];
+}
+
+/** What the packages do not bring. */
+async function finishRoot(root: string, nodeBinary: string): Promise<void> {
+  const folder = path.join(root, "usr/lib/kip");
+  await mkdir(folder);
+  await copyFile(nodeBinary, path.join(folder, "node"));
+  await writeFile(path.join(folder, "root-sectors"), `${recipe.rootDiskBytes / 512}\n`);
+  await rm(path.join(root, "usr/sbin/init"), { force: true });
+  await symlink("/bin/busybox", path.join(root, "usr/sbin/init"));
+  await symlink("/bin/busybox", path.join(root, "usr/sbin/udhcpc"));
+  for (const name of ["etc/hostname", "etc/resolv.conf", "etc/machine-id"])
+    await rm(path.join(root, name), { force: true });
+  await writeFile(path.join(root, "etc/hostname"), "cell\n");
+  await writeFile(path.join(root, "etc/hosts"), "127.0.0.1 localhost\n::1 localhost\n");
+  await mkdir(path.join(root, "var/lib/itzo"), { recursive: true, mode: 0o700 });
+}
+
+/** `mke2fs -d` fills the file system without mounting it. */
+async function makeDisk(
+  root: string,
+  file: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const extended = "lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0";
+  const blocks = `${recipe.rootDiskBytes / 1024}k`;
+  await runContained(
+    "mke2fs",
+    [
+      "-q",
+      "-F",
+      "-t",
+      "ext4",
+      "-m",
+      "0",
+      "-L",
+      "kip-root",
+      "-E",
+      extended,
+      "-d",
+      root,
+      file,
+      blocks,
+    ],
+    signal,
+  );
+}

@@ -1,0 +1,57 @@
+/** What a cell's operating system is made of. A change here gives a new image. */
+export const recipe = {
+  /** Raise it to rebuild with newer packages of the same suite. */
+  revision: 1,
+  suite: "bookworm",
+  kernelPackage: "linux-image-cloud-amd64",
+  /** On top of the packages that Debian calls essential. */
+  packages: [
+    "busybox-static",
+    "ca-certificates",
+    "conmon",
+    "crun",
+    "e2fsprogs",
+    "iproute2",
+    "kmod",
+    "nftables",
+    "socat",
+    // Without it, usrmerge comes instead and brings the whole of Perl.
+    "usr-is-merged",
+    "util-linux",
+  ],
+  /** Left out of every package: nobody reads them on a cell. */
+  excludedPaths: [
+    "/usr/share/bash-completion/*",
+    "/usr/share/doc/*",
+    "/usr/share/info/*",
+    "/usr/share/lintian/*",
+    "/usr/share/locale/*",
+    "/usr/share/man/*",
+  ],
+  /** Loaded before the root is mounted, with what they depend on. The others load when the kernel asks for them. */
+  earlyModules: ["virtio_pci", "virtio_mmio", "virtio_blk", "virtio_net", "virtio_rng"],
+  /** Logical size of the root disk, bytes. It is sparse; a larger disk is taken into use at boot. */
+  rootDiskBytes: 1024 ** 3,
+} as const;
+
+/**
+ * Kernel command line. `cryptomgr.notests` saves a third of a second under emulation: the kernel's self-tests of its
+ * ciphers matter to FIPS certificates only.
+ */
+export const cmdline =
+  "console=ttyS0 quiet panic=-1 net.ifnames=0 cryptomgr.notests=1 root=/dev/vda";
+
+/** Where Debian comes from when the host names no source for the suite. */
+export const defaultSources = [
+  `deb http://deb.debian.org/debian ${recipe.suite} main`,
+  `deb http://deb.debian.org/debian ${recipe.suite}-updates main`,
+  `deb http://deb.debian.org/debian-security ${recipe.suite}-security main`,
+] as const;
+
+/** Files of the recipe folder that go onto the cell with the agent, and where. A change of them does not rebuild the root. */
+export const bootFiles: Readonly<Record<string, string>> = {
+  "boot.sh": "usr/lib/kip/boot",
+  "run-agent.sh": "usr/lib/kip/run-agent",
+  "udhcpc.sh": "usr/lib/kip/udhcpc",
+  inittab: "etc/inittab",
+};
