@@ -17,7 +17,7 @@ export function readInRoot(rootfs: string, file: string, maxBytes: number): Buff
   let parts = file.split("/").filter((part) => part !== "");
   for (let links = 0; links <= maxLinks; links++) {
     const name = parts.pop();
-    const folder = name === undefined ? undefined : stack.enter(parts, false);
+    const folder = name === undefined ? undefined : stack.find(parts);
     if (name === undefined || name === ".." || !folder) return undefined;
     const found = readOrLink(folder, name, maxBytes);
     if (typeof found !== "string") return found;

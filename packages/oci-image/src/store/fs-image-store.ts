@@ -85,7 +85,10 @@ class FsImageStore implements ImageStore {
       return await this.#take(layout, reference, { ...options, platform });
     } catch (error) {
       options.signal?.throwIfAborted();
-      throw failedTo(`import image "${formatReference(reference)}" from "${layoutDir}"`, error);
+      throw failedTo(
+        `import image "${formatReference(reference)}" of layout "${layoutDir}"`,
+        error,
+      );
     }
   }
 

@@ -25,9 +25,9 @@ export interface FolderStackOptions {
   readonly onImplied?: (path: string) => void;
 }
 
-interface Step {
-  /** Target of a link that the step was about to take. */
-  readonly link: string | undefined;
+interface Walk {
+  readonly create: boolean;
+  readonly mayFollow?: (path: string) => boolean;
 }
 
 /** The kernel gives up after as many (`ELOOP`). */
@@ -51,38 +51,19 @@ export class FolderStack implements Disposable {
     this.#stack = [{ name: "", path: "", fd, ...this.#facts(fd) }];
   }
 
+  /** Goes to a folder. Missing ones are made, as root's and with mode 0755. */
+  enter(parts: readonly string[]): OpenFolder {
+    const folder = this.#walk(parts, { create: true });
+    if (!folder) throw invalidImage("an entry is below something that is no folder");
+    return folder;
+  }
+
   /**
-   * Goes to a folder. A missing one is made, as root's and with mode 0755; without `create` the
-   * answer is undefined.
+   * Goes to a folder; undefined if there is none.
+   * @param mayFollow whether a link at a real path may be walked; no for "there is none"
    */
-  enter(parts: readonly string[], create: true): OpenFolder;
-  enter(parts: readonly string[], create: false): OpenFolder | undefined;
-  enter(parts: readonly string[], create: boolean): OpenFolder | undefined {
-    const left = parts.toReversed();
-    let depth = 0;
-    let links = 0;
-    for (let part = left.pop(); part !== undefined; part = left.pop()) {
-      if (part === "..") {
-        depth = Math.max(0, depth - 1);
-        continue;
-      }
-      if (this.#stack[depth + 1]?.name === part) {
-        depth++;
-        continue;
-      }
-      this.#truncate(depth);
-      const step = this.#step(part, create);
-      if (step === undefined) return undefined;
-      if (step.link === undefined) {
-        depth++;
-        continue;
-      }
-      if (++links > maxLinks) throw unsafeEntry("the links on its way never end");
-      if (step.link.startsWith("/")) depth = 0;
-      left.push(...step.link.split("/").filter(isStep).reverse());
-    }
-    this.#truncate(depth);
-    return this.#top();
+  find(parts: readonly string[], mayFollow?: (path: string) => boolean): OpenFolder | undefined {
+    return this.#walk(parts, { create: false, ...(mayFollow && { mayFollow }) });
   }
 
   /** Opens a folder inside the current one that was just made or found. */
@@ -95,29 +76,64 @@ export class FolderStack implements Disposable {
     this.#truncate(-1);
   }
 
+  #walk(parts: readonly string[], how: Walk): OpenFolder | undefined {
+    const left = parts.toReversed();
+    let depth = 0;
+    let links = 0;
+    for (let part = left.pop(); part !== undefined; part = left.pop()) {
+      if (part === "..") {
+        depth = Math.max(0, depth - 1);
+        continue;
+      }
+      const isOpen = this.#stack[depth + 1]?.name === part;
+      if (!isOpen) this.#truncate(depth);
+      if (isOpen || this.#step(part, how.create)) {
+        depth++;
+        continue;
+      }
+      const target = this.#linkTarget(part, how);
+      if (target === undefined) return undefined;
+      if (++links > maxLinks) throw unsafeEntry("the links on its way never end");
+      if (target.startsWith("/")) depth = 0;
+      left.push(...target.split("/").filter(isStep).reverse());
+    }
+    this.#truncate(depth);
+    return this.#top();
+  }
+
   #top(): OpenFolder {
     const top = this.#stack.at(-1);
     if (top === undefined) throw new TypeError("The tree is closed");
     return top;
   }
 
-  /** One step below the current folder; not taken if the name is a link, or is missing. */
-  #step(name: string, create: boolean): Step | undefined {
+  /** One step below the current folder; false if there is no folder and none was made. */
+  #step(name: string, create: boolean): boolean {
     const folder = this.#top();
     try {
       this.#push(name);
-      return { link: undefined };
+      return true;
     } catch (error) {
-      if (hasCode(error, "ENOENT")) {
-        if (!create) return undefined;
-        mkdirSync(at(folder.fd, name), 0o755);
-        this.#push(name, { isSetgid: folder.isSetgid, mtime: undefined });
-        this.#options.onImplied?.(this.#top().path);
-        return { link: undefined };
-      }
-      if (!hasCode(error, "ENOTDIR", "ELOOP")) throw error;
+      if (hasCode(error, "ENOTDIR", "ELOOP")) return false;
+      if (!hasCode(error, "ENOENT")) throw error;
     }
-    return { link: readLink(folder, name) };
+    if (!create) return false;
+    mkdirSync(at(folder.fd, name), 0o755);
+    this.#push(name, { isSetgid: folder.isSetgid, mtime: undefined });
+    this.#options.onImplied?.(this.#top().path);
+    return true;
+  }
+
+  /** Undefined if the name is no link, or is not to be followed. */
+  #linkTarget(name: string, { mayFollow }: Walk): string | undefined {
+    const folder = this.#top();
+    if (mayFollow && !mayFollow(pathIn(folder, name))) return undefined;
+    try {
+      return readlinkSync(at(folder.fd, name), { encoding: "buffer" }).toString("latin1");
+    } catch (error) {
+      if (hasCode(error, "EINVAL", "ENOENT")) return undefined;
+      throw error;
+    }
   }
 
   #push(
@@ -128,8 +144,12 @@ export class FolderStack implements Disposable {
     const { maxDepth } = this.#options;
     if (this.#stack.length > maxDepth) throw limitExceeded("nested folders", maxDepth);
     const fd = openChild(parent.fd, name);
-    const path = parent.path === "" ? name : `${parent.path}/${name}`;
-    const folder: OpenFolder = { name, path, fd, ...(known ?? this.#facts(fd)) };
+    const folder: OpenFolder = {
+      name,
+      path: pathIn(parent, name),
+      fd,
+      ...(known ?? this.#facts(fd)),
+    };
     this.#stack.push(folder);
     return folder;
   }
@@ -157,11 +177,7 @@ function isStep(part: string): boolean {
   return part !== "" && part !== ".";
 }
 
-function readLink(folder: OpenFolder, name: string): string {
-  try {
-    return readlinkSync(at(folder.fd, name), { encoding: "buffer" }).toString("latin1");
-  } catch (error) {
-    if (!hasCode(error, "EINVAL")) throw error;
-    throw invalidImage(`an entry is below ${JSON.stringify(name)}, which is no folder`);
-  }
+/** The real path of a name in a folder. */
+export function pathIn(folder: OpenFolder, name: string): string {
+  return folder.path === "" ? name : `${folder.path}/${name}`;
 }

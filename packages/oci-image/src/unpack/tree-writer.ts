@@ -14,7 +14,7 @@ import type { TarSink } from "../tar/tar-parser.ts";
 import { at, closeFolder, reopenFolder, toPath } from "./descriptor-path.ts";
 import { EntryAttributes } from "./entry-attributes.ts";
 import { splitEntryName } from "./entry-name.ts";
-import { FolderStack, type OpenFolder } from "./folder-stack.ts";
+import { FolderStack, pathIn, type OpenFolder } from "./folder-stack.ts";
 import type { UnpackLimits } from "./limits.ts";
 import { isFolder, removeTree } from "./remove-tree.ts";
 import { hideContent, hideName, LayerPaths, parseWhiteout, type Whiteout } from "./whiteouts.ts";
@@ -115,8 +115,8 @@ export class TreeWriter implements TarSink, Disposable {
       this.#leftOut.xattrs.set(xattr, (this.#leftOut.xattrs.get(xattr) ?? 0) + 1);
     }
     if (entry.kind === "hardlink") return this.#applyHardLink(parts, base, entry);
-    const parent = this.#stack.enter(parts, true);
-    this.#keep(join(parent, base));
+    const parent = this.#stack.enter(parts);
+    this.#keep(pathIn(parent, base));
     switch (entry.kind) {
       case "directory":
         return this.#applyFolder(parent, base, entry);
@@ -136,13 +136,15 @@ export class TreeWriter implements TarSink, Disposable {
 
   #applyRoot(entry: TarEntry): void {
     if (entry.kind !== "directory") throw unsafeEntry("it would replace the root");
-    const root = this.#stack.enter([], true);
+    const root = this.#stack.enter([]);
     this.#describeFolder(root, entry, { isNew: false });
   }
 
   #applyWhiteout(whiteout: Whiteout, parts: readonly string[]): void {
     if (this.#isBottom || whiteout.kind === "aufs") return;
-    const folder = this.#stack.enter(parts, false);
+    // Builders write whiteouts for all that was in a folder that is a link now; the link's target
+    // has nothing to do with them.
+    const folder = this.#stack.find(parts, (path) => !this.#kept.has(path));
     if (!folder) return;
     if (whiteout.kind === "opaque") hideContent(folder.fd, folder.path, this.#kept);
     else hideName(folder.fd, folder.path, whiteout.name, this.#kept);
@@ -189,14 +191,14 @@ export class TreeWriter implements TarSink, Disposable {
   #applyHardLink(parts: readonly string[], name: string, entry: TarEntry): void {
     const targetParts = splitEntryName(entry.linkName);
     const targetName = targetParts.pop();
-    const found = targetName && this.#stack.enter(targetParts, false);
+    const found = targetName && this.#stack.find(targetParts);
     if (!targetName || !found) throw missingTarget(entry);
-    const targetPath = join(found, targetName);
+    const targetPath = pathIn(found, targetName);
     const targetFolder = reopenFolder(found.fd);
     try {
-      const parent = this.#stack.enter(parts, true);
-      this.#keep(join(parent, name));
-      if (targetPath === join(parent, name)) throw invalidImage("a hard link is its own target");
+      const parent = this.#stack.enter(parts);
+      this.#keep(pathIn(parent, name));
+      if (targetPath === pathIn(parent, name)) throw invalidImage("a hard link is its own target");
       this.#make(parent, name, () => linkSync(at(targetFolder, targetName), at(parent.fd, name)));
     } catch (error) {
       if (hasCode(error, "ENOENT", "EPERM")) throw missingTarget(entry);
@@ -224,10 +226,6 @@ export class TreeWriter implements TarSink, Disposable {
   #keep(path: string): void {
     if (!this.#isBottom) this.#kept.add(path);
   }
-}
-
-function join(folder: OpenFolder, name: string): string {
-  return folder.path === "" ? name : `${folder.path}/${name}`;
 }
 
 function missingTarget(entry: TarEntry): Error {
