@@ -25,7 +25,7 @@ export async function openTcp(
   options: { readonly port: number; readonly timeoutMs: number; readonly signal?: AbortSignal },
 ): Promise<Socket> {
   const socket = net.connect({ host: peer.address, port: options.port, noDelay: true });
-  return await settle(socket, "connect", { ...options, socket, peer });
+  return await settle(socket, "connect", { ...options, socket, peer, stage: "connection" });
 }
 
 /**
@@ -48,7 +48,12 @@ export async function openSession(
     ALPNProtocols: ["h2"],
     checkServerIdentity: (_host, certificate) => checkName(name, certificate),
   });
-  await settle<TLSSocket>(secure, "secureConnect", { ...options, socket: secure, peer });
+  await settle<TLSSocket>(secure, "secureConnect", {
+    ...options,
+    socket: secure,
+    peer,
+    stage: "TLS handshake",
+  });
   const session = http2.connect(`https://${name}`, {
     createConnection: () => secure,
     settings: { enablePush: false, initialWindowSize: windowBytes },
@@ -57,6 +62,7 @@ export async function openSession(
     ...options,
     socket: session,
     peer,
+    stage: "connection after the TLS handshake; it may refuse our certificate",
   });
   session.setLocalWindowSize(8 * windowBytes);
   // Requests carry the failures of the connection; without a listener Node would end the process.
@@ -78,6 +84,8 @@ interface Settling<T> {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
   readonly socket: T;
+  /** What is being made, for messages. */
+  readonly stage: string;
   readonly peer: PeerOptions;
 }
 
@@ -97,7 +105,8 @@ async function settle<T extends Socket | ClientHttp2Session>(
   options.signal?.addEventListener("abort", onAbort, { once: true });
   emitter.once(event, () => resolve(emitter));
   emitter.on("error", (error: Error) => fail(connectionError(options.peer, error)));
-  emitter.once("close", () => fail(unreachable(options.peer, "the connection was closed")));
+  // A refusal of our certificate comes after the handshake, and closes the connection.
+  emitter.once("close", () => fail(unreachable(options.peer, `it ended the ${options.stage}`)));
   try {
     options.signal?.throwIfAborted();
     return await promise;

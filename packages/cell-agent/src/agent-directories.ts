@@ -1,0 +1,41 @@
+/**
+ * Where the agent keeps what it has. `run` is on a tmpfs: secrets never reach a disk, and nothing in
+ * it is believed after a restart of the machine.
+ */
+export interface AgentDirectories {
+  readonly run: string;
+  /** File with the desired pod. */
+  readonly desiredPod: string;
+  /** File with what is known of its containers. */
+  readonly podState: string;
+  /** File with an identity that kip has put. */
+  readonly identity: string;
+  /** `/etc/hosts` and its like of the pod. */
+  readonly podFiles: string;
+  /** ConfigMaps, Secrets, projected volumes: a tmpfs of their own. */
+  readonly secretVolumes: string;
+  /** emptyDirs with medium Memory, a tmpfs each. */
+  readonly memoryVolumes: string;
+  /** emptyDirs on disk. */
+  readonly diskVolumes: string;
+  /** A directory per run of a container: root file system and termination message. */
+  readonly containers: string;
+  /** A directory per container with a file per run. */
+  readonly logs: string;
+}
+
+/** The directories below the two the agent is given. */
+export function agentDirectories(stateDir: string, runDir: string): AgentDirectories {
+  return {
+    run: runDir,
+    desiredPod: `${runDir}/desired-pod.json`,
+    podState: `${runDir}/pod-state.json`,
+    identity: `${runDir}/identity.json`,
+    podFiles: `${runDir}/pod`,
+    secretVolumes: `${runDir}/files`,
+    memoryVolumes: `${runDir}/memory`,
+    diskVolumes: `${stateDir}/volumes`,
+    containers: `${stateDir}/containers`,
+    logs: `${stateDir}/logs`,
+  };
+}

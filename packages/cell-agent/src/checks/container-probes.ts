@@ -1,0 +1,108 @@
+import type { DesiredContainer, DesiredProbe } from "@kip/agent-api";
+import type { Clock } from "@kip/base";
+import type { PodEvents } from "../pod/pod-events.ts";
+import { runCheck, type CheckResult, type CheckTarget } from "./handlers.ts";
+import { ProbeTally, type ProbeVerdict } from "./probe-tally.ts";
+
+/** Whom the probes tell. */
+export interface ProbeListener {
+  /** The startup probe, or its absence, says that the container has started. */
+  started(): void;
+  ready(isReady: boolean): void;
+  /** The container must be killed; the message is for the Killing event. */
+  failed(message: string): void;
+}
+
+/** Options of {@link startProbes}. */
+export interface ProbeOptions {
+  readonly container: DesiredContainer;
+  readonly target: CheckTarget;
+  /** When the container's process began. */
+  readonly startedAtMs: number;
+  /** Whether an earlier life of the agent saw it started. */
+  readonly isStarted: boolean;
+  readonly listener: ProbeListener;
+  readonly events: PodEvents;
+  readonly clock: Clock;
+}
+
+type Kind = "Startup" | "Readiness" | "Liveness";
+
+/**
+ * Probes a running container as the kubelet does: the others wait for the startup probe; a container
+ * without a probe of a kind passes it. The only thing on the cell that runs by the clock.
+ *
+ * @returns ends the probes
+ */
+export function startProbes(options: ProbeOptions): () => void {
+  const { container, listener } = options;
+  const stop = new AbortController();
+  // A probe that is stopped has nothing to tell.
+  run().catch(() => {});
+  return () => stop.abort();
+
+  async function run(): Promise<void> {
+    if (container.startupProbe && !options.isStarted) {
+      const verdict = await probeUntilVerdict("Startup", container.startupProbe);
+      if (verdict === "failure") {
+        listener.failed(`Container ${container.name} failed startup probe, will be restarted`);
+        return;
+      }
+    }
+    listener.started();
+    await Promise.all([watchReadiness(), watchLiveness()]);
+  }
+
+  async function probeUntilVerdict(kind: Kind, probe: DesiredProbe): Promise<ProbeVerdict> {
+    for await (const verdict of verdicts(kind, probe)) return verdict;
+    return "success";
+  }
+
+  async function watchReadiness(): Promise<void> {
+    if (!container.readinessProbe) return listener.ready(true);
+    for await (const verdict of verdicts("Readiness", container.readinessProbe))
+      listener.ready(verdict === "success");
+  }
+
+  async function watchLiveness(): Promise<void> {
+    if (!container.livenessProbe) return;
+    for await (const verdict of verdicts("Liveness", container.livenessProbe)) {
+      if (verdict === "success") continue;
+      listener.failed(`Container ${container.name} failed liveness probe, will be restarted`);
+      return;
+    }
+  }
+
+  async function* verdicts(kind: Kind, probe: DesiredProbe): AsyncGenerator<ProbeVerdict> {
+    const tally = new ProbeTally({
+      ...(probe.successThreshold !== undefined && { success: probe.successThreshold }),
+      ...(probe.failureThreshold !== undefined && { failure: probe.failureThreshold }),
+    });
+    const first = options.startedAtMs + (probe.initialDelaySeconds ?? 0) * 1000;
+    await sleep(first - options.clock.now());
+    for (;;) {
+      const begin = options.clock.monotonic();
+      const result = await runOnce(probe);
+      stop.signal.throwIfAborted();
+      if (!result.isSuccess) {
+        options.events.warning(
+          "Unhealthy",
+          `${kind} probe failed: ${result.output}`,
+          container.name,
+        );
+      }
+      const verdict = tally.add(result.isSuccess ? "success" : "failure");
+      if (verdict) yield verdict;
+      await sleep((probe.periodSeconds ?? 10) * 1000 - (options.clock.monotonic() - begin));
+    }
+  }
+
+  async function runOnce(probe: DesiredProbe): Promise<CheckResult> {
+    const limit = AbortSignal.timeout((probe.timeoutSeconds ?? 1) * 1000);
+    return await runCheck(probe, options.target, AbortSignal.any([stop.signal, limit]));
+  }
+
+  async function sleep(ms: number): Promise<void> {
+    await options.clock.sleep(Math.max(0, ms), stop.signal);
+  }
+}

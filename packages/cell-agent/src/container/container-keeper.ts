@@ -1,0 +1,395 @@
+import fs from "node:fs/promises";
+import type { DesiredPod, TerminatedReport } from "@kip/agent-api";
+import { errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
+import type { ContainerExit, ContainerState } from "@kip/oci-runtime";
+import type { AgentDirectories } from "../agent-directories.ts";
+import type { AgentParts } from "../agent-parts.ts";
+import { startProbes } from "../checks/container-probes.ts";
+import { podAddress, runCheck, type CheckTarget } from "../checks/handlers.ts";
+import { obtainImage } from "../image/obtain-image.ts";
+import {
+  isRunning,
+  nextAttempt,
+  type ContainerRecord,
+  type ContainerRun,
+} from "../pod/container-record.ts";
+import { crashDelayMs, failureDelayMs } from "../pod/crash-backoff.ts";
+import type { PodEvents } from "../pod/pod-events.ts";
+import { seconds } from "../pod/report.ts";
+import type { GracePeriod } from "./grace-period.ts";
+import {
+  createContainer,
+  describeRun,
+  discardRun,
+  runDirectory,
+  type PodGround,
+} from "./start-container.ts";
+import { stopContainer } from "./stop-container.ts";
+import { terminationMessage } from "./termination-message.ts";
+
+/** What a keeper needs of the pod it belongs to. */
+export interface KeeperHost {
+  readonly pod: DesiredPod;
+  readonly ground: PodGround;
+  readonly parts: AgentParts;
+  readonly directories: AgentDirectories;
+  readonly events: PodEvents;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Aborts when the pod is to end. */
+  readonly ending: AbortSignal;
+  /** Whether a container that has ended is to be started again. */
+  isRestarted(record: ContainerRecord): boolean;
+  /** An image of the container's first start is there. */
+  imageReady(timingsMs: { readonly pull: number; readonly unpack: number } | undefined): void;
+  /** Something changed: plan again, and tell kip. */
+  changed(): void;
+  /** Writes the state down now, before something is done that relies on it. */
+  save(): void;
+}
+
+/** Carries out the steps of one container and notes in its record what became of them. */
+export class ContainerKeeper {
+  readonly record: ContainerRecord;
+  readonly #host: KeeperHost;
+  #ended = new AbortController();
+  readonly #letGo = new AbortController();
+  #stopProbes: (() => void) | undefined;
+
+  constructor(record: ContainerRecord, host: KeeperHost) {
+    this.record = record;
+    this.#host = host;
+  }
+
+  /** Gets the image. */
+  async pull(): Promise<void> {
+    const { record } = this;
+    const { events, clock, parts, pod, ending } = this.#host;
+    const { name, image } = record.desired;
+    const attempt = nextAttempt(record);
+    const failures = record.image.is === "failed" ? record.image.failures : 0;
+    record.image = { is: "pulling" };
+    try {
+      const images = parts.images;
+      const obtained = await obtainImage(record.desired, {
+        pod,
+        images,
+        events,
+        clock,
+        signal: ending,
+      });
+      record.image = { is: "ready", image: obtained.image, attempt };
+      if (failures > 0) delete record.waiting;
+      this.#host.imageReady(obtained.timingsMs);
+    } catch (error) {
+      if (ending.aborted) return;
+      const reason = isKipError(error) ? String(error.facts["reason"]) : "ErrImagePull";
+      const message = errorText(error);
+      const retryAtMs = clock.now() + failureDelayMs(failures + 1);
+      record.image = { is: "failed", reason, message, failures: failures + 1, retryAtMs };
+      events.warning("Failed", message, name);
+      events.warning("Failed", `Error: ${reason}`, name);
+      record.waiting = { reason, message };
+      if (failures > 0) this.#backOffPulling(image, { reason, message });
+    } finally {
+      this.#host.changed();
+    }
+  }
+
+  /** From the second failure on the container shows that it is being held back. */
+  #backOffPulling(
+    image: string,
+    last: { readonly reason: string; readonly message: string },
+  ): void {
+    if (last.reason !== "ErrImagePull") return;
+    const { name } = this.record.desired;
+    const message = `Back-off pulling image "${image}"`;
+    this.#host.events.normal("BackOff", message, name);
+    this.#host.events.warning("Failed", "Error: ImagePullBackOff", name);
+    const reason = "ImagePullBackOff";
+    this.record.waiting = { reason, message: `${message}: ErrImagePull: ${last.message}` };
+  }
+
+  /** Makes the container and starts it; resolves after its postStart hook. */
+  async start(): Promise<void> {
+    const { record } = this;
+    const { parts, events, directories, clock, pod, ground } = this.#host;
+    const { desired, saved, image: imageState } = record;
+    if (imageState.is !== "ready") return;
+    record.activity = "starting";
+    const attempt = nextAttempt(record);
+    const input = {
+      pod,
+      container: desired,
+      image: imageState.image,
+      attempt,
+      ground,
+      directories,
+      parts,
+    };
+    const run = describeRun(input);
+    this.#beginRun(run);
+    try {
+      await createContainer(run, input);
+      events.normal("Created", `Created container: ${desired.name}`, desired.name);
+      await parts.runtime.start(run.id);
+      saved.run = { startedAtMs: clock.now(), ...saved.run, ...run };
+      record.createFailures = 0;
+      delete record.waiting;
+      events.normal("Started", `Started container ${desired.name}`, desired.name);
+      this.#watch();
+      this.#host.save();
+      this.#host.changed();
+      await this.#postStart();
+    } catch (error) {
+      await this.#startFailed(run, error);
+    } finally {
+      delete record.activity;
+      this.#host.changed();
+    }
+  }
+
+  /** Ends the container. Its end itself comes by {@link ContainerKeeper.exited}. */
+  async stop(message: string, grace: GracePeriod): Promise<void> {
+    const { record } = this;
+    const { run } = record.saved;
+    if (!run) return;
+    const { parts, events, clock, logger } = this.#host;
+    record.activity = "stopping";
+    events.normal("Killing", message, record.desired.name);
+    this.#stopProbes?.();
+    record.saved.ready = false;
+    this.#host.changed();
+    try {
+      const ended = AbortSignal.any([this.#ended.signal, this.#letGo.signal]);
+      const target = this.#target(run);
+      await stopContainer(run, {
+        container: record.desired,
+        grace,
+        ended,
+        target,
+        parts,
+        events,
+        clock,
+      });
+      if (!ended.aborted) await new Promise((resolve) => ended.addEventListener("abort", resolve));
+    } catch (error) {
+      logger.error("Could not stop a container", { container: record.desired.name, err: error });
+    } finally {
+      delete record.activity;
+      this.#host.changed();
+    }
+  }
+
+  /** Takes note of the container's end. */
+  async exited(exit: ContainerExit): Promise<void> {
+    const { record } = this;
+    const { saved } = record;
+    const { run } = saved;
+    if (run?.id !== exit.id || run.exit) return;
+    this.#stopProbes?.();
+    this.#ended.abort();
+    const message = exit.lost ? undefined : await this.#lastWords(run, exit.exitCode);
+    const report: TerminatedReport = {
+      exitCode: exit.lost ? 137 : exit.exitCode,
+      reason: exitReason(exit),
+      ...(exit.lost && { message: "The container could not be located when the agent looked" }),
+      ...(message !== undefined && { message }),
+      ...(saved.run?.startedAtMs !== undefined && { startedAt: seconds(saved.run.startedAtMs) }),
+      finishedAt: seconds(exit.finishedAtMs),
+      containerId: `crun://${run.id}`,
+    };
+    this.#runEnded({ ...run, ...saved.run, exit: report }, exit.finishedAtMs);
+    await this.#discard(run);
+  }
+
+  /** Goes on with a container that an earlier life of the agent has left in this state. */
+  async takeOver(state: ContainerState | undefined): Promise<void> {
+    const { saved } = this.record;
+    const { run } = saved;
+    if (!run) return;
+    if (run.exit) return state && (await this.#discard(run));
+    if (state?.status === "running") {
+      const startedAtMs = run.startedAtMs ?? state.startedAtMs ?? state.createdAtMs;
+      saved.run = { ...run, startedAtMs };
+      this.#watch();
+    } else if (state?.status === "exited" && state.exit) {
+      await this.exited(state.exit);
+    } else if (state?.status === "created" || run.startedAtMs === undefined) {
+      await this.#discard(run);
+    } else {
+      const finishedAtMs = this.#host.clock.now();
+      await this.exited({ id: run.id, exitCode: 255, oomKilled: false, finishedAtMs, lost: true });
+    }
+  }
+
+  /** Ends what this object does; the container lives on. */
+  letGo(): void {
+    this.#stopProbes?.();
+    this.#letGo.abort();
+  }
+
+  /** Writes the run down before anything of it exists, so that nothing of it can be lost. */
+  #beginRun(run: ContainerRun): void {
+    const { saved } = this.record;
+    const before = saved.run;
+    if (before?.exit) {
+      const outdated = saved.previousLogPath;
+      saved.lastTerminated = before.exit;
+      saved.previousLogPath = before.logPath;
+      if (outdated !== undefined) void fs.rm(outdated, { force: true });
+    }
+    saved.run = run;
+    saved.started = false;
+    saved.ready = false;
+    delete this.record.killReason;
+    this.#ended = new AbortController();
+    this.#host.save();
+  }
+
+  async #startFailed(run: ContainerRun, error: unknown): Promise<void> {
+    const { record } = this;
+    const { events, clock } = this.#host;
+    const message = errorText(error);
+    const { name } = record.desired;
+    events.warning("Failed", `Error: ${message}`, name);
+    if (hasCode(error, "CONTAINER_CREATE_FAILED", "CONTAINER_START_FAILED")) {
+      // The container is to blame: this was a run, and it counts for the restart policy.
+      const finishedAt = seconds(clock.now());
+      const containerId = `crun://${run.id}`;
+      const exit = { exitCode: 128, reason: "StartError", message, finishedAt, containerId };
+      record.waiting = { reason: "RunContainerError", message };
+      this.#runEnded({ ...run, exit }, clock.now());
+    } else {
+      const isConfig = hasCode(
+        error,
+        "AGENT_CONTAINER_CONFIG",
+        "AGENT_PATH_UNSAFE",
+        "IMAGE_USER_UNKNOWN",
+      );
+      const reason = isConfig ? "CreateContainerConfigError" : "CreateContainerError";
+      record.waiting = { reason, message };
+      record.createFailures += 1;
+      record.retryAtMs = clock.now() + failureDelayMs(record.createFailures);
+    }
+    await this.#discard(run);
+  }
+
+  #runEnded(run: ContainerRun, nowMs: number): void {
+    const { record } = this;
+    const { events, pod } = this.#host;
+    record.saved.run = run;
+    record.saved.ready = false;
+    record.saved.started = false;
+    const { name } = record.desired;
+    if (this.#host.isRestarted(record)) {
+      const delayMs = crashDelayMs(record, nowMs);
+      record.retryAtMs = nowMs + delayMs;
+      if (delayMs > 0) {
+        const where = `${name} in pod ${pod.name}_${pod.namespace}(${pod.uid})`;
+        events.warning("BackOff", `Back-off restarting failed container ${where}`, name);
+        const target = `container=${name} pod=${pod.name}_${pod.namespace}(${pod.uid})`;
+        const message = `back-off ${goDuration(delayMs)} restarting failed ${target}`;
+        record.waiting = { reason: "CrashLoopBackOff", message };
+      }
+    } else delete record.waiting;
+    this.#host.logger.info("Container ended", { container: name, exitCode: run.exit?.exitCode });
+    this.#host.save();
+    this.#host.changed();
+  }
+
+  #watch(): void {
+    const { record } = this;
+    const { run } = record.saved;
+    if (!run || !isRunning(record)) return;
+    const { events, clock } = this.#host;
+    const changed = (): void => this.#host.changed();
+    this.#stopProbes = startProbes({
+      container: record.desired,
+      target: this.#target(run),
+      startedAtMs: run.startedAtMs ?? clock.now(),
+      isStarted: record.saved.started,
+      events,
+      clock,
+      listener: {
+        started: () => {
+          record.saved.started = true;
+          changed();
+        },
+        ready: (isReady) => {
+          record.saved.ready = isReady;
+          changed();
+        },
+        failed: (message) => {
+          record.killReason = message;
+          changed();
+        },
+      },
+    });
+  }
+
+  async #postStart(): Promise<void> {
+    const { record } = this;
+    const { postStart, name } = record.desired;
+    const { run } = record.saved;
+    if (!postStart || !run) return;
+    const result = await runCheck(postStart, this.#target(run), this.#ended.signal);
+    if (result.isSuccess || this.#ended.signal.aborted) return;
+    this.#host.events.warning("FailedPostStartHook", "PostStartHook failed", name);
+    record.killReason = "FailedPostStartHook";
+  }
+
+  async #lastWords(run: ContainerRun, exitCode: number): Promise<string | undefined> {
+    const { parts, directories, logger } = this.#host;
+    const { terminationFile } = runDirectory(directories, run);
+    const { id, logPath } = run;
+    const container = this.record.desired;
+    try {
+      const { runtime } = parts;
+      return await terminationMessage({
+        container,
+        exitCode,
+        terminationFile,
+        logPath,
+        id,
+        runtime,
+      });
+    } catch (error) {
+      logger.warn("Could not read a termination message", {
+        container: container.name,
+        err: error,
+      });
+      return undefined;
+    }
+  }
+
+  async #discard(run: ContainerRun): Promise<void> {
+    const { directories, parts, logger } = this.#host;
+    try {
+      await discardRun(run, { directories, parts });
+    } catch (error) {
+      logger.error("Could not remove a container", {
+        container: this.record.desired.name,
+        err: error,
+      });
+    }
+  }
+
+  #target(run: ContainerRun): CheckTarget {
+    const { parts, pod } = this.#host;
+    return { runtime: parts.runtime, containerId: run.id, address: podAddress(pod) };
+  }
+}
+
+function exitReason(exit: ContainerExit): string {
+  if (exit.lost) return "ContainerStatusUnknown";
+  if (exit.oomKilled) return "OOMKilled";
+  return exit.exitCode === 0 ? "Completed" : "Error";
+}
+
+/** `10s`, `1m20s`: as Go prints whole seconds. */
+function goDuration(ms: number): string {
+  const total = Math.round(ms / 1000);
+  const minutes = Math.floor(total / 60);
+  return minutes === 0 ? `${total}s` : `${minutes}m${total % 60}s`;
+}

@@ -1,0 +1,61 @@
+import fs from "node:fs/promises";
+import path from "node:path";
+import type { DesiredContainer } from "@kip/agent-api";
+import { KipError } from "@kip/base";
+import type { ContainerMount } from "@kip/oci-runtime";
+import type { PodFiles } from "../pod/pod-files.ts";
+import { pinPath } from "../volumes/safe-path.ts";
+
+/** Mounts of a container; the pinned places must stay until the container is created. */
+export interface ContainerMounts extends Disposable {
+  readonly mounts: readonly ContainerMount[];
+}
+
+/** What the mounts are made from. */
+export interface MountInput {
+  readonly container: DesiredContainer;
+  /** Place on this machine by volume name. */
+  readonly volumes: ReadonlyMap<string, string>;
+  readonly podFiles: PodFiles;
+  /** File on this machine that takes the termination message. */
+  readonly terminationFile: string;
+}
+
+/**
+ * The container's mounts: its volumes, then the files that every container of the pod has, unless a
+ * volume is mounted in their place.
+ *
+ * @throws {KipError} code `AGENT_PATH_UNSAFE` or `AGENT_CONTAINER_CONFIG`
+ */
+export async function containerMounts(input: MountInput): Promise<ContainerMounts> {
+  const { container } = input;
+  const pinned = new DisposableStack();
+  try {
+    const mounts = container.mounts.map((mount): ContainerMount => {
+      const root = input.volumes.get(mount.name);
+      if (root === undefined) {
+        throw new KipError("AGENT_CONTAINER_CONFIG", `no volume "${mount.name}" for a mount`);
+      }
+      const isWhole = mount.subPath === undefined || mount.subPath === "";
+      const source = isWhole ? root : pinned.use(pinPath(root, mount.subPath ?? "")).path;
+      const destination = path.posix.normalize(mount.mountPath);
+      return { source, destination, readOnly: mount.readOnly === true };
+    });
+    const taken = new Set(mounts.map((mount) => mount.destination));
+    const isReadOnly = container.readOnlyRootFilesystem === true;
+    const add = (source: string, destination: string, readOnly: boolean): void => {
+      if (!taken.has(destination)) mounts.push({ source, destination, readOnly });
+    };
+    for (const [destination, source] of input.podFiles) add(source, destination, isReadOnly);
+    if (container.terminationMessagePath !== "") {
+      await fs.writeFile(input.terminationFile, "", { mode: 0o666 });
+      // The umask does not count: a container's process of any user may leave a message.
+      await fs.chmod(input.terminationFile, 0o666);
+      add(input.terminationFile, path.posix.normalize(container.terminationMessagePath), false);
+    }
+    const held = pinned.move();
+    return { mounts, [Symbol.dispose]: () => held.dispose() };
+  } finally {
+    pinned.dispose();
+  }
+}

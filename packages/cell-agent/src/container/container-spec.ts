@@ -1,0 +1,137 @@
+import { createHash } from "node:crypto";
+import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
+import { KipError } from "@kip/base";
+import type { ImageConfig, ResolvedUser } from "@kip/oci-image";
+import type { ContainerMount, ContainerSpec, ContainerUser, PodSandbox } from "@kip/oci-runtime";
+
+const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/** Above 0, so that the kernel takes a container before it takes the agent. */
+const oomScoreAdj = 500;
+
+/** What a container's specification is made from. */
+export interface SpecInput {
+  readonly id: string;
+  readonly attempt: number;
+  readonly pod: DesiredPod;
+  readonly container: DesiredContainer;
+  readonly image: ImageConfig;
+  readonly sandbox: PodSandbox;
+  readonly rootfs: string;
+  /** Identity of the image's user. */
+  readonly imageUser: ResolvedUser;
+  /** Identity of `container.user` in the image, if the container names one. */
+  readonly wantedUser?: ResolvedUser;
+  readonly mounts: readonly ContainerMount[];
+  readonly logPath: string;
+}
+
+/** ID of a run at the runtime: the same after a restart of the agent, so nothing is run twice. */
+export function runId(podUid: string, container: string, attempt: number): string {
+  const hash = createHash("sha256").update(`${podUid}/${container}/${attempt}`);
+  return hash.digest("hex").slice(0, 32);
+}
+
+/**
+ * Joins what the pod wants with what the image says, by Kubernetes' rules. Pure.
+ *
+ * @throws {KipError} code `AGENT_CONTAINER_CONFIG` when the two do not go together
+ */
+export function containerSpec(input: SpecInput): ContainerSpec {
+  const { container, image, pod } = input;
+  const user = containerUser(input);
+  const isInteractive = container.stdin === true;
+  return {
+    id: input.id,
+    sandbox: input.sandbox,
+    labels: { podUid: pod.uid, container: container.name, attempt: String(input.attempt) },
+    rootfs: input.rootfs,
+    args: commandLine(container, image),
+    env: environment(input),
+    cwd: container.workingDir ?? image.workingDir,
+    user,
+    tty: container.tty === true,
+    stdin: isInteractive ? (container.stdinOnce === true ? "once" : "open") : "closed",
+    mounts: input.mounts,
+    logPath: input.logPath,
+    oomScoreAdj,
+    resources: resources(container),
+    ...(container.readOnlyRootFilesystem !== undefined && {
+      readOnlyRootfs: container.readOnlyRootFilesystem,
+    }),
+    ...(container.privileged !== undefined && { privileged: container.privileged }),
+    ...(container.addCapabilities && { addCapabilities: container.addCapabilities }),
+    ...(container.dropCapabilities && { dropCapabilities: container.dropCapabilities }),
+    ...(container.allowPrivilegeEscalation !== undefined && {
+      allowPrivilegeEscalation: container.allowPrivilegeEscalation,
+    }),
+    ...(pod.sysctls && {
+      sysctls: Object.fromEntries(pod.sysctls.map(({ name, value }) => [name, value])),
+    }),
+  };
+}
+
+/** `command` replaces the image's entrypoint and its command; `args` alone only the command. */
+function commandLine(container: DesiredContainer, image: ImageConfig): readonly string[] {
+  const command = container.command ?? [];
+  const args = container.args ?? [];
+  const line =
+    command.length > 0
+      ? [...command, ...args]
+      : [...image.entrypoint, ...(args.length > 0 ? args : image.cmd)];
+  if (line.length > 0) return line;
+  throw new KipError("AGENT_CONTAINER_CONFIG", "no command specified", {
+    remedy: "Give the container a command; its image has none",
+  });
+}
+
+function environment({ container, image, imageUser, wantedUser, pod }: SpecInput): string[] {
+  const entries = new Map<string, string>();
+  const home = (container.user === undefined ? imageUser : wantedUser)?.home ?? "/";
+  const defaults = [defaultPath, `HOSTNAME=${pod.hostname}`, `HOME=${home}`];
+  if (container.tty === true) defaults.push("TERM=xterm");
+  for (const entry of [...defaults, ...image.env]) entries.set(entry.split("=", 1)[0] ?? "", entry);
+  for (const { name, value } of container.env) entries.set(name, `${name}=${value}`);
+  return [...entries.values()];
+}
+
+function containerUser(input: SpecInput): ContainerUser {
+  const { container, pod, image, imageUser, wantedUser } = input;
+  const base = container.user === undefined ? imageUser : wantedUser;
+  const uid = container.user ?? imageUser.uid;
+  checkNonRoot(input, uid, image.user);
+  const extra = [
+    ...(base?.additionalGids ?? []),
+    ...(container.supplementalGroups ?? []),
+    ...(pod.fsGroup === undefined ? [] : [pod.fsGroup]),
+  ];
+  return { uid, gid: container.group ?? base?.gid ?? 0, additionalGids: [...new Set(extra)] };
+}
+
+function checkNonRoot({ container, pod }: SpecInput, uid: number, imageUser: string): void {
+  if (container.runAsNonRoot !== true) return;
+  const where = `(pod: "${pod.name}_${pod.namespace}(${pod.uid})", container: ${container.name})`;
+  const name = imageUser.split(":", 1)[0] ?? "";
+  const fail = (reason: string): never => {
+    throw new KipError("AGENT_CONTAINER_CONFIG", `${reason} ${where}`, {
+      remedy: "Set runAsUser to a number above 0",
+    });
+  };
+  if (container.user === 0) fail("container's runAsUser breaks non-root policy");
+  if (container.user !== undefined) return;
+  if (name !== "" && !/^\d+$/.test(name)) {
+    fail(
+      `container has runAsNonRoot and image has non-numeric user (${name}), cannot verify user is non-root`,
+    );
+  }
+  if (uid === 0) fail("container has runAsNonRoot and image will run as root");
+}
+
+function resources(container: DesiredContainer): NonNullable<ContainerSpec["resources"]> {
+  const { cpuMilliLimit, cpuMilliRequest, memoryBytesLimit } = container;
+  return {
+    ...(cpuMilliLimit !== undefined && { cpuMilliLimit }),
+    ...(cpuMilliRequest !== undefined && { cpuMilliRequest }),
+    ...(memoryBytesLimit !== undefined && { memoryBytesLimit }),
+  };
+}

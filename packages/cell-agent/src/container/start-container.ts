@@ -1,0 +1,113 @@
+import fs from "node:fs/promises";
+import type { DesiredPod, DesiredContainer } from "@kip/agent-api";
+import type { StoredImage } from "@kip/oci-image";
+import type { PodSandbox } from "@kip/oci-runtime";
+import type { AgentDirectories } from "../agent-directories.ts";
+import type { AgentParts } from "../agent-parts.ts";
+import type { ContainerRun } from "../pod/container-record.ts";
+import type { PodFiles } from "../pod/pod-files.ts";
+import { containerMounts } from "./container-mounts.ts";
+import { containerSpec, runId } from "./container-spec.ts";
+
+/** What the containers of a pod share. */
+export interface PodGround {
+  readonly sandbox: PodSandbox;
+  /** Place on this machine by volume name. */
+  readonly volumes: ReadonlyMap<string, string>;
+  readonly podFiles: PodFiles;
+}
+
+/** What a run is made from. */
+export interface RunInput {
+  readonly pod: DesiredPod;
+  readonly container: DesiredContainer;
+  readonly image: StoredImage;
+  readonly attempt: number;
+  readonly ground: PodGround;
+  readonly directories: AgentDirectories;
+  readonly parts: AgentParts;
+}
+
+/** The run that {@link createContainer} will make. Known before, so that it can be written down first. */
+export function describeRun(
+  input: Pick<RunInput, "pod" | "container" | "image" | "attempt" | "directories">,
+): ContainerRun {
+  const { container, attempt, image } = input;
+  return {
+    id: runId(input.pod.uid, container.name, attempt),
+    attempt,
+    image: container.image,
+    imageId: image.repoDigest,
+    stopSignal: stopSignal(image.config.stopSignal),
+    logPath: `${input.directories.logs}/${container.name}/${attempt}.log`,
+  };
+}
+
+/** Files of a run: its root file system and its termination message. */
+export function runDirectory(
+  directories: AgentDirectories,
+  run: Pick<ContainerRun, "id">,
+): { readonly path: string; readonly terminationFile: string } {
+  const path = `${directories.containers}/${run.id}`;
+  return { path, terminationFile: `${path}/termination-log` };
+}
+
+/**
+ * Makes a container that waits to be started. What an attempt that was cut off has left is removed.
+ *
+ * @throws {KipError} code `AGENT_CONTAINER_CONFIG` or `AGENT_PATH_UNSAFE` when the pod cannot be run
+ * so, `CONTAINER_CREATE_FAILED` when its command cannot
+ */
+export async function createContainer(run: ContainerRun, input: RunInput): Promise<void> {
+  const { container, parts, image, ground } = input;
+  const directory = runDirectory(input.directories, run);
+  await fs.mkdir(directory.path, { recursive: true });
+  const { rootfs } = await parts.images.mountRootfs(image, directory.path);
+  const imageUser = await parts.resolveUser(
+    rootfs,
+    container.user === undefined ? image.config.user : "0",
+  );
+  const wantedUser =
+    container.user === undefined
+      ? undefined
+      : await parts.resolveUser(rootfs, String(container.user));
+  using held = await containerMounts({
+    container,
+    volumes: ground.volumes,
+    podFiles: ground.podFiles,
+    terminationFile: directory.terminationFile,
+  });
+  const spec = containerSpec({
+    id: run.id,
+    attempt: run.attempt,
+    pod: input.pod,
+    container,
+    image: image.config,
+    sandbox: ground.sandbox,
+    rootfs,
+    imageUser,
+    ...(wantedUser && { wantedUser }),
+    mounts: held.mounts,
+    logPath: run.logPath,
+  });
+  await parts.runtime.remove(run.id);
+  await parts.runtime.create(spec);
+}
+
+/** Frees what a run had, except its log. Does nothing if nothing is left. */
+export async function discardRun(
+  run: Pick<ContainerRun, "id">,
+  options: { readonly directories: AgentDirectories; readonly parts: AgentParts },
+): Promise<void> {
+  const directory = runDirectory(options.directories, run);
+  await options.parts.runtime.remove(run.id);
+  await options.parts.images.unmountRootfs(directory.path);
+  await fs.rm(directory.path, { recursive: true, force: true });
+}
+
+/** An image writes its stop signal as a name with or without SIG, or as a number. */
+function stopSignal(text: string | undefined): string {
+  if (text === undefined) return "SIGTERM";
+  const isPlainName = !/^\d+$/.test(text) && !text.startsWith("SIG");
+  return isPlainName ? `SIG${text}` : text;
+}

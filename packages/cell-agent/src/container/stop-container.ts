@@ -1,0 +1,51 @@
+import type { DesiredContainer } from "@kip/agent-api";
+import type { Clock } from "@kip/base";
+import { runCheck, type CheckTarget } from "../checks/handlers.ts";
+import type { AgentParts } from "../agent-parts.ts";
+import type { ContainerRun } from "../pod/container-record.ts";
+import type { PodEvents } from "../pod/pod-events.ts";
+import type { GracePeriod } from "./grace-period.ts";
+
+/** A container gets at least this long after its preStop hook, as in the kubelet. */
+const minGraceMs = 2000;
+
+/**
+ * Ends a container: preStop hook, its stop signal, and SIGKILL when the grace period is over. The
+ * end itself is told by the runtime; this resolves when nothing more can be done about it.
+ */
+export async function stopContainer(
+  run: ContainerRun,
+  options: {
+    readonly container: DesiredContainer;
+    readonly grace: GracePeriod;
+    /** Aborts when the container has ended. */
+    readonly ended: AbortSignal;
+    readonly target: CheckTarget;
+    readonly parts: Pick<AgentParts, "runtime">;
+    readonly events: PodEvents;
+    readonly clock: Clock;
+  },
+): Promise<void> {
+  const { container, grace, ended, parts } = options;
+  const { runtime } = parts;
+  if (container.preStop && grace.remainingMs() > 0) {
+    using limit = grace.limit();
+    const signal = AbortSignal.any([ended, limit.signal]);
+    const result = await runCheck(container.preStop, options.target, signal);
+    if (!result.isSuccess && !ended.aborted)
+      options.events.warning("FailedPreStopHook", "PreStopHook failed", container.name);
+  }
+  if (ended.aborted) return;
+  // A period of 0 asks to kill at once; a hook that took all of it does not.
+  if (!grace.isForced) {
+    await runtime.kill(run.id, run.stopSignal);
+    using limit = grace.limit(container.preStop ? minGraceMs : 0);
+    await aborted(AbortSignal.any([ended, limit.signal]));
+  }
+  if (!ended.aborted) await runtime.kill(run.id, "SIGKILL", true);
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+}

@@ -1,0 +1,60 @@
+import type { DesiredPod, PodReport } from "@kip/agent-api";
+import { isRunning, type ContainerRecord } from "./container-record.ts";
+
+/**
+ * The pod's phase, by the kubelet's rules.
+ *
+ * @param isEnding the pod is to end, whatever its restart policy
+ * @see https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-phase
+ */
+export function podPhase(
+  restartPolicy: DesiredPod["restartPolicy"],
+  containers: readonly ContainerRecord[],
+  isEnding: boolean,
+): PodReport["phase"] {
+  const main = containers.filter((record) => record.kind === "main");
+  const init = containers.filter((record) => record.kind === "init");
+  const sidecars = containers.filter((record) => record.kind === "sidecar");
+  const stopped = main.filter((record) => hasStopped(record));
+  const isAnyRunning = main.some(isRunning);
+  const isAnyOpen = containers.some(
+    (record) => isRunning(record) || record.activity === "starting",
+  );
+
+  if (isEnding && !isAnyOpen) {
+    const isAllGood =
+      stopped.length === main.length && main.every((record) => exitCode(record) === 0);
+    return isAllGood ? "Succeeded" : "Failed";
+  }
+  if (restartPolicy === "Never" && init.some((record) => (exitCode(record) ?? 0) !== 0))
+    return "Failed";
+  const hasMainRun = main.some((record) => record.saved.run !== undefined);
+  if (!hasMainRun && init.some((record) => exitCode(record) !== 0)) return "Pending";
+  if (!hasMainRun && sidecars.some((record) => !record.saved.started)) return "Pending";
+  if (main.some((record) => !isRunning(record) && !hasStopped(record))) return "Pending";
+  if (isAnyRunning) return "Running";
+  return ended(restartPolicy, main, sidecars);
+}
+
+function ended(
+  restartPolicy: DesiredPod["restartPolicy"],
+  main: readonly ContainerRecord[],
+  sidecars: readonly ContainerRecord[],
+): PodReport["phase"] {
+  // A pod whose sidecars still run has not ended.
+  if (restartPolicy === "Always" || sidecars.some(isRunning)) return "Running";
+  if (main.every((record) => exitCode(record) === 0)) return "Succeeded";
+  return restartPolicy === "Never" ? "Failed" : "Running";
+}
+
+/** Whether the container has run and does not now; it may be waiting for its next start. */
+function hasStopped(record: ContainerRecord): boolean {
+  const { run, lastTerminated } = record.saved;
+  return !isRunning(record) && (run?.exit !== undefined || lastTerminated !== undefined);
+}
+
+function exitCode(record: ContainerRecord): number | undefined {
+  const { run, lastTerminated } = record.saved;
+  if (isRunning(record)) return undefined;
+  return (run?.exit ?? lastTerminated)?.exitCode;
+}

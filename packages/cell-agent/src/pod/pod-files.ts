@@ -1,0 +1,27 @@
+import fs from "node:fs/promises";
+import path from "node:path";
+import type { DesiredPod } from "@kip/agent-api";
+
+/** Files the pod gets from the node, by their path in each container. */
+export type PodFiles = ReadonlyMap<string, string>;
+
+/**
+ * Writes `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf` of the pod. Written in place, since a
+ * container's mount stays with the file it was made from.
+ */
+export async function writePodFiles(directory: string, pod: DesiredPod): Promise<PodFiles> {
+  await fs.mkdir(directory, { recursive: true, mode: 0o755 });
+  const contents: readonly (readonly [string, string])[] = [
+    ["/etc/hosts", pod.etcHosts],
+    ["/etc/hostname", `${pod.hostname}\n`],
+    ["/etc/resolv.conf", pod.resolvConf],
+  ];
+  const files = new Map<string, string>();
+  for (const [target, content] of contents) {
+    const file = path.join(directory, path.basename(target));
+    if ((await fs.readFile(file, "utf8").catch(() => undefined)) !== content)
+      await fs.writeFile(file, content, { mode: 0o644 });
+    files.set(target, file);
+  }
+  return files;
+}

@@ -1,0 +1,92 @@
+import type { DesiredPod } from "@kip/agent-api";
+import { errorText, hasCode, type Clock, type Logger } from "@kip/base";
+import type { AgentDirectories } from "../agent-directories.ts";
+import type { AgentParts } from "../agent-parts.ts";
+import type { PodGround } from "../container/start-container.ts";
+import { makeVolumes, removeVolumes } from "../volumes/pod-volumes.ts";
+import type { PodEvents } from "./pod-events.ts";
+import { writePodFiles } from "./pod-files.ts";
+
+/** What a pod's ground is made with. */
+export interface GroundOptions {
+  readonly parts: AgentParts;
+  readonly directories: AgentDirectories;
+  readonly events: PodEvents;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const firstRetryMs = 500;
+const maxRetryMs = 122_000;
+
+/** Makes, refreshes and frees what the containers of a pod stand on: namespaces, network, volumes. */
+export class GroundKeeper {
+  /** Present once it is made. */
+  ground: PodGround | undefined;
+  isUnderway = false;
+  /** After a failure, not to be tried again before. */
+  retryAtMs = 0;
+  #failures = 0;
+
+  /** Makes what is missing. Failures become events and a time for the next attempt. */
+  async prepare(pod: DesiredPod, options: GroundOptions): Promise<void> {
+    const { parts, directories, events, clock, logger } = options;
+    this.isUnderway = true;
+    try {
+      const [sandbox, volumes, podFiles] = await Promise.all([
+        parts.createSandbox({
+          runDir: directories.run,
+          hostname: pod.hostname,
+          ...(!pod.hostNetwork && pod.podIp !== undefined && { podIp: pod.podIp }),
+          ...(pod.shareProcessNamespace !== undefined && {
+            shareProcessNamespace: pod.shareProcessNamespace,
+          }),
+          logger,
+        }),
+        makeVolumes(pod, directories, parts.mounter),
+        writePodFiles(directories.podFiles, pod),
+      ]);
+      this.ground = { sandbox, volumes, podFiles };
+      this.#failures = 0;
+    } catch (error) {
+      const isVolume = hasCode(error, "AGENT_VOLUME_FAILED");
+      const text = errorText(error);
+      if (isVolume) events.warning("FailedMount", text);
+      else events.warning("FailedCreatePodSandBox", `Failed to create pod sandbox: ${text}`);
+      logger.warn("Could not prepare the pod", { podUid: pod.uid, err: error });
+      this.retryAtMs = clock.now() + Math.min(maxRetryMs, firstRetryMs * 2 ** this.#failures);
+      this.#failures += 1;
+    } finally {
+      this.isUnderway = false;
+    }
+  }
+
+  /** Brings files of the pod and its volumes up to date with a newer pod. */
+  async refresh(pod: DesiredPod, options: GroundOptions): Promise<void> {
+    if (!this.ground) return;
+    const { parts, directories } = options;
+    try {
+      const volumes = await makeVolumes(pod, directories, parts.mounter);
+      const podFiles = await writePodFiles(directories.podFiles, pod);
+      this.ground = { ...this.ground, volumes, podFiles };
+    } catch (error) {
+      options.events.warning("FailedMount", errorText(error));
+    }
+  }
+
+  /** Frees everything, also what an earlier life of the agent has made. */
+  async release(pod: DesiredPod, options: GroundOptions): Promise<void> {
+    const { parts, directories, logger } = options;
+    this.isUnderway = true;
+    try {
+      await removeVolumes(pod, directories, parts.mounter);
+      await parts.removeSandbox({ runDir: directories.run, logger });
+    } catch (error) {
+      // The machine goes away with the pod; what is left is no reason to keep either.
+      logger.error("Could not free all of the pod", { podUid: pod.uid, err: error });
+    } finally {
+      this.ground = undefined;
+      this.isUnderway = false;
+    }
+  }
+}

@@ -1,0 +1,414 @@
+import type { DesiredPod, PodReport } from "@kip/agent-api";
+import { KipError, type Clock, type Logger } from "@kip/base";
+import type { AgentDirectories } from "../agent-directories.ts";
+import type { AgentParts } from "../agent-parts.ts";
+import { ContainerKeeper, type KeeperHost } from "../container/container-keeper.ts";
+import { runId } from "../container/container-spec.ts";
+import { GracePeriod } from "../container/grace-period.ts";
+import type { PodGround } from "../container/start-container.ts";
+import {
+  containersOf,
+  hasBegun,
+  isRunning,
+  newRecord,
+  type ContainerRecord,
+} from "./container-record.ts";
+import { hasEnded, isFinished, planPod, type PodView, type Step } from "./plan.ts";
+import { PodEvents } from "./pod-events.ts";
+import { GroundKeeper, type GroundOptions } from "./pod-ground-keeper.ts";
+import { PodStore, type SavedPod } from "./pod-store.ts";
+import { podReport } from "./report.ts";
+import { StartTimings } from "./start-timings.ts";
+
+/** Options of {@link PodSupervisor}. */
+export interface SupervisorOptions {
+  readonly directories: AgentDirectories;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  /** Called when the report may have changed. */
+  readonly onChange: () => void;
+}
+
+/**
+ * Keeps the cell's pod as it is wanted. Everything that happens (a newer pod, an end of a container,
+ * a verdict of a probe, a time that has come) changes the state at once and asks for a new plan;
+ * the plan's steps run beside each other and tell their outcome the same way. The state changes
+ * only between two awaits of this class and its keepers, so no two changes ever mix.
+ */
+export class PodSupervisor implements AsyncDisposable {
+  readonly #options: SupervisorOptions;
+  readonly #store: PodStore;
+  readonly #ground = new GroundKeeper();
+  readonly #ending = new AbortController();
+  readonly #closed = new AbortController();
+  readonly #keepers = new Map<string, ContainerKeeper>();
+  #parts: AgentParts | undefined;
+  #pod: DesiredPod | undefined;
+  #events: PodEvents;
+  #timings: StartTimings;
+  #startTimeMs = 0;
+  #grace: GracePeriod | undefined;
+  #reason: { readonly reason: string; readonly message: string } | undefined;
+  #isReleased = false;
+  #isPlanning = false;
+  #wake = new AbortController();
+
+  /** Knows at once what an earlier life of the agent knew; does nothing before {@link PodSupervisor.begin}. */
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+    this.#events = new PodEvents(options.clock);
+    this.#timings = new StartTimings(options.clock);
+    this.#store = new PodStore(options.directories);
+    const saved = this.#store.load();
+    if (saved) this.#restore(saved.pod, saved.state);
+  }
+
+  /** The pod that is here, if one is. */
+  get pod(): DesiredPod | undefined {
+    return this.#pod;
+  }
+
+  /** The pod's network namespace; undefined with the machine's own network. */
+  get networkNamespace(): string | undefined {
+    return this.#ground.ground?.sandbox.networkNamespace;
+  }
+
+  /** Takes over the containers that are there, and begins to work. */
+  async begin(parts: AgentParts): Promise<void> {
+    parts.runtime.onExit((exit) => {
+      for (const keeper of this.#keepers.values()) void keeper.exited(exit);
+    });
+    const states = new Map((await parts.runtime.list()).map((state) => [state.id, state]));
+    this.#parts = parts;
+    for (const keeper of this.#keepers.values()) {
+      const { run } = keeper.record.saved;
+      await keeper.takeOver(run && states.get(run.id));
+      if (run) states.delete(run.id);
+    }
+    for (const { id } of states.values()) await parts.runtime.remove(id);
+    this.#changed();
+  }
+
+  /**
+   * Takes a pod, or a newer state of it; an older or equal one changes nothing.
+   *
+   * @throws {KipError} code `AGENT_OTHER_POD`
+   */
+  put(pod: DesiredPod): void {
+    const before = this.#pod;
+    if (before && before.uid !== pod.uid) {
+      throw new KipError(
+        "AGENT_OTHER_POD",
+        `Cannot take pod "${pod.namespace}/${pod.name}": the cell has pod "${before.namespace}/${before.name}"`,
+      );
+    }
+    if (before && pod.generation <= before.generation) return;
+    this.#store.savePod(pod);
+    this.#pod = pod;
+    if (!before) {
+      this.#startTimeMs = this.#options.clock.now();
+      this.#timings.received();
+    }
+    for (const { desired, kind } of containersOf(pod)) {
+      const keeper = this.#keepers.get(desired.name);
+      if (keeper) this.#updateContainer(keeper.record, desired);
+      else this.#addKeeper(newRecord(desired, kind));
+    }
+    this.#save();
+    if (before && this.#parts) void this.#ground.refresh(pod, this.#groundOptions(this.#parts));
+    this.#options.logger.info(before ? "Pod was changed" : "Pod was taken", { podUid: pod.uid });
+    this.#changed();
+  }
+
+  /**
+   * Ends the pod within the grace period; a second call can only shorten it.
+   *
+   * @throws {KipError} code `AGENT_NO_POD`
+   */
+  remove(graceSeconds: number): void {
+    if (!this.#pod) throw new KipError("AGENT_NO_POD", "Cannot stop the pod: there is none");
+    this.#end(graceSeconds * 1000);
+  }
+
+  /** The pod as kip is told of it. */
+  report(): PodReport | undefined {
+    const pod = this.#pod;
+    if (!pod) return undefined;
+    return podReport({
+      pod,
+      containers: this.#records(),
+      events: this.#events,
+      startTimeMs: this.#startTimeMs,
+      isEnding: this.#grace !== undefined,
+      ...this.#reason,
+      timingsMs: this.#timings.values,
+    });
+  }
+
+  /**
+   * ID of a running container.
+   *
+   * @throws {KipError} code `AGENT_CONTAINER_UNKNOWN` or `AGENT_CONTAINER_NOT_RUNNING`
+   */
+  runningId(name: string): string {
+    const record = this.#record(name);
+    if (isRunning(record) && record.saved.run) return record.saved.run.id;
+    throw new KipError(
+      "AGENT_CONTAINER_NOT_RUNNING",
+      `Cannot reach container "${name}": it does not run`,
+    );
+  }
+
+  /** IDs of the running containers by name. */
+  running(): ReadonlyMap<string, string> {
+    const running = this.#records().filter(isRunning);
+    return new Map(running.map(({ desired, saved }) => [desired.name, saved.run?.id ?? ""]));
+  }
+
+  /**
+   * Where a container's log is: of the present run, or of the last that has begun.
+   *
+   * @throws {KipError} code `AGENT_CONTAINER_UNKNOWN`
+   */
+  log(name: string, previous: boolean): { readonly id: string; readonly path: string } {
+    const { saved, waiting } = this.#record(name);
+    const { run, previousLogPath } = saved;
+    const isOver = run?.exit !== undefined && waiting !== undefined;
+    const wantsPresent = run !== undefined && hasBegun(run) && (!previous || isOver);
+    if (wantsPresent) return { id: run.id, path: run.logPath };
+    if (run === undefined || previousLogPath === undefined) {
+      const which = previous ? "previous terminated container" : "container";
+      throw new KipError(
+        "AGENT_CONTAINER_UNKNOWN",
+        `Cannot read the log: ${which} "${name}" in pod "${this.#pod?.name}" not found`,
+      );
+    }
+    return { id: runId(this.#pod?.uid ?? "", name, run.attempt - 1), path: previousLogPath };
+  }
+
+  /** Lets go of the containers, which go on running. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed.abort();
+    this.#wake.abort();
+    for (const keeper of this.#keepers.values()) keeper.letGo();
+    await this.#parts?.runtime[Symbol.asyncDispose]();
+  }
+
+  #restore(pod: DesiredPod, state: SavedPod): void {
+    const { clock } = this.#options;
+    this.#pod = pod;
+    this.#events = new PodEvents(clock, state.events);
+    this.#timings = new StartTimings(clock, state.timingsMs);
+    this.#startTimeMs = state.startTimeMs;
+    this.#isReleased = state.isReleased;
+    if (state.reason !== undefined)
+      this.#reason = { reason: state.reason, message: state.message ?? "" };
+    if (state.endMs !== undefined) {
+      this.#grace = new GracePeriod(clock, Math.max(0, state.endMs - clock.now()));
+      this.#ending.abort();
+    }
+    for (const { desired, kind } of containersOf(pod)) {
+      const saved = state.containers.find((container) => container.name === desired.name);
+      this.#addKeeper(newRecord(desired, kind, saved));
+    }
+  }
+
+  #addKeeper(record: ContainerRecord): void {
+    this.#keepers.set(record.desired.name, new ContainerKeeper(record, this.#host()));
+  }
+
+  #updateContainer(record: ContainerRecord, desired: ContainerRecord["desired"]): void {
+    if (record.desired.image !== desired.image) {
+      record.image = { is: "unknown" };
+      record.retryAtMs = 0;
+    }
+    record.desired = desired;
+  }
+
+  #end(graceMs: number): void {
+    if (this.#grace) this.#grace.shorten(graceMs);
+    else this.#grace = new GracePeriod(this.#options.clock, graceMs);
+    this.#save();
+    this.#ending.abort(new Error("The pod is to end"));
+    this.#changed();
+  }
+
+  /** Plans once for all that changed in this turn of the event loop. */
+  #changed(): void {
+    if (this.#isPlanning || this.#closed.signal.aborted) return;
+    this.#isPlanning = true;
+    setImmediate(() => {
+      this.#isPlanning = false;
+      if (this.#closed.signal.aborted) return;
+      if (this.#pod && this.#parts) this.#advance(this.#pod, this.#parts);
+      if (this.#pod) this.#save();
+      this.#options.onChange();
+    });
+  }
+
+  #advance(pod: DesiredPod, parts: AgentParts): void {
+    this.#wake.abort();
+    this.#wake = new AbortController();
+    const view = this.#view(pod);
+    this.#timings.running(this.#records());
+    if (view.deadlineMs !== undefined && view.nowMs >= view.deadlineMs) {
+      this.#exceedDeadline(pod);
+      return;
+    }
+    const steps = planPod(view);
+    for (const step of steps) this.#take(step, pod, parts);
+    const times = steps.flatMap((step) => (step.do === "wake" ? [step.atMs] : []));
+    if (times.length > 0) this.#wakeAt(Math.min(...times));
+  }
+
+  #view(pod: DesiredPod): PodView {
+    const containers = this.#records();
+    const isStopping = this.#grace !== undefined;
+    const hasDeadline =
+      pod.activeDeadlineSeconds !== undefined && !isStopping && !isFinished({ pod, containers });
+    return {
+      pod,
+      containers,
+      preparation: this.#preparation(),
+      prepareAtMs: this.#ground.retryAtMs,
+      isStopping,
+      nowMs: this.#options.clock.now(),
+      ...(hasDeadline && {
+        deadlineMs: this.#startTimeMs + (pod.activeDeadlineSeconds ?? 0) * 1000,
+      }),
+    };
+  }
+
+  #preparation(): PodView["preparation"] {
+    if (this.#isReleased) return "released";
+    if (this.#ground.isUnderway) return "underway";
+    return this.#ground.ground ? "done" : "none";
+  }
+
+  #exceedDeadline(pod: DesiredPod): void {
+    const message = "Pod was active on the node longer than the specified deadline";
+    this.#reason = { reason: "DeadlineExceeded", message };
+    this.#events.normal("DeadlineExceeded", message);
+    this.#end(pod.terminationGracePeriodSeconds * 1000);
+  }
+
+  #take(step: Step, pod: DesiredPod, parts: AgentParts): void {
+    switch (step.do) {
+      case "prepare":
+        return this.#run(this.#ground.prepare(pod, this.#groundOptions(parts)));
+      case "pull":
+        return this.#run(this.#keeper(step.container).pull());
+      case "start":
+        return this.#run(this.#keeper(step.container).start());
+      case "stop": {
+        const whole = new GracePeriod(
+          this.#options.clock,
+          pod.terminationGracePeriodSeconds * 1000,
+        );
+        const grace = this.#grace ?? whole;
+        return this.#run(this.#keeper(step.container).stop(step.message, grace));
+      }
+      case "release":
+        return this.#run(this.#release(pod, parts));
+      case "wake":
+        return undefined;
+    }
+  }
+
+  /** Runs a step beside the others. A failure here is a defect of ours: steps handle their own. */
+  #run(step: Promise<void>): void {
+    step
+      .catch((error: unknown) => this.#options.logger.error("A step failed", { err: error }))
+      .finally(() => this.#changed());
+  }
+
+  async #release(pod: DesiredPod, parts: AgentParts): Promise<void> {
+    await this.#ground.release(pod, this.#groundOptions(parts));
+    this.#isReleased = true;
+    this.#options.logger.info("Pod has ended", { podUid: pod.uid });
+  }
+
+  #wakeAt(atMs: number): void {
+    const { clock } = this.#options;
+    clock.sleep(Math.max(0, atMs - clock.now()), this.#wake.signal).then(
+      () => this.#changed(),
+      () => {},
+    );
+  }
+
+  #save(): void {
+    this.#store.saveState({
+      startTimeMs: this.#startTimeMs,
+      ...(this.#grace && { endMs: this.#grace.endMs }),
+      ...this.#reason,
+      isReleased: this.#isReleased,
+      timingsMs: this.#timings.values,
+      events: this.#events.list,
+      containers: this.#records().map((record) => record.saved),
+    });
+  }
+
+  #records(): readonly ContainerRecord[] {
+    return [...this.#keepers.values()].map((keeper) => keeper.record);
+  }
+
+  #record(name: string): ContainerRecord {
+    const keeper = this.#keepers.get(name);
+    if (keeper) return keeper.record;
+    throw new KipError("AGENT_CONTAINER_UNKNOWN", `Cannot find container "${name}" in the pod`);
+  }
+
+  #keeper(name: string): ContainerKeeper {
+    const keeper = this.#keepers.get(name);
+    if (!keeper) throw new Error(`No container ${name}`);
+    return keeper;
+  }
+
+  #groundOptions(parts: AgentParts): GroundOptions {
+    const { directories, clock, logger } = this.#options;
+    return { parts, directories, events: this.#events, clock, logger };
+  }
+
+  #host(): KeeperHost {
+    const { directories, clock, logger } = this.#options;
+    // Read when it is used: the pod changes, the parts come after the first pod.
+    const pod = (): DesiredPod => present(this.#pod);
+    const ground = (): PodGround => present(this.#ground.ground);
+    const parts = (): AgentParts => present(this.#parts);
+    const events = (): PodEvents => this.#events;
+    return {
+      directories,
+      clock,
+      logger,
+      ending: this.#ending.signal,
+      get pod() {
+        return pod();
+      },
+      get ground() {
+        return ground();
+      },
+      get parts() {
+        return parts();
+      },
+      get events() {
+        return events();
+      },
+      isRestarted: (record) => this.#isRestarted(record),
+      imageReady: (timingsMs) => this.#timings.imageReady(timingsMs),
+      changed: () => this.#changed(),
+      save: () => this.#save(),
+    };
+  }
+
+  #isRestarted(record: ContainerRecord): boolean {
+    const pod = present(this.#pod);
+    if (this.#grace || isFinished({ pod, containers: this.#records() })) return false;
+    return !hasEnded(record, pod.restartPolicy);
+  }
+}
+
+/** What the order of steps guarantees to be there. */
+function present<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error("A step ran before its time");
+  return value;
+}

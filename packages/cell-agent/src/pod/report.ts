@@ -1,0 +1,84 @@
+import type { ContainerReport, DesiredPod, PodReport } from "@kip/agent-api";
+import { isRunning, type ContainerRecord } from "./container-record.ts";
+import { podPhase } from "./phase.ts";
+import type { PodEvents } from "./pod-events.ts";
+
+/** What a report is made from. */
+export interface ReportView {
+  readonly pod: DesiredPod;
+  readonly containers: readonly ContainerRecord[];
+  readonly events: PodEvents;
+  readonly startTimeMs: number;
+  /** The pod is to end, whatever its restart policy. */
+  readonly isEnding: boolean;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly timingsMs: Readonly<Record<string, number>>;
+}
+
+/** The pod as kip is told of it. Pure. */
+export function podReport(view: ReportView): PodReport {
+  const { pod, containers } = view;
+  const phase = podPhase(pod.restartPolicy, containers, view.isEnding);
+  const isInitialised = containers.every(
+    (record) =>
+      (record.kind !== "init" || record.saved.run?.exit?.exitCode === 0) &&
+      (record.kind !== "sidecar" || record.saved.started),
+  );
+  const part = (...kinds: readonly string[]): ContainerReport[] =>
+    containers
+      .filter((record) => kinds.includes(record.kind))
+      .map((record) => containerReport(record, isInitialised));
+  return {
+    podUid: pod.uid,
+    generation: pod.generation,
+    phase,
+    ...(view.reason !== undefined && { reason: view.reason }),
+    ...(view.message !== undefined && { message: view.message }),
+    startTime: seconds(view.startTimeMs),
+    initContainers: part("init", "sidecar"),
+    containers: part("main"),
+    ephemeralContainers: part("ephemeral"),
+    events: view.events.list,
+    timingsMs: view.timingsMs,
+  };
+}
+
+function containerReport(record: ContainerRecord, isInitialised: boolean): ContainerReport {
+  const { saved, desired, kind } = record;
+  const { run } = saved;
+  const running = isRunning(record);
+  const isComplete = kind === "init" && run?.exit?.exitCode === 0;
+  return {
+    name: desired.name,
+    ...containerState(record, isInitialised),
+    ready: isComplete || (running && saved.ready),
+    started: running && saved.started,
+    restartCount: run?.attempt ?? 0,
+    image: desired.image,
+    ...(run && { imageId: run.imageId, containerId: `crun://${run.id}` }),
+  };
+}
+
+type StateReport = Pick<ContainerReport, "waiting" | "running" | "terminated" | "lastTerminated">;
+
+function containerState(record: ContainerRecord, isInitialised: boolean): StateReport {
+  const { run, lastTerminated } = record.saved;
+  const last = lastTerminated && { lastTerminated };
+  if (run && isRunning(record))
+    return { running: { startedAt: seconds(run.startedAtMs ?? 0) }, ...last };
+  if (run?.exit && !record.waiting) return { terminated: run.exit, ...last };
+  // A run that ended and waits for its successor is the last one, not the present one.
+  const waiting = record.waiting ?? defaultWaiting(record.kind, isInitialised);
+  return { waiting, ...(run?.exit ? { lastTerminated: run.exit } : last) };
+}
+
+function defaultWaiting(kind: ContainerRecord["kind"], isInitialised: boolean): { reason: string } {
+  const isBefore = kind === "main" && !isInitialised;
+  return { reason: isBefore ? "PodInitializing" : "ContainerCreating" };
+}
+
+/** RFC 3339 in whole seconds, as the kubelet writes times. */
+export function seconds(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}

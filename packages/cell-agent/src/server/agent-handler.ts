@@ -1,0 +1,238 @@
+import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import type { ServerHttp2Stream } from "node:http2";
+import { release } from "node:os";
+import { pipeline } from "node:stream/promises";
+import {
+  decodeCellIdentity,
+  decodeDesiredPod,
+  type AgentInfo,
+  type AgentStats,
+  type CellIdentity,
+} from "@kip/agent-api";
+import { hasCode, KipError, type Clock, type Logger, type ProcessStreams } from "@kip/base";
+import type { ContainerRuntime, LogReadOptions } from "@kip/oci-runtime";
+import type { PodSupervisor } from "../pod/pod-supervisor.ts";
+import { answerJson, decodeRequest, invalidRequest, readJson } from "./answers.ts";
+import type { AgentRequest, Handler } from "./agent-server.ts";
+import { servePortForward } from "./port-forward.ts";
+import { serveProcess } from "./serve-process.ts";
+import type { StatusStream } from "./status-stream.ts";
+
+/** What the handlers work with. */
+export interface HandlerOptions {
+  readonly supervisor: PodSupervisor;
+  readonly status: StatusStream;
+  /** The runtime, once it is loaded. */
+  readonly runtime: () => Promise<ContainerRuntime>;
+  readonly agentVersion: string;
+  readonly identity: () => CellIdentity;
+  readonly setIdentity: (identity: CellIdentity) => void;
+  readonly bootTimingsMs: () => Readonly<Record<string, number>>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+type Route = (
+  stream: ServerHttp2Stream,
+  request: AgentRequest,
+  options: HandlerOptions & { readonly name: string },
+) => Promise<void>;
+
+/** By method and path; `*` is the name of a container. The contract is in agent-api's routes.ts. */
+const routes: Readonly<Record<string, Route>> = {
+  "GET /v1/info": async (stream, _request, options) => answerJson(stream, 200, await info(options)),
+  "PUT /v1/pod": putPod,
+  "DELETE /v1/pod": deletePod,
+  "GET /v1/status": async (stream, _request, { status }) => status.serve(stream),
+  "GET /v1/logs/*": logs,
+  "POST /v1/exec/*": exec,
+  "POST /v1/attach/*": attach,
+  "POST /v1/portforward": portForward,
+  "GET /v1/stats": async (stream, _request, options) =>
+    answerJson(stream, 200, await stats(options)),
+  "PUT /v1/identity": putIdentity,
+};
+
+/** Serves the requests of the contract between kip and the agent. */
+export function agentHandler(options: HandlerOptions): Handler {
+  return async (stream, request) => {
+    const parts = request.path.split("/");
+    const name = parts.length === 4 ? decodeURIComponent(parts[3] ?? "") : "";
+    const path = parts.length === 4 ? `${parts.slice(0, 3).join("/")}/*` : request.path;
+    const route = routes[`${request.method} ${path}`];
+    if (!route) {
+      throw new KipError(
+        "AGENT_NOT_FOUND",
+        `Cannot serve ${request.method} ${request.path}: there is no such call`,
+        { remedy: "Use the same version of kip and agent" },
+      );
+    }
+    await route(stream, request, { ...options, name });
+  };
+}
+
+async function info(options: HandlerOptions): Promise<AgentInfo> {
+  const pod = options.supervisor.pod;
+  const bootId = await readFile("/proc/sys/kernel/random/boot_id", "utf8");
+  return {
+    cellName: options.identity().cellName,
+    agentVersion: options.agentVersion,
+    apiVersion: "v1",
+    kernelVersion: release(),
+    osImage: osName(),
+    runtimeVersion: "crun",
+    bootId: bootId.trim(),
+    bootTimingsMs: options.bootTimingsMs(),
+    ...(pod && { podUid: pod.uid }),
+  };
+}
+
+function osName(): string {
+  try {
+    const text = readFileSync("/etc/os-release", "utf8");
+    return /^PRETTY_NAME="?([^"\n]*)/m.exec(text)?.[1] ?? "Linux";
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return "Linux";
+    throw error;
+  }
+}
+
+async function putPod(
+  stream: ServerHttp2Stream,
+  _request: AgentRequest,
+  { supervisor }: HandlerOptions,
+): Promise<void> {
+  const body = await readJson(stream);
+  supervisor.put(decodeRequest(() => decodeDesiredPod(body, "pod")));
+  answerJson(stream, 202);
+}
+
+async function deletePod(
+  stream: ServerHttp2Stream,
+  { query }: AgentRequest,
+  { supervisor }: HandlerOptions,
+): Promise<void> {
+  supervisor.remove(readNumber(query, "graceSeconds") ?? 0);
+  answerJson(stream, 202);
+}
+
+async function logs(
+  stream: ServerHttp2Stream,
+  { query }: AgentRequest,
+  options: HandlerOptions & { readonly name: string },
+): Promise<void> {
+  const log = options.supervisor.log(options.name, query.has("previous"));
+  const runtime = await options.runtime();
+  const gone = new AbortController();
+  stream.once("close", () => gone.abort(new Error("The client has gone")));
+  const source = runtime.logs(log.id, log.path, readLogOptions(query), gone.signal);
+  stream.respond({ ":status": 200, "content-type": "text/plain" });
+  await pipeline(source, stream).catch((error: unknown) => {
+    if (!gone.signal.aborted) throw error;
+  });
+}
+
+function readLogOptions(query: URLSearchParams): LogReadOptions {
+  const tailLines = readNumber(query, "tailLines");
+  const limitBytes = readNumber(query, "limitBytes");
+  const since = query.get("sinceTime");
+  const sinceTimeMs = since === null ? undefined : Date.parse(since);
+  if (Number.isNaN(sinceTimeMs)) throw invalidRequest("sinceTime is no time");
+  return {
+    follow: query.has("follow"),
+    timestamps: query.has("timestamps"),
+    ...(tailLines !== undefined && { tailLines }),
+    ...(limitBytes !== undefined && { limitBytes }),
+    ...(sinceTimeMs !== undefined && { sinceTimeMs }),
+  };
+}
+
+async function exec(
+  stream: ServerHttp2Stream,
+  { query }: AgentRequest,
+  options: HandlerOptions & { readonly name: string },
+): Promise<void> {
+  const command = query.getAll("command");
+  if (command.length === 0) throw invalidRequest("no command");
+  const id = options.supervisor.runningId(options.name);
+  const runtime = await options.runtime();
+  const run = async (streams: ProcessStreams, signal: AbortSignal) =>
+    await runtime.exec(id, { command }, streams, signal);
+  await serveProcess(stream, query, { run, logger: options.logger });
+}
+
+async function attach(
+  stream: ServerHttp2Stream,
+  { query }: AgentRequest,
+  options: HandlerOptions & { readonly name: string },
+): Promise<void> {
+  const id = options.supervisor.runningId(options.name);
+  const runtime = await options.runtime();
+  const run = async (streams: ProcessStreams, signal: AbortSignal) =>
+    await runtime.attach(id, streams, signal);
+  await serveProcess(stream, query, { run, logger: options.logger });
+}
+
+async function portForward(
+  stream: ServerHttp2Stream,
+  { query }: AgentRequest,
+  { supervisor, logger }: HandlerOptions,
+): Promise<void> {
+  const port = readNumber(query, "port") ?? 0;
+  if (port < 1 || port > 65_535) throw invalidRequest("port must be 1 to 65535");
+  if (supervisor.running().size === 0) {
+    throw new KipError("AGENT_CONTAINER_NOT_RUNNING", `Cannot reach port ${port}: no pod runs`);
+  }
+  const { networkNamespace } = supervisor;
+  await servePortForward(stream, { port, networkNamespace, logger });
+}
+
+async function stats(options: HandlerOptions): Promise<AgentStats> {
+  const runtime = await options.runtime();
+  const containers: Record<string, AgentStats["containers"][string]> = {};
+  for (const [name, id] of options.supervisor.running()) {
+    try {
+      containers[name] = await runtime.stats(id);
+    } catch (error) {
+      // It has ended in between.
+      options.logger.debug("Left a container out of the statistics", {
+        container: name,
+        err: error,
+      });
+    }
+  }
+  const cpu = process.cpuUsage();
+  return {
+    time: new Date(options.clock.now()).toISOString(),
+    containers,
+    agentRssBytes: process.memoryUsage.rss(),
+    agentCpuMicroseconds: cpu.user + cpu.system,
+  };
+}
+
+async function putIdentity(
+  stream: ServerHttp2Stream,
+  _request: AgentRequest,
+  options: HandlerOptions,
+): Promise<void> {
+  const body = await readJson(stream);
+  const identity = decodeRequest(() => decodeCellIdentity(body, "identity"));
+  if (identity.cellName !== options.identity().cellName)
+    throw invalidRequest(`this is cell "${options.identity().cellName}"`);
+  try {
+    options.setIdentity(identity);
+  } catch (error) {
+    throw invalidRequest("the certificate and key do not go together", error);
+  }
+  answerJson(stream, 204);
+}
+
+function readNumber(query: URLSearchParams, name: string): number | undefined {
+  const text = query.get(name);
+  if (text === null) return undefined;
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < 0)
+    throw invalidRequest(`${name} must be a whole number, 0 or more`);
+  return value;
+}

@@ -1,0 +1,132 @@
+import http2, {
+  type Http2SecureServer,
+  type Http2Session,
+  type IncomingHttpHeaders,
+  type ServerHttp2Stream,
+} from "node:http2";
+import type { AddressInfo } from "node:net";
+import type { TLSSocket } from "node:tls";
+import type { CellIdentity } from "@kip/agent-api";
+import { KipError, type Logger } from "@kip/base";
+import { answerError } from "./answers.ts";
+
+/** Serves one request; a failure becomes an error answer. */
+export type Handler = (stream: ServerHttp2Stream, request: AgentRequest) => Promise<void>;
+
+/** A request as its headers tell it. */
+export interface AgentRequest {
+  readonly method: string;
+  /** Path without the query. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+}
+
+/** Options of {@link listen}. */
+export interface ListenOptions {
+  readonly identity: CellIdentity;
+  readonly port: number;
+  readonly host?: string;
+  readonly handler: Handler;
+  readonly logger: Logger;
+}
+
+/** A server that listens. */
+export interface AgentServer extends AsyncDisposable {
+  readonly port: number;
+  /** Uses another certificate for connections from now on. */
+  setIdentity(identity: CellIdentity): void;
+}
+
+const clientName = "kip";
+const windowBytes = 1024 * 1024;
+
+/**
+ * Listens for kip: HTTP/2 over TLS 1.3, and only for a client whose certificate is from our CA and
+ * carries the common name `kip`. A cell's own certificate is from the same CA, so the name counts.
+ *
+ * @throws {KipError} code `AGENT_LISTEN_FAILED`
+ */
+export async function listen(options: ListenOptions): Promise<AgentServer> {
+  const server = http2.createSecureServer({
+    ...secureContext(options.identity),
+    requestCert: true,
+    rejectUnauthorized: true,
+    minVersion: "TLSv1.3",
+    handshakeTimeout: 10_000,
+    maxSessionMemory: 32,
+    settings: { initialWindowSize: windowBytes, maxConcurrentStreams: 250, enablePush: false },
+  });
+  server.maxConnections = 64;
+  const sessions = new Set<Http2Session>();
+  server.on("session", (session) => {
+    sessions.add(session);
+    session.once("close", () => sessions.delete(session));
+    session.on("error", (error) => options.logger.debug("Lost a connection", { err: error }));
+    session.setLocalWindowSize(8 * windowBytes);
+  });
+  server.on("tlsClientError", (error) =>
+    options.logger.warn("Refused a connection", { err: error.message }),
+  );
+  server.on("stream", (stream, headers) => void serve(stream, headers, options));
+  await open(server, options);
+  const { port } = server.address() as AddressInfo; // it listens on TCP
+  return {
+    port,
+    setIdentity: (identity) => server.setSecureContext(secureContext(identity)),
+    [Symbol.asyncDispose]: async () => {
+      for (const session of sessions) session.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+function secureContext(identity: CellIdentity): { ca: string; cert: string; key: string } {
+  return { ca: identity.ca, cert: identity.certificate, key: identity.key };
+}
+
+async function open(server: Http2SecureServer, options: ListenOptions): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (error) =>
+      reject(
+        new KipError(
+          "AGENT_LISTEN_FAILED",
+          `Cannot listen on port ${options.port}: ${error.message}`,
+          { cause: error, remedy: "End the program that has the port" },
+        ),
+      ),
+    );
+    server.listen(options.port, options.host, resolve);
+  });
+}
+
+async function serve(
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  options: ListenOptions,
+): Promise<void> {
+  // Whoever reads or writes the stream sees its failure; this only keeps it from ending the process.
+  stream.on("error", () => {});
+  try {
+    checkClient(stream);
+    const url = new URL(headers[":path"] ?? "/", "https://cell");
+    const request = {
+      method: headers[":method"] ?? "",
+      path: url.pathname,
+      query: url.searchParams,
+    };
+    await options.handler(stream, request);
+  } catch (error) {
+    options.logger.debug("Answered with an error", { path: headers[":path"], err: error });
+    answerError(stream, error);
+  }
+}
+
+function checkClient(stream: ServerHttp2Stream): void {
+  const socket = stream.session?.socket as TLSSocket | undefined; // the server is a TLS server
+  const name = socket?.getPeerCertificate().subject.CN;
+  if (name === clientName) return;
+  throw new KipError(
+    "AGENT_FORBIDDEN",
+    `Cannot serve "${String(name)}": only the client "${clientName}" may ask`,
+  );
+}

@@ -1,0 +1,73 @@
+import type { ServerHttp2Stream } from "node:http2";
+import { errorText, hasCode, isKipError, KipError } from "@kip/base";
+
+/** Status of an answer by error code; every other code is 500. */
+const statusByCode: Readonly<Record<string, number>> = {
+  AGENT_REQUEST_INVALID: 400,
+  AGENT_FORBIDDEN: 403,
+  AGENT_NOT_FOUND: 404,
+  AGENT_NO_POD: 404,
+  AGENT_CONTAINER_UNKNOWN: 404,
+  AGENT_OTHER_POD: 409,
+  AGENT_CONTAINER_NOT_RUNNING: 409,
+  AGENT_REQUEST_TOO_LARGE: 413,
+};
+
+const maxBodyBytes = 8 * 1024 * 1024;
+
+/** Answers with a JSON document, or with no body if there is none. */
+export function answerJson(stream: ServerHttp2Stream, status: number, value?: unknown): void {
+  if (stream.destroyed || stream.headersSent) return;
+  if (value === undefined) return stream.respond({ ":status": status }, { endStream: true });
+  stream.respond({ ":status": status, "content-type": "application/json" });
+  stream.end(JSON.stringify(value));
+}
+
+/** Answers with an error; ends the stream if the answer has begun already. */
+export function answerError(stream: ServerHttp2Stream, error: unknown): void {
+  if (stream.headersSent) return void stream.destroy();
+  const status = isKipError(error) ? (statusByCode[error.code] ?? 500) : 500;
+  const code = isKipError(error) && error.code.startsWith("AGENT_") ? error.code : "AGENT_FAILED";
+  const retryable = isKipError(error) && error.retryable;
+  answerJson(stream, status, { code, message: errorText(error), retryable });
+  // What the client still sends is read and dropped, so that it comes to read the answer.
+  stream.resume();
+}
+
+/** The error for a request that cannot be understood. */
+export function invalidRequest(reason: string, cause?: unknown): KipError {
+  return new KipError("AGENT_REQUEST_INVALID", `Cannot serve the request: ${reason}`, { cause });
+}
+
+/** Reads a JSON body of at most 8 MiB. @throws `AGENT_REQUEST_INVALID`, `AGENT_REQUEST_TOO_LARGE` */
+export async function readJson(stream: ServerHttp2Stream): Promise<unknown> {
+  const parts: Buffer[] = [];
+  let size = 0;
+  const body: AsyncIterable<Buffer> = stream.iterator({ destroyOnReturn: false });
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > maxBodyBytes) {
+      throw new KipError(
+        "AGENT_REQUEST_TOO_LARGE",
+        `Cannot serve the request: its body has more than ${maxBodyBytes} bytes`,
+        { remedy: "Put less into ConfigMaps and Secrets of the pod" },
+      );
+    }
+    parts.push(chunk);
+  }
+  try {
+    return JSON.parse(Buffer.concat(parts).toString());
+  } catch (error) {
+    throw invalidRequest("its body is no JSON", error);
+  }
+}
+
+/** Turns the failure of a decoder into `AGENT_REQUEST_INVALID`. */
+export function decodeRequest<T>(decode: () => T): T {
+  try {
+    return decode();
+  } catch (error) {
+    if (hasCode(error, "DECODE_FAILED")) throw invalidRequest(errorText(error), error);
+    throw error;
+  }
+}

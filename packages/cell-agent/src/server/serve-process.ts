@@ -1,0 +1,98 @@
+import type { ServerHttp2Stream } from "node:http2";
+import { PassThrough, Writable } from "node:stream";
+import { channels, FrameParser, FrameWriter, writeTo, type Channel } from "@kip/agent-api";
+import {
+  AsyncQueue,
+  decode,
+  errorText,
+  type Logger,
+  type ProcessStreams,
+  type TerminalSize,
+} from "@kip/base";
+
+const decodeSize = decode.object({ columns: decode.integer, rows: decode.integer });
+
+/** What runs a process on streams: exec or attach of a container. */
+export type RunProcess = (
+  streams: ProcessStreams,
+  signal: AbortSignal,
+) => Promise<{ readonly exitCode: number }>;
+
+/**
+ * Serves exec or attach: frames on the wire on one side, streams of a process on the other.
+ * When kip goes away, the signal aborts.
+ */
+export async function serveProcess(
+  stream: ServerHttp2Stream,
+  query: URLSearchParams,
+  options: { readonly run: RunProcess; readonly logger: Logger },
+): Promise<void> {
+  stream.respond({ ":status": 200, "content-type": "application/octet-stream" });
+  const gone = new AbortController();
+  stream.once("close", () => gone.abort(new Error("The client has gone")));
+  const writer = new FrameWriter(stream);
+  const stdin = query.has("stdin") ? new PassThrough() : undefined;
+  // An input that the process does not read any more is no failure.
+  stdin?.on("error", () => {});
+  const resizes = new AsyncQueue<TerminalSize>();
+  const output = (channel: Channel): Writable =>
+    new Writable({
+      write: (chunk: Buffer, _encoding, done) => {
+        void writer.write(channel, chunk).then(() => done(), done);
+      },
+    });
+  const streams: ProcessStreams = {
+    tty: query.has("tty"),
+    ...(stdin && { stdin }),
+    ...(query.has("stdout") && { stdout: output(channels.stdout) }),
+    ...(query.has("stderr") && { stderr: output(channels.stderr) }),
+    ...(query.has("tty") && { resizes }),
+  };
+  receive(stream, stdin, resizes).catch((error: unknown) => {
+    options.logger.debug("Lost the input of a process", { err: error });
+    gone.abort(error);
+  });
+  try {
+    const { exitCode } = await options.run(streams, gone.signal);
+    await flushed(streams.stdout);
+    await flushed(streams.stderr);
+    await writer.writeJson(channels.exit, { exitCode });
+  } catch (error) {
+    await writer.writeJson(channels.exit, { error: errorText(error) });
+  } finally {
+    resizes.end();
+    if (!stream.destroyed) stream.end();
+  }
+}
+
+async function receive(
+  stream: ServerHttp2Stream,
+  stdin: PassThrough | undefined,
+  resizes: AsyncQueue<TerminalSize>,
+): Promise<void> {
+  const parser = new FrameParser();
+  try {
+    for await (const chunk of stream.iterator({
+      destroyOnReturn: false,
+    }) as AsyncIterable<Buffer>) {
+      for (const { channel, payload } of parser.push(chunk)) {
+        if (channel === channels.resize)
+          resizes.push(decodeSize(JSON.parse(payload.toString()), "resize"));
+        else if (channel !== channels.stdin) throw new Error(`Channel ${channel} is not for us`);
+        else if (payload.length === 0) stdin?.end();
+        else if (stdin) await writeTo(stdin, Buffer.from(payload));
+      }
+    }
+  } finally {
+    stdin?.end();
+  }
+}
+
+/** Resolves when everything written so far has gone to the connection. */
+async function flushed(sink: Writable | undefined): Promise<void> {
+  if (!sink || sink.destroyed || sink.writableFinished) return;
+  await new Promise<void>((resolve) => {
+    sink.once("close", resolve);
+    sink.end(resolve);
+  });
+}

@@ -1,0 +1,52 @@
+import fs from "node:fs/promises";
+import path from "node:path";
+import type { Stats } from "node:fs";
+import { hasCode, KipError } from "@kip/base";
+
+/** What a hostPath type wants to find. */
+const checks: Readonly<Record<string, { is: (stat: Stats) => boolean; noun: string }>> = {
+  Directory: { is: (stat) => stat.isDirectory(), noun: "a directory" },
+  DirectoryOrCreate: { is: (stat) => stat.isDirectory(), noun: "a directory" },
+  File: { is: (stat) => stat.isFile(), noun: "a file" },
+  FileOrCreate: { is: (stat) => stat.isFile(), noun: "a file" },
+  Socket: { is: (stat) => stat.isSocket(), noun: "a socket" },
+  CharDevice: { is: (stat) => stat.isCharacterDevice(), noun: "a character device" },
+  BlockDevice: { is: (stat) => stat.isBlockDevice(), noun: "a block device" },
+};
+
+/**
+ * Checks a path of the cell itself against its Kubernetes type, and makes it where the type says so.
+ *
+ * @throws {KipError} code `AGENT_VOLUME_INVALID`
+ */
+export async function checkHostPath(hostPath: string, type: string): Promise<void> {
+  if (type === "") return;
+  const check = checks[type];
+  if (!check) throw failed(`there is no type "${type}"`);
+  const stat = await statOf(hostPath);
+  if (stat) {
+    if (!check.is(stat)) throw failed(`${hostPath} is not ${check.noun}`);
+    return;
+  }
+  if (type === "DirectoryOrCreate") {
+    await fs.mkdir(hostPath, { recursive: true, mode: 0o755 });
+  } else if (type === "FileOrCreate") {
+    await fs.mkdir(path.dirname(hostPath), { recursive: true, mode: 0o755 });
+    await fs.writeFile(hostPath, "", { flag: "a", mode: 0o644 });
+  } else {
+    throw failed(`${hostPath} is not ${check.noun}`);
+  }
+}
+
+async function statOf(file: string): Promise<Stats | undefined> {
+  try {
+    return await fs.stat(file);
+  } catch (error) {
+    if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
+    throw error;
+  }
+}
+
+function failed(reason: string): KipError {
+  return new KipError("AGENT_VOLUME_INVALID", `hostPath type check failed: ${reason}`);
+}

@@ -1,0 +1,28 @@
+import { readFile } from "node:fs/promises";
+import { runCommand } from "@kip/base";
+
+/** Mounts file systems. */
+export interface Mounter {
+  /** Mounts a tmpfs at an existing directory; does nothing if something is mounted there. */
+  mountTmpfs(directory: string, options: { readonly sizeBytes?: number }): Promise<void>;
+  /** Takes a mount away, if there is one. */
+  unmount(directory: string): Promise<void>;
+}
+
+/** The kernel's own, by mount(8) and umount(8): Node has no call for them. Needs root. */
+export const kernelMounter: Mounter = {
+  mountTmpfs: async (directory, { sizeBytes }) => {
+    if (await isMounted(directory)) return;
+    const size = sizeBytes === undefined ? [] : [`size=${sizeBytes}`];
+    const options = ["mode=0777", "nosuid", "nodev", ...size].join(",");
+    await runCommand("mount", ["-t", "tmpfs", "-o", options, "tmpfs", directory]);
+  },
+  unmount: async (directory) => {
+    if (await isMounted(directory)) await runCommand("umount", ["-l", directory]);
+  },
+};
+
+async function isMounted(directory: string): Promise<boolean> {
+  const mounts = await readFile("/proc/self/mountinfo", "utf8");
+  return mounts.split("\n").some((line) => line.split(" ")[4] === directory);
+}

@@ -1,0 +1,97 @@
+import fs from "node:fs/promises";
+import path from "node:path";
+import type { DesiredPod, DesiredVolume } from "@kip/agent-api";
+import { errorText, KipError } from "@kip/base";
+import type { AgentDirectories } from "../agent-directories.ts";
+import { writeFilesVolume } from "./files-volume.ts";
+import { checkHostPath } from "./host-path.ts";
+import type { Mounter } from "./mounter.ts";
+
+/**
+ * Makes the volumes of the pod, or brings them up to date: called again with a newer pod, it
+ * exchanges the files that changed and touches nothing else.
+ *
+ * @returns the directory or file on this machine by volume name
+ * @throws {KipError} code `AGENT_VOLUME_FAILED`, with the kubelet's words
+ */
+export async function makeVolumes(
+  pod: DesiredPod,
+  directories: AgentDirectories,
+  mounter: Mounter,
+): Promise<ReadonlyMap<string, string>> {
+  const paths = new Map<string, string>();
+  if (pod.volumes.some((volume) => volume.kind === "files")) {
+    // Own tmpfs: scripts in ConfigMaps must be executable, which /run forbids.
+    await makeTmpfs(directories.secretVolumes, mounter, {});
+    await fs.chmod(directories.secretVolumes, 0o755);
+  }
+  for (const volume of pod.volumes) {
+    try {
+      paths.set(volume.name, await makeVolume(volume, pod, { directories, mounter }));
+    } catch (error) {
+      throw new KipError(
+        "AGENT_VOLUME_FAILED",
+        `MountVolume.SetUp failed for volume "${volume.name}" : ${errorText(error)}`,
+        { cause: error },
+      );
+    }
+  }
+  return paths;
+}
+
+/** Frees what {@link makeVolumes} made, with all its content. */
+export async function removeVolumes(
+  pod: DesiredPod,
+  directories: AgentDirectories,
+  mounter: Mounter,
+): Promise<void> {
+  for (const volume of pod.volumes.filter(isMemory))
+    await mounter.unmount(path.join(directories.memoryVolumes, volume.name));
+  if (pod.volumes.some((volume) => volume.kind === "files"))
+    await mounter.unmount(directories.secretVolumes);
+  const all = [directories.diskVolumes, directories.memoryVolumes, directories.secretVolumes];
+  for (const directory of all) await fs.rm(directory, { recursive: true, force: true });
+}
+
+async function makeVolume(
+  volume: DesiredVolume,
+  pod: DesiredPod,
+  options: { readonly directories: AgentDirectories; readonly mounter: Mounter },
+): Promise<string> {
+  const { directories, mounter } = options;
+  switch (volume.kind) {
+    case "files": {
+      const directory = path.join(directories.secretVolumes, volume.name);
+      const group = pod.fsGroup === undefined ? {} : { group: pod.fsGroup };
+      await writeFilesVolume(directory, volume.files ?? [], group);
+      return directory;
+    }
+    case "hostPath":
+      await checkHostPath(volume.hostPath ?? "/", volume.hostPathType ?? "");
+      return volume.hostPath ?? "/";
+    default: {
+      const parent = isMemory(volume) ? directories.memoryVolumes : directories.diskVolumes;
+      const directory = path.join(parent, volume.name);
+      const size = volume.sizeLimitBytes;
+      if (isMemory(volume))
+        await makeTmpfs(directory, mounter, size === undefined ? {} : { sizeBytes: size });
+      else await fs.mkdir(directory, { recursive: true });
+      if (pod.fsGroup !== undefined) await fs.chown(directory, 0, pod.fsGroup);
+      await fs.chmod(directory, pod.fsGroup === undefined ? 0o777 : 0o2777);
+      return directory;
+    }
+  }
+}
+
+function isMemory(volume: DesiredVolume): boolean {
+  return volume.kind === "emptyDir" && volume.medium === "Memory";
+}
+
+async function makeTmpfs(
+  directory: string,
+  mounter: Mounter,
+  options: { readonly sizeBytes?: number },
+): Promise<void> {
+  await fs.mkdir(directory, { recursive: true });
+  await mounter.mountTmpfs(directory, options);
+}

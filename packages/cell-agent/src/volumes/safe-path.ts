@@ -1,0 +1,80 @@
+import fs from "node:fs";
+import path from "node:path";
+import { hasCode, KipError } from "@kip/base";
+
+/** Linux's O_PATH, which Node does not name: a descriptor that stands for a place and opens nothing. */
+const openPath = 0o10000000;
+const { O_NOFOLLOW, O_DIRECTORY } = fs.constants;
+const maxLinks = 40;
+
+/** A place below a directory, pinned: what it stands for cannot be exchanged until it is closed. */
+export interface PinnedPath extends Disposable {
+  /** A path other processes can use for the pinned place while this one holds it. */
+  readonly path: string;
+}
+
+/**
+ * Finds a path below a root directory without ever leaving it, for a volume's `subPath`. The
+ * containers of the pod can write in the root at this very moment, so each step goes from a
+ * descriptor and follows no link by itself; links are read and walked here (the files of a
+ * ConfigMap are links), and one that leads out is refused. Missing directories are made.
+ *
+ * @throws {KipError} code `AGENT_PATH_UNSAFE`
+ */
+export function pinPath(root: string, subPath: string): PinnedPath {
+  const open: number[] = [fs.openSync(root, openPath | O_DIRECTORY)];
+  let todo = split(subPath);
+  let links = 0;
+  try {
+    for (let name = todo.shift(); name !== undefined; name = todo.shift()) {
+      if (name === "..") {
+        const left = open.length > 1 ? open.pop() : undefined;
+        if (left === undefined) throw unsafe(subPath, "it leads out of the volume");
+        fs.closeSync(left);
+        continue;
+      }
+      const place = `${descriptorPath(open)}/${name}`;
+      const fd = openOrMake(place);
+      if (!fs.fstatSync(fd).isSymbolicLink()) {
+        open.push(fd);
+        continue;
+      }
+      fs.closeSync(fd);
+      const target = fs.readlinkSync(place);
+      if (path.isAbsolute(target)) throw unsafe(subPath, "a link in it leads out of the volume");
+      if (++links > maxLinks) throw unsafe(subPath, "it has too many links");
+      todo = [...split(target), ...todo];
+    }
+  } catch (error) {
+    for (const fd of open) fs.closeSync(fd);
+    throw hasCode(error, "AGENT_PATH_UNSAFE") ? error : unsafe(subPath, String(error), error);
+  }
+  const last = open.pop() ?? 0;
+  for (const fd of open) fs.closeSync(fd);
+  return {
+    path: `/proc/${process.pid}/fd/${last}`,
+    [Symbol.dispose]: () => fs.closeSync(last),
+  };
+}
+
+function openOrMake(place: string): number {
+  try {
+    return fs.openSync(place, openPath | O_NOFOLLOW);
+  } catch (error) {
+    if (!hasCode(error, "ENOENT")) throw error;
+    fs.mkdirSync(place, { mode: 0o777 });
+    return fs.openSync(place, openPath | O_NOFOLLOW);
+  }
+}
+
+function descriptorPath(open: readonly number[]): string {
+  return `/proc/self/fd/${open.at(-1)}`;
+}
+
+function split(text: string): string[] {
+  return text.split("/").filter((name) => name !== "" && name !== ".");
+}
+
+function unsafe(subPath: string, reason: string, cause?: unknown): KipError {
+  return new KipError("AGENT_PATH_UNSAFE", `Cannot use subPath "${subPath}": ${reason}`, { cause });
+}

@@ -1,0 +1,607 @@
+// The agent and its client over real TLS and HTTP/2 on loopback, with a runtime in memory.
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import fs from "node:fs/promises";
+import os from "node:os";
+import path from "node:path";
+import { PassThrough, Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { before, describe, it } from "node:test";
+import {
+  AgentClient,
+  cellServerName,
+  waitForAgent,
+  type CellIdentity,
+  type PodReport,
+} from "@kip/agent-api";
+import { silentLogger } from "@kip/base";
+import { CertificateAuthority, type KeyPair } from "@kip/pki";
+import { startAgent, type RunningAgent } from "../src/index.ts";
+import { container, desiredPod } from "./desired-pod.ts";
+import { fakeParts, FakeRuntime } from "./fake-parts.ts";
+
+const cellName = "cell-1";
+const hour = 3_600_000;
+const limit = { timeout: 30_000 };
+
+let authority: CertificateAuthority;
+let identity: CellIdentity;
+let kip: KeyPair;
+
+before(async () => {
+  authority = await CertificateAuthority.create({ commonName: "kip", validMs: hour });
+  kip = await authority.issue({ commonName: "kip", usages: ["client"], validMs: hour });
+  identity = await issueIdentity();
+});
+
+async function issueIdentity(): Promise<CellIdentity> {
+  const server = await authority.issue({
+    commonName: cellName,
+    dnsNames: [cellServerName(cellName)],
+    usages: ["server"],
+    validMs: hour,
+  });
+  return { cellName, ca: authority.certificate, ...server };
+}
+
+/** An agent in a directory of its own, and ways to reach it. */
+class Cell implements AsyncDisposable {
+  readonly runtime = new FakeRuntime();
+  readonly missing = new Set<string>();
+  agent!: RunningAgent;
+  directory!: string;
+  readonly #clients: AgentClient[] = [];
+
+  static async start(): Promise<Cell> {
+    const cell = new Cell();
+    cell.directory = await fs.mkdtemp(path.join(os.tmpdir(), "kip-agent-"));
+    await cell.startAgent();
+    return cell;
+  }
+
+  async startAgent(): Promise<void> {
+    const parts = fakeParts({ runtime: this.runtime, missing: this.missing });
+    this.agent = await startAgent({
+      identity,
+      agentVersion: "0.1.0",
+      stateDir: path.join(this.directory, "state"),
+      runDir: path.join(this.directory, "run"),
+      port: 0,
+      host: "127.0.0.1",
+      bootTimingsMs: { userspace: 1 },
+      logger: silentLogger,
+      loadParts: async () => parts,
+    });
+  }
+
+  async connect(credentials: Partial<KeyPair & { cellName: string }> = {}): Promise<AgentClient> {
+    const client = await AgentClient.connect({
+      address: "127.0.0.1",
+      port: this.agent.port,
+      cellName,
+      ca: authority.certificate,
+      ...kip,
+      ...credentials,
+      logger: silentLogger,
+    });
+    this.#clients.push(client);
+    return client;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const client of this.#clients) await client[Symbol.asyncDispose]();
+    await this.agent[Symbol.asyncDispose]();
+    await fs.rm(this.directory, { recursive: true, force: true });
+  }
+}
+
+/** The first report that the test is waiting for. */
+async function report(
+  client: AgentClient,
+  isWanted: (report: PodReport) => boolean,
+): Promise<PodReport> {
+  const stop = new AbortController();
+  let last: PodReport | undefined;
+  const giveUp = setTimeout(() => stop.abort(), 20_000);
+  try {
+    for await (const one of client.status(stop.signal)) {
+      last = one;
+      if (isWanted(one)) return one;
+    }
+    throw new Error(`Not seen; the last report was ${JSON.stringify(last)}`);
+  } finally {
+    clearTimeout(giveUp);
+    stop.abort();
+  }
+}
+
+async function text(stream: Readable): Promise<string> {
+  const parts: Buffer[] = [];
+  for await (const chunk of stream as AsyncIterable<Buffer>) parts.push(chunk);
+  return Buffer.concat(parts).toString();
+}
+
+const never = new AbortController().signal;
+
+describe("mutual TLS", limit, () => {
+  it("lets kip in and tells it about the cell", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    const info = await client.info();
+    assert.equal(info.cellName, cellName);
+    assert.equal(info.bootTimingsMs["userspace"], 1);
+    assert.ok((info.bootTimingsMs["listening"] ?? 0) > 0);
+  });
+
+  it("refuses a client whose certificate is not from our authority", async () => {
+    await using cell = await Cell.start();
+    const other = await CertificateAuthority.create({ commonName: "other", validMs: hour });
+    const pair = await other.issue({ commonName: "kip", usages: ["client"], validMs: hour });
+    await assert.rejects(cell.connect(pair), { message: /may refuse our certificate/ });
+  });
+
+  it("refuses a client of another name, such as another cell", async () => {
+    await using cell = await Cell.start();
+    const pair = await authority.issue({
+      commonName: "cell-2",
+      usages: ["client"],
+      validMs: hour,
+    });
+    const client = await cell.connect(pair);
+    await assert.rejects(client.info(), { code: "AGENT_FORBIDDEN" });
+    await assert.rejects(client.putPod(desiredPod()), { code: "AGENT_FORBIDDEN" });
+  });
+
+  it("does not take one cell for another", async () => {
+    await using cell = await Cell.start();
+    await assert.rejects(cell.connect({ cellName: "cell-2" }), { code: "AGENT_IDENTITY_INVALID" });
+  });
+
+  it("says that nobody is there, and that another try may help", async () => {
+    const cell = await Cell.start();
+    const { port } = cell.agent;
+    await cell[Symbol.asyncDispose]();
+    const options = { address: "127.0.0.1", port, cellName, ca: authority.certificate, ...kip };
+    await assert.rejects(AgentClient.connect({ ...options, logger: silentLogger }), {
+      code: "AGENT_UNREACHABLE",
+      retryable: true,
+    });
+  });
+
+  it("uses a renewed identity for new connections, also after a restart", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putIdentity(await issueIdentity());
+    await (await cell.connect()).info();
+    await assert.rejects(client.putIdentity({ ...identity, cellName: "cell-2" }), {
+      code: "AGENT_REQUEST_INVALID",
+    });
+    await cell.agent[Symbol.asyncDispose]();
+    await cell.startAgent();
+    await (await cell.connect()).info();
+  });
+});
+
+describe("waitForAgent()", limit, () => {
+  it("answers as soon as the agent listens", async () => {
+    const cell = await Cell.start();
+    const { port } = cell.agent;
+    await cell[Symbol.asyncDispose]();
+    const stop = new AbortController();
+    const waiting = waitForAgent({
+      address: "127.0.0.1",
+      port,
+      cellName,
+      ca: authority.certificate,
+      ...kip,
+      logger: silentLogger,
+      signal: stop.signal,
+    });
+    const directory = await fs.mkdtemp(path.join(os.tmpdir(), "kip-agent-"));
+    const agent = await startAgent({
+      identity,
+      agentVersion: "0.1.0",
+      stateDir: path.join(directory, "state"),
+      runDir: path.join(directory, "run"),
+      port,
+      host: "127.0.0.1",
+      logger: silentLogger,
+      loadParts: async () => fakeParts(),
+    });
+    const client = await waiting;
+    await client.info();
+    await client[Symbol.asyncDispose]();
+    await agent[Symbol.asyncDispose]();
+    await fs.rm(directory, { recursive: true });
+  });
+
+  it("ends with its signal", async () => {
+    const stop = new AbortController();
+    const waiting = waitForAgent({
+      address: "127.0.0.1",
+      port: 1,
+      cellName,
+      ca: authority.certificate,
+      ...kip,
+      logger: silentLogger,
+      signal: stop.signal,
+    });
+    stop.abort(new Error("enough"));
+    await assert.rejects(waiting, /enough/);
+  });
+});
+
+describe("a pod's life", limit, () => {
+  it("runs a pod and reports it with the kubelet's events", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    const running = await report(client, (one) => one.phase === "Running");
+    assert.equal(running.containers[0]?.ready, true);
+    assert.match(running.containers[0]?.containerId ?? "", /^crun:\/\//);
+    assert.deepEqual(
+      running.events.map((event) => event.reason),
+      ["Pulling", "Pulled", "Created", "Started"],
+    );
+    assert.deepEqual(
+      running.events.map((event) => event.sequence),
+      [1, 2, 3, 4],
+    );
+    const spec = [...cell.runtime.specs.values()][0];
+    assert.deepEqual(spec?.args, ["/bin/app"]);
+    assert.ok(spec?.env.includes("HOSTNAME=pod"));
+    assert.ok(spec?.mounts.some((mount) => mount.destination === "/etc/hosts"));
+  });
+
+  it("takes the same pod again, and no other one", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await client.putPod(desiredPod());
+    await assert.rejects(client.putPod(desiredPod({ uid: "uid-2" })), { code: "AGENT_OTHER_POD" });
+    await report(client, (one) => one.phase === "Running");
+    assert.deepEqual(cell.runtime.calls, ["create web", "start web"]);
+  });
+
+  it("refuses what is no pod", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    const wrong = { ...desiredPod(), containers: "none" } as never;
+    await assert.rejects(client.putPod(wrong), { code: "AGENT_REQUEST_INVALID" });
+    await assert.rejects(client.deletePod(0), { code: "AGENT_NO_POD" });
+    const huge = desiredPod({ resolvConf: "x".repeat(9 * 1024 * 1024) });
+    await assert.rejects(client.putPod(huge), { code: "AGENT_REQUEST_TOO_LARGE" });
+  });
+
+  it("runs init containers one after another before the others", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    const initContainers = [container("one"), container("two")];
+    await client.putPod(desiredPod({ initContainers }));
+    const first = await report(client, (one) => one.initContainers[0]?.running !== undefined);
+    assert.equal(first.phase, "Pending");
+    assert.equal(first.containers[0]?.waiting?.reason, "PodInitializing");
+    cell.runtime.exit("one", 0);
+    await report(client, (one) => one.initContainers[1]?.running !== undefined);
+    cell.runtime.exit("two", 0);
+    const last = await report(client, (one) => one.phase === "Running");
+    assert.equal(last.initContainers[0]?.terminated?.reason, "Completed");
+    assert.deepEqual(
+      cell.runtime.calls.filter((call) => call.startsWith("start")),
+      ["start one", "start two", "start web"],
+    );
+  });
+
+  it("completes a pod whose containers have ended well", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    const sidecar = container("side", { restartPolicy: "Always" });
+    await client.putPod(desiredPod({ restartPolicy: "Never", initContainers: [sidecar] }));
+    await report(client, (one) => one.phase === "Running");
+    cell.runtime.exit("web", 0);
+    const done = await report(client, (one) => one.phase === "Succeeded");
+    assert.equal(done.containers[0]?.terminated?.exitCode, 0);
+    assert.ok(cell.runtime.calls.includes("SIGTERM side"));
+  });
+
+  it("fails a pod that fails, with the reason", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    const web = container("web", { terminationMessagePolicy: "FallbackToLogsOnError" });
+    await client.putPod(desiredPod({ restartPolicy: "Never", containers: [web] }));
+    await report(client, (one) => one.phase === "Running");
+    await cell.runtime.print("web", "no disk");
+    cell.runtime.exit("web", 3);
+    const done = await report(client, (one) => one.phase === "Failed");
+    assert.equal(done.containers[0]?.terminated?.exitCode, 3);
+    assert.equal(done.containers[0]?.terminated?.reason, "Error");
+    assert.equal(done.containers[0]?.terminated?.message, "no disk\n");
+  });
+
+  it("restarts a container at once, then holds it back", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.phase === "Running");
+    cell.runtime.exit("web", 1);
+    const isRestarted = (one: PodReport): boolean =>
+      one.containers[0]?.restartCount === 1 && one.containers[0].running !== undefined;
+    await report(client, isRestarted);
+    cell.runtime.exit("web", 1);
+    const held = await report(client, (one) => one.containers[0]?.waiting !== undefined);
+    assert.equal(held.containers[0]?.waiting?.reason, "CrashLoopBackOff");
+    assert.match(held.containers[0]?.waiting?.message ?? "", /^back-off 10s restarting failed/);
+    assert.equal(held.containers[0]?.lastTerminated?.exitCode, 1);
+    assert.equal(held.phase, "Running");
+    assert.ok(held.events.some((event) => event.reason === "BackOff"));
+  });
+
+  it("says which image cannot be pulled", async () => {
+    await using cell = await Cell.start();
+    cell.missing.add("web");
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    const seen = await report(client, (one) => one.containers[0]?.waiting?.message !== undefined);
+    assert.equal(seen.containers[0]?.waiting?.reason, "ErrImagePull");
+    assert.match(seen.containers[0]?.waiting?.message ?? "", /Cannot find image/);
+    assert.equal(seen.phase, "Pending");
+    await client.deletePod(0);
+    await report(client, (one) => one.phase === "Failed");
+  });
+
+  it("fails a pod whose command does not exist", async () => {
+    await using cell = await Cell.start();
+    const { KipError } = await import("@kip/base");
+    cell.runtime.nextCreateError = new KipError("CONTAINER_CREATE_FAILED", "no such file");
+    const client = await cell.connect();
+    await client.putPod(desiredPod({ restartPolicy: "Never" }));
+    const seen = await report(client, (one) => one.phase === "Failed");
+    assert.equal(seen.containers[0]?.terminated?.reason, "StartError");
+    assert.equal(seen.containers[0]?.terminated?.exitCode, 128);
+  });
+
+  it("stops within the grace period, and sooner when asked again", async () => {
+    await using cell = await Cell.start();
+    cell.runtime.deadly = ["SIGKILL"];
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.phase === "Running");
+    await client.deletePod(600);
+    await report(client, (one) => one.events.some((event) => event.reason === "Killing"));
+    await client.deletePod(0);
+    const done = await report(client, (one) => one.phase === "Failed");
+    assert.equal(done.containers[0]?.terminated?.exitCode, 137);
+    assert.deepEqual(cell.runtime.calls.slice(2), ["SIGTERM web", "SIGKILL web"]);
+  });
+
+  it("ends a pod that has run too long", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod({ activeDeadlineSeconds: 1 }));
+    const done = await report(client, (one) => one.phase === "Failed");
+    assert.equal(done.reason, "DeadlineExceeded");
+  });
+
+  it("shows new files of a volume when the pod is changed", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    const volume = (data: string) => ({
+      name: "config",
+      kind: "files" as const,
+      files: [{ path: "a.txt", data: Buffer.from(data).toString("base64"), mode: 0o644 }],
+    });
+    const web = container("web", { mounts: [{ name: "config", mountPath: "/config" }] });
+    await client.putPod(desiredPod({ containers: [web], volumes: [volume("one")] }));
+    await report(client, (one) => one.phase === "Running");
+    const mount = [...cell.runtime.specs.values()][0]?.mounts.find(
+      (one) => one.destination === "/config",
+    );
+    const file = path.join(mount?.source ?? "", "a.txt");
+    assert.equal(await fs.readFile(file, "utf8"), "one");
+    const changed = desiredPod({ containers: [web], volumes: [volume("two")], generation: 2 });
+    await client.putPod(changed);
+    const isNew = async (): Promise<boolean> => (await fs.readFile(file, "utf8")) === "two";
+    // The contract has no answer for "files are there": look until they are.
+    for (let tries = 0; tries < 500 && !(await isNew()); tries++)
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    assert.ok(await isNew());
+  });
+});
+
+describe("an agent that is started again", limit, () => {
+  it("takes its running containers over and starts none twice", async () => {
+    await using cell = await Cell.start();
+    await (await cell.connect()).putPod(desiredPod());
+    await report(await cell.connect(), (one) => one.phase === "Running");
+    await cell.agent[Symbol.asyncDispose]();
+    await cell.startAgent();
+    const client = await cell.connect();
+    const seen = await report(client, (one) => one.containers[0]?.ready === true);
+    assert.equal(seen.phase, "Running");
+    assert.equal(seen.containers[0]?.restartCount, 0);
+    assert.deepEqual(cell.runtime.calls, ["create web", "start web"]);
+    cell.runtime.exit("web", 1);
+    await report(client, (one) => one.containers[0]?.restartCount === 1);
+  });
+
+  it("notices what ended meanwhile", async () => {
+    await using cell = await Cell.start();
+    await (await cell.connect()).putPod(desiredPod({ restartPolicy: "Never" }));
+    await report(await cell.connect(), (one) => one.phase === "Running");
+    await cell.agent[Symbol.asyncDispose]();
+    cell.runtime.exit("web", 7);
+    await cell.startAgent();
+    const client = await cell.connect();
+    const seen = await report(client, (one) => one.phase === "Failed");
+    assert.equal(seen.containers[0]?.terminated?.exitCode, 7);
+  });
+
+  it("goes on ending a pod", async () => {
+    await using cell = await Cell.start();
+    cell.runtime.deadly = ["SIGKILL"];
+    const before = await cell.connect();
+    await before.putPod(desiredPod());
+    await report(before, (one) => one.phase === "Running");
+    await before.deletePod(600);
+    await report(before, (one) => one.events.some((event) => event.reason === "Killing"));
+    await cell.agent[Symbol.asyncDispose]();
+    cell.runtime.deadly = ["SIGTERM", "SIGKILL"];
+    await cell.startAgent();
+    await report(await cell.connect(), (one) => one.phase === "Failed");
+  });
+});
+
+describe("exec", limit, () => {
+  async function running(cell: Cell): Promise<AgentClient> {
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.phase === "Running");
+    return client;
+  }
+
+  it("carries 10 MB to a process and back, and its exit code", async () => {
+    await using cell = await Cell.start();
+    const client = await running(cell);
+    cell.runtime.execute = async (options, streams) => {
+      assert.deepEqual(options.command, ["cat", "-"]);
+      assert.ok(streams.stdin && streams.stdout);
+      await pipeline(streams.stdin, streams.stdout);
+      return 3;
+    };
+    const data = Buffer.alloc(10_000_000, "kip ");
+    const hash = createHash("sha256");
+    const stdout = new PassThrough();
+    const reading = (async () => {
+      for await (const chunk of stdout as AsyncIterable<Buffer>) hash.update(chunk);
+    })();
+    const stdin = Readable.from([data.subarray(0, 5), data.subarray(5)]);
+    const streams = { tty: false, stdin, stdout };
+    assert.deepEqual(await client.exec("web", ["cat", "-"], streams, never), { exitCode: 3 });
+    await reading;
+    assert.equal(hash.digest("hex"), createHash("sha256").update(data).digest("hex"));
+  });
+
+  it("keeps standard output and error apart", async () => {
+    await using cell = await Cell.start();
+    const client = await running(cell);
+    cell.runtime.execute = async (_options, streams) => {
+      streams.stdout?.write("out");
+      streams.stderr?.write("err");
+      return 0;
+    };
+    const stdout = new PassThrough();
+    const stderr = new PassThrough();
+    const [exit, out, err] = await Promise.all([
+      client.exec("web", ["x"], { tty: false, stdout, stderr }, never),
+      text(stdout),
+      text(stderr),
+    ]);
+    assert.deepEqual([exit.exitCode, out, err], [0, "out", "err"]);
+  });
+
+  it("passes sizes of the terminal on", async () => {
+    await using cell = await Cell.start();
+    const client = await running(cell);
+    const sizes: unknown[] = [];
+    cell.runtime.execute = async (_options, streams) => {
+      assert.equal(streams.tty, true);
+      for await (const size of streams.resizes ?? []) if (sizes.push(size) === 2) break;
+      return 0;
+    };
+    const resizes = (async function* () {
+      yield { columns: 80, rows: 25 };
+      yield { columns: 100, rows: 30 };
+      await new Promise(() => {});
+    })();
+    await client.exec("web", ["top"], { tty: true, resizes }, never);
+    assert.deepEqual(sizes, [
+      { columns: 80, rows: 25 },
+      { columns: 100, rows: 30 },
+    ]);
+  });
+
+  it("tells why a command cannot run", async () => {
+    await using cell = await Cell.start();
+    const client = await running(cell);
+    cell.runtime.execute = async () => {
+      throw new Error('exec "nope": not found');
+    };
+    await assert.rejects(client.exec("web", ["nope"], { tty: false }, never), {
+      code: "AGENT_PROCESS_FAILED",
+      message: /not found/,
+    });
+    await assert.rejects(client.exec("other", ["x"], { tty: false }, never), {
+      code: "AGENT_CONTAINER_UNKNOWN",
+    });
+  });
+
+  it("ends the process when the client goes away", async () => {
+    await using cell = await Cell.start();
+    const client = await running(cell);
+    const begun = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    cell.runtime.execute = async (_options, _streams, signal) => {
+      begun.resolve();
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      ended.resolve();
+      throw signal.reason;
+    };
+    const stop = new AbortController();
+    const running_ = client.exec("web", ["sleep"], { tty: false }, stop.signal);
+    await begun.promise;
+    stop.abort(new Error("gone"));
+    await assert.rejects(running_, /gone/);
+    await ended.promise;
+  });
+});
+
+describe("logs", limit, () => {
+  it("follows a log to its end", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod({ restartPolicy: "Never" }));
+    await report(client, (one) => one.phase === "Running");
+    await cell.runtime.print("web", "one");
+    const stream = await client.logs("web", { follow: true }, never);
+    const reader = stream.iterator({ destroyOnReturn: false });
+    assert.equal(String((await reader.next()).value), "one\n");
+    await cell.runtime.print("web", "two");
+    assert.equal(String((await reader.next()).value), "two\n");
+    cell.runtime.exit("web", 0);
+    assert.equal((await reader.next()).done, true);
+  });
+
+  it("keeps the log of the run before", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.phase === "Running");
+    await assert.rejects(client.logs("web", { previous: true }, never), {
+      code: "AGENT_CONTAINER_UNKNOWN",
+      message: /previous terminated container "web" in pod "pod" not found/,
+    });
+    await cell.runtime.print("web", "first run");
+    cell.runtime.exit("web", 1);
+    await report(
+      client,
+      ({ containers: [web] }) => web?.restartCount === 1 && web.running !== undefined,
+    );
+    assert.equal(await text(await client.logs("web", { previous: true }, never)), "first run\n");
+    assert.equal(await text(await client.logs("web", {}, never)), "");
+  });
+});
+
+describe("status", limit, () => {
+  it("throws when the connection is lost", async () => {
+    const cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.phase === "Running");
+    const watching = (async () => {
+      for await (const _ of client.status(never)) void cell.agent[Symbol.asyncDispose]();
+    })();
+    await assert.rejects(watching, { code: "AGENT_UNREACHABLE", retryable: true });
+    await client.closed;
+    await cell[Symbol.asyncDispose]().catch(() => {});
+  });
+});

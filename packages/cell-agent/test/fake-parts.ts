@@ -1,0 +1,197 @@
+import { EventEmitter } from "node:events";
+import fs from "node:fs/promises";
+import path from "node:path";
+import { PassThrough, type Readable } from "node:stream";
+import { KipError, type ProcessStreams } from "@kip/base";
+import type { StoredImage } from "@kip/oci-image";
+import type {
+  ContainerExit,
+  ContainerRuntime,
+  ContainerSpec,
+  ContainerState,
+  ExecOptions,
+} from "@kip/oci-runtime";
+import type { AgentParts } from "../src/agent-parts.ts";
+
+/** A runtime in memory: containers do what the test tells them. Outlives agents, like crun does. */
+export class FakeRuntime implements ContainerRuntime {
+  readonly specs = new Map<string, ContainerSpec>();
+  readonly states = new Map<string, ContainerState>();
+  readonly calls: string[] = [];
+  /** Signals that end a container; the others are ignored by it. */
+  deadly: readonly string[] = ["SIGTERM", "SIGKILL"];
+  /** Thrown by the next create. */
+  nextCreateError: Error | undefined;
+  /** What exec does. */
+  execute: (options: ExecOptions, streams: ProcessStreams, signal: AbortSignal) => Promise<number> =
+    async () => 0;
+  readonly #exits = new EventEmitter();
+
+  async create(spec: ContainerSpec): Promise<void> {
+    this.calls.push(`create ${spec.labels?.["container"]}`);
+    const error = this.nextCreateError;
+    this.nextCreateError = undefined;
+    if (error) throw error;
+    this.specs.set(spec.id, spec);
+    await fs.mkdir(path.dirname(spec.logPath), { recursive: true });
+    await fs.writeFile(spec.logPath, "");
+    const { id, labels = {}, logPath } = spec;
+    this.states.set(id, { id, labels, status: "created", logPath, createdAtMs: Date.now() });
+  }
+
+  async start(id: string): Promise<void> {
+    const state = this.#state(id);
+    this.calls.push(`start ${state.labels["container"]}`);
+    this.states.set(id, { ...state, status: "running", pid: 1, startedAtMs: Date.now() });
+  }
+
+  async kill(id: string, signal: string): Promise<void> {
+    const state = this.#state(id);
+    this.calls.push(`${signal} ${state.labels["container"]}`);
+    if (state.status === "running" && this.deadly.includes(signal))
+      this.end(id, signal === "SIGKILL" ? 137 : 143);
+  }
+
+  async remove(id: string): Promise<void> {
+    this.states.delete(id);
+  }
+
+  async list(): Promise<readonly ContainerState[]> {
+    return [...this.states.values()];
+  }
+
+  onExit(callback: (exit: ContainerExit) => void): () => void {
+    this.#exits.on("exit", callback);
+    return () => this.#exits.off("exit", callback);
+  }
+
+  async exec(
+    id: string,
+    options: ExecOptions,
+    streams: ProcessStreams,
+    signal: AbortSignal,
+  ): Promise<{ exitCode: number }> {
+    this.#state(id);
+    const exitCode = await this.execute(options, streams, signal);
+    streams.stdout?.end();
+    streams.stderr?.end();
+    return { exitCode };
+  }
+
+  async attach(): Promise<{ exitCode: number }> {
+    return { exitCode: 0 };
+  }
+
+  logs(id: string, logPath: string, options: { follow?: boolean }, signal: AbortSignal): Readable {
+    const stream = new PassThrough();
+    void (async () => {
+      stream.write(await fs.readFile(logPath));
+      if (options.follow !== true || this.states.get(id)?.status !== "running") {
+        stream.end();
+        return;
+      }
+      const end = (): void => void stream.end();
+      this.#exits.on("exit", (exit: ContainerExit) => exit.id === id && end());
+      this.#exits.on(`log ${id}`, (text: string) => stream.write(text));
+      signal.addEventListener("abort", end);
+    })();
+    return stream;
+  }
+
+  async stats(): Promise<{
+    cpuUsageNanoseconds: number;
+    memoryUsageBytes: number;
+    memoryWorkingSetBytes: number;
+  }> {
+    return { cpuUsageNanoseconds: 1, memoryUsageBytes: 2, memoryWorkingSetBytes: 3 };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#exits.removeAllListeners();
+  }
+
+  /** Lets the container of this name end. */
+  exit(name: string, exitCode: number): void {
+    const state = this.running(name);
+    this.end(state.id, exitCode);
+  }
+
+  /** Writes a line to the log of a container, and to those who follow it. */
+  async print(name: string, line: string): Promise<void> {
+    const { id, logPath } = this.running(name);
+    await fs.appendFile(logPath, `${line}\n`);
+    this.#exits.emit(`log ${id}`, `${line}\n`);
+  }
+
+  running(name: string): ContainerState {
+    const all = [...this.states.values()];
+    const state = all.find((one) => one.labels["container"] === name && one.status === "running");
+    if (!state) throw new Error(`Container ${name} does not run`);
+    return state;
+  }
+
+  private end(id: string, exitCode: number): void {
+    const state = this.#state(id);
+    const exit = { id, exitCode, oomKilled: false, finishedAtMs: Date.now(), lost: false };
+    this.states.set(id, { ...state, status: "exited", exit });
+    setImmediate(() => this.#exits.emit("exit", exit));
+  }
+
+  #state(id: string): ContainerState {
+    const state = this.states.get(id);
+    if (!state) throw new KipError("CONTAINER_NOT_FOUND", `Cannot find container ${id}`);
+    return state;
+  }
+}
+
+/** Parts in memory. `images` names what the registry has. */
+export function fakeParts(
+  options: { readonly runtime?: FakeRuntime; readonly missing?: Set<string> } = {},
+): AgentParts & { readonly runtime: FakeRuntime } {
+  const runtime = options.runtime ?? new FakeRuntime();
+  const image = (reference: string): StoredImage => ({
+    id: "sha256:1",
+    repoDigest: `${reference}@sha256:2`,
+    reference,
+    config: {
+      entrypoint: ["/bin/app"],
+      cmd: [],
+      env: ["IMAGE=1"],
+      workingDir: "/",
+      user: "",
+      volumes: [],
+      exposedPorts: [],
+      labels: {},
+    },
+    layers: [],
+    sizeBytes: 100,
+    notes: [],
+  });
+  return {
+    runtime,
+    images: {
+      find: async () => undefined,
+      pull: async (reference) => {
+        const name = `${reference.registry}/${reference.repository}`;
+        for (const missing of options.missing ?? []) {
+          if (name.includes(missing))
+            throw new KipError("IMAGE_NOT_FOUND", `Cannot find image "${name}": not there`);
+        }
+        return { ...image(name), timingsMs: { pull: 5, unpack: 2 } };
+      },
+      importLayout: async (_layout, reference) => image(reference.repository),
+      mountRootfs: async (_image, containerDir) => ({ rootfs: `${containerDir}/rootfs` }),
+      unmountRootfs: async () => {},
+    },
+    mounter: { mountTmpfs: async () => {}, unmount: async () => {} },
+    createSandbox: async (sandbox) => ({
+      name: "pod",
+      hostname: sandbox.hostname,
+      ipcNamespace: "",
+      utsNamespace: "",
+      cgroupParent: "",
+    }),
+    removeSandbox: async () => {},
+    resolveUser: async (_rootfs, user) => ({ uid: Number(user) || 0, gid: 0, additionalGids: [] }),
+  };
+}
