@@ -26,7 +26,7 @@ export async function bundleAgent(entry: string): Promise<Uint8Array> {
   } catch (cause) {
     throw new KipError(
       "CELL_IMAGE_BUILD_FAILED",
-      `Cannot bundle the agent from "${entry}": ${errorText(cause)}`,
+      `Cannot bundle the agent "${entry}": ${errorText(cause)}`,
       { cause },
     );
   }

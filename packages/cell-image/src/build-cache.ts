@@ -4,6 +4,9 @@ import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from "node:fs/promi
 import path from "node:path";
 import { hasCode, KipError } from "@kip/base";
 
+const keptProducts = 2;
+const keptMs = 24 * 3600 * 1000;
+
 /** One product of a build, kept in `<cacheDir>/<kind>/<key>/`. */
 export interface CachedBuild {
   readonly cacheDir: string;
@@ -11,8 +14,6 @@ export interface CachedBuild {
   readonly kind: string;
   /** Hash of all that goes into the product. */
   readonly key: string;
-  /** Products of this kind to keep, the one asked for included. The longest unused go. @default 3 */
-  readonly keep?: number;
   /** Called once, before waiting for another builder. */
   readonly onWait?: () => void;
   readonly signal?: AbortSignal;
@@ -44,7 +45,7 @@ export async function cachedBuild(options: CachedBuild): Promise<string> {
     await rm(temporary, { recursive: true, force: true });
     throw error;
   }
-  await collect(folder, key, options.keep ?? 3);
+  await collect(folder, key);
   return target;
 }
 
@@ -96,14 +97,14 @@ async function removeRests(folder: string): Promise<void> {
   }
 }
 
-async function collect(folder: string, current: string, keep: number): Promise<void> {
+/** Removes products that nobody asked for in a day, but the last few: going back a version is cheap then. */
+async function collect(folder: string, current: string): Promise<void> {
   const others: { readonly name: string; readonly usedAt: number }[] = [];
   for (const name of await readdir(folder)) {
     if (name.startsWith(".") || name === current) continue;
     others.push({ name, usedAt: (await stat(path.join(folder, name))).mtimeMs });
   }
   others.sort((a, b) => b.usedAt - a.usedAt);
-  for (const { name } of others.slice(keep - 1)) {
-    await rm(path.join(folder, name), { recursive: true });
-  }
+  const unused = others.slice(keptProducts).filter(({ usedAt }) => usedAt < Date.now() - keptMs);
+  for (const { name } of unused) await rm(path.join(folder, name), { recursive: true });
 }

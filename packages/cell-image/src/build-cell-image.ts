@@ -1,13 +1,14 @@
 import { createHash } from "node:crypto";
 import { link, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { decode, errorText, isKipError, KipError, silentLogger, type Logger } from "@kip/base";
+import { decode, silentLogger, type Logger } from "@kip/base";
 import { bundleAgent } from "./agent-bundle.ts";
 import { cachedBuild } from "./build-cache.ts";
+import { asBuildFailure } from "./build-failure.ts";
 import { cpioArchive, type CpioEntry } from "./cpio.ts";
 import { requireHostTools } from "./host-tools.ts";
-import { buildOperatingSystem, osFiles, recipeDirectory } from "./operating-system.ts";
-import { bootFiles, cmdline, recipe } from "./recipe.ts";
+import { buildOperatingSystem, osFiles } from "./operating-system.ts";
+import { bootFiles, cmdline, recipe, recipeDirectory } from "./recipe.ts";
 
 /** Options of {@link buildCellImage}. */
 export interface BuildCellImageOptions {
@@ -66,7 +67,7 @@ export async function buildCellImage(options: BuildCellImageOptions): Promise<Ce
   const { signal, logger = silentLogger, nodeBinary = process.execPath } = options;
   const startedAt = performance.now();
   await requireHostTools(["mmdebstrap", "mke2fs", "dpkg-deb", "apt-get", "unshare", "flock"]);
-  try {
+  return await asBuildFailure("build the cell image", signal, async () => {
     const system = await buildOperatingSystem({ ...options, nodeBinary });
     const agent = cpioArchive(await agentFiles(options.agentEntry));
     const hash = createHash("sha256").update(system.key).update(cmdline).update(agent);
@@ -78,22 +79,10 @@ export async function buildCellImage(options: BuildCellImageOptions): Promise<Ce
       ...(signal && { signal }),
       build: async (work) => await assemble({ work, id, system: system.directory, agent }),
     });
-    logger.info("Cell image ready", {
-      image: id,
-      durationMs: Math.round(performance.now() - startedAt),
-    });
+    const durationMs = Math.round(performance.now() - startedAt);
+    logger.info("Cell image ready", { image: id, durationMs });
     return await readCellImage(dir);
-  } catch (cause) {
-    signal?.throwIfAborted();
-    if (isKipError(cause) && cause.code.startsWith("CELL_IMAGE_")) throw cause;
-    throw new KipError(
-      "CELL_IMAGE_BUILD_FAILED",
-      `Cannot build the cell image: ${errorText(cause)}`,
-      {
-        cause,
-      },
-    );
-  }
+  });
 }
 
 /** Reads an image's folder. @throws {KipError} `DECODE_FAILED`; `ENOENT` of the file system */

@@ -1,4 +1,13 @@
-import { KipError, type Logger } from "@kip/base";
+import { createHash } from "node:crypto";
+import { chmod, copyFile, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { decode, runCommand, type Logger } from "@kip/base";
+import { cachedBuild } from "./build-cache.ts";
+import { asBuildFailure } from "./build-failure.ts";
+import { requireHostTools } from "./host-tools.ts";
+import { runMmdebstrap } from "./mmdebstrap.ts";
+import { writeOciLayout } from "./oci-layout.ts";
+import { recipe, recipeDirectory } from "./recipe.ts";
 
 /** Options of {@link buildDemoImage}. */
 export interface BuildDemoImageOptions {
@@ -21,14 +30,82 @@ export interface DemoImage {
   readonly tag: string;
 }
 
+const tag = "latest";
+const decodeIndex = decode.object({
+  manifests: decode.list(decode.object({ digest: decode.string })),
+});
+
+/** What the image is; a change of it gives a new one. */
+const image = {
+  config: {
+    Cmd: ["/bin/demo"],
+    Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+    ExposedPorts: { "8080/tcp": {} },
+    WorkingDir: "/",
+    Labels: { "org.opencontainers.image.title": "kip demo" },
+  },
+  files: {
+    "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\n",
+    "site/index.html": "Hello\n",
+  },
+} as const;
+
 /**
- * Gives a small container image made from Debian's busybox: prints a greeting, then serves HTTP on port 8080.
+ * Gives a small container image made of Debian's busybox: it prints a greeting, then serves HTTP on port 8080. It has a
+ * shell and some 250 commands besides.
  *
  * @throws {KipError} `CELL_IMAGE_TOOLS_MISSING`, `CELL_IMAGE_BUILD_FAILED`
  */
 export async function buildDemoImage(options: BuildDemoImageOptions): Promise<DemoImage> {
-  throw new KipError(
-    "CELL_IMAGE_BUILD_FAILED",
-    `Cannot build demo image in "${options.cacheDir}": not built yet`,
-  );
+  const { signal } = options;
+  await requireHostTools(["mmdebstrap", "tar", "unshare", "flock"]);
+  return await asBuildFailure("build the demo image", signal, async () => {
+    const script = await readFile(path.join(recipeDirectory, "demo.sh"));
+    const inputs = JSON.stringify([recipe.suite, recipe.revision, image]);
+    const layoutDir = await cachedBuild({
+      cacheDir: options.cacheDir,
+      kind: "demo",
+      key: createHash("sha256").update(inputs).update(script).digest("hex").slice(0, 16),
+      ...(signal && { signal }),
+      build: async (work) => {
+        options.onProgress?.("Making the demo container image");
+        await build(work, signal);
+      },
+    });
+    const index = await readFile(path.join(layoutDir, "index.json"), "utf8");
+    const [manifest] = decodeIndex(JSON.parse(index), "index.json").manifests;
+    return { layoutDir, digest: manifest?.digest ?? "", tag };
+  });
+}
+
+async function build(work: string, signal: AbortSignal | undefined): Promise<void> {
+  const packages = path.join(work, "packages");
+  const root = path.join(work, "root");
+  await runMmdebstrap({
+    root: packages,
+    arguments: ["--variant=extract", "--include=busybox-static"],
+    ...(signal && { signal }),
+  });
+  await fillRoot(root, path.join(packages, "bin", "busybox"));
+  const archive = path.join(work, "layer.tar");
+  const reproducible = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
+  await runCommand("tar", [...reproducible, "--format=ustar", "-cf", archive, "-C", root, "."]);
+  const layer = await readFile(archive);
+  for (const name of [packages, root, archive]) await rm(name, { recursive: true });
+  await writeOciLayout(work, { layer, architecture: "amd64", config: image.config, tag });
+}
+
+async function fillRoot(root: string, busybox: string): Promise<void> {
+  for (const name of ["bin", "etc", "root", "site", "tmp"])
+    await mkdir(path.join(root, name), { recursive: true, mode: 0o755 });
+  await chmod(path.join(root, "tmp"), 0o1777);
+  await copyFile(busybox, path.join(root, "bin", "busybox"));
+  const { stdout } = await runCommand(busybox, ["--list"]);
+  for (const name of stdout.trim().split("\n"))
+    if (name !== "busybox") await symlink("busybox", path.join(root, "bin", name));
+  await copyFile(path.join(recipeDirectory, "demo.sh"), path.join(root, "bin", "demo"));
+  await chmod(path.join(root, "bin", "demo"), 0o755);
+  for (const [name, content] of Object.entries(image.files))
+    await writeFile(path.join(root, name), content, { mode: 0o644 });
 }

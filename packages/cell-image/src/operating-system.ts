@@ -12,13 +12,12 @@ import {
 } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
-import { runCommand } from "@kip/base";
-import { hostAptSources } from "./apt-sources.ts";
 import { cachedBuild } from "./build-cache.ts";
 import type { BuildCellImageOptions } from "./build-cell-image.ts";
 import { cpioArchive, type CpioEntry } from "./cpio.ts";
 import { loadOrder } from "./kernel-modules.ts";
-import { defaultSources, recipe } from "./recipe.ts";
+import { runContained, runMmdebstrap } from "./mmdebstrap.ts";
+import { recipe, recipeDirectory } from "./recipe.ts";
 
 /** Names of the files in the folder that {@link buildOperatingSystem} gives. */
 export const osFiles = {
@@ -29,9 +28,6 @@ export const osFiles = {
   /** Name and version of each package, a line each. */
   packages: "packages.txt",
 } as const;
-
-/** Where the recipe's scripts are. */
-export const recipeDirectory = path.join(import.meta.dirname, "..", "recipe");
 
 /**
  * Gives kernel, root disk and the fixed part of the initramfs: everything but the agent. Takes most of a minute once;
@@ -49,7 +45,6 @@ export async function buildOperatingSystem(
     cacheDir: options.cacheDir,
     kind: "os",
     key,
-    keep: 2,
     onWait: () => options.onProgress?.("Waiting for another build of the cell image"),
     ...(options.signal && { signal: options.signal }),
     build: async (work) => await build(work, options),
@@ -63,7 +58,7 @@ async function build(
 ): Promise<void> {
   const root = path.join(work, "root");
   options.onProgress?.(`Installing Debian ${recipe.suite} for the cells (about 30 s)`);
-  await installPackages(root, options);
+  await installPackages(root, options.signal);
   await writeFile(path.join(work, osFiles.packages), await listPackages(root, options.signal));
   await rename(path.join(root, "kernel", "vmlinuz"), path.join(work, osFiles.kernel));
   await rm(path.join(root, "kernel"), { recursive: true });
@@ -75,44 +70,18 @@ async function build(
   await rm(root, { recursive: true });
 }
 
-async function installPackages(root: string, options: BuildCellImageOptions): Promise<void> {
-  const sources = await hostAptSources("/etc/apt", recipe.suite);
+async function installPackages(root: string, signal: AbortSignal | undefined): Promise<void> {
   const hook = path.join(recipeDirectory, "kernel-hook.sh");
-  await runContained(
-    "mmdebstrap",
-    [
-      "--quiet",
+  await runMmdebstrap({
+    root,
+    arguments: [
       "--variant=minbase",
-      "--format=directory",
-      "--mode=root",
       `--include=${recipe.packages.join(",")}`,
       ...recipe.excludedPaths.map((pattern) => `--dpkgopt=path-exclude=${pattern}`),
-      ...(await aptOptions(options.signal)).map((line) => `--aptopt=${line}`),
       `--customize-hook=sh ${shellQuoted(hook)} "$1" ${recipe.kernelPackage}`,
-      recipe.suite,
-      root,
-      ...(sources.length > 0 ? sources : defaultSources),
     ],
-    options.signal,
-  );
-}
-
-/** This host's proxies and certificates for apt; mmdebstrap takes no setting of the host by itself. */
-async function aptOptions(signal: AbortSignal | undefined): Promise<readonly string[]> {
-  const { stdout } = await runCommand("apt-config", ["dump"], signal ? { signal } : {});
-  return stdout
-    .split("\n")
-    .filter((line) => /^Acquire::https?::\S*(Proxy|CaInfo)\S* ".+";$/i.test(line));
-}
-
-/** Runs a program in process and mount namespaces of its own: when it is stopped, nothing of it is left. */
-async function runContained(
-  file: string,
-  args: readonly string[],
-  signal: AbortSignal | undefined,
-): Promise<string> {
-  const contained = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", file, ...args];
-  return (await runCommand("unshare", contained, signal ? { signal } : {})).stdout;
+    ...(signal && { signal }),
+  });
 }
 
 function shellQuoted(text: string): string {

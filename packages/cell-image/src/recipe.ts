@@ -1,3 +1,8 @@
+import path from "node:path";
+
+/** Where the scripts of the images are. */
+export const recipeDirectory = path.join(import.meta.dirname, "..", "recipe");
+
 /** What a cell's operating system is made of. A change here gives a new image. */
 export const recipe = {
   /** Raise it to rebuild with newer packages of the same suite. */

@@ -1,0 +1,66 @@
+import { hasCode, isKipError, KipError, runCommand } from "@kip/base";
+import { hostAptSources } from "./apt-sources.ts";
+import { defaultSources, recipe } from "./recipe.ts";
+
+/** Options of {@link runMmdebstrap}. */
+interface MmdebstrapOptions {
+  /** Folder that the packages go into; it must not exist yet. */
+  readonly root: string;
+  readonly arguments: readonly string[];
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Fills a folder with Debian packages, from where this host gets its own.
+ *
+ * @throws {KipError} `CELL_IMAGE_BUILD_FAILED` with what mmdebstrap said last
+ */
+export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
+  const { signal } = options;
+  const sources = await hostAptSources("/etc/apt", recipe.suite);
+  const proxies = (await aptOptions(signal)).map((line) => `--aptopt=${line}`);
+  const fixed = ["--format=directory", "--mode=root", ...proxies];
+  const where = [recipe.suite, options.root, ...(sources.length > 0 ? sources : defaultSources)];
+  try {
+    await runContained("mmdebstrap", [...fixed, ...options.arguments, ...where], signal);
+  } catch (cause) {
+    if (!hasCode(cause, "COMMAND_FAILED")) throw cause;
+    throw new KipError(
+      "CELL_IMAGE_BUILD_FAILED",
+      `Cannot install Debian ${recipe.suite}: ${lastComplaint(cause)}`,
+      { cause, remedy: 'Check that "apt-get update" works on this machine' },
+    );
+  }
+}
+
+/** The reason among its many lines: what apt and mmdebstrap mark as an error. */
+function lastComplaint(error: unknown): string {
+  const stderr = isKipError(error) ? String(error.facts["stderr"]) : "";
+  const lines = stderr
+    .split("\n")
+    .filter((line) => /^(E:|Err:|\s+Could not|dpkg: error)/.test(line));
+  return lines.length === 0
+    ? "mmdebstrap failed"
+    : lines
+        .slice(0, 4)
+        .map((line) => line.trim())
+        .join("; ");
+}
+
+/** This host's proxies and certificates for apt; mmdebstrap takes no setting of the host by itself. */
+async function aptOptions(signal: AbortSignal | undefined): Promise<readonly string[]> {
+  const { stdout } = await runCommand("apt-config", ["dump"], signal ? { signal } : {});
+  return stdout
+    .split("\n")
+    .filter((line) => /^Acquire::https?::\S*(Proxy|CaInfo)\S* ".+";$/i.test(line));
+}
+
+/** Runs a program in process and mount namespaces of its own: when it is stopped, nothing of it is left. */
+export async function runContained(
+  file: string,
+  args: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const contained = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", file, ...args];
+  return (await runCommand("unshare", contained, signal ? { signal } : {})).stdout;
+}
