@@ -30,7 +30,9 @@ export function parseHeader(block: Buffer): RawHeader | undefined {
     signedSum += byte > 127 ? byte - 256 : byte;
   }
   if (sum === 8 * 0x20 && block[148] === 0) return undefined;
-  const stored = numberField(block, 148, 8, "checksum");
+  const digits = textField(block, 148, 8).trim();
+  const stored = /^[0-7]+$/.test(digits) ? Number.parseInt(digits, 8) : -1;
+  // Some old writers took bytes for signed numbers.
   if (stored !== sum && stored !== signedSum) {
     throw invalidImage("a layer is no tar archive, or is damaged: a header's checksum is wrong");
   }
