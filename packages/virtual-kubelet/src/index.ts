@@ -26,3 +26,8 @@ export {
 export { expandVariables } from "./environment/expand-variables.ts";
 export type { NodeIntervals, NodeOptions, NodeTaint, RunningNode } from "./node/node-options.ts";
 export { startNode } from "./node/start-node.ts";
+export { bindLateEnv, type LateAddresses } from "./environment/late-env.ts";
+export { mergeConditions, type ConditionVerdict } from "./status/conditions.ts";
+export { containerStatus, goneStatuses, waitingStatuses } from "./status/container-statuses.ts";
+export { podConditions, type PodConditionFacts } from "./status/pod-conditions.ts";
+export { qosClass } from "./status/qos-class.ts";

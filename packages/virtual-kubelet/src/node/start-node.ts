@@ -1,10 +1,148 @@
-import type { NodeOptions, RunningNode } from "./node-options.ts";
+import { errorText } from "@kip/base";
+import { createEventRecorder } from "@kip/k8s-client";
+import { startKubeletApi, type KubeletHandlers } from "../kubelet-api/index.ts";
+import { PodController } from "../pods/pod-controller.ts";
+import type { PodProvider } from "../pod-provider.ts";
+import { NodeController } from "./node-controller.ts";
+import type { NodeIntervals, NodeOptions, RunningNode } from "./node-options.ts";
+
+const defaultIntervals: NodeIntervals = {
+  leaseMs: 10_000,
+  pingTimeoutMs: 30_000,
+  statusMs: 300_000,
+  sweepMs: 60_000,
+  podBackoffMs: 500,
+  podBackoffMaxMs: 60_000,
+};
 
 /**
  * Registers a node and runs the pods bound to it with a provider. Resolves when the node is
  * registered and its pods are known.
+ *
+ * The order: the provider starts; the kubelet API listens; the pods and what the provider has are
+ * compared; the node is registered and becomes ready. Disposing goes backwards and changes nothing in
+ * the cluster: the pods go on, and the node counts as ready until its lease ends, so that a restart
+ * within that time is not noticed.
+ *
+ * @throws {KipError} if the API server refuses the node for good, or the kubelet API cannot listen
  */
-export function startNode(options: NodeOptions): Promise<RunningNode> {
-  void options;
-  throw new Error("Not built yet");
+export async function startNode(options: NodeOptions): Promise<RunningNode> {
+  const { client, nodeName, provider, clock } = options;
+  const logger = options.logger.with({ node: nodeName });
+  const intervals = { ...defaultIntervals, ...options.intervals };
+  const stop = new AbortController();
+  await using started = new AsyncDisposableStack();
+  started.defer(() => stop.abort());
+
+  const recorder = createEventRecorder({
+    client,
+    component: "kubelet",
+    host: nodeName,
+    logger,
+    clock,
+  });
+  await provider.start({
+    podStatus: (update) => pods.podStatus(update),
+    podEvent: (event) => pods.podEvent(event),
+    nodeChanged: () => void node?.factsChanged(),
+  });
+  const facts = await provider.nodeFacts();
+  let node: NodeController | undefined;
+  const pods = new PodController({
+    client,
+    nodeName,
+    provider,
+    recorder,
+    allocatable: () => node?.allocatable ?? facts.allocatable ?? facts.capacity,
+    backoffMs: intervals.podBackoffMs,
+    backoffMaxMs: intervals.podBackoffMaxMs,
+    clock,
+    logger,
+    signal: stop.signal,
+  });
+  const api =
+    options.kubelet &&
+    started.use(
+      await startKubeletApi({
+        ...options.kubelet,
+        handlers: kubeletHandlers(provider, pods),
+        clock,
+        logger,
+      }),
+    );
+  await pods.synced;
+  await sweep();
+
+  const kubeletPort = api?.port ?? options.kubeletPort;
+  node = new NodeController({
+    client,
+    identity: {
+      nodeName,
+      os: options.os ?? "linux",
+      arch: options.arch ?? "amd64",
+      kubeletVersion: options.kubeletVersion ?? "v1.34.0-kip",
+      kubeletPort,
+    },
+    provider,
+    taints: options.taints ?? [
+      {
+        key: "virtual-kubelet.io/provider",
+        value: options.providerName ?? "kip",
+        effect: "NoSchedule",
+      },
+    ],
+    intervals,
+    recorder,
+    facts,
+    clock,
+    logger,
+    signal: stop.signal,
+  });
+  await node.register();
+  const running = Promise.all([node.run(), sweepForEver()]);
+  const owned = started.move();
+
+  return {
+    kubeletPort,
+    pods: () => pods.list(),
+    findPod: (namespace, name, uid) => pods.find(namespace, name, uid),
+    sweep,
+    [Symbol.asyncDispose]: async () => {
+      await owned.disposeAsync();
+      await running;
+      await recorder.flush();
+    },
+  };
+
+  async function sweep(): Promise<void> {
+    try {
+      await pods.sweep();
+    } catch (error) {
+      if (!stop.signal.aborted)
+        logger.warn("Could not compare the pods with the provider's", { cause: errorText(error) });
+    }
+  }
+
+  async function sweepForEver(): Promise<void> {
+    while (!stop.signal.aborted) {
+      // Events tell of every change; this is the net below them.
+      await clock.sleep(intervals.sweepMs, stop.signal).catch(() => {}); // stopped
+      if (!stop.signal.aborted) await sweep();
+    }
+  }
+}
+
+function kubeletHandlers(provider: PodProvider, pods: PodController): KubeletHandlers {
+  return {
+    pods: () => pods.list(),
+    runningPods: async () => {
+      const running = await provider.list();
+      return running.flatMap(({ uid }) => pods.byUid(uid) ?? []);
+    },
+    findPod: (namespace, name, uid) => pods.find(namespace, name, uid),
+    ...(provider.logs && { logs: provider.logs.bind(provider) }),
+    ...(provider.exec && { exec: provider.exec.bind(provider) }),
+    ...(provider.attach && { attach: provider.attach.bind(provider) }),
+    ...(provider.portForward && { portForward: provider.portForward.bind(provider) }),
+  };
 }

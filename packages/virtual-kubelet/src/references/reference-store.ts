@@ -179,7 +179,18 @@ class Scope {
       this.#watch(); // whatever it is: a pod may wait for it
     }
     entry.readAt = clock.monotonic();
+    this.#wakeIfOvertaken(name, entry);
     return entry.content;
+  }
+
+  /** A change whose event came while we were reading was not told to anybody. */
+  #wakeIfOvertaken(name: string, entry: Entry): void {
+    if (!this.#informer?.isSynced || this.#informer.error) return;
+    const seen = this.#informer.get(this.#options.namespace, name)?.metadata?.resourceVersion;
+    if (seen === undefined) return;
+    // Versions of one resource are comparable numbers (etcd revisions).
+    if (entry.version === "" || BigInt(seen) > BigInt(entry.version ?? "0"))
+      this.#options.onChange([...entry.pods]);
   }
 
   #watch(): void {

@@ -1,0 +1,306 @@
+import { isDeepStrictEqual } from "node:util";
+import { backoffDelay, errorText, hasCode, isRetryable, type Clock, type Logger } from "@kip/base";
+import {
+  createInformer,
+  createLeaseHolder,
+  paths,
+  wireTime,
+  type ApiClient,
+  type EventRecorder,
+  type KubeObject,
+} from "@kip/k8s-client";
+import type { Node } from "@kip/k8s-types";
+import type { NodeFacts, PodProvider } from "../pod-provider.ts";
+import type { NodeIntervals, NodeTaint } from "./node-options.ts";
+import {
+  hasTaints,
+  nodeConditions,
+  nodeLabels,
+  nodeStatus,
+  type NodeIdentity,
+  type NotReady,
+} from "./node-status.ts";
+import { ProviderPing } from "./provider-ping.ts";
+
+/** Options of {@link NodeController}. */
+export interface NodeControllerOptions {
+  readonly client: ApiClient;
+  readonly identity: NodeIdentity;
+  readonly provider: PodProvider;
+  readonly taints: readonly NodeTaint[];
+  readonly intervals: NodeIntervals;
+  readonly recorder: EventRecorder;
+  readonly facts: NodeFacts;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+const fieldManager = "virtual-kubelet";
+const backoff = { initialMs: 200, maxMs: 7000 };
+
+/** Leases are valid for four renewals, as the kubelet's. */
+const leaseRenewals = 4;
+
+/**
+ * The Node object: registration, status, heartbeats by Lease. The status is server-side applied, so
+ * that what others put on the node stays and what the provider dropped goes.
+ */
+export class NodeController {
+  readonly #options: NodeControllerOptions;
+  readonly #ping: ProviderPing;
+  #facts: NodeFacts;
+  #unhealthy: NotReady | undefined;
+  #node: Node | undefined;
+  #written: unknown;
+  #writtenAt = Number.NEGATIVE_INFINITY;
+  #isRegistered = false;
+  /** One write of the Node at a time. */
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(options: NodeControllerOptions) {
+    const { client, clock, logger, provider, identity, intervals, signal } = options;
+    this.#options = options;
+    this.#facts = options.facts;
+    this.#ping = new ProviderPing(provider, clock, intervals.pingTimeoutMs);
+    createInformer<Node & KubeObject>({
+      client,
+      path: paths.nodes(),
+      query: { fieldSelector: `metadata.name=${identity.nodeName}` },
+      onEvent: (event) => {
+        if (event.type === "deleted") this.#deleted(event.object);
+        else this.#node = event.object;
+      },
+      clock,
+      logger,
+      signal,
+    });
+  }
+
+  /** What pods can have of the node. */
+  get allocatable(): Readonly<Record<string, string>> {
+    return this.#facts.allocatable ?? this.#facts.capacity;
+  }
+
+  /**
+   * Registers the node and writes its first status; repeats while the API server is out of reach.
+   *
+   * @throws {KipError} if the API server refuses it for good
+   */
+  async register(): Promise<void> {
+    const { clock, logger, signal } = this.#options;
+    this.#unhealthy = await this.#ping.ping(signal);
+    for (let attempt = 0; ; attempt++) {
+      try {
+        await this.#inTurn(() => this.#ensure());
+        return;
+      } catch (error) {
+        if (!isRetryable(error) || signal.aborted) throw error;
+        logger.warn("Could not register the node", { cause: errorText(error) });
+        await clock.sleep(backoffDelay(attempt, backoff), signal);
+      }
+    }
+  }
+
+  /** Keeps lease, status and health up to date until the signal aborts. */
+  async run(): Promise<void> {
+    await Promise.all([this.#renewForEver(), this.#pingForEver()]);
+  }
+
+  /** The provider's facts changed. */
+  async factsChanged(): Promise<void> {
+    try {
+      this.#facts = await this.#options.provider.nodeFacts();
+      await this.#inTurn(() => this.#writeStatus());
+    } catch (error) {
+      this.#options.logger.warn("Could not take over the node's facts", {
+        cause: errorText(error),
+      });
+    }
+  }
+
+  /** Runs one write after the others; a failing one does not hold up the next. */
+  #inTurn(write: () => Promise<void>): Promise<void> {
+    const mine = this.#turn.then(write);
+    this.#turn = mine.catch(() => {});
+    return mine;
+  }
+
+  async #renewForEver(): Promise<void> {
+    const { client, clock, identity, intervals, logger, signal } = this.#options;
+    const lease = createLeaseHolder({
+      client,
+      namespace: "kube-node-lease",
+      name: identity.nodeName,
+      holder: identity.nodeName,
+      durationSeconds: Math.max(1, Math.round((leaseRenewals * intervals.leaseMs) / 1000)),
+      owner: () => {
+        const uid = this.#node?.metadata?.uid;
+        if (uid === undefined) return undefined;
+        return { apiVersion: "v1", kind: "Node", name: identity.nodeName, uid };
+      },
+      clock,
+    });
+    let failures = 0;
+    while (!signal.aborted) {
+      try {
+        await lease.renew(signal);
+        failures = 0;
+      } catch (error) {
+        if (signal.aborted) return;
+        failures++;
+        logger.warn("Could not renew the node's lease", { cause: errorText(error) });
+      }
+      const pause = failures === 0 ? intervals.leaseMs : backoffDelay(failures - 1, backoff);
+      await clock.sleep(Math.min(pause, intervals.leaseMs), signal).catch(() => {}); // stopped
+    }
+  }
+
+  async #pingForEver(): Promise<void> {
+    const { clock, intervals, logger, signal } = this.#options;
+    while (!signal.aborted) {
+      await clock.sleep(intervals.leaseMs, signal).catch(() => {}); // stopped
+      if (signal.aborted) return;
+      const before = this.#unhealthy;
+      this.#unhealthy = await this.#ping.ping(signal);
+      if (signal.aborted) return;
+      if (this.#unhealthy && !before)
+        logger.warn("The provider became unhealthy", { cause: this.#unhealthy.message });
+      if (!this.#unhealthy && before) logger.info("The provider became healthy");
+      await this.#inTurn(() => this.#writeStatus()).catch((error: unknown) => {
+        if (!signal.aborted)
+          logger.warn("Could not write the node's status", { cause: errorText(error) });
+      });
+    }
+  }
+
+  #deleted(node: Node): void {
+    const { logger, recorder, identity, signal } = this.#options;
+    // Our own registration may have made a new one already.
+    if (this.#node && this.#node.metadata?.uid !== node.metadata?.uid) return;
+    this.#node = undefined;
+    this.#written = undefined;
+    if (!this.#isRegistered || signal.aborted) return;
+    logger.warn("The node object was deleted; registering it again");
+    void this.register().then(
+      () => {
+        const uid = this.#node?.metadata?.uid;
+        recorder.record(
+          {
+            apiVersion: "v1",
+            kind: "Node",
+            name: identity.nodeName,
+            ...(uid !== undefined && { uid }),
+          },
+          {
+            type: "Normal",
+            reason: "RegisteredNode",
+            message: `Node ${identity.nodeName} was registered again after its object was deleted`,
+          },
+        );
+      },
+      (error: unknown) => {
+        if (!signal.aborted)
+          logger.error("Could not register the node again", { cause: errorText(error) });
+      },
+    );
+  }
+
+  /** Creates the Node if it is not there, brings its taints in, and writes its status. */
+  async #ensure(): Promise<void> {
+    const { client, identity, logger, signal } = this.#options;
+    const path = paths.nodes(identity.nodeName);
+    try {
+      this.#node = await client.get<Node>(path, { signal });
+    } catch (error) {
+      if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
+      this.#node = await this.#create();
+      logger.info("Registered the node");
+    }
+    await this.#addTaints(this.#node);
+    this.#written = undefined;
+    await this.#writeStatus();
+    this.#isRegistered = true;
+  }
+
+  async #create(): Promise<Node> {
+    const { client, identity, taints, signal } = this.#options;
+    const node: Node = {
+      apiVersion: "v1",
+      kind: "Node",
+      metadata: { name: identity.nodeName, labels: { ...nodeLabels(identity) } },
+      spec: {
+        taints: taints.map((taint) => ({ ...taint })),
+        ...(this.#facts.providerId !== undefined && { providerID: this.#facts.providerId }),
+      },
+    };
+    try {
+      return await client.create<Node>(paths.nodes(), node, { signal });
+    } catch (error) {
+      if (!hasCode(error, "K8S_ALREADY_EXISTS")) throw error;
+      return client.get<Node>(paths.nodes(identity.nodeName), { signal });
+    }
+  }
+
+  /** The list of taints has one owner for all, so ours are added to what is there. */
+  async #addTaints(node: Node): Promise<void> {
+    const { client, identity, taints, logger, signal } = this.#options;
+    const providerID = this.#facts.providerId;
+    const needsId = providerID !== undefined && (node.spec?.providerID ?? "") === "";
+    if (hasTaints(node, taints) && !needsId) return;
+    const own = new Set(taints.map(({ key, effect }) => `${key} ${effect}`));
+    const others = (node.spec?.taints ?? []).filter(
+      ({ key, effect }) => !own.has(`${key} ${effect}`),
+    );
+    const { resourceVersion } = node.metadata ?? {};
+    const patch = {
+      metadata: { resourceVersion },
+      spec: { taints: [...others, ...taints], ...(needsId && { providerID }) },
+    };
+    try {
+      await client.patch(paths.nodes(identity.nodeName), patch, "merge", { signal, fieldManager });
+    } catch (error) {
+      // Roles made for the original allow to create nodes and to write their status, no more.
+      if (!hasCode(error, "K8S_FORBIDDEN", "K8S_INVALID")) throw error;
+      logger.warn("Could not set the node's taints", { cause: errorText(error) });
+    }
+  }
+
+  /** Writes the status if it says something new, or was not written for long. */
+  async #writeStatus(): Promise<void> {
+    const { client, clock, identity, intervals, signal } = this.#options;
+    const now = clock.now();
+    const notReady = this.#facts.notReady ?? this.#unhealthy;
+    const known = this.#node?.status?.conditions ?? [];
+    const conditions = nodeConditions(known, notReady, wireTime(now));
+    const metadata = {
+      name: identity.nodeName,
+      labels: { ...nodeLabels(identity), ...this.#facts.labels },
+      annotations: { ...this.#facts.annotations },
+    };
+    const content = { metadata, status: nodeStatus(identity, this.#facts, conditions) };
+    const substance = { ...content, status: { ...content.status, conditions: notReady ?? true } };
+    const ready = known.find(({ type }) => type === "Ready")?.status;
+    const isCurrent =
+      isDeepStrictEqual(this.#written, substance) &&
+      ready === (notReady ? "False" : "True") &&
+      clock.monotonic() - this.#writtenAt < intervals.statusMs;
+    if (isCurrent) return;
+    const body = { apiVersion: "v1", kind: "Node", ...content };
+    try {
+      this.#node = await client.patch<Node>(
+        paths.nodes(identity.nodeName, "status"),
+        body,
+        "apply",
+        { force: true, fieldManager, signal },
+      );
+    } catch (error) {
+      if (!hasCode(error, "K8S_NOT_FOUND") || !this.#isRegistered) throw error;
+      this.#isRegistered = false; // no second try from in here
+      await this.#ensure();
+      return;
+    }
+    this.#written = substance;
+    this.#writtenAt = clock.monotonic();
+  }
+}

@@ -1,0 +1,133 @@
+import type { Node, NodeCondition, NodeStatus } from "@kip/k8s-types";
+import type { NodeFacts } from "../pod-provider.ts";
+
+/** What is fixed for the life of a node. */
+export interface NodeIdentity {
+  readonly nodeName: string;
+  readonly os: string;
+  readonly arch: string;
+  readonly kubeletVersion: string;
+  /** Port of the kubelet API; absent if none is served. */
+  readonly kubeletPort: number | undefined;
+}
+
+/** Why the node cannot take pods. */
+export interface NotReady {
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Labels that every virtual node has. The provider's own go before them. */
+export function nodeLabels(identity: NodeIdentity): Readonly<Record<string, string>> {
+  return {
+    type: "virtual-kubelet",
+    "kubernetes.io/role": "agent",
+    "kubernetes.io/hostname": identity.nodeName,
+    "kubernetes.io/os": identity.os,
+    "kubernetes.io/arch": identity.arch,
+    "beta.kubernetes.io/os": identity.os,
+    "beta.kubernetes.io/arch": identity.arch,
+  };
+}
+
+/** A node's status as the node itself writes it. */
+export function nodeStatus(
+  identity: NodeIdentity,
+  facts: NodeFacts,
+  conditions: readonly NodeCondition[],
+): NodeStatus {
+  return {
+    capacity: { ...facts.capacity },
+    allocatable: { ...(facts.allocatable ?? facts.capacity) },
+    conditions: [...conditions],
+    addresses: [
+      { type: "InternalIP", address: facts.internalIp },
+      { type: "Hostname", address: identity.nodeName },
+    ],
+    ...(identity.kubeletPort !== undefined && {
+      daemonEndpoints: { kubeletEndpoint: { Port: identity.kubeletPort } },
+    }),
+    nodeInfo: {
+      machineID: "",
+      systemUUID: "",
+      bootID: "",
+      kernelVersion: "",
+      osImage: "",
+      containerRuntimeVersion: "",
+      kubeletVersion: identity.kubeletVersion,
+      kubeProxyVersion: "",
+      operatingSystem: identity.os,
+      architecture: identity.arch,
+      ...facts.nodeInfo,
+    },
+  };
+}
+
+type Verdict = Pick<NodeCondition, "type" | "status" | "reason" | "message">;
+
+const healthy: readonly Verdict[] = [
+  {
+    type: "MemoryPressure",
+    status: "False",
+    reason: "KubeletHasSufficientMemory",
+    message: "kubelet has sufficient memory available",
+  },
+  {
+    type: "DiskPressure",
+    status: "False",
+    reason: "KubeletHasNoDiskPressure",
+    message: "kubelet has no disk pressure",
+  },
+  {
+    type: "PIDPressure",
+    status: "False",
+    reason: "KubeletHasSufficientPID",
+    message: "kubelet has sufficient PID available",
+  },
+  {
+    type: "NetworkUnavailable",
+    status: "False",
+    reason: "ProviderNetwork",
+    message: "pods get their network from the provider",
+  },
+];
+
+/**
+ * The node's conditions. A condition keeps its transition time while its status stays; each carries
+ * the time of this heartbeat.
+ *
+ * @param known conditions the API has
+ * @param now as `metav1.Time`
+ */
+export function nodeConditions(
+  known: readonly NodeCondition[],
+  notReady: NotReady | undefined,
+  now: string,
+): NodeCondition[] {
+  const ready: Verdict = notReady
+    ? { type: "Ready", status: "False", ...notReady }
+    : {
+        type: "Ready",
+        status: "True",
+        reason: "KubeletReady",
+        message: "kubelet is posting ready status",
+      };
+  return [...healthy, ready].map((verdict) => {
+    const before = known.find(({ type }) => type === verdict.type);
+    const kept = before?.status === verdict.status ? before.lastTransitionTime : undefined;
+    return { ...verdict, lastHeartbeatTime: now, lastTransitionTime: kept ?? now };
+  });
+}
+
+/** Whether the taints of a node include all of ours. */
+export function hasTaints(
+  node: Node,
+  taints: readonly { readonly key: string; readonly effect: string; readonly value?: string }[],
+): boolean {
+  const present = node.spec?.taints ?? [];
+  return taints.every(({ key, effect, value }) =>
+    present.some(
+      (each) => each.key === key && each.effect === effect && (each.value ?? "") === (value ?? ""),
+    ),
+  );
+}

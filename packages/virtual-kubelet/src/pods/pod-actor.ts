@@ -1,0 +1,352 @@
+import {
+  backoffDelay,
+  errorText,
+  hasCode,
+  isKipError,
+  type BackoffOptions,
+  type Clock,
+  type Logger,
+} from "@kip/base";
+import { paths, wireTime, type ApiClient, type RecordedEvent } from "@kip/k8s-client";
+import type { Pod, PodStatus } from "@kip/k8s-types";
+import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
+import { goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
+import { podConditions } from "../status/pod-conditions.ts";
+import { planStep, type ActorState, type Step } from "./actor-plan.ts";
+import { isFinished, isRelevantChange } from "./pod-changes.ts";
+import { StatusWriter } from "./status-writer.ts";
+
+/** Options of {@link PodActor}. */
+export interface PodActorOptions {
+  readonly client: ApiClient;
+  readonly provider: PodProvider;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Looks up what the pod refers to. */
+  readonly resolve: (pod: Pod) => Promise<ResolvedPod>;
+  readonly recordEvent: (pod: Pod, event: RecordedEvent) => void;
+  readonly backoff: BackoffOptions;
+  /** The pod is gone from the API and from the provider. */
+  readonly onEnd: () => void;
+}
+
+/**
+ * Brings one pod, known by its UID, from what the API wants to what the provider does.
+ *
+ * Invariants:
+ * - One step at a time ({@link planStep}); what changes meanwhile is seen by the next plan.
+ * - The provider's part comes before the API's: an object is deleted only when nothing of it is left.
+ * - A failing step is repeated for ever, with a back-off that a relevant change ends.
+ * - Without work there is no timer and no waiting promise.
+ */
+export class PodActor {
+  readonly uid: string;
+  readonly #options: PodActorOptions;
+  readonly #status: StatusWriter;
+  readonly #stop = new AbortController();
+  #pod: Pod;
+  /** The state of the pod whose relevant parts were looked at last. */
+  #seen: Pod;
+  #isAccepted = false;
+  /** Generation of the pod that the provider has accepted. */
+  #generation: number | undefined;
+  #state: ActorState = {
+    isDirty: true,
+    isGone: false,
+    isRemoved: false,
+    isFinalized: false,
+  };
+  #refreshAt: number | undefined;
+  #failures = 0;
+  #running = false;
+  readonly #executors: Readonly<Record<Step, () => Promise<void>>> = {
+    apply: () => this.#apply(),
+    remove: () => this.#remove(),
+    finalize: () => this.#finalize(),
+    forget: () => this.#forget(),
+  };
+  /** Ends the wait after a failure. */
+  #pause: AbortController | undefined;
+  /** Ends an apply that is not wanted any more. */
+  #applying: AbortController | undefined;
+  #removing: { readonly graceSeconds: number; readonly done: () => void } | undefined;
+
+  constructor(pod: Pod, options: PodActorOptions) {
+    this.uid = pod.metadata?.uid ?? "";
+    this.#pod = pod;
+    this.#seen = pod;
+    this.#options = options;
+    this.#status = new StatusWriter({
+      client: options.client,
+      clock: options.clock,
+      logger: options.logger,
+      pod: () => this.#pod,
+      onWritten: (written) => this.#take(written),
+      observedGeneration: () => this.#generation,
+      signal: this.#stop.signal,
+    });
+  }
+
+  /** The pod as the API has it. */
+  get pod(): Pod {
+    return this.#pod;
+  }
+
+  /** Starts, or goes on with a newer state of the pod. */
+  offer(pod: Pod): void {
+    this.#take(pod);
+    const isChanged = isRelevantChange(this.#seen, this.#pod);
+    this.#seen = this.#pod;
+    if (isChanged) this.wake();
+    if (this.#pod.metadata?.deletionTimestamp !== undefined) this.#deletionSeen();
+    this.#status.repair();
+    this.#run();
+  }
+
+  /** The API server has deleted the pod. */
+  gone(): void {
+    this.#state = { ...this.#state, isGone: true };
+    this.#applying?.abort();
+    this.#pause?.abort();
+    if (this.#removing) this.#insist(() => this.#options.provider.removeUnknown(this.uid));
+    this.#run();
+  }
+
+  /** Something the pod depends on changed: its provider is told again, and a pause ends. */
+  wake(): void {
+    this.#state = { ...this.#state, isDirty: true };
+    this.#failures = 0;
+    this.#pause?.abort();
+    this.#run();
+  }
+
+  /** Has resolved content that is due to be made again. */
+  isRefreshDue(now: number): boolean {
+    return this.#refreshAt !== undefined && this.#refreshAt <= now;
+  }
+
+  /** Whether the provider has accepted the pod and should have it now. */
+  get shouldBePresent(): boolean {
+    return (
+      this.#isAccepted &&
+      !this.#running &&
+      !this.#state.isGone &&
+      this.#pod.metadata?.deletionTimestamp === undefined &&
+      !isFinished(this.#pod)
+    );
+  }
+
+  /** The provider's word on the pod's status. */
+  offerStatus(status: PodStatus): void {
+    if (!this.#state.isGone) this.#status.write(status);
+  }
+
+  /** Checks the API's status against the provider's word. */
+  repairStatus(): void {
+    this.#status.repair();
+  }
+
+  /** Ends the actor; pod and provider stay as they are. */
+  stop(): void {
+    this.#stop.abort();
+    this.#applying?.abort();
+    this.#pause?.abort();
+  }
+
+  /** Keeps the newer of two states: answers to writes and the watch overtake each other. */
+  #take(pod: Pod): void {
+    if (versionOf(pod) >= versionOf(this.#pod)) this.#pod = pod;
+  }
+
+  #run(): void {
+    if (this.#running) return;
+    this.#running = true;
+    void this.#supervise();
+  }
+
+  /** A fault of ours in one actor stays in this actor. */
+  async #supervise(): Promise<void> {
+    try {
+      await this.#steps();
+    } catch (err) {
+      this.#running = false;
+      this.#options.logger.error("A pod's actor failed", { err });
+    }
+  }
+
+  async #steps(): Promise<void> {
+    for (;;) {
+      const step = this.#stop.signal.aborted ? undefined : planStep(this.#state, this.#pod);
+      if (!step) break;
+      try {
+        await this.#executors[step]();
+        this.#failures = 0;
+      } catch (error) {
+        await this.#failed(step, error);
+      }
+    }
+    // From here to the end nothing waits: what comes later starts the steps again.
+    this.#running = false;
+    if (this.#state.isGone && this.#state.isRemoved) {
+      this.stop();
+      this.#options.onEnd();
+    }
+  }
+
+  async #apply(): Promise<void> {
+    this.#state = { ...this.#state, isDirty: false };
+    const pod = this.#pod;
+    const applying = new AbortController();
+    this.#applying = applying;
+    try {
+      const resolved = await this.#options.resolve(pod);
+      applying.signal.throwIfAborted();
+      await this.#options.provider.apply(resolved, applying.signal);
+      this.#isAccepted = true;
+      this.#generation = pod.metadata?.generation;
+      this.#refreshAt = resolved.refreshAt;
+    } catch (error) {
+      this.#state = { ...this.#state, isDirty: true };
+      throw error;
+    } finally {
+      this.#applying = undefined;
+    }
+    if (isRelevantChange(pod, this.#pod)) this.#state = { ...this.#state, isDirty: true };
+    this.#status.refresh();
+  }
+
+  async #remove(): Promise<void> {
+    const { provider, logger } = this.#options;
+    const graceSeconds = gracePeriod(this.#pod);
+    const insisted = Promise.withResolvers<void>();
+    this.#removing = { graceSeconds, done: insisted.resolve };
+    try {
+      await Promise.race([
+        provider.remove(this.#pod, graceSeconds, this.#stop.signal),
+        insisted.promise,
+      ]);
+    } catch (error) {
+      if (!hasCode(error, "VK_NOT_FOUND")) throw error;
+    } finally {
+      this.#removing = undefined;
+    }
+    this.#state = { ...this.#state, isRemoved: true };
+    logger.info("Removed a pod", { graceSeconds });
+  }
+
+  async #forget(): Promise<void> {
+    await this.#options.provider.removeUnknown(this.uid);
+    this.#state = { ...this.#state, isRemoved: true };
+  }
+
+  /** Writes the last status and deletes the object, which its deletion only marked so far. */
+  async #finalize(): Promise<void> {
+    const { client, clock } = this.#options;
+    await this.#status.idle();
+    if (hasStarted(this.#pod) && !isFinished(this.#pod)) {
+      const now = wireTime(clock.now());
+      const statuses = goneStatuses(this.#pod.status ?? {}, now);
+      const last = { ...this.#pod.status, ...statuses, phase: "Failed" };
+      const conditions = podConditions(this.#pod, { ...last, isReadyToStart: false, now });
+      this.#status.write({ ...last, conditions });
+      await this.#status.idle();
+    }
+    const { namespace = "", name = "" } = this.#pod.metadata ?? {};
+    try {
+      await client.delete(paths.pods(namespace, name), { uid: this.uid, graceSeconds: 0 });
+    } catch (error) {
+      // Gone, or another pod has its name: both is what we want.
+      if (!hasCode(error, "K8S_NOT_FOUND", "K8S_CONFLICT")) throw error;
+    }
+    this.#state = { ...this.#state, isFinalized: true };
+  }
+
+  #deletionSeen(): void {
+    this.#applying?.abort();
+    this.#pause?.abort();
+    const graceSeconds = gracePeriod(this.#pod);
+    if (this.#removing && graceSeconds < this.#removing.graceSeconds) {
+      this.#removing = { ...this.#removing, graceSeconds };
+      this.#insist(() => this.#options.provider.remove(this.#pod, graceSeconds, this.#stop.signal));
+    }
+  }
+
+  /** A second, more urgent removal beside the one that runs. Whichever ends first ends both. */
+  #insist(call: () => Promise<void>): void {
+    const removing = this.#removing;
+    void (async () => {
+      try {
+        await call();
+        removing?.done();
+      } catch (error) {
+        // The first call goes on, and is repeated if it fails.
+        this.#options.logger.warn("Could not hasten a pod's removal", { cause: errorText(error) });
+      }
+    })();
+  }
+
+  async #failed(step: Step, error: unknown): Promise<void> {
+    const { clock, logger } = this.#options;
+    const isOverruled =
+      this.#stop.signal.aborted ||
+      (step === "apply" && planStep(this.#state, this.#pod) !== "apply");
+    if (isOverruled) return;
+    if (step === "apply" && hasCode(error, "VK_INVALID_POD")) return this.#reject(error);
+    const delayMs = backoffDelay(this.#failures++, this.#options.backoff);
+    logger.warn("A step of a pod failed", { step, delayMs, cause: errorText(error) });
+    this.#explain(step, error);
+    this.#pause = new AbortController();
+    await clock.sleep(delayMs, this.#pause.signal).catch(() => {}); // woken
+    this.#pause = undefined;
+  }
+
+  /** Says on the pod why it does not go on. */
+  #explain(step: Step, error: unknown): void {
+    const { recordEvent } = this.#options;
+    const message = errorText(error);
+    if (hasCode(error, "VK_UNRESOLVED")) return this.#showWaiting(error, message);
+    if (step === "finalize" || step === "forget") return;
+    const what = step === "remove" ? "Delete" : this.#isAccepted ? "Update" : "Create";
+    recordEvent(this.#pod, { type: "Warning", reason: `Provider${what}Failed`, message });
+    if (what === "Create" && !hasStarted(this.#pod))
+      this.#status.write({ phase: "Pending", reason: "ProviderFailed", message });
+  }
+
+  #showWaiting(error: unknown, message: string): void {
+    if (hasStarted(this.#pod)) return;
+    const container = isKipError(error) ? error.facts["container"] : undefined;
+    const problem =
+      typeof container === "string"
+        ? { container, reason: "CreateContainerConfigError", message }
+        : undefined;
+    const statuses = waitingStatuses(this.#pod, problem);
+    const now = wireTime(this.#options.clock.now());
+    const facts = { ...statuses, phase: "Pending", now };
+    const conditions = podConditions(this.#pod, facts);
+    this.#status.write({ phase: "Pending", ...statuses, conditions });
+  }
+
+  /** This pod can never run here. */
+  #reject(error: unknown): void {
+    const message = errorText(error);
+    const stated = isKipError(error) ? error.facts["reason"] : undefined;
+    const reason = typeof stated === "string" ? stated : "ProviderRejected";
+    this.#state = { ...this.#state, isDirty: false };
+    this.#options.recordEvent(this.#pod, { type: "Warning", reason, message });
+    this.#status.write({ phase: "Failed", reason, message });
+  }
+}
+
+function gracePeriod(pod: Pod): number {
+  return pod.metadata?.deletionGracePeriodSeconds ?? pod.spec?.terminationGracePeriodSeconds ?? 30;
+}
+
+/** Whether the API shows a pod that runs, or ran. */
+function hasStarted({ status }: Pod): boolean {
+  return status?.phase !== undefined && status.phase !== "Pending";
+}
+
+/** Versions of one resource are comparable numbers (etcd revisions). */
+function versionOf(pod: Pod): bigint {
+  return BigInt(pod.metadata?.resourceVersion ?? "0");
+}

@@ -1,0 +1,258 @@
+import { errorText, type Clock, type Logger } from "@kip/base";
+import {
+  createInformer,
+  paths,
+  referenceTo,
+  type ApiClient,
+  type EventRecorder,
+  type Informer,
+  type InformerEvent,
+  type KubeObject,
+  type RecordedEvent,
+} from "@kip/k8s-client";
+import type { Pod, Service } from "@kip/k8s-types";
+import type { PodEvent, PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
+import { unresolved } from "../references/reference.ts";
+import { ReferenceStore } from "../references/reference-store.ts";
+import { createTokenSource, type TokenSource } from "../volumes/token-source.ts";
+import { PodActor } from "./pod-actor.ts";
+import { resolvePod } from "./resolve-pod.ts";
+
+/** Options of {@link PodController}. */
+export interface PodControllerOptions {
+  readonly client: ApiClient;
+  readonly nodeName: string;
+  readonly provider: PodProvider;
+  readonly recorder: EventRecorder;
+  /** What the node offers to pods. */
+  readonly allocatable: () => Readonly<Record<string, string>>;
+  readonly backoffMs: number;
+  readonly backoffMaxMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+interface PodEntry {
+  readonly actor: PodActor;
+  readonly tokens: TokenSource;
+}
+
+/** How long a pod's start waits for the first list of services before it says so, milliseconds. */
+const servicesPatienceMs = 5000;
+
+/** The pods bound to one node: an actor for each UID, and the comparison of API and provider. */
+export class PodController {
+  readonly #options: PodControllerOptions;
+  readonly #entries = new Map<string, PodEntry>();
+  readonly #references: ReferenceStore;
+  readonly #services: Informer<Service>;
+  readonly #pods: Informer<Pod>;
+
+  /** Starts watching at once. */
+  constructor(options: PodControllerOptions) {
+    this.#options = options;
+    const { client, clock, logger, signal, nodeName } = options;
+    this.#references = new ReferenceStore({
+      client,
+      clock,
+      logger,
+      onChange: (uids) => {
+        for (const uid of uids) this.#entries.get(uid)?.actor.wake();
+      },
+    });
+    this.#services = createInformer<Service & KubeObject>({
+      client,
+      path: paths.services(),
+      transform: prunedService,
+      clock,
+      logger,
+      signal,
+    });
+    this.#pods = createInformer<Pod>({
+      client,
+      path: paths.pods(),
+      query: { fieldSelector: `spec.nodeName=${nodeName}` },
+      onEvent: (event) => this.#seen(event),
+      clock,
+      logger,
+      signal,
+    });
+    signal.addEventListener("abort", () => this.#stop(), { once: true });
+  }
+
+  /** Resolves when the node's pods are known. */
+  get synced(): Promise<void> {
+    return this.#pods.synced;
+  }
+
+  list(): readonly Pod[] {
+    return this.#pods.list();
+  }
+
+  find(namespace: string, name: string, uid?: string): Pod | undefined {
+    const pod = this.#pods.get(namespace, name);
+    return uid === undefined || pod?.metadata?.uid === uid ? pod : undefined;
+  }
+
+  byUid(uid: string): Pod | undefined {
+    return this.#pods.byUid(uid);
+  }
+
+  /** The provider reports a status. */
+  podStatus({ uid, status }: PodStatusUpdate): void {
+    this.#entries.get(uid)?.actor.offerStatus(status);
+  }
+
+  /** The provider has an event for a pod. */
+  podEvent({ uid, type, reason, message, fieldPath }: PodEvent): void {
+    const pod = this.#entries.get(uid)?.actor.pod;
+    if (pod) this.#record(pod, { type, reason, message }, fieldPath);
+  }
+
+  /**
+   * Compares the API's pods with the provider's, both ways, and has differences repaired. Nothing is
+   * removed unless the API server itself says, when asked anew, that there is no such pod.
+   *
+   * @throws whatever the provider's `list` or the API server fails with; nothing was done then
+   */
+  async sweep(): Promise<void> {
+    const { provider, clock } = this.#options;
+    if (!this.#pods.isSynced) return;
+    const present = new Set((await provider.list()).map(({ uid }) => uid));
+    const strangers = [...present].filter(
+      (uid) => !this.#entries.has(uid) && !this.#pods.byUid(uid),
+    );
+    if (strangers.length > 0) await this.#removeStrangers(strangers);
+    for (const pod of this.#pods.list()) {
+      if (!this.#entries.has(pod.metadata?.uid ?? "")) this.#offer(pod);
+    }
+    for (const [uid, { actor }] of this.#entries) {
+      if (actor.isRefreshDue(clock.now())) actor.wake();
+      else if (!present.has(uid) && actor.shouldBePresent) await this.#checkPresence(actor);
+      actor.repairStatus();
+    }
+  }
+
+  async #checkPresence(actor: PodActor): Promise<void> {
+    if ((await this.#options.provider.presence(actor.uid)) !== "absent") return;
+    if (!actor.shouldBePresent) return;
+    this.#options.logger.warn("The provider lost a pod; it is told again", { podUid: actor.uid });
+    actor.wake();
+  }
+
+  async #removeStrangers(uids: readonly string[]): Promise<void> {
+    const { client, nodeName, provider, logger } = this.#options;
+    const known = new Set<string>();
+    let next: string | undefined;
+    do {
+      const query = { fieldSelector: `spec.nodeName=${nodeName}`, limit: 500, continue: next };
+      const page = await client.list<KubeObject>(paths.pods(), {
+        query,
+        accept: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+      });
+      for (const { metadata } of page.items) known.add(metadata?.uid ?? "");
+      next = page.metadata.continue === "" ? undefined : page.metadata.continue;
+    } while (next !== undefined);
+    const removals = uids
+      .filter((uid) => !known.has(uid) && !this.#entries.has(uid))
+      .map(async (podUid) => {
+        try {
+          await provider.removeUnknown(podUid);
+          logger.info("Removed a pod that the API server does not know", { podUid });
+        } catch (error) {
+          // The next sweep finds it again.
+          logger.warn("Could not remove an unknown pod", { podUid, cause: errorText(error) });
+        }
+      });
+    await Promise.all(removals);
+  }
+
+  #seen(event: InformerEvent<Pod>): void {
+    if (event.type === "deleted") this.#entries.get(event.object.metadata?.uid ?? "")?.actor.gone();
+    else this.#offer(event.object);
+  }
+
+  #offer(pod: Pod): void {
+    const uid = pod.metadata?.uid ?? "";
+    const entry = this.#entries.get(uid) ?? this.#start(pod, uid);
+    entry.actor.offer(pod);
+  }
+
+  #start(pod: Pod, uid: string): PodEntry {
+    const { client, provider, clock, backoffMs, backoffMaxMs } = this.#options;
+    const { namespace = "", name = "" } = pod.metadata ?? {};
+    const tokens = createTokenSource(client, pod, clock);
+    const actor = new PodActor(pod, {
+      client,
+      provider,
+      clock,
+      logger: this.#options.logger.with({ pod: `${namespace}/${name}`, podUid: uid }),
+      resolve: (current) => this.#resolve(current, tokens),
+      recordEvent: (about, event) => this.#record(about, event),
+      backoff: { initialMs: backoffMs, maxMs: backoffMaxMs },
+      onEnd: () => {
+        this.#entries.delete(uid);
+        this.#references.release(uid);
+      },
+    });
+    const entry = { actor, tokens };
+    this.#entries.set(uid, entry);
+    return entry;
+  }
+
+  async #resolve(pod: Pod, tokens: TokenSource): Promise<ResolvedPod> {
+    await this.#servicesKnown();
+    const { namespace = "", uid = "" } = pod.metadata ?? {};
+    const references = this.#references.readerFor(namespace, uid);
+    const resolved = await resolvePod(pod, {
+      references,
+      tokens,
+      services: this.#services.list(),
+      allocatable: this.#options.allocatable(),
+      notify: ({ fieldPath, ...event }) => this.#record(pod, event, fieldPath),
+    });
+    this.#references.release(uid, references.used);
+    return resolved;
+  }
+
+  /** The first pods of a process must not start without service variables. */
+  async #servicesKnown(): Promise<void> {
+    if (this.#services.isSynced) return;
+    const patience = this.#options.clock.sleep(servicesPatienceMs, this.#options.signal);
+    await Promise.race([this.#services.synced, patience]);
+    if (this.#services.isSynced) return;
+    const cause = this.#services.error ? `: ${errorText(this.#services.error)}` : "";
+    throw unresolved(`services have not been synced yet${cause}`);
+  }
+
+  #record(pod: Pod, event: RecordedEvent, fieldPath?: string): void {
+    const reference = referenceTo(pod, {
+      apiVersion: "v1",
+      kind: "Pod",
+      ...(fieldPath !== undefined && { fieldPath }),
+    });
+    this.#options.recorder.record(reference, event);
+  }
+
+  #stop(): void {
+    for (const { actor } of this.#entries.values()) actor.stop();
+    this.#references.stop();
+  }
+}
+
+/** What environment variables need of a service: a cluster may have thousands. */
+function prunedService({ metadata, spec }: Service): Service {
+  const { namespace = "", name = "", uid = "", resourceVersion = "" } = metadata ?? {};
+  return {
+    metadata: { namespace, name, uid, resourceVersion },
+    spec: {
+      ...(spec?.clusterIP !== undefined && { clusterIP: spec.clusterIP }),
+      ports: (spec?.ports ?? []).map(({ name: portName, port, protocol }) => ({
+        port,
+        ...(portName !== undefined && { name: portName }),
+        ...(protocol !== undefined && { protocol }),
+      })),
+    },
+  };
+}

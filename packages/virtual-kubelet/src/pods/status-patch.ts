@@ -1,0 +1,91 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
+
+/** Fields of a pod's status that a node writes; others are left to whoever wrote them. */
+const ownFields = [
+  "phase",
+  "reason",
+  "message",
+  "hostIP",
+  "hostIPs",
+  "podIP",
+  "podIPs",
+  "startTime",
+  "qosClass",
+  "initContainerStatuses",
+  "containerStatuses",
+  "ephemeralContainerStatuses",
+] as const satisfies readonly (keyof PodStatus)[];
+
+/** Fields that stay once they have a value, whatever a later status leaves out. */
+const stickyFields: ReadonlySet<string> = new Set(["startTime", "qosClass", "hostIP", "hostIPs"]);
+
+/** Lists that a strategic merge would add to. */
+const mergedLists: ReadonlySet<string> = new Set(["hostIPs", "podIPs"]);
+
+/**
+ * The strategic merge patch that brings a pod's status from what the API has to what the node wants;
+ * undefined if nothing differs. Conditions are compared one by one, so that those of others stay.
+ *
+ * The UID in it makes the API server refuse the patch for a pod of the same name that came later.
+ *
+ * @param observedGeneration generation of the pod the provider has accepted; rides along
+ */
+export function statusPatch(
+  pod: Pod,
+  wanted: PodStatus,
+  observedGeneration?: number,
+): Readonly<Record<string, unknown>> | undefined {
+  const current = pod.status ?? {};
+  const changes: Record<string, unknown> = {};
+  for (const field of ownFields) {
+    const next = wanted[field];
+    if (isSame(current[field], next)) continue;
+    if (next === undefined || (Array.isArray(next) && next.length === 0)) {
+      if (!stickyFields.has(field)) changes[field] = null;
+    } else if (mergedLists.has(field)) {
+      changes[field] = [...(next as readonly unknown[]), { $patch: "replace" }];
+    } else {
+      changes[field] = next;
+    }
+  }
+  const conditions = changedConditions(current.conditions ?? [], wanted.conditions ?? []);
+  if (conditions.length > 0) changes["conditions"] = conditions;
+  const known = (current as { readonly observedGeneration?: number }).observedGeneration ?? 0;
+  if (observedGeneration !== undefined && observedGeneration > known)
+    changes["observedGeneration"] = observedGeneration;
+  if (Object.keys(changes).length === 0) return undefined;
+  return { metadata: { uid: pod.metadata?.uid }, status: changes };
+}
+
+function changedConditions(
+  current: readonly PodCondition[],
+  wanted: readonly PodCondition[],
+): PodCondition[] {
+  return wanted.filter((condition) => {
+    const known = current.find(({ type }) => type === condition.type);
+    if (!known) return true;
+    // Probe times say nothing new; a transition time counts only with its transition.
+    return (
+      known.status !== condition.status ||
+      (known.reason ?? "") !== (condition.reason ?? "") ||
+      (known.message ?? "") !== (condition.message ?? "")
+    );
+  });
+}
+
+/** undefined, null, "" and empty lists and objects are the same on the wire. */
+function isSame(a: unknown, b: unknown): boolean {
+  return isDeepStrictEqual(normal(a), normal(b));
+}
+
+function normal(value: unknown): unknown {
+  if (value === null || value === "" || value === undefined) return undefined;
+  if (Array.isArray(value)) return value.length === 0 ? undefined : value.map(normal);
+  if (typeof value !== "object") return value;
+  const entries = Object.entries(value).flatMap(([key, each]) => {
+    const inner = normal(each);
+    return inner === undefined ? [] : [[key, inner] as const];
+  });
+  return entries.length === 0 ? undefined : Object.fromEntries(entries);
+}

@@ -1,0 +1,104 @@
+import { backoffDelay, errorText, hasCode, type Clock, type Logger } from "@kip/base";
+import { paths, type ApiClient } from "@kip/k8s-client";
+import type { Pod, PodStatus } from "@kip/k8s-types";
+import { isFinished } from "./pod-changes.ts";
+import { statusPatch } from "./status-patch.ts";
+
+/** Options of {@link StatusWriter}. */
+export interface StatusWriterOptions {
+  readonly client: ApiClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The pod as the API has it, by what is known here. */
+  readonly pod: () => Pod;
+  /** Told of the pod that a write answered. */
+  readonly onWritten: (pod: Pod) => void;
+  /** Generation of the pod that the provider has accepted. */
+  readonly observedGeneration: () => number | undefined;
+  readonly signal: AbortSignal;
+}
+
+const backoff = { initialMs: 200, maxMs: 30_000 };
+
+/** A status that somebody else keeps changing is corrected this often at most, milliseconds. */
+const repairIntervalMs = 10_000;
+
+/**
+ * Writes one pod's status: one request at a time, always the latest status, and none at all if the
+ * API has it already. A finished pod's status is never written again.
+ */
+export class StatusWriter {
+  readonly #options: StatusWriterOptions;
+  #wanted: PodStatus | undefined;
+  #isDirty = false;
+  #writing: Promise<void> | undefined;
+  #repairedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: StatusWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Brings the API's status to this one. */
+  write(status: PodStatus): void {
+    this.#wanted = status;
+    this.#start();
+  }
+
+  /** Something that rides along with the status changed. */
+  refresh(): void {
+    if (this.#wanted) this.#start();
+  }
+
+  /** The API's pod changed: if the status is not ours any more, it is written again. */
+  repair(): void {
+    if (!this.#wanted || this.#writing) return;
+    const now = this.#options.clock.monotonic();
+    if (now - this.#repairedAt < repairIntervalMs) return;
+    const pod = this.#options.pod();
+    if (isFinished(pod) || !statusPatch(pod, this.#wanted)) return;
+    this.#repairedAt = now;
+    this.#start();
+  }
+
+  /** Resolves when nothing is left to write. */
+  async idle(): Promise<void> {
+    while (this.#writing) await this.#writing;
+  }
+
+  #start(): void {
+    this.#isDirty = true;
+    this.#writing ??= this.#run().finally(() => {
+      this.#writing = undefined;
+      if (this.#isDirty && !this.#options.signal.aborted) this.#start();
+    });
+  }
+
+  async #run(): Promise<void> {
+    const { clock, logger, signal } = this.#options;
+    for (let failures = 0; this.#isDirty && !signal.aborted;) {
+      this.#isDirty = false;
+      try {
+        await this.#writeOnce();
+        failures = 0;
+      } catch (error) {
+        if (signal.aborted || hasCode(error, "K8S_NOT_FOUND", "K8S_CONFLICT")) return; // another pod, or none
+        logger.warn("Could not write a pod's status", { cause: errorText(error) });
+        this.#isDirty = true;
+        await clock.sleep(backoffDelay(failures++, backoff), signal).catch(() => {}); // stopped
+      }
+    }
+  }
+
+  async #writeOnce(): Promise<void> {
+    const { client, pod: current, signal } = this.#options;
+    const pod = current();
+    if (!this.#wanted || isFinished(pod)) return;
+    const patch = statusPatch(pod, this.#wanted, this.#options.observedGeneration());
+    if (!patch) return;
+    const { namespace = "", name = "" } = pod.metadata ?? {};
+    const path = paths.pods(namespace, name, "status");
+    const written = await client.patch<Pod>(path, patch, "strategic", { signal });
+    delete written.metadata?.managedFields;
+    this.#options.onWritten(written);
+  }
+}

@@ -1,0 +1,90 @@
+import type {
+  Container,
+  ContainerState,
+  ContainerStatus,
+  EphemeralContainer,
+  Pod,
+  PodStatus,
+} from "@kip/k8s-types";
+
+type ContainerLists = Pick<
+  PodStatus,
+  "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
+>;
+
+/** A container's status with what it must have at least. */
+export function containerStatus(
+  container: Container | EphemeralContainer,
+  state: ContainerState,
+  known?: Partial<ContainerStatus>,
+): ContainerStatus {
+  return {
+    restartCount: 0,
+    image: container.image ?? "",
+    imageID: "",
+    lastState: {},
+    ready: false,
+    started: state.running !== undefined,
+    ...known,
+    name: container.name,
+    state,
+  };
+}
+
+/**
+ * Statuses of a pod none of whose containers has started: `PodInitializing` behind init containers,
+ * else `ContainerCreating`; where `problem` names a container, its reason and message.
+ */
+export function waitingStatuses(
+  pod: Pod,
+  problem?: { readonly container: string; readonly reason: string; readonly message: string },
+): ContainerLists {
+  const { initContainers = [], containers = [] } = pod.spec ?? {};
+  const reason = initContainers.length > 0 ? "PodInitializing" : "ContainerCreating";
+  const waiting = (container: Container): ContainerStatus =>
+    containerStatus(container, {
+      waiting:
+        problem?.container === container.name
+          ? { reason: problem.reason, message: problem.message }
+          : { reason },
+    });
+  return {
+    ...(initContainers.length > 0 && { initContainerStatuses: initContainers.map(waiting) }),
+    containerStatuses: containers.map(waiting),
+  };
+}
+
+/**
+ * Statuses of a pod that is gone: what still counted as running has ended with exit code 137, in
+ * the kubelet's words for a container it does not find any more.
+ */
+export function goneStatuses(status: PodStatus, finishedAt: string): ContainerLists {
+  const gone = (each: ContainerStatus): ContainerStatus => {
+    if (each.state?.terminated) return each;
+    const wasRunning = each.state?.running !== undefined;
+    return {
+      ...each,
+      ready: false,
+      started: false,
+      state: {
+        terminated: {
+          exitCode: 137,
+          reason: "ContainerStatusUnknown",
+          message: `The container could not be located when the pod was deleted. The container used to be ${wasRunning ? "Running" : "Waiting"}`,
+          finishedAt,
+          ...(each.state?.running?.startedAt !== undefined && {
+            startedAt: each.state.running.startedAt,
+          }),
+        },
+      },
+    };
+  };
+  const { initContainerStatuses, containerStatuses, ephemeralContainerStatuses } = status;
+  return {
+    ...(initContainerStatuses && { initContainerStatuses: initContainerStatuses.map(gone) }),
+    ...(containerStatuses && { containerStatuses: containerStatuses.map(gone) }),
+    ...(ephemeralContainerStatuses && {
+      ephemeralContainerStatuses: ephemeralContainerStatuses.map(gone),
+    }),
+  };
+}

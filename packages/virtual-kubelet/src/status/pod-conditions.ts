@@ -1,0 +1,92 @@
+import type { ContainerStatus, Pod, PodCondition } from "@kip/k8s-types";
+import { mergeConditions, type ConditionVerdict } from "./conditions.ts";
+
+/** What {@link podConditions} looks at, besides the pod. */
+export interface PodConditionFacts {
+  readonly phase: string;
+  readonly initContainerStatuses?: readonly ContainerStatus[];
+  readonly containerStatuses?: readonly ContainerStatus[];
+  /** Whether the pod has its sandbox and network. @default the phase is not Pending */
+  readonly isReadyToStart?: boolean;
+  /** As `metav1.Time`. */
+  readonly now: string;
+}
+
+/**
+ * The conditions of a pod, computed from its containers as the kubelet does: PodScheduled,
+ * PodReadyToStartContainers, Initialized, ContainersReady, Ready (with readiness gates).
+ */
+export function podConditions(pod: Pod, facts: PodConditionFacts): PodCondition[] {
+  const known = pod.status?.conditions ?? [];
+  const containers = containersReady(pod, facts);
+  const isReadyToStart = facts.isReadyToStart ?? facts.phase !== "Pending";
+  const verdicts: ConditionVerdict[] = [
+    { type: "PodReadyToStartContainers", status: isReadyToStart ? "True" : "False" },
+    initialized(pod, facts),
+    ready(pod, containers, known),
+    containers,
+    { type: "PodScheduled", status: "True" },
+  ];
+  return mergeConditions(known, verdicts, facts.now);
+}
+
+function initialized(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
+  const type = "Initialized";
+  if (facts.phase === "Succeeded") return { type, status: "True", reason: "PodCompleted" };
+  const unfinished = (pod.spec?.initContainers ?? []).filter(({ name, restartPolicy }) => {
+    const status = facts.initContainerStatuses?.find((each) => each.name === name);
+    const isSidecar = restartPolicy === "Always";
+    return isSidecar ? status?.started !== true : status?.state?.terminated?.exitCode !== 0;
+  });
+  if (unfinished.length === 0) return { type, status: "True" };
+  const names = unfinished.map(({ name }) => name).join(" ");
+  return {
+    type,
+    status: "False",
+    reason: "ContainersNotInitialized",
+    message: `containers with incomplete status: [${names}]`,
+  };
+}
+
+function containersReady(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
+  const type = "ContainersReady";
+  if (facts.phase === "Succeeded") return { type, status: "False", reason: "PodCompleted" };
+  if (facts.phase === "Failed") return { type, status: "False", reason: "PodFailed" };
+  const unready = (pod.spec?.containers ?? []).filter(
+    ({ name }) => facts.containerStatuses?.find((each) => each.name === name)?.ready !== true,
+  );
+  if (unready.length === 0) return { type, status: "True" };
+  const names = unready.map(({ name }) => name).join(" ");
+  return {
+    type,
+    status: "False",
+    reason: "ContainersNotReady",
+    message: `containers with unready status: [${names}]`,
+  };
+}
+
+function ready(
+  pod: Pod,
+  containers: ConditionVerdict,
+  known: readonly PodCondition[],
+): ConditionVerdict {
+  if (containers.status !== "True") return { ...containers, type: "Ready" };
+  const problems = (pod.spec?.readinessGates ?? []).flatMap(({ conditionType }) => {
+    const condition = known.find(({ type }) => type === conditionType);
+    if (condition?.status === "True") return [];
+    const verb = condition ? `is not "True"` : "does not exist";
+    const what = condition
+      ? "the status of pod readiness gate"
+      : "corresponding condition of pod readiness gate";
+    return [
+      `${what} "${conditionType}" ${condition ? `${verb}, but ${condition.status}` : `${verb}.`}`,
+    ];
+  });
+  if (problems.length === 0) return { type: "Ready", status: "True" };
+  return {
+    type: "Ready",
+    status: "False",
+    reason: "ReadinessGatesNotReady",
+    message: problems.join(", "),
+  };
+}

@@ -1,0 +1,1 @@
+export { MemoryProvider, type SeenCall } from "./memory-provider.ts";

@@ -1,0 +1,140 @@
+import { KipError } from "@kip/base";
+import { wireTime } from "@kip/k8s-client";
+import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import type {
+  NodeFacts,
+  PodPresence,
+  PodProvider,
+  ProviderCallbacks,
+  ResolvedPod,
+} from "../pod-provider.ts";
+import { containerStatus } from "../status/container-statuses.ts";
+import { podConditions } from "../status/pod-conditions.ts";
+import { qosClass } from "../status/qos-class.ts";
+
+/** A call that a {@link MemoryProvider} has seen. */
+export interface SeenCall {
+  readonly call: "apply" | "remove" | "removeUnknown";
+  readonly uid: string;
+}
+
+/** A provider in memory, for tests: pods run as soon as they are applied. */
+export class MemoryProvider implements PodProvider {
+  /** Calls in the order they came. */
+  readonly calls: SeenCall[] = [];
+  /** What was applied last, by UID. Tests may put pods in. */
+  readonly pods = new Map<string, ResolvedPod>();
+  /** Thrown by the next calls of that name, one each. */
+  readonly failures: Record<"apply" | "remove" | "list" | "ping", Error[]> = {
+    apply: [],
+    remove: [],
+    list: [],
+    ping: [],
+  };
+  /** What the node says of itself; change it and call {@link MemoryProvider.nodeChanged}. */
+  facts: NodeFacts = {
+    capacity: { cpu: "1000", memory: "4Ti", pods: "5000" },
+    internalIp: "192.0.2.1",
+  };
+  /** Called for each apply and remove before it takes effect; tests hold pods up with it. */
+  gate: (call: SeenCall) => Promise<void> = () => Promise.resolve();
+  #callbacks: ProviderCallbacks | undefined;
+
+  async start(callbacks: ProviderCallbacks): Promise<void> {
+    this.#callbacks = callbacks;
+  }
+
+  async apply(resolved: ResolvedPod): Promise<void> {
+    const uid = resolved.pod.metadata?.uid ?? "";
+    await this.#begin("apply", uid);
+    const isNew = !this.pods.has(uid);
+    this.pods.set(uid, resolved);
+    if (isNew || resolved.pod.status?.phase !== "Running") this.report(uid, "Running");
+  }
+
+  async remove(pod: Pod): Promise<void> {
+    const uid = pod.metadata?.uid ?? "";
+    await this.#begin("remove", uid);
+    if (!this.pods.has(uid))
+      throw new KipError("VK_NOT_FOUND", `Cannot remove pod ${uid}: unknown`);
+    this.report(uid, "Succeeded");
+    this.pods.delete(uid);
+  }
+
+  async presence(uid: string): Promise<PodPresence> {
+    return this.pods.has(uid) ? "present" : "absent";
+  }
+
+  async list(): Promise<{ uid: string; namespace: string; name: string }[]> {
+    throwNext(this.failures.list);
+    return [...this.pods.values()].map(({ pod: { metadata } }) => ({
+      uid: metadata?.uid ?? "",
+      namespace: metadata?.namespace ?? "",
+      name: metadata?.name ?? "",
+    }));
+  }
+
+  async removeUnknown(uid: string): Promise<void> {
+    await this.#begin("removeUnknown", uid);
+    this.pods.delete(uid);
+  }
+
+  async nodeFacts(): Promise<NodeFacts> {
+    return this.facts;
+  }
+
+  async ping(): Promise<void> {
+    throwNext(this.failures.ping);
+  }
+
+  /** Tells the library that {@link MemoryProvider.facts} changed. */
+  nodeChanged(): void {
+    this.#callbacks?.nodeChanged();
+  }
+
+  /** Reports a pod's status with all containers running, or ended with exit code 0 or 1. */
+  report(uid: string, phase: "Running" | "Succeeded" | "Failed"): void {
+    const pod = this.pods.get(uid)?.pod;
+    if (pod) this.#callbacks?.podStatus({ uid, status: this.#status(pod, phase) });
+  }
+
+  /** Calls of one kind for a pod. */
+  count(call: SeenCall["call"], uid?: string): number {
+    return this.calls.filter((each) => each.call === call && (uid ?? each.uid) === each.uid).length;
+  }
+
+  async #begin(call: SeenCall["call"], uid: string): Promise<void> {
+    this.calls.push({ call, uid });
+    await this.gate({ call, uid });
+    if (call !== "removeUnknown") throwNext(this.failures[call]);
+  }
+
+  #status(pod: Pod, phase: "Running" | "Succeeded" | "Failed"): PodStatus {
+    const now = wireTime(Date.now());
+    const startTime = pod.status?.startTime ?? now;
+    const exitCode = phase === "Failed" ? 1 : 0;
+    const containerStatuses = (pod.spec?.containers ?? []).map((container): ContainerStatus => {
+      const isRunning = phase === "Running";
+      const state = isRunning
+        ? { running: { startedAt: startTime } }
+        : { terminated: { exitCode, startedAt: startTime, finishedAt: now, reason: "Completed" } };
+      return containerStatus(container, state, { ready: isRunning });
+    });
+    return {
+      phase,
+      qosClass: qosClass(pod),
+      hostIP: this.facts.internalIp,
+      hostIPs: [{ ip: this.facts.internalIp }],
+      podIP: "198.51.100.7",
+      podIPs: [{ ip: "198.51.100.7" }],
+      startTime,
+      containerStatuses,
+      conditions: podConditions(pod, { phase, containerStatuses, now }),
+    };
+  }
+}
+
+function throwNext(failures: Error[]): void {
+  const failure = failures.shift();
+  if (failure) throw failure;
+}
