@@ -265,7 +265,7 @@ export class CellSteps {
     const cell = required(memory.cell, "there is no cell");
     const podIp = podAddress(memory, resolved.pod.spec?.hostNetwork === true);
     const document = desiredPod(resolved, {
-      addresses: { podIp, hostIp: nodeIp },
+      addresses: { podIPs: [podIp], hostIPs: [nodeIp] },
       dns: await dns(),
       registries,
       generation: clock.now() * 1000,

@@ -1,24 +1,23 @@
 import { bytes, defined, milliCpu } from "@kip/base";
 import type { DesiredContainer, DesiredHook, DesiredProbe } from "@kip/agent-api";
 import type { Container, EphemeralContainer, Pod, Probe } from "@kip/k8s-types";
-import { expandVariables, type ResolvedPod } from "@kip/virtual-kubelet";
+import {
+  bindLateEnv,
+  expandVariables,
+  type LateAddresses,
+  type ResolvedPod,
+} from "@kip/virtual-kubelet";
 
 type AnyContainer = Container | EphemeralContainer;
 type Handler = NonNullable<NonNullable<Container["lifecycle"]>["preStop"]>;
-
-/** Addresses that become known with the cell. */
-export interface PodAddresses {
-  readonly podIp: string;
-  readonly hostIp: string;
-}
 
 /** A container of the pod as the agent runs it: references resolved, defaults applied. */
 export function desiredContainer(
   resolved: ResolvedPod,
   container: AnyContainer,
-  addresses: PodAddresses,
+  addresses: LateAddresses,
 ): DesiredContainer {
-  const env = containerEnv(resolved, container.name, addresses);
+  const env = bindLateEnv(resolved, container.name, addresses);
   const variables = new Map(env.map(({ name, value }) => [name, value]));
   const expand = (words: readonly string[]): string[] =>
     words.map((word) => expandVariables(word, variables));
@@ -57,23 +56,6 @@ function messagePolicy(container: AnyContainer): DesiredContainer["terminationMe
   return container.terminationMessagePolicy === "FallbackToLogsOnError"
     ? "FallbackToLogsOnError"
     : "File";
-}
-
-function containerEnv(
-  resolved: ResolvedPod,
-  name: string,
-  addresses: PodAddresses,
-): DesiredContainer["env"] {
-  const late = resolved.lateEnv.get(name);
-  const value = (variable: string, known: string): string => {
-    const field = late?.get(variable);
-    if (field === undefined) return known;
-    return field.startsWith("status.podIP") ? addresses.podIp : addresses.hostIp;
-  };
-  return (resolved.env.get(name) ?? []).map((entry) => ({
-    name: entry.name,
-    value: value(entry.name, entry.value),
-  }));
 }
 
 /** The API server sets the policy; this is its rule for pods that never passed through it. */

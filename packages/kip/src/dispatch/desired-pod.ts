@@ -1,14 +1,14 @@
 import { bytes, defined } from "@kip/base";
 import type { DesiredPod, DesiredRegistry, DesiredVolume } from "@kip/agent-api";
 import type { Pod, Volume } from "@kip/k8s-types";
-import type { ResolvedPod } from "@kip/virtual-kubelet";
-import { desiredContainer, type PodAddresses } from "./desired-container.ts";
+import type { LateAddresses, ResolvedPod } from "@kip/virtual-kubelet";
+import { desiredContainer } from "./desired-container.ts";
 import { etcHosts, podHostname, resolvConf, type DnsSettings } from "./pod-network-files.ts";
 import { mergeRegistries } from "./registries.ts";
 
 /** What {@link desiredPod} needs besides the pod. */
 export interface DesiredPodContext {
-  readonly addresses: PodAddresses;
+  readonly addresses: LateAddresses;
   readonly dns: DnsSettings;
   readonly registries: readonly DesiredRegistry[];
   /** See `DesiredPod.generation`. */
@@ -23,20 +23,21 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
   const container = (each: Parameters<typeof desiredContainer>[1]) =>
     desiredContainer(resolved, each, addresses);
   const hostNetwork = spec.hostNetwork === true;
+  const podIp = addresses.podIPs[0] ?? "";
   return defined({
     ...podIdentity(pod),
     generation: context.generation,
     restartPolicy: restartPolicy(pod),
     hostname: podHostname(pod),
     hostNetwork,
-    podIp: hostNetwork ? undefined : addresses.podIp,
+    podIp: hostNetwork ? undefined : podIp,
     terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds ?? 30,
     activeDeadlineSeconds: spec.activeDeadlineSeconds,
     shareProcessNamespace: spec.shareProcessNamespace,
     fsGroup: spec.securityContext?.fsGroup,
     sysctls: spec.securityContext?.sysctls,
     resolvConf: resolvConf(pod, dns),
-    etcHosts: etcHosts(pod, addresses.podIp, dns.clusterDomain),
+    etcHosts: etcHosts(pod, podIp, dns.clusterDomain),
     initContainers: (spec.initContainers ?? []).map(container),
     containers: spec.containers.map(container),
     ephemeralContainers: (spec.ephemeralContainers ?? []).map(container),

@@ -1,11 +1,6 @@
 import { defined } from "@kip/base";
 import type { ContainerReport, TerminatedReport } from "@kip/agent-api";
-import type {
-  Container,
-  ContainerState,
-  ContainerStatus,
-  EphemeralContainer,
-} from "@kip/k8s-types";
+import type { ContainerState, ContainerStatus } from "@kip/k8s-types";
 
 /** A container's status as the API has it, from what the agent reports. */
 export function containerStatus(report: ContainerReport, earlierRestarts: number): ContainerStatus {
@@ -23,24 +18,6 @@ export function containerStatus(report: ContainerReport, earlierRestarts: number
     imageID: report.imageId ?? "",
     containerID: report.containerId,
   });
-}
-
-/** The status of a container that has not come to a cell yet. */
-export function waitingStatus(
-  container: Container | EphemeralContainer,
-  reason: "ContainerCreating" | "PodInitializing",
-  restartCount: number,
-): ContainerStatus {
-  return {
-    name: container.name,
-    state: { waiting: { reason } },
-    lastState: {},
-    ready: false,
-    started: false,
-    restartCount,
-    image: container.image ?? "",
-    imageID: "",
-  };
 }
 
 function currentState(report: ContainerReport): ContainerState {

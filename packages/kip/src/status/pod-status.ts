@@ -1,17 +1,20 @@
 import { defined } from "@kip/base";
-import type { ContainerReport } from "@kip/agent-api";
-import type {
-  Container,
-  ContainerStatus,
-  EphemeralContainer,
-  Pod,
-  PodStatus,
-} from "@kip/k8s-types";
+import type { ContainerReport, PodReport } from "@kip/agent-api";
+import { wireTime } from "@kip/k8s-client";
+import type { ContainerStatus, Pod, PodCondition, PodStatus } from "@kip/k8s-types";
+import {
+  goneStatuses,
+  mergeConditions,
+  podConditions,
+  qosClass,
+  waitingStatuses,
+} from "@kip/virtual-kubelet";
 import type { CellMemory } from "../cell/cell-memory.ts";
 import { podAddress } from "../cell/pod-address.ts";
-import { containerStatus, waitingStatus } from "./container-status.ts";
-import { podConditions } from "./pod-conditions.ts";
-import { qosClass } from "./qos-class.ts";
+import { containerStatus } from "./container-status.ts";
+
+/** Condition that tells what a pod waits for before its containers can start. */
+export const cellReadyCondition = "kip.elotl.co/CellReady";
 
 /** What {@link podStatus} needs besides the pod and its cell. */
 export interface PodStatusContext {
@@ -33,6 +36,7 @@ export function podStatus(
   if (!report && !isPodFinished && status.phase === "Claimed") return undefined;
   const phase = report?.phase ?? (isPodFinished ? "Failed" : "Pending");
   const failure = phase === "Failed" ? waitingFor : undefined;
+  const containers = containerStatuses(memory, pod, context);
   return defined({
     phase,
     qosClass: qosClass(pod),
@@ -42,9 +46,31 @@ export function podStatus(
     startTime: report?.startTime ?? pod.status?.startTime ?? wireTime(context.now),
     reason: report?.reason ?? failure?.reason,
     message: report?.message ?? failure?.message,
-    conditions: podConditions({ pod, report, phase, waitingFor, now: context.now }),
-    ...containerStatuses(memory, pod),
+    conditions: conditions(memory, pod, { phase, ...containers, now: wireTime(context.now) }),
+    ...containers,
   });
+}
+
+type ContainerStatuses = Pick<
+  PodStatus,
+  "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
+>;
+
+function conditions(
+  { report, waitingFor }: CellMemory,
+  pod: Pod,
+  facts: ContainerStatuses & { readonly phase: string; readonly now: string },
+): PodCondition[] {
+  const usual = podConditions(pod, { ...facts, isReadyToStart: report !== undefined });
+  const cellReady = report
+    ? ({ type: cellReadyCondition, status: "True" } as const)
+    : ({
+        type: cellReadyCondition,
+        status: "False",
+        reason: waitingFor?.reason ?? "CellStarting",
+        message: waitingFor?.message ?? "The machine of this pod is being started",
+      } as const);
+  return mergeConditions(usual, [cellReady], facts.now);
 }
 
 function addresses(memory: CellMemory, pod: Pod): Pick<PodStatus, "podIP" | "podIPs"> {
@@ -52,64 +78,38 @@ function addresses(memory: CellMemory, pod: Pod): Pick<PodStatus, "podIP" | "pod
   return ip === "" ? {} : { podIP: ip, podIPs: [{ ip }] };
 }
 
-function containerStatuses(memory: CellMemory, pod: Pod): Partial<PodStatus> {
-  const { report, restartCounts, isPodFinished } = memory;
-  // A pod whose cell was lost for good keeps what was last known of its containers.
-  if (!report && isPodFinished) return keptStatuses(pod);
-  const hasInit = (pod.spec?.initContainers ?? []).length > 0;
+function containerStatuses(
+  memory: CellMemory,
+  pod: Pod,
+  { now }: PodStatusContext,
+): ContainerStatuses {
+  const { report, isPodFinished } = memory;
+  // Nothing runs on a cell that is gone.
+  if (!report && isPodFinished) return goneStatuses(pod.status ?? {}, wireTime(now));
+  const waiting = waitingStatuses(pod);
+  if (!report) return waiting;
+  return reportedStatuses(report, memory.restartCounts, waiting);
+}
+
+function reportedStatuses(
+  report: PodReport,
+  restarts: Readonly<Record<string, number>>,
+  waiting: ContainerStatuses,
+): ContainerStatuses {
   const build = (
-    containers: readonly (Container | EphemeralContainer)[],
-    reports: readonly ContainerReport[] | undefined,
-    waiting: "ContainerCreating" | "PodInitializing",
-  ): ContainerStatus[] =>
-    containers.map((container) => {
-      const own = reports?.find(({ name }) => name === container.name);
-      const earlier = restartCounts[container.name] ?? 0;
-      return own ? containerStatus(own, earlier) : waitingStatus(container, waiting, earlier);
-    });
-  const { initContainers = [], containers = [], ephemeralContainers = [] } = pod.spec ?? {};
+    reports: readonly ContainerReport[],
+    known: readonly ContainerStatus[] = [],
+  ): ContainerStatus[] => [
+    ...reports.map((each) => containerStatus(each, restarts[each.name] ?? 0)),
+    ...known.filter(({ name }) => !reports.some((each) => each.name === name)),
+  ];
   return {
-    ...(hasInit && {
-      initContainerStatuses: build(initContainers, report?.initContainers, "PodInitializing"),
+    ...(waiting.initContainerStatuses && {
+      initContainerStatuses: build(report.initContainers, waiting.initContainerStatuses),
     }),
-    containerStatuses: build(
-      containers,
-      report?.containers,
-      hasInit ? "PodInitializing" : "ContainerCreating",
-    ),
-    ...(ephemeralContainers.length > 0 && {
-      ephemeralContainerStatuses: build(
-        ephemeralContainers,
-        report?.ephemeralContainers,
-        "ContainerCreating",
-      ),
+    containerStatuses: build(report.containers, waiting.containerStatuses),
+    ...(report.ephemeralContainers.length > 0 && {
+      ephemeralContainerStatuses: build(report.ephemeralContainers),
     }),
   };
-}
-
-function keptStatuses(pod: Pod): Partial<PodStatus> {
-  const { initContainerStatuses, containerStatuses, ephemeralContainerStatuses } = pod.status ?? {};
-  return {
-    ...(initContainerStatuses && { initContainerStatuses }),
-    ...(containerStatuses && { containerStatuses: containerStatuses.map(ended) }),
-    ...(ephemeralContainerStatuses && { ephemeralContainerStatuses }),
-  };
-}
-
-/** Nothing runs on a cell that is gone: 137 is what a killed process would have left. */
-function ended(status: ContainerStatus): ContainerStatus {
-  if (status.state?.terminated) return status;
-  const { containerID, state } = status;
-  const terminated = {
-    exitCode: 137,
-    reason: "CellLost",
-    message: "The machine of this pod is gone",
-    ...(state?.running?.startedAt !== undefined && { startedAt: state.running.startedAt }),
-    ...(containerID !== undefined && { containerID }),
-  };
-  return { ...status, ready: false, started: false, state: { terminated } };
-}
-
-function wireTime(ms: number): string {
-  return new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
 }
