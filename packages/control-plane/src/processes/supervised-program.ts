@@ -4,6 +4,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { backoffDelay, type Clock } from "@kip/base";
 import type { ProgramName } from "../binaries/pinned-version.ts";
+import { lastWords } from "./last-words.ts";
 import { endLeftover } from "./leftover.ts";
 import { identify } from "./process-identity.ts";
 
@@ -133,7 +134,8 @@ export class SupervisedProgram {
       writeFileSync(this.#identityPath, JSON.stringify(identify(child.pid) ?? {}), { mode: 0o600 });
     const finish = (how: string): void => {
       this.#child = undefined;
-      resolve({ program, reason: `${program} ${how}${lastLines(this.logPath)}` });
+      const words = lastWords(readFileSync(this.logPath, "utf8"));
+      resolve({ program, reason: `${program} ${how}${words === "" ? "" : `: ${words}`}` });
     };
     child.once("error", (error) => finish(`could not be started (${error.message})`));
     child.once("exit", (code, signal) =>
@@ -160,11 +162,4 @@ export class SupervisedProgram {
 function rotate(path: string): void {
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (size > logLimitBytes) renameSync(path, `${path}.1`);
-}
-
-/** What a program said last, without the time stamps' noise of the lines before. */
-function lastLines(path: string): string {
-  const text = readFileSync(path, "utf8").trimEnd();
-  const lines = text.split("\n").slice(-3).join("; ").slice(-600);
-  return lines === "" ? "" : `: ${lines}`;
 }

@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { hasCode } from "@kip/base";
+import { acquireFileLock } from "./file-lock.ts";
+
+describe("acquireFileLock()", () => {
+  it("lets one holder in at a time, and the next when it leaves", async () => {
+    await using place = await temporaryLock();
+    const order: string[] = [];
+    const first = await acquireFileLock(place.path);
+    const waiting = Promise.withResolvers<void>();
+    const second = acquireFileLock(place.path, { onWait: () => waiting.resolve() });
+    await waiting.promise;
+    order.push("first leaves");
+    await first[Symbol.asyncDispose]();
+    await using _held = await second;
+    order.push("second is in");
+    assert.deepEqual(order, ["first leaves", "second is in"]);
+  });
+
+  it("fails at once where that is asked for", async () => {
+    await using place = await temporaryLock();
+    await using _held = await acquireFileLock(place.path);
+    await assert.rejects(acquireFileLock(place.path, { whenHeld: "fail" }), (error) =>
+      hasCode(error, "LOCK_HELD"),
+    );
+  });
+
+  it("stops waiting when it is abandoned", async () => {
+    await using place = await temporaryLock();
+    await using _held = await acquireFileLock(place.path);
+    const controller = new AbortController();
+    const waiting = acquireFileLock(place.path, {
+      signal: controller.signal,
+      onWait: () => setImmediate(() => controller.abort(new Error("enough"))),
+    });
+    await assert.rejects(waiting, { message: "enough" });
+  });
+
+  it("says when the lock cannot be taken at all", async () => {
+    await assert.rejects(acquireFileLock("/nonexistent/lock"), (error) =>
+      hasCode(error, "LOCK_UNAVAILABLE"),
+    );
+  });
+});
+
+async function temporaryLock() {
+  const directory = await mkdtemp(join(tmpdir(), "kip-lock-"));
+  return {
+    path: join(directory, "lock"),
+    [Symbol.asyncDispose]: async () => await rm(directory, { recursive: true }),
+  };
+}

@@ -1,0 +1,240 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import {
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  truncate,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { hasCode, isKipError, runCommand } from "@kip/base";
+import { obtainBinaries, pinned, programNames, type ObtainOptions } from "@kip/control-plane";
+
+describe("obtainBinaries()", () => {
+  it("builds once, and takes the programs from the cache afterwards", async () => {
+    await using place = await temporaryPlace();
+    const first = await obtainBinaries(place.options);
+    assert.equal(first.version, pinned.kubernetes);
+    for (const name of programNames) await runCommand(first.paths[name]);
+    assert.deepEqual(place.progress.slice(0, 1), ["Fetching the modules of Kubernetes v1.34.10"]);
+    assert.match(place.progress.at(-1) ?? "", /^Kubernetes v1\.34\.10 is ready after /);
+    assert.equal(await place.builds(), 1);
+
+    assert.deepEqual(await obtainBinaries(place.options), first);
+    assert.equal(await place.builds(), 1);
+    const left = await readdir(join(place.options.cacheDir, "kubernetes"));
+    assert.deepEqual(left.sort(), ["v1.34.10", "v1.34.10.lock"]);
+  });
+
+  it("builds once for callers at the same time", async () => {
+    await using place = await temporaryPlace();
+    const found = await Promise.all([1, 2, 3].map(async () => await obtainBinaries(place.options)));
+    assert.equal(new Set(found.map((binaries) => binaries.directory)).size, 1);
+    assert.equal(await place.builds(), 1);
+    assert.ok(place.progress.includes("Waiting for another process that obtains Kubernetes"));
+  });
+
+  it("builds again when a cached program is cut short, not when the cache was copied", async () => {
+    await using place = await temporaryPlace();
+    const { paths } = await obtainBinaries(place.options);
+    await utimes(paths.etcd, 1, 1);
+    await obtainBinaries(place.options);
+    assert.equal(await place.builds(), 1);
+    await truncate(paths.etcd, 3);
+    await obtainBinaries(place.options);
+    assert.equal(await place.builds(), 2);
+    await runCommand(paths.etcd);
+  });
+
+  it("leaves nothing half done when it is interrupted, and goes on the next time", async () => {
+    await using place = await temporaryPlace();
+    const controller = new AbortController();
+    const hanging = await place.fakeGo("hang", "echo started >&2; exec sleep 1000");
+    await assert.rejects(
+      obtainBinaries({
+        ...place.options,
+        go: hanging,
+        signal: controller.signal,
+        onProgress: (line) => {
+          if (line.startsWith("Compiling")) controller.abort(new Error("Interrupted"));
+        },
+      }),
+      { message: "Interrupted" },
+    );
+    assert.deepEqual((await readdir(join(place.options.cacheDir, "kubernetes"))).sort(), [
+      "v1.34.10.lock",
+      "v1.34.10.work",
+    ]);
+    await obtainBinaries(place.options);
+    assert.equal(await place.builds(), 1);
+  });
+
+  it("says in a sentence what is missing or wrong", async () => {
+    await using place = await temporaryPlace();
+    const failing = await place.fakeGo("fail", "echo 'no such host' >&2; exit 1");
+    const failure = async (options: Partial<ObtainOptions>): Promise<string> => {
+      try {
+        await obtainBinaries({ ...place.options, ...options });
+      } catch (error) {
+        assert.ok(isKipError(error) && error.remedy !== undefined);
+        return `${error.code} ${error.message}`;
+      }
+      throw new assert.AssertionError({ message: "it did not fail" });
+    };
+    assert.match(
+      await failure({ go: "no-such-go" }),
+      /^KUBERNETES_UNOBTAINABLE .* no Go toolchain/,
+    );
+    assert.match(await failure({ go: failing }), /^KUBERNETES_BUILD_FAILED .*no such host$/);
+    const empty = join(place.options.cacheDir, "empty");
+    await mkdir(empty);
+    assert.match(
+      await failure({ userDir: empty }),
+      /^KUBERNETES_PROGRAMS_MISSING .*: it has no program etcd, kube-apiserver, /,
+    );
+  });
+
+  it("takes the programs of a directory that the user names, with their own version", async () => {
+    await using place = await temporaryPlace();
+    const userDir = join(place.options.cacheDir, "mine");
+    await mkdir(userDir);
+    for (const name of programNames)
+      await writeFile(join(userDir, name), "#!/bin/sh\necho Kubernetes v1.99.1\n", { mode: 0o755 });
+    const binaries = await obtainBinaries({ ...place.options, userDir });
+    assert.equal(binaries.version, "v1.99.1");
+    assert.equal(binaries.paths.etcd, join(userDir, "etcd"));
+    assert.equal(await place.builds(), 0);
+  });
+
+  it("downloads a release whose digests are pinned", async () => {
+    await using place = await temporaryPlace();
+    await using site = await releaseSite();
+    const binaries = await obtainBinaries({ ...place.options, ...site.options });
+    for (const name of programNames) await runCommand(binaries.paths[name]);
+    assert.equal(await place.builds(), 0);
+  });
+
+  it("refuses a download with another digest, and does not build instead", async () => {
+    await using place = await temporaryPlace();
+    await using site = await releaseSite("0".repeat(64));
+    await assert.rejects(obtainBinaries({ ...place.options, ...site.options }), (error) =>
+      hasCode(error, "DIGEST_MISMATCH"),
+    );
+    assert.equal(await place.builds(), 0);
+  });
+
+  it("says once that a release cannot be downloaded, and builds it", async () => {
+    await using place = await temporaryPlace();
+    const { options } = await closedSite();
+    await obtainBinaries({ ...place.options, ...options });
+    const said = place.progress.filter((line) => line.includes("Cannot download"));
+    assert.equal(said.length, 1);
+    assert.match(said[0] ?? "", /; building it instead$/);
+    assert.equal(await place.builds(), 1);
+  });
+});
+
+async function temporaryPlace() {
+  const directory = await mkdtemp(join(tmpdir(), "kip-obtain-"));
+  const count = join(directory, "builds");
+  await writeFile(count, "");
+  const progress: string[] = [];
+  /** A program that behaves as Go does, as far as it is used here. */
+  const fakeGo = async (name: string, build: string): Promise<string> => {
+    const path = join(directory, name);
+    await writeFile(
+      path,
+      `#!/bin/sh
+if [ "$1" = list ]; then echo one; echo two; exit; fi
+${build}
+`,
+      { mode: 0o755 },
+    );
+    return path;
+  };
+  const go = await fakeGo(
+    "go",
+    `for arg; do case "$arg" in -o=*) out="\${arg#-o=}";; esac; done
+[ -n "$GOCACHE" ] && [ -d "$GOTMPDIR" ] || exit 9
+echo built >> ${count}
+for name in server kube-apiserver kube-controller-manager kube-scheduler kubectl; do
+  printf '#!/bin/sh\\nexit 0\\n' > "$out$name"; chmod +x "$out$name"
+done`,
+  );
+  const options = {
+    cacheDir: join(directory, "cache"),
+    onProgress: (line: string) => void progress.push(line),
+    allowDownload: true,
+    modulesDir: directory,
+    go,
+  } satisfies ObtainOptions;
+  await mkdir(options.cacheDir);
+  return {
+    options,
+    progress,
+    fakeGo,
+    builds: async () => (await readFile(count, "utf8")).split("\n").length - 1,
+    [Symbol.asyncDispose]: async () => await rm(directory, { recursive: true }),
+  };
+}
+
+const architecture = process.arch === "arm64" ? "arm64" : "amd64";
+
+/** A site on loopback with a release of tiny programs. */
+async function releaseSite(kubectlDigest?: string) {
+  const directory = await mkdtemp(join(tmpdir(), "kip-release-"));
+  const inner = `etcd-${pinned.etcd}-linux-${architecture}`;
+  await mkdir(join(directory, inner));
+  const program = "#!/bin/sh\nexit 0\n";
+  await writeFile(join(directory, inner, "etcd"), program, { mode: 0o755 });
+  const archivePath = join(directory, "etcd.tar.gz");
+  await runCommand("tar", ["-czf", archivePath, "-C", directory, inner]);
+  const archive = await readFile(archivePath);
+  const server = createServer((request, response) => {
+    const url = request.url ?? "";
+    // As the real site does, the archive is a redirect away.
+    if (url.startsWith("/etcd/")) response.writeHead(302, { location: "/files/etcd" }).end();
+    else response.end(url === "/files/etcd" ? archive : program);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  assert.ok(typeof address === "object" && address !== null);
+  const digest = sha256(Buffer.from(program));
+  const kubernetes = {
+    "kube-apiserver": digest,
+    "kube-controller-manager": digest,
+    "kube-scheduler": digest,
+    kubectl: kubectlDigest ?? digest,
+  };
+  const base = `http://127.0.0.1:${address.port}`;
+  return {
+    options: {
+      sites: { kubernetes: `${base}/kubernetes`, etcd: `${base}/etcd` },
+      digests: { [architecture]: { kubernetes, etcdArchive: sha256(archive) } },
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await rm(directory, { recursive: true });
+    },
+  };
+}
+
+/** A site that has just been closed: connections to it are refused. */
+async function closedSite() {
+  await using site = await releaseSite();
+  return { options: site.options };
+}
+
+function sha256(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
