@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import * as fc from "fast-check";
+import { hasCode } from "@kip/base";
+import { formatReference, parseReference } from "./reference.ts";
+
+const digest = `sha256:${"0123456789abcdef".repeat(4)}`;
+
+describe("parseReference()", () => {
+  const full: Readonly<Record<string, string>> = {
+    busybox: "docker.io/library/busybox:latest",
+    "busybox:1.36": "docker.io/library/busybox:1.36",
+    "user/app": "docker.io/user/app:latest",
+    "docker.io/busybox": "docker.io/library/busybox:latest",
+    "index.docker.io/a/b": "docker.io/a/b:latest",
+    "quay.io/a/b/c:v1": "quay.io/a/b/c:v1",
+    "localhost/app": "localhost/app:latest",
+    "localhost:5000/app": "localhost:5000/app:latest",
+    "Registry.Example/app": "registry.example/app:latest",
+    "registry:5000/a:1": "registry:5000/a:1",
+    "127.0.0.1:5000/a/b": "127.0.0.1:5000/a/b:latest",
+    "[::1]:5000/a": "[::1]:5000/a:latest",
+    "a__b/c--d/e.f_g": "docker.io/a__b/c--d/e.f_g:latest",
+    [`app@${digest}`]: `docker.io/library/app@${digest}`,
+    [`app:1@${digest}`]: `docker.io/library/app:1@${digest}`,
+  };
+  for (const [text, expected] of Object.entries(full)) {
+    it(`reads ${text}`, () => {
+      assert.equal(formatReference(parseReference(text)), expected);
+      assert.deepEqual(parseReference(expected), parseReference(text));
+    });
+  }
+
+  const wrong: Readonly<Record<string, RegExp>> = {
+    "": /names no repository/,
+    "App:1": /repositories are lower case/,
+    "a//b": /"" is no path part/,
+    "a/../b": /"\.\." is no path part/,
+    "a:": /"" is no tag/,
+    "a:b:c": /"b:c" is no tag/,
+    "a:-x": /is no tag/,
+    "bad_host.x/a": /is no registry host/,
+    "host:99999999/a": /is no registry host/,
+    "app@sha256:12": /is no digest/,
+    "app@sha1:aa@x": /more than one "@"/,
+    [`app@sha512:${"a".repeat(64)}`]: /is no digest/,
+    "a\nb": /is no path part/,
+    [`a/${"b".repeat(300)}`]: /longer than 255/,
+  };
+  for (const [text, expected] of Object.entries(wrong)) {
+    it(`refuses ${JSON.stringify(text.slice(0, 30))}`, () => {
+      assert.throws(() => parseReference(text), { code: "IMAGE_NAME_INVALID", message: expected });
+    });
+  }
+
+  it("gives for any text a reference that reads back the same, or our failure", () => {
+    const text = fc.oneof(fc.string(), fc.stringMatching(/^[a-z0-9.:/@_-]{1,40}$/));
+    fc.assert(
+      fc.property(text, (input) => {
+        try {
+          const reference = parseReference(input);
+          assert.deepEqual(parseReference(formatReference(reference)), reference);
+        } catch (error) {
+          if (!hasCode(error, "IMAGE_NAME_INVALID")) throw error;
+        }
+      }),
+    );
+  });
+});
