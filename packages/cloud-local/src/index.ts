@@ -1,1 +1,3 @@
-export { createLocalCloud, type LocalCloud, type LocalCloudOptions } from "./local-cloud.ts";
+export { machineOverheadBytes } from "./catalog.ts";
+export { createLocalCloud, type LocalCloud } from "./local-cloud.ts";
+export type { LocalCloudOptions } from "./local-cloud-options.ts";

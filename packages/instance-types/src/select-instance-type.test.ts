@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { hasCode } from "@kip/base";
 import { selectInstanceType, type OfferedInstanceType } from "./index.ts";
 

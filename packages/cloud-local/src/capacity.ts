@@ -1,0 +1,66 @@
+import { CloudError } from "@kip/cloud";
+
+/** Figures that decide whether one more machine starts; all in bytes. */
+export interface CapacityFigures {
+  /** Memory of the machine that is asked for, its own overhead included. */
+  readonly neededMemory: number;
+  /** Memory promised to machines that exist. */
+  readonly promisedMemory: number;
+  /** Part of it that they have not touched yet, and will. */
+  readonly untouchedMemory: number;
+  /** Most that all machines may have together. */
+  readonly memoryLimit: number;
+  /** What the host could give to new processes now. */
+  readonly availableMemory: number;
+  /** Disk that the machine must find free. */
+  readonly neededDisk: number;
+  /** The same of machines that exist, not written yet. */
+  readonly unwrittenDisk: number;
+  readonly freeDisk: number;
+}
+
+/**
+ * Refuses a machine for which there is too little.
+ *
+ * @throws {CloudError} `CLOUD_QUOTA` above the limit that was set, `CLOUD_NO_CAPACITY` if the host
+ * itself has too little memory or disk now
+ */
+export function checkCapacity(instanceType: string, figures: CapacityFigures): void {
+  const subject = `Cannot start a machine of type ${instanceType}`;
+  const limitLeft = figures.memoryLimit - figures.promisedMemory;
+  if (figures.neededMemory > limitLeft) {
+    throw new CloudError(
+      "CLOUD_QUOTA",
+      `${subject}: it needs ${mebibytes(figures.neededMemory)} of memory and ${mebibytes(limitLeft)} of the limit of ${mebibytes(figures.memoryLimit)} are left`,
+      { remedy: "Delete pods, or raise the local cloud's memory limit", facts: { ...figures } },
+    );
+  }
+  const memoryLeft = figures.availableMemory - figures.untouchedMemory;
+  if (figures.neededMemory > memoryLeft) {
+    throw new CloudError(
+      "CLOUD_NO_CAPACITY",
+      `${subject}: it needs ${mebibytes(figures.neededMemory)} of memory and this machine has ${mebibytes(memoryLeft)} left`,
+      {
+        remedy: "Delete pods, lower their requests, or end other programs",
+        scope: { instanceType },
+        facts: { ...figures },
+      },
+    );
+  }
+  const diskLeft = figures.freeDisk - figures.unwrittenDisk;
+  if (figures.neededDisk > diskLeft) {
+    throw new CloudError(
+      "CLOUD_NO_CAPACITY",
+      `${subject}: it needs ${mebibytes(figures.neededDisk)} of free disk and this machine has ${mebibytes(diskLeft)} left`,
+      {
+        remedy: "Free disk space below the state folder",
+        scope: { zone: "local" },
+        facts: { ...figures },
+      },
+    );
+  }
+}
+
+function mebibytes(value: number): string {
+  return `${Math.max(0, Math.floor(value / 2 ** 20))} MiB`;
+}

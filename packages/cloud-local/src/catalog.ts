@@ -1,0 +1,45 @@
+import type { InstanceTypeOffer } from "@kip/cloud";
+import type { HostFacts } from "./host/host-facts.ts";
+
+const MiB = 2 ** 20;
+
+/**
+ * Memory of a machine above what its pod gets, bytes: kernel, agent and the container tools. Measured
+ * with the cell image: see docs/local-cloud.md.
+ */
+export const machineOverheadBytes = 160 * MiB;
+
+/** Memory that stays with the host, bytes: no type is so big that it would need it. */
+const hostReserveBytes = 512 * MiB;
+
+const sizes: readonly (readonly [name: string, cpus: number, memoryMiB: number])[] = [
+  ["local.nano", 1, 256],
+  ["local.micro", 1, 512],
+  ["local.small", 1, 1024],
+  ["local.medium", 2, 2048],
+  ["local.large", 2, 4096],
+  ["local.xlarge", 4, 8192],
+  ["local.2xlarge", 8, 16384],
+  ["local.4xlarge", 16, 32768],
+  ["local.8xlarge", 32, 65536],
+];
+
+/**
+ * The types on offer: those of the table that this machine can run at least one of. What an offer
+ * says is what a pod gets; the machine is {@link machineOverheadBytes} bigger.
+ */
+export function localInstanceTypes(host: HostFacts): readonly InstanceTypeOffer[] {
+  return sizes
+    .map(([name, cpus, memoryMiB]) => ({
+      name,
+      cpuMilli: cpus * 1000,
+      memoryBytes: memoryMiB * MiB,
+      gpus: 0,
+      pricePerHour: { "on-demand": 0, spot: 0, dedicated: 0 },
+    }))
+    .filter(
+      (offer) =>
+        offer.cpuMilli <= host.cpus * 1000 &&
+        offer.memoryBytes + machineOverheadBytes + hostReserveBytes <= host.memoryBytes,
+    );
+}

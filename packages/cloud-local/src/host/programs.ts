@@ -1,0 +1,38 @@
+import { runCommand } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+
+/** Debian packages of the programs that the local cloud runs. */
+const packages: Readonly<Record<string, string>> = {
+  ip: "iproute2",
+  nft: "nftables",
+  sysctl: "procps",
+  unshare: "util-linux",
+  nsenter: "util-linux",
+  umount: "mount",
+  flock: "util-linux",
+  "qemu-img": "qemu-utils",
+  genisoimage: "genisoimage",
+};
+
+/** Those of the programs that are not installed. */
+export async function missingPrograms(names: readonly string[]): Promise<readonly string[]> {
+  const script = 'for name in "$@"; do command -v "$name" >/dev/null || echo "$name"; done';
+  const { stdout } = await runCommand("sh", ["-c", script, "sh", ...names]);
+  return stdout.split("\n").filter((name) => name !== "");
+}
+
+/**
+ * Checks that everything that the local cloud runs is installed.
+ *
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST` naming the programs and their packages
+ */
+export async function requirePrograms(qemu: string): Promise<void> {
+  const missing = await missingPrograms([qemu, ...Object.keys(packages)]);
+  if (missing.length === 0) return;
+  const wanted = new Set(missing.map((name) => packages[name] ?? "qemu-system-x86"));
+  throw new CloudError(
+    "CLOUD_INVALID_REQUEST",
+    `Cannot open the local cloud: ${missing.join(", ")} not found`,
+    { remedy: `Run: apt-get install ${[...wanted].join(" ")}` },
+  );
+}

@@ -1,0 +1,89 @@
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { decode, hasCode } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+
+/** An image as machines boot it. */
+export interface LocalImage {
+  readonly id: string;
+  /** Absolute paths. */
+  readonly kernel: string;
+  readonly initrd: string;
+  /** Raw disk; never written to. */
+  readonly rootDisk: string;
+  readonly rootDiskBytes: number;
+  readonly cmdline: string;
+  /** RFC 3339. */
+  readonly created: string;
+}
+
+const imageDocument = decode.object({
+  kernel: decode.string,
+  initrd: decode.string,
+  rootDisk: decode.string,
+  rootDiskBytes: decode.integer,
+  cmdline: decode.string,
+  created: decode.optional(decode.string),
+});
+
+/**
+ * Reads `<imagesDir>/<id>/image.json`.
+ *
+ * @throws {CloudError} `CLOUD_NOT_FOUND` if there is no such image
+ */
+export async function readImage(imagesDir: string, id: string): Promise<LocalImage> {
+  const folder = path.join(imagesDir, id);
+  try {
+    if (!/^[\w.-]+$/.test(id) || id.startsWith(".")) throw new RangeError("it is no image ID");
+    const file = path.join(folder, "image.json");
+    const found = imageDocument(JSON.parse(await readFile(file, "utf8")), file);
+    return {
+      id,
+      kernel: path.join(folder, found.kernel),
+      initrd: path.join(folder, found.initrd),
+      rootDisk: path.join(folder, found.rootDisk),
+      rootDiskBytes: found.rootDiskBytes,
+      cmdline: found.cmdline,
+      created: found.created ?? "",
+    };
+  } catch (error) {
+    throw new CloudError("CLOUD_NOT_FOUND", `Cannot find cell image "${id}" in "${imagesDir}"`, {
+      cause: error,
+      remedy: 'Build it: "kip up" does so',
+    });
+  }
+}
+
+/**
+ * The image that a specification names: by `id` or `name`; by nothing: the newest.
+ *
+ * @throws {CloudError} `CLOUD_NOT_FOUND`; `CLOUD_INVALID_REQUEST` on any other key
+ */
+export async function findImage(
+  imagesDir: string,
+  spec: Readonly<Record<string, string>>,
+): Promise<LocalImage> {
+  const unknown = Object.keys(spec).find((key) => key !== "id" && key !== "name");
+  if (unknown !== undefined) {
+    throw new CloudError("CLOUD_INVALID_REQUEST", `Cannot look up a cell image by "${unknown}"`, {
+      remedy: 'The local cloud knows images by "id" or "name"',
+    });
+  }
+  const wanted = spec["id"] ?? spec["name"];
+  if (wanted !== undefined) return await readImage(imagesDir, wanted);
+  const images = await readAll(imagesDir);
+  const newest = [...images].sort((a, b) => (a.created < b.created ? 1 : -1))[0];
+  if (newest) return newest;
+  throw new CloudError("CLOUD_NOT_FOUND", `Cannot find a cell image in "${imagesDir}"`, {
+    remedy: 'Build one: "kip up" does so',
+  });
+}
+
+async function readAll(imagesDir: string): Promise<readonly LocalImage[]> {
+  const names = await readdir(imagesDir).catch((error: unknown) => {
+    if (hasCode(error, "ENOENT")) return [];
+    throw error;
+  });
+  const found = await Promise.allSettled(names.map((name) => readImage(imagesDir, name)));
+  return found.filter((result) => result.status === "fulfilled").map((result) => result.value);
+}

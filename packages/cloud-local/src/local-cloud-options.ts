@@ -1,0 +1,91 @@
+import path from "node:path";
+import { silentLogger, systemClock, type Clock, type Logger } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+import { readHostFacts, type HostFacts } from "./host/host-facts.ts";
+
+/** Options of {@link createLocalCloud}. */
+export interface LocalCloudOptions {
+  /** ID of this kip installation; the driver lists and touches only machines of this owner. */
+  readonly owner: string;
+  /** Absolute path of a folder of root's; holds one folder per machine. Made when it is missing. */
+  readonly stateDir: string;
+  /** Absolute path of the folder that holds one folder per image: `<imagesDir>/<id>/image.json`. */
+  readonly imagesDir: string;
+  /** Name of the network namespace: 1 to 11 lower-case letters, digits or dashes; one per state folder. @default "kip" */
+  readonly namespace?: string;
+  /** Addresses of the local cloud, IPv4 CIDR, /8 to /22: lower half machines, upper half pods. @default "198.18.0.0/15" */
+  readonly range?: string;
+  /** Whether machines reach what the host reaches; "auto": if slirp4netns is there. @default "auto" */
+  readonly internet?: boolean | "auto";
+  /** Program that runs a machine. @default "qemu-system-x86_64" */
+  readonly qemu?: string;
+  /** "auto" proves KVM with a tiny guest and falls back to software emulation. @default "auto" */
+  readonly accelerator?: "auto" | "kvm" | "tcg";
+  /** Most memory that all machines may have together, bytes. @default the host's memory */
+  readonly memoryBytes?: number;
+  /** Most CPUs that one machine may have. @default the host's */
+  readonly cpus?: number;
+  /** Free disk that each machine must find, or its whole disk if that is smaller, bytes. @default 1 GiB */
+  readonly diskReserveBytes?: number;
+  /** @default silent */
+  readonly logger?: Logger;
+  /** @default the system's */
+  readonly clock?: Clock;
+}
+
+/** {@link LocalCloudOptions} with every default filled in. */
+export interface ResolvedLocalCloudOptions extends Required<
+  Omit<LocalCloudOptions, "memoryBytes" | "cpus">
+> {
+  /** What machines may use of this host. */
+  readonly host: HostFacts;
+}
+
+/** Longest path that the kernel takes for a socket, minus what we put behind the state folder. */
+const longestStateDir = 107 - "/machines/.removed-i-0123456789abcdef0/qmp.sock".length;
+
+/**
+ * Fills in defaults.
+ *
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST`
+ */
+export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLocalCloudOptions {
+  const namespace = options.namespace ?? "kip";
+  if (!/^[a-z][a-z0-9-]{0,10}$/.test(namespace)) {
+    throw invalid(
+      `namespace "${namespace}": it is not 1 to 11 lower-case letters, digits or dashes`,
+    );
+  }
+  for (const folder of [options.stateDir, options.imagesDir])
+    if (!path.isAbsolute(folder)) throw invalid(`folder "${folder}": its path is not absolute`);
+  if (options.stateDir.length > longestStateDir) {
+    throw invalid(
+      `state folder "${options.stateDir}": its path has more than ${longestStateDir} characters`,
+    );
+  }
+  const host = readHostFacts();
+  const { memoryBytes = host.memoryBytes, cpus = host.cpus } = options;
+  return {
+    owner: options.owner,
+    stateDir: options.stateDir,
+    imagesDir: options.imagesDir,
+    namespace,
+    range: options.range ?? "198.18.0.0/15",
+    internet: options.internet ?? "auto",
+    qemu: options.qemu ?? "qemu-system-x86_64",
+    accelerator: options.accelerator ?? "auto",
+    diskReserveBytes: options.diskReserveBytes ?? 2 ** 30,
+    logger: (options.logger ?? silentLogger).with({ component: "cloud-local" }),
+    clock: options.clock ?? systemClock,
+    host: {
+      memoryBytes: Math.min(memoryBytes, host.memoryBytes),
+      cpus: Math.min(cpus, host.cpus),
+    },
+  };
+}
+
+function invalid(reason: string): CloudError {
+  return new CloudError("CLOUD_INVALID_REQUEST", `Cannot use ${reason}`, {
+    remedy: "Correct the local cloud's options",
+  });
+}

@@ -1,0 +1,68 @@
+import { decode } from "@kip/base";
+import type { Instance } from "@kip/cloud";
+
+/**
+ * What is known of a machine: `machine.json` in its folder, written before anything else of it exists.
+ *
+ * starting: reserved, perhaps not running yet · running: QEMU has answered · stopping: being removed ·
+ * ended: has ended by itself; its console is kept for a while, all else is freed.
+ */
+export type MachineState = "starting" | "running" | "stopping" | "ended";
+
+const recordDocument = decode.object({
+  id: decode.string,
+  token: decode.string,
+  name: decode.string,
+  owner: decode.string,
+  instanceType: decode.string,
+  launchType: decode.oneOf("on-demand", "spot", "dedicated"),
+  image: decode.string,
+  cpus: decode.integer,
+  /** Of the machine, its overhead included. */
+  memoryBytes: decode.integer,
+  rootDiskBytes: decode.integer,
+  /** Place in the address plan. */
+  slot: decode.integer,
+  managementIp: decode.string,
+  podIp: decode.string,
+  launchedAt: decode.string,
+  tags: decode.map(decode.string),
+  state: decode.oneOf("starting", "running", "stopping", "ended"),
+  stateReason: decode.optional(decode.string),
+  /** Milliseconds since the epoch. */
+  endedAt: decode.optional(decode.integer),
+});
+
+/** @see recordDocument */
+export type MachineRecord = decode.Decoded<typeof recordDocument>;
+
+/** Reads the text of a `machine.json`. */
+export function parseMachineRecord(text: string, file: string): MachineRecord {
+  return recordDocument(JSON.parse(text), file);
+}
+
+const instanceStates = {
+  starting: "pending",
+  running: "running",
+  stopping: "stopping",
+  ended: "terminated",
+} as const satisfies Record<MachineState, Instance["state"]>;
+
+/** The machine as the port shows it. */
+export function toInstance(record: MachineRecord): Instance {
+  const { id, token, name, owner, instanceType, launchType, launchedAt, tags } = record;
+  return {
+    id,
+    token,
+    name,
+    owner,
+    instanceType,
+    launchType,
+    launchedAt,
+    tags,
+    state: instanceStates[record.state],
+    managementIp: record.managementIp,
+    podIp: record.podIp,
+    ...(record.stateReason !== undefined && { stateReason: record.stateReason }),
+  };
+}

@@ -1,0 +1,127 @@
+import { createHash } from "node:crypto";
+import { CloudError, type InstanceTypeOffer, type LaunchRequest } from "@kip/cloud";
+import { checkCapacity } from "../capacity.ts";
+import { machineOverheadBytes } from "../catalog.ts";
+import { availableMemoryBytes, freeDiskBytes } from "../host/host-facts.ts";
+import { residentBytes } from "../host/processes.ts";
+import type { LocalImage } from "../image.ts";
+import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
+import type { AddressPlan } from "../network/address-plan.ts";
+import { readMachinePid, allocatedBytes } from "./machine-process.ts";
+import type { MachineRecord } from "./machine-record.ts";
+import type { MachineStore } from "./machine-store.ts";
+
+/** ID of the machine that a token of an owner stands for. */
+export function machineId(owner: string, token: string): string {
+  return `i-${createHash("sha256").update(`${owner}\0${token}`).digest("hex").slice(0, 17)}`;
+}
+
+/** What {@link reserveMachine} works with. */
+export interface ReservationContext {
+  readonly options: ResolvedLocalCloudOptions;
+  readonly store: MachineStore;
+  readonly plan: AddressPlan;
+  readonly offers: readonly InstanceTypeOffer[];
+}
+
+/**
+ * Checks that there is room for a machine and writes its record, with addresses of its own. Callers
+ * hold the machine's lock.
+ *
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST`, `CLOUD_QUOTA`, `CLOUD_NO_CAPACITY`; then nothing is left
+ */
+export async function reserveMachine(
+  context: ReservationContext,
+  request: LaunchRequest,
+  image: LocalImage,
+): Promise<MachineRecord> {
+  const { options, store, plan } = context;
+  const offer = findOffer(context.offers, request.instanceType);
+  const memoryBytes = offer.memoryBytes + machineOverheadBytes;
+  const rootDiskBytes = Math.max(request.rootDiskBytes, image.rootDiskBytes);
+  return await store.lockAll(async () => {
+    const machines = await store.readAll();
+    await checkRoom(context, machines, { offer, memoryBytes, rootDiskBytes });
+    const slot = lowestFreeSlot(machines, plan);
+    const record: MachineRecord = {
+      id: machineId(options.owner, request.token),
+      token: request.token,
+      name: request.name,
+      owner: options.owner,
+      instanceType: offer.name,
+      launchType: request.launchType,
+      image: image.id,
+      cpus: Math.ceil(offer.cpuMilli / 1000),
+      memoryBytes,
+      rootDiskBytes,
+      slot,
+      managementIp: plan.machine(slot),
+      podIp: plan.pod(slot),
+      launchedAt: new Date(options.clock.now()).toISOString(),
+      tags: request.tags,
+      state: "starting",
+    };
+    await store.add(record);
+    return record;
+  });
+}
+
+async function checkRoom(
+  { options, store }: ReservationContext,
+  machines: readonly MachineRecord[],
+  asked: {
+    readonly offer: InstanceTypeOffer;
+    readonly memoryBytes: number;
+    readonly rootDiskBytes: number;
+  },
+): Promise<void> {
+  const living = machines.filter((machine) => machine.state !== "ended");
+  const used = await Promise.all(
+    living.map(async (machine) => {
+      const files = store.files(machine.id);
+      const pid = await readMachinePid(files);
+      const resident = pid === undefined ? 0 : await residentBytes(pid);
+      const written = await allocatedBytes(files.rootDisk);
+      const reserve = Math.min(machine.rootDiskBytes, options.diskReserveBytes);
+      return {
+        untouched: Math.max(0, machine.memoryBytes - resident),
+        unwritten: Math.max(0, reserve - written),
+      };
+    }),
+  );
+  checkCapacity(asked.offer.name, {
+    neededMemory: asked.memoryBytes,
+    promisedMemory: sum(living.map((machine) => machine.memoryBytes)),
+    untouchedMemory: sum(used.map(({ untouched }) => untouched)),
+    memoryLimit: options.host.memoryBytes,
+    availableMemory: await availableMemoryBytes(),
+    neededDisk: Math.min(asked.rootDiskBytes, options.diskReserveBytes),
+    unwrittenDisk: sum(used.map(({ unwritten }) => unwritten)),
+    freeDisk: await freeDiskBytes(options.stateDir),
+  });
+}
+
+function findOffer(offers: readonly InstanceTypeOffer[], name: string): InstanceTypeOffer {
+  const offer = offers.find((candidate) => candidate.name === name);
+  if (offer) return offer;
+  throw new CloudError(
+    "CLOUD_INVALID_REQUEST",
+    `Cannot start a machine of type "${name}": it is not on offer here`,
+    { remedy: `Choose one of ${offers.map((candidate) => candidate.name).join(", ")}` },
+  );
+}
+
+/** Records hold their slot until their folder is removed, so no two machines ever share an address. */
+function lowestFreeSlot(machines: readonly MachineRecord[], plan: AddressPlan): number {
+  const taken = new Set(machines.map((machine) => machine.slot));
+  for (let slot = 0; slot < plan.capacity; slot++) if (!taken.has(slot)) return slot;
+  throw new CloudError(
+    "CLOUD_NO_CAPACITY",
+    `Cannot start a machine: all ${plan.capacity} addresses of ${plan.machines} are taken`,
+    { remedy: "Choose a bigger range for the local cloud", scope: { zone: "local" } },
+  );
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}

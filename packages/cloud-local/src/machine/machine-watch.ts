@@ -1,0 +1,93 @@
+import { errorText, type Logger } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+import { ControlSocket } from "./control-socket.ts";
+import { readMachinePid } from "./machine-process.ts";
+import type { MachineFiles } from "./machine-store.ts";
+
+/** Connections to the machines that run, and those who wait for machines to be gone. */
+export class MachineWatch {
+  readonly #controls = new Map<string, ControlSocket>();
+  readonly #waiters = new Map<string, PromiseWithResolvers<void>>();
+  readonly #onEnded: (id: string, reason: string | undefined) => Promise<void>;
+  readonly #logger: Logger;
+  /** Ends that are being dealt with. */
+  readonly #pending = new Set<Promise<void>>();
+
+  constructor(onEnded: (id: string, reason: string | undefined) => Promise<void>, logger: Logger) {
+    this.#onEnded = onEnded;
+    this.#logger = logger;
+  }
+
+  /** Watches a machine, unless it is watched already; false if no process of it lives. */
+  async add(id: string, files: MachineFiles): Promise<boolean> {
+    if (this.#controls.has(id)) return true;
+    let control: ControlSocket | undefined;
+    try {
+      control = await ControlSocket.connect(files.control);
+    } catch {
+      // Alive, but so many processes watch it that its queue is full.
+      return (await readMachinePid(files)) !== undefined;
+    }
+    if (control === undefined) return false;
+    if (this.#controls.has(id)) control.close();
+    else this.#keep(id, control);
+    return true;
+  }
+
+  /** Stops watching, before the machine is ended on purpose. */
+  drop(id: string): void {
+    this.#controls.get(id)?.close();
+    this.#controls.delete(id);
+  }
+
+  /** Resolves when {@link MachineWatch.settle} is called for the machine. */
+  async gone(id: string, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    let waiter = this.#waiters.get(id);
+    if (!waiter) {
+      waiter = Promise.withResolvers<void>();
+      waiter.promise.catch(() => {}); // those who wait see it
+      this.#waiters.set(id, waiter);
+    }
+    const aborted = Promise.withResolvers<never>();
+    const onAbort = (): void => aborted.reject(signal?.reason);
+    signal?.addEventListener("abort", onAbort, { once: true });
+    try {
+      await Promise.race([waiter.promise, aborted.promise]);
+    } finally {
+      signal?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** The machine is gone. */
+  settle(id: string): void {
+    this.#waiters.get(id)?.resolve();
+    this.#waiters.delete(id);
+  }
+
+  /** Lets go of all machines; they run on. */
+  async close(): Promise<void> {
+    for (const id of this.#controls.keys()) this.drop(id);
+    for (const waiter of this.#waiters.values())
+      waiter.reject(new CloudError("CLOUD_UNAVAILABLE", "Cannot wait for a machine: kip ends"));
+    this.#waiters.clear();
+    await Promise.all(this.#pending);
+  }
+
+  #keep(id: string, control: ControlSocket): void {
+    this.#controls.set(id, control);
+    const work = control.ended.then(async (reason) => {
+      this.#controls.delete(id);
+      const handled = this.#onEnded(id, reason).catch((error: unknown) => {
+        this.#logger.error("The end of a machine could not be recorded", {
+          instance: id,
+          err: errorText(error),
+        });
+      });
+      this.#pending.add(handled);
+      await handled;
+      this.#pending.delete(handled);
+    });
+    work.catch(() => {});
+  }
+}

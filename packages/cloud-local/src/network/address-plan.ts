@@ -1,0 +1,95 @@
+import { CloudError } from "@kip/cloud";
+
+/** Which address is whose, in one IPv4 range: the lower half for machines, the upper one for pods. */
+export interface AddressPlan {
+  /** The whole range, canonical CIDR. */
+  readonly range: string;
+  readonly prefixLength: number;
+  /** CIDR of the machines' addresses. */
+  readonly machines: string;
+  /** CIDR of the pods' addresses. */
+  readonly pods: string;
+  /** The host, as machines see it: first address. */
+  readonly host: string;
+  /** Gateway and name server of the machines: second address. */
+  readonly gateway: string;
+  /** The last /24 of the machines' half: between the gateway and the process that leads out. */
+  readonly uplink: string;
+  /** Name server inside {@link AddressPlan.uplink}. */
+  readonly uplinkDns: string;
+  /** How many machines there can be. */
+  readonly capacity: number;
+  /** Address of machine `slot`, 0 to capacity − 1. */
+  machine(slot: number): string;
+  /** Address of the pod on machine `slot`. */
+  pod(slot: number): string;
+}
+
+/** Slots begin here, so that the first addresses stay free for the host, the gateway and what may come. */
+const firstSlot = 16;
+
+/**
+ * Lays out a range.
+ *
+ * @param range IPv4 CIDR, /8 to /22
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST` if it is no such CIDR
+ */
+export function planAddresses(range: string): AddressPlan {
+  const { base, prefixLength } = parseCidr(range);
+  if (prefixLength < 8 || prefixLength > 22)
+    throw invalidRange(range, "its prefix is not between /8 and /22");
+  const half = 2 ** (32 - prefixLength) / 2;
+  const uplink = base + half - 256;
+  const capacity = half - 256 - firstSlot;
+  const address = (slot: number, offset: number): string => {
+    if (slot < 0 || slot >= capacity) throw new RangeError(`Slot ${slot} is not in ${range}`);
+    return formatAddress(base + offset + firstSlot + slot);
+  };
+  return {
+    range: `${formatAddress(base)}/${prefixLength}`,
+    prefixLength,
+    machines: `${formatAddress(base)}/${prefixLength + 1}`,
+    pods: `${formatAddress(base + half)}/${prefixLength + 1}`,
+    host: formatAddress(base + 1),
+    gateway: formatAddress(base + 2),
+    uplink: `${formatAddress(uplink)}/24`,
+    uplinkDns: formatAddress(uplink + 3), // slirp4netns always serves DNS at the third address
+    capacity,
+    machine: (slot) => address(slot, 0),
+    pod: (slot) => address(slot, half),
+  };
+}
+
+/** Whether two CIDRs share an address. */
+export function cidrsOverlap(a: string, b: string): boolean {
+  const [one, two] = [parseCidr(a), parseCidr(b)];
+  const size = 2 ** (32 - Math.min(one.prefixLength, two.prefixLength));
+  return Math.floor(one.base / size) === Math.floor(two.base / size);
+}
+
+interface Cidr {
+  readonly base: number;
+  readonly prefixLength: number;
+}
+
+/** Reads "a.b.c.d/n" or "a.b.c.d" (a /32); host bits are cleared. */
+function parseCidr(text: string): Cidr {
+  const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:\/(\d{1,2}))?$/.exec(text);
+  const octets = match?.slice(1, 5).map(Number) ?? [];
+  const prefixLength = Number(match?.[5] ?? 32);
+  if (match === null || octets.some((octet) => octet > 255) || prefixLength > 32)
+    throw invalidRange(text, "it is no IPv4 CIDR");
+  const value = octets.reduce((sum, octet) => sum * 256 + octet, 0);
+  const size = 2 ** (32 - prefixLength);
+  return { base: Math.floor(value / size) * size, prefixLength };
+}
+
+function formatAddress(value: number): string {
+  return [24, 16, 8, 0].map((shift) => Math.floor(value / 2 ** shift) % 256).join(".");
+}
+
+function invalidRange(range: string, reason: string): CloudError {
+  return new CloudError("CLOUD_INVALID_REQUEST", `Cannot use range "${range}": ${reason}`, {
+    remedy: "Give an IPv4 network such as 198.18.0.0/15",
+  });
+}

@@ -1,0 +1,41 @@
+import { access } from "node:fs/promises";
+import { cidrsOverlap, planAddresses } from "./address-plan.ts";
+import { namespaceOf } from "./namespace.ts";
+
+/** Routes this wide (a VPN's halves of the internet, say) are like a default route: ours is more specific. */
+const widestPrefix = 7;
+
+/**
+ * The host's route that a range cannot live beside; undefined if there is none.
+ *
+ * Two local clouds may have ranges one inside the other (tests run beside a `kip up`): addresses are
+ * given out from the low end, so they do not meet. Equal ranges always collide.
+ *
+ * @param routes output of `ip -o -4 route show`
+ * @param ownDevice routes through it are ours
+ */
+export async function findCollision(
+  routes: string,
+  range: string,
+  ownDevice: string,
+): Promise<string | undefined> {
+  for (const line of routes.split("\n")) {
+    const [target = "", ...words] = line.trim().split(/\s+/);
+    if (!/^\d/.test(target)) continue; // "default", "unreachable"
+    const device = words[words.indexOf("dev") + 1] ?? "";
+    const prefixLength = Number(target.split("/")[1] ?? 32);
+    if (device === ownDevice || prefixLength <= widestPrefix || !cidrsOverlap(target, range))
+      continue;
+    const isEqual = target === planAddresses(range).range;
+    if (isEqual || !(await isLocalCloudDevice(device))) return line.trim();
+  }
+  return undefined;
+}
+
+async function isLocalCloudDevice(device: string): Promise<boolean> {
+  if (!device.endsWith("0")) return false;
+  return await access(namespaceOf(device.slice(0, -1)).file).then(
+    () => true,
+    () => false,
+  );
+}

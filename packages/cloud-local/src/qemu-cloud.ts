@@ -1,0 +1,342 @@
+import { errorText } from "@kip/base";
+import {
+  CloudError,
+  type Instance,
+  type InstanceTypeOffer,
+  type LaunchRequest,
+  type NetworkFacts,
+} from "@kip/cloud";
+import { localInstanceTypes } from "./catalog.ts";
+import { findImage, readImage } from "./image.ts";
+import type { LocalCloud } from "./local-cloud.ts";
+import type { ResolvedLocalCloudOptions } from "./local-cloud-options.ts";
+import { chooseAccelerator, type Accelerator } from "./machine/accelerator.ts";
+import { MachineWatch } from "./machine/machine-watch.ts";
+import {
+  endMachineProcess,
+  freeMachine,
+  readTail,
+  startMachine,
+} from "./machine/machine-process.ts";
+import { toInstance, type MachineRecord } from "./machine/machine-record.ts";
+import { machineId, reserveMachine } from "./machine/machine-reservation.ts";
+import { MachineStore } from "./machine/machine-store.ts";
+import { LocalNetwork } from "./network/local-network.ts";
+
+/** How long the console of a machine that ended by itself is kept. */
+const endedKeptMs = 60 * 60 * 1000;
+const userDataLimit = 16_000;
+
+/**
+ * The local cloud on QEMU. Nothing is remembered here that the state folder does not say: any process
+ * may open the same folder at any time, and see and do the same.
+ */
+export class QemuCloud implements LocalCloud {
+  readonly name = "local";
+  readonly zone = "local";
+  readonly hostAddress: string;
+  readonly #options: ResolvedLocalCloudOptions;
+  readonly #store: MachineStore;
+  readonly #network: LocalNetwork;
+  readonly #watch: MachineWatch;
+  readonly #offers: readonly InstanceTypeOffer[];
+  readonly #listeners = new Set<(instance: Instance) => void>();
+  #accelerator: Promise<Accelerator> | undefined;
+  #isNetworkPrepared = false;
+
+  constructor(options: ResolvedLocalCloudOptions) {
+    this.#options = options;
+    this.#store = new MachineStore(options.stateDir);
+    this.#network = new LocalNetwork({
+      name: options.namespace,
+      range: options.range,
+      internet: options.internet,
+      logger: options.logger,
+    });
+    this.hostAddress = this.#network.plan.host;
+    this.#offers = localInstanceTypes(options.host);
+    this.#watch = new MachineWatch((id, reason) => this.#onEnded(id, reason), options.logger);
+  }
+
+  /** Finds what runs, and finishes what a killed process began to remove. */
+  async open(): Promise<void> {
+    await this.#store.open();
+    for (const record of await this.#store.readAll()) {
+      const isOld =
+        record.endedAt !== undefined && record.endedAt + endedKeptMs < this.#options.clock.now();
+      if (record.state === "stopping" || isOld)
+        await this.#store.lockMachine(record.id, () => this.#removeIfStopping(record.id, isOld));
+      else if (record.owner === this.#options.owner) await this.#current(record);
+    }
+  }
+
+  async prepareNetwork(): Promise<void> {
+    await this.#store.lockNetwork(() => this.#network.prepare());
+    this.#isNetworkPrepared = true;
+    // Known by the time the first machine is asked for.
+    void this.#chooseAccelerator();
+  }
+
+  async removeNetwork(): Promise<void> {
+    this.#isNetworkPrepared = false;
+    await this.#store.lockNetwork(() => this.#network.remove());
+  }
+
+  async instanceTypes(): Promise<readonly InstanceTypeOffer[]> {
+    return await Promise.resolve(this.#offers);
+  }
+
+  async resolveImage(spec: Readonly<Record<string, string>>): Promise<string> {
+    return (await findImage(this.#options.imagesDir, spec)).id;
+  }
+
+  async launch(request: LaunchRequest, signal?: AbortSignal): Promise<Instance> {
+    signal?.throwIfAborted();
+    if (Buffer.byteLength(request.userData) > userDataLimit) {
+      throw new CloudError(
+        "CLOUD_INVALID_REQUEST",
+        `Cannot start a machine: its user data has more than ${userDataLimit} bytes`,
+      );
+    }
+    const id = machineId(this.#options.owner, request.token);
+    return await this.#store.lockMachine(id, async () => {
+      const known = await this.#store.read(id);
+      if (known && (await this.#isAlive(known))) return await this.#confirmRunning(known);
+      signal?.throwIfAborted();
+      return await this.#start(known, request);
+    });
+  }
+
+  /** Starts a machine that does not run; `known` is what an earlier start left. */
+  async #start(known: MachineRecord | undefined, request: LaunchRequest): Promise<Instance> {
+    const options = this.#options;
+    const image = await readImage(options.imagesDir, request.image);
+    const accelerator = await this.#chooseAccelerator();
+    if (!this.#isNetworkPrepared || !(await this.#network.namespace.exists()))
+      await this.prepareNetwork();
+    if (known) await this.#remove(known);
+    const context = {
+      options,
+      store: this.#store,
+      plan: this.#network.plan,
+      offers: this.#offers,
+    };
+    const record = await reserveMachine(context, request, image);
+    try {
+      await startMachine({
+        record,
+        image,
+        accelerator,
+        files: this.#store.files(record.id),
+        userData: request.userData,
+        network: this.#network,
+        nameservers: await this.#nameservers(),
+        qemu: options.qemu,
+      });
+      return await this.#confirmRunning(record);
+    } catch (error) {
+      await this.#remove(record);
+      throw error;
+    }
+  }
+
+  async waitForRunning(instanceId: string, signal?: AbortSignal): Promise<Instance> {
+    signal?.throwIfAborted();
+    // A launch in progress holds the lock, in whichever process it is.
+    const instance = await this.#store.lockMachine(instanceId, () => this.describe(instanceId));
+    if (instance?.state === "running") return instance;
+    if (instance === undefined) {
+      throw new CloudError(
+        "CLOUD_NOT_FOUND",
+        `Cannot wait for machine "${instanceId}": it is gone`,
+      );
+    }
+    throw new CloudError(
+      "CLOUD_UNAVAILABLE",
+      `Cannot wait for machine "${instanceId}": its start was interrupted`,
+      { remedy: "Launch it again with the same token" },
+    );
+  }
+
+  async waitForTerminated(instanceId: string, signal?: AbortSignal): Promise<void> {
+    const gone = this.#watch.gone(instanceId, signal);
+    gone.catch(() => {}); // awaited below, but may fail before that
+    if ((await this.describe(instanceId)) === undefined) this.#watch.settle(instanceId);
+    await gone;
+  }
+
+  async terminate(instanceId: string): Promise<void> {
+    const record = await this.#store.read(instanceId);
+    if (record?.owner === this.#options.owner) await this.#terminate(instanceId);
+  }
+
+  async terminateAll(): Promise<void> {
+    const records = await this.#store.readAll();
+    await Promise.all(records.map((record) => this.#terminate(record.id)));
+  }
+
+  async describe(instanceId: string): Promise<Instance | undefined> {
+    const record = await this.#store.read(instanceId);
+    if (record?.owner !== this.#options.owner) return undefined;
+    return await this.#current(record);
+  }
+
+  async list(): Promise<readonly Instance[]> {
+    const records = await this.#store.readAll();
+    const own = records.filter((record) => record.owner === this.#options.owner);
+    const instances = await Promise.all(own.map((record) => this.#current(record)));
+    return instances.filter((instance) => instance !== undefined);
+  }
+
+  async consoleOutput(instanceId: string, maxBytes: number): Promise<string> {
+    const record = await this.#store.read(instanceId);
+    if (record?.owner !== this.#options.owner) {
+      throw new CloudError(
+        "CLOUD_NOT_FOUND",
+        `Cannot read the console of machine "${instanceId}": it does not exist`,
+      );
+    }
+    return await readTail(this.#store.files(instanceId).console, maxBytes);
+  }
+
+  async networkFacts(): Promise<NetworkFacts> {
+    const { plan } = this.#network;
+    return {
+      nameservers: await this.#nameservers(),
+      searchDomains: [],
+      cidrs: [plan.machines, plan.pods],
+    };
+  }
+
+  onTerminated(callback: (instance: Instance) => void): () => void {
+    this.#listeners.add(callback);
+    return () => void this.#listeners.delete(callback);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#listeners.clear();
+    await this.#watch.close();
+  }
+
+  /** The machine as it is now; undefined once it has ended, which is noted if nobody has yet. */
+  async #current(record: MachineRecord): Promise<Instance | undefined> {
+    if (record.state === "ended") return undefined;
+    if (record.state !== "running" || (await this.#isAlive(record))) return toInstance(record);
+    await this.#onEnded(record.id, undefined);
+    return undefined;
+  }
+
+  async #isAlive(record: MachineRecord): Promise<boolean> {
+    if (record.state === "ended" || record.state === "stopping") return false;
+    return await this.#watch.add(record.id, this.#store.files(record.id));
+  }
+
+  /** Notes that the machine runs. The caller holds its lock. */
+  async #confirmRunning(record: MachineRecord): Promise<Instance> {
+    if (!(await this.#isAlive(record))) {
+      throw new CloudError(
+        "CLOUD_UNAVAILABLE",
+        `Cannot start machine "${record.name}": it ended at once`,
+      );
+    }
+    if (record.state === "running") return toInstance(record);
+    const running = { ...record, state: "running" } as const;
+    await this.#store.update(running);
+    this.#options.logger.info("Machine started", {
+      instance: record.id,
+      cell: record.name,
+      instanceType: record.instanceType,
+      address: record.managementIp,
+    });
+    return toInstance(running);
+  }
+
+  async #terminate(id: string): Promise<void> {
+    await this.#store.lockMachine(id, async () => {
+      const record = await this.#store.read(id);
+      if (!record) return;
+      await this.#remove(record);
+      this.#options.logger.info("Machine terminated", { instance: id, cell: record.name });
+    });
+  }
+
+  /** Removes a machine whole. The caller holds its lock; a second call finishes a first one. */
+  async #remove(record: MachineRecord): Promise<void> {
+    const files = this.#store.files(record.id);
+    if (record.state !== "stopping") await this.#store.update({ ...record, state: "stopping" });
+    this.#watch.drop(record.id);
+    await endMachineProcess(files);
+    await freeMachine(record, files, this.#network);
+    await this.#store.remove(record.id);
+    this.#watch.settle(record.id);
+  }
+
+  async #removeIfStopping(id: string, isOld: boolean): Promise<void> {
+    const record = await this.#store.read(id);
+    if (record?.state === "stopping" || (isOld && record?.state === "ended"))
+      await this.#remove(record);
+  }
+
+  /** A machine has ended: by itself, or another process has terminated it. */
+  async #onEnded(id: string, reason: string | undefined): Promise<void> {
+    const ended = await this.#store.lockMachine(id, async () => {
+      const record = await this.#store.read(id);
+      if (record?.state === "stopping") await this.#remove(record); // its remover was killed
+      if (record?.state !== "running") return undefined;
+      if (await this.#watch.add(id, this.#store.files(id))) return undefined; // started anew meanwhile
+      const note = {
+        ...record,
+        state: "ended",
+        stateReason: describeEnd(reason),
+        endedAt: this.#options.clock.now(),
+      } as const;
+      await this.#store.update(note);
+      await endMachineProcess(this.#store.files(id));
+      await freeMachine(record, this.#store.files(id), this.#network);
+      return note;
+    });
+    this.#watch.settle(id);
+    if (!ended) return;
+    this.#options.logger.info("Machine ended by itself", {
+      instance: id,
+      reason: ended.stateReason,
+    });
+    for (const listener of this.#listeners) this.#notify(listener, toInstance(ended));
+  }
+
+  #notify(listener: (instance: Instance) => void, instance: Instance): void {
+    try {
+      listener(instance);
+    } catch (error) {
+      this.#options.logger.error("A listener failed", { err: errorText(error) });
+    }
+  }
+
+  async #nameservers(): Promise<readonly string[]> {
+    return (await this.#network.hasInternet()) ? [this.#network.plan.gateway] : [];
+  }
+
+  async #chooseAccelerator(): Promise<Accelerator> {
+    const { accelerator, qemu, stateDir, logger } = this.#options;
+    if (accelerator !== "auto") return accelerator;
+    this.#accelerator ??= chooseAccelerator({ qemu, stateDir, logger });
+    return await this.#accelerator;
+  }
+}
+
+/** QEMU's word for it as a sentence. */
+function describeEnd(reason: string | undefined): string {
+  switch (reason) {
+    case "guest-shutdown":
+      return "The machine switched itself off";
+    case "guest-reset":
+      return "The machine restarted or its kernel stopped";
+    case "guest-panic":
+      return "The machine's kernel stopped";
+    case "host-signal":
+    case "host-qmp-quit":
+      return "The machine was ended from outside";
+    default:
+      return "The machine's process ended";
+  }
+}

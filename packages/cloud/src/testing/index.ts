@@ -1,0 +1,1 @@
+export { describeCloudDriver, type CloudConformanceOptions } from "./conformance.ts";
