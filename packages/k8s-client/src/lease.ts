@@ -58,6 +58,16 @@ export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
       : client.create<Lease>(paths.leases(namespace), desired(undefined), request);
   }
 
+  /** A lease may also be collected with its node: then there is nothing to read. */
+  async function read(signal: AbortSignal | undefined): Promise<Lease | undefined> {
+    try {
+      return await client.get<Lease>(path, signal ? { signal } : {});
+    } catch (error) {
+      if (hasCode(error, "K8S_NOT_FOUND")) return undefined;
+      throw error;
+    }
+  }
+
   return {
     renew: async (signal) => {
       // Somebody may delete or write the lease between our read and our write, but not for ever.
@@ -70,7 +80,7 @@ export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
           if (hasCode(error, "K8S_NOT_FOUND") && known) {
             known = undefined;
           } else if (hasCode(error, "K8S_CONFLICT", "K8S_ALREADY_EXISTS")) {
-            known = await client.get<Lease>(path, signal ? { signal } : {});
+            known = await read(signal);
           } else {
             throw error;
           }
