@@ -1,4 +1,4 @@
-import { chmod, chown, mkdir, rm, stat } from "node:fs/promises";
+import { chmod, chown, mkdir, rm, stat, utimes } from "node:fs/promises";
 import path from "node:path";
 import { hasCode, KipError, runCommand } from "@kip/base";
 
@@ -21,10 +21,9 @@ export async function mountRootfs(
   for (const folder of [upper, path.join(containerDir, parts.work), rootfs]) {
     await mkdir(folder, { recursive: true });
   }
-  // The root of the mount looks as its topmost folder does.
-  const { mode, uid, gid } = await stat(top);
-  await chown(upper, uid, gid);
-  await chmod(upper, mode & 0o7777);
+  await copyLook(top, upper).catch((error: unknown) => {
+    throw mountError(containerDir, "a layer cannot be read", error);
+  });
   // The kernel takes one page of options: layers go by names in their common folder, the
   // container's by a path relative to it.
   const store = path.dirname(top);
@@ -53,6 +52,14 @@ export async function unmountRootfs(containerDir: string): Promise<void> {
   for (const name of Object.values(parts)) {
     await rm(path.join(containerDir, name), { recursive: true, force: true });
   }
+}
+
+/** The root of an overlay looks as its topmost folder does. */
+async function copyLook(from: string, to: string): Promise<void> {
+  const { mode, uid, gid, atime, mtime } = await stat(from);
+  await chown(to, uid, gid);
+  await chmod(to, mode & 0o7777);
+  await utimes(to, atime, mtime);
 }
 
 /** A mount point is on another device than the folder it is in. */

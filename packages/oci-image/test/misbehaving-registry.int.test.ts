@@ -1,0 +1,183 @@
+import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import path from "node:path";
+import { describe, it } from "node:test";
+import { hasCode, isKipError, silentLogger, systemClock, type KipError } from "@kip/base";
+import { openImageStore, parseReference, type PulledImage } from "../src/index.ts";
+import { startFakeRegistry, type FakeRegistry, type Handler } from "./fixtures/fake-registry.ts";
+import { writeLayout } from "./fixtures/layout-writer.ts";
+import { tar } from "./fixtures/tar-writer.ts";
+import { temporaryFolder } from "./fixtures/temporary-folder.ts";
+
+const layers = [
+  tar([{ name: "one", content: Buffer.alloc(300_000, "a") }]),
+  tar([{ name: "two", content: "2" }]),
+  tar([{ name: "three", content: "3" }]),
+];
+
+interface Trial {
+  readonly registry: FakeRegistry;
+  readonly pull: (signal?: AbortSignal) => Promise<PulledImage>;
+  readonly failure: (code: string, text: RegExp) => Promise<KipError>;
+}
+
+/** Pulls from a registry that misbehaves; afterwards nothing may lie around. */
+async function trial(handler: Handler, run: (trial: Trial) => Promise<void>): Promise<void> {
+  using work = temporaryFolder();
+  const layout = path.join(work.path, "layout");
+  writeLayout(layout, { layers, compression: "none" });
+  await using registry = await startFakeRegistry(layout, handler);
+  const root = path.join(work.path, "store");
+  const store = await openImageStore({ root, logger: silentLogger, clock: systemClock });
+  const { host } = registry;
+  const account = { username: "ann", password: "geheim" };
+  const registries = [{ host, endpoint: `http://${host}`, ...account }];
+  const pull = async (signal?: AbortSignal): Promise<PulledImage> =>
+    await store.pull(parseReference(`${host}/app`), { registries, ...(signal && { signal }) });
+  const failure = async (code: string, text: RegExp): Promise<KipError> => {
+    const error: unknown = await pull().then(
+      () => assert.fail("it was pulled"),
+      (reason: unknown) => reason,
+    );
+    assert.ok(isKipError(error) && hasCode(error, code), String(error));
+    assert.match(error.message, text);
+    return error;
+  };
+  await run({ registry, pull, failure });
+  assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
+}
+
+const isBlob = (url: string | undefined): boolean => url?.includes("/blobs/") ?? false;
+
+describe("a registry that misbehaves", () => {
+  it("that sends us elsewhere for blobs does not get our credentials sent there", async () => {
+    await using elsewhere = await startFakeRegistry("", (request, response) => {
+      response.writeHead(307, {
+        location: `http://${request.url?.split("/")[1]}${rest(request.url)}`,
+      });
+      response.end();
+      return true;
+    });
+    const handler: Handler = (request, response) => {
+      if (request.headers.authorization === undefined && !request.url?.includes("/again/")) {
+        response.writeHead(401, { "www-authenticate": 'Basic realm="x"' }).end();
+        return true;
+      }
+      if (!isBlob(request.url) || request.url?.includes("/again/")) return false;
+      const back = `/${request.headers.host}/again${request.url}`;
+      response.writeHead(302, { location: `http://${elsewhere.host}${back}` }).end();
+      return true;
+    };
+    await trial(handler, async ({ pull, registry }) => {
+      await pull();
+      assert.ok(elsewhere.requests.length >= 4);
+      for (const request of elsewhere.requests) assert.match(request, / -$/);
+      assert.match(registry.requests[1] ?? "", / Basic YW5uOmdlaGVpbQ==$/);
+    });
+  });
+
+  it("that sends us in a circle is left", async () => {
+    const handler: Handler = (request, response) => {
+      response.writeHead(302, { location: request.url ?? "" }).end();
+      return true;
+    };
+    await trial(handler, async ({ failure, registry }) => {
+      await failure("REGISTRY_UNREACHABLE", /sends us in a circle/);
+      assert.equal(registry.requests.length, 6);
+    });
+  });
+
+  it("that asks for a password again and again is told it once", async () => {
+    const handler: Handler = (_request, response) => {
+      response.writeHead(401, { "www-authenticate": "Basic realm=x" }).end();
+      return true;
+    };
+    await trial(handler, async ({ failure, registry }) => {
+      await failure("REGISTRY_UNAUTHORIZED", /refuses "app:latest"/);
+      assert.equal(registry.requests.length, 2);
+    });
+  });
+
+  it("that limits us says for how long", async () => {
+    const body = JSON.stringify({ errors: [{ code: "TOOMANYREQUESTS", message: "slow\ndown" }] });
+    const handler: Handler = (_request, response) => {
+      response.writeHead(429, { "retry-after": "17" }).end(body);
+      return true;
+    };
+    await trial(handler, async ({ failure }) => {
+      const error = await failure("REGISTRY_RATE_LIMITED", /limits its use \("slow down"\)/);
+      assert.equal(error.retryable, true);
+      assert.equal(error.facts["retryAfterSeconds"], 17);
+    });
+  });
+
+  it("that fails is tried again later by whoever pulls", async () => {
+    const handler: Handler = (_request, response) => {
+      response.writeHead(503).end();
+      return true;
+    };
+    await trial(handler, async ({ failure }) => {
+      assert.equal((await failure("REGISTRY_UNREACHABLE", /answered 503/)).retryable, true);
+    });
+  });
+
+  it("that cuts a layer in the middle leaves nothing behind", async () => {
+    const handler: Handler = (request, response) => {
+      if (!isBlob(request.url)) return false;
+      response.writeHead(200, { "content-length": "310000" });
+      response.write(Buffer.alloc(100), () => response.destroy());
+      return true;
+    };
+    await trial(handler, async ({ failure }) => {
+      assert.equal((await failure("REGISTRY_UNREACHABLE", /cannot be reached/)).retryable, true);
+    });
+  });
+
+  it("that alters a layer, its length or a manifest is not believed", async () => {
+    const cases: readonly [(url: string) => boolean, Buffer, RegExp][] = [
+      [(url) => url.includes("/manifests/"), Buffer.from("{}"), /manifest/],
+      [isBlob, Buffer.from("short"), /bytes/],
+      [isBlob, Buffer.alloc(400_000), /bytes/],
+    ];
+    for (const [isAltered, body, text] of cases) {
+      const handler: Handler = (request, response) => {
+        if (!isAltered(request.url ?? "")) return false;
+        response.setHeader("docker-content-digest", `sha256:${"0".repeat(64)}`);
+        response.end(body);
+        return true;
+      };
+      await trial(handler, async ({ failure }) => {
+        await failure("IMAGE_DIGEST_MISMATCH", text);
+      });
+    }
+  });
+
+  it("that answers without end is not listened to for ever", async () => {
+    const handler: Handler = (_request, response) => {
+      const more = (): void =>
+        void (response.destroyed || response.write(Buffer.alloc(65536), more));
+      more();
+      return true;
+    };
+    await trial(handler, async ({ failure }) => {
+      await failure("IMAGE_INVALID", /an answer of its registry is over 4194304 bytes/);
+    });
+  });
+
+  it("that is silent is left as soon as the caller gives up", async () => {
+    const stop = new AbortController();
+    const handler: Handler = (request) => {
+      if (!isBlob(request.url)) return false;
+      stop.abort(new Error("the pod is gone"));
+      return true;
+    };
+    await trial(handler, async ({ pull }) => {
+      await assert.rejects(pull(stop.signal), { message: "the pod is gone" });
+    });
+  });
+});
+
+/** What follows the first part of a path. */
+function rest(url: string | undefined): string {
+  return `/${url?.split("/").slice(2).join("/")}`;
+}
