@@ -12,7 +12,7 @@ export interface ContainerMount {
   readonly options?: readonly string[];
 }
 
-/** The numeric identity a process runs as. See {@link findUser} for the way from names to numbers. */
+/** The numeric identity a process runs as. */
 export interface ContainerUser {
   readonly uid: number;
   readonly gid: number;

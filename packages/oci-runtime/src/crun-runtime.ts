@@ -1,22 +1,285 @@
-import type { Clock, Logger } from "@kip/base";
-import type { ContainerRuntime } from "./container-runtime.ts";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import type { Readable } from "node:stream";
+import {
+  errorText,
+  KipError,
+  runCommand,
+  type Clock,
+  type CommandResult,
+  type Logger,
+  type ProcessStreams,
+} from "@kip/base";
+import { attachProcess } from "./attach-process.ts";
+import { buildSpec, containerCgroup, type MachineFacts } from "./bundle/build-spec.ts";
+import { readMachineFacts } from "./bundle/machine-facts.ts";
+import type {
+  ContainerExit,
+  ContainerRuntime,
+  ContainerState,
+  ContainerStats,
+  ExecOptions,
+  ExecResult,
+} from "./container-runtime.ts";
+import type { ContainerSpec } from "./container-spec.ts";
+import { execProcess, execSpec } from "./exec/exec-process.ts";
+import { NamedPipes } from "./exec/named-pipes.ts";
+import { readLog, type LogReadOptions } from "./logs/read-log.ts";
+import { containerPaths, isContainerId, notFound, runPaths, type RunPaths } from "./run-paths.ts";
+import { runtimeArguments, startMonitor } from "./spawn/conmon.ts";
+import { makeMonitorCgroup, monitorCgroupProcs } from "./spawn/monitor-cgroup.ts";
+import { readProcess, readRecord, writeRecord } from "./state/container-record.ts";
+import { ExitWatcher, writeLostExit } from "./state/exit-watcher.ts";
+import { hasMonitor, readState } from "./state/read-state.ts";
+import { readCgroupStats } from "./stats/cgroup.ts";
 
 /** Options of {@link createRuntime}. */
 export interface RuntimeOptions {
   /**
    * Directory for all state, made if missing. On tmpfs: it must not outlive the machine's boot, and
-   * bundles hold secrets. Short: paths of sockets in it are limited to 100 characters.
+   * bundles hold secrets.
    */
   readonly runDir: string;
-  /** @default "crun" from PATH */
+  /** @default "/usr/bin/crun" */
   readonly crun?: string;
-  /** @default "conmon" from PATH */
+  /** @default "/usr/bin/conmon" */
   readonly conmon?: string;
   readonly logger: Logger;
   readonly clock: Clock;
 }
 
+/** How long a killed container may take to be gone (milliseconds); longer only with the kernel stuck in I/O. */
+const killLimitMs = 30_000;
+
 /** Starts the runtime: takes over the containers of earlier lives that are still there. */
-export function createRuntime(options: RuntimeOptions): Promise<ContainerRuntime> {
-  return Promise.reject(new Error(`not built yet: ${options.runDir}`));
+export async function createRuntime(options: RuntimeOptions): Promise<ContainerRuntime> {
+  const paths = runPaths(options.runDir);
+  for (const folder of Object.values(paths)) await mkdir(folder, { recursive: true, mode: 0o700 });
+  await rm(paths.execs, { recursive: true });
+  await mkdir(paths.execs, { mode: 0o700 });
+  const [machine, exits, hasCgroup] = await Promise.all([
+    readMachineFacts(),
+    ExitWatcher.open(paths, options.logger),
+    makeMonitorCgroup(),
+  ]);
+  const runtime = new CrunRuntime(options, paths, machine, exits, hasCgroup);
+  await runtime.takeOver();
+  return runtime;
+}
+
+class CrunRuntime implements ContainerRuntime {
+  readonly #crun: string;
+  readonly #conmon: string;
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #paths: RunPaths;
+  readonly #machine: MachineFacts;
+  readonly #exits: ExitWatcher;
+  readonly #pipes: NamedPipes;
+  readonly #monitorCgroup: string | undefined;
+  #execs = 0;
+
+  constructor(
+    options: RuntimeOptions,
+    paths: RunPaths,
+    machine: MachineFacts,
+    exits: ExitWatcher,
+    hasCgroup: boolean,
+  ) {
+    this.#crun = options.crun ?? "/usr/bin/crun";
+    this.#conmon = options.conmon ?? "/usr/bin/conmon";
+    this.#logger = options.logger;
+    this.#clock = options.clock;
+    this.#paths = paths;
+    this.#machine = machine;
+    this.#exits = exits;
+    this.#pipes = new NamedPipes(paths.pipes);
+    this.#monitorCgroup = hasCgroup ? monitorCgroupProcs : undefined;
+  }
+
+  async create(spec: ContainerSpec): Promise<void> {
+    const files = containerPaths(this.#paths, spec.id);
+    const config = buildSpec(spec, this.#machine);
+    await mkdir(path.dirname(spec.logPath), { recursive: true });
+    // Fails on a second container of the same ID, before anything of the first is touched.
+    await mkdir(files.bundle, { mode: 0o700 });
+    try {
+      await writeFile(files.config, JSON.stringify(config), { mode: 0o600 });
+      await startMonitor(spec, files, {
+        conmon: this.#conmon,
+        crun: this.#crun,
+        paths: this.#paths,
+        monitorCgroup: this.#monitorCgroup,
+        logger: this.#logger,
+      });
+      await writeRecord(files, {
+        id: spec.id,
+        labels: spec.labels ?? {},
+        logPath: spec.logPath,
+        cgroup: containerCgroup(spec),
+        tty: spec.tty,
+        stdin: spec.stdin,
+        createdAtMs: this.#clock.now(),
+      });
+    } catch (error) {
+      await this.remove(spec.id);
+      throw error;
+    }
+  }
+
+  async start(id: string): Promise<void> {
+    const files = containerPaths(this.#paths, id);
+    await readRecord(files, id);
+    // Written first: the process may have ended before crun does. Its time is when the start began.
+    await writeFile(files.started, "");
+    try {
+      await this.#runCrun("start", id);
+    } catch (error) {
+      await rm(files.started, { force: true });
+      throw new KipError(
+        "CONTAINER_START_FAILED",
+        `Cannot start container "${id}": ${errorText(error)}`,
+        { cause: error, remedy: "Remove the container and create it again." },
+      );
+    }
+    this.#pipes.prepare();
+  }
+
+  async kill(id: string, signal: string, all = false): Promise<void> {
+    const state = await this.#state(id);
+    if (state.exit) return;
+    try {
+      await this.#runCrun("kill", ...(all ? ["--all"] : []), id, signal);
+    } catch (error) {
+      // It may have ended in the meantime, and conmon not have written that down yet.
+      const after = await this.#state(id);
+      if (after.exit ?? after.pid === undefined) return;
+      throw error;
+    }
+  }
+
+  async remove(id: string): Promise<void> {
+    const files = containerPaths(this.#paths, id);
+    // Known or not, with or without a record: whatever is there of it goes.
+    const state = await readState(this.#paths, id);
+    if (state && !state.exit) await this.#killAndWait(id);
+    await this.#deleteFromCrun(id);
+    await rm(files.bundle, { recursive: true, force: true, maxRetries: 3 });
+    await rm(files.exit, { force: true });
+    this.#exits.forget(id);
+  }
+
+  async list(): Promise<readonly ContainerState[]> {
+    const names = (await readdir(this.#paths.containers)).filter(isContainerId);
+    const states = await Promise.all(names.map(async (name) => await this.#checkedState(name)));
+    return states.filter((state) => state !== undefined);
+  }
+
+  onExit(callback: (exit: ContainerExit) => void): () => void {
+    return this.#exits.subscribe(callback);
+  }
+
+  async exec(
+    id: string,
+    options: ExecOptions,
+    streams: ProcessStreams,
+    signal: AbortSignal,
+  ): Promise<ExecResult> {
+    const main = await readProcess(containerPaths(this.#paths, id), id);
+    const process = execSpec(main, options, streams.tty);
+    const name = String(++this.#execs);
+    const context = { crun: this.#crun, paths: this.#paths, pipes: this.#pipes, name };
+    const result = await execProcess(id, process, streams, signal, context);
+    this.#pipes.prepare();
+    return result;
+  }
+
+  async attach(id: string, streams: ProcessStreams, signal: AbortSignal): Promise<ExecResult> {
+    const files = containerPaths(this.#paths, id);
+    const record = await readRecord(files, id);
+    const ended = this.#exits.ended(id, signal);
+    await attachProcess(record, files, streams, ended, signal);
+    return { exitCode: (await ended)?.exitCode ?? 255 };
+  }
+
+  logs(id: string, logPath: string, options: LogReadOptions, signal: AbortSignal): Readable {
+    const ended = options.follow ? this.#exits.ended(id, signal) : Promise.resolve();
+    ended.catch(() => {}); // an abort: the reader notices it itself
+    return readLog(logPath, options, ended, signal);
+  }
+
+  async stats(id: string): Promise<ContainerStats> {
+    const record = await readRecord(containerPaths(this.#paths, id), id);
+    return await readCgroupStats(record.cgroup);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#exits[Symbol.dispose]();
+    await rm(this.#paths.pipes, { recursive: true, force: true });
+  }
+
+  /** Settles what an agent that was killed in the middle of something has left. */
+  async takeOver(): Promise<void> {
+    for (const id of (await readdir(this.#paths.containers)).filter(isContainerId)) {
+      const state = await readState(this.#paths, id);
+      if (!state) await this.remove(id);
+      else if (state.status === "running") await this.#checkStarted(id);
+    }
+  }
+
+  /** `start` notes the start before it happens; what crun never heard of has not happened. */
+  async #checkStarted(id: string): Promise<void> {
+    const { stdout } = await this.#runCrun("state", id).catch(() => ({ stdout: "" }));
+    if (!/"status":\s*"created"/.test(stdout)) return;
+    await rm(containerPaths(this.#paths, id).started, { force: true });
+  }
+
+  async #state(id: string): Promise<ContainerState> {
+    const state = await readState(this.#paths, id);
+    if (!state) throw notFound(id);
+    return state;
+  }
+
+  /** The state of a container; one whose monitor is gone is ended and counts as lost. */
+  async #checkedState(id: string): Promise<ContainerState | undefined> {
+    const state = await readState(this.#paths, id);
+    if (!state || state.exit || (await hasMonitor(containerPaths(this.#paths, id)))) return state;
+    // The monitor may have written the end and gone between the two looks.
+    const again = await readState(this.#paths, id);
+    if (!again || again.exit) return again;
+    this.#logger.warn("ended a container whose monitor was gone", { container: id });
+    await this.#runCrun("kill", "--all", id, "KILL").catch(() => {}); // most likely it is gone, too
+    await writeLostExit(this.#paths, id);
+    return await readState(this.#paths, id);
+  }
+
+  async #killAndWait(id: string): Promise<void> {
+    const signal = AbortSignal.timeout(killLimitMs);
+    const ended = this.#exits.ended(id, signal);
+    ended.catch(() => {});
+    await this.kill(id, "SIGKILL", true);
+    if (!(await hasMonitor(containerPaths(this.#paths, id)))) return;
+    await ended.catch((error: unknown) => {
+      this.#logger.warn("a killed container's end was not told in time", {
+        container: id,
+        err: error,
+      });
+    });
+  }
+
+  async #deleteFromCrun(id: string): Promise<void> {
+    try {
+      await this.#runCrun("delete", "--force", id);
+    } catch (error) {
+      // Unknown to crun, because its creation failed or it was deleted before: as wanted.
+      if (!/does not exist|No such file/i.test(errorText(error))) throw error;
+    }
+  }
+
+  async #runCrun(...args: readonly string[]): Promise<CommandResult> {
+    return await runCommand(this.#crun, [...runtimeArguments(this.#paths), ...args], {
+      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+      timeoutMs: killLimitMs,
+    });
+  }
 }

@@ -13,7 +13,6 @@ export type {
   ContainerUser,
 } from "./container-spec.ts";
 export { createRuntime, type RuntimeOptions } from "./crun-runtime.ts";
-export { findUser } from "./find-user.ts";
 export type { LogReadOptions } from "./logs/read-log.ts";
 export {
   createPodSandbox,

@@ -1,3 +1,10 @@
+import { watch } from "node:fs";
+import { open, type FileHandle } from "node:fs/promises";
+import { Readable } from "node:stream";
+import { AsyncQueue, hasCode, KipError } from "@kip/base";
+import { parseLogLine, shownTime, type LogEntry } from "./log-line.ts";
+import { findTail } from "./tail.ts";
+
 /** What part of a log to read. */
 export interface LogReadOptions {
   /** Go on with what comes until the container has ended. @default false */
@@ -10,4 +17,162 @@ export interface LogReadOptions {
   readonly sinceTimeMs?: number;
   /** Ends after so many bytes of output, 1 or more. */
   readonly limitBytes?: number;
+}
+
+/** Where reading starts and when it ends. */
+export interface LogEntriesOptions {
+  /** `start`, `end`, or so many lines before the end. */
+  readonly from: "start" | "end" | number;
+  /** Resolves when nothing will be written any more; absent: the end of the file is the end. */
+  readonly ended?: Promise<unknown>;
+  readonly signal: AbortSignal;
+}
+
+const blockBytes = 65_536;
+/** A line longer than this is handed on in parts, so that a hostile log cannot fill the memory. */
+const longestLineBytes = 1_048_576;
+
+/**
+ * The entries of a log file, in order; those that are no entries are left out.
+ * @throws {KipError} `LOG_NOT_FOUND`
+ */
+export async function* readLogEntries(
+  file: string,
+  options: LogEntriesOptions,
+): AsyncGenerator<LogEntry> {
+  await using handle = await openLog(file);
+  const news = options.ended ? new LogNews(file, options.ended, options.signal) : undefined;
+  try {
+    let offset = await startOffset(handle, options.from);
+    let rest: Buffer = Buffer.alloc(0);
+    for (;;) {
+      options.signal.throwIfAborted();
+      // Asked before reading: what is written after the end was noticed does not exist.
+      const isLast = news?.hasEnded ?? true;
+      const block = Buffer.allocUnsafe(blockBytes);
+      const { bytesRead } = await handle.read(block, 0, blockBytes, offset);
+      if (bytesRead === 0) {
+        if (isLast || !news) return;
+        await news.next();
+        continue;
+      }
+      offset += bytesRead;
+      const lines = splitLines(Buffer.concat([rest, block.subarray(0, bytesRead)]));
+      rest = lines.rest;
+      for (const line of lines.complete) {
+        const entry = parseLogLine(line);
+        if (entry) yield entry;
+      }
+    }
+  } finally {
+    news?.[Symbol.dispose]();
+  }
+}
+
+/** A log as `kubectl logs` shows it. Ends at the limit, at the end of the file, or with the container. */
+export function readLog(
+  file: string,
+  options: LogReadOptions,
+  ended: Promise<unknown>,
+  signal: AbortSignal,
+): Readable {
+  return Readable.from(shownLog(file, options, ended, signal), { objectMode: false });
+}
+
+async function* shownLog(
+  file: string,
+  options: LogReadOptions,
+  ended: Promise<unknown>,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  let left = options.limitBytes ?? Number.POSITIVE_INFINITY;
+  // The time goes before a line, not before each part of it, and each stream has its own lines.
+  const isMidLine = { stdout: false, stderr: false };
+  const entries = readLogEntries(file, {
+    from: options.tailLines ?? "start",
+    signal,
+    ...(options.follow && { ended }),
+  });
+  for await (const entry of entries) {
+    if (options.sinceTimeMs !== undefined && Date.parse(entry.time) < options.sinceTimeMs) continue;
+    const hasTime = options.timestamps && !isMidLine[entry.stream];
+    isMidLine[entry.stream] = entry.isPartial;
+    const text = Buffer.concat([
+      ...(hasTime ? [Buffer.from(`${shownTime(entry.time)} `)] : []),
+      entry.content,
+      ...(entry.isPartial ? [] : [Buffer.from("\n")]),
+    ]);
+    if (text.length >= left) {
+      yield text.subarray(0, left);
+      return;
+    }
+    left -= text.length;
+    if (text.length > 0) yield text;
+  }
+}
+
+/** Wakes a reader when the file grew or its writer is done. */
+class LogNews implements Disposable {
+  hasEnded = false;
+  readonly #queue = new AsyncQueue<true>();
+  readonly #iterator: AsyncIterator<true>;
+  readonly #stop: () => void;
+
+  constructor(file: string, ended: Promise<unknown>, signal: AbortSignal) {
+    this.#iterator = this.#queue[Symbol.asyncIterator]();
+    const wake = (): void => this.#queue.push(true);
+    const onEnd = (): void => {
+      this.hasEnded = true;
+      wake();
+    };
+    void ended.then(onEnd, onEnd);
+    signal.addEventListener("abort", wake, { once: true });
+    const watcher = watch(file, wake);
+    watcher.on("error", wake);
+    // What was written between the reader's last look and the start of watching.
+    wake();
+    this.#stop = () => {
+      watcher.close();
+      signal.removeEventListener("abort", wake);
+      this.#queue.end();
+    };
+  }
+
+  async next(): Promise<void> {
+    await this.#iterator.next();
+  }
+
+  [Symbol.dispose](): void {
+    this.#stop();
+  }
+}
+
+async function openLog(file: string): Promise<FileHandle> {
+  try {
+    return await open(file, "r");
+  } catch (error) {
+    if (!hasCode(error, "ENOENT")) throw error;
+    throw new KipError("LOG_NOT_FOUND", `Cannot read log "${file}": it does not exist`, {
+      cause: error,
+      remedy: "The container has not been created yet, or its log is removed.",
+    });
+  }
+}
+
+async function startOffset(handle: FileHandle, from: LogEntriesOptions["from"]): Promise<number> {
+  if (from === "start") return 0;
+  const { size } = await handle.stat();
+  return from === "end" ? size : await findTail(handle, size, from);
+}
+
+function splitLines(data: Buffer): { readonly complete: readonly Buffer[]; readonly rest: Buffer } {
+  const complete: Buffer[] = [];
+  let start = 0;
+  for (let end = data.indexOf(0x0a); end >= 0; end = data.indexOf(0x0a, start)) {
+    complete.push(data.subarray(start, end));
+    start = end + 1;
+  }
+  const rest = data.subarray(start);
+  if (rest.length <= longestLineBytes) return { complete, rest };
+  return { complete: [...complete, rest], rest: Buffer.alloc(0) };
 }

@@ -1,0 +1,74 @@
+import { spawn } from "node:child_process";
+import { constants } from "node:fs";
+import { open, type FileHandle } from "node:fs/promises";
+import { once } from "node:events";
+import type { Writable } from "node:stream";
+import type { ProcessStreams, TerminalSize } from "@kip/base";
+import { copyInput, finishOutput } from "./exec/copy-streams.ts";
+import { readLogEntries } from "./logs/read-log.ts";
+import type { ContainerPaths } from "./run-paths.ts";
+import type { ContainerRecord } from "./state/container-record.ts";
+
+/**
+ * Connects a client to a container's main process until the container ends.
+ *
+ * Output is read from the log, where conmon puts every piece as it comes: it has the streams
+ * apart and cannot stall the container when a client is slow. Input goes to conmon's attach socket,
+ * through socat because Node speaks no SOCK_SEQPACKET.
+ */
+export async function attachProcess(
+  record: ContainerRecord,
+  files: ContainerPaths,
+  streams: ProcessStreams,
+  ended: Promise<unknown>,
+  signal: AbortSignal,
+): Promise<void> {
+  const input = streams.stdin && record.stdin !== "closed" ? sendInput(files, streams) : undefined;
+  const control = record.tty && streams.resizes ? await openControl(files) : undefined;
+  if (control && streams.resizes) passResizes(control, streams.resizes);
+  try {
+    const targets = { stdout: streams.stdout, stderr: record.tty ? undefined : streams.stderr };
+    const gone = new Set<Writable>();
+    for (const target of Object.values(targets)) {
+      target?.on("error", () => gone.add(target)).on("close", () => gone.add(target));
+    }
+    for await (const entry of readLogEntries(record.logPath, { from: "end", ended, signal })) {
+      const target = targets[entry.stream];
+      if (!target || gone.has(target)) continue;
+      const text = entry.isPartial
+        ? entry.content
+        : Buffer.concat([entry.content, Buffer.from("\n")]);
+      if (!target.write(text)) await once(target, "drain", { signal }).catch(() => {});
+    }
+    await Promise.all([finishOutput(streams.stdout), finishOutput(streams.stderr)]);
+  } finally {
+    input?.kill();
+    await control?.close();
+  }
+}
+
+function sendInput(files: ContainerPaths, streams: ProcessStreams): { kill(): void } {
+  const child = spawn(
+    "/usr/bin/socat",
+    // type=5 is SOCK_SEQPACKET; conmon takes packets of up to 32 KiB.
+    ["-b", "8192", "-", `UNIX-CONNECT:${files.attachSocket},type=5`],
+    { stdio: ["pipe", "ignore", "ignore"], env: { PATH: "/usr/bin:/bin" } },
+  );
+  child.on("error", () => {}); // shows as input that goes nowhere; the output still comes
+  if (streams.stdin) void copyInput(streams.stdin, child.stdin);
+  return { kill: () => void child.kill("SIGKILL") };
+}
+
+/** conmon's control pipe; undefined when conmon is gone. */
+async function openControl(files: ContainerPaths): Promise<FileHandle | undefined> {
+  // Without O_NONBLOCK this would wait for a reader, for ever.
+  const flags = constants.O_WRONLY | constants.O_NONBLOCK;
+  return await open(files.control, flags).catch(() => undefined);
+}
+
+/** `1 <rows> <columns>` on the control pipe sets the size of the container's terminal. */
+function passResizes(control: FileHandle, sizes: AsyncIterable<TerminalSize>): void {
+  void (async () => {
+    for await (const { rows, columns } of sizes) await control.write(`1 ${rows} ${columns}\n`);
+  })().catch(() => {}); // the container ended, and with it the need for sizes
+}

@@ -1,0 +1,218 @@
+import type { ContainerMount, ContainerResources, ContainerSpec } from "../container-spec.ts";
+import { chooseCapabilities } from "./capabilities.ts";
+import type { OciDevice, OciMount, OciSpec } from "./oci-spec.ts";
+
+/** What {@link buildSpec} must know about the machine. */
+export interface MachineFacts {
+  /** Capabilities that can be given to a container. */
+  readonly capabilities: readonly string[];
+  /** The machine's device nodes, for privileged containers. */
+  readonly devices: readonly OciDevice[];
+  /** Highest open-files limit that can be given. */
+  readonly openFilesLimit: number;
+}
+
+/** Parts of /proc and /sys that tell or change too much; container runtimes agree on them. */
+const maskedPaths = [
+  "/proc/acpi",
+  "/proc/asound",
+  "/proc/interrupts",
+  "/proc/kcore",
+  "/proc/keys",
+  "/proc/latency_stats",
+  "/proc/sched_debug",
+  "/proc/scsi",
+  "/proc/timer_list",
+  "/proc/timer_stats",
+  "/sys/devices/virtual/powercap",
+  "/sys/firmware",
+];
+const readonlyPaths = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/** Length of a CPU quota period in microseconds: the kernel's and the kubelet's default. */
+const cpuPeriodMicroseconds = 100_000;
+
+/** The OCI configuration of a container. Pure. @throws {KipError} `CAPABILITY_UNKNOWN` */
+export function buildSpec(spec: ContainerSpec, machine: MachineFacts): OciSpec {
+  const privileged = spec.privileged ?? false;
+  const capabilities = chooseCapabilities({
+    privileged,
+    add: spec.addCapabilities ?? [],
+    drop: spec.dropCapabilities ?? [],
+    available: machine.capabilities,
+  });
+  const { sandbox } = spec;
+  return {
+    ociVersion: "1.0.2",
+    process: {
+      terminal: spec.tty,
+      user: spec.user,
+      args: spec.args,
+      env: environment(spec),
+      cwd: spec.cwd,
+      // Neither inheritable nor ambient: a program of another user must not receive them (CVE-2022-24769).
+      capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
+      noNewPrivileges: !privileged && spec.allowPrivilegeEscalation === false,
+      oomScoreAdj: spec.oomScoreAdj ?? 0,
+      // A soft limit of 1024 keeps programs fast that close every possible descriptor.
+      rlimits: [
+        {
+          type: "RLIMIT_NOFILE",
+          soft: Math.min(1024, machine.openFilesLimit),
+          hard: Math.min(524_288, machine.openFilesLimit),
+        },
+      ],
+    },
+    root: { path: spec.rootfs, readonly: spec.readOnlyRootfs ?? false },
+    // crun refuses a host name without a UTS namespace: such a pod has the machine's.
+    ...(sandbox.utsNamespace !== undefined && { hostname: sandbox.hostname }),
+    mounts: mounts(spec, privileged),
+    linux: {
+      namespaces: namespaces(spec),
+      cgroupsPath: containerCgroup(spec),
+      resources: {
+        devices: [{ allow: privileged, access: "rwm" }],
+        ...limits(spec.resources ?? {}),
+      },
+      devices: privileged ? machine.devices : [],
+      sysctl: spec.sysctls ?? {},
+      maskedPaths: privileged ? [] : maskedPaths,
+      readonlyPaths: privileged ? [] : readonlyPaths,
+    },
+  };
+}
+
+/** The container's cgroup, seen from the root of the cgroup tree. */
+export function containerCgroup(spec: Pick<ContainerSpec, "id" | "sandbox">): string {
+  return `${spec.sandbox.cgroupParent}/${spec.id}`;
+}
+
+function environment(spec: ContainerSpec): readonly string[] {
+  const names = new Set(spec.env.map((entry) => entry.split("=", 1)[0]));
+  const added = [
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    `HOSTNAME=${spec.sandbox.hostname}`,
+    ...(spec.tty ? ["TERM=xterm"] : []),
+  ];
+  return [...added.filter((entry) => !names.has(entry.split("=", 1)[0])), ...spec.env];
+}
+
+function namespaces(spec: ContainerSpec): OciSpec["linux"]["namespaces"] {
+  const { sandbox } = spec;
+  return [
+    { type: "mount" },
+    { type: "cgroup" },
+    { type: "pid", ...(sandbox.pidNamespace !== undefined && { path: sandbox.pidNamespace }) },
+    { type: "ipc", path: sandbox.ipcNamespace },
+    // Left out means: the machine's own.
+    ...(sandbox.utsNamespace === undefined ? [] : [{ type: "uts", path: sandbox.utsNamespace }]),
+    ...(sandbox.networkNamespace === undefined
+      ? []
+      : [{ type: "network", path: sandbox.networkNamespace }]),
+  ];
+}
+
+function mounts(spec: ContainerSpec, privileged: boolean): readonly OciMount[] {
+  const own = new Set(spec.mounts.map((mount) => mount.destination));
+  const access = privileged ? "rw" : "ro";
+  const shm = spec.sandbox.sharedMemoryDir;
+  const standard: readonly OciMount[] = [
+    { destination: "/proc", type: "proc", source: "proc", options: ["nosuid", "noexec", "nodev"] },
+    {
+      destination: "/dev",
+      type: "tmpfs",
+      source: "tmpfs",
+      options: ["nosuid", "strictatime", "mode=755", "size=65536k"],
+    },
+    {
+      destination: "/dev/pts",
+      type: "devpts",
+      source: "devpts",
+      options: ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"],
+    },
+    {
+      destination: "/dev/mqueue",
+      type: "mqueue",
+      source: "mqueue",
+      options: ["nosuid", "noexec", "nodev"],
+    },
+    shm === undefined
+      ? {
+          destination: "/dev/shm",
+          type: "tmpfs",
+          source: "shm",
+          options: ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"],
+        }
+      : {
+          destination: "/dev/shm",
+          type: "bind",
+          source: shm,
+          options: ["rbind", "nosuid", "noexec", "nodev"],
+        },
+    {
+      destination: "/sys",
+      type: "sysfs",
+      source: "sysfs",
+      options: ["nosuid", "noexec", "nodev", access],
+    },
+    {
+      destination: "/sys/fs/cgroup",
+      type: "cgroup",
+      source: "cgroup",
+      options: ["nosuid", "noexec", "nodev", "relatime", access],
+    },
+  ];
+  return [
+    ...standard.filter((mount) => !own.has(mount.destination)),
+    // A parent must be mounted before what lies below it.
+    ...spec.mounts.map(ociMount).sort((a, b) => depth(a.destination) - depth(b.destination)),
+  ];
+}
+
+function ociMount(mount: ContainerMount): OciMount {
+  const access = mount.readOnly ? "ro" : "rw";
+  const options = mount.options ?? [];
+  if (mount.type === "tmpfs") {
+    return {
+      destination: mount.destination,
+      type: "tmpfs",
+      source: "tmpfs",
+      options: ["nosuid", "nodev", access, ...options],
+    };
+  }
+  const propagated = options.some((option) => /^r?(private|slave|shared)$/.test(option));
+  return {
+    destination: mount.destination,
+    type: "bind",
+    source: mount.source,
+    options: ["rbind", ...(propagated ? [] : ["rprivate"]), access, ...options],
+  };
+}
+
+function depth(path: string): number {
+  return path.split("/").filter((part) => part !== "").length;
+}
+
+function limits(resources: ContainerResources): Omit<OciSpec["linux"]["resources"], "devices"> {
+  const { cpuMilliLimit, cpuMilliRequest, memoryBytesLimit } = resources;
+  const hasLimit = cpuMilliLimit !== undefined && cpuMilliLimit > 0;
+  const cpu = {
+    // The kubelet's conversions: 1024 shares and one period for each processor, never below the kernel's least.
+    ...(cpuMilliRequest !== undefined && {
+      shares: Math.min(262_144, Math.max(2, Math.trunc((cpuMilliRequest * 1024) / 1000))),
+    }),
+    ...(hasLimit && {
+      quota: Math.max(1000, Math.trunc((cpuMilliLimit * cpuPeriodMicroseconds) / 1000)),
+      period: cpuPeriodMicroseconds,
+    }),
+  };
+  return {
+    ...(Object.keys(cpu).length > 0 && { cpu }),
+    ...(memoryBytesLimit !== undefined &&
+      memoryBytesLimit > 0 && {
+        memory: { limit: memoryBytesLimit },
+        // Half a container is worse than none: the kernel kills all its processes as one, as kubelets ask for.
+        unified: { "memory.oom.group": "1" },
+      }),
+  };
+}

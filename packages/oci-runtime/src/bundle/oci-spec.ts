@@ -1,0 +1,68 @@
+/**
+ * The parts of an OCI runtime configuration that we write.
+ * @see https://github.com/opencontainers/runtime-spec/blob/v1.0.2/config.md
+ */
+export interface OciSpec {
+  readonly ociVersion: string;
+  readonly process: OciProcess;
+  readonly root: { readonly path: string; readonly readonly: boolean };
+  readonly hostname?: string;
+  readonly mounts: readonly OciMount[];
+  readonly linux: OciLinux;
+}
+
+/** A process in a container, the main one or one of `exec`. */
+export interface OciProcess {
+  readonly terminal: boolean;
+  readonly user: {
+    readonly uid: number;
+    readonly gid: number;
+    readonly additionalGids: readonly number[];
+  };
+  readonly args: readonly string[];
+  readonly env: readonly string[];
+  readonly cwd: string;
+  readonly capabilities: Readonly<
+    Record<"bounding" | "effective" | "permitted", readonly string[]>
+  >;
+  readonly noNewPrivileges: boolean;
+  readonly oomScoreAdj: number;
+  readonly rlimits: readonly {
+    readonly type: string;
+    readonly soft: number;
+    readonly hard: number;
+  }[];
+}
+
+export interface OciMount {
+  readonly destination: string;
+  readonly type: string;
+  readonly source: string;
+  readonly options: readonly string[];
+}
+
+interface OciLinux {
+  readonly namespaces: readonly { readonly type: string; readonly path?: string }[];
+  readonly cgroupsPath: string;
+  readonly resources: {
+    readonly devices: readonly { readonly allow: boolean; readonly access: string }[];
+    readonly memory?: { readonly limit: number };
+    readonly cpu?: { readonly shares?: number; readonly quota?: number; readonly period?: number };
+    readonly unified?: Readonly<Record<string, string>>;
+  };
+  readonly devices: readonly OciDevice[];
+  readonly sysctl: Readonly<Record<string, string>>;
+  readonly maskedPaths: readonly string[];
+  readonly readonlyPaths: readonly string[];
+}
+
+/** A device node made in a container. */
+export interface OciDevice {
+  readonly path: string;
+  readonly type: "c" | "b";
+  readonly major: number;
+  readonly minor: number;
+  readonly fileMode: number;
+  readonly uid: number;
+  readonly gid: number;
+}

@@ -1,0 +1,95 @@
+import { once } from "node:events";
+import type { Socket } from "node:net";
+import type { Readable, Writable } from "node:stream";
+
+/**
+ * Copies a client's input to a process and then closes the pipe, which is the process's end of input.
+ * Ends early, without an error, when the process stops reading or the client is gone.
+ */
+export async function copyInput(source: Readable, target: Writable): Promise<void> {
+  const gone = new AbortController();
+  target.on("error", () => gone.abort());
+  target.on("close", () => gone.abort());
+  const onGone = (): void => void source.destroy();
+  gone.signal.addEventListener("abort", onGone, { once: true });
+  try {
+    for await (const chunk of source) {
+      if (!target.write(chunk)) await once(target, "drain", { signal: gone.signal });
+    }
+    if (target.writableLength > 0) await flushed(target, gone.signal);
+  } catch {
+    // Either side went away in the middle: the process sees the end of its input.
+  } finally {
+    gone.signal.removeEventListener("abort", onGone);
+    // A named pipe cannot be shut down in one direction: closing our end is the half-close.
+    target.destroy();
+  }
+}
+
+async function flushed(target: Writable, signal: AbortSignal): Promise<void> {
+  while (target.writableLength > 0) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+    target.write("", () => resolve());
+    await promise;
+    if (signal.aborted) return;
+  }
+}
+
+/** How long a pipe must be silent, after the process's end, to count as empty (milliseconds). */
+const silenceMs = 200;
+
+/**
+ * Copies what a process prints, keeping to the client's pace. Resolves when the pipe ended, or when
+ * `exited` resolved and nothing came for a while: a background process that inherited the pipe must
+ * not hold up the end of a command that is long done.
+ */
+export async function copyOutput(
+  source: Socket,
+  target: Writable | undefined,
+  exited: Promise<unknown>,
+): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let quiet: NodeJS.Timeout | undefined;
+  let isTargetGone = target === undefined;
+  target?.on("error", () => {
+    isTargetGone = true;
+    source.resume();
+  });
+  target?.on("close", () => {
+    isTargetGone = true;
+    source.resume();
+  });
+  source.on("data", (chunk: Buffer) => {
+    quiet?.refresh();
+    if (isTargetGone || !target || target.write(chunk)) return;
+    source.pause();
+    target.once("drain", () => {
+      quiet?.refresh();
+      source.resume();
+    });
+  });
+  source.on("close", resolve);
+  source.on("error", () => resolve());
+  void exited.finally(() => {
+    const check = (): void => {
+      // A slow client is no silence: wait on.
+      if (source.isPaused()) quiet?.refresh();
+      else resolve();
+    };
+    quiet = setTimeout(check, silenceMs);
+  });
+  await promise;
+  clearTimeout(quiet);
+  source.destroy();
+}
+
+/** Ends a client's output stream and waits until it has taken everything, or is gone. */
+export async function finishOutput(target: Writable | undefined): Promise<void> {
+  if (!target || target.destroyed || target.writableEnded) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  target.once("close", resolve);
+  target.once("error", () => resolve());
+  target.end(resolve);
+  await promise;
+}

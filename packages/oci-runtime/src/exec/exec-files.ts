@@ -1,0 +1,83 @@
+import { watch } from "node:fs";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { KipError } from "@kip/base";
+import type { OciProcess } from "../bundle/oci-spec.ts";
+
+/** The files of one `exec`: what crun reads and what it writes. Disposing removes them. */
+export class ExecFiles implements AsyncDisposable {
+  readonly process: string;
+  readonly pid: string;
+  readonly log: string;
+  readonly #directory: string;
+
+  private constructor(directory: string, name: string) {
+    this.#directory = directory;
+    this.process = path.join(directory, `${name}.json`);
+    this.pid = path.join(directory, `${name}.pid`);
+    this.log = path.join(directory, `${name}.log`);
+  }
+
+  static async create(directory: string, name: string, process: OciProcess): Promise<ExecFiles> {
+    const files = new ExecFiles(directory, name);
+    await writeFile(files.process, JSON.stringify(process), { mode: 0o600 });
+    return files;
+  }
+
+  /** The process's ID; undefined if crun has not started it. */
+  async readPid(): Promise<number | undefined> {
+    const pid = Number(await readFile(this.pid, "utf8").catch(() => ""));
+    return pid > 0 ? pid : undefined;
+  }
+
+  /** The process's ID as soon as crun tells it. @throws the signal's reason */
+  async waitPid(signal: AbortSignal): Promise<number> {
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    const look = (): void =>
+      void this.readPid().then((pid) => {
+        if (pid !== undefined) resolve(pid);
+      });
+    const onAbort = (): void => reject(new Error("Aborted", { cause: signal.reason }));
+    signal.addEventListener("abort", onAbort, { once: true });
+    const watcher = watch(this.#directory, look);
+    try {
+      if (signal.aborted) onAbort();
+      look();
+      return await promise;
+    } finally {
+      watcher.close();
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /**
+   * The exit code of the process, or why it never was one: crun exits like the process it ran, so
+   * only what it logged tells its own failures from the process's.
+   * @throws {KipError} `EXEC_FAILED`
+   */
+  async readResult(id: string, exitCode: number): Promise<number> {
+    if (exitCode === 0) return 0;
+    const said = (await readFile(this.log, "utf8").catch(() => "")).trim();
+    if (said === "") return exitCode;
+    throw execFailed(id, said);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([this.process, this.pid, this.log].map((file) => rm(file, { force: true })));
+  }
+}
+
+function execFailed(id: string, said: string): KipError {
+  return new KipError("EXEC_FAILED", `Cannot run a command in container "${id}": ${said}`, {
+    remedy: "Check the command, and that the container runs.",
+    facts: { reason: failureReason(said) },
+  });
+}
+
+/** Sorts what crun 1.x says into the few cases a caller tells apart. */
+function failureReason(said: string): "not-found" | "not-executable" | "not-running" | "other" {
+  if (/status`: No such file|not running|is stopped/i.test(said)) return "not-running";
+  if (/not found in \$PATH|open executable: No such file/i.test(said)) return "not-found";
+  if (/Permission denied|Exec format error/i.test(said)) return "not-executable";
+  return "other";
+}

@@ -1,0 +1,137 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { constants } from "node:os";
+import { errorText, KipError, type ProcessStreams } from "@kip/base";
+import type { OciProcess } from "../bundle/oci-spec.ts";
+import type { ExecOptions, ExecResult } from "../container-runtime.ts";
+import type { RunPaths } from "../run-paths.ts";
+import { runtimeArguments } from "../spawn/conmon.ts";
+import { copyInput, copyOutput, finishOutput } from "./copy-streams.ts";
+import { ExecFiles } from "./exec-files.ts";
+import { killSession } from "./kill-session.ts";
+import type { ChildPipe, NamedPipes } from "./named-pipes.ts";
+import { terminalCommand, watchResizes } from "./terminal.ts";
+
+/** What {@link execProcess} works with. */
+export interface ExecContext {
+  readonly crun: string;
+  readonly paths: RunPaths;
+  readonly pipes: NamedPipes;
+  /** Name for the files of this call, unique while it runs. */
+  readonly name: string;
+}
+
+/** Runs a process in a container. @see ContainerRuntime.exec for the contract */
+export async function execProcess(
+  id: string,
+  process: OciProcess,
+  streams: ProcessStreams,
+  signal: AbortSignal,
+  context: ExecContext,
+): Promise<ExecResult> {
+  signal.throwIfAborted();
+  await using files = await ExecFiles.create(context.paths.execs, context.name, process);
+  const crun = [
+    context.crun,
+    ...runtimeArguments(context.paths),
+    `--log=${files.log}`,
+    "exec",
+    `--process=${files.process}`,
+    `--pid-file=${files.pid}`,
+    id,
+  ];
+  const [file = "", ...args] = streams.tty ? terminalCommand(crun) : crun;
+  const pipes = await openPipes(streams, context.pipes);
+  const child = spawn(file, args, {
+    env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", SHELL: "/bin/sh" },
+    stdio: [pipes.stdin, pipes.stdout, pipes.stderr].map((pipe) => pipe?.childFd ?? "ignore"),
+  });
+  for (const pipe of Object.values(pipes)) pipe?.release();
+  const exited = exitCode(child, id);
+  const finished = new AbortController();
+  const onAbort = (): void => void killAll(child, files);
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    if (pipes.stdin && streams.stdin) void copyInput(streams.stdin, pipes.stdin.socket);
+    if (streams.tty && streams.resizes)
+      watchResizes(streams.resizes, files.waitPid(finished.signal));
+    const outputs = Promise.all([
+      pipes.stdout && copyOutput(pipes.stdout.socket, streams.stdout, exited),
+      pipes.stderr && copyOutput(pipes.stderr.socket, streams.stderr, exited),
+    ]);
+    const code = await exited;
+    await outputs;
+    signal.throwIfAborted();
+    const result = await files.readResult(id, code);
+    await Promise.all([finishOutput(streams.stdout), finishOutput(streams.stderr)]);
+    return { exitCode: result };
+  } finally {
+    finished.abort();
+    signal.removeEventListener("abort", onAbort);
+    for (const pipe of Object.values(pipes)) pipe?.socket.destroy();
+  }
+}
+
+/** The OCI process of an exec: the container's own with what differs. */
+export function execSpec(main: OciProcess, options: ExecOptions, tty: boolean): OciProcess {
+  const added = options.env ?? [];
+  const names = new Set(added.map((entry) => entry.split("=", 1)[0]));
+  const term = tty && !names.has("TERM") ? ["TERM=xterm"] : [];
+  const replaced = new Set([...names, ...(term.length > 0 ? ["TERM"] : [])]);
+  return {
+    ...main,
+    terminal: tty,
+    args: options.command,
+    env: [
+      ...main.env.filter((entry) => !replaced.has(entry.split("=", 1)[0] ?? "")),
+      ...term,
+      ...added,
+    ],
+    cwd: options.cwd ?? main.cwd,
+    user: options.user ?? main.user,
+  };
+}
+
+interface Pipes {
+  readonly stdin?: ChildPipe;
+  readonly stdout?: ChildPipe;
+  readonly stderr?: ChildPipe;
+}
+
+/**
+ * Streams that nobody asked for are /dev/null; a terminal has one stream out, and always an input,
+ * because the end of input would reach the process as if its user had pressed Ctrl-D.
+ */
+async function openPipes(streams: ProcessStreams, pipes: NamedPipes): Promise<Pipes> {
+  return {
+    ...((streams.stdin ?? streams.tty) && { stdin: await pipes.toChild() }),
+    ...(streams.stdout && { stdout: await pipes.fromChild() }),
+    ...(streams.stderr && !streams.tty && { stderr: await pipes.fromChild() }),
+  };
+}
+
+async function exitCode(child: ChildProcess, id: string): Promise<number> {
+  return await new Promise((resolve, reject) => {
+    child.on("error", (error) => {
+      reject(
+        new KipError(
+          "EXEC_FAILED",
+          `Cannot run a command in container "${id}": ${errorText(error)}`,
+          {
+            cause: error,
+            facts: { reason: "other" },
+          },
+        ),
+      );
+    });
+    child.on("exit", (code, killedBy) => {
+      resolve(code ?? 128 + (killedBy ? constants.signals[killedBy] : 0));
+    });
+  });
+}
+
+/** crun passes no signal on: the process inside must be killed itself, then crun has nothing to wait for. */
+async function killAll(child: ChildProcess, files: ExecFiles): Promise<void> {
+  const pid = await files.readPid();
+  if (pid !== undefined) await killSession(pid);
+  child.kill("SIGKILL");
+}

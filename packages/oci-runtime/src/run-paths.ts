@@ -1,0 +1,73 @@
+import path from "node:path";
+import { KipError } from "@kip/base";
+
+/** Where everything of the runtime lies below its run directory. */
+export interface RunPaths {
+  /** crun's own state. */
+  readonly crunRoot: string;
+  /** conmon puts a file here, named for the container, when a container ends. */
+  readonly exits: string;
+  /** One folder a container: its bundle and our record. */
+  readonly containers: string;
+  /** Files of running `exec`s. */
+  readonly execs: string;
+  /** Named pipes waiting to be used. */
+  readonly pipes: string;
+}
+
+/** Files of one container. */
+export interface ContainerPaths {
+  /** The OCI bundle; conmon's attach socket and control pipe come here, too. */
+  readonly bundle: string;
+  readonly config: string;
+  readonly record: string;
+  readonly started: string;
+  readonly pid: string;
+  readonly monitorPid: string;
+  readonly attachSocket: string;
+  readonly control: string;
+  readonly oom: string;
+  /** There when the container's end was not seen. */
+  readonly lost: string;
+  readonly exit: string;
+}
+
+export function runPaths(runDir: string): RunPaths {
+  return {
+    crunRoot: path.join(runDir, "crun"),
+    exits: path.join(runDir, "exits"),
+    containers: path.join(runDir, "containers"),
+    execs: path.join(runDir, "execs"),
+    pipes: path.join(runDir, "pipes"),
+  };
+}
+
+/** @throws {RangeError} for an ID that is no file name crun takes */
+export function containerPaths(paths: RunPaths, id: string): ContainerPaths {
+  if (!isContainerId(id)) throw new RangeError(`Not a container ID: "${id}"`);
+  const bundle = path.join(paths.containers, id);
+  return {
+    bundle,
+    config: path.join(bundle, "config.json"),
+    record: path.join(bundle, "container.json"),
+    started: path.join(bundle, "started"),
+    pid: path.join(bundle, "pid"),
+    monitorPid: path.join(bundle, "conmon.pid"),
+    attachSocket: path.join(bundle, "attach"),
+    control: path.join(bundle, "ctl"),
+    oom: path.join(bundle, "oom"),
+    lost: path.join(bundle, "lost"),
+    exit: path.join(paths.exits, id),
+  };
+}
+
+export function isContainerId(id: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/.test(id);
+}
+
+export function notFound(id: string): KipError {
+  return new KipError(
+    "CONTAINER_NOT_FOUND",
+    `Cannot find container "${id}": it was never created or is removed`,
+  );
+}

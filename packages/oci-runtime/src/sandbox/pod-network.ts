@@ -1,0 +1,140 @@
+import { access, readFile, writeFile } from "node:fs/promises";
+import { networkInterfaces } from "node:os";
+import { KipError, hasCode, runCommand } from "@kip/base";
+
+/** The pod's side of its network, and the cell's. */
+export interface PodNetwork {
+  readonly podIp: string;
+  /** The cell's interface that the pod's traffic goes through. */
+  readonly hostInterface: string;
+  /** The cell's end of the pod's cable. */
+  readonly cable: string;
+  /** Largest packet, from the cell's interface. */
+  readonly mtu: number;
+}
+
+/** Next hop of pods: no machine has it, it only stands for the other end of the cable. */
+const gateway = "169.254.1.1";
+/** Locally administered addresses; a cable has two ends, so they need not be unique beyond it. */
+const cableMac = "02:6b:69:70:00:01";
+const podMac = "02:6b:69:70:00:02";
+
+/** Name of the cell's end of a sandbox's cable: at most 15 characters, as the kernel wants it. */
+export function cableName(sandbox: string): string {
+  return `kip-${sandbox}`.slice(0, 15);
+}
+
+/** `ip -batch` lines for inside of the pod's new network namespace. `homePid` is a process outside. */
+export function innerCommands(network: PodNetwork, homePid: number): string {
+  const { podIp, cable, mtu } = network;
+  return batch([
+    "link set lo up",
+    `link add name eth0 mtu ${mtu} address ${podMac} type veth peer name ${cable} mtu ${mtu} address ${cableMac} netns ${homePid}`,
+    `address add ${podIp}/32 dev eth0`,
+    "link set eth0 up",
+    // A fixed neighbour: the first packet waits for no ARP, and no pod can be told another one.
+    `neighbour add ${gateway} lladdr ${cableMac} dev eth0 nud permanent`,
+    `route add ${gateway} dev eth0 scope link`,
+    `route add default via ${gateway} dev eth0`,
+  ]);
+}
+
+/** `ip -batch` lines for the cell's own namespace. May be repeated. */
+export function outerCommands(network: PodNetwork): string {
+  const { podIp, hostInterface, cable } = network;
+  return batch([
+    `link set ${cable} up`,
+    `neighbour replace ${podIp} lladdr ${podMac} dev ${cable} nud permanent`,
+    `route replace ${podIp}/32 dev ${cable} scope link`,
+    // Answers for this address alone on the cell's link; the interface's own address stays as it is.
+    `neighbour replace proxy ${podIp} dev ${hostInterface}`,
+  ]);
+}
+
+/** Undoes {@link outerCommands}. The cable goes with it, and with the cable the pod's end. */
+export function removeCommands(network: PodNetwork): string {
+  return batch([
+    `neighbour del proxy ${network.podIp} dev ${network.hostInterface}`,
+    `link del ${network.cable}`,
+  ]);
+}
+
+/** Connects the cell's side of a pod's cable. */
+export async function connectCable(network: PodNetwork): Promise<void> {
+  await Promise.all([
+    writeFile("/proc/sys/net/ipv4/ip_forward", "1"),
+    // The kernel holds back answers for others by up to 0.8 s, so that a real owner may be first: there is none.
+    writeFile(`/proc/sys/net/ipv4/neigh/${network.hostInterface}/proxy_delay`, "0"),
+  ]);
+  await runCommand("/usr/sbin/ip", ["-batch", "-"], { input: outerCommands(network) });
+}
+
+/** Takes a pod's cable away; parts that are gone already do not matter. */
+export async function disconnectCable(network: PodNetwork): Promise<void> {
+  // -force goes on after a line that failed, and tells it by an exit code of 1.
+  await runCommand("/usr/sbin/ip", ["-force", "-batch", "-"], {
+    input: removeCommands(network),
+  }).catch((error: unknown) => {
+    if (!hasCode(error, "COMMAND_FAILED")) throw error;
+  });
+}
+
+/** @throws {KipError} `POD_NETWORK_INVALID` */
+export async function describeNetwork(
+  sandbox: string,
+  podIp: string,
+  hostInterface: string | undefined,
+): Promise<PodNetwork> {
+  if (!isIpv4(podIp)) throw invalid(`"${podIp}" is no IPv4 address`);
+  const name = hostInterface ?? (await mainInterface());
+  const mtu = Number(await readFile(`/sys/class/net/${name}/mtu`, "utf8").catch(() => "0"));
+  if (!(mtu > 0)) throw invalid(`there is no network interface "${name}"`);
+  return { podIp, hostInterface: name, cable: cableName(sandbox), mtu };
+}
+
+/** Removes a cable by its name, if there is one. */
+export async function removeCable(cable: string): Promise<void> {
+  const isThere = await access(`/sys/class/net/${cable}`).then(
+    () => true,
+    () => false,
+  );
+  if (isThere) await runCommand("/usr/sbin/ip", ["link", "del", cable]);
+}
+
+/** The interface of the default route with the lowest metric, else the first one with an address. */
+async function mainInterface(): Promise<string> {
+  const table = await readFile("/proc/net/route", "utf8");
+  const found = defaultRouteInterface(table);
+  if (found !== undefined) return found;
+  for (const [name, addresses = []] of Object.entries(networkInterfaces())) {
+    if (addresses.some((address) => !address.internal && address.family === "IPv4")) return name;
+  }
+  throw invalid("this machine has no network interface with an address");
+}
+
+/** Reads the kernel's IPv4 route table (proc_net_route(5)): interface, destination, ..., metric, mask. */
+export function defaultRouteInterface(table: string): string | undefined {
+  const routes = table
+    .split("\n")
+    .slice(1)
+    .map((line) => line.trim().split(/\s+/))
+    .filter((fields) => fields[1] === "00000000" && fields[7] === "00000000")
+    .sort((a, b) => Number(a[6]) - Number(b[6]));
+  return routes[0]?.[0];
+}
+
+function isIpv4(text: string): boolean {
+  return (
+    /^(\d{1,3}\.){3}\d{1,3}$/.test(text) && text.split(".").every((part) => Number(part) < 256)
+  );
+}
+
+function batch(lines: readonly string[]): string {
+  return `${lines.join("\n")}\n`;
+}
+
+function invalid(reason: string): KipError {
+  return new KipError("POD_NETWORK_INVALID", `Cannot set up the pod's network: ${reason}`, {
+    remedy: "Give the pod an IPv4 address, and the cell a network interface.",
+  });
+}

@@ -1,0 +1,88 @@
+import { readFile, rename, stat, writeFile } from "node:fs/promises";
+import { decode, hasCode, type Decoded } from "@kip/base";
+import { notFound, type ContainerPaths } from "../run-paths.ts";
+
+const { boolean, list, map, number, object, oneOf, string, unknownValue } = decode;
+
+const decodeRecord = object({
+  id: string,
+  labels: map(string),
+  logPath: string,
+  /** cgroup path from the root of the tree. */
+  cgroup: string,
+  tty: boolean,
+  stdin: oneOf("closed", "once", "open"),
+  createdAtMs: number,
+});
+
+/** What we keep of a container besides its bundle, so that a later life of the agent knows it. */
+export type ContainerRecord = Decoded<typeof decodeRecord>;
+
+/** Part of `config.json` that `exec` takes over; the file is our own (bundle/build-spec.ts). */
+const decodeConfig = object({
+  ociVersion: string,
+  process: object({
+    terminal: boolean,
+    user: object({ uid: number, gid: number, additionalGids: list(number) }),
+    args: list(string),
+    env: list(string),
+    cwd: string,
+    capabilities: object({
+      bounding: list(string),
+      effective: list(string),
+      permitted: list(string),
+    }),
+    noNewPrivileges: boolean,
+    oomScoreAdj: number,
+    rlimits: list(object({ type: string, soft: number, hard: number })),
+  }),
+  root: unknownValue,
+  hostname: unknownValue,
+  mounts: unknownValue,
+  linux: unknownValue,
+});
+
+export async function writeRecord(files: ContainerPaths, record: ContainerRecord): Promise<void> {
+  // Renamed into place, because a record is what makes the folder a container.
+  await writeFile(`${files.record}.new`, JSON.stringify(record));
+  await rename(`${files.record}.new`, files.record);
+}
+
+/** @throws {KipError} `CONTAINER_NOT_FOUND` */
+export async function readRecord(files: ContainerPaths, id: string): Promise<ContainerRecord> {
+  const text = await readFile(files.record, "utf8").catch((error: unknown) => {
+    throw hasCode(error, "ENOENT") ? notFound(id) : error;
+  });
+  return decodeRecord(JSON.parse(text), files.record);
+}
+
+/** The container's main process as it was configured. @throws {KipError} `CONTAINER_NOT_FOUND` */
+export async function readProcess(
+  files: ContainerPaths,
+  id: string,
+): Promise<Decoded<typeof decodeConfig>["process"]> {
+  const text = await readFile(files.config, "utf8").catch((error: unknown) => {
+    throw hasCode(error, "ENOENT") ? notFound(id) : error;
+  });
+  return decodeConfig(JSON.parse(text), files.config).process;
+}
+
+/** When the container was started; undefined if it was not. */
+export async function readStartTime(files: ContainerPaths): Promise<number | undefined> {
+  const info = await stat(files.started).catch(() => undefined);
+  return info?.mtimeMs;
+}
+
+/** A process ID from a file; undefined if there is none or the process is gone. */
+export async function readLivePid(file: string): Promise<number | undefined> {
+  const pid = Number(await readFile(file, "utf8").catch(() => "0"));
+  return Number.isInteger(pid) && pid > 0 && (await isAlive(pid)) ? pid : undefined;
+}
+
+/** Whether a process exists and is not a zombie. */
+async function isAlive(pid: number): Promise<boolean> {
+  const line = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  // The state comes after the name, which is in brackets and may hold any character.
+  const state = line.slice(line.lastIndexOf(")") + 2, line.lastIndexOf(")") + 3);
+  return state !== "" && state !== "Z" && state !== "X";
+}

@@ -1,0 +1,139 @@
+import { watch, type FSWatcher } from "node:fs";
+import { access, readFile, readdir, rename, stat, writeFile } from "node:fs/promises";
+import { hasCode, type Logger } from "@kip/base";
+import type { ContainerExit } from "../container-runtime.ts";
+import { containerPaths, isContainerId, type RunPaths } from "../run-paths.ts";
+import { wasOomKilled } from "../stats/cgroup.ts";
+import { readRecord } from "./container-record.ts";
+
+/**
+ * Tells when containers end, from the files conmon puts (renames) into its exit directory. Works for
+ * containers of earlier lives: their monitors write into the same directory.
+ */
+export class ExitWatcher implements Disposable {
+  readonly #paths: RunPaths;
+  readonly #logger: Logger;
+  readonly #watcher: FSWatcher;
+  readonly #told = new Set<string>();
+  readonly #listeners = new Set<(exit: ContainerExit) => void>();
+
+  private constructor(paths: RunPaths, logger: Logger) {
+    this.#paths = paths;
+    this.#logger = logger;
+    this.#watcher = watch(paths.exits, (_event, name) => {
+      if (name !== null) void this.#notice(name);
+    });
+    this.#watcher.on("error", (error) => {
+      logger.error("stopped watching for containers' ends", { err: error });
+    });
+  }
+
+  /** Starts watching. Ends that are already there are not told again. */
+  static async open(paths: RunPaths, logger: Logger): Promise<ExitWatcher> {
+    const watcher = new ExitWatcher(paths, logger);
+    for (const name of await readdir(paths.exits)) watcher.#told.add(name);
+    return watcher;
+  }
+
+  /** Calls back for each end noticed from now on. @returns stops the calls */
+  subscribe(listener: (exit: ContainerExit) => void): () => void {
+    const own = (exit: ContainerExit): void => listener(exit);
+    this.#listeners.add(own);
+    return () => void this.#listeners.delete(own);
+  }
+
+  /** Resolves when the container has ended, at once if it has or is not known. */
+  async ended(id: string, signal: AbortSignal): Promise<ContainerExit | undefined> {
+    signal.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<ContainerExit | undefined>();
+    const onAbort = (): void => reject(abortReason(signal));
+    signal.addEventListener("abort", onAbort, { once: true });
+    // First subscribe, then look: the end may come in between.
+    const unsubscribe = this.subscribe((exit) => {
+      if (exit.id === id) resolve(exit);
+    });
+    try {
+      const files = containerPaths(this.#paths, id);
+      const isKnown = await exists(files.record);
+      const exit = await readExit(this.#paths, id);
+      if (exit ?? !isKnown) resolve(exit);
+      return await promise;
+    } finally {
+      unsubscribe();
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** The container is removed: its ID may be used again. */
+  forget(id: string): void {
+    this.#told.delete(id);
+  }
+
+  [Symbol.dispose](): void {
+    this.#watcher.close();
+    this.#listeners.clear();
+  }
+
+  async #notice(name: string): Promise<void> {
+    if (!isContainerId(name) || this.#told.has(name)) return;
+    try {
+      // conmon writes `<id>.<six characters>` first and renames it: no container has that name.
+      if (!(await exists(containerPaths(this.#paths, name).record))) return;
+      const exit = await readExit(this.#paths, name);
+      if (!exit || this.#told.has(name)) return;
+      this.#told.add(name);
+      for (const listener of this.#listeners) listener(exit);
+    } catch (error) {
+      this.#logger.error("could not read how a container ended", { container: name, err: error });
+    }
+  }
+}
+
+/** How a container ended; undefined while it has not, or if nobody wrote it down. */
+export async function readExit(paths: RunPaths, id: string): Promise<ContainerExit | undefined> {
+  const files = containerPaths(paths, id);
+  try {
+    const [text, info] = await Promise.all([readFile(files.exit, "utf8"), stat(files.exit)]);
+    if (!/^\d+\s*$/.test(text)) return undefined;
+    return {
+      id,
+      exitCode: Number(text),
+      oomKilled: await sawOom(paths, id),
+      finishedAtMs: info.mtimeMs,
+      lost: await exists(files.lost),
+    };
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
+  }
+}
+
+/** conmon's note may come late, the kernel's count goes with the cgroup: either one is enough. */
+async function sawOom(paths: RunPaths, id: string): Promise<boolean> {
+  const files = containerPaths(paths, id);
+  if (await exists(files.oom)) return true;
+  const record = await readRecord(files, id).catch(() => undefined);
+  return record !== undefined && (await wasOomKilled(record.cgroup));
+}
+
+/**
+ * Writes down the end of a container that nobody saw, as conmon would have done it.
+ * @see ContainerExit.lost
+ */
+export async function writeLostExit(paths: RunPaths, id: string): Promise<void> {
+  const files = containerPaths(paths, id);
+  await writeFile(files.lost, "");
+  await writeFile(`${files.lost}.exit`, "255");
+  await rename(`${files.lost}.exit`, files.exit);
+}
+
+async function exists(file: string): Promise<boolean> {
+  return await access(file).then(
+    () => true,
+    () => false,
+  );
+}
+
+function abortReason(signal: AbortSignal): Error {
+  return signal.reason instanceof Error ? signal.reason : new Error("Aborted");
+}
