@@ -117,7 +117,7 @@ async function timePod(
 }
 
 async function agentFigures(client: ApiClient, cell: Cell): Promise<void> {
-  const secret = await client.get<Secret>(paths.secrets("kube-system", "kip-cell-ca"));
+  const secret = await client.get<Secret>(paths.secrets("kip-system", "kip-cell-ca"));
   const pem = (key: string): string => Buffer.from(secret.data?.[key] ?? "", "base64").toString();
   const authority = await CertificateAuthority.load({
     certificate: pem("tls.crt"),

@@ -26,7 +26,7 @@ export interface StartKipOptions {
   readonly nodeName: string;
   /** Address of the virtual node: the kubelet port is reached here. */
   readonly nodeIp: string;
-  /** Namespace of kip's own Secret. @default "kube-system" */
+  /** Namespace of kip's own Secret. @default "kip-system" */
   readonly namespace?: string;
   readonly clusterDns: readonly string[];
   /** @default "cluster.local" */
@@ -48,7 +48,7 @@ export interface RunningKip extends AsyncDisposable {
  */
 export async function startKip(options: StartKipOptions): Promise<RunningKip> {
   const { client, driver, config, nodeName, clock, logger } = options;
-  const namespace = options.namespace ?? "kube-system";
+  const namespace = options.namespace ?? "kip-system";
   const store = new CellStore(client);
   await store.ensureCrd();
   const identities = await CellIdentities.open({
