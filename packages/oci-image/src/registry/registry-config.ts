@@ -11,6 +11,6 @@ export interface RegistryConfig {
   readonly endpoint?: string;
   readonly username?: string;
   readonly password?: string | Secret;
-  /** Certificate authorities in PEM that vouch for the registry, instead of the system's. */
+  /** Certificates in PEM that are trusted for this registry besides the system's. */
   readonly ca?: string;
 }

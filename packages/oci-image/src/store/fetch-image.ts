@@ -42,7 +42,8 @@ export async function fetchPlan(
   if (!configTypes.includes(configBlob.mediaType)) {
     throw invalidImage(`it is no container image but ${JSON.stringify(configBlob.mediaType)}`);
   }
-  if (layers.length > options.limits.layers) throw limitExceeded("layers", options.limits.layers);
+  const sizeBytes = layers.reduce((sum, { size }) => sum + size, configBlob.size);
+  checkLimits(layers.length, sizeBytes, options.limits);
   const config = parseConfig(await readDocument(source, configBlob, options.signal));
   if (config.diffIds.length !== layers.length) {
     throw invalidImage(
@@ -56,8 +57,14 @@ export async function fetchPlan(
     ...config,
     id: configBlob.digest,
     layers: layers.map((blob, index) => ({ blob, diffId: config.diffIds[index] ?? "" })),
-    sizeBytes: layers.reduce((sum, { size }) => sum + size, configBlob.size),
+    sizeBytes,
   };
+}
+
+/** Before anything is fetched: layers may have to wait on the disk. */
+function checkLimits(layers: number, sizeBytes: number, limits: UnpackLimits): void {
+  if (layers > limits.layers) throw limitExceeded("layers", limits.layers);
+  if (sizeBytes > limits.unpackedBytes) throw limitExceeded("bytes", limits.unpackedBytes);
 }
 
 async function fetchManifest(

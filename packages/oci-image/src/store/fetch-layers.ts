@@ -57,6 +57,7 @@ export async function fetchLayers(
         fail(index, error);
       }
       signal.throwIfAborted();
+      await spool?.remove();
       progress.layerDone();
     }
     return tree.notes;

@@ -1,4 +1,4 @@
-import { open, type FileHandle } from "node:fs/promises";
+import { open, rm, type FileHandle } from "node:fs/promises";
 
 /**
  * A file that is read while it is still written: it holds a layer that arrives before its turn to
@@ -48,6 +48,11 @@ export class LayerSpool {
       at += bytesRead;
       yield buffer.subarray(0, bytesRead);
     }
+  }
+
+  /** Gives the disk space back; to be called when all is read. */
+  async remove(): Promise<void> {
+    await rm(this.#path, { force: true });
   }
 
   async #progress(): Promise<void> {

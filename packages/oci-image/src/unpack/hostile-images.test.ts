@@ -348,6 +348,11 @@ describe("an image that attacks its unpacker", () => {
       await refused(unpackImage({ layers: [many] }, { entries: 999 }), limit, /999 entries/);
       await refused(unpackImage({ layers: [deep] }), limit, /256 nested folders/);
       await refused(unpackImage({ layers }, { layers: 10 }), limit, /10 layers/);
+      const editManifest = (manifest: Record<string, unknown>): void => {
+        const [layer] = manifest["layers"] as object[]; // the writer's own
+        manifest["layers"] = [{ ...layer, size: 2 ** 50 }];
+      };
+      await refused(unpackImage({ layers: [one], editManifest }), limit, /more than \d+ bytes/);
       // Links may not dig deeper than names.
       const dig = [
         symlink("d/l", "d"),
