@@ -4,6 +4,8 @@
  */
 export interface AgentDirectories {
   readonly run: string;
+  /** The container runtime's own. */
+  readonly runtime: string;
   /** File with the desired pod. */
   readonly desiredPod: string;
   /** File with what is known of its containers. */
@@ -16,10 +18,13 @@ export interface AgentDirectories {
   readonly secretVolumes: string;
   /** emptyDirs with medium Memory, a tmpfs each. */
   readonly memoryVolumes: string;
+  /** A directory per run of a container, with the subPaths it mounts. */
+  readonly subPaths: string;
   /** emptyDirs on disk. */
   readonly diskVolumes: string;
   /** A directory per run of a container: root file system and termination message. */
   readonly containers: string;
+  readonly images: string;
   /** A directory per container with a file per run. */
   readonly logs: string;
 }
@@ -28,14 +33,17 @@ export interface AgentDirectories {
 export function agentDirectories(stateDir: string, runDir: string): AgentDirectories {
   return {
     run: runDir,
+    runtime: `${runDir}/oci`,
     desiredPod: `${runDir}/desired-pod.json`,
     podState: `${runDir}/pod-state.json`,
     identity: `${runDir}/identity.json`,
     podFiles: `${runDir}/pod`,
     secretVolumes: `${runDir}/files`,
     memoryVolumes: `${runDir}/memory`,
+    subPaths: `${runDir}/subpaths`,
     diskVolumes: `${stateDir}/volumes`,
     containers: `${stateDir}/containers`,
+    images: `${stateDir}/images`,
     logs: `${stateDir}/logs`,
   };
 }

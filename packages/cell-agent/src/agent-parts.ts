@@ -1,6 +1,7 @@
 import type { Clock, Logger } from "@kip/base";
 import type { ImageStore, ResolvedUser } from "@kip/oci-image";
 import type { ContainerRuntime, PodSandbox, PodSandboxOptions } from "@kip/oci-runtime";
+import type { AgentDirectories } from "./agent-directories.ts";
 import { kernelMounter, type Mounter } from "./volumes/mounter.ts";
 
 /** What the agent works with. Tests put their own in. */
@@ -15,16 +16,15 @@ export interface AgentParts {
 
 /** Loads the real parts. Called after the agent listens: loading is what takes long at its start. */
 export async function loadParts(options: {
-  readonly stateDir: string;
-  readonly runDir: string;
+  readonly directories: AgentDirectories;
   readonly logger: Logger;
   readonly clock: Clock;
 }): Promise<AgentParts> {
-  const { logger, clock } = options;
+  const { directories, logger, clock } = options;
   const [oci, imaging] = await Promise.all([import("@kip/oci-runtime"), import("@kip/oci-image")]);
   const [runtime, images] = await Promise.all([
-    oci.createRuntime({ runDir: options.runDir, logger, clock }),
-    imaging.openImageStore({ root: `${options.stateDir}/images`, logger, clock }),
+    oci.createRuntime({ runDir: directories.runtime, logger, clock }),
+    imaging.openImageStore({ root: directories.images, logger, clock }),
   ]);
   return {
     runtime,

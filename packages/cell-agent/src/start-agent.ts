@@ -84,7 +84,7 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
   });
   bootTimingsMs = { ...bootTimingsMs, listening: uptimeMs() };
   logger.info("Agent listens", { port: server.port, cell: identity.cellName, ...bootTimingsMs });
-  const load = options.loadParts ?? (() => loadParts({ stateDir, runDir, logger, clock }));
+  const load = options.loadParts ?? (() => loadParts({ directories, logger, clock }));
   // Requests that need a part wait for it; they fail with the reason if it cannot be loaded.
   load().then(parts.resolve, parts.reject);
   const ready = parts.promise.then((loaded) => supervisor.begin(loaded));

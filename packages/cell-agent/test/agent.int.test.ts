@@ -6,43 +6,25 @@ import os from "node:os";
 import path from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { before, describe, it } from "node:test";
-import {
-  AgentClient,
-  cellServerName,
-  waitForAgent,
-  type CellIdentity,
-  type PodReport,
-} from "@kip/agent-api";
+import { describe, it } from "node:test";
+import { AgentClient, waitForAgent, type PodReport } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
-import { CertificateAuthority, type KeyPair } from "@kip/pki";
+import type { KeyPair } from "@kip/pki";
 import { startAgent, type RunningAgent } from "../src/index.ts";
 import { container, desiredPod } from "./desired-pod.ts";
 import { fakeParts, FakeRuntime } from "./fake-parts.ts";
+import {
+  cellName,
+  issueIdentity,
+  makeCredentials,
+  report,
+  strangerCertificate,
+} from "./test-cell.ts";
 
-const cellName = "cell-1";
 const hour = 3_600_000;
 const limit = { timeout: 30_000 };
 
-let authority: CertificateAuthority;
-let identity: CellIdentity;
-let kip: KeyPair;
-
-before(async () => {
-  authority = await CertificateAuthority.create({ commonName: "kip", validMs: hour });
-  kip = await authority.issue({ commonName: "kip", usages: ["client"], validMs: hour });
-  identity = await issueIdentity();
-});
-
-async function issueIdentity(): Promise<CellIdentity> {
-  const server = await authority.issue({
-    commonName: cellName,
-    dnsNames: [cellServerName(cellName)],
-    usages: ["server"],
-    validMs: hour,
-  });
-  return { cellName, ca: authority.certificate, ...server };
-}
+const { authority, identity, kip } = await makeCredentials();
 
 /** An agent in a directory of its own, and ways to reach it. */
 class Cell implements AsyncDisposable {
@@ -95,26 +77,6 @@ class Cell implements AsyncDisposable {
   }
 }
 
-/** The first report that the test is waiting for. */
-async function report(
-  client: AgentClient,
-  isWanted: (report: PodReport) => boolean,
-): Promise<PodReport> {
-  const stop = new AbortController();
-  let last: PodReport | undefined;
-  const giveUp = setTimeout(() => stop.abort(), 20_000);
-  try {
-    for await (const one of client.status(stop.signal)) {
-      last = one;
-      if (isWanted(one)) return one;
-    }
-    throw new Error(`Not seen; the last report was ${JSON.stringify(last)}`);
-  } finally {
-    clearTimeout(giveUp);
-    stop.abort();
-  }
-}
-
 async function text(stream: Readable): Promise<string> {
   const parts: Buffer[] = [];
   for await (const chunk of stream as AsyncIterable<Buffer>) parts.push(chunk);
@@ -135,8 +97,7 @@ describe("mutual TLS", limit, () => {
 
   it("refuses a client whose certificate is not from our authority", async () => {
     await using cell = await Cell.start();
-    const other = await CertificateAuthority.create({ commonName: "other", validMs: hour });
-    const pair = await other.issue({ commonName: "kip", usages: ["client"], validMs: hour });
+    const pair = await strangerCertificate();
     await assert.rejects(cell.connect(pair), { message: /may refuse our certificate/ });
   });
 
@@ -171,7 +132,7 @@ describe("mutual TLS", limit, () => {
   it("uses a renewed identity for new connections, also after a restart", async () => {
     await using cell = await Cell.start();
     const client = await cell.connect();
-    await client.putIdentity(await issueIdentity());
+    await client.putIdentity(await issueIdentity(authority));
     await (await cell.connect()).info();
     await assert.rejects(client.putIdentity({ ...identity, cellName: "cell-2" }), {
       code: "AGENT_REQUEST_INVALID",

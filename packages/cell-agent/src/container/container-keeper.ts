@@ -249,9 +249,10 @@ export class ContainerKeeper {
 
   async #startFailed(run: ContainerRun, error: unknown): Promise<void> {
     const { record } = this;
-    const { events, clock } = this.#host;
+    const { events, clock, logger } = this.#host;
     const message = errorText(error);
     const { name } = record.desired;
+    logger.warn("Container could not be started", { container: name, err: error });
     events.warning("Failed", `Error: ${message}`, name);
     if (hasCode(error, "CONTAINER_CREATE_FAILED", "CONTAINER_START_FAILED")) {
       // The container is to blame: this was a run, and it counts for the restart policy.

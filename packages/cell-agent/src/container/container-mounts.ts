@@ -4,12 +4,8 @@ import type { DesiredContainer } from "@kip/agent-api";
 import { KipError } from "@kip/base";
 import type { ContainerMount } from "@kip/oci-runtime";
 import type { PodFiles } from "../pod/pod-files.ts";
-import { pinPath } from "../volumes/safe-path.ts";
-
-/** Mounts of a container; the pinned places must stay until the container is created. */
-export interface ContainerMounts extends Disposable {
-  readonly mounts: readonly ContainerMount[];
-}
+import type { Mounter } from "../volumes/mounter.ts";
+import { bindSubPath } from "../volumes/sub-path.ts";
 
 /** What the mounts are made from. */
 export interface MountInput {
@@ -19,6 +15,9 @@ export interface MountInput {
   readonly podFiles: PodFiles;
   /** File on this machine that takes the termination message. */
   readonly terminationFile: string;
+  /** Directory for the subPaths of this run. */
+  readonly subPaths: string;
+  readonly mounter: Mounter;
 }
 
 /**
@@ -27,35 +26,40 @@ export interface MountInput {
  *
  * @throws {KipError} code `AGENT_PATH_UNSAFE` or `AGENT_CONTAINER_CONFIG`
  */
-export async function containerMounts(input: MountInput): Promise<ContainerMounts> {
+export async function containerMounts(input: MountInput): Promise<readonly ContainerMount[]> {
   const { container } = input;
-  const pinned = new DisposableStack();
-  try {
-    const mounts = container.mounts.map((mount): ContainerMount => {
-      const root = input.volumes.get(mount.name);
-      if (root === undefined) {
-        throw new KipError("AGENT_CONTAINER_CONFIG", `no volume "${mount.name}" for a mount`);
-      }
-      const isWhole = mount.subPath === undefined || mount.subPath === "";
-      const source = isWhole ? root : pinned.use(pinPath(root, mount.subPath ?? "")).path;
-      const destination = path.posix.normalize(mount.mountPath);
-      return { source, destination, readOnly: mount.readOnly === true };
-    });
-    const taken = new Set(mounts.map((mount) => mount.destination));
-    const isReadOnly = container.readOnlyRootFilesystem === true;
-    const add = (source: string, destination: string, readOnly: boolean): void => {
-      if (!taken.has(destination)) mounts.push({ source, destination, readOnly });
-    };
-    for (const [destination, source] of input.podFiles) add(source, destination, isReadOnly);
-    if (container.terminationMessagePath !== "") {
-      await fs.writeFile(input.terminationFile, "", { mode: 0o666 });
-      // The umask does not count: a container's process of any user may leave a message.
-      await fs.chmod(input.terminationFile, 0o666);
-      add(input.terminationFile, path.posix.normalize(container.terminationMessagePath), false);
-    }
-    const held = pinned.move();
-    return { mounts, [Symbol.dispose]: () => held.dispose() };
-  } finally {
-    pinned.dispose();
+  const mounts: ContainerMount[] = [];
+  for (const [index, mount] of container.mounts.entries()) {
+    const source = await mountSource(mount, index, input);
+    const destination = path.posix.normalize(mount.mountPath);
+    mounts.push({ source, destination, readOnly: mount.readOnly === true });
   }
+  const taken = new Set(mounts.map((mount) => mount.destination));
+  const isReadOnly = container.readOnlyRootFilesystem === true;
+  const add = (source: string, destination: string, readOnly: boolean): void => {
+    if (!taken.has(destination)) mounts.push({ source, destination, readOnly });
+  };
+  for (const [destination, source] of input.podFiles) add(source, destination, isReadOnly);
+  if (container.terminationMessagePath !== "") {
+    await fs.writeFile(input.terminationFile, "", { mode: 0o666 });
+    // The umask does not count: a container's process of any user may leave a message.
+    await fs.chmod(input.terminationFile, 0o666);
+    add(input.terminationFile, path.posix.normalize(container.terminationMessagePath), false);
+  }
+  return mounts;
+}
+
+async function mountSource(
+  mount: DesiredContainer["mounts"][number],
+  index: number,
+  input: MountInput,
+): Promise<string> {
+  const root = input.volumes.get(mount.name);
+  if (root === undefined)
+    throw new KipError("AGENT_CONTAINER_CONFIG", `no volume "${mount.name}" for a mount`);
+  const { subPath = "" } = mount;
+  if (subPath === "") return root;
+  const target = path.join(input.subPaths, String(index));
+  await bindSubPath({ root, subPath, target, mounter: input.mounter });
+  return target;
 }

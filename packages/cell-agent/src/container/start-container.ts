@@ -6,6 +6,7 @@ import type { AgentDirectories } from "../agent-directories.ts";
 import type { AgentParts } from "../agent-parts.ts";
 import type { ContainerRun } from "../pod/container-record.ts";
 import type { PodFiles } from "../pod/pod-files.ts";
+import { unbindSubPaths } from "../volumes/sub-path.ts";
 import { containerMounts } from "./container-mounts.ts";
 import { containerSpec, runId } from "./container-spec.ts";
 
@@ -47,9 +48,10 @@ export function describeRun(
 export function runDirectory(
   directories: AgentDirectories,
   run: Pick<ContainerRun, "id">,
-): { readonly path: string; readonly terminationFile: string } {
+): { readonly path: string; readonly terminationFile: string; readonly subPaths: string } {
   const path = `${directories.containers}/${run.id}`;
-  return { path, terminationFile: `${path}/termination-log` };
+  const subPaths = `${directories.subPaths}/${run.id}`;
+  return { path, terminationFile: `${path}/termination-log`, subPaths };
 }
 
 /**
@@ -60,6 +62,7 @@ export function runDirectory(
  */
 export async function createContainer(run: ContainerRun, input: RunInput): Promise<void> {
   const { container, parts, image, ground } = input;
+  await discardRun(run, input);
   const directory = runDirectory(input.directories, run);
   await fs.mkdir(directory.path, { recursive: true });
   const { rootfs } = await parts.images.mountRootfs(image, directory.path);
@@ -71,11 +74,13 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     container.user === undefined
       ? undefined
       : await parts.resolveUser(rootfs, String(container.user));
-  using held = await containerMounts({
+  const mounts = await containerMounts({
     container,
     volumes: ground.volumes,
     podFiles: ground.podFiles,
     terminationFile: directory.terminationFile,
+    subPaths: directory.subPaths,
+    mounter: parts.mounter,
   });
   const spec = containerSpec({
     id: run.id,
@@ -87,10 +92,9 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     rootfs,
     imageUser,
     ...(wantedUser && { wantedUser }),
-    mounts: held.mounts,
+    mounts,
     logPath: run.logPath,
   });
-  await parts.runtime.remove(run.id);
   await parts.runtime.create(spec);
 }
 
@@ -102,6 +106,7 @@ export async function discardRun(
   const directory = runDirectory(options.directories, run);
   await options.parts.runtime.remove(run.id);
   await options.parts.images.unmountRootfs(directory.path);
+  await unbindSubPaths(directory.subPaths, options.parts.mounter);
   await fs.rm(directory.path, { recursive: true, force: true });
 }
 

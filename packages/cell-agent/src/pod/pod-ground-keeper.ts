@@ -35,7 +35,7 @@ export class GroundKeeper {
     try {
       const [sandbox, volumes, podFiles] = await Promise.all([
         parts.createSandbox({
-          runDir: directories.run,
+          runDir: directories.runtime,
           hostname: pod.hostname,
           ...(!pod.hostNetwork && pod.podIp !== undefined && { podIp: pod.podIp }),
           ...(pod.shareProcessNamespace !== undefined && {
@@ -80,7 +80,7 @@ export class GroundKeeper {
     this.isUnderway = true;
     try {
       await removeVolumes(pod, directories, parts.mounter);
-      await parts.removeSandbox({ runDir: directories.run, logger });
+      await parts.removeSandbox({ runDir: directories.runtime, logger });
     } catch (error) {
       // The machine goes away with the pod; what is left is no reason to keep either.
       logger.error("Could not free all of the pod", { podUid: pod.uid, err: error });

@@ -40,7 +40,7 @@ export async function servePortForward(
 }
 
 async function connectLocally(port: number): Promise<Duplex> {
-  const socket = net.connect({ host: "localhost", port, allowHalfOpen: true });
+  const socket = net.connect({ host: "127.0.0.1", port, allowHalfOpen: true });
   await new Promise<void>((resolve, reject) => {
     socket.once("connect", resolve);
     socket.once("error", (error) => reject(refused(port, error.message)));
@@ -51,7 +51,7 @@ async function connectLocally(port: number): Promise<Duplex> {
 function connectInNamespace(namespace: string, port: number, logger: Logger): Duplex {
   const child = spawn(
     "nsenter",
-    [`--net=${namespace}`, "socat", "-t", "86400", "STDIO", `TCP:localhost:${port}`],
+    [`--net=${namespace}`, "socat", "-t", "86400", "STDIO", `TCP4:127.0.0.1:${port}`],
     { stdio: ["pipe", "pipe", "pipe"] },
   );
   const connection = Duplex.from({ readable: child.stdout, writable: child.stdin });

@@ -5,6 +5,8 @@ import { runCommand } from "@kip/base";
 export interface Mounter {
   /** Mounts a tmpfs at an existing directory; does nothing if something is mounted there. */
   mountTmpfs(directory: string, options: { readonly sizeBytes?: number }): Promise<void>;
+  /** Shows a file or directory at an existing place of its kind as well. */
+  bind(source: string, target: string): Promise<void>;
   /** Takes a mount away, if there is one. */
   unmount(directory: string): Promise<void>;
 }
@@ -16,6 +18,9 @@ export const kernelMounter: Mounter = {
     const size = sizeBytes === undefined ? [] : [`size=${sizeBytes}`];
     const options = ["mode=0777", "nosuid", "nodev", ...size].join(",");
     await runCommand("mount", ["-t", "tmpfs", "-o", options, "tmpfs", directory]);
+  },
+  bind: async (source, target) => {
+    await runCommand("mount", ["--bind", source, target]);
   },
   unmount: async (directory) => {
     if (await isMounted(directory)) await runCommand("umount", ["-l", directory]);

@@ -11,6 +11,7 @@ const maxLinks = 40;
 export interface PinnedPath extends Disposable {
   /** A path other processes can use for the pinned place while this one holds it. */
   readonly path: string;
+  readonly isDirectory: boolean;
 }
 
 /**
@@ -53,6 +54,7 @@ export function pinPath(root: string, subPath: string): PinnedPath {
   for (const fd of open) fs.closeSync(fd);
   return {
     path: `/proc/${process.pid}/fd/${last}`,
+    isDirectory: fs.fstatSync(last).isDirectory(),
     [Symbol.dispose]: () => fs.closeSync(last),
   };
 }

@@ -1,0 +1,51 @@
+import fs from "node:fs/promises";
+import path from "node:path";
+import { hasCode } from "@kip/base";
+import type { Mounter } from "./mounter.ts";
+import { pinPath } from "./safe-path.ts";
+
+/**
+ * Shows a path below a volume at a place of ours. The runtime is given that place: between our look
+ * at the path and its mount, a container that writes to the volume could exchange it for a link.
+ *
+ * @throws {KipError} code `AGENT_PATH_UNSAFE`
+ */
+export async function bindSubPath(options: {
+  readonly root: string;
+  readonly subPath: string;
+  /** Where to show it; made. */
+  readonly target: string;
+  readonly mounter: Mounter;
+}): Promise<void> {
+  const { target } = options;
+  using pinned = pinPath(options.root, options.subPath);
+  if (pinned.isDirectory) await fs.mkdir(target, { recursive: true });
+  else {
+    await fs.mkdir(path.dirname(target), { recursive: true });
+    await fs.writeFile(target, "");
+  }
+  await options.mounter.bind(pinned.path, target);
+}
+
+/** Takes away what {@link bindSubPath} has shown in a directory, and the directory. */
+export async function unbindSubPaths(directory: string, mounter: Mounter): Promise<void> {
+  for (const name of await names(directory)) {
+    const target = path.join(directory, name);
+    await mounter.unmount(target);
+    // Nothing here is removed with its content: should a mount be left, that is the volume's.
+    const isDirectory = (await fs.stat(target)).isDirectory();
+    await (isDirectory ? fs.rmdir(target) : fs.unlink(target));
+  }
+  await fs.rmdir(directory).catch((error: unknown) => {
+    if (!hasCode(error, "ENOENT")) throw error;
+  });
+}
+
+async function names(directory: string): Promise<readonly string[]> {
+  try {
+    return await fs.readdir(directory);
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return [];
+    throw error;
+  }
+}
