@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { chmod, mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { after, describe, it } from "node:test";
+import { runCommand } from "@kip/base";
+import type { LaunchRequest } from "@kip/cloud";
+import { findProcesses } from "../src/host/processes.ts";
+import { hostSnapshot } from "./support/host-snapshot.ts";
+import { prepareTestCloud } from "./support/test-cloud.ts";
+
+const name = "kiptcrash";
+const test = await prepareTestCloud(name, 3);
+after(() => test.remove());
+
+const request: LaunchRequest = {
+  token: randomUUID(),
+  name: "crashes",
+  instanceType: "local.nano",
+  launchType: "on-demand",
+  image: "idle",
+  rootDiskBytes: 0,
+  userData: "#cloud-config\n{}",
+  privateIpOnly: true,
+  tags: {},
+};
+const machines = path.join(test.options.stateDir, "machines");
+const shims = path.join(test.folder, "shims");
+const counter = path.join(test.folder, "count");
+
+/** Programs whose start and end are the step boundaries of the local cloud. */
+const programs = [
+  "ip",
+  "nft",
+  "sysctl",
+  "unshare",
+  "nsenter",
+  "umount",
+  "flock",
+  "qemu-img",
+  "genisoimage",
+];
+
+describe("QemuCloud after SIGKILL", { timeout: 300_000 }, () => {
+  it("launches once, wherever the launch was killed", async () => {
+    await prepareShims();
+    const kills = await killEverywhere("after", { launch: request }, async (where) => {
+      await using cloud = await test.open();
+      const instance = await cloud.launch(request);
+      assert.equal(instance.state, "running", where);
+      assert.deepEqual(await cloud.list(), [instance], where);
+      const pidFile = path.join(machines, instance.id, "qemu.pid");
+      assert.equal((await findProcesses(pidFile)).length, 1, where);
+      await cloud.terminate(instance.id);
+      assert.deepEqual(await readdir(machines), [], where);
+    });
+    assert.ok(kills > 10, `killed at ${kills} places`);
+  });
+
+  it("makes the network whole, wherever that was killed", async () => {
+    await prepareShims();
+    const { range = "" } = test.options;
+    await killEverywhere("before", { prepareNetwork: true }, async (where) => {
+      await using cloud = await test.open({ internet: "auto" });
+      await cloud.prepareNetwork();
+      await cloud.removeNetwork();
+      assert.deepEqual(await hostSnapshot(name, range), [], where);
+    });
+  });
+
+  it("ends a machine whole, wherever its end was killed", async () => {
+    await prepareShims();
+    await using cloud = await test.open();
+    const { id } = await cloud.launch(request);
+    await killEverywhere("before", { terminate: id }, async (where) => {
+      await using restarted = await test.open();
+      await restarted.terminate(id);
+      assert.deepEqual(await restarted.list(), [], where);
+      assert.deepEqual(await readdir(machines), [], where);
+      await restarted.launch(request);
+    });
+    await cloud.terminate(id);
+  });
+
+  it("removes the network whole, wherever its removal was killed", async () => {
+    await prepareShims();
+    const { range = "" } = test.options;
+    await killEverywhere("before", { removeNetwork: true }, async (where) => {
+      await using cloud = await test.open({ internet: "auto" });
+      await cloud.removeNetwork();
+      assert.deepEqual(await hostSnapshot(name, range), [], where);
+      await cloud.prepareNetwork();
+    });
+    await using cloud = await test.open();
+    await cloud.removeNetwork();
+  });
+});
+
+/**
+ * Does the act in a process that is killed before (or after) its first, second, third… program, until
+ * it gets to its end; calls `check` after each time. Returns how often it was killed.
+ */
+async function killEverywhere(
+  moment: "before" | "after",
+  act: Readonly<Record<string, unknown>>,
+  check: (where: string) => Promise<void>,
+): Promise<number> {
+  for (let nth = 1; nth < 200; nth++) {
+    await rm(counter, { recursive: true, force: true });
+    await mkdir(counter);
+    const script = path.join(import.meta.dirname, "support/act.ts");
+    const child = spawn(
+      process.execPath,
+      [script, JSON.stringify({ options: test.options, ...act })],
+      {
+        env: {
+          PATH: `${shims}:${process.env["PATH"]}`,
+          KILL_AT: String(nth),
+          KILL_MOMENT: moment,
+          COUNTER: counter,
+        },
+        stdio: ["ignore", "ignore", "inherit"],
+      },
+    );
+    const [code, signal] = await once(child, "exit");
+    assert.ok(code === 0 || signal === "SIGKILL", `ended with ${code ?? signal}`);
+    await check(`${moment} program ${nth}`);
+    if (signal !== "SIGKILL") return nth - 1;
+  }
+  return assert.fail("the act never ends");
+}
+
+/** Programs of the same names that kill whoever started the n-th of them. */
+async function prepareShims(): Promise<void> {
+  await mkdir(shims, { recursive: true });
+  for (const program of programs) {
+    const real = (await runCommand("sh", ["-c", `command -v ${program}`])).stdout.trim();
+    const script = `#!/bin/sh
+n=1
+while ! mkdir "$COUNTER/$n" 2>/dev/null; do n=$((n + 1)); done
+[ "$n" = "$KILL_AT" ] || exec ${real} "$@"
+[ "$KILL_MOMENT" = before ] || ${real} "$@"
+kill -KILL "$PPID"
+`;
+    await writeFile(path.join(shims, program), script);
+    await chmod(path.join(shims, program), 0o755);
+  }
+}

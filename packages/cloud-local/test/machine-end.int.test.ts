@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { readdir } from "node:fs/promises";
+import path from "node:path";
+import { after, describe, it } from "node:test";
+import { hasCode } from "@kip/base";
+import type { Instance, LaunchRequest } from "@kip/cloud";
+import { findProcesses, signalProcess } from "../src/host/processes.ts";
+import { prepareTestCloud } from "./support/test-cloud.ts";
+
+const test = await prepareTestCloud("kiptend", 2);
+after(() => test.remove());
+
+const request = (image: string): LaunchRequest => ({
+  token: randomUUID(),
+  name: "ends",
+  instanceType: "local.nano",
+  launchType: "on-demand",
+  image,
+  rootDiskBytes: 0,
+  userData: "#cloud-config\n{}",
+  privateIpOnly: true,
+  tags: {},
+});
+const pidFile = (id: string): string =>
+  path.join(test.options.stateDir, "machines", id, "qemu.pid");
+
+describe("QemuCloud", { timeout: 120_000 }, () => {
+  it("tells when a machine ends by itself, and keeps its console", async () => {
+    await using cloud = await test.open();
+    const ended = Promise.withResolvers<Instance>();
+    cloud.onTerminated(ended.resolve);
+    const asked = request("reset");
+    const { id } = await cloud.launch(asked);
+    const instance = await ended.promise;
+    assert.equal(instance.id, id);
+    assert.equal(instance.state, "terminated");
+    assert.equal(instance.stateReason, "The machine restarted or its kernel stopped");
+    assert.equal(await cloud.describe(id), undefined);
+    assert.deepEqual(await cloud.list(), []);
+    assert.match(await cloud.consoleOutput(id, 4096), /tiny-guest=reset/);
+    const left = await readdir(path.dirname(pidFile(id)));
+    assert.deepEqual(left.sort(), ["console.log", "machine.json"]);
+    await cloud.terminate(id);
+    await assert.rejects(cloud.consoleOutput(id, 1), (error) => hasCode(error, "CLOUD_NOT_FOUND"));
+  });
+
+  it("tells when a machine is killed", async () => {
+    await using cloud = await test.open();
+    const ended = Promise.withResolvers<Instance>();
+    cloud.onTerminated(ended.resolve);
+    const { id } = await cloud.launch(request("idle"));
+    const gone = cloud.waitForTerminated(id);
+    for (const pid of await findProcesses(pidFile(id))) signalProcess(pid, "SIGKILL");
+    assert.equal((await ended.promise).stateReason, "The machine's process ended");
+    await gone;
+    await cloud.terminate(id);
+  });
+
+  it("does not list a machine that was killed while no kip ran", async () => {
+    const id = await (async () => {
+      await using cloud = await test.open();
+      return (await cloud.launch(request("idle"))).id;
+    })();
+    const pids = await findProcesses(pidFile(id));
+    assert.equal(pids.length, 1);
+    for (const pid of pids) signalProcess(pid, "SIGKILL");
+    await using cloud = await test.open();
+    await cloud.waitForTerminated(id);
+    assert.deepEqual(await cloud.list(), []);
+  });
+
+  it("starts anew with the token of a machine that has ended", async () => {
+    await using cloud = await test.open();
+    const asked = request("idle");
+    const first = await cloud.launch(asked);
+    const gone = cloud.waitForTerminated(first.id);
+    for (const pid of await findProcesses(pidFile(first.id))) signalProcess(pid, "SIGKILL");
+    await gone;
+    const second = await cloud.launch(asked);
+    assert.equal(second.state, "running");
+    assert.equal((await findProcesses(pidFile(second.id))).length, 1);
+    await cloud.terminate(second.id);
+  });
+
+  it("leaves nothing of a machine that QEMU refuses", async () => {
+    await using cloud = await test.open({ qemu: "/bin/false" });
+    const folders = async () => await readdir(path.join(test.options.stateDir, "machines"));
+    const before = await folders();
+    await assert.rejects(cloud.launch(request("idle")), (error) => {
+      assert.ok(hasCode(error, "CLOUD_UNAVAILABLE"));
+      return /Cannot start machine "ends": QEMU did not start/.test(String(error));
+    });
+    assert.deepEqual(await folders(), before);
+  });
+
+  it("refuses a machine above the memory limit, with figures, and leaves nothing", async () => {
+    await using cloud = await test.open({ memoryBytes: 1100 * 2 ** 20 });
+    const first = await cloud.launch({ ...request("idle"), instanceType: "local.nano" });
+    const second = cloud.launch({ ...request("idle"), instanceType: "local.nano" });
+    const running = [first.id, (await second).id];
+    await assert.rejects(
+      cloud.launch({ ...request("idle"), instanceType: "local.nano" }),
+      (error) => {
+        assert.ok(hasCode(error, "CLOUD_QUOTA"));
+        return /it needs \d+ MiB of memory and \d+ MiB of the limit of 1100 MiB are left/.test(
+          String(error),
+        );
+      },
+    );
+    assert.equal((await cloud.list()).length, 2);
+    for (const id of running) await cloud.terminate(id);
+  });
+
+  it("refuses a machine for which there is no disk", async () => {
+    await using cloud = await test.open({ diskReserveBytes: 2 ** 60 });
+    await assert.rejects(
+      cloud.launch({ ...request("idle"), rootDiskBytes: 2 ** 59 }),
+      (error) => hasCode(error, "CLOUD_NO_CAPACITY") && /MiB of free disk/.test(String(error)),
+    );
+    assert.deepEqual(await cloud.list(), []);
+  });
+});

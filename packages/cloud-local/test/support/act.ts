@@ -1,0 +1,18 @@
+// Run by crash.int.test.ts as a process of its own: does one thing to the cloud, and is killed meanwhile.
+import { createLocalCloud, type LocalCloudOptions } from "../../src/index.ts";
+import type { LaunchRequest } from "@kip/cloud";
+
+interface Act {
+  readonly options: LocalCloudOptions;
+  readonly launch?: LaunchRequest;
+  readonly terminate?: string;
+  readonly prepareNetwork?: boolean;
+  readonly removeNetwork?: boolean;
+}
+
+const act = JSON.parse(process.argv[2] ?? "{}") as Act; // written by the test
+await using cloud = await createLocalCloud(act.options);
+if (act.launch) await cloud.launch(act.launch);
+if (act.terminate !== undefined) await cloud.terminate(act.terminate);
+if (act.prepareNetwork === true) await cloud.prepareNetwork();
+if (act.removeNetwork === true) await cloud.removeNetwork();

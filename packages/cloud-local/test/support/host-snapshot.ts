@@ -1,0 +1,27 @@
+import { readFile } from "node:fs/promises";
+import { runCommand } from "@kip/base";
+
+/**
+ * What a local cloud could leave on the host, as text to compare: devices, addresses, routes, rules,
+ * namespaces, mounts. Only lines that tell of the given name or range: other tests run meanwhile.
+ */
+export async function hostSnapshot(name: string, range: string): Promise<readonly string[]> {
+  const commands = [
+    ["ip", "-o", "link"],
+    ["ip", "-o", "addr"],
+    ["ip", "-4", "route", "show", "table", "all"],
+    ["ip", "-6", "route", "show", "table", "all"],
+    ["ip", "netns"],
+    ["nft", "list", "ruleset"],
+    ["ps", "-eo", "args"],
+  ] as const;
+  const outputs = await Promise.all(
+    commands.map(async ([program, ...args]) => (await runCommand(program, args)).stdout),
+  );
+  const mounts = await readFile("/proc/self/mountinfo", "utf8");
+  const network = range.split(".").slice(0, 3).join(".");
+  return [...outputs, mounts]
+    .flatMap((text) => text.split("\n"))
+    .filter((line) => line.includes(name) || line.includes(network))
+    .filter((line) => !line.includes(".int.test.ts"));
+}
