@@ -19,10 +19,12 @@ export interface LogReadOptions {
   readonly limitBytes?: number;
 }
 
+/** Where reading starts: a number is so many lines before the end. */
+type LogPosition = "start" | "end" | number;
+
 /** Where reading starts and when it ends. */
 export interface LogEntriesOptions {
-  /** `start`, `end`, or so many lines before the end. */
-  readonly from: "start" | "end" | number;
+  readonly from: LogPosition;
   /** Resolves when nothing will be written any more; absent: the end of the file is the end. */
   readonly ended?: Promise<unknown>;
   readonly signal: AbortSignal;
@@ -159,7 +161,7 @@ async function openLog(file: string): Promise<FileHandle> {
   }
 }
 
-async function startOffset(handle: FileHandle, from: LogEntriesOptions["from"]): Promise<number> {
+async function startOffset(handle: FileHandle, from: LogPosition): Promise<number> {
   if (from === "start") return 0;
   const { size } = await handle.stat();
   return from === "end" ? size : await findTail(handle, size, from);

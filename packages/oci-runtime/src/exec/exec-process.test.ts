@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { OciProcess } from "../bundle/oci-spec.ts";
+import { execSpec } from "./exec-process.ts";
+import { terminalCommand } from "./terminal.ts";
+
+const main: OciProcess = {
+  terminal: false,
+  user: { uid: 33, gid: 33, additionalGids: [] },
+  args: ["nginx"],
+  env: ["PATH=/bin", "A=1"],
+  cwd: "/srv",
+  capabilities: { bounding: ["CAP_KILL"], effective: ["CAP_KILL"], permitted: ["CAP_KILL"] },
+  noNewPrivileges: true,
+  oomScoreAdj: 900,
+  rlimits: [],
+};
+
+test("execSpec() gives a process the container's identity, rights and environment", () => {
+  assert.deepEqual(execSpec(main, { command: ["ls"] }, false), { ...main, args: ["ls"] });
+});
+
+test("execSpec() lets the call's environment win and names the terminal", () => {
+  const { env, terminal } = execSpec(main, { command: ["sh"], env: ["A=2"] }, true);
+  assert.deepEqual(env, ["PATH=/bin", "TERM=xterm", "A=2"]);
+  assert.equal(terminal, true);
+  assert.deepEqual(execSpec(main, { command: ["sh"], env: ["TERM=vt100"] }, true).env, [
+    "PATH=/bin",
+    "A=1",
+    "TERM=vt100",
+  ]);
+});
+
+test("terminalCommand() quotes what a shell would take apart", () => {
+  assert.equal(
+    terminalCommand(["/usr/bin/crun", "--root=/run/a b", "it's"]).at(-1),
+    String.raw`exec /usr/bin/crun '--root=/run/a b' 'it'\''s'`,
+  );
+});
