@@ -60,10 +60,10 @@ export class HttpExchange implements AsyncDisposable {
 }
 
 /** Reads a body of at most `maxBytes` bytes. @throws `IMAGE_INVALID` if it is longer */
-export async function readBody(response: IncomingMessage, maxBytes: number): Promise<Buffer> {
+export async function readBody(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for await (const chunk of response as AsyncIterable<Uint8Array>) {
+  for await (const chunk of body) {
     size += chunk.length;
     if (size > maxBytes) throw invalidImage(`an answer of its registry is over ${maxBytes} bytes`);
     chunks.push(chunk);

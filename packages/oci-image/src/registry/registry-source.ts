@@ -44,7 +44,7 @@ async function fetchManifest(
     accept: [200],
     signal,
   });
-  const bytes = await readBody(response, maxDocumentBytes);
+  const bytes = await readBody(client.body(response, signal), maxDocumentBytes);
   const digest = digestOf(bytes);
   // What a tag means is the registry's word, but bytes and the digest it gives must agree.
   const header = response.headers["docker-content-digest"];
