@@ -1,5 +1,4 @@
 import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import path from "node:path";
 import { hasCode, KipError } from "@kip/base";
@@ -60,35 +59,54 @@ async function isUsable(target: string): Promise<boolean> {
   }
 }
 
+type LockOptions = Pick<CachedBuild, "onWait" | "signal">;
+
 /**
  * Takes a lock that the kernel frees when this process dies, however it dies: Node has no flock(2), so a child holds
  * it, until its standard input ends.
  */
-async function takeLock(
+async function takeLock(file: string, options: LockOptions): Promise<AsyncDisposable> {
+  const free = await tryLock(file, ["--nonblock"], options.signal);
+  if (free) return free;
+  options.onWait?.();
+  const lock = await tryLock(file, [], options.signal);
+  if (lock) return lock;
+  throw new KipError("CELL_IMAGE_BUILD_FAILED", `Cannot lock "${file}": flock ended early`);
+}
+
+async function tryLock(
   file: string,
-  options: Pick<CachedBuild, "onWait" | "signal">,
-): Promise<AsyncDisposable> {
-  const script = "flock -n 9 || { echo waiting; flock 9; }; echo locked; cat >/dev/null";
-  const child = spawn("sh", ["-c", `exec 9>"$1"; ${script}`, "sh", file], {
+  flags: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<AsyncDisposable | undefined> {
+  signal?.throwIfAborted();
+  // One process, which is the lock: without --no-fork, killing flock would leave its child waiting.
+  const holder = ["sh", "-c", "echo locked; exec cat >/dev/null"];
+  const child = spawn("flock", ["--no-fork", ...flags, file, ...holder], {
     stdio: ["pipe", "pipe", "ignore"],
     // Ctrl-C in the terminal must not free the lock while this process still cleans up.
     detached: true,
-    ...(options.signal && { signal: options.signal, killSignal: "SIGKILL" as const }),
   });
-  child.on("error", () => {});
-  const closed = once(child, "close");
-  for await (const text of child.stdout.setEncoding("utf8")) {
-    if (String(text).includes("waiting")) options.onWait?.();
-    if (!String(text).includes("locked")) continue;
-    return {
-      [Symbol.asyncDispose]: async () => {
-        child.stdin.end();
-        await closed;
-      },
-    };
+  const { promise: isLocked, resolve, reject } = Promise.withResolvers<boolean>();
+  const closed = new Promise<void>((done) => child.on("close", () => done()));
+  const onAbort = (): void => void child.kill("SIGKILL");
+  signal?.addEventListener("abort", onAbort, { once: true });
+  child.stdout.on("data", () => resolve(true));
+  child.on("error", reject).on("close", () => resolve(false));
+  try {
+    if (!(await isLocked)) {
+      signal?.throwIfAborted();
+      return undefined;
+    }
+  } finally {
+    signal?.removeEventListener("abort", onAbort);
   }
-  options.signal?.throwIfAborted();
-  throw new KipError("CELL_IMAGE_BUILD_FAILED", `Cannot lock "${file}": flock ended early`);
+  return {
+    [Symbol.asyncDispose]: async () => {
+      child.stdin.end();
+      await closed;
+    },
+  };
 }
 
 async function removeRests(folder: string): Promise<void> {

@@ -44,6 +44,7 @@ const image = {
     WorkingDir: "/",
     Labels: { "org.opencontainers.image.title": "kip demo" },
   },
+  folders: ["bin", "dev", "etc", "proc", "root", "site", "sys", "tmp"],
   files: {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
@@ -97,7 +98,7 @@ async function build(work: string, signal: AbortSignal | undefined): Promise<voi
 }
 
 async function fillRoot(root: string, busybox: string): Promise<void> {
-  for (const name of ["bin", "etc", "root", "site", "tmp"])
+  for (const name of image.folders)
     await mkdir(path.join(root, name), { recursive: true, mode: 0o755 });
   await chmod(path.join(root, "tmp"), 0o1777);
   await copyFile(busybox, path.join(root, "bin", "busybox"));

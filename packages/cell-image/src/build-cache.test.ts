@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtempDisposable, readdir, readFile, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { suite, test } from "node:test";
+import { cachedBuild, type CachedBuild } from "./build-cache.ts";
+
+async function withCache(
+  action: (
+    folder: string,
+    build: (options: Partial<CachedBuild>) => Promise<string>,
+  ) => Promise<void>,
+): Promise<void> {
+  await using cache = await mkdtempDisposable(path.join(tmpdir(), "cache-"));
+  const folder = path.join(cache.path, "thing");
+  await action(folder, async (options) => {
+    const write = async (work: string) => await writeFile(path.join(work, "file"), "made");
+    return await cachedBuild({
+      cacheDir: cache.path,
+      kind: "thing",
+      key: "k",
+      build: write,
+      ...options,
+    });
+  });
+}
+
+suite("cachedBuild", () => {
+  test("builds once", async () => {
+    await withCache(async (folder, build) => {
+      assert.equal(await build({}), path.join(folder, "k"));
+      await build({ build: async () => assert.fail("built twice") });
+      assert.equal(await readFile(path.join(folder, "k", "file"), "utf8"), "made");
+    });
+  });
+
+  test("leaves nothing of a build that fails, and builds again", async () => {
+    await withCache(async (folder, build) => {
+      const failing = build({
+        build: async (work) => {
+          await writeFile(path.join(work, "half"), "");
+          throw new Error("no disk");
+        },
+      });
+      await assert.rejects(failing, /no disk/);
+      assert.deepEqual(await readdir(folder), [".lock"]);
+      await build({});
+      assert.ok(existsSync(path.join(folder, "k", "file")));
+    });
+  });
+
+  test("removes what a killed builder left", async () => {
+    await withCache(async (folder, build) => {
+      await mkdir(path.join(folder, ".part-dead"), { recursive: true });
+      await build({});
+      assert.deepEqual((await readdir(folder)).sort(), [".lock", "k"]);
+    });
+  });
+
+  test("makes a second builder wait, who then finds the product", async () => {
+    await withCache(async (_folder, build) => {
+      const started = Promise.withResolvers<void>();
+      const waiting = Promise.withResolvers<void>();
+      const first = build({
+        build: async () => {
+          started.resolve();
+          await waiting.promise;
+        },
+      });
+      await started.promise;
+      const second = build({
+        onWait: waiting.resolve,
+        build: async () => assert.fail("built twice"),
+      });
+      assert.equal(await second, await first);
+    });
+  });
+
+  test("stops waiting when it is told to", async () => {
+    await withCache(async (_folder, build) => {
+      const started = Promise.withResolvers<void>();
+      const release = Promise.withResolvers<void>();
+      const first = build({
+        build: async () => {
+          started.resolve();
+          await release.promise;
+        },
+      });
+      await started.promise;
+      const stop = new AbortController();
+      const second = build({
+        signal: stop.signal,
+        onWait: () => stop.abort(new Error("Interrupted")),
+      });
+      await assert.rejects(second, /Interrupted/);
+      release.resolve();
+      await first;
+    });
+  });
+
+  test("collects products unused for a day, but not the last ones", async () => {
+    await withCache(async (folder, build) => {
+      for (const [index, key] of ["a", "b", "c", "d"].entries()) {
+        await build({ key });
+        const usedAt = new Date(Date.now() - (10 - index) * 24 * 3600 * 1000);
+        await utimes(path.join(folder, key), usedAt, usedAt);
+      }
+      await build({ key: "new" });
+      assert.deepEqual((await readdir(folder)).sort(), [".lock", "c", "d", "new"]);
+    });
+  });
+});
