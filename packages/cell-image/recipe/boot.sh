@@ -70,4 +70,5 @@ grow_root() {
   echo "{\"userspace\": $userspace, \"network\": $network}" >/run/kip/boot-timings.part
   mv /run/kip/boot-timings.part /run/kip/boot-timings
   grow_root
+  : >/run/kip/boot-done
 } &

@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { access, mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { before, suite, test } from "node:test";
+import { decode, runCommand } from "@kip/base";
+import { buildCellImage, buildDemoImage, type CellImage } from "../src/index.ts";
+
+const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
+const diskBytes = 3 * 1024 ** 3;
+
+const decodeFacts = decode.object({
+  run: decode.integer,
+  hostname: decode.string,
+  addresses: decode.list(decode.string),
+  loopback: decode.string,
+  routes: decode.string,
+  resolvConf: decode.string,
+  controllers: decode.list(decode.string),
+  mounts: decode.list(decode.string),
+  seed: decode.list(decode.string),
+  bootTimings: decode.map(decode.number),
+  diskBytes: decode.integer,
+  crun: decode.string,
+  conmon: decode.string,
+  overlay: decode.string,
+  time: decode.integer,
+});
+
+const skip = process.getuid?.() === 0 ? false : "the image is built by root only";
+
+suite("cell image", { skip, timeout: 280_000 }, () => {
+  let image: CellImage;
+
+  before(async () => {
+    image = await buildCellImage({
+      cacheDir,
+      agentEntry: path.join(import.meta.dirname, "probe-agent.ts"),
+      onProgress: (message) => console.log(message),
+    });
+  });
+
+  test("is found again, not built again", async () => {
+    const messages: string[] = [];
+    const again = await buildCellImage({
+      cacheDir,
+      agentEntry: path.join(import.meta.dirname, "probe-agent.ts"),
+      onProgress: (message) => messages.push(message),
+    });
+    assert.deepEqual(again, image);
+    assert.deepEqual(messages, []);
+  });
+
+  test("boots to a machine that is ready for containers, and starts its agent again", async () => {
+    await using directory = await mkdtempDisposable(path.join(tmpdir(), "cell-image-"));
+    const [first, second] = await boot(image, directory.path);
+    assert.equal(first?.run, 1);
+    assert.equal(second?.run, 2);
+    assert.equal(first.hostname, "probe");
+    assert.ok(first.addresses.includes("10.0.2.15/24"));
+    assert.equal(first.loopback, "127.0.0.1");
+    assert.match(first.routes, /default via 10\.0\.2\.2 dev eth0/);
+    assert.equal(first.resolvConf, "nameserver 10.0.2.3\nnameserver 10.0.2.4");
+    for (const controller of ["cpu", "memory", "pids", "io", "cpuset"])
+      assert.ok(first.controllers.includes(controller), controller);
+    for (const folder of ["/proc", "/sys", "/dev", "/dev/pts", "/dev/shm", "/run", "/tmp"])
+      assert.ok(first.mounts.includes(folder), folder);
+    assert.deepEqual([...first.seed].sort(), ["meta-data", "user-data"]);
+    const { userspace = 0, network = 0 } = first.bootTimings;
+    assert.ok(userspace > 0 && network >= userspace);
+    assert.match(first.crun, /^crun version/);
+    assert.match(first.conmon, /^conmon version/);
+    assert.equal(first.overlay, "loaded");
+    assert.ok(Math.abs(first.time - Date.now()) < 60_000, "the clock is wrong");
+    assert.ok((second?.diskBytes ?? 0) > image.rootDiskBytes * 2, String(second?.diskBytes));
+  });
+
+  test("comes with a demo image that skopeo can read", async () => {
+    const demo = await buildDemoImage({ cacheDir });
+    const { stdout } = await runCommand("skopeo", ["inspect", `oci:${demo.layoutDir}:${demo.tag}`]);
+    assert.ok(stdout.includes(demo.digest));
+  });
+});
+
+/** Boots the image until the probe has spoken twice. */
+async function boot(
+  image: CellImage,
+  directory: string,
+): Promise<readonly ReturnType<typeof decodeFacts>[]> {
+  await access(image.rootDisk);
+  const disk = path.join(directory, "disk.qcow2");
+  const overlay = ["-q", "-f", "qcow2", "-b", image.rootDisk, "-F", "raw", disk, `${diskBytes}`];
+  await runCommand("qemu-img", ["create", ...overlay]);
+  const seed = path.join(directory, "seed");
+  await mkdir(seed);
+  await writeFile(path.join(seed, "user-data"), "#cloud-config\n{}\n");
+  await writeFile(path.join(seed, "meta-data"), '{"instance-id": "i-1"}');
+  const iso = path.join(directory, "seed.iso");
+  await runCommand("genisoimage", ["-quiet", "-V", "CIDATA", "-r", "-J", "-o", iso, seed]);
+  const network =
+    "kip.address=10.0.2.15/24 kip.gateway=10.0.2.2 kip.dns=10.0.2.3,10.0.2.4 kip.hostname=probe";
+  const machine = ["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", "512"];
+  const started = ["-kernel", image.kernel, "-initrd", image.initrd];
+  const append = ["-append", `${image.cmdline} ${network}`];
+  const rootDisk = ["-drive", `if=virtio,format=qcow2,file=${disk}`];
+  const seedDisk = ["-drive", `if=virtio,format=raw,readonly=on,file=${iso}`];
+  // User-mode networking, cut off from everything.
+  const nic = ["-netdev", "user,id=n,restrict=on", "-device", "virtio-net-pci,netdev=n"];
+  const console = ["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"];
+  const qemu = spawn(
+    "qemu-system-x86_64",
+    [...machine, ...started, ...append, ...rootDisk, ...seedDisk, ...nic, ...console],
+    { stdio: ["ignore", "pipe", "pipe"] },
+  );
+  const closed = new Promise((resolve) => qemu.on("close", resolve));
+  const lines: string[] = [];
+  const facts: ReturnType<typeof decodeFacts>[] = [];
+  try {
+    for await (const line of createInterface({ input: qemu.stdout })) {
+      lines.push(line);
+      const [, json] = /probe: (\{.*\})/.exec(line) ?? [];
+      if (json === undefined) continue;
+      facts.push(decodeFacts(JSON.parse(json), "probe"));
+      if (facts.length === 2) return facts;
+    }
+    throw new Error(`The machine ended early; its console:\n${lines.join("\n")}`);
+  } finally {
+    qemu.kill("SIGKILL");
+    await closed;
+  }
+}
