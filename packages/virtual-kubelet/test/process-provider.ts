@@ -91,8 +91,7 @@ export class ProcessProvider implements KubeletHandlers {
     const copies: Promise<void>[] = [];
     if (streams.stdout && child.stdout) copies.push(pipeline(child.stdout, streams.stdout));
     if (streams.stderr && child.stderr) copies.push(pipeline(child.stderr, streams.stderr));
-    const exitCode = await ended;
-    await Promise.all(copies);
+    const [exitCode] = await Promise.all([ended, ...copies]);
     return { exitCode };
   };
 

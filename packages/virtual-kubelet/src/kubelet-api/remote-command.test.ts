@@ -168,6 +168,25 @@ describe("serveRemoteCommand()", () => {
     assert.equal(session.aborts(), 1);
   });
 
+  it("aborts before any write fails when the client resets its streams, as Go's does", async () => {
+    const started = Promise.withResolvers<void>();
+    const order: string[] = [];
+    const session = serve({ stdout: true }, async ({ stdout }, signal) => {
+      signal.addEventListener("abort", () => order.push("aborted"));
+      started.resolve();
+      await new Promise<void>((resolve) => stdout?.once("close", () => resolve()));
+      order.push("closed");
+      throw new Error("output closed");
+    });
+    const [, out = 0] = await open(session.client, "error", "stdout");
+    await started.promise;
+    session.client.send({ type: "rstStream", streamId: out, status: 5 });
+    await session.client.frame("goAway");
+    await leave(session);
+    assert.deepEqual(order, ["aborted", "closed"]);
+    assert.equal(session.aborts(), 1);
+  });
+
   it("closes the connection of a client that does not open its streams in time", async () => {
     let ran = false;
     const session = serve(

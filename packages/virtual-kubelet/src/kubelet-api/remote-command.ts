@@ -1,6 +1,6 @@
 import type { Duplex } from "node:stream";
 import { finished } from "node:stream/promises";
-import { errorText, type Clock, type Logger, type ProcessStreams } from "@kip/base";
+import { errorText, hasCode, type Clock, type Logger, type ProcessStreams } from "@kip/base";
 import type { ProcessExit } from "../pod-provider.ts";
 import { outcomeStatus, outcomeText, type CommandOutcome } from "./exit-status.ts";
 import type { RemoteStream, RemoteStreams } from "./remote-streams.ts";
@@ -51,8 +51,8 @@ export async function serveRemoteCommand(command: RemoteCommand): Promise<void> 
   }
   // Their client-to-server direction carries nothing but its end.
   for (const name of ["stdout", "stderr", "error"]) streams.get(name)?.resume();
-  const outcome = await runCommand(command, streams);
-  if (remote.gone.aborted) return;
+  const { outcome, hasLeft } = await runCommand(command, streams);
+  if (hasLeft) return await remote.close();
   await Promise.all(["stdout", "stderr"].map((name) => flush(streams.get(name))));
   const error = streams.get("error");
   const text = command.protocol.startsWith("v4.")
@@ -63,29 +63,71 @@ export async function serveRemoteCommand(command: RemoteCommand): Promise<void> 
   await remote.close();
 }
 
+interface Ended {
+  readonly outcome: CommandOutcome;
+  /** The client left before the command ended. */
+  readonly hasLeft: boolean;
+}
+
 async function runCommand(
   command: RemoteCommand,
   streams: ReadonlyMap<string, Duplex>,
-): Promise<CommandOutcome> {
+): Promise<Ended> {
+  const client = watchClient(command.remote, streams);
+  const { run, reportsExitCode, wanted, logger } = command;
+  try {
+    const { exitCode } = await run(processStreams(wanted.tty, streams), client.left);
+    const isSuccess = exitCode === 0 || !reportsExitCode;
+    const outcome = isSuccess ? success : ({ kind: "exit", exitCode } as const);
+    return { outcome, hasLeft: client.left.aborted };
+  } catch (error) {
+    const hasLeft = client.left.aborted;
+    if (!hasLeft) logger.warn("remote command failed", { err: error });
+    const action = reportsExitCode ? "executing command in" : "attaching to";
+    const message = `error ${action} container: ${errorText(error)}`;
+    return { outcome: { kind: "failure", message }, hasLeft };
+  } finally {
+    client.stop();
+  }
+}
+
+const success = { kind: "success" } as const;
+
+function processStreams(tty: boolean, streams: ReadonlyMap<string, Duplex>): ProcessStreams {
   const [stdin, stdout, stderr] = ["stdin", "stdout", "stderr"].map((name) => streams.get(name));
   const resize = streams.get("resize");
-  const process: ProcessStreams = {
-    tty: command.wanted.tty,
+  return {
+    tty,
     ...(stdin && { stdin }),
     ...(stdout && { stdout }),
     ...(stderr && { stderr }),
     ...(resize && { resizes: terminalResizes(resize) }),
   };
-  try {
-    const { exitCode } = await command.run(process, command.remote.gone);
-    if (exitCode === 0 || !command.reportsExitCode) return { kind: "success" };
-    return { kind: "exit", exitCode };
-  } catch (error) {
-    const action = command.reportsExitCode ? "executing command in" : "attaching to";
-    const message = `error ${action} container: ${errorText(error)}`;
-    if (!command.remote.gone.aborted) command.logger.warn("remote command failed", { err: error });
-    return { kind: "failure", message };
-  }
+}
+
+/**
+ * A signal that aborts when the client leaves. Go's client resets its streams before it closes the
+ * connection: the first reset counts, so that the signal is there before a read or write fails.
+ */
+function watchClient(
+  remote: RemoteStreams,
+  streams: ReadonlyMap<string, Duplex>,
+): { readonly left: AbortSignal; stop(): void } {
+  const left = new AbortController();
+  const leave = (): void => left.abort(new Error("The client closed the connection"));
+  const onError = (error: unknown): void => {
+    if (hasCode(error, "VK_STREAM_RESET")) leave();
+  };
+  for (const stream of streams.values()) stream.once("error", onError);
+  if (remote.gone.aborted) leave();
+  remote.gone.addEventListener("abort", leave, { once: true });
+  return {
+    left: left.signal,
+    stop: () => {
+      for (const stream of streams.values()) stream.off("error", onError);
+      remote.gone.removeEventListener("abort", leave);
+    },
+  };
 }
 
 /** The streams by type; undefined if the client does not open them all in time. */
