@@ -1,9 +1,13 @@
 // Runs one stage of the tests with node:test and prints one closing line: N passed, N failed, N skipped.
 //   node tools/run-tests.ts unit|integration|e2e|all [file ...]
-import { globSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { globSync, mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { PassThrough } from "node:stream";
+import { endSharedControlPlane } from "@kip/control-plane/testing";
 import { removeCluster } from "../e2e/cluster.ts";
 
 const patterns: Readonly<Record<string, readonly string[]>> = {
@@ -16,11 +20,25 @@ const [stage = "all", ...chosen] = process.argv.slice(2);
 const stages = stage === "all" ? ["unit", "integration", "e2e"] : [stage];
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const skips: string[] = [];
-for (const name of stages) await runStage(name);
-if (stages.includes("e2e")) removeCluster();
+const controlPlaneDir = mkdtempSync(path.join(tmpdir(), "kip-tests-"));
+process.env["KIP_TEST_CONTROL_PLANE"] = controlPlaneDir;
+try {
+  if (stages.some((name) => name !== "unit")) prepare();
+  for (const name of stages) await runStage(name);
+} finally {
+  await endSharedControlPlane(controlPlaneDir);
+  if (stages.includes("e2e")) removeCluster();
+}
 for (const line of skips) console.log(line);
 console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+
+/** Binaries and images are made before the first test: no test is to wait for them. */
+function prepare(): void {
+  const { status } = spawnSync("apps/kip/bin/kip", ["up", "--prepare"], { stdio: "inherit" });
+  if (status !== 0)
+    throw new Error("The binaries and images that the tests need could not be made");
+}
 
 async function runStage(name: string): Promise<void> {
   const found = patterns[name];

@@ -34,6 +34,11 @@ export const upOptions: readonly Option[] = [
     env: "KIP_BINARIES_DIR",
     help: "directory with kube-apiserver, kube-controller-manager, kube-scheduler, etcd and kubectl",
   },
+  {
+    flag: "prepare",
+    type: "boolean",
+    help: "obtain binaries and images, and start nothing",
+  },
   { flag: "port", type: "string", fallback: "6443", help: "port of the API server" },
   {
     flag: "network-range",

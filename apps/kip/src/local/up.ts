@@ -26,6 +26,7 @@ export async function up(args: readonly string[]): Promise<void> {
     path.resolve(options.required("cache-dir")),
   );
   await checkHost(layout.cacheDir, true);
+  if (options.isSet("prepare")) return void (await obtainParts(options, layout));
   const record = await readRecord(layout.daemonRecord);
   if (record && clusterProcesses(layout.stateDir).includes(record.pid)) {
     console.log(`The local cluster is running: ${record.server}, context kip-local`);
