@@ -14,7 +14,9 @@ import type {
 } from "./api-client.ts";
 import type { KubeConfig } from "./kubeconfig.ts";
 import { requestPacer } from "./request-pacer.ts";
+import { RequestSlots } from "./request-slots.ts";
 import { statusError, unavailable } from "./status-error.ts";
+import { timeLimit } from "./time-limit.ts";
 import { Transport } from "./transport.ts";
 
 /** Options of {@link createApiClient}. */
@@ -23,7 +25,7 @@ export interface ApiClientOptions {
   readonly userAgent: string;
   readonly logger: Logger;
   readonly clock: Clock;
-  /** Connections for requests at most; watches and streams have their own. @default 32 */
+  /** Connections for requests at most; watches and streams have their own. @default 16 */
   readonly maxConnections?: number;
   /** Requests per second at most, watches and streams aside. @default no limit: the server has its own */
   readonly qps?: number;
@@ -49,13 +51,16 @@ class HttpApiClient implements ApiClient {
   readonly #config: KubeConfig;
   readonly #options: ApiClientOptions;
   readonly #transport: Transport;
+  readonly #slots: RequestSlots;
   readonly #pace: (signal: AbortSignal) => Promise<void>;
 
   constructor(config: KubeConfig, options: ApiClientOptions) {
     this.server = config.server;
     this.#config = config;
     this.#options = options;
-    this.#transport = new Transport(config.server, options.maxConnections ?? 32);
+    const connections = options.maxConnections ?? 16;
+    this.#transport = new Transport(config.server, connections);
+    this.#slots = new RequestSlots(connections);
     this.#pace = requestPacer(options.clock, options.qps);
   }
 
@@ -98,37 +103,36 @@ class HttpApiClient implements ApiClient {
   }
 
   async stream(path: string, options: StreamOptions = {}): Promise<IncomingMessage> {
-    const head = new AbortController();
-    const timer = setTimeout(
-      () => head.abort(timeoutError()),
-      options.timeoutMs ?? defaultTimeoutMs,
-    );
-    const signal = options.signal ? AbortSignal.any([options.signal, head.signal]) : head.signal;
+    const limit = timeLimit(options.timeoutMs ?? defaultTimeoutMs, options.signal);
     try {
-      const answer = await this.#send("GET", path, { ...options, signal }, true);
-      if (answer.statusCode === 200) return answer;
+      const answer = await this.#send("GET", path, { ...options, signal: limit.signal }, true);
+      limit.clearTime();
+      if (answer.statusCode === 200) {
+        answer.once("close", () => limit.end());
+        return answer;
+      }
       const body = await readBody(answer);
       throw this.#failure({ method: "GET", path }, { ...headOf(answer), body });
     } catch (error) {
+      limit.end();
       throw ownReason(error, options.signal, { method: "GET", path });
-    } finally {
-      clearTimeout(timer);
     }
   }
 
-  async request(
-    method: string,
-    path: string,
-    options: RawRequestOptions = {},
-  ): Promise<RawResponse> {
-    const timeout = AbortSignal.timeout(options.timeoutMs ?? defaultTimeoutMs);
-    const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
+  request(method: string, path: string, options: RawRequestOptions = {}): Promise<RawResponse> {
+    return this.#slots.run(() => this.#exchange(method, path, options), options.signal);
+  }
+
+  async #exchange(method: string, path: string, options: RawRequestOptions): Promise<RawResponse> {
+    const limit = timeLimit(options.timeoutMs ?? defaultTimeoutMs, options.signal);
     try {
-      await this.#pace(signal);
-      const answer = await this.#send(method, path, { ...options, signal }, false);
+      await this.#pace(limit.signal);
+      const answer = await this.#send(method, path, { ...options, signal: limit.signal }, false);
       return { ...headOf(answer), body: await readBody(answer) };
     } catch (error) {
       throw ownReason(error, options.signal, { method, path });
+    } finally {
+      limit.end();
     }
   }
 
@@ -208,10 +212,6 @@ async function readBody(answer: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of answer as AsyncIterable<Buffer>) chunks.push(chunk);
   return Buffer.concat(chunks);
-}
-
-function timeoutError(): Error {
-  return new DOMException("The server did not answer in time", "TimeoutError");
 }
 
 /** Our own time limit is the server's failure; the caller's abort is the caller's reason. */

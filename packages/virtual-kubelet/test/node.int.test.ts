@@ -423,7 +423,9 @@ describe("pods of a node", () => {
     assert.equal(provider.count("remove"), 0);
     const afterwards = await podUntil(namespace, (pods) => pods.length === 2);
     const versions = (pods: readonly Pod[]): (string | undefined)[] =>
-      pods.map(({ metadata }) => metadata?.resourceVersion).sort();
+      pods
+        .map(({ metadata }) => metadata?.resourceVersion)
+        .sort((a = "", b = "") => a.localeCompare(b));
     assert.deepEqual(versions(afterwards), versions(before), "nothing was written");
   });
 

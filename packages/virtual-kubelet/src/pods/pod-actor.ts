@@ -201,9 +201,10 @@ export class PodActor {
     try {
       const resolved = await this.#options.resolve(pod);
       applying.signal.throwIfAborted();
+      // Before the call: the provider may report a status before it returns.
+      this.#generation = pod.metadata?.generation;
       await this.#options.provider.apply(resolved, applying.signal);
       this.#isAccepted = true;
-      this.#generation = pod.metadata?.generation;
       this.#refreshAt = resolved.refreshAt;
     } catch (error) {
       this.#state = { ...this.#state, isDirty: true };

@@ -1,0 +1,30 @@
+/** A signal that aborts after a time, or with another signal; must be ended. */
+export interface TimeLimit {
+  readonly signal: AbortSignal;
+  /** Ends the time limit; the other signal goes on. */
+  clearTime(): void;
+  /** Lets go of everything. */
+  end(): void;
+}
+
+/**
+ * Joins a time limit and the caller's signal. Unlike `AbortSignal.timeout` and `AbortSignal.any`,
+ * nothing of it outlives the request: thousands of short requests would each leave a timer behind.
+ */
+export function timeLimit(timeoutMs: number, outer: AbortSignal | undefined): TimeLimit {
+  const controller = new AbortController();
+  const onAbort = (): void => controller.abort(outer?.reason);
+  const timer = setTimeout(() => {
+    controller.abort(new DOMException("The server did not answer in time", "TimeoutError"));
+  }, timeoutMs);
+  if (outer?.aborted === true) onAbort();
+  outer?.addEventListener("abort", onAbort, { once: true });
+  return {
+    signal: controller.signal,
+    clearTime: () => clearTimeout(timer),
+    end: () => {
+      clearTimeout(timer);
+      outer?.removeEventListener("abort", onAbort);
+    },
+  };
+}
