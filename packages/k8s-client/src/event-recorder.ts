@@ -147,6 +147,7 @@ class BackgroundRecorder implements EventRecorder {
   }
 
   async #drain(): Promise<void> {
+    await Promise.resolve(); // what is recorded in the same turn is written as one
     for (let series = this.#queue.shift(); series; series = this.#queue.shift()) {
       try {
         // Only now: what is recorded while it waited is in the count. What comes during the write

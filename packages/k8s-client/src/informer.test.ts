@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
+import type { IncomingMessage } from "node:http";
+import { describe, it } from "node:test";
+import { KipError, silentLogger, type Clock } from "@kip/base";
+import type { ApiClient, Query } from "./api-client.ts";
+import { createInformer, type InformerEvent } from "./informer.ts";
+
+interface Item {
+  readonly metadata: { readonly name: string; readonly uid: string; resourceVersion: string };
+}
+
+function item(name: string, resourceVersion: string): Item {
+  return { metadata: { name, uid: `uid-${name}`, resourceVersion } };
+}
+
+/** Time that passes at once: waits end in the next turn and are counted. */
+function hastyClock(): Clock & { sleeps: number } {
+  return {
+    sleeps: 0,
+    now: () => 0,
+    monotonic: () => 0,
+    async sleep() {
+      this.sleeps++;
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
+}
+
+/** A collection whose answers the test writes. */
+class FakeCollection {
+  readonly lists: Query[] = [];
+  readonly watches: Query[] = [];
+  /** Answers to lists in order; the last one is repeated. */
+  readonly pages: (Item[] | Error)[] = [];
+  #next = Promise.withResolvers<PassThrough>();
+
+  readonly client = {
+    list: async (_path: string, { query = {} }: { query?: Query } = {}) => {
+      this.lists.push(query);
+      const page = this.pages.length > 1 ? this.pages.shift() : this.pages[0];
+      if (page instanceof Error) throw page;
+      return { metadata: { resourceVersion: String(100 + this.lists.length) }, items: page };
+    },
+    stream: async (_path: string, { query = {} }: { query?: Query } = {}) => {
+      this.watches.push(query);
+      const body = new PassThrough();
+      this.#next.resolve(Object.assign(body, { setTimeout: () => body }));
+      return body as unknown as IncomingMessage; // all that an informer uses of it
+    },
+  } as unknown as ApiClient; // all that an informer uses of it
+
+  /** The next watch that is opened. */
+  async watch(): Promise<PassThrough> {
+    const body = await this.#next.promise;
+    this.#next = Promise.withResolvers<PassThrough>();
+    return body;
+  }
+}
+
+function line(type: string, object: unknown): string {
+  return `${JSON.stringify({ type, object })}\n`;
+}
+
+describe("createInformer()", () => {
+  it("lists, watches, and goes on from a bookmark after the watch was cut", async (context) => {
+    const fake = new FakeCollection();
+    fake.pages.push([item("a", "1")]);
+    const { informer, seen, stop } = start(fake);
+    context.after(stop);
+    await informer.synced;
+    const first = await fake.watch();
+    assert.equal(fake.watches[0]?.["resourceVersion"], "101");
+    assert.equal(fake.watches[0]?.["allowWatchBookmarks"], true);
+    first.write(line("ADDED", item("b", "102")));
+    first.write(line("BOOKMARK", { metadata: { resourceVersion: "150" } }));
+    first.end();
+    const second = await fake.watch();
+    assert.equal(fake.watches[1]?.["resourceVersion"], "150");
+    second.destroy(new Error("cut"));
+    await fake.watch();
+    assert.equal(fake.watches[2]?.["resourceVersion"], "150");
+    assert.equal(fake.lists.length, 1);
+    assert.deepEqual(seen, ["added a", "added b"]);
+  });
+
+  it("lists again when the version is gone, and tells what it missed", async (context) => {
+    const fake = new FakeCollection();
+    fake.pages.push([item("a", "1"), item("b", "2")], [item("b", "9"), item("c", "8")]);
+    const { informer, seen, stop } = start(fake);
+    context.after(stop);
+    await informer.synced;
+    const body = await fake.watch();
+    body.write(line("ERROR", { kind: "Status", code: 410, reason: "Expired" }));
+    await fake.watch();
+    assert.equal(fake.lists.length, 2);
+    assert.deepEqual(seen, ["added a", "added b", "deleted a", "updated b", "added c"]);
+    assert.equal(informer.error, undefined);
+  });
+
+  it("repeats a failing list with pauses, reports it, and syncs in the end", async (context) => {
+    const fake = new FakeCollection();
+    const refused = new KipError("K8S_UNAVAILABLE", "no", { retryable: true });
+    fake.pages.push(refused, refused, [item("a", "1")]);
+    const errors: Error[] = [];
+    const { informer, clock, stop } = start(fake, (error) => errors.push(error));
+    context.after(stop);
+    await informer.synced;
+    assert.deepEqual(errors, [refused, refused]);
+    assert.equal(clock.sleeps, 2);
+    assert.equal(informer.size, 1);
+  });
+
+  it("survives a handler that throws", async (context) => {
+    const fake = new FakeCollection();
+    fake.pages.push([item("a", "1"), item("b", "1")]);
+    const stop = new AbortController();
+    context.after(() => stop.abort());
+    const informer = createInformer<Item>({
+      client: fake.client,
+      path: "/x",
+      onEvent: () => {
+        throw new Error("a fault of the caller's");
+      },
+      logger: silentLogger,
+      clock: hastyClock(),
+      signal: stop.signal,
+    });
+    await informer.synced;
+    assert.equal(informer.size, 2);
+  });
+
+  it("rejects `synced` when it is stopped before its first list", async () => {
+    const fake = new FakeCollection();
+    fake.pages.push(new KipError("K8S_UNAVAILABLE", "no", { retryable: true }));
+    const { informer, stop } = start(fake);
+    stop();
+    await assert.rejects(informer.synced);
+  });
+});
+
+function start(fake: FakeCollection, onError?: (error: Error) => void) {
+  const seen: string[] = [];
+  const controller = new AbortController();
+  const clock = hastyClock();
+  const informer = createInformer<Item>({
+    client: fake.client,
+    path: "/x",
+    onEvent: ({ type, object }: InformerEvent<Item>) => {
+      seen.push(`${type} ${object.metadata.name}`);
+    },
+    ...(onError && { onError }),
+    logger: silentLogger,
+    clock,
+    signal: controller.signal,
+  });
+  return { informer, seen, clock, stop: () => controller.abort() };
+}

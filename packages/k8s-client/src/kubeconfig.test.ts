@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, before, describe, it } from "node:test";
+import { hasCode } from "@kip/base";
+import { loadKubeConfig } from "./kubeconfig.ts";
+
+let folder: string;
+before(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), "kubeconfig-"));
+});
+after(() => rm(folder, { recursive: true }));
+
+const base64 = (text: string): string => Buffer.from(text).toString("base64");
+
+async function file(name: string, user: string): Promise<string> {
+  const text = `
+apiVersion: v1
+kind: Config
+current-context: one
+contexts:
+  - name: one
+    context: { cluster: c, user: u, namespace: team }
+clusters:
+  - name: c
+    cluster: { server: "https://192.0.2.1:6443/", certificate-authority-data: ${base64("CA")} }
+users:
+  - name: u
+    user: ${user}
+`;
+  const target = path.join(folder, name);
+  await writeFile(target, text);
+  return target;
+}
+
+describe("loadKubeConfig()", () => {
+  it("reads certificates from data and from files beside the kubeconfig", async () => {
+    await writeFile(path.join(folder, "key.pem"), "KEY");
+    const user = `{ client-certificate-data: ${base64("CERT")}, client-key: key.pem }`;
+    const config = await loadKubeConfig({ path: await file("certificates", user) });
+    const { ca, cert, key, verifyServer, headers } = await config.credentials();
+    assert.equal(config.server, "https://192.0.2.1:6443");
+    assert.equal(config.namespace, "team");
+    assert.deepEqual([ca, cert, key].map(String), ["CA", "CERT", "KEY"]);
+    assert.equal(verifyServer, true);
+    assert.deepEqual(headers, {});
+    assert.equal(await config.credentials(), await config.credentials());
+  });
+
+  it("reads a token file again when the server refused its token", async () => {
+    await writeFile(path.join(folder, "token"), "first\n");
+    const config = await loadKubeConfig({ path: await file("token-file", "{ tokenFile: token }") });
+    assert.equal((await config.credentials()).headers["Authorization"], "Bearer first");
+    await writeFile(path.join(folder, "token"), "second\n");
+    assert.equal((await config.credentials()).headers["Authorization"], "Bearer first");
+    config.forget?.();
+    assert.equal((await config.credentials()).headers["Authorization"], "Bearer second");
+  });
+
+  it("runs an exec plugin", async () => {
+    const credential = JSON.stringify({ status: { token: "from-plugin" } });
+    const user = `{ exec: { apiVersion: client.authentication.k8s.io/v1, command: echo, args: ['${credential}'] } }`;
+    const config = await loadKubeConfig({ path: await file("exec", user) });
+    assert.equal((await config.credentials()).headers["Authorization"], "Bearer from-plugin");
+  });
+
+  it("finds the file that KUBECONFIG or HOME names", async () => {
+    const target = await file("named", "{ token: t }");
+    const config = await loadKubeConfig({ env: { KUBECONFIG: `/nowhere:${target}` } });
+    assert.equal((await config.credentials()).headers["Authorization"], "Bearer t");
+  });
+
+  it("says what is wrong", async () => {
+    const isInvalid = (error: unknown): boolean => hasCode(error, "KUBECONFIG_INVALID");
+    await assert.rejects(loadKubeConfig(), isInvalid);
+    await assert.rejects(loadKubeConfig({ path: path.join(folder, "absent") }), isInvalid);
+    const target = await file("context", "{}");
+    await assert.rejects(loadKubeConfig({ path: target, context: "two" }), /no complete context/);
+    await writeFile(path.join(folder, "broken"), "a: [");
+    await assert.rejects(loadKubeConfig({ path: path.join(folder, "broken") }), isInvalid);
+  });
+});

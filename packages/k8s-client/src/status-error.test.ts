@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { statusError } from "./status-error.ts";
+
+const request = { method: "GET", path: "/x" };
+
+describe("statusError()", () => {
+  it("tells a conflict from an object that exists", () => {
+    const body = (reason: string): string => JSON.stringify({ kind: "Status", reason });
+    const of = (reason: string): string =>
+      statusError(request, { status: 409, retryAfter: undefined, body: body(reason) }).code;
+    assert.equal(of("AlreadyExists"), "K8S_ALREADY_EXISTS");
+    assert.equal(of("Conflict"), "K8S_CONFLICT");
+  });
+
+  it("keeps the time to wait", () => {
+    const error = statusError(request, { status: 429, retryAfter: "3", body: "slow" });
+    assert.equal(error.code, "K8S_TOO_MANY_REQUESTS");
+    assert.equal(error.facts["retryAfterMs"], 3000);
+    assert.equal(error.retryable, true);
+  });
+
+  it("quotes what is no Status, but not all of it", () => {
+    const answer = { status: 502, retryAfter: undefined, body: "<html>".repeat(1000) };
+    const error = statusError(request, answer);
+    assert.equal(error.code, "K8S_UNAVAILABLE");
+    assert.ok(error.message.length < 300);
+  });
+});

@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { Readable } from "node:stream";
+import { describe, it } from "node:test";
+import { hasCode } from "@kip/base";
+import * as fc from "fast-check";
+import type { KubeObject } from "./api-client.ts";
+import { watchEvents, type WatchEvent } from "./watch-events.ts";
+
+async function read(chunks: readonly (string | Buffer)[]): Promise<WatchEvent<KubeObject>[]> {
+  const body = Readable.from(chunks.map((chunk) => Buffer.from(chunk)));
+  const events: WatchEvent<KubeObject>[] = [];
+  for await (const event of watchEvents<KubeObject>(body, "/x")) events.push(event);
+  return events;
+}
+
+describe("watchEvents()", () => {
+  it("reads events however the bytes are cut", async () => {
+    const events = [
+      { type: "ADDED", object: { metadata: { name: "ä-日本" } } },
+      { type: "BOOKMARK", object: { metadata: { resourceVersion: "7" } } },
+    ];
+    const bytes = Buffer.from(events.map((event) => `${JSON.stringify(event)}\n`).join(""));
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(bytes.length), { maxLength: 9 }), async (cuts) => {
+        const ends = [0, ...cuts.sort((a, b) => a - b), bytes.length];
+        const chunks = ends.slice(1).map((end, index) => bytes.subarray(ends[index], end));
+        assert.deepEqual(await read(chunks), events);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it("throws the error of an ERROR line", async () => {
+    const status = { kind: "Status", code: 410, reason: "Expired", message: "too old" };
+    const line = `${JSON.stringify({ type: "ERROR", object: status })}\n`;
+    await assert.rejects(read([line]), (error) => hasCode(error, "K8S_GONE"));
+  });
+
+  it("refuses what is no event", async () => {
+    const isUnavailable = (error: unknown): boolean => hasCode(error, "K8S_UNAVAILABLE");
+    await assert.rejects(read(["<html>\n"]), isUnavailable);
+    await assert.rejects(read(['{"type":"WHAT"}\n']), isUnavailable);
+  });
+
+  it("drops a last line that the server did not finish", async () => {
+    assert.deepEqual(await read(['{"type":"ADD']), []);
+  });
+});
