@@ -1,5 +1,5 @@
 import { agentPort, decodeCellIdentity, type CellIdentity } from "@kip/agent-api";
-import { systemClock, type Clock, type Logger } from "@kip/base";
+import { errorText, systemClock, type Clock, type Logger } from "@kip/base";
 import { agentDirectories } from "./agent-directories.ts";
 import { loadParts, type AgentParts } from "./agent-parts.ts";
 import { readJson, writeJson } from "./pod/pod-store.ts";
@@ -88,7 +88,10 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
   // Requests that need a part wait for it; they fail with the reason if it cannot be loaded.
   load().then(parts.resolve, parts.reject);
   const ready = parts.promise.then((loaded) => supervisor.begin(loaded));
-  ready.catch((error: unknown) => logger.error("Agent cannot work", { err: error }));
+  ready.catch((error: unknown) => {
+    logger.error("Agent cannot work", { err: error });
+    supervisor.fail(`The agent of the cell cannot work: ${errorText(error)}`);
+  });
   return {
     port: server.port,
     ready,

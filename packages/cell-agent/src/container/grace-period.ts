@@ -33,8 +33,9 @@ export class GracePeriod {
   shorten(graceMs: number): void {
     const endMs = this.#clock.now() + graceMs;
     if (graceMs === 0) this.#isForced = true;
-    if (endMs >= this.#endMs) return;
-    this.#endMs = endMs;
+    // A period of 0 also ends what was given longer than the period.
+    if (endMs >= this.#endMs && graceMs > 0) return;
+    this.#endMs = Math.min(endMs, this.#endMs);
     for (const again of this.#waiting) again();
   }
 

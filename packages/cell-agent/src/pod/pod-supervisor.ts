@@ -89,6 +89,12 @@ export class PodSupervisor implements AsyncDisposable {
     this.#changed();
   }
 
+  /** Tells with the pod that nothing can be run here, now or ever. */
+  fail(message: string): void {
+    this.#events.warning("Failed", message);
+    this.#changed();
+  }
+
   /**
    * Takes a pod, or a newer state of it; an older or equal one changes nothing.
    *

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { DesiredContainer } from "@kip/agent-api";
+import type { Clock } from "@kip/base";
+import { container } from "../../test/desired-pod.ts";
+import { PodEvents } from "../pod/pod-events.ts";
+import { startProbes } from "./container-probes.ts";
+
+/** A clock on which sleeping takes no time. */
+function fastClock(): Clock {
+  let now = 0;
+  return {
+    now: () => now,
+    monotonic: () => now,
+    sleep: async (ms, signal) => {
+      signal?.throwIfAborted();
+      now += ms;
+      await new Promise((resolve) => setImmediate(resolve));
+      signal?.throwIfAborted();
+    },
+  };
+}
+
+/** Runs the probes until they have said `enough` things, with exec probes that give these codes. */
+async function said(
+  overrides: Partial<DesiredContainer>,
+  codes: readonly number[],
+  enough: number,
+): Promise<{ said: string[]; events: string[] }> {
+  const list: string[] = [];
+  const done = Promise.withResolvers<void>();
+  const say = (text: string): void => {
+    if (list.push(text) === enough) done.resolve();
+  };
+  const clock = fastClock();
+  const events = new PodEvents(clock);
+  let next = 0;
+  const stop = startProbes({
+    container: container("web", overrides),
+    target: {
+      containerId: "1",
+      address: "127.0.0.1",
+      runtime: { exec: async () => ({ exitCode: codes[next++] ?? codes.at(-1) ?? 0 }) },
+    },
+    startedAtMs: 0,
+    isStarted: false,
+    events,
+    clock,
+    listener: {
+      started: () => say("started"),
+      ready: (isReady) => say(isReady ? "ready" : "not ready"),
+      failed: (message) => say(message),
+    },
+  });
+  await done.promise;
+  stop();
+  return { said: list.slice(0, enough), events: events.list.map((event) => event.message) };
+}
+
+const probe = { exec: { command: ["check"] } };
+
+describe("startProbes()", () => {
+  it("takes a container without probes for started and ready", async () => {
+    assert.deepEqual((await said({}, [], 2)).said, ["started", "ready"]);
+  });
+
+  it("waits with readiness until the startup probe has succeeded", async () => {
+    const probes = { startupProbe: probe, readinessProbe: probe };
+    const result = await said(probes, [1, 1, 0, 0], 2);
+    assert.deepEqual(result.said, ["started", "ready"]);
+    assert.deepEqual(result.events, ["Startup probe failed: ", "Startup probe failed: "]);
+  });
+
+  it("has a container killed that does not start", async () => {
+    const result = await said({ startupProbe: { ...probe, failureThreshold: 2 } }, [1], 1);
+    assert.deepEqual(result.said, ["Container web failed startup probe, will be restarted"]);
+  });
+
+  it("has a container killed that is not alive any more", async () => {
+    const result = await said({ livenessProbe: probe }, [0, 0, 1, 1, 0, 1, 1, 1], 3);
+    assert.equal(result.said[2], "Container web failed liveness probe, will be restarted");
+  });
+
+  it("tells readiness as it changes", async () => {
+    const result = await said({ readinessProbe: { ...probe, failureThreshold: 1 } }, [0, 1, 0], 4);
+    assert.deepEqual(result.said, ["started", "ready", "not ready", "ready"]);
+  });
+});

@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { DesiredContainer } from "@kip/agent-api";
+import type { ImageConfig } from "@kip/oci-image";
+import { container, desiredPod } from "../../test/desired-pod.ts";
+import { containerSpec, type SpecInput } from "./container-spec.ts";
+
+const image: ImageConfig = {
+  entrypoint: ["/entry"],
+  cmd: ["serve"],
+  env: ["A=image", "B=image"],
+  workingDir: "/app",
+  user: "",
+  volumes: [],
+  exposedPorts: [],
+  labels: {},
+};
+
+function spec(
+  overrides: Partial<DesiredContainer>,
+  input: Partial<SpecInput> = {},
+): ReturnType<typeof containerSpec> {
+  return containerSpec({
+    id: "1",
+    attempt: 0,
+    pod: desiredPod(),
+    container: container("web", overrides),
+    image,
+    sandbox: { name: "", hostname: "", ipcNamespace: "", utsNamespace: "", cgroupParent: "" },
+    rootfs: "/rootfs",
+    imageUser: { uid: 0, gid: 0, additionalGids: [] },
+    mounts: [],
+    logPath: "/log",
+    ...input,
+  });
+}
+
+describe("containerSpec()", () => {
+  it("joins command and args with the image's as Kubernetes does", () => {
+    assert.deepEqual(spec({}).args, ["/entry", "serve"]);
+    assert.deepEqual(spec({ args: ["x"] }).args, ["/entry", "x"]);
+    assert.deepEqual(spec({ command: ["/c"] }).args, ["/c"]);
+    assert.deepEqual(spec({ command: ["/c"], args: ["x"] }).args, ["/c", "x"]);
+    const empty = { image: { ...image, entrypoint: [], cmd: [] } };
+    assert.throws(() => spec({}, empty), { message: "no command specified" });
+  });
+
+  it("lets the pod's environment win over the image's", () => {
+    const { env } = spec({ env: [{ name: "B", value: "pod" }] });
+    assert.ok(env.includes("A=image") && env.includes("B=pod") && !env.includes("B=image"));
+    assert.ok(env.some((entry) => entry.startsWith("PATH=/usr/local/sbin")));
+    assert.ok(env.includes("HOSTNAME=pod") && env.includes("HOME=/"));
+  });
+
+  it("adds the groups of the pod to those of the image", () => {
+    const input = {
+      pod: desiredPod({ fsGroup: 2000 }),
+      imageUser: { uid: 5, gid: 6, additionalGids: [7] },
+    };
+    const { user } = spec({ supplementalGroups: [8, 2000] }, input);
+    assert.deepEqual(user, { uid: 5, gid: 6, additionalGids: [7, 8, 2000] });
+    const wantedUser = { uid: 9, gid: 10, additionalGids: [] };
+    assert.equal(spec({ user: 9 }, { wantedUser }).user.gid, 10);
+    assert.equal(spec({ user: 9, group: 11 }, { wantedUser }).user.gid, 11);
+  });
+
+  it("refuses root where the pod forbids it, in the kubelet's words", () => {
+    const where = '(pod: "pod_default(uid-1)", container: web)';
+    const check = (overrides: Partial<DesiredContainer>, user: string, message: string): void =>
+      assert.throws(
+        () => spec({ runAsNonRoot: true, ...overrides }, { image: { ...image, user } }),
+        { code: "AGENT_CONTAINER_CONFIG", message: `${message} ${where}` },
+      );
+    check({}, "", "container has runAsNonRoot and image will run as root");
+    check({ user: 0 }, "", "container's runAsUser breaks non-root policy");
+    check(
+      {},
+      "www",
+      "container has runAsNonRoot and image has non-numeric user (www), cannot verify user is non-root",
+    );
+    assert.equal(spec({ runAsNonRoot: true, user: 5 }).user.uid, 5);
+  });
+
+  it("maps stdin to what the container's first process sees", () => {
+    assert.equal(spec({}).stdin, "closed");
+    assert.equal(spec({ stdin: true }).stdin, "open");
+    assert.equal(spec({ stdin: true, stdinOnce: true }).stdin, "once");
+  });
+});

@@ -1,0 +1,230 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { StoredImage } from "@kip/oci-image";
+import * as fc from "fast-check";
+import { container } from "../../test/desired-pod.ts";
+import {
+  hasBegun,
+  isRunning,
+  newRecord,
+  nextAttempt,
+  type ContainerKind,
+  type ContainerRecord,
+} from "./container-record.ts";
+import { isFinished, planPod, type PodView, type Step } from "./plan.ts";
+
+const image = { config: {} } as StoredImage;
+
+function record(name: string, kind: ContainerKind = "main"): ContainerRecord {
+  return newRecord(container(name), kind);
+}
+
+function withImage(one: ContainerRecord): ContainerRecord {
+  one.image = { is: "ready", image, attempt: nextAttempt(one) };
+  return one;
+}
+
+function running(one: ContainerRecord, attempt = 0): ContainerRecord {
+  one.saved.run = {
+    id: `${one.desired.name}-${attempt}`,
+    attempt,
+    image: one.desired.image,
+    imageId: "",
+    stopSignal: "SIGTERM",
+    logPath: "",
+    startedAtMs: 1,
+  };
+  return one;
+}
+
+function ended(one: ContainerRecord, exitCode: number): ContainerRecord {
+  const { run } = running(one).saved;
+  if (run) one.saved.run = { ...run, exit: { exitCode, reason: "x", finishedAt: "" } };
+  return withImage(one);
+}
+
+function view(containers: readonly ContainerRecord[], overrides: Partial<PodView> = {}): PodView {
+  return {
+    pod: { restartPolicy: "Always" },
+    containers,
+    preparation: "done",
+    prepareAtMs: 0,
+    isStopping: false,
+    nowMs: 1000,
+    ...overrides,
+  };
+}
+
+function words(steps: readonly Step[]): string[] {
+  return steps.map((step) => ("container" in step ? `${step.do} ${step.container}` : step.do));
+}
+
+describe("planPod()", () => {
+  it("prepares the pod and pulls all images at once", () => {
+    const all = [record("init", "init"), record("a"), record("b")];
+    const steps = planPod(view(all, { preparation: "none" }));
+    assert.deepEqual(words(steps), ["prepare", "pull init", "pull a", "pull b"]);
+  });
+
+  it("starts nothing before namespaces and volumes are there", () => {
+    const all = [withImage(record("a"))];
+    assert.deepEqual(words(planPod(view(all, { preparation: "underway" }))), []);
+  });
+
+  it("starts init containers in order, then the others together", () => {
+    const one = withImage(record("one", "init"));
+    const two = withImage(record("two", "init"));
+    const all = [one, two, withImage(record("a")), withImage(record("b"))];
+    assert.deepEqual(words(planPod(view(all))), ["start one"]);
+    running(one);
+    assert.deepEqual(words(planPod(view(all))), []);
+    ended(one, 0);
+    assert.deepEqual(words(planPod(view(all))), ["start two"]);
+    ended(two, 0);
+    assert.deepEqual(words(planPod(view(all))), ["start a", "start b"]);
+  });
+
+  it("lets a sidecar go first and waits until it has started", () => {
+    const side = withImage(record("side", "sidecar"));
+    const all = [side, withImage(record("init", "init")), withImage(record("a"))];
+    assert.deepEqual(words(planPod(view(all))), ["start side"]);
+    running(side);
+    assert.deepEqual(words(planPod(view(all))), []);
+    side.saved.started = true;
+    assert.deepEqual(words(planPod(view(all))), ["start init"]);
+  });
+
+  it("restarts a sidecar, but no init container, once the pod is initialised", () => {
+    const side = ended(record("side", "sidecar"), 1);
+    const all = [side, ended(record("init", "init"), 0), running(record("a"))];
+    assert.deepEqual(words(planPod(view(all))), ["start side"]);
+  });
+
+  it("restarts a failed init container unless the pod must not restart", () => {
+    const all = [ended(record("init", "init"), 1), withImage(record("a"))];
+    assert.deepEqual(words(planPod(view(all))), ["start init"]);
+    const never = view(all, { pod: { restartPolicy: "Never" } });
+    assert.deepEqual(words(planPod(never)), ["release"]);
+  });
+
+  it("keeps to the restart policy", () => {
+    const restarts = (policy: "Always" | "OnFailure" | "Never", exitCode: number): boolean => {
+      const all = [ended(record("a"), exitCode), running(record("b"))];
+      return words(planPod(view(all, { pod: { restartPolicy: policy } }))).includes("start a");
+    };
+    assert.deepEqual([restarts("Always", 0), restarts("Always", 1)], [true, true]);
+    assert.deepEqual([restarts("OnFailure", 0), restarts("OnFailure", 1)], [false, true]);
+    assert.deepEqual([restarts("Never", 0), restarts("Never", 1)], [false, false]);
+  });
+
+  it("waits for a back-off", () => {
+    const one = ended(record("a"), 1);
+    one.retryAtMs = 5000;
+    assert.deepEqual(planPod(view([one])), [{ do: "wake", atMs: 5000 }]);
+  });
+
+  it("asks the registry before each run with pull policy Always", () => {
+    const one = ended(record("a"), 1);
+    one.desired = { ...one.desired, imagePullPolicy: "Always" };
+    one.image = { is: "ready", image, attempt: 0 };
+    assert.deepEqual(words(planPod(view([one]))), ["pull a"]);
+    one.image = { is: "ready", image, attempt: 1 };
+    assert.deepEqual(words(planPod(view([one]))), ["start a"]);
+  });
+
+  it("makes a cut-off attempt again", () => {
+    const one = running(record("a"), 4);
+    const { run } = one.saved;
+    assert.ok(run);
+    const { startedAtMs: _, ...unbegun } = run;
+    one.saved.run = unbegun;
+    assert.equal(nextAttempt(one), 4);
+    assert.deepEqual(words(planPod(view([withImage(one)]))), ["start a"]);
+  });
+
+  it("replaces a container whose image was changed, whatever the policy", () => {
+    const one = running(record("a"));
+    one.desired = { ...one.desired, image: "other" };
+    const never = { pod: { restartPolicy: "Never" as const } };
+    const [step] = planPod(view([one], never));
+    assert.deepEqual(step, {
+      do: "stop",
+      container: "a",
+      message: "Container a definition changed, will be restarted",
+    });
+  });
+
+  it("stops main containers first, then sidecars from the last on, and frees all", () => {
+    const first = running(record("s1", "sidecar"));
+    const second = running(record("s2", "sidecar"));
+    const main = running(record("a"));
+    const all = [first, second, main];
+    const stopping = { isStopping: true };
+    assert.deepEqual(words(planPod(view(all, stopping))), ["stop a"]);
+    main.activity = "stopping";
+    assert.deepEqual(words(planPod(view(all, stopping))), []);
+    delete main.activity;
+    ended(main, 0);
+    assert.deepEqual(words(planPod(view(all, stopping))), ["stop s2"]);
+    ended(second, 0);
+    assert.deepEqual(words(planPod(view(all, stopping))), ["stop s1"]);
+    ended(first, 0);
+    assert.deepEqual(words(planPod(view(all, stopping))), ["release"]);
+    assert.deepEqual(planPod(view(all, { ...stopping, preparation: "released" })), []);
+  });
+
+  it("stops the sidecars of a pod that has completed", () => {
+    const side = running(record("side", "sidecar"));
+    const all = [side, ended(record("a"), 0)];
+    assert.deepEqual(words(planPod(view(all, { pod: { restartPolicy: "Never" } }))), ["stop side"]);
+  });
+
+  it("adds a debugging container to a running pod", () => {
+    const all = [running(record("a")), withImage(record("debug", "ephemeral"))];
+    assert.deepEqual(words(planPod(view(all))), ["start debug"]);
+    ended(all[1] ?? record("none"), 1);
+    assert.deepEqual(words(planPod(view(all))), []);
+  });
+
+  it("wakes for the pod's deadline", () => {
+    const steps = planPod(view([running(record("a"))], { deadlineMs: 7000 }));
+    assert.deepEqual(steps, [{ do: "wake", atMs: 7000 }]);
+  });
+
+  it("always comes to an end when each step does what it says", () => {
+    const kinds = fc.array(fc.constantFrom<ContainerKind>("init", "sidecar", "main"), {
+      maxLength: 5,
+    });
+    fc.assert(
+      fc.property(kinds, fc.infiniteStream(fc.integer({ min: 0, max: 1 })), (some, codes) => {
+        const all = [...some, "main" as const].map((kind, index) => record(`c${index}`, kind));
+        // The order in which agent-api gives them: init containers first.
+        all.sort((a, b) => Number(a.kind === "main") - Number(b.kind === "main"));
+        let isReleased = false;
+        let starts = 0;
+        for (let round = 0; round < 500 && !isReleased; round++) {
+          const steps = planPod(view(all, { pod: { restartPolicy: "OnFailure" } }));
+          for (const step of steps) {
+            const one = all.find((c) => "container" in step && c.desired.name === step.container);
+            if (step.do === "release") isReleased = true;
+            if (one && step.do === "pull") withImage(one);
+            if (one && step.do === "stop") ended(one, 0);
+            if (one && step.do === "start") {
+              assert.ok(!isRunning(one));
+              assert.ok(one.kind !== "main" || one.saved.run?.exit?.exitCode !== 0);
+              running(one, nextAttempt(one));
+              one.saved.started = true;
+              starts += 1;
+            }
+          }
+          const open = all.find((one) => isRunning(one) && one.kind !== "sidecar");
+          if (open) ended(open, starts > 50 ? 0 : (codes.next().value ?? 0));
+        }
+        assert.ok(isReleased);
+        assert.ok(isFinished({ pod: { restartPolicy: "OnFailure" }, containers: all }));
+        assert.ok(all.every((one) => !isRunning(one)));
+        assert.ok(all.every((one) => one.saved.run === undefined || hasBegun(one.saved.run)));
+      }),
+    );
+  });
+});
