@@ -1,3 +1,2 @@
-export { machineOverheadBytes } from "./catalog.ts";
 export { createLocalCloud, type LocalCloud } from "./local-cloud.ts";
 export type { LocalCloudOptions } from "./local-cloud-options.ts";

@@ -74,7 +74,7 @@ export class QemuCloud implements LocalCloud {
     await this.#store.lockNetwork(() => this.#network.prepare());
     this.#isNetworkPrepared = true;
     // Known by the time the first machine is asked for.
-    void this.#chooseAccelerator();
+    this.#chooseAccelerator().catch(() => {}); // asked again, and reported, by the launch
   }
 
   async removeNetwork(): Promise<void> {
@@ -320,7 +320,12 @@ export class QemuCloud implements LocalCloud {
     const { accelerator, qemu, stateDir, logger } = this.#options;
     if (accelerator !== "auto") return accelerator;
     this.#accelerator ??= chooseAccelerator({ qemu, stateDir, logger });
-    return await this.#accelerator;
+    try {
+      return await this.#accelerator;
+    } catch (error) {
+      this.#accelerator = undefined;
+      throw error;
+    }
   }
 }
 

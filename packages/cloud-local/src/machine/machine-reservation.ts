@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { CloudError, type InstanceTypeOffer, type LaunchRequest } from "@kip/cloud";
 import { checkCapacity } from "../capacity.ts";
-import { machineOverheadBytes } from "../catalog.ts";
+import { machineMemoryBytes } from "../catalog.ts";
 import { availableMemoryBytes, freeDiskBytes } from "../host/host-facts.ts";
 import { residentBytes } from "../host/processes.ts";
 import type { LocalImage } from "../image.ts";
@@ -37,7 +37,7 @@ export async function reserveMachine(
 ): Promise<MachineRecord> {
   const { options, store, plan } = context;
   const offer = findOffer(context.offers, request.instanceType);
-  const memoryBytes = offer.memoryBytes + machineOverheadBytes;
+  const memoryBytes = machineMemoryBytes(offer.memoryBytes);
   const rootDiskBytes = Math.max(request.rootDiskBytes, image.rootDiskBytes);
   return await store.lockAll(async () => {
     const machines = await store.readAll();
