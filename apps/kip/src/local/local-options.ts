@@ -22,6 +22,12 @@ export const commonOptions: readonly Option[] = [
     env: "KIP_USER_KUBECONFIG",
     help: "kubeconfig that gets the context kip-local; default ~/.kube/config",
   },
+  {
+    flag: "namespace-name",
+    type: "string",
+    fallback: "kip",
+    help: "network namespace of the cells",
+  },
   { flag: "help", type: "boolean", help: "show this text" },
 ];
 
@@ -46,23 +52,11 @@ export const upOptions: readonly Option[] = [
     fallback: "198.18.0.0/15",
     help: "addresses of cells and pods",
   },
-  {
-    flag: "namespace-name",
-    type: "string",
-    fallback: "kip",
-    help: "network namespace of the cells",
-  },
   { flag: "node-name", type: "string", fallback: "kip", help: "name of the virtual node" },
 ];
 
 /** Options of `kip down`. */
 export const downOptions: readonly Option[] = [
   ...commonOptions,
-  {
-    flag: "namespace-name",
-    type: "string",
-    fallback: "kip",
-    help: "network namespace of the cells",
-  },
   { flag: "purge", type: "boolean", help: "remove the cache as well" },
 ];
