@@ -51,6 +51,8 @@ export class PodSupervisor implements AsyncDisposable {
   #reason: { readonly reason: string; readonly message: string } | undefined;
   #isReleased = false;
   #isPlanning = false;
+  /** Steps that are under way. */
+  readonly #steps = new Set<Promise<void>>();
   #wake = new AbortController();
 
   /** Knows at once what an earlier life of the agent knew; does nothing before {@link PodSupervisor.begin}. */
@@ -76,7 +78,7 @@ export class PodSupervisor implements AsyncDisposable {
   /** Takes over the containers that are there, and begins to work. */
   async begin(parts: AgentParts): Promise<void> {
     parts.runtime.onExit((exit) => {
-      for (const keeper of this.#keepers.values()) void keeper.exited(exit);
+      for (const keeper of this.#keepers.values()) this.#run(keeper.exited(exit));
     });
     const states = new Map((await parts.runtime.list()).map((state) => [state.id, state]));
     this.#parts = parts;
@@ -121,7 +123,8 @@ export class PodSupervisor implements AsyncDisposable {
       else this.#addKeeper(newRecord(desired, kind));
     }
     this.#save();
-    if (before && this.#parts) void this.#ground.refresh(pod, this.#groundOptions(this.#parts));
+    if (before && this.#parts)
+      this.#run(this.#ground.refresh(pod, this.#groundOptions(this.#parts)));
     this.#options.logger.info(before ? "Pod was changed" : "Pod was taken", { podUid: pod.uid });
     this.#changed();
   }
@@ -197,6 +200,8 @@ export class PodSupervisor implements AsyncDisposable {
     this.#closed.abort();
     this.#wake.abort();
     for (const keeper of this.#keepers.values()) keeper.letGo();
+    // Steps that wait were cut off above; the others end by themselves, and are done then.
+    await Promise.all(this.#steps);
     await this.#parts?.runtime[Symbol.asyncDispose]();
   }
 
@@ -323,9 +328,13 @@ export class PodSupervisor implements AsyncDisposable {
 
   /** Runs a step beside the others. A failure here is a defect of ours: steps handle their own. */
   #run(step: Promise<void>): void {
-    step
+    const whole = step
       .catch((error: unknown) => this.#options.logger.error("A step failed", { err: error }))
-      .finally(() => this.#changed());
+      .finally(() => {
+        this.#steps.delete(whole);
+        this.#changed();
+      });
+    this.#steps.add(whole);
   }
 
   async #release(pod: DesiredPod, parts: AgentParts): Promise<void> {
@@ -386,7 +395,7 @@ export class PodSupervisor implements AsyncDisposable {
       directories,
       clock,
       logger,
-      ending: this.#ending.signal,
+      ending: AbortSignal.any([this.#ending.signal, this.#closed.signal]),
       get pod() {
         return pod();
       },
