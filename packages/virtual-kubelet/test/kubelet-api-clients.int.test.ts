@@ -1,0 +1,342 @@
+// The kubelet API against clients of our own: who is let in, what is answered, what is bounded.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import https from "node:https";
+import { Readable } from "node:stream";
+import { after, before, describe, it } from "node:test";
+import tls from "node:tls";
+import { hasCode, KipError, silentLogger, systemClock } from "@kip/base";
+import type { Pod } from "@kip/k8s-types";
+import { CertificateAuthority, type KeyPair } from "@kip/pki";
+import { startKubeletApi, type KubeletApiOptions, type RunningKubeletApi } from "../src/index.ts";
+import { ProcessProvider } from "./process-provider.ts";
+import { SpdyTestClient } from "./spdy-test-client.ts";
+
+const host = "127.0.0.1";
+const hourMs = 3_600_000;
+const pod: Pod = {
+  metadata: { name: "p", namespace: "ns", uid: "u1" },
+  spec: { containers: [{ name: "c", image: "x" }] },
+  status: {
+    containerStatuses: [
+      {
+        name: "c",
+        image: "x",
+        imageID: "",
+        ready: false,
+        restartCount: 0,
+        state: { waiting: { reason: "ImagePullBackOff" } },
+      },
+    ],
+  },
+};
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+  readonly headers: Readonly<Record<string, unknown>>;
+}
+
+describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
+  let authority: CertificateAuthority;
+  let server: KeyPair;
+  let client: KeyPair;
+  let options: KubeletApiOptions;
+  let api: RunningKubeletApi;
+  const provider = new ProcessProvider(pod, "/tmp");
+
+  before(async () => {
+    authority = await CertificateAuthority.create({ commonName: "test", validMs: hourMs });
+    server = await issue("server", "server");
+    client = await issue("kube-apiserver-kubelet-client", "client");
+    options = {
+      host,
+      port: 0,
+      ...server,
+      clientCa: authority.certificate,
+      handlers: provider,
+      logger: silentLogger,
+      clock: systemClock,
+    };
+    api = await startKubeletApi(options);
+  });
+
+  after(async () => {
+    await api[Symbol.asyncDispose]();
+  });
+
+  it("answers its plain routes", async () => {
+    assert.deepEqual(await get("/healthz"), [200, "ok"]);
+    const pods = await ask("/pods");
+    assert.equal(pods.headers["content-type"], "application/json");
+    assert.deepEqual(JSON.parse(pods.text), {
+      kind: "PodList",
+      apiVersion: "v1",
+      metadata: {},
+      items: [pod],
+    });
+    assert.equal((await get("/runningpods/"))[0], 200);
+    assert.deepEqual(await get("/stats/summary"), [501, "501 not implemented"]);
+    assert.deepEqual(await get("/metrics/resource"), [501, "501 not implemented"]);
+    assert.equal((await get("/containerLogs/ns/p/c?tailLines=1"))[1], "line 10\n");
+  });
+
+  it("refuses what is not there, not allowed there or malformed", async () => {
+    assert.equal((await get("/"))[0], 404);
+    assert.equal((await get("/run/ns/p/c"))[0], 404);
+    assert.equal((await get("/logs/"))[0], 404);
+    const post = await ask("/pods", { method: "POST" });
+    assert.deepEqual([post.status, post.headers["allow"]], [405, "GET"]);
+    assert.deepEqual(await get("/containerLogs/ns/q/c"), [404, 'pod "q" does not exist']);
+    assert.deepEqual(await get("/containerLogs/ns/p/d"), [
+      404,
+      'container "d" not found in pod "p"',
+    ]);
+    assert.equal((await get("/containerLogs/ns/p/c?tailLines=-1"))[0], 400);
+    assert.equal((await get("/exec/ns/p/c?command=a&output=1"))[0], 400);
+    assert.equal((await get("/exec/ns/p/u2/c?command=a&output=1"))[0], 404);
+    // The answer may get lost: the server closes while the client is still sending.
+    const bomb = await ask("/pods", { headers: { bomb: "x".repeat(100_000) } }).catch(
+      () => undefined,
+    );
+    assert.ok(bomb === undefined || bomb.status === 431);
+  });
+
+  it("refuses an upgrade that asks for nothing, for too much or for another protocol", async () => {
+    for (const [path, status, text] of [
+      ["/exec/ns/p/c?command=a", 400, "you must specify at least 1 of stdin, stdout, stderr"],
+      ["/exec/ns/p/c?output=1", 400, "you must specify a command"],
+      ["/exec/ns/p/c?command=a&output=1&error=1&tty=1", 400, /terminal has no stderr/],
+      ["/exec/ns/p/d?command=a&output=1", 404, 'container not found ("d")'],
+      ["/exec/ns/q/c?command=a&output=1", 404, 'pod "q" does not exist'],
+      ["/pods", 405, "405: Method Not Allowed"],
+      ["/nothing", 404, "404 page not found"],
+    ] as const) {
+      const refused = await upgrade(path);
+      assert.ok(!(refused instanceof SpdyTestClient));
+      assert.equal(refused.status, status, path);
+      if (typeof text === "string") assert.equal(refused.text, text);
+      else assert.match(refused.text, text);
+    }
+    const path = "/exec/ns/p/c?command=a&output=1";
+    const version = await upgrade(path, { "X-Stream-Protocol-Version": "v9.channel.k8s.io" });
+    assert.ok(!(version instanceof SpdyTestClient));
+    assert.equal(version.status, 403);
+    assert.match(version.text, /client supports \[v9\.channel\.k8s\.io\], server accepts \[v4/);
+  });
+
+  it("takes the client's first protocol that it knows", async () => {
+    const session = await upgrade("/exec/ns/p/u1/c?command=echo&command=hi&output=1", {
+      "X-Stream-Protocol-Version": "v5.channel.k8s.io, v4.channel.k8s.io, v3.channel.k8s.io",
+    });
+    assert.ok(session instanceof SpdyTestClient);
+    const error = await session.open({ streamType: "error" });
+    const out = await session.open({ streamType: "stdout" });
+    assert.match((await session.ended(error)).toString(), /"status":"Success"/);
+    assert.equal(session.received(out).toString(), "hi\n");
+    session.socket.destroy();
+  });
+
+  it("lets nobody in without a certificate for clients of its own authority", async () => {
+    const other = await CertificateAuthority.create({ commonName: "test", validMs: hourMs });
+    const strangers: readonly (KeyPair | undefined)[] = [
+      undefined,
+      await other.issue({ commonName: "x", usages: ["client"], validMs: hourMs }),
+      await issue("x", "server"),
+    ];
+    for (const stranger of strangers) {
+      const answer = await ask("/pods", {}, stranger ?? "none");
+      assert.deepEqual([answer.status, answer.text], [401, "Unauthorized"]);
+      const refused = await upgrade("/exec/ns/p/c?command=a&output=1", {}, stranger ?? "none");
+      assert.ok(!(refused instanceof SpdyTestClient));
+      assert.equal(refused.status, 401);
+    }
+    await assert.rejects(
+      once(
+        tls.connect({ host, port: api.port, ...tlsClient(client), maxVersion: "TLSv1.1" }),
+        "secureConnect",
+      ),
+    );
+  });
+
+  it("asks the authoriser, and lets in whom it is told to", async () => {
+    const asked: unknown[] = [];
+    await using guarded = await startKubeletApi({
+      ...options,
+      authorize: async (user, action) => {
+        asked.push([user.name, action.verb, action.subresources[0]]);
+        return action.verb === "get";
+      },
+    });
+    assert.equal((await ask("/pods", {}, client, guarded.port)).status, 200);
+    const path = "/exec/ns/p/c?command=a&output=1";
+    const refused = await upgrade(path, {}, client, guarded.port);
+    assert.ok(!(refused instanceof SpdyTestClient));
+    assert.equal(refused.status, 403);
+    assert.match(refused.text, /^Forbidden \(user=kube-apiserver-kubelet-client, verb=create/);
+    assert.deepEqual(asked, [
+      ["kube-apiserver-kubelet-client", "get", "pods"],
+      ["kube-apiserver-kubelet-client", "create", "proxy"],
+    ]);
+    await using listed = await startKubeletApi({ ...options, allowedUsers: ["somebody"] });
+    assert.equal((await ask("/healthz", {}, client, listed.port)).status, 403);
+  });
+
+  it("words a missing log as the kubelet does, and cuts a log that fails midway", async () => {
+    await using failing = await startKubeletApi({
+      ...options,
+      handlers: {
+        pods: () => [],
+        runningPods: () => [],
+        findPod: () => pod,
+        logs: async (_pod, _container, { follow }) => {
+          if (!follow) throw new KipError("VK_NOT_FOUND", "Cannot read the log: there is none");
+          return Readable.from(
+            (function* () {
+              yield "first\n";
+              throw new Error("disk gone");
+            })(),
+          );
+        },
+      },
+    });
+    const none = await ask("/containerLogs/ns/p/c", {}, client, failing.port);
+    assert.deepEqual(
+      [none.status, none.text],
+      [400, 'container "c" in pod "p" is waiting to start: trying and failing to pull image'],
+    );
+    await assert.rejects(ask("/containerLogs/ns/p/c?follow=1", {}, client, failing.port));
+    const missing = await upgrade("/portForward/ns/p", {}, client, failing.port);
+    assert.ok(!(missing instanceof SpdyTestClient));
+    assert.equal(missing.status, 501);
+  });
+
+  it("takes new certificates into use while it runs", async () => {
+    await using running = await startKubeletApi(options);
+    const next = await CertificateAuthority.create({ commonName: "next", validMs: hourMs });
+    const pair = await next.issue({
+      commonName: "server",
+      ipAddresses: [host],
+      usages: ["server"],
+      validMs: hourMs,
+    });
+    running.replaceTls({ ...pair, clientCa: next.certificate });
+    const user = await next.issue({ commonName: "x", usages: ["client"], validMs: hourMs });
+    const ca = next.certificate;
+    assert.equal((await ask("/healthz", { ca }, user, running.port)).status, 200);
+    assert.equal((await ask("/healthz", { ca }, client, running.port)).status, 401);
+    assert.throws(
+      () => running.replaceTls({ certificate: "x", key: "y", clientCa: "z" }),
+      (error) => hasCode(error, "VK_TLS_INVALID"),
+    );
+    assert.equal((await ask("/healthz", { ca }, user, running.port)).status, 200);
+  });
+
+  it("says so when its port is taken", async () => {
+    await assert.rejects(startKubeletApi({ ...options, port: api.port }), (error) =>
+      hasCode(error, "VK_LISTEN_FAILED"),
+    );
+  });
+
+  it("keeps serving while clients hold streams half open, up to its limit", async () => {
+    const limits = { streamsPerConnection: 50 };
+    await using limited = await startKubeletApi({ ...options, limits });
+    const hoarders: SpdyTestClient[] = [];
+    for (let count = 0; count < 10; count++) {
+      const hoarder = await upgrade("/portForward/ns/p", {}, client, limited.port);
+      assert.ok(hoarder instanceof SpdyTestClient);
+      hoarders.push(hoarder);
+      for (let request = 0; request < 100; request++)
+        await hoarder.open({ streamType: "data", port: "80", requestID: String(request) });
+    }
+    for (const hoarder of hoarders) await hoarder.frame("rstStream", 199);
+    const refused = hoarders[0]?.frames.filter((frame) => frame.type === "rstStream");
+    assert.equal(refused?.length, 50);
+    assert.equal((await ask("/healthz", {}, client, limited.port)).status, 200);
+    for (const hoarder of hoarders) hoarder.socket.destroy();
+  });
+
+  it("closes connections above its limit", async () => {
+    await using limited = await startKubeletApi({ ...options, limits: { connections: 1 } });
+    const first = tls.connect({ host, port: limited.port, ...tlsClient(client) });
+    await once(first, "secureConnect");
+    await assert.rejects(ask("/healthz", {}, client, limited.port));
+    first.destroy();
+  });
+
+  it("ends running commands when it is closed", async () => {
+    const closing = await startKubeletApi(options);
+    const session = await upgrade(
+      "/exec/ns/p/c?command=sleep&command=1000&output=1",
+      {},
+      client,
+      closing.port,
+    );
+    assert.ok(session instanceof SpdyTestClient);
+    await session.open({ streamType: "error" });
+    const out = await session.open({ streamType: "stdout" });
+    await session.frame("synReply", out);
+    const left = provider.nextAbort.promise;
+    await closing[Symbol.asyncDispose]();
+    await left;
+    await session.closed;
+  });
+
+  async function issue(commonName: string, usage: "client" | "server"): Promise<KeyPair> {
+    const ipAddresses = [host];
+    return await authority.issue({ commonName, ipAddresses, usages: [usage], validMs: hourMs });
+  }
+
+  function tlsClient(pair: KeyPair | "none"): tls.SecureContextOptions {
+    const ca = authority.certificate;
+    return pair === "none" ? { ca } : { ca, cert: pair.certificate, key: pair.key };
+  }
+
+  async function get(path: string): Promise<readonly [number, string]> {
+    const { status, text } = await ask(path);
+    return [status, text];
+  }
+
+  async function ask(
+    path: string,
+    request: https.RequestOptions = {},
+    pair: KeyPair | "none" = client,
+    port = api.port,
+  ): Promise<Answer> {
+    const where = { host, port, path, agent: false, ...tlsClient(pair), ...request };
+    return await new Promise<Answer>((resolve, reject) => {
+      const sent = https.request(where, (response) => {
+        let text = "";
+        response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+        response.once("error", reject);
+        response.once("end", () =>
+          resolve({ status: response.statusCode ?? 0, text, headers: response.headers }),
+        );
+      });
+      sent.once("error", reject);
+      sent.end();
+    });
+  }
+
+  async function upgrade(
+    path: string,
+    headers: Readonly<Record<string, string>> = {},
+    pair: KeyPair | "none" = client,
+    port = api.port,
+  ): Promise<SpdyTestClient | Answer> {
+    const all = { Connection: "Upgrade", Upgrade: "SPDY/3.1", ...headers };
+    const where = { host, port, path, method: "POST", agent: false, headers: all };
+    return await new Promise((resolve, reject) => {
+      const sent = https.request({ ...where, ...tlsClient(pair) }, (response) => {
+        let text = "";
+        response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+        response.once("end", () =>
+          resolve({ status: response.statusCode ?? 0, text, headers: response.headers }),
+        );
+      });
+      sent.once("upgrade", (_response, socket) => resolve(new SpdyTestClient(socket)));
+      sent.once("error", reject);
+      sent.end();
+    });
+  }
+});
