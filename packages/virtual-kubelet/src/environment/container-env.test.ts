@@ -1,0 +1,342 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { hasCode, KipError } from "@kip/base";
+import type { Container, EnvVar, Pod } from "@kip/k8s-types";
+import { resolvePod } from "../pods/resolve-pod.ts";
+import { fakeReferences, type FakeObjects } from "../testing/fake-references.ts";
+import { containerEnv, type EnvSources } from "./container-env.ts";
+import { bindLateEnv } from "./late-env.ts";
+
+const pod: Pod = {
+  metadata: {
+    name: "web",
+    namespace: "team",
+    uid: "u1",
+    labels: { app: "shop", tier: "a" },
+    annotations: { note: 'say "hi"' },
+  },
+  spec: { nodeName: "node-1", serviceAccountName: "robot", containers: [] },
+};
+
+interface Options {
+  readonly objects?: FakeObjects;
+  readonly services?: ReadonlyMap<string, string>;
+  readonly pod?: Pod;
+}
+
+async function resolve(container: Partial<Container>, options: Options = {}) {
+  const events: string[] = [];
+  const messages: string[] = [];
+  const sources: EnvSources = {
+    pod: options.pod ?? pod,
+    references: fakeReferences(options.objects ?? {}),
+    services: options.services ?? new Map(),
+    allocatable: { cpu: "4", memory: "8Gi" },
+    notify: ({ reason, message }) => {
+      events.push(reason);
+      messages.push(message);
+    },
+  };
+  const outcome = await containerEnv({ name: "main", ...container }, sources).then(
+    (env) => ({
+      env: Object.fromEntries(env.env.map(({ name, value }) => [name, value])),
+      all: env,
+    }),
+    (error: unknown) => ({ error }),
+  );
+  return { env: undefined, all: undefined, error: undefined, ...outcome, events, messages };
+}
+
+const configMapKey = (name: string, key: string, optional?: boolean): EnvVar => ({
+  name: key.toUpperCase(),
+  valueFrom: {
+    configMapKeyRef: { name, key, ...(optional !== undefined && { optional }) },
+  },
+});
+const secretKey = (name: string, key: string, optional?: boolean): EnvVar => ({
+  name: key.toUpperCase(),
+  valueFrom: { secretKeyRef: { name, key, ...(optional !== undefined && { optional }) } },
+});
+const field = (name: string, fieldPath: string): EnvVar => ({
+  name,
+  valueFrom: { fieldRef: { fieldPath } },
+});
+const amount = (name: string, resource: string, divisor?: string): EnvVar => ({
+  name,
+  valueFrom: { resourceFieldRef: { resource, ...(divisor !== undefined && { divisor }) } },
+});
+
+describe("containerEnv()", () => {
+  it("takes values from ConfigMaps and Secrets by key (V1)", async () => {
+    const { env } = await resolve(
+      { env: [{ name: "A", value: "1" }, configMapKey("c", "b"), secretKey("s", "d")] },
+      { objects: { "ConfigMap/c": { b: "2" }, "Secret/s": { d: "3" } } },
+    );
+    assert.deepEqual(env, { A: "1", B: "2", D: "3" });
+  });
+
+  it("takes values from fields of the pod (V2)", async () => {
+    const { env } = await resolve({
+      env: [
+        field("NODE", "spec.nodeName"),
+        field("HOST", "spec.host"),
+        field("ACCOUNT", "spec.serviceAccountName"),
+        field("LABELS", "metadata.labels"),
+        field("LABEL", "metadata.labels['app']"),
+        field("NOTES", "metadata.annotations"),
+        field("NONE", "metadata.annotations['none']"),
+        field("UID", "metadata.uid"),
+      ],
+    });
+    assert.deepEqual(env, {
+      NODE: "node-1",
+      HOST: "node-1",
+      ACCOUNT: "robot",
+      LABELS: 'app="shop"\ntier="a"',
+      LABEL: "shop",
+      NOTES: 'note="say \\"hi\\""',
+      NONE: "",
+      UID: "u1",
+    });
+  });
+
+  it("takes whole objects with a prefix, later ones over earlier ones (V3, V4)", async () => {
+    const { env, events } = await resolve(
+      {
+        envFrom: [
+          { configMapRef: { name: "one" } },
+          { prefix: "P_", configMapRef: { name: "two" } },
+          { prefix: "P_", secretRef: { name: "three" } },
+        ],
+      },
+      {
+        objects: {
+          "ConfigMap/one": { a: "1", b: "1" },
+          "ConfigMap/two": { a: "2", c: "2" },
+          "Secret/three": { c: "3" },
+        },
+      },
+    );
+    assert.deepEqual(env, { a: "1", b: "1", P_a: "2", P_c: "3" });
+    assert.deepEqual(events, []);
+  });
+
+  it("skips names that cannot be variables, and says which (V5)", async () => {
+    const { env, events, messages } = await resolve(
+      {
+        envFrom: [
+          { prefix: "a=", configMapRef: { name: "c" } },
+          { prefix: "ü", secretRef: { name: "s" } },
+        ],
+      },
+      { objects: { "ConfigMap/c": { x: "1", y: "1" }, "Secret/s": { z: "1" } } },
+    );
+    assert.deepEqual(env, {});
+    assert.deepEqual(events, [
+      "InvalidEnvironmentVariableNames",
+      "InvalidEnvironmentVariableNames",
+    ]);
+    assert.match(messages[0] ?? "", /\[a=x, a=y\] of configmap "c" in namespace "team"/);
+  });
+
+  it("lets env override envFrom (V6)", async () => {
+    const { env } = await resolve(
+      { envFrom: [{ configMapRef: { name: "c" } }], env: [{ name: "a", value: "own" }] },
+      { objects: { "ConfigMap/c": { a: "1" } } },
+    );
+    assert.deepEqual(env, { a: "own" });
+  });
+
+  it("goes on without optional objects and stops at mandatory ones, with an event each (V7)", async () => {
+    const { error, events } = await resolve({
+      envFrom: [
+        { configMapRef: { name: "c1", optional: true } },
+        { secretRef: { name: "s1", optional: true } },
+        { secretRef: { name: "s2", optional: false } },
+      ],
+    });
+    assert.ok(hasCode(error, "VK_UNRESOLVED"));
+    assert.deepEqual(events, [
+      "OptionalConfigMapNotFound",
+      "OptionalSecretNotFound",
+      "MandatorySecretNotFound",
+    ]);
+    const second = await resolve({ envFrom: [{ configMapRef: { name: "c2" } }] });
+    assert.deepEqual(second.events, ["MandatoryConfigMapNotFound"]);
+  });
+
+  it("takes a key without `optional` for mandatory (V8)", async () => {
+    const objects = { "ConfigMap/c": {}, "Secret/s": {} };
+    const first = await resolve({ env: [configMapKey("c", "k")] }, { objects });
+    assert.ok(hasCode(first.error, "VK_UNRESOLVED"));
+    assert.deepEqual(first.events, ["MandatoryConfigMapKeyNotFound"]);
+    assert.deepEqual(first.messages, ["couldn't find key k in ConfigMap team/c"]);
+    const second = await resolve({ env: [secretKey("s", "k", false)] }, { objects });
+    assert.deepEqual(second.events, ["MandatorySecretKeyNotFound"]);
+    const third = await resolve(
+      { env: [secretKey("s", "k", true), configMapKey("none", "k", true)] },
+      { objects },
+    );
+    assert.deepEqual(third.env, {}, "a missing optional value is no variable, not an empty one");
+    assert.deepEqual(third.events, ["OptionalSecretKeyNotFound", "OptionalConfigMapNotFound"]);
+  });
+
+  it("tells an object that cannot be read from one that is missing", async () => {
+    const objects = { "Secret/s": new KipError("K8S_FORBIDDEN", "not yours") };
+    const mandatory = await resolve({ env: [secretKey("s", "k")] }, { objects });
+    assert.deepEqual(mandatory.events, ["FailedToReadMandatorySecret"]);
+    const optional = await resolve({ env: [secretKey("s", "k", true)] }, { objects });
+    assert.deepEqual(optional.events, ["FailedToReadOptionalSecret"]);
+    assert.deepEqual(optional.env, {});
+  });
+
+  it("composes values and keeps empty ones (V10)", async () => {
+    const { env } = await resolve({
+      env: [
+        { name: "A", value: "a" },
+        { name: "B", value: "" },
+        { name: "C", value: "$(A)$(B)$(A)-$(D)-$$(A)" },
+        { name: "D", value: "late" },
+        { name: "NONE" },
+      ],
+    });
+    assert.equal(env?.["C"], "aa-$(D)-$(A)");
+    assert.equal(env?.["B"], "");
+    assert.equal(env?.["NONE"], "");
+  });
+
+  it("adds service variables where the name is free, and lets values refer to them", async () => {
+    const { env } = await resolve(
+      {
+        env: [
+          { name: "URL", value: "http://$(DB_SERVICE_HOST)" },
+          { name: "X", value: "own" },
+        ],
+      },
+      {
+        services: new Map([
+          ["DB_SERVICE_HOST", "10.0.0.9"],
+          ["X", "service"],
+        ]),
+      },
+    );
+    assert.deepEqual(env, { URL: "http://10.0.0.9", X: "own", DB_SERVICE_HOST: "10.0.0.9" });
+  });
+
+  it("computes resources in units of the divisor, rounded up", async () => {
+    const { env } = await resolve({
+      resources: { limits: { cpu: "1500m", memory: "100Mi" }, requests: { cpu: "250m" } },
+      env: [
+        amount("CPU", "limits.cpu"),
+        amount("CPU_M", "limits.cpu", "1m"),
+        amount("REQUEST", "requests.cpu", "1m"),
+        amount("MEMORY", "limits.memory"),
+        amount("MEMORY_MI", "limits.memory", "1Mi"),
+        amount("MEMORY_REQUEST", "requests.memory", "1Gi"),
+        amount("DISK", "limits.ephemeral-storage"),
+      ],
+    });
+    assert.deepEqual(env, {
+      CPU: "2",
+      CPU_M: "1500",
+      REQUEST: "250",
+      MEMORY: "104857600",
+      MEMORY_MI: "100",
+      MEMORY_REQUEST: "1",
+      DISK: "0",
+    });
+    const node = await resolve({
+      env: [amount("CPU", "limits.cpu"), amount("M", "limits.memory")],
+    });
+    assert.deepEqual(node.env, { CPU: "4", M: String(8 * 2 ** 30) });
+  });
+
+  it("names the source it does not know", async () => {
+    const unknown = { name: "K", valueFrom: { fileKeyRef: {} } } as EnvVar;
+    const { error } = await resolve({ env: [unknown] });
+    assert.match(String(error), /fileKeyRef/);
+    const path = await resolve({ env: [field("F", "status.nothing")] });
+    assert.match(String(path.error), /unsupported fieldPath: status.nothing/);
+  });
+});
+
+describe("bindLateEnv()", () => {
+  it("fills in addresses and what refers to them, in order", async () => {
+    const env = [
+      field("IP", "status.podIP"),
+      field("IPS", "status.podIPs"),
+      field("HOST", "status.hostIP"),
+      { name: "PORT", value: "80" },
+      { name: "URL", value: "http://$(IP):$(PORT)/$$(IP)/$(NONE)" },
+      { name: "TWICE", value: "<$(URL)>" },
+      { name: "IP", value: "fixed" },
+    ];
+    const resolved = await resolvePod(
+      { ...pod, spec: { containers: [{ name: "main", env: env.slice(0, 6) }] } },
+      {
+        references: fakeReferences({}),
+        services: [],
+        allocatable: {},
+        notify: () => {},
+        tokens: { token: () => Promise.reject(new Error("unused")) },
+      },
+    );
+    assert.deepEqual(
+      [...(resolved.lateEnv.get("main") ?? [])],
+      [
+        ["IP", "status.podIP"],
+        ["IPS", "status.podIPs"],
+        ["HOST", "status.hostIP"],
+      ],
+    );
+    const addresses = { podIPs: ["10.1.1.1", "fd00::1"], hostIPs: ["192.0.2.1"] };
+    const bound = bindLateEnv(resolved, "main", addresses);
+    assert.deepEqual(Object.fromEntries(bound.map(({ name, value }) => [name, value])), {
+      IP: "10.1.1.1",
+      IPS: "10.1.1.1,fd00::1",
+      HOST: "192.0.2.1",
+      PORT: "80",
+      URL: "http://10.1.1.1:80/$(IP)/$(NONE)",
+      TWICE: "<http://10.1.1.1:80/$(IP)/$(NONE)>",
+    });
+    const overridden = await resolve({ env });
+    assert.equal(overridden.all?.late.has("IP"), false);
+  });
+});
+
+describe("resolvePod()", () => {
+  it("resolves init, regular and ephemeral containers by the same rules (V1, V11)", async () => {
+    const env = [configMapKey("c", "k"), field("NAME", "metadata.name")];
+    const envFrom = [{ secretRef: { name: "s" } }];
+    const resolved = await resolvePod(
+      {
+        ...pod,
+        spec: {
+          initContainers: [{ name: "init", env }],
+          containers: [{ name: "main", env }],
+          ephemeralContainers: [{ name: "debug", env, envFrom }],
+          imagePullSecrets: [{ name: "pull" }, { name: "none" }],
+        },
+      },
+      {
+        references: fakeReferences({
+          "ConfigMap/c": { k: "v" },
+          "Secret/s": { t: "u" },
+          "Secret/pull": { ".dockercfg": '{"r.test":{"auth":"x"}}' },
+        }),
+        services: [],
+        allocatable: {},
+        notify: () => {},
+        tokens: { token: () => Promise.reject(new Error("unused")) },
+      },
+    );
+    const own = [
+      { name: "K", value: "v" },
+      { name: "NAME", value: "web" },
+    ];
+    assert.deepEqual(resolved.env.get("init"), own);
+    assert.deepEqual(resolved.env.get("main"), own);
+    assert.deepEqual(resolved.env.get("debug"), [{ name: "t", value: "u" }, ...own]);
+    assert.deepEqual(resolved.pullSecrets, [{ auths: { "r.test": { auth: "x" } } }]);
+  });
+});

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Service } from "@kip/k8s-types";
+import { serviceVariables } from "./service-variables.ts";
+
+function service(namespace: string, name: string, clusterIP: string, port = 80): Service {
+  return {
+    metadata: { namespace, name },
+    spec: {
+      clusterIP,
+      ports: [
+        { name: "web-ui", port },
+        { port: 53, protocol: "UDP" },
+      ],
+    },
+  };
+}
+
+const kubernetes: Service = {
+  metadata: { namespace: "default", name: "kubernetes" },
+  spec: { clusterIP: "10.0.0.1", ports: [{ name: "https", port: 443, protocol: "TCP" }] },
+};
+
+const all = [
+  kubernetes,
+  service("team", "my-db", "10.0.0.7"),
+  service("other", "theirs", "10.0.0.8"),
+  service("team", "headless", "None"),
+  service("team", "external", ""),
+];
+
+const ofKubernetes = {
+  KUBERNETES_SERVICE_HOST: "10.0.0.1",
+  KUBERNETES_SERVICE_PORT: "443",
+  KUBERNETES_SERVICE_PORT_HTTPS: "443",
+  KUBERNETES_PORT: "tcp://10.0.0.1:443",
+  KUBERNETES_PORT_443_TCP: "tcp://10.0.0.1:443",
+  KUBERNETES_PORT_443_TCP_PROTO: "tcp",
+  KUBERNETES_PORT_443_TCP_PORT: "443",
+  KUBERNETES_PORT_443_TCP_ADDR: "10.0.0.1",
+};
+
+describe("serviceVariables() (V9)", () => {
+  it("gives only the API server's without service links", () => {
+    assert.deepEqual(Object.fromEntries(serviceVariables(all, "team", false)), ofKubernetes);
+  });
+
+  it("gives those of the namespace with service links, and no other namespace's", () => {
+    assert.deepEqual(Object.fromEntries(serviceVariables(all, "team", true)), {
+      ...ofKubernetes,
+      MY_DB_SERVICE_HOST: "10.0.0.7",
+      MY_DB_SERVICE_PORT: "80",
+      MY_DB_SERVICE_PORT_WEB_UI: "80",
+      MY_DB_PORT: "tcp://10.0.0.7:80",
+      MY_DB_PORT_80_TCP: "tcp://10.0.0.7:80",
+      MY_DB_PORT_80_TCP_PROTO: "tcp",
+      MY_DB_PORT_80_TCP_PORT: "80",
+      MY_DB_PORT_80_TCP_ADDR: "10.0.0.7",
+      MY_DB_PORT_53_UDP: "udp://10.0.0.7:53",
+      MY_DB_PORT_53_UDP_PROTO: "udp",
+      MY_DB_PORT_53_UDP_PORT: "53",
+      MY_DB_PORT_53_UDP_ADDR: "10.0.0.7",
+    });
+  });
+
+  it("lets a namespace's own service called kubernetes go first, and brackets IPv6", () => {
+    const own = service("team", "kubernetes", "fd00::1", 8443);
+    const variables = serviceVariables([own, kubernetes], "team", true);
+    assert.equal(variables.get("KUBERNETES_PORT"), "tcp://[fd00::1]:8443");
+    const without = serviceVariables([own, kubernetes], "team", false);
+    assert.equal(without.get("KUBERNETES_SERVICE_HOST"), "10.0.0.1");
+  });
+});

@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Pod } from "@kip/k8s-types";
+import { planStep, type ActorState } from "./actor-plan.ts";
+
+const fresh: ActorState = { isDirty: true, isGone: false, isRemoved: false, isFinalized: false };
+const pending: Pod = { status: { phase: "Pending" } };
+const finished: Pod = { status: { phase: "Succeeded" } };
+const deleting: Pod = { metadata: { deletionTimestamp: "2025-01-01T00:00:00Z" } };
+
+describe("planStep()", () => {
+  const cases: readonly (readonly [string, Partial<ActorState>, Pod, string | undefined])[] = [
+    ["applies what is new", {}, pending, "apply"],
+    ["has nothing to do for what was applied", { isDirty: false }, pending, undefined],
+    ["leaves a finished pod alone (L6, L7)", {}, finished, undefined],
+    ["has a pod removed before its object goes", {}, deleting, "remove"],
+    ["removes a finished pod too", {}, { ...deleting, ...finished }, "remove"],
+    ["deletes the object of what was removed", { isRemoved: true }, deleting, "finalize"],
+    ["waits for finalizers of others", { isRemoved: true, isFinalized: true }, deleting, undefined],
+    ["forgets a pod whose object is gone", { isGone: true }, pending, "forget"],
+    [
+      "ends with what is gone on both sides",
+      { isGone: true, isRemoved: true },
+      deleting,
+      undefined,
+    ],
+  ];
+  for (const [name, state, pod, expected] of cases) {
+    it(name, () => {
+      assert.equal(planStep({ ...fresh, ...state }, pod), expected);
+    });
+  }
+});

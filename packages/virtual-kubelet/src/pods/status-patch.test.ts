@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Pod, PodStatus } from "@kip/k8s-types";
+import { isRelevantChange } from "./pod-changes.ts";
+import { statusPatch } from "./status-patch.ts";
+
+function podWith(status: PodStatus): Pod {
+  return { metadata: { name: "web", uid: "u1", resourceVersion: "7" }, status };
+}
+
+const time = "2025-01-01T00:00:00Z";
+
+describe("statusPatch()", () => {
+  it("is nothing when the API has the status already, however it is spelled", () => {
+    const status: PodStatus = {
+      phase: "Running",
+      conditions: [{ type: "Ready", status: "True", lastTransitionTime: time }],
+    };
+    const wanted: PodStatus = {
+      ...status,
+      reason: "",
+      initContainerStatuses: [],
+      conditions: [{ type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" }],
+    };
+    assert.equal(statusPatch(podWith(status), wanted), undefined);
+  });
+
+  it("carries the UID, never a version, and only what differs (P10, P11)", () => {
+    const pod = podWith({ phase: "Pending", qosClass: "Burstable", reason: "ProviderFailed" });
+    assert.deepEqual(statusPatch(pod, { phase: "Running", qosClass: "Burstable" }), {
+      metadata: { uid: "u1" },
+      status: { phase: "Running", reason: null },
+    });
+  });
+
+  it("leaves conditions of others, and sends its own changed ones only", () => {
+    const pod = podWith({
+      conditions: [
+        { type: "Theirs", status: "True" },
+        { type: "Ready", status: "False" },
+        { type: "Initialized", status: "True" },
+      ],
+    });
+    const conditions = [
+      { type: "Ready", status: "True" },
+      { type: "Initialized", status: "True" },
+    ];
+    assert.deepEqual(statusPatch(pod, { conditions })?.["status"], {
+      conditions: [{ type: "Ready", status: "True" }],
+    });
+  });
+
+  it("replaces the list of addresses instead of adding to it", () => {
+    const pod = podWith({ podIP: "10.0.0.1", podIPs: [{ ip: "10.0.0.1" }] });
+    const patch = statusPatch(pod, { podIP: "10.0.0.2", podIPs: [{ ip: "10.0.0.2" }] });
+    assert.deepEqual(patch?.["status"], {
+      podIP: "10.0.0.2",
+      podIPs: [{ ip: "10.0.0.2" }, { $patch: "replace" }],
+    });
+  });
+
+  it("tells which generation was observed, never an older one", () => {
+    const pod = { ...podWith({ phase: "Running" }) };
+    assert.deepEqual(statusPatch(pod, { phase: "Running" }, 3)?.["status"], {
+      observedGeneration: 3,
+    });
+    const observed = podWith({ phase: "Running", observedGeneration: 3 } as PodStatus);
+    assert.equal(statusPatch(observed, { phase: "Running" }, 2), undefined);
+  });
+});
+
+describe("isRelevantChange()", () => {
+  const pod: Pod = {
+    metadata: { name: "web", labels: { a: "1" }, annotations: {} },
+    spec: { containers: [{ name: "main", image: "x:1" }] },
+    status: { phase: "Pending" },
+  };
+  const changed = (change: Partial<Pod>): boolean => isRelevantChange(pod, { ...pod, ...change });
+
+  it("is none for equal pods and for the status alone (P1, P3, C2)", () => {
+    assert.equal(changed({}), false);
+    assert.equal(changed({ status: { phase: "Running" } }), false);
+    assert.equal(changed({ metadata: { ...pod.metadata, resourceVersion: "9" } }), false);
+  });
+
+  it("is one for image, labels, annotations and deadlines (P1, P2, L8)", () => {
+    assert.equal(changed({ spec: { containers: [{ name: "main", image: "x:2" }] } }), true);
+    assert.equal(changed({ metadata: { ...pod.metadata, labels: {} } }), true);
+    assert.equal(changed({ metadata: { ...pod.metadata, annotations: { n: "1" } } }), true);
+    const spec = { containers: [], ...pod.spec, activeDeadlineSeconds: 5 };
+    assert.equal(changed({ spec }), true);
+  });
+
+  it("is one when a readiness gate's condition changes", () => {
+    const gated = { ...pod, spec: { containers: [], readinessGates: [{ conditionType: "lb" }] } };
+    const after = { ...gated, status: { conditions: [{ type: "lb", status: "True" }] } };
+    assert.equal(isRelevantChange(gated, after), true);
+  });
+});

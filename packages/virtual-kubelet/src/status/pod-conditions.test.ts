@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Pod } from "@kip/k8s-types";
+import { goneStatuses, waitingStatuses } from "./container-statuses.ts";
+import { podConditions } from "./pod-conditions.ts";
+import { qosClass } from "./qos-class.ts";
+
+const now = "2026-01-01T00:00:00Z";
+const earlier = "2025-01-01T00:00:00Z";
+const pod: Pod = {
+  metadata: { name: "web" },
+  spec: {
+    initContainers: [{ name: "init" }],
+    containers: [{ name: "main" }],
+    readinessGates: [{ conditionType: "lb" }],
+  },
+};
+const ready = [{ name: "main", ready: true, restartCount: 0, image: "", imageID: "" }];
+const initDone = [
+  {
+    name: "init",
+    ready: true,
+    restartCount: 0,
+    image: "",
+    imageID: "",
+    state: { terminated: { exitCode: 0 } },
+  },
+];
+
+function statusOf(conditions: ReturnType<typeof podConditions>, type: string) {
+  const { status, reason, message } = conditions.find((each) => each.type === type) ?? {};
+  return { status, reason, message };
+}
+
+describe("podConditions()", () => {
+  it("names what a starting pod waits for", () => {
+    const conditions = podConditions(pod, { phase: "Pending", ...waitingStatuses(pod), now });
+    assert.deepEqual(statusOf(conditions, "Initialized"), {
+      status: "False",
+      reason: "ContainersNotInitialized",
+      message: "containers with incomplete status: [init]",
+    });
+    assert.deepEqual(statusOf(conditions, "Ready"), {
+      status: "False",
+      reason: "ContainersNotReady",
+      message: "containers with unready status: [main]",
+    });
+  });
+
+  it("waits for readiness gates, and keeps conditions of others and times of its own", () => {
+    const known: Pod = {
+      ...pod,
+      status: {
+        conditions: [
+          { type: "lb", status: "False", lastTransitionTime: earlier },
+          { type: "ContainersReady", status: "True", lastTransitionTime: earlier },
+          { type: "Ready", status: "True", lastTransitionTime: earlier },
+        ],
+      },
+    };
+    const facts = {
+      phase: "Running",
+      containerStatuses: ready,
+      initContainerStatuses: initDone,
+      now,
+    };
+    const conditions = podConditions(known, facts);
+    assert.equal(statusOf(conditions, "Ready").reason, "ReadinessGatesNotReady");
+    const times = Object.fromEntries(
+      conditions.map(({ type, lastTransitionTime }) => [type, lastTransitionTime]),
+    );
+    assert.equal(times["ContainersReady"], earlier);
+    assert.equal(times["Ready"], now);
+    assert.equal(times["lb"], earlier);
+  });
+
+  it("ends with PodCompleted or PodFailed", () => {
+    const facts = { containerStatuses: ready, initContainerStatuses: initDone, now };
+    const done = podConditions(pod, { ...facts, phase: "Succeeded" });
+    assert.equal(statusOf(done, "Ready").reason, "PodCompleted");
+    assert.equal(statusOf(done, "Initialized").status, "True");
+    const failed = podConditions(pod, { ...facts, phase: "Failed" });
+    assert.equal(statusOf(failed, "ContainersReady").reason, "PodFailed");
+  });
+});
+
+describe("goneStatuses()", () => {
+  it("ends what ran with 137 and keeps what had ended", () => {
+    const [main] = ready;
+    assert.ok(main);
+    const ended = { ...main, name: "ended", state: { terminated: { exitCode: 3 } } };
+    const running = { ...main, state: { running: { startedAt: earlier } } };
+    const gone = goneStatuses({ containerStatuses: [running, ended] }, now).containerStatuses;
+    assert.equal(gone?.[0]?.state?.terminated?.exitCode, 137);
+    assert.equal(gone?.[0]?.state?.running, undefined);
+    assert.equal(gone?.[0]?.ready, false);
+    assert.equal(gone?.[1]?.state?.terminated?.exitCode, 3);
+  });
+});
+
+describe("qosClass()", () => {
+  const withResources = (...resources: object[]): Pod => ({
+    spec: { containers: resources.map((each, index) => ({ name: `c${index}`, resources: each })) },
+  });
+  const full = { limits: { cpu: "1", memory: "1Gi" } };
+
+  it("tells the three classes apart", () => {
+    assert.equal(qosClass(withResources({})), "BestEffort");
+    assert.equal(qosClass(withResources(full)), "Guaranteed");
+    const spelled = { ...full, requests: { cpu: "1000m", memory: "1024Mi" } };
+    assert.equal(qosClass(withResources(full, spelled)), "Guaranteed");
+    assert.equal(qosClass(withResources(full, {})), "Burstable");
+    assert.equal(qosClass(withResources({ requests: { cpu: "1" } })), "Burstable");
+  });
+});

@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Pod, Volume } from "@kip/k8s-types";
+import { fakeReferences, type FakeObjects } from "../testing/fake-references.ts";
+import { volumeContent, type VolumeContent } from "./volume-files.ts";
+
+const pod: Pod = {
+  metadata: { name: "web", namespace: "team", uid: "u1", labels: { app: "shop" } },
+  spec: { containers: [{ name: "main", resources: { limits: { cpu: "2" } } }] },
+};
+
+const objects: FakeObjects = {
+  "ConfigMap/c": { b: "2", a: "1" },
+  "Secret/s": { key: "top" },
+};
+
+async function files(volume: Omit<Volume, "name">) {
+  const events: string[] = [];
+  const content: VolumeContent | undefined = await volumeContent(
+    { name: "v", ...volume },
+    {
+      pod,
+      references: fakeReferences(objects),
+      tokens: {
+        token: async ({ audience = "api", expirationSeconds }) => ({
+          token: `token for ${audience} ${expirationSeconds}`,
+          refreshAt: 5000,
+        }),
+      },
+      allocatable: {},
+      notify: ({ reason, message }) => events.push(`${reason}: ${message}`),
+    },
+  ).catch(() => ({ files: [] }));
+  return {
+    refreshAt: content?.refreshAt,
+    events,
+    list: content?.files.map(
+      ({ path, data, mode }) => `${path} ${mode.toString(8)} ${Buffer.from(data).toString()}`,
+    ),
+  };
+}
+
+describe("volumeContent()", () => {
+  it("shows all keys of a ConfigMap, sorted, with the default mode", async () => {
+    const { list } = await files({ configMap: { name: "c" } });
+    assert.deepEqual(list, ["a 644 1", "b 644 2"]);
+  });
+
+  it("shows the chosen keys of a Secret under their paths, with their modes", async () => {
+    const items = [{ key: "key", path: "dir/file", mode: 0o400 }];
+    const { list } = await files({ secret: { secretName: "s", items, defaultMode: 0o440 } });
+    assert.deepEqual(list, ["dir/file 400 top"]);
+    const all = await files({ secret: { secretName: "s", defaultMode: 0o440 } });
+    assert.deepEqual(all.list, ["key 440 top"]);
+  });
+
+  it("waits for mandatory objects and keys in the kubelet's words", async () => {
+    const missing = await files({ configMap: { name: "none" } });
+    const text = 'MountVolume.SetUp failed for volume "v" : configmap "none" not found';
+    assert.deepEqual(missing.events, [`FailedMount: ${text}`]);
+    const key = await files({ secret: { secretName: "s", items: [{ key: "no", path: "p" }] } });
+    assert.match(key.events[0] ?? "", /: references non-existent secret key: no$/);
+  });
+
+  it("leaves out optional objects and keys", async () => {
+    assert.deepEqual((await files({ secret: { secretName: "none", optional: true } })).list, []);
+    const items = [
+      { key: "no", path: "p" },
+      { key: "a", path: "q" },
+    ];
+    const { list } = await files({ configMap: { name: "c", optional: true, items } });
+    assert.deepEqual(list, ["q 644 1"]);
+  });
+
+  it("shows fields and resources of the pod", async () => {
+    const { list } = await files({
+      downwardAPI: {
+        defaultMode: 0o600,
+        items: [
+          { path: "labels", fieldRef: { fieldPath: "metadata.labels" } },
+          {
+            path: "cpu",
+            resourceFieldRef: { containerName: "main", resource: "limits.cpu", divisor: "1m" },
+            mode: 0o644,
+          },
+        ],
+      },
+    });
+    assert.deepEqual(list, ['labels 600 app="shop"', "cpu 644 2000"]);
+  });
+
+  it("puts several sources into a projected volume, with a token that ends", async () => {
+    const { list, refreshAt } = await files({
+      projected: {
+        sources: [
+          { serviceAccountToken: { path: "token", audience: "vault", expirationSeconds: 600 } },
+          { configMap: { name: "c", items: [{ key: "a", path: "same" }] } },
+          { secret: { name: "s", items: [{ key: "key", path: "same" }] } },
+        ],
+      },
+    });
+    assert.deepEqual(list, ["token 644 token for vault 600", "same 644 top"]);
+    assert.equal(refreshAt, 5000);
+  });
+
+  it("leaves other kinds of volumes alone", async () => {
+    assert.equal((await files({ emptyDir: {} })).list, undefined);
+  });
+});
