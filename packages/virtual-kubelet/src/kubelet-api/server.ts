@@ -28,6 +28,7 @@ const defaultPort = 10_250;
 const handshakeTimeoutMs = 10_000;
 const headersTimeoutMs = 30_000;
 const keepAliveTimeoutMs = 60_000;
+const keepAliveProbeMs = 30_000;
 const defaultIdleTimeoutMs = 4 * 60 * 60 * 1000;
 const defaultCreationTimeoutMs = 30_000;
 
@@ -68,6 +69,8 @@ class KubeletApi implements RunningKubeletApi {
         handshakeTimeout: handshakeTimeoutMs,
         maxHeaderSize: limits.requestHeaderBytes,
         shouldUpgradeCallback: isSpdyUpgrade,
+        keepAlive: true, // finds clients whose machine is gone
+        keepAliveInitialDelay: keepAliveProbeMs,
       }),
     );
     this.#server.headersTimeout = headersTimeoutMs;
