@@ -135,23 +135,26 @@ describe("createInformer() on the real API server", { timeout: 120_000 }, () => 
     client.close();
   });
 
-  it("lists again when its version was compacted away", async () => {
+  it("lists again when the server says that the version is gone", async () => {
     const namespace = await plane.createNamespace();
     const path = paths.configMaps(namespace);
     await admin.create(path, named("old"));
     let isFirst = true;
     let lists = 0;
-    // A client whose first watch asks for a version the server has long forgotten: a real 410.
+    // A young server has compacted nothing yet, so its refusal is put in its mouth.
+    const status = { kind: "Status", code: 410, reason: "Expired", message: "too old" };
+    const refusal = `${JSON.stringify({ type: "ERROR", object: status })}\n`;
     const client: ApiClient = {
       ...boundClient(admin),
       list: (target, options) => {
         if (options?.query?.["continue"] === undefined) lists++;
         return admin.list(target, options);
       },
-      stream: (target, options) => {
-        const resourceVersion = isFirst ? "1" : options?.query?.["resourceVersion"];
+      stream: async (target, options) => {
+        const body = await admin.stream(target, options);
+        if (isFirst) body.unshift(refusal);
         isFirst = false;
-        return admin.stream(target, { ...options, query: { ...options?.query, resourceVersion } });
+        return body;
       },
     };
     using watched = informerWith(client, path);
