@@ -1,10 +1,8 @@
 import { spawn } from "node:child_process";
 import { constants } from "node:fs";
-import { open, type FileHandle } from "node:fs/promises";
-import { once } from "node:events";
-import type { Writable } from "node:stream";
+import { open, stat, type FileHandle } from "node:fs/promises";
 import type { ProcessStreams, TerminalSize } from "@kip/base";
-import { copyInput, finishOutput } from "./exec/copy-streams.ts";
+import { copyInput, finishOutput, writeAtPace } from "./exec/copy-streams.ts";
 import { readLogEntries } from "./logs/read-log.ts";
 import type { ContainerPaths } from "./run-paths.ts";
 import type { ContainerRecord } from "./state/container-record.ts";
@@ -23,22 +21,18 @@ export async function attachProcess(
   ended: Promise<unknown>,
   signal: AbortSignal,
 ): Promise<void> {
+  // Before any input goes in: what it makes the container print must not be missed.
+  const from = { offset: (await stat(record.logPath)).size };
   const input = streams.stdin && record.stdin !== "closed" ? sendInput(files, streams) : undefined;
   const control = record.tty && streams.resizes ? await openControl(files) : undefined;
   if (control && streams.resizes) passResizes(control, streams.resizes);
   try {
     const targets = { stdout: streams.stdout, stderr: record.tty ? undefined : streams.stderr };
-    const gone = new Set<Writable>();
-    for (const target of Object.values(targets)) {
-      target?.on("error", () => gone.add(target)).on("close", () => gone.add(target));
-    }
-    for await (const entry of readLogEntries(record.logPath, { from: "end", ended, signal })) {
+    for (const target of Object.values(targets)) target?.on("error", () => {}); // a client gone
+    for await (const entry of readLogEntries(record.logPath, { from, ended, signal })) {
       const target = targets[entry.stream];
-      if (!target || gone.has(target)) continue;
-      const text = entry.isPartial
-        ? entry.content
-        : Buffer.concat([entry.content, Buffer.from("\n")]);
-      if (!target.write(text)) await once(target, "drain", { signal }).catch(() => {});
+      const end = Buffer.from(entry.isPartial ? "" : "\n");
+      if (target) await writeAtPace(target, Buffer.concat([entry.content, end]));
     }
     await Promise.all([finishOutput(streams.stdout), finishOutput(streams.stderr)]);
   } finally {

@@ -27,6 +27,7 @@ import { NamedPipes } from "./exec/named-pipes.ts";
 import { readLog, type LogReadOptions } from "./logs/read-log.ts";
 import { containerPaths, isContainerId, notFound, runPaths, type RunPaths } from "./run-paths.ts";
 import { runtimeArguments, startMonitor } from "./spawn/conmon.ts";
+import { releaseContainer } from "./spawn/release-container.ts";
 import { makeMonitorCgroup, monitorCgroupProcs } from "./spawn/monitor-cgroup.ts";
 import { readProcess, readRecord, writeRecord } from "./state/container-record.ts";
 import { ExitWatcher, writeLostExit } from "./state/exit-watcher.ts";
@@ -133,7 +134,7 @@ class CrunRuntime implements ContainerRuntime {
     // Written first: the process may have ended before crun does. Its time is when the start began.
     await writeFile(files.started, "");
     try {
-      await this.#runCrun("start", id);
+      if (!(await releaseContainer(this.#paths.crunRoot, id))) await this.#runCrun("start", id);
     } catch (error) {
       await rm(files.started, { force: true });
       throw new KipError(
@@ -142,7 +143,6 @@ class CrunRuntime implements ContainerRuntime {
         { cause: error, remedy: "Remove the container and create it again." },
       );
     }
-    this.#pipes.prepare();
   }
 
   async kill(id: string, signal: string, all = false): Promise<void> {

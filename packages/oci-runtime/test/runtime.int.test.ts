@@ -509,6 +509,45 @@ test("two containers of a pod share network, memory and host name", limit, async
   assert.deepEqual(machineState(), before);
 });
 
+test("a machine on the cell's link reaches the pod at its own address", limit, async () => {
+  const ip = async (...args: string[]): Promise<void> => void (await runCommand("ip", args));
+  const options = {
+    runDir: path.join(home, "run"),
+    name: "t-lan",
+    hostname: "pod-c",
+    podIp: "198.19.254.9",
+    hostInterface: "kip-t-nic",
+    logger: silentLogger,
+  };
+  const own = sandbox;
+  // The other machine: it shares the link's subnet with the cell and the pod, and knows no route.
+  await ip("netns", "add", "kip-t-other");
+  try {
+    await ip("link", "add", "kip-t-nic", "type", "veth", "peer", "nic", "netns", "kip-t-other");
+    await ip("address", "add", "198.19.254.1/24", "dev", "kip-t-nic");
+    await ip("link", "set", "kip-t-nic", "up");
+    await ip("-n", "kip-t-other", "address", "add", "198.19.254.2/24", "dev", "nic");
+    await ip("-n", "kip-t-other", "link", "set", "nic", "up");
+    sandbox = await createPodSandbox(options);
+    await runtime.create(spec("page", "echo served > /tmp/page; exec httpd -f -p 8080 -h /tmp"));
+    await runtime.start("page");
+    const command = "until busybox wget -q -O - http://198.19.254.9:8080/page; do sleep 0.1; done";
+    const { stdout } = await timed(
+      "first request from another machine",
+      async () =>
+        await runCommand("ip", ["netns", "exec", "kip-t-other", "sh", "-c", command], {
+          timeoutMs: 60_000,
+        }),
+    );
+    assert.equal(stdout, "served\n");
+  } finally {
+    await runtime.remove("page");
+    await removePodSandbox(options);
+    await ip("netns", "del", "kip-t-other");
+    sandbox = own;
+  }
+});
+
 test("containers with a shared process namespace see each other", limit, async () => {
   const options = {
     runDir: path.join(home, "run"),

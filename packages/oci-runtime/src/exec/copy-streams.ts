@@ -36,6 +36,19 @@ async function flushed(target: Writable, signal: AbortSignal): Promise<void> {
   }
 }
 
+/**
+ * Writes to a client at its pace: resolves when it may take more. What a client that is gone
+ * would have got is dropped.
+ */
+export async function writeAtPace(target: Writable, chunk: Buffer): Promise<void> {
+  if (target.destroyed || target.writableEnded || target.write(chunk)) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const events = ["drain", "close", "error"];
+  for (const event of events) target.once(event, resolve);
+  await promise;
+  for (const event of events) target.off(event, resolve);
+}
+
 /** How long a pipe must be silent, after the process's end, to count as empty (milliseconds). */
 const silenceMs = 200;
 

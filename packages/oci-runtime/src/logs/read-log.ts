@@ -19,8 +19,8 @@ export interface LogReadOptions {
   readonly limitBytes?: number;
 }
 
-/** Where reading starts: a number is so many lines before the end. */
-type LogPosition = "start" | "end" | number;
+/** Where reading starts: so many lines before the end, or at an offset in bytes. */
+type LogPosition = { readonly tailLines: number } | { readonly offset: number };
 
 /** Where reading starts and when it ends. */
 export interface LogEntriesOptions {
@@ -91,7 +91,7 @@ async function* shownLog(
   // The time goes before a line, not before each part of it, and each stream has its own lines.
   const isMidLine = { stdout: false, stderr: false };
   const entries = readLogEntries(file, {
-    from: options.tailLines ?? "start",
+    from: options.tailLines === undefined ? { offset: 0 } : { tailLines: options.tailLines },
     signal,
     ...(options.follow && { ended }),
   });
@@ -162,9 +162,9 @@ async function openLog(file: string): Promise<FileHandle> {
 }
 
 async function startOffset(handle: FileHandle, from: LogPosition): Promise<number> {
-  if (from === "start") return 0;
+  if ("offset" in from) return from.offset;
   const { size } = await handle.stat();
-  return from === "end" ? size : await findTail(handle, size, from);
+  return await findTail(handle, size, from.tailLines);
 }
 
 function splitLines(data: Buffer): { readonly complete: readonly Buffer[]; readonly rest: Buffer } {
