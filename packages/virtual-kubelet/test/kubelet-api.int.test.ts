@@ -124,7 +124,7 @@ describe("kubelet API behind kube-apiserver", { timeout: 280_000 }, () => {
     // One dimension only: of two changes in a row, kubectl may drop the second.
     const resize = `(read _ < ${fifo}; stty cols 120 < /dev/tty) &`;
     const script = `stty cols 100 rows 40; ${resize} exec ${exec.join(" ")}`;
-    const terminal = spawn("script", ["-qec", script, "/dev/null"], {
+    const terminal = spawn("sh", ["-c", 'exec script -qec "$0" /dev/null', script], {
       env: { HOME: folder, PATH },
     });
     const ended = end(terminal);
