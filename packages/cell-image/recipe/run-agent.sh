@@ -2,6 +2,8 @@
 # Keeps the agent running. Containers hang on their conmon, not on the agent: they outlive it.
 log=/var/log/itzo.log
 [ -f "$log" ] && [ "$(stat -c %s "$log")" -gt 4194304 ] && mv "$log" "$log.1"
+# Code that was compiled when the image was built.
+export NODE_COMPILE_CACHE=/usr/lib/kip/code-cache NODE_COMPILE_CACHE_PORTABLE=1
 while :; do
   read -r before _ </proc/uptime
   /usr/lib/kip/node /usr/lib/kip/itzo.js 2>&1

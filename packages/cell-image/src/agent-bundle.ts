@@ -1,10 +1,21 @@
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
 import { build } from "esbuild";
 import { errorText, KipError } from "@kip/base";
+import { recipeDirectory } from "./recipe.ts";
+import { runContained } from "./run-contained.ts";
+
+/** Name of the bundle, on the cell too: the code cache is found by it. */
+export const bundleName = "itzo.js";
+
+/** Name of the folder beside the bundle that Node looks for compiled code in. */
+export const codeCacheName = "code-cache";
 
 /**
  * The agent and all it imports as one CommonJS file for Node 24.
  *
- * CommonJS because it starts sooner; the agent therefore has no top-level `await` and no `import.meta`.
+ * CommonJS because it starts sooner; the agent therefore has no top-level `await` and no `import.meta`. Smaller for the
+ * same reason, with its names kept for stack traces.
  *
  * @throws {KipError} `CELL_IMAGE_BUILD_FAILED`
  */
@@ -17,6 +28,8 @@ export async function bundleAgent(entry: string): Promise<Uint8Array> {
       platform: "node",
       format: "cjs",
       target: "node24",
+      minifySyntax: true,
+      minifyWhitespace: true,
       legalComments: "none",
       logLevel: "silent",
     });
@@ -30,4 +43,39 @@ export async function bundleAgent(entry: string): Promise<Uint8Array> {
       { cause },
     );
   }
+}
+
+/**
+ * Compiles the bundle, which takes a tenth off the agent's start: with the image's Node, in a network of its own, to
+ * the end of its loading.
+ *
+ * @param directory folder to work in
+ * @returns files of Node's compile cache, by their path relative to the bundle's folder
+ * @see https://nodejs.org/docs/latest-v24.x/api/module.html#module-compile-cache
+ */
+export async function compileBundle(
+  directory: string,
+  options: {
+    readonly bundle: Uint8Array;
+    readonly nodeBinary: string;
+    readonly signal?: AbortSignal;
+  },
+): Promise<ReadonlyMap<string, Uint8Array>> {
+  const file = path.join(directory, bundleName);
+  const cache = path.join(directory, codeCacheName);
+  await writeFile(file, options.bundle);
+  const settings = [`NODE_COMPILE_CACHE=${cache}`, "NODE_COMPILE_CACHE_PORTABLE=1"];
+  const preload = path.join(recipeDirectory, "end-after-load.cjs");
+  const program = ["--require", preload, file];
+  await runContained("env", [...settings, options.nodeBinary, ...program], {
+    hasNetwork: false,
+    ...(options.signal && { signal: options.signal }),
+  });
+  const files = new Map<string, Uint8Array>();
+  for (const entry of await readdir(cache, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const found = path.join(entry.parentPath, entry.name);
+    files.set(path.relative(directory, found), await readFile(found));
+  }
+  return files;
 }

@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
-import { link, readFile, writeFile } from "node:fs/promises";
+import { link, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { decode, silentLogger, type Logger } from "@kip/base";
-import { bundleAgent } from "./agent-bundle.ts";
+import { silentLogger, type Logger } from "@kip/base";
+import { bundleAgent, bundleName, compileBundle } from "./agent-bundle.ts";
 import { cachedBuild } from "./build-cache.ts";
 import { asBuildFailure } from "./build-failure.ts";
+import { readCellImage, writeManifest, type CellImage } from "./cell-image.ts";
 import { cpioArchive, type CpioEntry } from "./cpio.ts";
 import { requireHostTools } from "./host-tools.ts";
 import { buildOperatingSystem, osFiles } from "./operating-system.ts";
@@ -26,34 +27,6 @@ export interface BuildCellImageOptions {
   readonly signal?: AbortSignal;
 }
 
-/** An image that machines can boot. Its files never change. */
-export interface CellImage {
-  /** 16 hexadecimal digits, made from everything that went into the image. */
-  readonly id: string;
-  /** Absolute path of the folder that holds the files below. */
-  readonly dir: string;
-  /** Absolute path of the kernel, for QEMU's `-kernel`. */
-  readonly kernel: string;
-  /** Absolute path of the initial file system, for QEMU's `-initrd`. */
-  readonly initrd: string;
-  /** Absolute path of the root disk: raw, sparse, to be used as a backing file. */
-  readonly rootDisk: string;
-  /** Logical size of the root disk, bytes. A machine's disk must not be smaller. */
-  readonly rootDiskBytes: number;
-  /** Kernel command line; the launcher appends its `kip.*` arguments. */
-  readonly cmdline: string;
-}
-
-const decodeManifest = decode.object({
-  schema: decode.integer,
-  id: decode.string,
-  kernel: decode.string,
-  initrd: decode.string,
-  rootDisk: decode.string,
-  rootDiskBytes: decode.integer,
-  cmdline: decode.string,
-});
-
 /**
  * Gives the image that cells boot; builds what is missing of it. As root only.
  *
@@ -69,15 +42,20 @@ export async function buildCellImage(options: BuildCellImageOptions): Promise<Ce
   await requireHostTools(["mmdebstrap", "mke2fs", "dpkg-deb", "apt-get", "unshare", "flock"]);
   return await asBuildFailure("build the cell image", signal, async () => {
     const system = await buildOperatingSystem({ ...options, nodeBinary });
-    const agent = cpioArchive(await agentFiles(options.agentEntry));
-    const hash = createHash("sha256").update(system.key).update(cmdline).update(agent);
-    const id = hash.digest("hex").slice(0, 16);
+    const bundle = await bundleAgent(options.agentEntry);
+    const files = await bootEntries();
+    const hash = createHash("sha256").update(system.key).update(cmdline).update(bundle);
+    const id = hash.update(cpioArchive(files)).digest("hex").slice(0, 16);
     const dir = await cachedBuild({
       cacheDir: options.cacheDir,
       kind: "images",
       key: id,
       ...(signal && { signal }),
-      build: async (work) => await assemble({ work, id, system: system.directory, agent }),
+      build: async (work) => {
+        const code = await compileBundle(work, { bundle, nodeBinary, ...(signal && { signal }) });
+        const agent = [...files, ...agentEntries(bundle, code)];
+        await assemble({ work, id, system: system.directory, agent });
+      },
     });
     const durationMs = Math.round(performance.now() - startedAt);
     logger.info("Cell image ready", { image: id, durationMs });
@@ -85,57 +63,49 @@ export async function buildCellImage(options: BuildCellImageOptions): Promise<Ce
   });
 }
 
-/** Reads an image's folder. @throws {KipError} `DECODE_FAILED`; `ENOENT` of the file system */
-export async function readCellImage(dir: string): Promise<CellImage> {
-  const manifest = decodeManifest(
-    JSON.parse(await readFile(path.join(dir, "image.json"), "utf8")),
-    "image.json",
-  );
-  return {
-    id: manifest.id,
-    dir,
-    kernel: path.join(dir, manifest.kernel),
-    initrd: path.join(dir, manifest.initrd),
-    rootDisk: path.join(dir, manifest.rootDisk),
-    rootDiskBytes: manifest.rootDiskBytes,
-    cmdline: manifest.cmdline,
-  };
-}
+/** Where the agent is on the cell. */
+const agentDirectory = "usr/lib/kip";
 
-/** The second part of the initramfs: what `init` copies over the root, below `overlay/`. */
-async function agentFiles(entry: string): Promise<readonly CpioEntry[]> {
-  const files: CpioEntry[] = [
-    { path: "overlay/usr/lib/kip/itzo.js", content: await bundleAgent(entry) },
-  ];
+/** The scripts of the second part of the initramfs, which `init` copies over the root: all below `overlay/`. */
+async function bootEntries(): Promise<readonly CpioEntry[]> {
+  const entries: CpioEntry[] = [];
   for (const [name, target] of Object.entries(bootFiles)) {
     const content = await readFile(path.join(recipeDirectory, name));
-    files.push({ path: `overlay/${target}`, content, isExecutable: name.endsWith(".sh") });
+    entries.push({ path: `overlay/${target}`, content, isExecutable: name.endsWith(".sh") });
   }
-  return files;
+  return entries;
+}
+
+/** The agent and its compiled code, for the same part. */
+function agentEntries(
+  bundle: Uint8Array,
+  code: ReadonlyMap<string, Uint8Array>,
+): readonly CpioEntry[] {
+  return [[bundleName, bundle] as const, ...code].map(([name, content]) => ({
+    path: `overlay/${agentDirectory}/${name}`,
+    content,
+  }));
 }
 
 async function assemble(parts: {
   readonly work: string;
   readonly id: string;
   readonly system: string;
-  readonly agent: Buffer;
+  readonly agent: readonly CpioEntry[];
 }): Promise<void> {
   const { work, system } = parts;
+  for (const name of await readdir(work)) await rm(path.join(work, name), { recursive: true });
   // The same file under two names: an image must survive the collection of its operating system.
-  await link(path.join(system, osFiles.kernel), path.join(work, "vmlinuz"));
-  await link(path.join(system, osFiles.rootDisk), path.join(work, "root.img"));
-  await link(path.join(system, osFiles.packages), path.join(work, osFiles.packages));
+  for (const name of [osFiles.kernel, osFiles.rootDisk, osFiles.packages])
+    await link(path.join(system, name), path.join(work, name));
   const fixed = await readFile(path.join(system, osFiles.initramfs));
-  await writeFile(path.join(work, "initrd"), Buffer.concat([fixed, parts.agent]));
-  const manifest = {
-    schema: 1,
+  await writeFile(path.join(work, "initrd"), Buffer.concat([fixed, cpioArchive(parts.agent)]));
+  await writeManifest(work, {
     id: parts.id,
-    kernel: "vmlinuz",
+    kernel: osFiles.kernel,
     initrd: "initrd",
-    rootDisk: "root.img",
+    rootDisk: osFiles.rootDisk,
     rootDiskBytes: recipe.rootDiskBytes,
     cmdline,
-    created: new Date().toISOString(),
-  };
-  await writeFile(path.join(work, "image.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+  });
 }

@@ -1,7 +1,3 @@
-export {
-  buildCellImage,
-  readCellImage,
-  type BuildCellImageOptions,
-  type CellImage,
-} from "./build-cell-image.ts";
+export { buildCellImage, type BuildCellImageOptions } from "./build-cell-image.ts";
+export { readCellImage, type CellImage } from "./cell-image.ts";
 export { buildDemoImage, type BuildDemoImageOptions, type DemoImage } from "./demo-image.ts";

@@ -1,5 +1,6 @@
 import { hasCode, isKipError, KipError, runCommand } from "@kip/base";
 import { hostAptSources } from "./apt-sources.ts";
+import { runContained } from "./run-contained.ts";
 import { defaultSources, recipe } from "./recipe.ts";
 
 /** Options of {@link runMmdebstrap}. */
@@ -22,7 +23,9 @@ export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
   const fixed = ["--format=directory", "--mode=root", ...proxies];
   const where = [recipe.suite, options.root, ...(sources.length > 0 ? sources : defaultSources)];
   try {
-    await runContained("mmdebstrap", [...fixed, ...options.arguments, ...where], signal);
+    await runContained("mmdebstrap", [...fixed, ...options.arguments, ...where], {
+      ...(signal && { signal }),
+    });
   } catch (cause) {
     if (!hasCode(cause, "COMMAND_FAILED")) throw cause;
     throw new KipError(
@@ -53,14 +56,4 @@ async function aptOptions(signal: AbortSignal | undefined): Promise<readonly str
   return stdout
     .split("\n")
     .filter((line) => /^Acquire::https?::\S*(Proxy|CaInfo)\S* ".+";$/i.test(line));
-}
-
-/** Runs a program in process and mount namespaces of its own: when it is stopped, nothing of it is left. */
-export async function runContained(
-  file: string,
-  args: readonly string[],
-  signal: AbortSignal | undefined,
-): Promise<string> {
-  const contained = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", file, ...args];
-  return (await runCommand("unshare", contained, signal ? { signal } : {})).stdout;
 }

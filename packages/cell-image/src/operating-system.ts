@@ -16,8 +16,9 @@ import { cachedBuild } from "./build-cache.ts";
 import type { BuildCellImageOptions } from "./build-cell-image.ts";
 import { cpioArchive, type CpioEntry } from "./cpio.ts";
 import { loadOrder } from "./kernel-modules.ts";
-import { runContained, runMmdebstrap } from "./mmdebstrap.ts";
+import { runMmdebstrap } from "./mmdebstrap.ts";
 import { recipe, recipeDirectory } from "./recipe.ts";
+import { runContained } from "./run-contained.ts";
 
 /** Names of the files in the folder that {@link buildOperatingSystem} gives. */
 export const osFiles = {
@@ -90,7 +91,8 @@ function shellQuoted(text: string): string {
 
 async function listPackages(root: string, signal: AbortSignal | undefined): Promise<string> {
   const format = "${Package} ${Version}\n";
-  return await runContained("chroot", [root, "dpkg-query", "-W", "-f", format], signal);
+  const args = [root, "dpkg-query", "-W", "-f", format];
+  return await runContained("chroot", args, signal ? { signal } : {});
 }
 
 async function initramfs(root: string, init: Buffer): Promise<readonly CpioEntry[]> {
@@ -145,24 +147,6 @@ async function makeDisk(
 ): Promise<void> {
   const extended = "lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0";
   const blocks = `${recipe.rootDiskBytes / 1024}k`;
-  await runContained(
-    "mke2fs",
-    [
-      "-q",
-      "-F",
-      "-t",
-      "ext4",
-      "-m",
-      "0",
-      "-L",
-      "kip-root",
-      "-E",
-      extended,
-      "-d",
-      root,
-      file,
-      blocks,
-    ],
-    signal,
-  );
+  const kind = ["-q", "-F", "-t", "ext4", "-m", "0", "-L", "kip-root", "-E", extended];
+  await runContained("mke2fs", [...kind, "-d", root, file, blocks], signal ? { signal } : {});
 }

@@ -1,0 +1,54 @@
+import { readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { decode } from "@kip/base";
+
+/** An image that machines can boot. Its files never change. */
+export interface CellImage {
+  /** 16 hexadecimal digits, made from everything that went into the image. */
+  readonly id: string;
+  /** Absolute path of the folder that holds the files below. */
+  readonly dir: string;
+  /** Absolute path of the kernel, for QEMU's `-kernel`. */
+  readonly kernel: string;
+  /** Absolute path of the initial file system, for QEMU's `-initrd`. */
+  readonly initrd: string;
+  /** Absolute path of the root disk: raw, sparse, to be used as a backing file. */
+  readonly rootDisk: string;
+  /** Logical size of the root disk, bytes. A machine's disk must not be smaller. */
+  readonly rootDiskBytes: number;
+  /** Kernel command line; the launcher appends its `kip.*` arguments. */
+  readonly cmdline: string;
+}
+
+const decodeManifest = decode.object({
+  schema: decode.integer,
+  id: decode.string,
+  kernel: decode.string,
+  initrd: decode.string,
+  rootDisk: decode.string,
+  rootDiskBytes: decode.integer,
+  cmdline: decode.string,
+});
+
+/** Reads an image's folder. @throws {KipError} `DECODE_FAILED`; `ENOENT` of the file system */
+export async function readCellImage(dir: string): Promise<CellImage> {
+  const manifest = decodeManifest(
+    JSON.parse(await readFile(path.join(dir, "image.json"), "utf8")),
+    "image.json",
+  );
+  return {
+    id: manifest.id,
+    dir,
+    kernel: path.join(dir, manifest.kernel),
+    initrd: path.join(dir, manifest.initrd),
+    rootDisk: path.join(dir, manifest.rootDisk),
+    rootDiskBytes: manifest.rootDiskBytes,
+    cmdline: manifest.cmdline,
+  };
+}
+
+/** Describes the folder that an image is being put together in. */
+export async function writeManifest(dir: string, image: Omit<CellImage, "dir">): Promise<void> {
+  const manifest = { schema: 1, ...image, created: new Date().toISOString() };
+  await writeFile(path.join(dir, "image.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+}

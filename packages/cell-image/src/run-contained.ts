@@ -1,0 +1,23 @@
+import { runCommand } from "@kip/base";
+
+/**
+ * Runs a program in process and mount namespaces of its own: when it is stopped, nothing of it is left, neither
+ * processes nor mounts.
+ *
+ * @returns its standard output
+ * @throws {KipError} `COMMAND_FAILED`
+ */
+export async function runContained(
+  file: string,
+  args: readonly string[],
+  options: {
+    /** Whether it sees this host's network. @default true */
+    readonly hasNetwork?: boolean;
+    readonly signal?: AbortSignal;
+  } = {},
+): Promise<string> {
+  const network = options.hasNetwork === false ? ["--net"] : [];
+  const contained = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", ...network];
+  const limits = options.signal ? { signal: options.signal } : {};
+  return (await runCommand("unshare", [...contained, file, ...args], limits)).stdout;
+}
