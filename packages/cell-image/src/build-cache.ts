@@ -111,7 +111,9 @@ async function tryLock(
 
 async function removeRests(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
-    if (name.startsWith(".part-")) await rm(path.join(folder, name), { recursive: true });
+    // Programs of a killed builder die with it, but not in the same instant: they may still add files.
+    if (name.startsWith(".part-"))
+      await rm(path.join(folder, name), { recursive: true, maxRetries: 5 });
   }
 }
 

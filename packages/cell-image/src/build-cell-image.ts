@@ -33,13 +33,21 @@ export interface BuildCellImageOptions {
  * Two stages with a cache each: the operating system (most of a minute, rarely), and the agent, which travels in the
  * initramfs (about a second). A step that was interrupted begins anew next time; finished ones are kept.
  *
- * @throws {KipError} `CELL_IMAGE_TOOLS_MISSING` when a program of the host is missing,
+ * @throws {KipError} `CELL_IMAGE_NOT_ROOT`; `CELL_IMAGE_TOOLS_MISSING` when a program of the host is missing;
  * `CELL_IMAGE_BUILD_FAILED` when a step fails; the signal's reason
  */
 export async function buildCellImage(options: BuildCellImageOptions): Promise<CellImage> {
   const { signal, logger = silentLogger, nodeBinary = process.execPath } = options;
   const startedAt = performance.now();
-  await requireHostTools(["mmdebstrap", "mke2fs", "dpkg-deb", "apt-get", "unshare", "flock"]);
+  await requireHostTools([
+    "mmdebstrap",
+    "mke2fs",
+    "dpkg-deb",
+    "apt-get",
+    "setpriv",
+    "unshare",
+    "flock",
+  ]);
   return await asBuildFailure("build the cell image", signal, async () => {
     const system = await buildOperatingSystem({ ...options, nodeBinary });
     const bundle = await bundleAgent(options.agentEntry);

@@ -56,11 +56,11 @@ const image = {
  * Gives a small container image made of Debian's busybox: it prints a greeting, then serves HTTP on port 8080. It has a
  * shell and some 250 commands besides.
  *
- * @throws {KipError} `CELL_IMAGE_TOOLS_MISSING`, `CELL_IMAGE_BUILD_FAILED`
+ * @throws {KipError} `CELL_IMAGE_NOT_ROOT`, `CELL_IMAGE_TOOLS_MISSING`, `CELL_IMAGE_BUILD_FAILED`
  */
 export async function buildDemoImage(options: BuildDemoImageOptions): Promise<DemoImage> {
   const { signal } = options;
-  await requireHostTools(["mmdebstrap", "tar", "unshare", "flock"]);
+  await requireHostTools(["mmdebstrap", "tar", "setpriv", "unshare", "flock"]);
   return await asBuildFailure("build the demo image", signal, async () => {
     const script = await readFile(path.join(recipeDirectory, "demo.sh"));
     const inputs = JSON.stringify([recipe.suite, recipe.revision, image]);

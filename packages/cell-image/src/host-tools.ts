@@ -8,6 +8,7 @@ const packages = {
   mke2fs: "e2fsprogs",
   "dpkg-deb": "dpkg",
   "apt-get": "apt",
+  setpriv: "util-linux",
   unshare: "util-linux",
   flock: "util-linux",
   tar: "tar",
@@ -18,11 +19,16 @@ export type HostTool = keyof typeof packages;
 const searchPath = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /**
- * Makes sure that programs are installed, before anything is begun.
+ * Makes sure that this process may build and that programs are installed, before anything is begun.
  *
- * @throws {KipError} `CELL_IMAGE_TOOLS_MISSING`, with a remedy that names the packages
+ * @throws {KipError} `CELL_IMAGE_NOT_ROOT`; `CELL_IMAGE_TOOLS_MISSING`, with a remedy that names the packages
  */
 export async function requireHostTools(tools: readonly HostTool[]): Promise<void> {
+  if (process.getuid?.() !== 0) {
+    throw new KipError("CELL_IMAGE_NOT_ROOT", "Cannot build the cell image: not root", {
+      remedy: "Run it with sudo: files of an image belong to root",
+    });
+  }
   const missing: HostTool[] = [];
   for (const tool of tools) if (!(await isInstalled(tool))) missing.push(tool);
   if (missing.length === 0) return;

@@ -14,7 +14,7 @@ interface MmdebstrapOptions {
 /**
  * Fills a folder with Debian packages, from where this host gets its own.
  *
- * @throws {KipError} `CELL_IMAGE_BUILD_FAILED` with what mmdebstrap said last
+ * @throws {KipError} `CELL_IMAGE_BUILD_FAILED` with the first error that was printed
  */
 export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
   const { signal } = options;
@@ -30,24 +30,17 @@ export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
     if (!hasCode(cause, "COMMAND_FAILED")) throw cause;
     throw new KipError(
       "CELL_IMAGE_BUILD_FAILED",
-      `Cannot install Debian ${recipe.suite}: ${lastComplaint(cause)}`,
+      `Cannot install Debian ${recipe.suite}: ${firstComplaint(cause)}`,
       { cause, remedy: 'Check that "apt-get update" works on this machine' },
     );
   }
 }
 
-/** The reason among its many lines: what apt and mmdebstrap mark as an error. */
-function lastComplaint(error: unknown): string {
+/** The reason among its many lines: the first that apt, dpkg or mmdebstrap marks as an error. */
+function firstComplaint(error: unknown): string {
   const stderr = isKipError(error) ? String(error.facts["stderr"]) : "";
-  const lines = stderr
-    .split("\n")
-    .filter((line) => /^(E:|Err:|\s+Could not|dpkg: error)/.test(line));
-  return lines.length === 0
-    ? "mmdebstrap failed"
-    : lines
-        .slice(0, 4)
-        .map((line) => line.trim())
-        .join("; ");
+  const line = stderr.split("\n").find((text) => /^(E|dpkg|dpkg-deb): /.test(text));
+  return line === undefined ? "mmdebstrap failed" : line.replace(/^E: /, "");
 }
 
 /** This host's proxies and certificates for apt; mmdebstrap takes no setting of the host by itself. */

@@ -1,8 +1,8 @@
 import { runCommand } from "@kip/base";
 
 /**
- * Runs a program in process and mount namespaces of its own: when it is stopped, nothing of it is left, neither
- * processes nor mounts.
+ * Runs a program in process and mount namespaces of its own: when it is stopped, or this process is killed, nothing
+ * of it is left, neither processes nor mounts.
  *
  * @returns its standard output
  * @throws {KipError} `COMMAND_FAILED`
@@ -19,5 +19,7 @@ export async function runContained(
   const network = options.hasNetwork === false ? ["--net"] : [];
   const contained = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", ...network];
   const limits = options.signal ? { signal: options.signal } : {};
-  return (await runCommand("unshare", [...contained, file, ...args], limits)).stdout;
+  const dieWithParent = ["--pdeathsig", "KILL", "unshare"];
+  const command = [...dieWithParent, ...contained, file, ...args];
+  return (await runCommand("setpriv", command, limits)).stdout;
 }
