@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { suite, test } from "node:test";
+import { hasCode, silentLogger } from "@kip/base";
+import { applySeedOnce } from "./first-boot.ts";
+
+suite("applySeedOnce", () => {
+  test("applies the seed, deletes it, and does nothing the second time", async () => {
+    await using directory = await mkdtempDisposable(path.join(tmpdir(), "boot-"));
+    const seed = path.join(directory.path, "seed");
+    const target = path.join(directory.path, "identity.json");
+    const config = { write_files: [{ path: target, content: "{}", permissions: "0600" }] };
+    await mkdir(seed);
+    await writeFile(path.join(seed, "meta-data"), '{"instance-id": "i-1"}');
+    await writeFile(path.join(seed, "user-data"), `#cloud-config\n${JSON.stringify(config)}`);
+    await applySeedOnce(directory.path, silentLogger);
+    assert.equal(await readFile(target, "utf8"), "{}");
+    assert.equal(existsSync(seed), false);
+    await applySeedOnce(directory.path, silentLogger);
+  });
+
+  test("says that there is no seed", async () => {
+    await using directory = await mkdtempDisposable(path.join(tmpdir(), "boot-"));
+    await assert.rejects(applySeedOnce(directory.path, silentLogger), (error) =>
+      hasCode(error, "SEED_INVALID"),
+    );
+  });
+});
