@@ -14,6 +14,8 @@ export interface OciSpec {
 /** A process in a container, the main one or one of `exec`. */
 export interface OciProcess {
   readonly terminal: boolean;
+  /** Size of the terminal when the process starts, characters. */
+  readonly consoleSize?: { readonly height: number; readonly width: number };
   readonly user: {
     readonly uid: number;
     readonly gid: number;

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { constants } from "node:os";
-import { errorText, KipError, type ProcessStreams } from "@kip/base";
+import { errorText, KipError, type ProcessStreams, type TerminalSize } from "@kip/base";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 import type { ExecOptions, ExecResult } from "../container-runtime.ts";
 import type { RunPaths } from "../run-paths.ts";
@@ -9,7 +9,7 @@ import { copyInput, copyOutput, finishOutput } from "./copy-streams.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { killSession } from "./kill-session.ts";
 import type { ChildPipe, NamedPipes } from "./named-pipes.ts";
-import { terminalCommand, watchResizes } from "./terminal.ts";
+import { firstSize, terminalCommand, watchResizes } from "./terminal.ts";
 
 /** What {@link execProcess} works with. */
 export interface ExecContext {
@@ -29,7 +29,9 @@ export async function execProcess(
   context: ExecContext,
 ): Promise<ExecResult> {
   signal.throwIfAborted();
-  await using files = await ExecFiles.create(context.paths.execs, context.name, process);
+  const sizes = streams.tty && streams.resizes ? await firstSize(streams.resizes) : undefined;
+  const sized = withConsoleSize(process, sizes?.first);
+  await using files = await ExecFiles.create(context.paths.execs, context.name, sized);
   const crun = [
     context.crun,
     ...runtimeArguments(context.paths),
@@ -52,8 +54,7 @@ export async function execProcess(
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     if (pipes.stdin && streams.stdin) void copyInput(streams.stdin, pipes.stdin.socket);
-    if (streams.tty && streams.resizes)
-      watchResizes(streams.resizes, files.waitPid(finished.signal));
+    if (sizes) watchResizes(sizes.later, files.waitPid(finished.signal));
     const outputs = Promise.all([
       pipes.stdout && copyOutput(pipes.stdout.socket, streams.stdout, exited),
       pipes.stderr && copyOutput(pipes.stderr.socket, streams.stderr, exited),
@@ -89,6 +90,10 @@ export function execSpec(main: OciProcess, options: ExecOptions, tty: boolean): 
     cwd: options.cwd ?? main.cwd,
     user: options.user ?? main.user,
   };
+}
+
+function withConsoleSize(process: OciProcess, size: TerminalSize | undefined): OciProcess {
+  return size ? { ...process, consoleSize: { height: size.rows, width: size.columns } } : process;
 }
 
 interface Pipes {

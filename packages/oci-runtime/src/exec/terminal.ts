@@ -1,4 +1,4 @@
-import { runCommand, type TerminalSize } from "@kip/base";
+import { runCommand, systemClock, type TerminalSize } from "@kip/base";
 
 /**
  * A command line that runs crun on a terminal of its own, with the caller's pipes at its other end.
@@ -12,6 +12,36 @@ export function terminalCommand(crun: readonly string[]): readonly string[] {
 }
 
 /**
+ * How long a start waits for the first size of its terminal, milliseconds. Clients send it as soon as
+ * their streams are open; a program that asks for the size first thing should find it.
+ */
+const firstSizeMs = 500;
+
+/** The first size, if it comes in time, and an iterator of those after it. */
+export async function firstSize(
+  sizes: AsyncIterable<TerminalSize>,
+): Promise<{
+  readonly first: TerminalSize | undefined;
+  readonly later: AsyncIterable<TerminalSize>;
+}> {
+  const iterator = sizes[Symbol.asyncIterator]();
+  const next = iterator.next();
+  const late = new AbortController();
+  const timer = systemClock.sleep(firstSizeMs, late.signal).catch(() => {});
+  const result = await Promise.race([next, timer]);
+  late.abort();
+  const first = result && result.done !== true ? result.value : undefined;
+  return { first: first && isSize(first) ? first : undefined, later: rest() };
+
+  async function* rest(): AsyncGenerator<TerminalSize> {
+    for (let item = await (first ? iterator.next() : next); item.done !== true;) {
+      yield item.value;
+      item = await iterator.next();
+    }
+  }
+}
+
+/**
  * Gives the container's terminal each new size. Opened through the process's own descriptor, the
  * terminal is found whatever the container's file system looks like; the kernel then signals
  * (SIGWINCH) whoever is in its foreground.
@@ -19,13 +49,15 @@ export function terminalCommand(crun: readonly string[]): readonly string[] {
 export function watchResizes(sizes: AsyncIterable<TerminalSize>, pid: Promise<number>): void {
   void (async () => {
     const terminal = `/proc/${await pid}/fd/0`;
-    for await (const { rows, columns } of sizes) await setSize(terminal, rows, columns);
+    for await (const size of sizes) if (isSize(size)) await setSize(terminal, size);
   })().catch(() => {}); // the process ended, or its client went away: there is nothing left to size
 }
 
-async function setSize(terminal: string, rows: number, columns: number): Promise<void> {
-  if (![rows, columns].every((count) => Number.isInteger(count) && count > 0 && count < 65_536))
-    return;
+function isSize({ rows, columns }: TerminalSize): boolean {
+  return [rows, columns].every((count) => Number.isInteger(count) && count > 0 && count < 65_536);
+}
+
+async function setSize(terminal: string, { rows, columns }: TerminalSize): Promise<void> {
   await runCommand("/usr/bin/stty", [
     "-F",
     terminal,
