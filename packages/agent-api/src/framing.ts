@@ -28,7 +28,7 @@ const headerBytes = 5;
 /** One frame as it was read. */
 export interface Frame {
   readonly channel: Channel;
-  /** Valid until the parser is given more; copy what is kept. */
+  /** A part of what the parser was given; nothing is copied, so do not write to that any more. */
   readonly payload: Buffer;
 }
 

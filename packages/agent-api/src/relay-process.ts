@@ -61,8 +61,7 @@ async function receive(stream: Duplex, streams: ProcessStreams): Promise<AgentPr
     for (const frame of parser.push(chunk)) {
       if (frame.channel === channels.exit) return readExit(frame);
       const sink = sinkOf(frame, streams);
-      // The payload is copied because a sink may keep it while the parser goes on.
-      if (sink) await writeTo(sink, Buffer.from(frame.payload));
+      if (sink) await writeTo(sink, frame.payload);
     }
   }
   throw new KipError(

@@ -48,7 +48,9 @@ class Cell implements AsyncDisposable {
     const { stateDir, runDir } = this;
     const { identity } = credentials;
     await fs.writeFile(file, JSON.stringify({ identity, stateDir, runDir, port: 0 }));
-    const script = new URL("agent-process.ts", import.meta.url).pathname;
+    // A bundle, as a cell image holds it, can be tested in place of the source.
+    const source = new URL("agent-process.ts", import.meta.url).pathname;
+    const script = process.env["KIP_TEST_AGENT"] ?? source;
     const agent = spawn(process.execPath, [script, file], { stdio: ["ignore", "pipe", "inherit"] });
     this.#agent = agent;
     const [port] = (await once(agent.stdout, "data")) as [Buffer];

@@ -128,14 +128,18 @@ export class ContainerKeeper {
       parts,
     };
     const run = describeRun(input);
+    const isRepeated = saved.run?.id === run.id;
     this.#beginRun(run);
     try {
+      // Not always: it costs the start of a program, which a first start can do without.
+      if (isRepeated) await discardRun(run, { directories, parts });
       await createContainer(run, input);
       events.normal("Created", `Created container: ${desired.name}`, desired.name);
       await parts.runtime.start(run.id);
       saved.run = { startedAtMs: clock.now(), ...saved.run, ...run };
       record.createFailures = 0;
-      delete record.waiting;
+      // A process that ended at once has set what it waits for by now.
+      if (isRunning(record)) delete record.waiting;
       events.normal("Started", `Started container ${desired.name}`, desired.name);
       this.#watch();
       this.#host.save();
@@ -334,8 +338,9 @@ export class ContainerKeeper {
     const { postStart, name } = record.desired;
     const { run } = record.saved;
     if (!postStart || !run) return;
-    const result = await runCheck(postStart, this.#target(run), this.#ended.signal);
-    if (result.isSuccess || this.#ended.signal.aborted) return;
+    const over = AbortSignal.any([this.#ended.signal, this.#host.ending]);
+    const result = await runCheck(postStart, this.#target(run), over);
+    if (result.isSuccess || over.aborted) return;
     this.#host.events.warning("FailedPostStartHook", "PostStartHook failed", name);
     record.killReason = "FailedPostStartHook";
   }

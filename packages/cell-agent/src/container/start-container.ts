@@ -55,14 +55,13 @@ export function runDirectory(
 }
 
 /**
- * Makes a container that waits to be started. What an attempt that was cut off has left is removed.
+ * Makes a container that waits to be started. Nothing of an earlier try at this run may be left.
  *
  * @throws {KipError} code `AGENT_CONTAINER_CONFIG` or `AGENT_PATH_UNSAFE` when the pod cannot be run
  * so, `CONTAINER_CREATE_FAILED` when its command cannot
  */
 export async function createContainer(run: ContainerRun, input: RunInput): Promise<void> {
   const { container, parts, image, ground } = input;
-  await discardRun(run, input);
   const directory = runDirectory(input.directories, run);
   await fs.mkdir(directory.path, { recursive: true });
   const { rootfs } = await parts.images.mountRootfs(image, directory.path);

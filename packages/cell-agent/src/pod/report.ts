@@ -19,7 +19,9 @@ export interface ReportView {
 /** The pod as kip is told of it. Pure. */
 export function podReport(view: ReportView): PodReport {
   const { pod, containers } = view;
-  const phase = podPhase(pod.restartPolicy, containers, view.isEnding);
+  const computed = podPhase(pod.restartPolicy, containers, view.isEnding);
+  // A pod that is ended for a reason of its own has failed, however well its containers took it.
+  const phase = computed === "Succeeded" && view.reason !== undefined ? "Failed" : computed;
   const isInitialised = containers.every(
     (record) =>
       (record.kind !== "init" || record.saved.run?.exit?.exitCode === 0) &&

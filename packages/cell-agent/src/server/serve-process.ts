@@ -80,7 +80,7 @@ async function receive(
           resizes.push(decodeSize(JSON.parse(payload.toString()), "resize"));
         else if (channel !== channels.stdin) throw new Error(`Channel ${channel} is not for us`);
         else if (payload.length === 0) stdin?.end();
-        else if (stdin) await writeTo(stdin, Buffer.from(payload));
+        else if (stdin) await writeTo(stdin, payload);
       }
     }
   } finally {
