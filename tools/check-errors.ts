@@ -6,8 +6,7 @@ const inCode = new Set<string>();
 for await (const file of glob(["packages/*/src/**/*.ts", "apps/*/src/**/*.ts"])) {
   if (file.endsWith(".test.ts")) continue;
   const text = readFileSync(file, "utf8");
-  for (const [, code = ""] of text.matchAll(/\w*Error\(\s*"([A-Z][A-Z0-9_]+)"/g))
-    inCode.add(code);
+  for (const [, code = ""] of text.matchAll(/\w*Error\(\s*"([A-Z][A-Z0-9_]+)"/g)) inCode.add(code);
 }
 const page = readFileSync("docs/errors.md", "utf8");
 const inDocs = new Set([...page.matchAll(/^\| `([A-Z0-9_]+)`/gm)].map(([, code = ""]) => code));

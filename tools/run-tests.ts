@@ -16,6 +16,7 @@ const patterns: Readonly<Record<string, readonly string[]>> = {
   e2e: ["e2e/**/*.test.ts"],
 };
 
+const kip = path.join(import.meta.dirname, "..", "apps/kip/bin/kip");
 const [stage = "all", ...chosen] = process.argv.slice(2);
 const stages = stage === "all" ? ["unit", "integration", "e2e"] : [stage];
 const counts = { passed: 0, failed: 0, skipped: 0 };
@@ -35,7 +36,7 @@ process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 
 /** Binaries and images are made before the first test: no test is to wait for them. */
 function prepare(): void {
-  const { status } = spawnSync("apps/kip/bin/kip", ["up", "--prepare"], { stdio: "inherit" });
+  const { status } = spawnSync(kip, ["up", "--prepare"], { stdio: "inherit" });
   if (status !== 0)
     throw new Error("The binaries and images that the tests need could not be made");
 }

@@ -18,9 +18,7 @@ export function terminalCommand(crun: readonly string[]): readonly string[] {
 const firstSizeMs = 500;
 
 /** The first size, if it comes in time, and an iterator of those after it. */
-export async function firstSize(
-  sizes: AsyncIterable<TerminalSize>,
-): Promise<{
+export async function firstSize(sizes: AsyncIterable<TerminalSize>): Promise<{
   readonly first: TerminalSize | undefined;
   readonly later: AsyncIterable<TerminalSize>;
 }> {
