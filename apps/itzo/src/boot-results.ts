@@ -1,6 +1,5 @@
 import { once } from "node:events";
-import { existsSync, watch } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { existsSync, readFileSync, watch } from "node:fs";
 import path from "node:path";
 import { decode } from "@kip/base";
 
@@ -14,15 +13,19 @@ const decodeTimings = decode.map(decode.number);
  */
 export async function bootTimingsMs(directory: string): Promise<Readonly<Record<string, number>>> {
   const file = path.join(directory, "boot-timings");
+  if (!existsSync(file)) await appearance(file);
+  const seconds = decodeTimings(JSON.parse(readFileSync(file, "utf8")), "boot-timings");
+  return Object.fromEntries(
+    Object.entries(seconds).map(([step, value]) => [step, Math.round(value * 1000)]),
+  );
+}
+
+async function appearance(file: string): Promise<void> {
   // Watch first, look second: the file may come in between.
-  const watcher = watch(directory);
+  const watcher = watch(path.dirname(file));
   try {
     while (!existsSync(file)) await once(watcher, "change");
   } finally {
     watcher.close();
   }
-  const seconds = decodeTimings(JSON.parse(await readFile(file, "utf8")), "boot-timings");
-  return Object.fromEntries(
-    Object.entries(seconds).map(([step, value]) => [step, Math.round(value * 1000)]),
-  );
 }

@@ -1,5 +1,4 @@
-import { existsSync } from "node:fs";
-import { rm, writeFile } from "node:fs/promises";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { Logger } from "@kip/base";
 import { applyUserData, parseUserData, readNoCloudSeed } from "@kip/cloud-init";
@@ -15,14 +14,14 @@ export async function applySeedOnce(directory: string, logger: Logger): Promise<
   const mark = path.join(directory, "seed-applied");
   if (existsSync(mark)) return;
   const folder = path.join(directory, "seed");
-  const seed = await readNoCloudSeed(folder);
+  const seed = readNoCloudSeed(folder);
   const config = parseUserData(seed.userData);
   for (const warning of config.warnings)
     logger.warn("User data not understood", { reason: warning });
   const hostname = config.hostname ?? seed.localHostname;
   const result = await applyUserData({ ...config, ...(hostname !== undefined && { hostname }) });
   for (const err of result.errors) logger.error("User data failed", { err });
-  await writeFile(mark, seed.instanceId);
-  await rm(folder, { recursive: true });
+  writeFileSync(mark, seed.instanceId);
+  rmSync(folder, { recursive: true });
   logger.info("User data applied", { instance: seed.instanceId, files: result.written });
 }

@@ -1,25 +1,28 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { loadOrder } from "./kernel-modules.ts";
+import { moduleClosure } from "./kernel-modules.ts";
 
 const modulesDep = [
   "kernel/virtio/virtio.ko: kernel/virtio/virtio_ring.ko",
   "kernel/virtio/virtio_ring.ko:",
   "kernel/char/virtio-rng.ko: kernel/virtio/virtio.ko kernel/virtio/virtio_ring.ko",
   "kernel/block/virtio_blk.ko.xz: kernel/virtio/virtio.ko kernel/virtio/virtio_ring.ko",
+  "kernel/fs/other.ko:",
 ].join("\n");
 
-suite("loadOrder", () => {
-  test("puts dependencies first, each once", () => {
-    assert.deepEqual(loadOrder(["virtio_blk", "virtio_rng"], modulesDep), [
-      "kernel/virtio/virtio_ring.ko",
-      "kernel/virtio/virtio.ko",
+suite("moduleClosure", () => {
+  test("takes the dependencies along, each once", () => {
+    const closure = moduleClosure(["virtio_blk", "virtio_rng"], modulesDep);
+    assert.deepEqual([...closure.keys()].sort(), [
       "kernel/block/virtio_blk.ko.xz",
       "kernel/char/virtio-rng.ko",
+      "kernel/virtio/virtio.ko",
+      "kernel/virtio/virtio_ring.ko",
     ]);
+    assert.equal(closure.get("kernel/virtio/virtio_ring.ko"), "kernel/virtio/virtio_ring.ko:");
   });
 
   test("skips what is built into the kernel", () => {
-    assert.deepEqual(loadOrder(["ext4"], modulesDep), []);
+    assert.equal(moduleClosure(["ext4"], modulesDep).size, 0);
   });
 });

@@ -15,7 +15,7 @@ import { pipeline } from "node:stream/promises";
 import { cachedBuild } from "./build-cache.ts";
 import type { BuildCellImageOptions } from "./build-cell-image.ts";
 import { cpioArchive, type CpioEntry } from "./cpio.ts";
-import { loadOrder } from "./kernel-modules.ts";
+import { moduleClosure } from "./kernel-modules.ts";
 import { runMmdebstrap } from "./mmdebstrap.ts";
 import { recipe, recipeDirectory } from "./recipe.ts";
 import { runContained } from "./run-contained.ts";
@@ -96,29 +96,24 @@ async function listPackages(root: string, signal: AbortSignal | undefined): Prom
 }
 
 async function initramfs(root: string, init: Buffer): Promise<readonly CpioEntry[]> {
-  const modulesFolder = path.join(root, "usr/lib/modules");
-  const [version = ""] = await readdir(modulesFolder);
-  const folder = path.join(modulesFolder, version);
-  const files = loadOrder(
-    recipe.earlyModules,
-    await readFile(path.join(folder, "modules.dep"), "utf8"),
-  );
+  const [version = ""] = await readdir(path.join(root, "usr/lib/modules"));
+  const folder = path.join(root, "usr/lib/modules", version);
+  const modulesDep = await readFile(path.join(folder, "modules.dep"), "utf8");
+  const closure = moduleClosure(recipe.earlyModules, modulesDep);
+  const target = `lib/modules/${version}`;
   const modules: CpioEntry[] = [];
-  for (const file of files)
-    modules.push({
-      path: `modules/${path.basename(file)}`,
-      content: await readFile(path.join(folder, file)),
-    });
-  const order = files.map((file) => `${path.basename(file)}\n`).join("");
+  for (const file of closure.keys())
+    modules.push({ path: `${target}/${file}`, content: await readFile(path.join(folder, file)) });
+  const busybox = await readFile(path.join(root, "bin/busybox"));
   return [
     { path: "init", content: init, isExecutable: true },
-    {
-      path: "bin/busybox",
-      content: await readFile(path.join(root, "bin/busybox")),
-      isExecutable: true,
-    },
+    { path: "bin/busybox", content: busybox, isExecutable: true },
     ...["dev", "proc", "sys", "root", "overlay"].map((name) => ({ path: name })),
-    { path: "modules/order", content: Buffer.from(order) },
+    { path: "early-modules", content: Buffer.from(`${recipe.earlyModules.join(" ")}\n`) },
+    {
+      path: `${target}/modules.dep`,
+      content: Buffer.from(`${[...closure.values()].join("\n")}\n`),
+    },
     ...modules,
   ];
 }

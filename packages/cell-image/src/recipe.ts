@@ -33,8 +33,11 @@ export const recipe = {
     "/usr/share/locale/*",
     "/usr/share/man/*",
   ],
-  /** Loaded before the root is mounted, with what they depend on. The others load when the kernel asks for them. */
-  earlyModules: ["virtio_pci", "virtio_mmio", "virtio_blk", "virtio_net", "virtio_rng"],
+  /**
+   * Loaded before the root is mounted, with what they depend on; isofs is for the seed, and sooner loaded here. The
+   * others load when the kernel asks for them.
+   */
+  earlyModules: ["virtio_pci", "virtio_mmio", "virtio_blk", "virtio_net", "virtio_rng", "isofs"],
   /** Logical size of the root disk, bytes. It is sparse; a larger disk is taken into use at boot. */
   rootDiskBytes: 1024 ** 3,
 } as const;

@@ -69,7 +69,7 @@ suite("readNoCloudSeed", () => {
     await using seed = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
     const metaData = { "instance-id": "i-1", "local-hostname": "cell-1" };
     await writeFile(path.join(seed.path, "meta-data"), JSON.stringify(metaData));
-    const { userData, ...rest } = await readNoCloudSeed(seed.path);
+    const { userData, ...rest } = readNoCloudSeed(seed.path);
     assert.deepEqual(rest, { instanceId: "i-1", localHostname: "cell-1" });
     assert.equal(userData.length, 0);
   });
@@ -77,6 +77,9 @@ suite("readNoCloudSeed", () => {
   test("refuses meta-data without an instance-id", async () => {
     await using seed = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
     await writeFile(path.join(seed.path, "meta-data"), "{}");
-    await assert.rejects(readNoCloudSeed(seed.path), (error) => hasCode(error, "SEED_INVALID"));
+    assert.throws(
+      () => readNoCloudSeed(seed.path),
+      (error) => hasCode(error, "SEED_INVALID"),
+    );
   });
 });

@@ -1,7 +1,7 @@
-import { mkdir, open, readFile, rename, rm, writeFile } from "node:fs/promises";
-import path from "node:path";
+import { writeFileSync } from "node:fs";
 import { errorText, KipError, runCommand } from "@kip/base";
-import type { CloudConfig, WriteFile } from "./user-data.ts";
+import type { CloudConfig } from "./user-data.ts";
+import { writeWholeFile } from "./write-whole-file.ts";
 
 /** Options of {@link applyUserData}. */
 export interface ApplyUserDataOptions {
@@ -36,8 +36,8 @@ export async function applyUserData(
   const written: string[] = [];
   const errors: KipError[] = [];
   for (const file of config.writeFiles) {
-    await attempt(`write file "${file.path}"`, async () => {
-      await writeWhole(file, root);
+    await attempt(`write file "${file.path}"`, () => {
+      writeWholeFile(file, root);
       written.push(file.path);
     });
   }
@@ -45,12 +45,10 @@ export async function applyUserData(
   if (name !== undefined) {
     await attempt(`set host name "${name}"`, async () => {
       if (options.setHostname) return await options.setHostname(name);
-      await writeWhole(
-        { path: "/etc/hostname", content: Buffer.from(`${name}\n`), mode: 0o644 },
-        root,
-      );
+      const content = Buffer.from(`${name}\n`);
+      writeWholeFile({ path: "/etc/hostname", content, mode: 0o644 }, root);
       // The kernel's own file instead of the program: no process at a time when a pod waits.
-      await writeFile("/proc/sys/kernel/hostname", name);
+      writeFileSync("/proc/sys/kernel/hostname", name);
     });
   }
   for (const command of config.runCommands) {
@@ -61,7 +59,7 @@ export async function applyUserData(
   }
   return { written, errors };
 
-  async function attempt(what: string, action: () => Promise<void>): Promise<void> {
+  async function attempt(what: string, action: () => void | Promise<void>): Promise<void> {
     try {
       await action();
     } catch (cause) {
@@ -69,49 +67,4 @@ export async function applyUserData(
       errors.push(new KipError("USER_DATA_APPLY_FAILED", message, { cause }));
     }
   }
-}
-
-async function writeWhole(file: WriteFile, root: string): Promise<void> {
-  const target = path.join(root, file.path);
-  await mkdir(path.dirname(target), { recursive: true, mode: 0o755 });
-  const temporary = path.join(
-    path.dirname(target),
-    `.${path.basename(target)}.${process.pid}.part`,
-  );
-  // A rest of a run that was killed here; only this process uses the name now.
-  await rm(temporary, { force: true });
-  try {
-    // Secrets come this way: nobody may read the file before it has its mode.
-    await using handle = await open(temporary, "wx", 0o600);
-    await handle.writeFile(file.content);
-    if (file.owner !== undefined) await handle.chown(...(await findOwner(file.owner, root)));
-    await handle.chmod(file.mode);
-    await rename(temporary, target);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
-}
-
-async function findOwner(owner: string, root: string): Promise<[uid: number, gid: number]> {
-  const [user = "", group] = owner.split(":", 2);
-  const uid = await findId(path.join(root, "etc/passwd"), user);
-  if (group !== undefined && group !== "")
-    return [uid.id, (await findId(path.join(root, "etc/group"), group)).id];
-  return [uid.id, uid.primaryGroup ?? uid.id];
-}
-
-/** Fields of passwd(5) and group(5): name, password, id, and in passwd the primary group. */
-async function findId(
-  database: string,
-  name: string,
-): Promise<{ readonly id: number; readonly primaryGroup?: number }> {
-  if (/^\d+$/.test(name)) return { id: Number(name) };
-  if (name === "root") return { id: 0, primaryGroup: 0 };
-  for (const line of (await readFile(database, "utf8")).split("\n")) {
-    const [entry, , id, fourth = ""] = line.split(":");
-    if (entry !== name || id === undefined) continue;
-    return { id: Number(id), ...(/^\d+$/.test(fourth) && { primaryGroup: Number(fourth) }) };
-  }
-  throw new KipError("USER_DATA_OWNER_UNKNOWN", `Cannot find "${name}": not in ${database}`);
 }

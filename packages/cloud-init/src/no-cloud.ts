@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { decode, hasCode, KipError } from "@kip/base";
 
@@ -23,9 +23,9 @@ const decodeMetaData = decode.object({
  * @throws {KipError} `SEED_INVALID`
  * @see https://cloudinit.readthedocs.io/en/latest/reference/datasources/nocloud.html
  */
-export async function readNoCloudSeed(directory: string): Promise<NoCloudSeed> {
-  const metaData = readMetaData(await read("meta-data"));
-  const userData = await read("user-data");
+export function readNoCloudSeed(directory: string): NoCloudSeed {
+  const metaData = readMetaData(read("meta-data"));
+  const userData = read("user-data");
   const localHostname = metaData["local-hostname"];
   return {
     userData,
@@ -33,9 +33,9 @@ export async function readNoCloudSeed(directory: string): Promise<NoCloudSeed> {
     ...(localHostname !== undefined && { localHostname }),
   };
 
-  async function read(name: string): Promise<Buffer> {
+  function read(name: string): Buffer {
     try {
-      return await readFile(path.join(directory, name));
+      return readFileSync(path.join(directory, name));
     } catch (cause) {
       if (name === "user-data" && hasCode(cause, "ENOENT")) return Buffer.alloc(0);
       throw invalid(`the file "${name}" cannot be read`, cause);

@@ -1,0 +1,74 @@
+import {
+  closeSync,
+  fchmodSync,
+  fchownSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import path from "node:path";
+import { KipError } from "@kip/base";
+import type { WriteFile } from "./user-data.ts";
+
+/**
+ * Writes a file that appears whole, with its owner and mode, or not at all.
+ *
+ * Synchronous on purpose: nothing else can be done before the files are there, and each asynchronous call costs a
+ * start-up some milliseconds under emulation.
+ *
+ * @param root put before the path, and where `/etc/passwd` is looked up
+ * @throws {KipError} `USER_DATA_OWNER_UNKNOWN`; errors of the file system
+ */
+export function writeWholeFile(file: WriteFile, root: string): void {
+  const target = path.join(root, file.path);
+  const folder = path.dirname(target);
+  mkdirSync(folder, { recursive: true, mode: 0o755 });
+  const temporary = path.join(folder, `.${path.basename(target)}.${process.pid}.part`);
+  // A rest of a run that was killed here; only this process uses the name now.
+  rmSync(temporary, { force: true });
+  try {
+    fill(temporary, file, root);
+    renameSync(temporary, target);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
+}
+
+function fill(temporary: string, file: WriteFile, root: string): void {
+  // Secrets come this way: nobody may read the file before it has its mode.
+  const descriptor = openSync(temporary, "wx", 0o600);
+  try {
+    writeFileSync(descriptor, file.content);
+    if (file.owner !== undefined) fchownSync(descriptor, ...findOwner(file.owner, root));
+    fchmodSync(descriptor, file.mode);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function findOwner(owner: string, root: string): [uid: number, gid: number] {
+  const [user = "", group] = owner.split(":", 2);
+  const uid = findId(path.join(root, "etc/passwd"), user);
+  if (group !== undefined && group !== "")
+    return [uid.id, findId(path.join(root, "etc/group"), group).id];
+  return [uid.id, uid.primaryGroup ?? uid.id];
+}
+
+/** Fields of passwd(5) and group(5): name, password, id, and in passwd the primary group. */
+function findId(
+  database: string,
+  name: string,
+): { readonly id: number; readonly primaryGroup?: number } {
+  if (/^\d+$/.test(name)) return { id: Number(name) };
+  if (name === "root") return { id: 0, primaryGroup: 0 };
+  for (const line of readFileSync(database, "utf8").split("\n")) {
+    const [entry, , id, fourth = ""] = line.split(":");
+    if (entry !== name || id === undefined) continue;
+    return { id: Number(id), ...(/^\d+$/.test(fourth) && { primaryGroup: Number(fourth) }) };
+  }
+  throw new KipError("USER_DATA_OWNER_UNKNOWN", `Cannot find "${name}": not in ${database}`);
+}
