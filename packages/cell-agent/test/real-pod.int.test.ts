@@ -243,6 +243,91 @@ echo serving; exec httpd -f -p 127.0.0.1:8080 -h /www`;
     assert.equal(done.containers[0]?.terminated?.exitCode, 137);
   });
 
+  it("gives a pod its volumes, identity, hooks, sidecar and probes", async () => {
+    await using cell = new Cell();
+    await cell.start();
+    const { client } = cell;
+    const mounts = [
+      { name: "memory", mountPath: "/memory" },
+      { name: "secret", mountPath: "/secret", readOnly: true },
+      { name: "host", mountPath: "/host", subPath: "deep/er" },
+    ];
+    const file = (text: string, mode: number) => ({
+      path: "key",
+      data: Buffer.from(text).toString("base64"),
+      mode,
+    });
+    const desired = pod({
+      fsGroup: 2000,
+      terminationGracePeriodSeconds: 20,
+      volumes: [
+        { name: "memory", kind: "emptyDir", medium: "Memory", sizeLimitBytes: 1024 * 1024 },
+        { name: "secret", kind: "files", files: [file("s3cret", 0o400)] },
+        {
+          name: "host",
+          kind: "hostPath",
+          hostPath: `${cell.stateDir}/host`,
+          hostPathType: "DirectoryOrCreate",
+        },
+      ],
+      initContainers: [
+        shell("side", "trap 'echo side >> /host/end; exit 0' TERM; while :; do sleep 1; done", {
+          mounts,
+          restartPolicy: "Always",
+          startupProbe: { exec: { command: ["true"] }, periodSeconds: 1, timeoutSeconds: 10 },
+        }),
+      ],
+      containers: [
+        shell("web", "trap 'echo term >> /host/end; exit 0' TERM; while :; do sleep 1; done", {
+          mounts,
+          user: 1000,
+          readOnlyRootFilesystem: true,
+          dropCapabilities: ["ALL"],
+          memoryBytesLimit: 64 * 1024 * 1024,
+          postStart: { exec: { command: ["sh", "-c", "echo started > /memory/hook"] } },
+          preStop: { exec: { command: ["sh", "-c", "echo hook >> /host/end"] } },
+          livenessProbe: {
+            exec: { command: ["test", "!", "-e", "/memory/dead"] },
+            periodSeconds: 1,
+            timeoutSeconds: 10,
+            failureThreshold: 1,
+          },
+        }),
+      ],
+    });
+    await fs.mkdir(`${cell.stateDir}/host/deep/er`, { recursive: true });
+    await fs.chmod(`${cell.stateDir}/host/deep/er`, 0o777);
+    await client.putPod(desired);
+    await report(client, (one) => one.containers[0]?.ready === true, patience);
+    const facts = "id -u; id -G; cat /secret/key; echo; touch /x 2>&1 | grep -o Read-only";
+    const seen = await run(client, "web", `${facts}; cat /memory/hook; stat -c %g /memory/hook`);
+    assert.equal(seen, "1000\n0 2000\ns3cret\nRead-only\nstarted\n2000\n");
+    const full = await run(client, "web", "df -k /memory | tail -1 | awk '{print $2}'");
+    assert.equal(full, "1024\n");
+
+    // changed files of a volume are seen by the container that runs
+    const [memory, , host] = desired.volumes;
+    assert.ok(memory && host);
+    const secret = { name: "secret", kind: "files" as const, files: [file("newer", 0o400)] };
+    await client.putPod({ ...desired, generation: 2, volumes: [memory, secret, host] });
+    await run(client, "web", "until [ $(cat /secret/key) = newer ]; do sleep 0.1; done");
+
+    // a container that is not alive is killed and started anew
+    await run(client, "web", "touch /memory/dead");
+    const killed = await report(client, (one) => one.containers[0]?.restartCount === 1, patience);
+    assert.ok(
+      killed.events.some(
+        ({ reason, message }) =>
+          reason === "Killing" &&
+          message === "Container web failed liveness probe, will be restarted",
+      ),
+    );
+    await client.deletePod(20);
+    await report(client, (one) => one.phase === "Succeeded", patience);
+    const end = await fs.readFile(`${cell.stateDir}/host/deep/er/end`, "utf8");
+    assert.match(end, /^hook\nterm\n(.*\n)*side\n$/);
+  });
+
   it("says why a command cannot run", async () => {
     await using cell = new Cell();
     await cell.start();

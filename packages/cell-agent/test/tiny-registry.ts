@@ -69,6 +69,8 @@ export async function startTinyRegistry(busybox: string): Promise<TinyRegistry> 
 async function busyboxLayer(busybox: string): Promise<Buffer> {
   const root = await fs.mkdtemp(path.join(os.tmpdir(), "kip-image-"));
   try {
+    // The image's root directory: other users than root must get in.
+    await fs.chmod(root, 0o755);
     await fs.mkdir(path.join(root, "bin"));
     await fs.mkdir(path.join(root, "etc"));
     await fs.mkdir(path.join(root, "tmp"), { mode: 0o1777 });

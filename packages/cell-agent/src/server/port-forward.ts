@@ -50,7 +50,7 @@ async function connectLocally(port: number): Promise<Duplex> {
 
 function connectInNamespace(namespace: string, port: number, logger: Logger): Duplex {
   const child = spawn(
-    "nsenter",
+    "/usr/bin/nsenter",
     [`--net=${namespace}`, "socat", "-t", "86400", "STDIO", `TCP4:127.0.0.1:${port}`],
     { stdio: ["pipe", "pipe", "pipe"] },
   );
