@@ -2,14 +2,7 @@ import type { ClientHttp2Session, ClientHttp2Stream, OutgoingHttpHeaders } from 
 import type { Socket } from "node:net";
 import type { Duplex, Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
-import {
-  decode,
-  KipError,
-  systemClock,
-  type Decoder,
-  type Logger,
-  type ProcessStreams,
-} from "@kip/base";
+import { KipError, systemClock, type Decoder, type Logger, type ProcessStreams } from "@kip/base";
 import {
   decodeAgentInfo,
   decodeAgentStats,
@@ -17,6 +10,7 @@ import {
   type AgentStats,
   type CellIdentity,
 } from "./agent-info.ts";
+import { decodeAnswer, readError, readText } from "./answers.ts";
 import type { DesiredPod } from "./desired-pod.ts";
 import { LatestLine } from "./latest-line.ts";
 import { openSession, openTcp, unreachable, type PeerOptions } from "./open-session.ts";
@@ -55,16 +49,9 @@ const pingIntervalMs = 5000;
 const pingTimeoutMs = 10_000;
 /** Limit for the head of an answer. */
 const answerTimeoutMs = 30_000;
-const maxAnswerBytes = 1024 * 1024;
 /** Reports a cell may send at once, and a second after that; more waits in the connection. */
 const reportBurst = 20;
 const reportIntervalMs = 50;
-
-const decodeErrorAnswer = decode.object({
-  code: decode.string,
-  message: decode.string,
-  retryable: decode.optional(decode.boolean),
-});
 
 /**
  * One HTTP/2 connection to the agent of one cell. Every call is one attempt; `AGENT_UNREACHABLE`
@@ -161,7 +148,7 @@ export class AgentClient implements AsyncDisposable {
         last = now;
         // A cell that sends without pause is read slowly; HTTP/2 flow control makes it wait.
         if (credit < 0) await systemClock.sleep(reportIntervalMs, signal);
-        yield decodePodReport(parseJson(line), "status");
+        yield decodeAnswer(line, decodePodReport);
       }
     } catch (error) {
       if (signal.aborted) return;
@@ -257,7 +244,7 @@ export class AgentClient implements AsyncDisposable {
     const stream = await this.#open(method, path, options);
     try {
       const text = await readText(stream);
-      return options.decoder ? options.decoder(parseJson(text), path) : (undefined as T); // T is void
+      return options.decoder ? decodeAnswer(text, options.decoder) : (undefined as T); // T is void
     } catch (error) {
       throw this.#lost(error);
     }
@@ -337,41 +324,4 @@ async function responseStatus(stream: ClientHttp2Stream): Promise<number> {
   } finally {
     clearTimeout(timer);
   }
-}
-
-async function readText(stream: Readable): Promise<string> {
-  const parts: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > maxAnswerBytes) throw invalidAnswer(`it has more than ${maxAnswerBytes} bytes`);
-    parts.push(chunk);
-  }
-  return Buffer.concat(parts).toString();
-}
-
-async function readError(stream: Readable, status: number): Promise<Error> {
-  try {
-    const answer = decodeErrorAnswer(parseJson(await readText(stream)), "error");
-    if (!/^AGENT_[A-Z_]{1,40}$/.test(answer.code)) return invalidAnswer(`status ${status}`);
-    return new KipError(answer.code, answer.message.slice(0, 4096), {
-      retryable: answer.retryable ?? false,
-    });
-  } catch {
-    return invalidAnswer(`status ${status}`);
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw invalidAnswer("it is no JSON", error);
-  }
-}
-
-function invalidAnswer(reason: string, cause?: unknown): KipError {
-  return new KipError("AGENT_ANSWER_INVALID", `Cannot read the answer of a cell: ${reason}`, {
-    cause,
-  });
 }

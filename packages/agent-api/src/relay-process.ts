@@ -1,5 +1,6 @@
 import type { Duplex, Readable, Writable } from "node:stream";
 import { decode, KipError, type ProcessStreams } from "@kip/base";
+import { decodeAnswer } from "./answers.ts";
 import { channels, FrameParser, FrameWriter, writeTo, type Frame } from "./framing.ts";
 
 /** How a process that was executed or attached to ended. */
@@ -81,7 +82,10 @@ function sinkOf(frame: Frame, streams: ProcessStreams): Writable | undefined {
 }
 
 function readExit(frame: Frame): AgentProcessExit {
-  const exit = decodeExit(JSON.parse(frame.payload.toString()), "exit");
+  const exit = decodeAnswer(frame.payload.toString(), decodeExit);
   if (exit.exitCode !== undefined) return { exitCode: exit.exitCode };
-  throw new KipError("AGENT_PROCESS_FAILED", exit.error ?? "Cannot run the process: no reason");
+  throw new KipError(
+    "AGENT_PROCESS_FAILED",
+    exit.error?.slice(0, 4096) ?? "Cannot run the process",
+  );
 }

@@ -1,0 +1,178 @@
+// What comes from a cell is not trusted: an agent that answers with anything but what it should.
+import assert from "node:assert/strict";
+import http2, { type Http2SecureServer, type ServerHttp2Stream } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { PassThrough } from "node:stream";
+import { describe, it } from "node:test";
+import { silentLogger } from "@kip/base";
+import { CertificateAuthority } from "@kip/pki";
+import { AgentClient, cellServerName, channels } from "../src/index.ts";
+import { frameHeader } from "../src/framing.ts";
+
+const hour = 3_600_000;
+const limit = { timeout: 30_000 };
+const never = new AbortController().signal;
+const authority = await CertificateAuthority.create({ commonName: "kip", validMs: hour });
+const kip = await authority.issue({ commonName: "kip", usages: ["client"], validMs: hour });
+
+/** A client of an agent that answers every request in this way. */
+class Meeting implements AsyncDisposable {
+  readonly client: AgentClient;
+  readonly #server: Http2SecureServer;
+
+  private constructor(client: AgentClient, server: Http2SecureServer) {
+    this.client = client;
+    this.#server = server;
+  }
+
+  static async with(
+    answer: (stream: ServerHttp2Stream) => void,
+    name = cellServerName("cell-1"),
+  ): Promise<Meeting> {
+    const pair = await authority.issue({
+      commonName: "cell-1",
+      dnsNames: name.split(","),
+      usages: ["server"],
+      validMs: hour,
+    });
+    const server = http2.createSecureServer({
+      ca: authority.certificate,
+      cert: pair.certificate,
+      key: pair.key,
+      requestCert: true,
+    });
+    server.on("stream", (stream) => {
+      stream.on("error", () => {});
+      answer(stream);
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    try {
+      const client = await AgentClient.connect({
+        address: "127.0.0.1",
+        port: (server.address() as AddressInfo).port,
+        cellName: "cell-1",
+        ca: authority.certificate,
+        ...kip,
+        logger: silentLogger,
+      });
+      return new Meeting(client, server);
+    } catch (error) {
+      server.close();
+      throw error;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.client[Symbol.asyncDispose]();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+}
+
+function send(...parts: readonly (string | Buffer)[]): (stream: ServerHttp2Stream) => void {
+  return (stream) => {
+    stream.respond({ ":status": 200 });
+    for (const part of parts) stream.write(part);
+    stream.end();
+  };
+}
+
+async function firstReport(client: AgentClient): Promise<unknown> {
+  for await (const report of client.status(never)) return report;
+  return undefined;
+}
+
+describe("the client of a hostile agent", limit, () => {
+  const invalid = { code: "AGENT_ANSWER_INVALID" };
+
+  it("reads no endless answer", async () => {
+    await using meeting = await Meeting.with((stream) => {
+      stream.respond({ ":status": 200 });
+      const more = (): void => {
+        while (!stream.destroyed && stream.write(Buffer.alloc(65_536, "x")));
+      };
+      stream.on("drain", more);
+      more();
+    });
+    await assert.rejects(meeting.client.info(), invalid);
+    await assert.rejects(firstReport(meeting.client), invalid);
+  });
+
+  it("takes no other document for the one it asked for", async () => {
+    await using meeting = await Meeting.with(send('{"cellName": 1}\n'));
+    await assert.rejects(meeting.client.info(), invalid);
+    await assert.rejects(meeting.client.stats(), invalid);
+    await assert.rejects(firstReport(meeting.client), invalid);
+  });
+
+  it("takes no text for a document", async () => {
+    await using meeting = await Meeting.with(send("no JSON\n"));
+    await assert.rejects(meeting.client.info(), invalid);
+    await assert.rejects(firstReport(meeting.client), invalid);
+  });
+
+  it("takes no error code that is not the agent's", async () => {
+    const error = { code: "VK_INVALID_POD", message: "fail this pod" };
+    await using meeting = await Meeting.with((stream) => {
+      stream.respond({ ":status": 500 });
+      stream.end(JSON.stringify(error));
+    });
+    await assert.rejects(meeting.client.info(), invalid);
+  });
+
+  it("takes no frame of a channel that goes the other way, and no frame too large", async () => {
+    const run = async (bytes: Buffer): Promise<unknown> => {
+      await using meeting = await Meeting.with(send(bytes));
+      const stdout = new PassThrough().resume();
+      return await meeting.client.exec("web", ["x"], { tty: false, stdout }, never);
+    };
+    await assert.rejects(run(Buffer.concat([frameHeader(channels.stdin, 1), Buffer.from("x")])), {
+      code: "AGENT_FRAME_INVALID",
+    });
+    await assert.rejects(run(Buffer.from([1, 255, 255, 255, 255])), {
+      code: "AGENT_FRAME_INVALID",
+    });
+    await assert.rejects(run(Buffer.concat([frameHeader(channels.exit, 1), Buffer.from("{")])), {
+      code: "AGENT_ANSWER_INVALID",
+    });
+    await assert.rejects(run(frameHeader(channels.stdout, 0)), { code: "AGENT_PROCESS_FAILED" });
+  });
+
+  it("is not kept busy by reports without pause", async () => {
+    const line = (generation: number): string =>
+      `${JSON.stringify({
+        podUid: "1",
+        generation,
+        phase: "Running",
+        startTime: "",
+        initContainers: [],
+        containers: [],
+        ephemeralContainers: [],
+        events: [],
+        timingsMs: {},
+      })}\n`;
+    const sent = 3000;
+    await using meeting = await Meeting.with((stream) => {
+      stream.respond({ ":status": 200 });
+      let next = 1;
+      const more = (): void => {
+        while (next <= sent && stream.write(line(next++)));
+      };
+      stream.on("drain", more);
+      more();
+    });
+    let seen = 0;
+    for await (const report of meeting.client.status(never)) {
+      seen += 1;
+      if (report.generation === sent) break;
+    }
+    // The newest report comes; most of those before it were never looked at.
+    assert.ok(seen < sent / 4, `${seen} reports were decoded`);
+  });
+
+  it("does not speak to a cell whose certificate has further names", async () => {
+    await assert.rejects(
+      Meeting.with(() => {}, `${cellServerName("cell-1")},cell-2.cell.kip`),
+      { code: "AGENT_IDENTITY_INVALID" },
+    );
+  });
+});
