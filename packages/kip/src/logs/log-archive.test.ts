@@ -1,28 +1,31 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { after, describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
+import type { AgentClient, PodReport } from "@kip/agent-api";
 import { LogArchive } from "./log-archive.ts";
 
 const root = mkdtempSync(path.join(tmpdir(), "kip-archive-"));
 const archive = new LogArchive(root, silentLogger);
+const uid = "0b1c2d3e-0000-4000-8000-00000000000a";
 const all = { follow: false, previous: false, timestamps: false };
 
 describe("LogArchive.read()", () => {
   after(() => rmSync(root, { recursive: true }));
-  mkdirSync(path.join(root, "u1"));
+  mkdirSync(path.join(root, uid));
   writeFileSync(
-    path.join(root, "u1", "main.log"),
+    path.join(root, uid, "main.log"),
     "2026-01-01T00:00:00Z one\n2026-01-01T00:00:10Z two words\n2026-01-01T00:00:20Z \n",
   );
 
   const read = async (
     options: Partial<Parameters<LogArchive["read"]>[2]>,
   ): Promise<string | undefined> => {
-    const stream = await archive.read("u1", "main", { ...all, ...options });
+    const stream = await archive.read(uid, "main", { ...all, ...options });
     return stream && (await text(stream));
   };
 
@@ -38,7 +41,36 @@ describe("LogArchive.read()", () => {
   it("starts at a time", async () =>
     assert.equal(await read({ sinceTimeMs: Date.parse("2026-01-01T00:00:10Z") }), "two words\n\n"));
   it("says when it has none", async () => {
-    assert.equal(await archive.read("u1", "other", all), undefined);
+    assert.equal(await archive.read(uid, "other", all), undefined);
     assert.equal(await read({ previous: true }), undefined);
+  });
+});
+
+describe("LogArchive and what a hostile cell or a strange folder names", () => {
+  it("touches nothing outside of a pod's folder", async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), "kip-archive-"));
+    after(() => rmSync(folder, { recursive: true }));
+    mkdirSync(path.join(folder, "logs", "audit"), { recursive: true });
+    const logs = new LogArchive(path.join(folder, "logs"), silentLogger);
+    const agent = {
+      logs: async () => Readable.from([Buffer.from("x".repeat(12 * 1024 * 1024))]),
+    } as unknown as AgentClient; // all that is asked for
+    const ended = { terminated: { exitCode: 0 } };
+    const report = {
+      initContainers: [],
+      containers: [
+        { name: "../../evil", ...ended },
+        { name: "good", ...ended },
+      ],
+      ephemeralContainers: [],
+    } as unknown as PodReport; // all that is looked at
+    await logs.save(uid, agent, report, new AbortController().signal);
+    assert.deepEqual(readdirSync(folder), ["logs"]);
+    assert.deepEqual(readdirSync(path.join(folder, "logs", uid)), ["good.log"]);
+    assert.equal(statSync(path.join(folder, "logs", uid, "good.log")).size, 10 * 1024 * 1024);
+    assert.deepEqual(await logs.pods(), [uid]);
+    await logs.remove("audit");
+    await logs.remove("");
+    assert.deepEqual(readdirSync(path.join(folder, "logs")).sort(), [uid, "audit"]);
   });
 });

@@ -11,6 +11,10 @@ import type { LogOptions } from "@kip/virtual-kubelet";
 /** Most that is kept of one container's log, bytes; the kubelet's default for a log file. */
 const maxLogBytes = 10 * 1024 * 1024;
 
+/** Names of folders and files come from cells and from the disk: nothing else is ever touched. */
+const uidShape = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
+const containerShape = /^[a-z\d][-a-z\d]{0,62}$/;
+
 /**
  * Logs of pods that have finished, whose cells are gone: `kubectl logs` still shows them until the
  * pod's object is deleted. Files `<root>/<pod UID>/<container>.log`, one line each with its time first.
@@ -31,9 +35,14 @@ export class LogArchive {
     report: PodReport,
     signal: AbortSignal,
   ): Promise<void> {
+    if (!uidShape.test(podUid)) return;
     const folder = path.join(this.#root, podUid);
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const all = [...report.initContainers, ...report.containers, ...report.ephemeralContainers];
+    const all = [
+      ...report.initContainers,
+      ...report.containers,
+      ...report.ephemeralContainers,
+    ].filter(({ name }) => containerShape.test(name));
     await Promise.all(
       all.flatMap((container) => [
         ...(container.terminated
@@ -60,7 +69,9 @@ export class LogArchive {
         { timestamps: true, previous, limitBytes: maxLogBytes },
         signal,
       );
-      await pipeline(log, createWriteStream(file, { mode: 0o600 }), { signal });
+      await pipeline(log, firstBytes(maxLogBytes), createWriteStream(file, { mode: 0o600 }), {
+        signal,
+      });
     } catch (error) {
       if (signal.aborted) throw error;
       this.#logger.warn("Log of a finished container could not be saved", {
@@ -76,6 +87,7 @@ export class LogArchive {
     container: string,
     options: LogOptions,
   ): Promise<Readable | undefined> {
+    if (!uidShape.test(podUid) || !containerShape.test(container)) return undefined;
     const file = path.join(this.#root, podUid, fileName(container, options.previous));
     try {
       await access(file);
@@ -87,17 +99,30 @@ export class LogArchive {
 
   /** Forgets the logs of a pod. */
   async remove(podUid: string): Promise<void> {
+    if (!uidShape.test(podUid)) return;
     await rm(path.join(this.#root, podUid), { recursive: true, force: true });
   }
 
   /** UIDs of the pods that have saved logs. */
   async pods(): Promise<readonly string[]> {
     try {
-      return await readdir(this.#root);
+      return (await readdir(this.#root)).filter((name) => uidShape.test(name));
     } catch {
       return [];
     }
   }
+}
+
+/** A cell is asked for so much; it may send more. */
+function firstBytes(limit: number) {
+  return async function* (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    let left = limit;
+    for await (const chunk of source) {
+      yield chunk.subarray(0, left);
+      left -= chunk.length;
+      if (left <= 0) return;
+    }
+  };
 }
 
 function fileName(container: string, previous: boolean): string {
