@@ -1,5 +1,5 @@
 import { backoffDelay, errorText, isKipError, type Clock, type Logger } from "@kip/base";
-import type { PodReport } from "@kip/agent-api";
+import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import type { Cell } from "./cell.ts";
@@ -31,6 +31,10 @@ export interface CellActorOptions {
 }
 
 const backoff = { initialMs: 500, maxMs: 300_000 };
+/** A connection that ends sooner than this, milliseconds, was of no use. */
+const usefulConnectionMs = 10_000;
+/** A cell that had its pod for this long, milliseconds, was no part of a series of losses. */
+const steadyMs = 600_000;
 
 /**
  * The one worker of a pod: observes, plans the next step, does it, and again, until pod and cell are
@@ -42,18 +46,26 @@ const backoff = { initialMs: 500, maxMs: 300_000 };
 export class CellActor {
   readonly memory: CellMemory;
   readonly #options: CellActorOptions;
-  readonly #settled = Promise.withResolvers<void>();
+  #settled = Promise.withResolvers<void>();
+  #isSettled = false;
   #change = Promise.withResolvers<void>();
+  #work: Promise<void> = Promise.resolve();
   #isRunning = false;
   #isStopped = false;
+  /** Failures since the last progress, connections that soon ended, cells lost in a row. */
   #failures = 0;
+  #flaps = 0;
+  #losses = 0;
+  /** The problem that was told last, without its figures. */
+  #told: string | undefined;
+  #pause: AbortController | undefined;
 
   constructor(options: CellActorOptions) {
     this.#options = options;
     this.memory = newCellMemory(options.podRef);
   }
 
-  /** Resolves when pod and cell are settled and nothing is left to do. */
+  /** Resolves when pod and cell are settled and nothing is left to do; new work makes a new promise. */
   get settled(): Promise<void> {
     return this.#settled.promise;
   }
@@ -62,7 +74,7 @@ export class CellActor {
   apply(resolved: ResolvedPod): void {
     this.memory.resolved = resolved;
     this.memory.isDispatched = false;
-    this.changed();
+    this.#tryAtOnce();
   }
 
   /** The pod is to be stopped; a shorter grace period than before replaces it. */
@@ -71,20 +83,33 @@ export class CellActor {
     if (wanted.kind === "remove" && wanted.graceSeconds <= graceSeconds) return;
     this.memory.wanted = { kind: "remove", graceSeconds };
     this.memory.removeSince = this.#options.clock.monotonic();
-    this.#wakeAfter(graceSeconds * 1000 + this.#options.limits.drainLeewayMs);
+    this.#tryAtOnce();
+  }
+
+  /** The API says that the pod has come to its end: its cell is of no use any more. */
+  finish(): void {
+    this.memory.isPodFinished = true;
     this.changed();
   }
 
   /** The API's view of the cell. */
   cellSeen(cell: Cell | undefined): void {
     const { memory } = this;
-    if (!cell) return;
+    // The watch is behind what was done here: a Cell that was removed must not come back.
+    if (!cell || memory.goneCells.has(cell.metadata.uid ?? "")) return;
     if (memory.cell && memory.cell.metadata.uid !== cell.metadata.uid) return;
     memory.cell ??= cell;
-    memory.isCellDeleted = cell.metadata.deletionTimestamp !== undefined;
+    memory.isCellDeleted ||= cell.metadata.deletionTimestamp !== undefined;
     if (memory.status.phase === "Pending" && cell.status) memory.status = cell.status;
     memory.attempt = cell.spec.attempt;
     memory.restartCounts = cell.spec.restartCounts;
+    this.changed();
+  }
+
+  /** The API has no such Cell any more, although its instance may run: somebody took its finalizer. */
+  cellGone(cell: Cell): void {
+    if (this.memory.cell?.metadata.uid !== cell.metadata.uid) return;
+    this.memory.isCellDeleted = true;
     this.changed();
   }
 
@@ -101,19 +126,31 @@ export class CellActor {
     this.memory.report = report;
     this.#options.steps.noteStart(this.memory);
     if (report.phase === "Succeeded" || report.phase === "Failed") {
-      if (this.memory.wanted.kind === "run") this.memory.isPodFinished = true;
+      // A pod that is stopped because its Cell was deleted has not come to an end of its own.
+      const isOwnEnd = this.memory.wanted.kind === "run" && this.memory.status.phase !== "Draining";
+      if (isOwnEnd) this.memory.isPodFinished = true;
     }
     this.#options.onChange(this.memory);
     this.changed();
   }
 
+  /** A connection to the agent was made. */
+  agentFound(agent: AgentClient): void {
+    this.memory.agent = agent;
+    this.memory.connectedAt = this.#options.clock.monotonic();
+  }
+
   /** The connection to the agent ended. */
   agentLost(): void {
-    this.memory.agent = undefined;
-    this.memory.isDispatched = false;
-    this.memory.drainSent = undefined;
-    this.memory.unreachableSince = this.#options.clock.monotonic();
-    this.#wakeAfter(this.#options.limits.healthyMs);
+    const { memory } = this;
+    const now = this.#options.clock.monotonic();
+    const isFlap = now - (memory.connectedAt ?? 0) < usefulConnectionMs;
+    this.#flaps = isFlap ? this.#flaps + 1 : 0;
+    // An agent that only ever answers for a moment is as good as out of reach.
+    if (!isFlap || memory.unreachableSince === undefined) memory.unreachableSince = now;
+    memory.agent = undefined;
+    memory.isDispatched = false;
+    memory.drainSent = undefined;
     this.changed();
   }
 
@@ -122,7 +159,11 @@ export class CellActor {
     this.#change.resolve();
     if (this.#isRunning || this.#isStopped) return;
     this.#isRunning = true;
-    void this.#run();
+    if (this.#isSettled) {
+      this.#isSettled = false;
+      this.#settled = Promise.withResolvers();
+    }
+    this.#work = this.#run();
   }
 
   /** Ends the worker and its connection; the cell and the pod stay as they are. */
@@ -130,6 +171,15 @@ export class CellActor {
     this.#isStopped = true;
     this.changed();
     await this.memory.agent?.[Symbol.asyncDispose]();
+    await this.#work;
+  }
+
+  /** What somebody wants of the pod now does not wait until a pause after a failure is over. */
+  #tryAtOnce(): void {
+    this.#failures = 0;
+    this.#told = undefined;
+    this.#pause?.abort();
+    this.changed();
   }
 
   /** What {@link planCell} decides on. */
@@ -139,12 +189,14 @@ export class CellActor {
       wanted: memory.wanted,
       isPodFinished: memory.isPodFinished,
       cell: memory.cell,
-      isCellDeleted: memory.isCellDeleted,
+      // What is being ended stays so, whatever was wanted before a restart of kip.
+      isCellDeleted: memory.isCellDeleted || memory.status.phase === "Terminating",
       instance: memory.instanceState,
       isAgentConnected: memory.agent !== undefined,
       isDispatched: memory.isDispatched,
       drainSent: memory.drainSent,
-      isDrained: memory.drainSent !== undefined && isDrained(memory.report),
+      isDrained:
+        memory.drainSent !== undefined && (memory.isAgentEmpty || isDrained(memory.report)),
       areLogsSaved: memory.areLogsSaved,
       wasClaimed: ["Claimed", "Draining"].includes(memory.status.phase),
       isDrainOverdue: this.#isOverdue(),
@@ -153,33 +205,63 @@ export class CellActor {
   }
 
   #isOverdue(): boolean {
-    const { wanted, removeSince } = this.memory;
-    if (wanted.kind !== "remove" || removeSince === undefined) return false;
-    const limit = wanted.graceSeconds * 1000 + this.#options.limits.drainLeewayMs;
-    return this.#options.clock.monotonic() - removeSince >= limit;
+    return this.#overdueIn() <= 0;
   }
 
   #isUnhealthy(): boolean {
-    const { unreachableSince, status } = this.memory;
-    if (unreachableSince === undefined) return false;
+    return this.#unhealthyIn() <= 0;
+  }
+
+  /** Milliseconds until stopping has taken too long. */
+  #overdueIn(): number {
+    const { wanted, removeSince } = this.memory;
+    if (wanted.kind !== "remove" || removeSince === undefined) return Number.POSITIVE_INFINITY;
+    const limit = wanted.graceSeconds * 1000 + this.#options.limits.drainLeewayMs;
+    return removeSince + limit - this.#options.clock.monotonic();
+  }
+
+  /** Milliseconds until the agent has been out of reach for too long. */
+  #unhealthyIn(): number {
+    const { unreachableSince, status, agent, connectedAt } = this.memory;
+    if (unreachableSince === undefined) return Number.POSITIVE_INFINITY;
     const { bootMs, healthyMs } = this.#options.limits;
     const limit = ["Claimed", "Draining"].includes(status.phase) ? healthyMs : bootMs;
-    return this.#options.clock.monotonic() - unreachableSince >= limit;
+    const now = this.#options.clock.monotonic();
+    if (agent && now - (connectedAt ?? now) >= usefulConnectionMs) return Number.POSITIVE_INFINITY;
+    // A connection is given the time to prove useful.
+    return (
+      Math.max(unreachableSince + limit, agent ? (connectedAt ?? now) + usefulConnectionMs : 0) -
+      now
+    );
   }
 
   async #run(): Promise<void> {
+    try {
+      await this.#steps();
+    } catch (error) {
+      // A fault of ours in one actor stays in this actor; the next change starts it again.
+      this.#options.logger.error("The actor of a pod failed", { err: error });
+      this.#isRunning = false;
+    }
+  }
+
+  async #steps(): Promise<void> {
     for (;;) {
       this.#change = Promise.withResolvers();
       const step = planCell(this.observe());
       if (this.#isStopped || step.kind === "done") break;
-      if (step.kind === "wait") await this.#change.promise;
+      if (step.kind === "wait") await this.#untilChange(undefined);
       else await this.#do(step);
     }
     this.#isRunning = false;
-    if (!this.#isStopped) this.#settled.resolve();
+    if (this.#isStopped) return;
+    this.#isSettled = true;
+    this.#settled.resolve();
   }
 
   async #do(step: CellStep): Promise<void> {
+    const repeats = this.#repeatsBefore(step);
+    if (repeats > 0 && !(await this.#wait(step, repeats - 1))) return;
     const abort = new AbortController();
     const result = this.#options.steps.execute(step, this, abort.signal).then(
       () => ({ error: undefined }),
@@ -187,7 +269,7 @@ export class CellActor {
     );
     const outcome = await this.#whilePlanned(step, result, abort);
     if (outcome.error === undefined) {
-      this.#failures = 0;
+      this.#done(step);
       this.#options.onChange(this.memory);
       return;
     }
@@ -195,11 +277,47 @@ export class CellActor {
     await this.#report(step, outcome.error);
   }
 
+  /** How often in a row this step has led to nothing, although it did not fail. */
+  #repeatsBefore(step: CellStep): number {
+    if (step.kind === "createCell") return this.#losses;
+    return step.kind === "connect" ? this.#flaps : 0;
+  }
+
+  #done(step: CellStep): void {
+    const { memory } = this;
+    // To look at the cloud is no progress: the launch that failed before is still to come.
+    if (step.kind !== "observeInstance") {
+      this.#failures = 0;
+      this.#told = undefined;
+    }
+    if (step.kind === "dispatch") memory.dispatchedAt ??= this.#options.clock.monotonic();
+    if (step.kind !== "deleteCell") return;
+    const now = this.#options.clock.monotonic();
+    const isSteady = now - (memory.lastDispatchedAt ?? now) >= steadyMs;
+    this.#losses = step.isLost ? (isSteady ? 0 : this.#losses) + 1 : 0;
+    this.#flaps = 0;
+  }
+
+  /** Resolves at the next change, when time alone changes the plan, or with what `result` resolves with. */
+  async #untilChange<T>(result: Promise<T> | undefined): Promise<T | undefined> {
+    const timer = new AbortController();
+    const ms = Math.min(...[this.#overdueIn(), this.#unhealthyIn()].filter((each) => each > 0));
+    const events: Promise<T | undefined>[] = [this.#change.promise.then(() => undefined)];
+    if (result) events.unshift(result);
+    if (Number.isFinite(ms))
+      events.push(this.#options.clock.sleep(ms, timer.signal).then(() => undefined));
+    try {
+      return await Promise.race(events);
+    } finally {
+      timer.abort();
+    }
+  }
+
   /** Waits for a result; aborts it when the plan changes meanwhile. */
   async #whilePlanned<T>(step: CellStep, result: Promise<T>, abort: AbortController): Promise<T> {
     const isFinal = result.then((value) => ({ value }));
     for (;;) {
-      const first = await Promise.race([isFinal, this.#change.promise]);
+      const first = await this.#untilChange(isFinal);
       if (first) return first.value;
       this.#change = Promise.withResolvers();
       if (this.#isStopped || planCell(this.observe()).kind !== step.kind) abort.abort();
@@ -207,24 +325,31 @@ export class CellActor {
   }
 
   async #report(step: CellStep, error: unknown): Promise<void> {
-    const { clock, logger, onProblem, onChange } = this.#options;
+    const { logger, onProblem, onChange } = this.#options;
     const reason = isKipError(error) ? problemReason(error.code) : "CellStepFailed";
     const remedy = isKipError(error) && error.remedy !== undefined ? `. ${error.remedy}` : "";
     const message = `${errorText(error)}${remedy}`;
-    const isNews = this.memory.waitingFor?.message !== message;
+    // The figures in a message (what is free now) may differ each time: that is no news.
+    const told = `${step.kind} ${reason} ${message.replace(/[\d.]+/g, "#")}`;
+    const isNews = this.#told !== told;
+    this.#told = told;
     this.memory.waitingFor = { reason, message };
     logger.warn("Step of a cell failed", { step: step.kind, attempt: this.#failures, err: error });
     if (isNews) onProblem(this.memory, reason, message);
     onChange(this.memory);
-    const abort = new AbortController();
-    const pause = clock
-      .sleep(backoffDelay(this.#failures++, backoff), abort.signal)
-      .catch(() => {});
-    await this.#whilePlanned(step, pause, abort);
+    await this.#wait(step, this.#failures++);
   }
 
-  #wakeAfter(ms: number): void {
-    void this.#options.clock.sleep(ms).then(() => this.changed());
+  /** Pauses; a change of the plan, or of what is wanted, ends it. Resolves with whether the step is still planned. */
+  async #wait(step: CellStep, attempt: number): Promise<boolean> {
+    const abort = new AbortController();
+    this.#pause = abort;
+    const pause = this.#options.clock
+      .sleep(backoffDelay(attempt, backoff), abort.signal)
+      .catch(() => {}); // woken
+    await this.#whilePlanned(step, pause, abort);
+    this.#pause = undefined;
+    return !this.#isStopped && planCell(this.observe()).kind === step.kind;
   }
 }
 

@@ -1,5 +1,6 @@
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
+import type { PodCondition } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import type { Cell, CellStatus, StartPhase } from "./cell.ts";
 import type { CellObservation } from "./cell-plan.ts";
@@ -30,6 +31,8 @@ export interface CellMemory {
   /** Whether `resolved` is what the agent was given. */
   isDispatched: boolean;
   drainSent: number | undefined;
+  /** The agent has no pod to stop: its cell was claimed, and the pod never arrived. */
+  isAgentEmpty: boolean;
   areLogsSaved: boolean;
   /** Set when the pod has ended by itself or can never run again. */
   isPodFinished: boolean;
@@ -37,6 +40,18 @@ export interface CellMemory {
   removeSince: number | undefined;
   /** Since when the agent has been out of reach, monotonic milliseconds. */
   unreachableSince: number | undefined;
+  /** When the present connection to the agent was made, monotonic milliseconds. */
+  connectedAt: number | undefined;
+  /** When this cell, and the one before it, was given the pod, monotonic milliseconds. */
+  dispatchedAt: number | undefined;
+  lastDispatchedAt: number | undefined;
+  /** UIDs of the pod's Cells that were removed for good. */
+  readonly goneCells: Set<string>;
+  /** Number of the agent's newest event that was told. */
+  lastEvent: number;
+  /** When the pod was first seen here, and the conditions told last: their times must not jump. */
+  startTime: string | undefined;
+  conditions: readonly PodCondition[] | undefined;
   attempt: number;
   restartCounts: Readonly<Record<string, number>>;
   /** Why the pod waits, one sentence with a remedy; shown as a condition. */
@@ -59,10 +74,18 @@ export function newCellMemory(podRef: PodRef): CellMemory {
     report: undefined,
     isDispatched: false,
     drainSent: undefined,
+    isAgentEmpty: false,
     areLogsSaved: false,
     isPodFinished: false,
     removeSince: undefined,
     unreachableSince: undefined,
+    connectedAt: undefined,
+    dispatchedAt: undefined,
+    lastDispatchedAt: undefined,
+    goneCells: new Set(),
+    lastEvent: 0,
+    startTime: undefined,
+    conditions: undefined,
     attempt: 0,
     restartCounts: {},
     waitingFor: undefined,
@@ -73,6 +96,8 @@ export function newCellMemory(podRef: PodRef): CellMemory {
 /** Forgets everything about the cell; the pod stays known. */
 export function forgetCell(memory: CellMemory): void {
   const { podRef, wanted, resolved, attempt, restartCounts, isPodFinished, removeSince } = memory;
+  const { goneCells, startTime, conditions, dispatchedAt } = memory;
+  goneCells.add(memory.cell?.metadata.uid ?? "");
   Object.assign(memory, newCellMemory(podRef), {
     wanted,
     resolved,
@@ -80,5 +105,16 @@ export function forgetCell(memory: CellMemory): void {
     restartCounts,
     isPodFinished,
     removeSince,
+    goneCells,
+    startTime,
+    conditions,
+    lastDispatchedAt: dispatchedAt,
   });
+}
+
+/** Whether the cell was given its pod, now or in an earlier life of kip. */
+export function wasClaimed({ phase, startMs }: CellStatus): boolean {
+  // Times of the start are written with the claim; a cell that ended before it has none.
+  if (phase === "Terminating") return startMs !== undefined;
+  return phase === "Claimed" || phase === "Draining";
 }

@@ -57,7 +57,7 @@ export function planCell(seen: CellObservation): CellStep {
   if (!seen.cell) return planWithoutCell(seen);
   if (seen.instance === "unknown") return { kind: "observeInstance" };
   if (seen.instance === "gone") return { kind: "deleteCell", isLost: isLoss(seen) };
-  if (seen.isUnhealthy) return { kind: "terminate" };
+  if (seen.isUnhealthy && seen.instance !== "none") return { kind: "terminate" };
   const mustEnd = seen.wanted.kind === "remove" || seen.isPodFinished || seen.isCellDeleted;
   return mustEnd ? planEnd(seen) : planStart(seen);
 }

@@ -1,20 +1,29 @@
-import { KipError, type Clock, type Logger } from "@kip/base";
-import { waitForAgent, type AgentClient, type DesiredRegistry } from "@kip/agent-api";
+import { hasCode, KipError, type Clock, type Logger } from "@kip/base";
+import {
+  waitForAgent,
+  type AgentClient,
+  type DesiredRegistry,
+  type PodReport,
+} from "@kip/agent-api";
 import type { CloudDriver, Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import { desiredPod, restartPolicy, unsupportedVolumes } from "../dispatch/desired-pod.ts";
 import type { DnsSettings } from "../dispatch/pod-network-files.ts";
 import type { CellIdentities } from "../identity/cell-identity.ts";
-import { identityValidMs } from "../identity/cell-identity.ts";
+import { keepIdentity } from "../identity/keep-identity.ts";
 import type { LogArchive } from "../logs/log-archive.ts";
 import type { CellChooser } from "../selection/cell-chooser.ts";
 import type { CellActor } from "./cell-actor.ts";
-import { forgetCell, type CellMemory } from "./cell-memory.ts";
+import { forgetCell, wasClaimed, type CellMemory } from "./cell-memory.ts";
 import type { CellStep } from "./cell-plan.ts";
 import { podAddress } from "./pod-address.ts";
+import { CellStatusWriter } from "./cell-status-writer.ts";
 import type { CellStore } from "./cell-store.ts";
 import { startPhases, type CellStatus } from "./cell.ts";
 import { userData } from "./user-data.ts";
+
+/** Limit for saving the logs of a finished pod, milliseconds. */
+const saveLogsMs = 120_000;
 
 /** What the steps work with. */
 export interface CellStepsOptions {
@@ -44,6 +53,7 @@ type Executors = {
 /** Does the steps of {@link planCell}: one executor per kind, each safe to repeat. */
 export class CellSteps {
   readonly #options: CellStepsOptions;
+  readonly #statuses: CellStatusWriter;
   readonly #executors: Executors = {
     createCell: (actor) => this.#createCell(actor),
     observeInstance: (actor) => this.#observeInstance(actor.memory),
@@ -51,7 +61,7 @@ export class CellSteps {
     awaitRunning: (actor, signal) => this.#awaitRunning(actor.memory, signal),
     connect: (actor, signal) => this.#connect(actor, signal),
     dispatch: (actor, signal) => this.#dispatch(actor.memory, signal),
-    drain: (actor, _signal, step) => this.#drain(actor.memory, step.graceSeconds),
+    drain: (actor, signal, step) => this.#drain(actor.memory, step.graceSeconds, signal),
     saveLogs: (actor, signal) => this.#saveLogs(actor.memory, signal),
     terminate: (actor, signal) => this.#terminate(actor.memory, signal),
     deleteCell: (actor, _signal, step) => this.#deleteCell(actor, step.isLost),
@@ -61,6 +71,7 @@ export class CellSteps {
 
   constructor(options: CellStepsOptions) {
     this.#options = options;
+    this.#statuses = new CellStatusWriter(options.store);
   }
 
   /** Does one step. @throws whatever made it fail; the actor repeats it with a back-off */
@@ -122,6 +133,12 @@ export class CellSteps {
       `Cell "${cell.metadata.name ?? ""}" of type ${type} was created for this pod`,
     );
     actor.cellSeen(cell);
+    if (memory.cell) return;
+    throw new KipError(
+      "CELL_BEING_DELETED",
+      `Cannot create Cell "${cell.metadata.name ?? ""}": the one before it is still being deleted`,
+      { retryable: true, remedy: "Remove the finalizers that others than kip put on it" },
+    );
   }
 
   async #observeInstance(memory: CellMemory): Promise<void> {
@@ -221,45 +238,54 @@ export class CellSteps {
         answeredAt = clock.monotonic();
       },
     });
-    const info = await agent.info(signal);
-    const isFirst =
-      info.podUid === undefined && !["Claimed", "Draining"].includes(memory.status.phase);
-    if (isFirst) {
-      memory.startMs.boot = answeredAt - began;
-      memory.startMs.dial = clock.monotonic() - answeredAt;
-      this.#setStatus(memory, { phase: "Ready", ...addresses(memory.instance) });
+    try {
+      signal.throwIfAborted();
+      const info = await agent.info(signal);
+      const isFirst =
+        info.podUid === undefined && !["Claimed", "Draining"].includes(memory.status.phase);
+      if (isFirst) {
+        memory.startMs.boot = answeredAt - began;
+        memory.startMs.dial = clock.monotonic() - answeredAt;
+        this.#setStatus(memory, { phase: "Ready", ...addresses(memory.instance) });
+      }
+    } catch (error) {
+      await agent[Symbol.asyncDispose]();
+      throw error;
     }
-    memory.unreachableSince = undefined;
-    memory.agent = agent;
+    actor.agentFound(agent);
     void agent.closed.then(() => {
       if (memory.agent === agent) actor.agentLost();
     });
     void this.#followReports(actor, agent);
-    await this.#renewIdentity(memory, agent);
+    void keepIdentity({
+      agent,
+      identities,
+      clock,
+      logger,
+      cellName: cell.metadata.name ?? "",
+      expires: () => Date.parse(memory.status.identityExpires ?? ""),
+      onRenewed: (expires) => this.#setStatus(memory, { identityExpires: expires.toISOString() }),
+    });
   }
 
   async #followReports(actor: CellActor, agent: AgentClient): Promise<void> {
     const abort = new AbortController();
     void agent.closed.then(() => abort.abort());
     try {
-      for await (const report of agent.status(abort.signal)) actor.reportSeen(report);
+      for await (const report of agent.status(abort.signal)) {
+        // A cell that was given up may still send.
+        if (actor.memory.agent === agent) actor.reportSeen(report);
+      }
     } catch (error) {
-      this.#options.logger.debug("Status stream of a cell ended", { err: error });
+      const level = hasCode(error, "AGENT_UNREACHABLE") ? "debug" : "warn";
+      this.#options.logger[level]("Status stream of a cell ended", { err: error });
     }
     // Without its status stream a connection is of no use: a new one is made.
     await agent[Symbol.asyncDispose]();
   }
 
-  async #renewIdentity(memory: CellMemory, agent: AgentClient): Promise<void> {
-    const expires = Date.parse(memory.status.identityExpires ?? "");
-    if (expires - this.#options.clock.now() > identityValidMs / 2) return;
-    const renewed = await this.#options.identities.issueForCell(memory.cell?.metadata.name ?? "");
-    await agent.putIdentity(renewed.identity);
-    this.#setStatus(memory, { identityExpires: renewed.expires.toISOString() });
-  }
-
   async #dispatch(memory: CellMemory, signal: AbortSignal): Promise<void> {
-    const { clock, nodeIp, registries, store, dns, onEvent } = this.#options;
+    const { clock, nodeIp, registries, dns, onEvent } = this.#options;
     const resolved = required(memory.resolved, "the pod is not known");
     const agent = required(memory.agent, "the agent is not connected");
     const cell = required(memory.cell, "there is no cell");
@@ -273,7 +299,7 @@ export class CellSteps {
     if (memory.status.phase !== "Claimed") {
       // Written before the agent hears of the pod: a cell that may run it is never taken for unused.
       memory.status = { ...memory.status, phase: "Claimed", startMs: rounded(memory.startMs) };
-      await store.writeStatus(cell, memory.status);
+      await this.#statuses.write(cell, memory.status);
       onEvent(memory, "CellReady", `Cell "${cell.metadata.name ?? ""}" answers at ${podIp}`);
     }
     await agent.putPod(document, signal);
@@ -282,19 +308,33 @@ export class CellSteps {
     memory.waitingFor = undefined;
   }
 
-  async #drain(memory: CellMemory, graceSeconds: number): Promise<void> {
+  async #drain(memory: CellMemory, graceSeconds: number, signal: AbortSignal): Promise<void> {
     const agent = required(memory.agent, "the agent is not connected");
     if (memory.status.phase !== "Draining") this.#setStatus(memory, { phase: "Draining" });
-    await agent.deletePod(graceSeconds);
+    try {
+      await agent.deletePod(graceSeconds, signal);
+    } catch (error) {
+      if (!hasCode(error, "AGENT_NO_POD")) throw error;
+      memory.isAgentEmpty = true;
+    }
     memory.drainSent = graceSeconds;
   }
 
   async #saveLogs(memory: CellMemory, signal: AbortSignal): Promise<void> {
-    // The pod's object goes right after a removal, and its logs with it.
-    const isWorthwhile =
-      memory.wanted.kind === "run" && memory.agent !== undefined && memory.report !== undefined;
-    if (isWorthwhile && memory.agent && memory.report) {
-      await this.#options.archive.save(memory.podRef.uid, memory.agent, memory.report, signal);
+    const { agent } = memory;
+    // After a removal the pod's object goes at once, and its logs with it; a pod that gets another
+    // cell goes on with the logs of that one.
+    if (memory.wanted.kind === "run" && memory.isPodFinished && agent) {
+      const timeLimit = AbortSignal.timeout(saveLogsMs);
+      const either = AbortSignal.any([signal, timeLimit]);
+      try {
+        const report = memory.report ?? (await firstReport(agent, either));
+        if (report) await this.#options.archive.save(memory.podRef.uid, agent, report, either);
+      } catch (error) {
+        // A cell that does not hand out its logs is not kept, and paid for, because of them.
+        if (signal.aborted || !timeLimit.aborted) throw error;
+        this.#options.logger.warn("Logs of a finished pod could not be saved in time");
+      }
     }
     memory.areLogsSaved = true;
   }
@@ -315,20 +355,25 @@ export class CellSteps {
     const cell = required(memory.cell, "there is no cell");
     await store.remove(cell);
     logger.info("Cell was deleted", { cell: cell.metadata.name, podUid: memory.podRef.uid });
-    if (!isLost) return forgetCell(memory);
-    const wasClaimed = ["Claimed", "Draining", "Terminating"].includes(memory.status.phase);
+    const { agent } = memory;
+    if (!isLost) {
+      forgetCell(memory);
+      await agent?.[Symbol.asyncDispose]();
+      return;
+    }
+    const hadPod = wasClaimed(memory.status);
     const mayRunAgain =
-      !wasClaimed ||
-      (memory.resolved !== undefined && restartPolicy(memory.resolved.pod) !== "Never");
+      !hadPod || (memory.resolved !== undefined && restartPolicy(memory.resolved.pod) !== "Never");
     const message = `Cell "${cell.metadata.name ?? ""}" is gone; the pod ${mayRunAgain ? "gets a new one" : "is not started again (restartPolicy Never)"}`;
     onEvent(memory, "CellLost", message);
     memory.attempt = cell.spec.attempt + 1;
-    memory.restartCounts = restartCounts(memory, wasClaimed);
+    memory.restartCounts = restartCounts(memory, hadPod);
     forgetCell(memory);
     if (!mayRunAgain) {
       memory.isPodFinished = true;
       memory.waitingFor = { reason: "CellLost", message };
     }
+    await agent?.[Symbol.asyncDispose]();
   }
 
   #instanceSeen(memory: CellMemory, instance: Instance): void {
@@ -343,10 +388,20 @@ export class CellSteps {
     const { cell, status } = memory;
     if (!cell) return;
     memory.cell = { ...cell, status };
-    this.#options.store.writeStatus(cell, status).catch((error: unknown) => {
+    this.#statuses.write(cell, status).catch((error: unknown) => {
       this.#options.logger.warn("Status of a cell could not be written", { err: error });
     });
   }
+}
+
+/** The report that an agent sends when it is asked; undefined if it has no pod. */
+async function firstReport(
+  agent: AgentClient,
+  signal: AbortSignal,
+): Promise<PodReport | undefined> {
+  for await (const report of agent.status(signal)) return report;
+  signal.throwIfAborted();
+  return undefined;
 }
 
 function hasRun(pod: Pod): boolean {
@@ -362,11 +417,11 @@ function addresses(instance: Instance | undefined): Pick<CellStatus, "ip" | "pod
   };
 }
 
-function restartCounts(memory: CellMemory, wasClaimed: boolean): Readonly<Record<string, number>> {
+function restartCounts(memory: CellMemory, hadPod: boolean): Readonly<Record<string, number>> {
   const statuses = memory.report?.containers ?? [];
   const counts: Record<string, number> = { ...memory.restartCounts };
   for (const { name, restartCount } of statuses) {
-    counts[name] = (memory.restartCounts[name] ?? 0) + restartCount + (wasClaimed ? 1 : 0);
+    counts[name] = (memory.restartCounts[name] ?? 0) + restartCount + (hadPod ? 1 : 0);
   }
   return counts;
 }

@@ -1,0 +1,259 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import { KipError, silentLogger, type Clock } from "@kip/base";
+import type { AgentClient, PodReport } from "@kip/agent-api";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
+import { CellActor } from "./cell-actor.ts";
+import { forgetCell } from "./cell-memory.ts";
+import type { CellStep } from "./cell-plan.ts";
+import type { CellSteps } from "./cell-steps.ts";
+import type { Cell } from "./cell.ts";
+
+/** Time that passes when the test says so. */
+class FakeClock implements Clock {
+  time = 1_000_000;
+  readonly sleepers = new Map<object, { readonly at: number; readonly wake: () => void }>();
+  now(): number {
+    return this.time;
+  }
+  monotonic(): number {
+    return this.time;
+  }
+  async sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    const key = {};
+    try {
+      await new Promise<void>((resolve, reject) => {
+        this.sleepers.set(key, { at: this.time + ms, wake: resolve });
+        signal?.addEventListener("abort", () => reject(new Error("Aborted")), { once: true });
+      });
+    } finally {
+      this.sleepers.delete(key);
+    }
+  }
+  async advance(ms: number): Promise<void> {
+    const end = this.time + ms;
+    for (;;) {
+      await calm();
+      const next = [...this.sleepers.values()].sort((a, b) => a.at - b.at)[0];
+      if (!next || next.at > end) break;
+      this.time = Math.max(this.time, next.at);
+      next.wake();
+    }
+    this.time = end;
+  }
+}
+
+/** Lets all that can run now run. */
+async function calm(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await setImmediate();
+}
+
+type Fake = (actor: CellActor, signal: AbortSignal, step: CellStep) => Promise<void>;
+const forEver: Fake = async (_actor, signal) =>
+  await new Promise((_resolve, reject) =>
+    signal.addEventListener("abort", () => reject(new Error("Aborted")), { once: true }),
+  );
+
+function newCell(uid: string, attempt = 0): Cell {
+  return {
+    metadata: { name: uid, uid },
+    spec: { podRef: { uid: "p" }, attempt, restartCounts: {} },
+  } as unknown as Cell; // all that is looked at
+}
+
+/** An actor whose steps succeed at once, unless the test has one of its own. */
+function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
+  const clock = new FakeClock();
+  const steps: string[] = [];
+  const problems: string[] = [];
+  const agent = { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient;
+  let cells = 0;
+  const usual: Partial<Record<CellStep["kind"], Fake>> = {
+    createCell: async (each) => {
+      each.memory.instanceState = "none";
+      each.cellSeen(newCell(`c${++cells}`, each.memory.attempt));
+    },
+    observeInstance: async ({ memory }) => void (memory.instanceState = "none"),
+    launch: async ({ memory }) => {
+      memory.instanceState = "running";
+      memory.unreachableSince = clock.monotonic();
+    },
+    connect: async (each) => each.agentFound(agent),
+    dispatch: async ({ memory }) => {
+      memory.status = { phase: "Claimed" };
+      memory.isDispatched = true;
+    },
+    drain: async ({ memory }) => {
+      memory.status = { phase: "Draining" };
+      memory.drainSent = 30;
+    },
+    saveLogs: async ({ memory }) => void (memory.areLogsSaved = true),
+    terminate: async ({ memory }) => {
+      memory.instanceState = "gone";
+      memory.agent = undefined;
+    },
+    deleteCell: async ({ memory }, _signal, step) => {
+      if (step.kind === "deleteCell" && step.isLost) memory.attempt++;
+      forgetCell(memory);
+    },
+  };
+  const actor = new CellActor({
+    podRef: { namespace: "default", name: "web", uid: "p" },
+    steps: {
+      execute: async (step: CellStep, each: CellActor, signal: AbortSignal) => {
+        steps.push(step.kind);
+        await (fakes[step.kind] ?? usual[step.kind])?.(each, signal, step);
+      },
+      noteStart: () => {},
+    } as unknown as CellSteps, // all that an actor calls
+    limits: { bootMs: 1_200_000, healthyMs: 90_000, drainLeewayMs: 15_000 },
+    clock,
+    logger: silentLogger,
+    onChange: () => {},
+    onProblem: (_memory, reason) => problems.push(reason),
+  });
+  const count = (kind: string): number => steps.filter((each) => each === kind).length;
+  const run = async (): Promise<void> => {
+    actor.apply({ pod: {} } as unknown as ResolvedPod); // handed through
+    await calm();
+  };
+  return { actor, clock, steps, problems, count, run };
+}
+
+function ended(phase: "Succeeded" | "Failed"): PodReport {
+  const containers = [{ name: "main", terminated: {} }];
+  return {
+    podUid: "p",
+    phase,
+    initContainers: [],
+    containers,
+    ephemeralContainers: [],
+  } as unknown as PodReport; // all that is looked at
+}
+
+describe("CellActor", () => {
+  it("starts a pod and stops it, and leaves no timer behind", async () => {
+    const { actor, clock, steps, run } = start();
+    await run();
+    assert.deepEqual(steps, ["createCell", "launch", "connect", "dispatch"]);
+    actor.remove(30);
+    await calm();
+    actor.reportSeen(ended("Succeeded"));
+    await actor.settled;
+    assert.deepEqual(steps.slice(4), ["drain", "saveLogs", "terminate", "deleteCell"]);
+    await calm();
+    assert.equal(clock.sleepers.size, 0);
+  });
+
+  it("does not take a Cell back that it removed, whatever the watch still tells", async () => {
+    const { actor, count, run } = start({ terminate: forEver });
+    await run();
+    const old = newCell("c1");
+    actor.instanceEnded({ token: "c1" } as Parameters<CellActor["instanceEnded"]>[0]);
+    await calm();
+    actor.cellSeen({ ...old, metadata: { ...old.metadata, deletionTimestamp: "now" } });
+    assert.equal(actor.memory.cell, undefined);
+    assert.equal(actor.memory.attempt, 1);
+    assert.equal(count("createCell"), 1);
+  });
+
+  it("replaces a machine whose agent never answers", async () => {
+    const { actor, clock, count, run } = start({ connect: forEver });
+    await run();
+    await clock.advance(1_199_000);
+    assert.equal(count("terminate"), 0);
+    await clock.advance(3000);
+    assert.equal(count("terminate"), 1);
+    assert.equal(count("createCell"), 2);
+    await actor.stop();
+  });
+
+  it("ends a machine that does not stop its pod in time", async () => {
+    const { actor, clock, count, run } = start({ drain: forEver });
+    await run();
+    actor.remove(5);
+    await clock.advance(19_000);
+    assert.equal(count("terminate"), 0);
+    await clock.advance(1000);
+    await actor.settled;
+    assert.equal(count("terminate"), 1);
+  });
+
+  it("asks a cloud without capacity ever less often, tells it once, and recovers", async () => {
+    let isFull = true;
+    let left = 500;
+    const { actor, clock, count, problems, run } = start({
+      launch: async ({ memory }) => {
+        memory.instanceState = isFull ? "unknown" : "running";
+        if (isFull) throw new KipError("CLOUD_NO_CAPACITY", `Cannot launch: ${left--} MiB left`);
+      },
+    });
+    await run();
+    await clock.advance(600_000);
+    assert.ok(count("launch") >= 5 && count("launch") <= 15, `${count("launch")} launches`);
+    assert.deepEqual(problems, ["CloudNoCapacity"]);
+    assert.match(actor.memory.waitingFor?.message ?? "", /Cannot launch/);
+    isFull = false;
+    await run();
+    assert.equal(count("dispatch"), 1, "a change of the pod ends the pause");
+    await actor.stop();
+  });
+
+  it("waits longer and longer when machines vanish in a row", async () => {
+    const { actor, clock, count, run } = start({
+      launch: async ({ memory }) => void (memory.instanceState = "gone"),
+    });
+    await run();
+    await clock.advance(600_000);
+    assert.ok(count("launch") >= 5 && count("launch") <= 15, `${count("launch")} launches`);
+    actor.remove(0);
+    await actor.settled;
+  });
+
+  it("gives up a machine whose agent only ever answers for a moment", async () => {
+    const { actor, clock, count, run } = start();
+    await run();
+    for (let turn = 0; turn < 20 && count("terminate") === 0; turn++) {
+      if (actor.memory.agent) actor.agentLost();
+      await clock.advance(9000);
+    }
+    assert.equal(count("terminate"), 1);
+    assert.ok(count("connect") < 15);
+    await actor.stop();
+  });
+
+  it("takes no end for the pod's own when its Cell is deleted", async () => {
+    const { actor, clock, count, run } = start();
+    await run();
+    actor.cellGone(newCell("c1"));
+    await calm();
+    actor.reportSeen(ended("Failed"));
+    await clock.advance(1000);
+    assert.equal(actor.memory.isPodFinished, false);
+    assert.equal(count("createCell"), 2);
+    await actor.stop();
+  });
+
+  it("is settled anew after each work", async () => {
+    const { actor, run } = start();
+    await run();
+    actor.reportSeen(ended("Succeeded"));
+    await actor.settled;
+    actor.cellSeen(newCell("other"));
+    let isSettled = false;
+    void actor.settled.then(() => (isSettled = true));
+    assert.equal(isSettled, false);
+    await actor.settled;
+    assert.equal(actor.memory.cell, undefined);
+  });
+
+  it("stops during a step", async () => {
+    const { actor, clock, run } = start({ connect: forEver });
+    await run();
+    await actor.stop();
+    await calm();
+    assert.equal(clock.sleepers.size, 0);
+  });
+});
