@@ -1,6 +1,13 @@
 import type { Duplex, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { KipError, type Clock, type Logger, type ProcessStreams } from "@kip/base";
+import {
+  defined,
+  hasCode,
+  KipError,
+  type Clock,
+  type Logger,
+  type ProcessStreams,
+} from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { CloudDriver } from "@kip/cloud";
 import type { Informer } from "@kip/k8s-client";
@@ -15,7 +22,7 @@ import type {
   ResolvedPod,
 } from "@kip/virtual-kubelet";
 import { CellActor, type CellLimits } from "./cell/cell-actor.ts";
-import type { CellMemory, PodRef } from "./cell/cell-memory.ts";
+import { wasClaimed, type CellMemory, type PodRef } from "./cell/cell-memory.ts";
 import type { CellSteps } from "./cell/cell-steps.ts";
 import type { Cell } from "./cell/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
@@ -39,7 +46,7 @@ export interface KipProviderOptions {
 export class KipProvider implements PodProvider {
   readonly #options: KipProviderOptions;
   readonly #actors = new Map<string, CellActor>();
-  readonly #lastEvent = new Map<string, number>();
+  #unsubscribe: () => void = () => {};
   #callbacks: ProviderCallbacks | undefined;
   readonly #startedAt: number;
 
@@ -50,7 +57,7 @@ export class KipProvider implements PodProvider {
 
   async start(callbacks: ProviderCallbacks): Promise<void> {
     this.#callbacks = callbacks;
-    this.#options.driver.onTerminated((instance) => {
+    this.#unsubscribe = this.#options.driver.onTerminated((instance) => {
       for (const actor of this.#actors.values()) actor.instanceEnded(instance);
     });
     await this.#options.cells.synced;
@@ -59,6 +66,21 @@ export class KipProvider implements PodProvider {
   /** The API's view of a cell changed. */
   cellChanged(cell: Cell): void {
     this.#actors.get(cell.spec.podRef.uid)?.cellSeen(cell);
+  }
+
+  /** The API has this cell no more. */
+  cellGone(cell: Cell): void {
+    this.#actors.get(cell.spec.podRef.uid)?.cellGone(cell);
+  }
+
+  /** Whether somebody works on this pod. */
+  isAtWork(podUid: string): boolean {
+    return this.#actors.has(podUid);
+  }
+
+  /** Frees the cell of a pod that has finished, which nobody applies or removes any more. */
+  finish(podRef: PodRef): void {
+    this.#actor(podRef).finish();
   }
 
   async apply(resolved: ResolvedPod): Promise<void> {
@@ -82,7 +104,6 @@ export class KipProvider implements PodProvider {
     actor.remove(graceSeconds);
     await actor.settled;
     this.#actors.delete(podRef.uid);
-    this.#lastEvent.delete(podRef.uid);
     await this.#options.archive.remove(podRef.uid);
   }
 
@@ -121,19 +142,15 @@ export class KipProvider implements PodProvider {
     const uid = pod.metadata?.uid ?? "";
     const saved = await this.#options.archive.read(uid, container, options);
     if (saved) return saved;
+    if (!this.#mayHaveLog(pod)) throw notThere(`log of container "${container}"`, pod);
     const { follow, previous, timestamps, tailLines, sinceTimeMs, limitBytes } = options;
-    return await this.#agent(pod).logs(
-      container,
-      {
-        follow,
-        previous,
-        timestamps,
-        ...(tailLines !== undefined && { tailLines }),
-        ...(sinceTimeMs !== undefined && { sinceTimeMs }),
-        ...(limitBytes !== undefined && { limitBytes }),
-      },
-      signal,
-    );
+    const asked = defined({ follow, previous, timestamps, tailLines, sinceTimeMs, limitBytes });
+    try {
+      return await this.#agent(pod).logs(container, asked, signal);
+    } catch (error) {
+      if (!hasCode(error, "AGENT_CONTAINER_UNKNOWN", "AGENT_NO_POD")) throw error;
+      throw notThere(`log of container "${container}"`, pod, error);
+    }
   }
 
   async exec(
@@ -170,7 +187,15 @@ export class KipProvider implements PodProvider {
 
   /** Ends all workers. Pods and cells stay as they are. */
   async stop(): Promise<void> {
+    this.#unsubscribe();
     await Promise.all([...this.#actors.values()].map((actor) => actor.stop()));
+  }
+
+  /** A pod that was never given to a cell has no logs; one that has ended and left none, neither. */
+  #mayHaveLog(pod: Pod): boolean {
+    const memory = this.#actors.get(pod.metadata?.uid ?? "")?.memory;
+    if (!memory?.agent && isFinished(pod)) return false;
+    return memory === undefined || memory.report !== undefined || wasClaimed(memory.status);
   }
 
   #agent(pod: Pod): AgentClient {
@@ -213,18 +238,23 @@ export class KipProvider implements PodProvider {
       nodeIp: this.#options.nodeFacts.internalIp,
       now: this.#options.clock.now(),
     });
-    if (status) this.#callbacks?.podStatus({ uid: memory.podRef.uid, status });
+    if (!status) return;
+    memory.startTime = status.startTime;
+    memory.conditions = status.conditions;
+    this.#callbacks?.podStatus({ uid: memory.podRef.uid, status });
   }
 
   #publishEvents(memory: CellMemory, report: PodReport): void {
     const { uid } = memory.podRef;
-    const last = this.#lastEvent.get(uid) ?? 0;
+    const newest = report.events.at(-1)?.sequence ?? 0;
+    // An agent that counts anew was started again.
+    const last = newest < memory.lastEvent ? 0 : memory.lastEvent;
     for (const { sequence, time, event } of eventsOfReport(report, uid)) {
       // What happened before this process started was told by the one before it.
       if (sequence <= last || Date.parse(time) < this.#startedAt) continue;
       this.#callbacks?.podEvent(event);
     }
-    this.#lastEvent.set(uid, Math.max(last, report.events.at(-1)?.sequence ?? 0));
+    memory.lastEvent = newest;
   }
 
   /** Puts an event on a pod. */
@@ -236,6 +266,15 @@ export class KipProvider implements PodProvider {
 function refOf(pod: Pod): PodRef {
   const { namespace = "default", name = "", uid = "" } = pod.metadata ?? {};
   return { namespace, name, uid };
+}
+
+function isFinished({ status }: Pod): boolean {
+  return status?.phase === "Succeeded" || status?.phase === "Failed";
+}
+
+function notThere(what: string, pod: Pod, cause?: unknown): KipError {
+  const name = pod.metadata?.name ?? "";
+  return new KipError("VK_NOT_FOUND", `Cannot find the ${what} in pod "${name}"`, { cause });
 }
 
 function newestCell(cells: readonly Cell[], podUid: string): Cell | undefined {

@@ -6,6 +6,7 @@ import type { NodeFacts } from "@kip/virtual-kubelet";
 import { CellSteps } from "./cell/cell-steps.ts";
 import { CellStore } from "./cell/cell-store.ts";
 import { nodeLabel, type Cell } from "./cell/cell.ts";
+import { freeFinishedPods } from "./collect/finished-pods.ts";
 import { collectOrphanInstances } from "./collect/orphan-instances.ts";
 import type { ProviderConfig } from "./config/provider-config.ts";
 import type { DnsSettings } from "./dispatch/pod-network-files.ts";
@@ -83,7 +84,8 @@ export async function startKip(options: StartKipOptions): Promise<RunningKip> {
     client,
     path: paths.cells(),
     query: { labelSelector: `${nodeLabel}=${nodeName}` },
-    onEvent: (event) => provider.cellChanged(event.object),
+    onEvent: ({ type, object }) =>
+      type === "deleted" ? provider.cellGone(object) : provider.cellChanged(object),
     logger,
     clock,
     signal: stop.signal,
@@ -112,7 +114,8 @@ export async function startKip(options: StartKipOptions): Promise<RunningKip> {
   async function collectForEver(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        await collectOrphanInstances({ driver, store, nodeName, logger });
+        await collectOrphanInstances({ driver, store, logger });
+        await freeFinishedPods({ client, cells: cells.list(), provider });
       } catch (error) {
         logger.warn("Instances could not be compared with Cells", { err: error });
       }

@@ -75,10 +75,9 @@ export class CellStore {
     await ignoreGone(this.#client.delete(path, { uid: cell.metadata.uid ?? "" }));
   }
 
-  /** All cells of a virtual node, read from the API itself and not from a cache. */
-  async list(nodeName: string): Promise<readonly Cell[]> {
-    const query = { labelSelector: `${nodeLabel}=${nodeName}` };
-    return (await this.#client.list<Cell>(paths.cells(), { query })).items;
+  /** The cells of all virtual nodes, read from the API itself and not from a cache. */
+  async list(): Promise<readonly Cell[]> {
+    return (await this.#client.list<Cell>(paths.cells())).items;
   }
 }
 

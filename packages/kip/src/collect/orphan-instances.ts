@@ -6,7 +6,6 @@ import type { CellStore } from "../cell/cell-store.ts";
 export interface CollectOptions {
   readonly driver: CloudDriver;
   readonly store: CellStore;
-  readonly nodeName: string;
   readonly logger: Logger;
 }
 
@@ -14,17 +13,22 @@ export interface CollectOptions {
  * Terminates instances of this installation that no Cell stands for.
  *
  * A Cell is written before its instance is asked for, so an instance that was listed *before* the
- * Cells were read and has none among them is nobody's.
+ * Cells were read and has none among them is nobody's. Instances belong to the installation, so the
+ * Cells of all its virtual nodes count.
  */
 export async function collectOrphanInstances(options: CollectOptions): Promise<number> {
-  const { driver, store, nodeName, logger } = options;
+  const { driver, store, logger } = options;
   const instances = await driver.list();
   if (instances.length === 0) return 0;
-  const tokens = new Set((await store.list(nodeName)).map((cell) => cell.metadata.uid));
+  const tokens = new Set((await store.list()).map((cell) => cell.metadata.uid));
   const orphans = instances.filter((instance) => !tokens.has(instance.token));
   for (const { id, name } of orphans) {
-    await driver.terminate(id);
-    logger.warn("Instance without a Cell was terminated", { instance: id, cell: name });
+    try {
+      await driver.terminate(id);
+      logger.warn("Instance without a Cell was terminated", { instance: id, cell: name });
+    } catch (error) {
+      logger.warn("Instance without a Cell could not be terminated", { instance: id, err: error });
+    }
   }
   return orphans.length;
 }

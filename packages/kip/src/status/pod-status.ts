@@ -9,12 +9,21 @@ import {
   qosClass,
   waitingStatuses,
 } from "@kip/virtual-kubelet";
-import type { CellMemory } from "../cell/cell-memory.ts";
+import { wasClaimed, type CellMemory } from "../cell/cell-memory.ts";
 import { podAddress } from "../cell/pod-address.ts";
 import { containerStatus } from "./container-status.ts";
 
 /** Condition that tells what a pod waits for before its containers can start. */
 export const cellReadyCondition = "kip.elotl.co/CellReady";
+
+const ownTypes: ReadonlySet<string> = new Set([
+  "PodReadyToStartContainers",
+  "Initialized",
+  "Ready",
+  "ContainersReady",
+  "PodScheduled",
+  cellReadyCondition,
+]);
 
 /** What {@link podStatus} needs besides the pod and its cell. */
 export interface PodStatusContext {
@@ -32,8 +41,8 @@ export function podStatus(
   pod: Pod,
   context: PodStatusContext,
 ): PodStatus | undefined {
-  const { report, isPodFinished, waitingFor, status } = memory;
-  if (!report && !isPodFinished && status.phase === "Claimed") return undefined;
+  const { report, isPodFinished, waitingFor } = memory;
+  if (isUntold(memory)) return undefined;
   const phase = report?.phase ?? (isPodFinished ? "Failed" : "Pending");
   const failure = phase === "Failed" ? waitingFor : undefined;
   const containers = containerStatuses(memory, pod, context);
@@ -43,12 +52,27 @@ export function podStatus(
     hostIP: context.nodeIp,
     hostIPs: [{ ip: context.nodeIp }],
     ...(report && addresses(memory, pod)),
-    startTime: report?.startTime ?? pod.status?.startTime ?? wireTime(context.now),
+    startTime: startTime(memory, pod, context),
     reason: report?.reason ?? failure?.reason,
     message: report?.message ?? failure?.message,
     conditions: conditions(memory, pod, { phase, ...containers, now: wireTime(context.now) }),
     ...containers,
   });
+}
+
+/** Whether what is known here is not for the API. */
+function isUntold({ report, isPodFinished, waitingFor, status, wanted }: CellMemory): boolean {
+  if (!report && !isPodFinished) return wasClaimed(status);
+  // The end of a pod is told with the report that brought it, and stays when its cell is forgotten.
+  if (!report) return waitingFor === undefined;
+  // Its Cell was deleted: that its containers end is no end of the pod.
+  const hasEnded = report.phase === "Succeeded" || report.phase === "Failed";
+  return hasEnded && !isPodFinished && wanted.kind === "run";
+}
+
+/** The time that was told first: a replaced cell or a restart of kip does not change it. */
+function startTime({ report, startTime: told }: CellMemory, pod: Pod, { now }: PodStatusContext) {
+  return told ?? pod.status?.startTime ?? report?.startTime ?? wireTime(now);
 }
 
 type ContainerStatuses = Pick<
@@ -57,11 +81,16 @@ type ContainerStatuses = Pick<
 >;
 
 function conditions(
-  { report, waitingFor }: CellMemory,
+  { report, waitingFor, conditions: told = [] }: CellMemory,
   pod: Pod,
   facts: ContainerStatuses & { readonly phase: string; readonly now: string },
 ): PodCondition[] {
-  const usual = podConditions(pod, { ...facts, isReadyToStart: report !== undefined });
+  // The pod is as old as its last apply; what was told since is newer. Gates are looked up in it.
+  const api = pod.status?.conditions ?? [];
+  const others = api.filter(({ type }) => !told.some((each) => each.type === type));
+  const known = [...told, ...others];
+  const seen = { ...pod, status: { ...pod.status, conditions: known } };
+  const usual = podConditions(seen, { ...facts, isReadyToStart: report !== undefined });
   const cellReady = report
     ? ({ type: cellReadyCondition, status: "True" } as const)
     : ({
@@ -70,7 +99,8 @@ function conditions(
         reason: waitingFor?.reason ?? "CellStarting",
         message: waitingFor?.message ?? "The machine of this pod is being started",
       } as const);
-  return mergeConditions(usual, [cellReady], facts.now);
+  // Conditions of others are theirs to write.
+  return mergeConditions(usual, [cellReady], facts.now).filter(({ type }) => ownTypes.has(type));
 }
 
 function addresses(memory: CellMemory, pod: Pod): Pick<PodStatus, "podIP" | "podIPs"> {
