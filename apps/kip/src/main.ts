@@ -28,7 +28,7 @@ try {
 
 async function run(args: readonly string[]): Promise<void> {
   const [first = "help", ...rest] = args;
-  const command = commands[first];
+  const command = Object.hasOwn(commands, first) ? commands[first] : undefined;
   if (command) return await command(rest);
   if (first.startsWith("-")) return await (await import("./provider/main.ts")).runProvider(args);
   const near = nearest(

@@ -1,4 +1,3 @@
-import { parseArgs } from "node:util";
 import { KipError, nearest } from "@kip/base";
 
 /** One option of a command: everything about it on one line. */
@@ -27,32 +26,26 @@ export interface OptionValues {
 /**
  * Reads a command line by a table of options.
  *
- * @throws {KipError} `OPTION_UNKNOWN`, naming the nearest known flag
+ * `-h` is `--help`, where the table has that. A flag may be repeated: the last one counts, unless it is a list.
+ *
+ * @throws {KipError} `OPTION_UNKNOWN`, naming the nearest known flag; `OPTION_INVALID` for a flag without its value
  */
 export function parseOptions(
   table: readonly Option[],
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
 ): OptionValues {
-  const { values } = parseArgs({
-    args: [...args],
-    options: Object.fromEntries(table.map((option) => [option.flag, argOption(option)])),
-    strict: false,
-    allowPositionals: true,
-    tokens: true,
-  });
-  checkKnown(table, args);
-  const raw = (flag: string): string | boolean | readonly (string | boolean)[] | undefined => {
+  const values = readWords(table, args);
+  const raw = (flag: string): readonly string[] => {
     const option = table.find((each) => each.flag === flag);
     if (!option) throw new TypeError(`Option "${flag}" is not in the table`);
-    return (
-      values[flag] ?? (option.env === undefined ? undefined : env[option.env]) ?? option.fallback
-    );
+    const given = values.get(flag)?.filter((each) => each !== "") ?? [];
+    if (given.length > 0) return given;
+    const fromEnv = option.env === undefined ? undefined : env[option.env];
+    const other = fromEnv === undefined || fromEnv === "" ? option.fallback : fromEnv;
+    return other === undefined ? [] : [other];
   };
-  const text = (flag: string): string | undefined => {
-    const value = raw(flag);
-    return typeof value === "string" && value !== "" ? value : undefined;
-  };
+  const text = (flag: string): string | undefined => raw(flag).at(-1);
   const required = (flag: string): string => {
     const value = text(flag);
     if (value !== undefined) return value;
@@ -64,8 +57,8 @@ export function parseOptions(
   return {
     text,
     required,
-    isSet: (flag) => [true, "true", "1"].includes(raw(flag) as string | boolean),
-    list: (flag) => [raw(flag) ?? []].flat().filter((each) => typeof each === "string"),
+    isSet: (flag) => isTrue(flag, text(flag)),
+    list: raw,
     integer: (flag, { min, max }) => {
       const given = required(flag);
       const value = Number(given);
@@ -78,35 +71,49 @@ export function parseOptions(
   };
 }
 
-function argOption(option: Option) {
-  return {
-    type: option.type === "boolean" ? ("boolean" as const) : ("string" as const),
-    multiple: option.type === "list",
-  };
-}
-
-function checkKnown(table: readonly Option[], args: readonly string[]): void {
-  const known = table.map((option) => option.flag);
-  for (const [index, arg] of args.entries()) {
-    if (!arg.startsWith("-")) {
-      if (index > 0 && takesValue(table, args[index - 1])) continue;
-      throw new KipError(
-        "OPTION_UNKNOWN",
-        `Cannot read "${arg}": no further words are expected here`,
-      );
-    }
-    const flag = arg.replace(/^--?/, "").split("=")[0] ?? "";
-    if (known.includes(flag)) continue;
-    const near = nearest(flag, known);
-    throw new KipError("OPTION_UNKNOWN", `Cannot read "${arg}": there is no such flag`, {
-      remedy: near === undefined ? "See --help" : `Did you mean --${near}?`,
-    });
+/** The words after each flag; a boolean flag alone stands for `true`. */
+function readWords(
+  table: readonly Option[],
+  args: readonly string[],
+): ReadonlyMap<string, readonly string[]> {
+  const values = new Map<string, string[]>();
+  for (let index = 0; index < args.length; index++) {
+    const arg = args[index] ?? "";
+    const { option, value } = readFlag(table, arg);
+    const found = value ?? (option.type === "boolean" ? "true" : args[++index]);
+    if (found === undefined || (value === undefined && found.startsWith("-")))
+      throw new KipError("OPTION_INVALID", `Cannot use ${arg}: its value is missing`, {
+        remedy: `Write --${option.flag}=VALUE`,
+      });
+    values.set(option.flag, [...(values.get(option.flag) ?? []), found]);
   }
+  return values;
 }
 
-function takesValue(table: readonly Option[], arg: string | undefined): boolean {
-  if (arg === undefined || !arg.startsWith("-") || arg.includes("=")) return false;
-  return table.some((option) => option.type !== "boolean" && `--${option.flag}` === arg);
+function readFlag(
+  table: readonly Option[],
+  arg: string,
+): { readonly option: Option; readonly value: string | undefined } {
+  if (!arg.startsWith("-")) {
+    throw new KipError(
+      "OPTION_UNKNOWN",
+      `Cannot read "${arg}": no further words are expected here`,
+    );
+  }
+  const [, flag = "", value] = /^--([^=]*)(?:=(.*))?$/s.exec(arg === "-h" ? "--help" : arg) ?? [];
+  const option = table.find((each) => each.flag === flag);
+  if (option) return { option, value };
+  const known = table.map((each) => each.flag);
+  const near = nearest(arg.replace(/^--?/, "").split("=")[0] ?? "", known);
+  throw new KipError("OPTION_UNKNOWN", `Cannot read "${arg}": there is no such flag`, {
+    remedy: near === undefined ? "See --help" : `Did you mean --${near}?`,
+  });
+}
+
+function isTrue(flag: string, value: string | undefined): boolean {
+  if (value === undefined || value === "false" || value === "0") return false;
+  if (value === "true" || value === "1") return true;
+  throw new KipError("OPTION_INVALID", `Cannot use --${flag}=${value}: true or false is expected`);
 }
 
 /** The table as help text. */
