@@ -18,12 +18,15 @@ const decodeRecord = object({
 /** What `kip down` and `kip status` need to know of a local cluster. */
 export type ClusterRecord = decode.Decoded<typeof decodeRecord>;
 
-/** Reads the record; undefined if there is no cluster. */
+/**
+ * Reads the record; undefined if there is no cluster, or none that this version can read: it is then
+ * an interrupted run like any other.
+ */
 export async function readRecord(file: string): Promise<ClusterRecord | undefined> {
   try {
     return decodeRecord(JSON.parse(await readFile(file, "utf8")), "");
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
+    if (hasCode(error, "ENOENT", "DECODE_FAILED") || error instanceof SyntaxError) return undefined;
     throw error;
   }
 }

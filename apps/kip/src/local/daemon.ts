@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { createLogger, errorText, isKipError, systemClock, type Logger } from "@kip/base";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
@@ -15,6 +15,7 @@ import { parseOptions, type Option, type OptionValues } from "../cli/options.ts"
 import { writeRecord } from "./cluster-record.ts";
 import { localLayout, type LocalLayout } from "./layout.ts";
 import { upOptions } from "./local-options.ts";
+import { providerReady } from "./provider-ready.ts";
 import {
   hasRegistry,
   localRegistryHost,
@@ -45,10 +46,13 @@ export async function daemon(args: readonly string[]): Promise<void> {
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.once(signal, () => stopped.abort(new Error(`${signal} received`)));
   }
+  const onOrphaned = (): void => stopped.abort(new Error("kip up was interrupted"));
+  process.once("disconnect", onOrphaned);
   try {
     await using _cluster = await startCluster(options, logger, stopped.signal);
+    process.removeListener("disconnect", onOrphaned);
     tell({ kind: "ready" });
-    process.disconnect?.();
+    if (process.connected) process.disconnect?.();
     if (!stopped.signal.aborted) {
       await new Promise((resolve) =>
         stopped.signal.addEventListener("abort", resolve, { once: true }),
@@ -62,13 +66,14 @@ export async function daemon(args: readonly string[]): Promise<void> {
       message: errorText(error),
       remedy: isKipError(error) ? error.remedy : undefined,
     });
-    process.disconnect?.();
+    if (process.connected) process.disconnect?.();
     process.exitCode = 1;
   }
 }
 
 function tell(message: DaemonMessage): void {
-  if (process.connected) process.send?.(message);
+  // Who called may be gone; that is told by "disconnect".
+  if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 
 async function startCluster(
@@ -82,6 +87,7 @@ async function startCluster(
     tell({ kind: "progress", text: "Preparing the network of the cells" });
     const cloud = stack.use(await localCloud(options, layout, logger));
     await cloud.prepareNetwork();
+    signal.throwIfAborted();
     tell({ kind: "progress", text: "Starting etcd and Kubernetes" });
     const controlPlane = stack.use(
       await startControlPlane({
@@ -100,9 +106,14 @@ async function startCluster(
     stack.use(await controlPlane.exposeAt(cloud.hostAddress));
     if (await hasRegistry()) await openRegistry(stack, options, layout, cloud, logger);
     tell({ kind: "progress", text: "Registering the virtual node" });
-    stack.use(await startProvider(options, layout, cloud, controlPlane, logger));
+    signal.throwIfAborted();
+    const since = await sizeOf(providerLog(layout));
+    const provider = stack.use(await startProvider(options, layout, cloud, controlPlane, logger));
     await publish(options, layout, cloud, controlPlane);
-    await nodeReady(controlPlane, options.required("node-name"), logger, signal);
+    const words = { log: providerLog(layout), since };
+    await providerReady(provider, words, signal, async (limit) => {
+      await nodeReady(controlPlane, options.required("node-name"), logger, limit);
+    });
     return stack.move();
   } catch (error) {
     await stack.disposeAsync();
@@ -156,9 +167,9 @@ async function startProvider(
   const pair = await controlPlane.issueKubeletCertificate(nodeName, [cloud.hostAddress]);
   const file = (name: string): string => path.join(layout.stateDir, name);
   await mkdir(layout.podLogDir, { recursive: true, mode: 0o700 });
-  await writeFile(file("kubelet.crt"), pair.certificate);
-  await writeFile(file("kubelet.key"), pair.key, { mode: 0o600 });
-  await writeFile(file("client-ca.crt"), controlPlane.ca);
+  await writePrivate(file("kubelet.crt"), pair.certificate);
+  await writePrivate(file("kubelet.key"), pair.key);
+  await writePrivate(file("client-ca.crt"), controlPlane.ca);
   const config = {
     cloud: {
       local: {
@@ -174,7 +185,7 @@ async function startProvider(
       { host: localRegistryHost, endpoint: `http://${cloud.hostAddress}:${localRegistryPort}` },
     ],
   };
-  await writeFile(layout.providerConfig, stringify(config));
+  await writePrivate(layout.providerConfig, stringify(config));
   return superviseChild({
     name: "kip",
     command: process.execPath,
@@ -191,10 +202,24 @@ async function startProvider(
       "--disable-taint",
     ],
     env: process.env,
-    logFile: path.join(layout.logDir, "kip.log"),
+    logFile: providerLog(layout),
     clock: systemClock,
     logger,
   });
+}
+
+/** Writes a file that root alone may read, whatever mode one of that name had. */
+async function writePrivate(file: string, text: string): Promise<void> {
+  await rm(file, { force: true });
+  await writeFile(file, text, { mode: 0o600 });
+}
+
+function providerLog(layout: LocalLayout): string {
+  return path.join(layout.logDir, "kip.log");
+}
+
+async function sizeOf(file: string): Promise<number> {
+  return (await stat(file).catch(() => undefined))?.size ?? 0;
 }
 
 async function publish(
@@ -252,13 +277,13 @@ async function nodeReady(
 }
 
 async function untilReady(check: () => Promise<boolean>, signal: AbortSignal): Promise<void> {
-  const end = systemClock.monotonic() + 120_000;
   for (;;) {
-    const isReady = await check().catch((error: unknown) => {
-      if (systemClock.monotonic() > end) throw error;
-      return false;
-    });
-    if (isReady) return;
+    const problem = await check().then(
+      (isReady) => (isReady ? undefined : "the node is not ready"),
+      (error: unknown) => errorText(error),
+    );
+    if (problem === undefined) return;
+    signal.throwIfAborted();
     // Two objects, once, at the start of a try-out cluster: a watch on each would be more than this asks for.
     await systemClock.sleep(100, signal);
   }

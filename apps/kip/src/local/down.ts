@@ -1,13 +1,14 @@
 import { rm } from "node:fs/promises";
 import path from "node:path";
-import { KipError, silentLogger } from "@kip/base";
+import { errorText, silentLogger } from "@kip/base";
 import { createLocalCloud } from "@kip/cloud-local";
 import { removeKubeconfigContext } from "@kip/control-plane";
 import { helpText, parseOptions } from "../cli/options.ts";
-import { readRecord } from "./cluster-record.ts";
-import { localLayout } from "./layout.ts";
+import { readRecord, type ClusterRecord } from "./cluster-record.ts";
+import { localLayout, type LocalLayout } from "./layout.ts";
 import { downOptions } from "./local-options.ts";
 import { endProcesses } from "./processes.ts";
+import { requireRoot } from "./requirements.ts";
 
 const usage =
   "Usage: kip down [options]\n\nRemoves the local cluster: processes, machines, network, state and the kubectl context.";
@@ -16,15 +17,7 @@ const usage =
 export async function down(args: readonly string[]): Promise<void> {
   const options = parseOptions(downOptions, args, process.env);
   if (options.isSet("help")) return void process.stdout.write(helpText(usage, downOptions));
-  if (process.getuid?.() !== 0) {
-    throw new KipError(
-      "NOT_ROOT",
-      "Cannot remove the local cluster: its machines and network belong to root",
-      {
-        remedy: "Run the same command with sudo",
-      },
-    );
-  }
+  requireRoot("remove");
   const layout = localLayout(
     path.resolve(options.required("state-dir")),
     path.resolve(options.required("cache-dir")),
@@ -41,13 +34,7 @@ export async function down(args: readonly string[]): Promise<void> {
   });
   await cloud.terminateAll();
   await cloud.removeNetwork();
-  if (record) {
-    await removeKubeconfigContext({
-      path: record.userKubeconfig,
-      kubectl: record.kubectl,
-      statePath: path.join(layout.stateDir, "previous-context"),
-    });
-  }
+  if (record) await removeContext(record, layout);
   await rm(layout.stateDir, { recursive: true, force: true });
   if (options.isSet("purge")) await rm(layout.cacheDir, { recursive: true, force: true });
   console.log(
@@ -55,4 +42,17 @@ export async function down(args: readonly string[]): Promise<void> {
       ? "Removed, with the cache"
       : `Removed; the cache ${layout.cacheDir} is kept (--purge removes it)`,
   );
+}
+
+/** A context that cannot be removed, because kubectl or the file is broken, holds nothing else up. */
+async function removeContext(record: ClusterRecord, layout: LocalLayout): Promise<void> {
+  try {
+    await removeKubeconfigContext({
+      path: record.userKubeconfig,
+      kubectl: record.kubectl,
+      statePath: path.join(layout.stateDir, "previous-context"),
+    });
+  } catch (error) {
+    console.error(`kip: The context in ${record.userKubeconfig} is left: ${errorText(error)}`);
+  }
 }

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { systemClock } from "@kip/base";
+import { KipError, systemClock } from "@kip/base";
 
 /** Environment variable that marks every process of one local cluster with its state directory. */
 export const markerVariable = "KIP_LOCAL_CLUSTER";
@@ -13,15 +13,29 @@ export function clusterProcesses(stateDir: string): readonly number[] {
     .filter((pid) => environmentOf(pid).includes(marker) && !isZombie(pid));
 }
 
-/** Ends processes: SIGTERM, and SIGKILL to what is left after `graceMs`. Resolves when all are gone. */
+/** How long the kernel may take to end what was killed, milliseconds. */
+const killMs = 10_000;
+
+/**
+ * Ends processes: SIGTERM, and SIGKILL to what is left after `graceMs`. Resolves when all are gone.
+ *
+ * @throws {KipError} `LOCAL_CLUSTER_FAILED` if some cannot be ended
+ */
 export async function endProcesses(stateDir: string, graceMs: number): Promise<number> {
   const found = clusterProcesses(stateDir);
   for (const pid of found) signal(pid, "SIGTERM");
   const end = systemClock.monotonic() + graceMs;
-  while (clusterProcesses(stateDir).length > 0) {
-    if (systemClock.monotonic() > end) {
-      for (const pid of clusterProcesses(stateDir)) signal(pid, "SIGKILL");
+  for (;;) {
+    const left = clusterProcesses(stateDir);
+    if (left.length === 0) break;
+    if (systemClock.monotonic() > end + killMs) {
+      throw new KipError(
+        "LOCAL_CLUSTER_FAILED",
+        `Cannot end processes ${left.join(", ")} of the local cluster`,
+        { remedy: "See what holds them: cat /proc/PID/stack" },
+      );
     }
+    if (systemClock.monotonic() > end) for (const pid of left) signal(pid, "SIGKILL");
     // They are not our children, so no event tells of their end.
     await systemClock.sleep(50);
   }

@@ -16,15 +16,7 @@ const neededDiskBytes = 6 * GiB;
  * @throws {KipError} `NOT_ROOT`, `HOST_TOO_SMALL`
  */
 export async function checkHost(cacheDir: string, isCached: boolean): Promise<void> {
-  if (process.getuid?.() !== 0) {
-    throw new KipError(
-      "NOT_ROOT",
-      "Cannot start the local cluster: network namespaces and virtual machines need root",
-      {
-        remedy: "Run the same command with sudo",
-      },
-    );
-  }
+  requireRoot("start");
   const memory = availableMemory();
   if (memory < neededMemoryBytes) {
     throw new KipError(
@@ -45,6 +37,16 @@ export async function checkHost(cacheDir: string, isCached: boolean): Promise<vo
       },
     );
   }
+}
+
+/** @throws {KipError} `NOT_ROOT` */
+export function requireRoot(verb: "start" | "show" | "remove"): void {
+  if (process.getuid?.() === 0) return;
+  throw new KipError(
+    "NOT_ROOT",
+    `Cannot ${verb} the local cluster: its machines, network and state belong to root`,
+    { remedy: "Run the same command with sudo" },
+  );
 }
 
 function availableMemory(): number {

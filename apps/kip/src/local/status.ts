@@ -6,6 +6,7 @@ import { readRecord } from "./cluster-record.ts";
 import { localLayout } from "./layout.ts";
 import { commonOptions } from "./local-options.ts";
 import { clusterProcesses } from "./processes.ts";
+import { requireRoot } from "./requirements.ts";
 
 const usage = "Usage: kip status [options]\n\nShows what runs of the local cluster.";
 const statusOptions: readonly Option[] = [
@@ -17,6 +18,7 @@ const statusOptions: readonly Option[] = [
 export async function status(args: readonly string[]): Promise<void> {
   const options = parseOptions(statusOptions, args, process.env);
   if (options.isSet("help")) return void process.stdout.write(helpText(usage, statusOptions));
+  requireRoot("show");
   const layout = localLayout(
     path.resolve(options.required("state-dir")),
     path.resolve(options.required("cache-dir")),
@@ -34,7 +36,12 @@ export async function status(args: readonly string[]): Promise<void> {
   };
   const shown = options.text("show");
   if (shown !== undefined) {
-    console.log(facts[shown] ?? "");
+    if (!Object.hasOwn(facts, shown))
+      throw new KipError(
+        "OPTION_INVALID",
+        `Cannot use --show ${shown}: one of ${Object.keys(facts).join(", ")} is expected`,
+      );
+    console.log(facts[shown]);
     return;
   }
   console.log(`API server  ${record.server} (context kip-local)`);

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { openSync, closeSync } from "node:fs";
-import { backoffDelay, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, errorText, type Clock, type Logger } from "@kip/base";
 
 /** What {@link superviseChild} runs. */
 export interface SupervisedChildOptions {
@@ -17,18 +17,26 @@ export interface SupervisedChildOptions {
 /** A child process that is started again whenever it ends, until it is disposed. */
 export interface SupervisedChild extends AsyncDisposable {
   readonly pid: number | undefined;
+  /** Resolves, with how it ended last, once the program has ended soon after its start three times in a row. */
+  readonly failing: Promise<string>;
 }
+
+/** A program that ends sooner than this, milliseconds, has not come up. */
+const soonMs = 30_000;
+const failuresInRow = 3;
 
 /** Starts a program and keeps it running. Disposing sends SIGTERM, and SIGKILL after 10 s. */
 export function superviseChild(options: SupervisedChildOptions): SupervisedChild {
   const { name, clock, logger } = options;
   const stop = new AbortController();
   let child: ChildProcess | undefined;
+  const failing = Promise.withResolvers<string>();
   const work = run();
   return {
     get pid() {
       return child?.pid;
     },
+    failing: failing.promise,
     [Symbol.asyncDispose]: async () => {
       stop.abort();
       child?.kill("SIGTERM");
@@ -41,9 +49,10 @@ export function superviseChild(options: SupervisedChildOptions): SupervisedChild
   async function run(): Promise<void> {
     for (let attempt = 0; !stop.signal.aborted; attempt++) {
       const started = clock.monotonic();
-      const how = await once();
+      const how = await once().catch((error: unknown) => errorText(error));
       if (stop.signal.aborted) return;
-      if (clock.monotonic() - started > 60_000) attempt = 0;
+      if (clock.monotonic() - started > soonMs) attempt = 0;
+      if (attempt + 1 >= failuresInRow) failing.resolve(how);
       logger.warn("Process ended and is started again", { process: name, how, attempt });
       const delay = backoffDelay(attempt, { initialMs: 200, maxMs: 10_000 });
       await clock.sleep(delay, stop.signal).catch(() => {});

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { homedir, userInfo } from "node:os";
 import path from "node:path";
@@ -142,12 +142,16 @@ async function startDaemon(
 export function userKubeconfig(options: OptionValues): string {
   const given = options.text("kubeconfig");
   if (given !== undefined) return path.resolve(given);
-  const fromEnv = process.env["KUBECONFIG"]?.split(":")[0];
-  if (fromEnv !== undefined && fromEnv !== "") return fromEnv;
-  const sudoUser = process.env["SUDO_USER"];
-  const home =
-    sudoUser === undefined || sudoUser === userInfo().username
-      ? homedir()
-      : path.join("/home", sudoUser);
-  return path.join(home, ".kube", "config");
+  const fromEnv = process.env["KUBECONFIG"]?.split(":").find((each) => each !== "");
+  if (fromEnv !== undefined) return path.resolve(fromEnv);
+  return path.join(homeOf(process.env["SUDO_USER"]) ?? homedir(), ".kube", "config");
+}
+
+function homeOf(user: string | undefined): string | undefined {
+  if (user === undefined || user === userInfo().username) return undefined;
+  const line = readFileSync("/etc/passwd", "utf8")
+    .split("\n")
+    .find((each) => each.startsWith(`${user}:`));
+  // Users of a directory service are not in the file.
+  return line?.split(":")[5] ?? path.join("/home", user);
 }

@@ -2,6 +2,7 @@ import { defined, KipError, systemClock, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import { createLocalCloud } from "@kip/cloud-local";
 import type { ProviderConfig } from "@kip/kip";
+import { markerVariable } from "../local/processes.ts";
 import { decodeLocalSettings } from "./local-settings.ts";
 
 /**
@@ -24,6 +25,8 @@ export async function openDriver(
       },
     );
   }
+  // Machines outlive the processes of a local cluster that is started anew: they do not carry its mark.
+  delete process.env[markerVariable];
   const local = decodeLocalSettings(settings, "cloud.local");
   const cloud = await createLocalCloud(
     defined({

@@ -29,7 +29,8 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   const config = await readConfig(options);
   for (const key of config.withoutEffect)
     logger.warn("Setting has no effect in this version", { key });
-  const client = await connect(options, logger);
+  await using stack = new AsyncDisposableStack();
+  const client = stack.adopt(await connect(options, logger), (each) => each.close());
   await serve({ options, logger, config, client, signal: stopped.signal });
 }
 
