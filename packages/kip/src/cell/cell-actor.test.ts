@@ -224,6 +224,18 @@ describe("CellActor", () => {
     await actor.stop();
   });
 
+  it("does not count a slow boot against an agent that is lost once", async () => {
+    const { actor, clock, count, run } = start({ connect: forEver });
+    await run();
+    await clock.advance(600_000);
+    actor.agentFound({ [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient);
+    actor.memory.status = { phase: "Claimed" };
+    actor.agentLost();
+    await clock.advance(2000);
+    assert.equal(count("terminate"), 0);
+    await actor.stop();
+  });
+
   it("takes no end for the pod's own when its Cell is deleted", async () => {
     const { actor, clock, count, run } = start();
     await run();

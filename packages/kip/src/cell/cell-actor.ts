@@ -33,6 +33,8 @@ export interface CellActorOptions {
 const backoff = { initialMs: 500, maxMs: 300_000 };
 /** A connection that ends sooner than this, milliseconds, was of no use. */
 const usefulConnectionMs = 10_000;
+/** A timer for longer than 24.8 days would end at once; to wake once a day costs nothing. */
+const longestSleepMs = 86_400_000;
 /** A cell that had its pod for this long, milliseconds, was no part of a series of losses. */
 const steadyMs = 600_000;
 
@@ -137,6 +139,8 @@ export class CellActor {
   /** A connection to the agent was made. */
   agentFound(agent: AgentClient): void {
     this.memory.agent = agent;
+    // Between connections that soon end, the time out of reach goes on from the first loss.
+    if (this.#flaps === 0) this.memory.unreachableSince = undefined;
     this.memory.connectedAt = this.#options.clock.monotonic();
   }
 
@@ -305,7 +309,9 @@ export class CellActor {
     const events: Promise<T | undefined>[] = [this.#change.promise.then(() => undefined)];
     if (result) events.unshift(result);
     if (Number.isFinite(ms))
-      events.push(this.#options.clock.sleep(ms, timer.signal).then(() => undefined));
+      events.push(
+        this.#options.clock.sleep(Math.min(ms, longestSleepMs), timer.signal).then(() => undefined),
+      );
     try {
       return await Promise.race(events);
     } finally {

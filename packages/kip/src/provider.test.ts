@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Readable } from "node:stream";
+import { hasCode, KipError, silentLogger, systemClock } from "@kip/base";
+import type { Pod } from "@kip/k8s-types";
+import type { AgentClient, PodReport } from "@kip/agent-api";
+import type { PodEvent, ResolvedPod } from "@kip/virtual-kubelet";
+import type { CellActor } from "./cell/cell-actor.ts";
+import type { CellStep } from "./cell/cell-plan.ts";
+import type { Cell } from "./cell/cell.ts";
+import { KipProvider, type KipProviderOptions } from "./provider.ts";
+
+const pod: Pod = { metadata: { namespace: "default", name: "web", uid: "p" } };
+const asked = { follow: false, previous: false, timestamps: false };
+const signal = new AbortController().signal;
+
+/** A provider whose cells stay at their first step. */
+async function start(agent?: Partial<AgentClient>) {
+  const events: PodEvent[] = [];
+  let actor: CellActor | undefined;
+  const cells: Cell[] = [];
+  const fakes = {
+    driver: { onTerminated: () => () => {} },
+    steps: {
+      execute: async (step: CellStep, each: CellActor, abort: AbortSignal) => {
+        actor = each;
+        if (agent) each.agentFound(agent as AgentClient);
+        if (step.kind === "createCell")
+          await new Promise((resolve) => abort.addEventListener("abort", resolve));
+      },
+      noteStart: () => {},
+    },
+    cells: { synced: Promise.resolve(), isSynced: true, list: () => cells },
+    archive: { read: async () => undefined, remove: async () => {}, pods: async () => [] },
+    limits: { bootMs: 1000, healthyMs: 1000, drainLeewayMs: 1000 },
+    nodeFacts: { capacity: {}, internalIp: "192.0.2.1" },
+    clock: systemClock,
+    logger: silentLogger,
+  };
+  const provider = new KipProvider(fakes as unknown as KipProviderOptions); // all that is called
+  await provider.start({
+    podStatus: () => {},
+    podEvent: (event) => events.push(event),
+    nodeChanged: () => {},
+  });
+  await provider.apply({ pod } as unknown as ResolvedPod); // all that is looked at
+  return { provider, events, actor: () => actor };
+}
+
+function report(...sequences: readonly number[]): PodReport {
+  const time = new Date(Date.now() + 60_000).toISOString();
+  return {
+    podUid: "p",
+    generation: 1,
+    phase: "Running",
+    startTime: time,
+    initContainers: [],
+    containers: [],
+    ephemeralContainers: [],
+    events: sequences.map((sequence) => ({
+      sequence,
+      type: "Normal",
+      reason: "Started",
+      message: String(sequence),
+      time,
+    })),
+    timingsMs: {},
+  };
+}
+
+describe("KipProvider", () => {
+  it("has no log of a container that has not started", async () => {
+    const { provider } = await start();
+    await assert.rejects(provider.logs(pod, "main", asked, signal), (error) =>
+      hasCode(error, "VK_NOT_FOUND"),
+    );
+    await provider.stop();
+  });
+
+  it("says that a cell is out of reach only where there may be a log", async () => {
+    const { provider } = await start();
+    const runs = { ...pod, metadata: { ...pod.metadata, uid: "q" }, status: { phase: "Running" } };
+    await assert.rejects(provider.logs(runs, "main", asked, signal), (error) =>
+      hasCode(error, "CELL_NOT_READY"),
+    );
+    const ended = { ...runs, status: { phase: "Succeeded" } };
+    await assert.rejects(provider.logs(ended, "main", asked, signal), (error) =>
+      hasCode(error, "VK_NOT_FOUND"),
+    );
+    await provider.stop();
+  });
+
+  it("asks the agent, and takes its word that there is no such container", async () => {
+    const logs = async (container: string): Promise<Readable> => {
+      if (container === "main") return Readable.from(["line"]);
+      throw new KipError("AGENT_CONTAINER_UNKNOWN", "no such container");
+    };
+    const dispose = { [Symbol.asyncDispose]: async () => {} };
+    const { provider, actor } = await start({ logs, ...dispose });
+    actor()?.reportSeen(report());
+    assert.ok(await provider.logs(pod, "main", asked, signal));
+    await assert.rejects(provider.logs(pod, "other", asked, signal), (error) =>
+      hasCode(error, "VK_NOT_FOUND"),
+    );
+    await provider.stop();
+  });
+
+  it("tells each event once, and counts anew when the agent does", async () => {
+    const { provider, events, actor } = await start();
+    for (const each of [report(1, 2), report(1, 2, 3), report(1)]) actor()?.reportSeen(each);
+    assert.deepEqual(
+      events.map(({ message }) => message),
+      ["1", "2", "3", "1"],
+    );
+    await provider.stop();
+  });
+
+  it("keeps nothing of a pod that was removed", async () => {
+    const { provider } = await start();
+    await Promise.all([provider.remove(pod, 30), provider.removeUnknown("p")]);
+    assert.equal(provider.isAtWork("p"), false);
+    assert.equal(await provider.presence("p"), "absent");
+    assert.deepEqual(await provider.list(), []);
+  });
+});
