@@ -12,6 +12,7 @@ export {
   KipError,
   type KipErrorOptions,
 } from "./errors.ts";
+export { acquireFileLock, type FileLockOptions } from "./file-lock.ts";
 export {
   createLogger,
   logLevels,

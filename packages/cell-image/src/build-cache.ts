@@ -1,7 +1,6 @@
-import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import path from "node:path";
-import { hasCode, KipError } from "@kip/base";
+import { acquireFileLock, hasCode } from "@kip/base";
 
 const keptProducts = 2;
 const keptMs = 24 * 3600 * 1000;
@@ -32,7 +31,7 @@ export async function cachedBuild(options: CachedBuild): Promise<string> {
   const target = path.join(folder, key);
   if (await isUsable(target)) return target;
   await mkdir(folder, { recursive: true });
-  await using _lock = await takeLock(path.join(folder, ".lock"), options);
+  await using _lock = await acquireFileLock(path.join(folder, ".lock"), options);
   if (await isUsable(target)) return target;
   await removeRests(folder);
   const temporary = await mkdtemp(path.join(folder, ".part-"));
@@ -57,56 +56,6 @@ async function isUsable(target: string): Promise<boolean> {
     if (hasCode(error, "ENOENT")) return false;
     throw error;
   }
-}
-
-type LockOptions = Pick<CachedBuild, "onWait" | "signal">;
-
-/**
- * Takes a lock that the kernel frees when this process dies, however it dies: Node has no flock(2), so a child holds
- * it, until its standard input ends.
- */
-async function takeLock(file: string, options: LockOptions): Promise<AsyncDisposable> {
-  const free = await tryLock(file, ["--nonblock"], options.signal);
-  if (free) return free;
-  options.onWait?.();
-  const lock = await tryLock(file, [], options.signal);
-  if (lock) return lock;
-  throw new KipError("CELL_IMAGE_BUILD_FAILED", `Cannot lock "${file}": flock ended early`);
-}
-
-async function tryLock(
-  file: string,
-  flags: readonly string[],
-  signal: AbortSignal | undefined,
-): Promise<AsyncDisposable | undefined> {
-  signal?.throwIfAborted();
-  // One process, which is the lock: without --no-fork, killing flock would leave its child waiting.
-  const holder = ["sh", "-c", "echo locked; exec cat >/dev/null"];
-  const child = spawn("flock", ["--no-fork", ...flags, file, ...holder], {
-    stdio: ["pipe", "pipe", "ignore"],
-    // Ctrl-C in the terminal must not free the lock while this process still cleans up.
-    detached: true,
-  });
-  const { promise: isLocked, resolve, reject } = Promise.withResolvers<boolean>();
-  const closed = new Promise<void>((done) => child.on("close", () => done()));
-  const onAbort = (): void => void child.kill("SIGKILL");
-  signal?.addEventListener("abort", onAbort, { once: true });
-  child.stdout.on("data", () => resolve(true));
-  child.on("error", reject).on("close", () => resolve(false));
-  try {
-    if (!(await isLocked)) {
-      signal?.throwIfAborted();
-      return undefined;
-    }
-  } finally {
-    signal?.removeEventListener("abort", onAbort);
-  }
-  return {
-    [Symbol.asyncDispose]: async () => {
-      child.stdin.end();
-      await closed;
-    },
-  };
 }
 
 async function removeRests(folder: string): Promise<void> {

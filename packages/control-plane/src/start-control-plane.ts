@@ -1,13 +1,12 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { errorText, hasCode, KipError, runCommand } from "@kip/base";
+import { acquireFileLock, errorText, hasCode, KipError, runCommand } from "@kip/base";
 import { CertificateFiles } from "./certificates/certificate-files.ts";
 import {
   controlPlaneCertificates,
   type ControlPlaneCertificates,
 } from "./certificates/control-plane-certificates.ts";
 import type { ControlPlane, ControlPlaneOptions } from "./control-plane.ts";
-import { acquireFileLock } from "./file-lock.ts";
 import { readIfPresent, writeWhole } from "./files.ts";
 import { kubeconfigText } from "./kubeconfig/kubeconfig-file.ts";
 import { freePort, requireFreePort } from "./processes/ports.ts";

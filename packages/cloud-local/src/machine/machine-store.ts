@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { hasCode } from "@kip/base";
-import { withFileLock } from "../host/file-lock.ts";
+import { acquireFileLock, hasCode } from "@kip/base";
 import { parseMachineRecord, type MachineRecord } from "./machine-record.ts";
 
 /** Files in a machine's folder. */
@@ -109,12 +108,12 @@ export class MachineStore {
 
   /** Runs alone among everything that gives out addresses or adds machines, in all processes. */
   async lockAll<T>(work: () => Promise<T>): Promise<T> {
-    return await withFileLock(path.join(this.#locks, "all"), work);
+    return await this.#alone("all", work);
   }
 
   /** Runs alone among everything that changes the network, in all processes. */
   async lockNetwork<T>(work: () => Promise<T>): Promise<T> {
-    return await withFileLock(path.join(this.#locks, "network"), work);
+    return await this.#alone("network", work);
   }
 
   /** Runs alone among everything that changes this machine, in all processes. */
@@ -122,7 +121,12 @@ export class MachineStore {
     // A fixed set of files, so that none is ever removed: removing a lock file under a waiter would
     // give the lock to two. Machines that share a file only wait for each other.
     const stripe = createHash("sha256").update(id).digest("hex").slice(0, 2);
-    return await withFileLock(path.join(this.#locks, `machine-${stripe}`), work);
+    return await this.#alone(`machine-${stripe}`, work);
+  }
+
+  async #alone<T>(lock: string, work: () => Promise<T>): Promise<T> {
+    await using _lock = await acquireFileLock(path.join(this.#locks, lock));
+    return await work();
   }
 }
 

@@ -1,6 +1,7 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
+  acquireFileLock,
   errorText,
   hasCode,
   KipError,
@@ -9,7 +10,6 @@ import {
   type Clock,
   type Logger,
 } from "@kip/base";
-import { acquireFileLock } from "../file-lock.ts";
 import { readCache, writeCache, type CacheEntry } from "./binary-cache.ts";
 import { buildFromModules } from "./module-build.ts";
 import { pinned, type Binaries, type ProgramName } from "./pinned-version.ts";

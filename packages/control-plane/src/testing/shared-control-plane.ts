@@ -7,9 +7,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { decode, hasCode, KipError, runCommand, type RunCommandOptions } from "@kip/base";
+import {
+  acquireFileLock,
+  decode,
+  hasCode,
+  KipError,
+  runCommand,
+  type RunCommandOptions,
+} from "@kip/base";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
-import { acquireFileLock } from "../file-lock.ts";
 
 /** A real control plane for tests; several test files may use one at the same time. */
 export interface SharedControlPlane extends AsyncDisposable {

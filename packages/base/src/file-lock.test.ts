@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { hasCode } from "./errors.ts";
 import { acquireFileLock } from "./file-lock.ts";
 
 describe("acquireFileLock()", () => {

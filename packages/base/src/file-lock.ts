@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { KipError } from "@kip/base";
+import { KipError } from "./errors.ts";
 
 /** Options of {@link acquireFileLock}. */
 export interface FileLockOptions {
@@ -44,7 +44,8 @@ async function tryLock(
   const mode = options.isBlocking ? [] : ["--nonblock"];
   const holder = spawn(
     "flock",
-    ["--exclusive", `--conflict-exit-code=${conflictExitCode}`, ...mode, path].concat([
+    // One process, which is the lock: without --no-fork, killing flock would leave its child waiting.
+    ["--exclusive", "--no-fork", `--conflict-exit-code=${conflictExitCode}`, ...mode, path].concat([
       "sh",
       "-c",
       "echo locked; exec cat >/dev/null",
