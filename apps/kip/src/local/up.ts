@@ -3,7 +3,7 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { homedir, userInfo } from "node:os";
 import path from "node:path";
-import { KipError, silentLogger } from "@kip/base";
+import { acquireFileLock, KipError, silentLogger } from "@kip/base";
 import { buildCellImage, buildDemoImage } from "@kip/cell-image";
 import { obtainBinaries } from "@kip/control-plane";
 import { helpText, parseOptions, type OptionValues } from "../cli/options.ts";
@@ -25,7 +25,11 @@ export async function up(args: readonly string[]): Promise<void> {
     path.resolve(options.required("state-dir")),
     path.resolve(options.required("cache-dir")),
   );
-  await checkHost(layout.cacheDir, true);
+  checkHost();
+  await mkdir(layout.cacheDir, { recursive: true });
+  await using _lock = await acquireFileLock(path.join(layout.cacheDir, "up.lock"), {
+    onWait: () => console.log("Waiting for another kip up"),
+  });
   if (options.isSet("prepare")) return void (await obtainParts(options, layout));
   const record = await readRecord(layout.daemonRecord);
   if (record && clusterProcesses(layout.stateDir).includes(record.pid)) {
@@ -52,7 +56,6 @@ interface Parts {
 
 /** Binaries and images, from the cache or made now. The two do not need each other, so they run side by side. */
 async function obtainParts(options: OptionValues, layout: LocalLayout): Promise<Parts> {
-  await mkdir(layout.cacheDir, { recursive: true });
   const stop = new AbortController();
   const onInterrupt = (): void => stop.abort(new Error("Interrupted"));
   process.once("SIGINT", onInterrupt).once("SIGTERM", onInterrupt);
