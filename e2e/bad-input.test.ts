@@ -55,7 +55,7 @@ describe("bad input gets a sentence and a remedy", () => {
     // A checkout that others may not read says so itself, before kip can.
     if (/Permission denied/.test(result.stderr)) return;
     assert.equal(result.status, 1);
-    assert.match(result.stderr, /need root\n.*sudo/);
+    assert.match(result.stderr, /belong to root\n.*sudo/);
   });
 
   it("a port that is taken", async () => {

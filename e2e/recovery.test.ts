@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { before, describe, it } from "node:test";
 import {
@@ -8,6 +9,7 @@ import {
   machineProcesses,
   providerProcess,
   shellPod,
+  stateDir,
   type Cluster,
 } from "./cluster.ts";
 
@@ -62,6 +64,25 @@ describe("kip killed with SIGKILL", () => {
     await killProvider();
     await kube.ok("wait", "--for=delete", "pod/leaving", "--timeout=120s");
     await nothingLeft();
+  });
+
+  it("with the whole local cluster: the next kip up takes the machine over", async () => {
+    await kube.apply(shellPod("survivor", script));
+    await kube.ok("wait", "--for=condition=Ready", "pod/survivor", "--timeout=240s");
+    const machines = machineProcesses();
+    const record = JSON.parse(readFileSync(`${stateDir}/state/daemon.json`, "utf8")) as {
+      pid: number;
+    };
+    process.kill(record.pid, "SIGKILL");
+    await eventually("the daemon to be gone", () => !existsSync(`/proc/${record.pid}/exe`));
+    kube = await cluster("recovery");
+    await eventually(
+      "exec to work again",
+      async () => (await kube.kubectl("exec", "survivor", "--", "true")).status === 0,
+    );
+    assert.deepEqual(machineProcesses(), machines);
+    assert.equal(await kube.ok("logs", "survivor"), "started\n");
+    await cleanUp("survivor");
   });
 
   async function killProvider(): Promise<void> {

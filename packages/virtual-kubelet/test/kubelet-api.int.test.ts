@@ -129,8 +129,10 @@ describe("kubelet API behind kube-apiserver", { timeout: 280_000 }, () => {
     });
     const ended = end(terminal);
     await seen(terminal, "size 100x40");
+    // Listened for before it is asked for: it may come before the write is over.
+    const resized = seen(terminal, "size 120x40");
     await writeFile(fifo, "now\n");
-    await seen(terminal, "size 120x40");
+    await resized;
     terminal.stdin.write("abc");
     await seen(terminal, 'got "abc"');
     terminal.stdin.write("exit\r");
