@@ -52,7 +52,7 @@ async function runStage(name: string): Promise<void> {
   const stream = run({
     files,
     concurrency: name === "e2e" ? 1 : 2,
-    timeout: name === "e2e" ? 1_200_000 : 300_000,
+    timeout: name === "e2e" ? 1_200_000 : 180_000,
   });
   stream.on("test:pass", (event) => {
     if (event.details.type === "suite") return;

@@ -148,6 +148,9 @@ export class KipProvider implements PodProvider {
     try {
       return await this.#agent(pod).logs(container, asked, signal);
     } catch (error) {
+      // The pod may have finished in between: then its log is saved now, and its cell is going.
+      const savedNow = await this.#options.archive.read(uid, container, options);
+      if (savedNow) return savedNow;
       if (!hasCode(error, "AGENT_CONTAINER_UNKNOWN", "AGENT_NO_POD")) throw error;
       throw notThere(`log of container "${container}"`, pod, error);
     }

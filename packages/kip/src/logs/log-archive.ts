@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream } from "node:fs";
-import { access, mkdir, readdir, rm } from "node:fs/promises";
+import { access, mkdir, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
@@ -69,9 +69,10 @@ export class LogArchive {
         { timestamps: true, previous, limitBytes: maxLogBytes },
         signal,
       );
-      await pipeline(log, firstBytes(maxLogBytes), createWriteStream(file, { mode: 0o600 }), {
-        signal,
-      });
+      const part = createWriteStream(`${file}.part`, { mode: 0o600 });
+      await pipeline(log, firstBytes(maxLogBytes), part, { signal });
+      // Whoever reads meanwhile asks the agent: a saved log is a whole one.
+      await rename(`${file}.part`, file);
     } catch (error) {
       if (signal.aborted) throw error;
       this.#logger.warn("Log of a finished container could not be saved", {
