@@ -10,6 +10,7 @@ export { decodeProviderConfig, type ProviderConfig } from "./config/provider-con
 export { KipProvider } from "./provider.ts";
 export {
   findClusterDns,
+  installCells,
   readControllerID,
   startKip,
   type RunningKip,

@@ -150,6 +150,14 @@ async function dnsSettings(options: StartKipOptions): Promise<DnsSettings> {
 }
 
 /**
+ * Installs the Cell resource ahead of time. The API server holds back the first objects of a resource
+ * for two seconds after it is new; whoever makes the cluster can have that behind it.
+ */
+export async function installCells(client: ApiClient): Promise<void> {
+  await new CellStore(client).ensureCrd();
+}
+
+/**
  * ID of this installation: the UID of the kube-system namespace, so that it needs no store of its own.
  * Two clusters never share it, and a kip that moves to another machine keeps it.
  */

@@ -8,7 +8,8 @@ import {
   startControlPlane,
   type ControlPlane,
 } from "@kip/control-plane";
-import { createApiClient, loadKubeConfig, paths } from "@kip/k8s-client";
+import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
+import { installCells } from "@kip/kip";
 import type { Node } from "@kip/k8s-types";
 import { stringify } from "yaml";
 import { parseOptions, type Option, type OptionValues } from "../cli/options.ts";
@@ -104,6 +105,7 @@ async function startCluster(
       }),
     );
     stack.use(await controlPlane.exposeAt(cloud.hostAddress));
+    await withClient(controlPlane, logger, installCells);
     if (await hasRegistry()) await openRegistry(stack, options, layout, cloud, logger);
     tell({ kind: "progress", text: "Registering the virtual node" });
     signal.throwIfAborted();
@@ -259,18 +261,26 @@ async function nodeReady(
   logger: Logger,
   signal: AbortSignal,
 ): Promise<void> {
-  const config = await loadKubeConfig({ path: controlPlane.adminKubeconfig });
-  const client = createApiClient(config, { userAgent: "kip-up", logger, clock: systemClock });
-  try {
+  await withClient(controlPlane, logger, async (client) => {
     await untilReady(async () => {
       const node = await client.get<Node>(paths.nodes(nodeName));
       await client.get(paths.serviceAccounts("default", "default"));
-      return (
-        node.status?.conditions?.some(
-          ({ type, status }) => type === "Ready" && status === "True",
-        ) ?? false
-      );
+      const conditions = node.status?.conditions ?? [];
+      return conditions.some(({ type, status }) => type === "Ready" && status === "True");
     }, signal);
+  });
+}
+
+/** Does something as the cluster's administrator. */
+async function withClient(
+  controlPlane: ControlPlane,
+  logger: Logger,
+  work: (client: ApiClient) => Promise<void>,
+): Promise<void> {
+  const config = await loadKubeConfig({ path: controlPlane.adminKubeconfig });
+  const client = createApiClient(config, { userAgent: "kip-up", logger, clock: systemClock });
+  try {
+    await work(client);
   } finally {
     client.close();
   }
