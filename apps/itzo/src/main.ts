@@ -1,5 +1,6 @@
 // The agent of a cell. PID 1 starts it again when it ends; containers live on without it.
 import { readFileSync, writeSync } from "node:fs";
+import { setFlagsFromString } from "node:v8";
 import { decodeCellIdentity } from "@kip/agent-api";
 import { createLogger } from "@kip/base";
 import { startAgent } from "@kip/cell-agent";
@@ -30,6 +31,19 @@ async function main(): Promise<void> {
   process.once("SIGTERM", () => {
     void agent[Symbol.asyncDispose]().finally(() => process.exit(0));
   });
+  // The agent tells of a failure itself.
+  await agent.ready.then(interpretOnly, () => {});
+}
+
+/**
+ * No more machine code from here on: an agent mostly waits, and what it does it does once or twice. Making code for that
+ * takes longer under emulation than it saves, and the compilers' pages are 5 MB of the agent's memory. Code that works
+ * through many bytes (hashes, inflating, TLS) is native.
+ *
+ * Not before all modules are loaded: with other flags V8 refuses the compiled code that Node brings of its own modules.
+ */
+function interpretOnly(): void {
+  for (const flag of ["--no-opt", "--no-sparkplug"]) setFlagsFromString(flag);
 }
 
 // No top-level await: the image holds this program as one CommonJS file.
