@@ -1,0 +1,81 @@
+import { hasCode } from "@kip/base";
+import { waitForAgent, type AgentClient } from "@kip/agent-api";
+import { keepIdentity } from "../../identity/keep-identity.ts";
+import type { CellActor } from "../cell-actor.ts";
+import { addresses } from "./start-instance.ts";
+import { required, type StepContext } from "./step-context.ts";
+
+/** Dials until the cell's agent answers, and follows its reports from then on. */
+export async function connect(
+  context: StepContext,
+  actor: CellActor,
+  signal: AbortSignal,
+): Promise<void> {
+  const { memory } = actor;
+  const cell = required(memory.cell, "there is no cell");
+  const { identities, clock, logger } = context.options;
+  const began = clock.monotonic();
+  memory.unreachableSince ??= began;
+  const pair = await identities.clientPair();
+  let answeredAt = began;
+  const agent = await waitForAgent({
+    address: required(memory.instance?.managementIp, "the instance has no address"),
+    cellName: cell.metadata.name ?? "",
+    ca: identities.ca,
+    certificate: pair.certificate,
+    key: pair.key,
+    logger,
+    signal,
+    onAccepted: () => {
+      answeredAt = clock.monotonic();
+    },
+  });
+  try {
+    signal.throwIfAborted();
+    const info = await agent.info(signal);
+    const isFirst =
+      info.podUid === undefined && !["Claimed", "Draining"].includes(memory.status.phase);
+    if (isFirst) {
+      memory.startMs.boot = answeredAt - began;
+      memory.startMs.dial = clock.monotonic() - answeredAt;
+      context.setStatus(memory, { phase: "Ready", ...addresses(memory.instance) });
+    }
+  } catch (error) {
+    await agent[Symbol.asyncDispose]();
+    throw error;
+  }
+  actor.agentFound(agent);
+  void agent.closed.then(() => {
+    if (memory.agent === agent) actor.agentLost();
+  });
+  void followReports(context, actor, agent);
+  void keepIdentity({
+    agent,
+    identities,
+    clock,
+    logger,
+    cellName: cell.metadata.name ?? "",
+    expires: () => Date.parse(memory.status.identityExpires ?? ""),
+    onRenewed: (expires) => context.setStatus(memory, { identityExpires: expires.toISOString() }),
+  });
+}
+
+async function followReports(
+  context: StepContext,
+  actor: CellActor,
+  agent: AgentClient,
+): Promise<void> {
+  const abort = new AbortController();
+  void agent.closed.then(() => abort.abort());
+  try {
+    for await (const report of agent.status(abort.signal)) {
+      // A cell that was given up may still send.
+      if (actor.memory.agent === agent) actor.reportSeen(report);
+    }
+  } catch (error) {
+    const level = hasCode(error, "AGENT_UNREACHABLE") ? "debug" : "warn";
+    context.options.logger[level]("Status stream of a cell ended", { err: error });
+  }
+  // Without its status stream a connection is of no use: a new one is made.
+  await agent[Symbol.asyncDispose]();
+}

@@ -1,0 +1,47 @@
+import { desiredPod } from "../../dispatch/desired-pod.ts";
+import type { CellMemory } from "../cell-memory.ts";
+import { startPhases } from "../cell.ts";
+import { podAddress } from "../pod-address.ts";
+import { required, rounded, type StepContext } from "./step-context.ts";
+
+/** Hands the pod, or its newest form, to the agent. */
+export async function dispatch(
+  context: StepContext,
+  memory: CellMemory,
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, nodeIp, registries, dns, onEvent } = context.options;
+  const resolved = required(memory.resolved, "the pod is not known");
+  const agent = required(memory.agent, "the agent is not connected");
+  const cell = required(memory.cell, "there is no cell");
+  const podIp = podAddress(memory, resolved.pod.spec?.hostNetwork === true);
+  const document = desiredPod(resolved, {
+    addresses: { podIPs: [podIp], hostIPs: [nodeIp] },
+    dns: await dns(),
+    registries,
+    generation: clock.now() * 1000,
+  });
+  if (memory.status.phase !== "Claimed") {
+    // Written before the agent hears of the pod: a cell that may run it is never taken for unused.
+    memory.status = { ...memory.status, phase: "Claimed", startMs: rounded(memory.startMs) };
+    await context.statuses.write(cell, memory.status);
+    onEvent(memory, "CellReady", `Cell "${cell.metadata.name ?? ""}" answers at ${podIp}`);
+  }
+  await agent.putPod(document, signal);
+  // Content that changed while it was on its way is sent with the next dispatch.
+  memory.isDispatched = memory.resolved === resolved;
+  memory.waitingFor = undefined;
+}
+
+/** Completes the times of the start with what the agent measured, once. */
+export function noteStart(context: StepContext, memory: CellMemory): void {
+  const { report, status } = memory;
+  const { pull, unpack, start } = report?.timingsMs ?? {};
+  if (start === undefined || !status.startMs || status.startMs.start !== undefined) return;
+  const startMs = rounded({ ...status.startMs, pull: pull ?? 0, unpack: unpack ?? 0, start });
+  context.setStatus(memory, { startMs });
+  const words = startPhases.map(
+    (phase) => `${phase} ${((startMs[phase] ?? 0) / 1000).toFixed(2)} s`,
+  );
+  context.options.onEvent(memory, "CellStartTimes", `The pod's start took: ${words.join(", ")}`);
+}

@@ -1,0 +1,108 @@
+import type { Instance } from "@kip/cloud";
+import type { CellActor } from "../cell-actor.ts";
+import type { CellMemory } from "../cell-memory.ts";
+import type { CellStatus } from "../cell.ts";
+import { userData } from "../user-data.ts";
+import { required, type StepContext } from "./step-context.ts";
+
+/** Finds out what the cloud has of a Cell: after a start of kip, or when an answer was lost. */
+export async function observeInstance(context: StepContext, memory: CellMemory): Promise<void> {
+  const cell = required(memory.cell, "there is no cell");
+  const { driver } = context.options;
+  const id = cell.status?.instanceID;
+  const instance =
+    id === undefined
+      ? (await driver.list()).find((each) => each.token === cell.metadata.uid)
+      : await driver.describe(id);
+  if (!instance) {
+    memory.instanceState = id === undefined ? "none" : "gone";
+    return;
+  }
+  instanceSeen(memory, instance);
+}
+
+/** Asks the cloud for the instance; a repetition finds the one that was started. */
+export async function launch(
+  context: StepContext,
+  actor: CellActor,
+  signal: AbortSignal,
+): Promise<void> {
+  const { memory } = actor;
+  const cell = required(memory.cell, "there is no cell");
+  const { driver, identities, clock, onEvent } = context.options;
+  const began = clock.monotonic();
+  const name = cell.metadata.name ?? "";
+  const { identity, expires } = await identities.issueForCell(name);
+  let instance: Instance;
+  try {
+    instance = await driver.launch(
+      {
+        token: cell.metadata.uid ?? "",
+        name,
+        instanceType: cell.spec.instanceType,
+        launchType: cell.spec.launchType,
+        image: cell.spec.image,
+        rootDiskBytes: cell.spec.rootDiskBytes,
+        userData: userData(identity),
+        privateIpOnly: cell.spec.privateIPOnly,
+        tags: {
+          "kip-pod-namespace": cell.spec.podRef.namespace,
+          "kip-pod-name": cell.spec.podRef.name,
+          "kip-pod-uid": cell.spec.podRef.uid,
+        },
+      },
+      signal,
+    );
+  } catch (error) {
+    // Whether the cloud has started something is not known now.
+    memory.instanceState = "unknown";
+    throw error;
+  }
+  memory.startMs.cloud = clock.monotonic() - began;
+  memory.waitingFor = undefined;
+  instanceSeen(memory, instance);
+  memory.unreachableSince = clock.monotonic();
+  context.setStatus(memory, {
+    phase: "Launching",
+    instanceID: instance.id,
+    identityExpires: expires.toISOString(),
+  });
+  onEvent(
+    memory,
+    "CellLaunched",
+    `Instance "${instance.id}" (${instance.instanceType}) was started`,
+  );
+}
+
+/** Waits until the instance runs and has its addresses. */
+export async function awaitRunning(
+  context: StepContext,
+  memory: CellMemory,
+  signal: AbortSignal,
+): Promise<void> {
+  const { driver, clock } = context.options;
+  const began = clock.monotonic();
+  const id = required(memory.instance, "there is no instance").id;
+  try {
+    instanceSeen(memory, await driver.waitForRunning(id, signal));
+  } catch (error) {
+    memory.instanceState = "unknown";
+    throw error;
+  }
+  memory.startMs.cloud = (memory.startMs.cloud ?? 0) + clock.monotonic() - began;
+  context.setStatus(memory, { phase: "Booting", ...addresses(memory.instance) });
+}
+
+function instanceSeen(memory: CellMemory, instance: Instance): void {
+  memory.instance = instance;
+  if (instance.state === "running") memory.instanceState = "running";
+  else memory.instanceState = instance.state === "pending" ? "pending" : "gone";
+}
+
+/** The addresses of an instance, as a Cell's status has them. */
+export function addresses(instance: Instance | undefined): Pick<CellStatus, "ip" | "podIP"> {
+  return {
+    ...(instance?.managementIp !== undefined && { ip: instance.managementIp }),
+    ...(instance?.podIp !== undefined && { podIP: instance.podIp }),
+  };
+}

@@ -1,0 +1,61 @@
+import type { Clock, Logger } from "@kip/base";
+import type { DesiredRegistry } from "@kip/agent-api";
+import type { CloudDriver } from "@kip/cloud";
+import type { DnsSettings } from "../../dispatch/pod-network-files.ts";
+import type { CellIdentities } from "../../identity/cell-identity.ts";
+import type { LogArchive } from "../../logs/log-archive.ts";
+import type { CellChooser } from "../../selection/cell-chooser.ts";
+import type { CellMemory } from "../cell-memory.ts";
+import { CellStatusWriter } from "../cell-status-writer.ts";
+import type { CellStore } from "../cell-store.ts";
+import type { CellStatus } from "../cell.ts";
+
+/** What the steps work with. */
+export interface CellStepsOptions {
+  readonly store: CellStore;
+  readonly driver: CloudDriver;
+  readonly chooser: CellChooser;
+  readonly identities: CellIdentities;
+  readonly archive: LogArchive;
+  readonly dns: () => Promise<DnsSettings>;
+  readonly registries: readonly DesiredRegistry[];
+  /** The virtual node's address, `status.hostIP` of its pods. */
+  readonly nodeIp: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Something happened that belongs into an event of the pod. */
+  readonly onEvent: (memory: CellMemory, reason: string, message: string) => void;
+}
+
+/** What all steps share: their parts, and the way a cell's status is written. */
+export class StepContext {
+  readonly options: CellStepsOptions;
+  readonly statuses: CellStatusWriter;
+
+  constructor(options: CellStepsOptions) {
+    this.options = options;
+    this.statuses = new CellStatusWriter(options.store);
+  }
+
+  /** Notes a new status and writes it in the background; the newest one wins. */
+  setStatus(memory: CellMemory, change: Partial<CellStatus>): void {
+    memory.status = { ...memory.status, ...change };
+    const { cell, status } = memory;
+    if (!cell) return;
+    memory.cell = { ...cell, status };
+    this.statuses.write(cell, status).catch((error: unknown) => {
+      this.options.logger.warn("Status of a cell could not be written", { err: error });
+    });
+  }
+}
+
+/** A step's precondition; the plan keeps it, so that a breach is a mistake in the plan. */
+export function required<T>(value: T | undefined, problem: string): T {
+  if (value === undefined) throw new TypeError(`Cannot do this step: ${problem}`);
+  return value;
+}
+
+/** Times of the start as whole milliseconds. */
+export function rounded(startMs: CellMemory["startMs"]): NonNullable<CellStatus["startMs"]> {
+  return Object.fromEntries(Object.entries(startMs).map(([phase, ms]) => [phase, Math.round(ms)]));
+}
