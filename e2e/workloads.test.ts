@@ -77,8 +77,8 @@ describe("workloads", () => {
           {
             name: "init",
             image,
-            command: ["sh", "-c", "echo prepared > /work/state"],
-            volumeMounts: [{ name: "work", mountPath: "/work" }],
+            command: ["sh", "-c", "echo prepared > /shared/state"],
+            volumeMounts: [{ name: "work", mountPath: "/shared" }],
           },
         ],
         containers: [
@@ -88,7 +88,7 @@ describe("workloads", () => {
             command: [
               "sh",
               "-c",
-              "cat /work/state; echo $COLOR $(TOKEN) $POD_IP; cat /settings/color; echo; cat /keys/token; echo; test -s /var/run/secrets/kubernetes.io/serviceaccount/token && echo has token; hostname",
+              "cat /shared/state; echo $COLOR $(TOKEN) $POD_IP; cat /settings/color; echo; cat /keys/token; echo; test -s /var/run/secrets/kubernetes.io/serviceaccount/token && echo has token; hostname",
             ],
             env: [
               { name: "COLOR", valueFrom: { configMapKeyRef: { name: "settings", key: "color" } } },
@@ -96,7 +96,7 @@ describe("workloads", () => {
               { name: "POD_IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
             ],
             volumeMounts: [
-              { name: "work", mountPath: "/work" },
+              { name: "work", mountPath: "/shared" },
               { name: "settings", mountPath: "/settings" },
               { name: "keys", mountPath: "/keys" },
             ],

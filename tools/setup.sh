@@ -1,5 +1,6 @@
 #!/bin/sh
 # Installs what is missing on a Debian machine: packages of the system, and of npm. Run again at will.
+# With the word "test": also the programs that tests compare us with.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,6 +14,9 @@ fi
 needed="qemu-system-x86_64:qemu-system-x86 qemu-img:qemu-utils mmdebstrap:mmdebstrap mke2fs:e2fsprogs ip:iproute2
 nft:nftables genisoimage:genisoimage cpio:cpio busybox:busybox-static docker-registry:docker-registry
 slirp4netns:slirp4netns flock:util-linux socat:socat"
+if [ "${1-}" = test ]; then
+  needed="$needed skopeo:skopeo umoci:umoci htpasswd:apache2-utils openssl:openssl script:bsdutils"
+fi
 missing=""
 for pair in $needed; do
   PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
