@@ -30,6 +30,10 @@ if [ -n "$missing" ]; then
     exit 1
   fi
   rm -f "$log"
+  # Debian starts a registry for the whole machine with the package; we start our own when we need it.
+  case "$missing" in
+    *docker-registry*) [ ! -d /run/systemd/system ] || systemctl disable --now docker-registry >/dev/null 2>&1 || true ;;
+  esac
 fi
 
 # The npm packages, Node included; again whenever the lock file changed.
