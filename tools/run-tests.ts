@@ -24,6 +24,8 @@ const skips: string[] = [];
 const controlPlaneDir = mkdtempSync(path.join(tmpdir(), "kip-tests-"));
 process.env["KIP_TEST_CONTROL_PLANE"] = controlPlaneDir;
 try {
+  // What a run before this one left behind when it was killed.
+  if (stages.includes("e2e")) removeCluster();
   if (stages.some((name) => name !== "unit")) prepare();
   for (const name of stages) await runStage(name);
 } finally {
