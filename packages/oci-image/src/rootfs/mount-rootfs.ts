@@ -1,4 +1,5 @@
-import { chmod, chown, mkdir, rm, stat, utimes } from "node:fs/promises";
+import { chmodSync, chownSync, mkdirSync, statSync, utimesSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import path from "node:path";
 import { hasCode, KipError, runCommand } from "@kip/base";
 
@@ -14,16 +15,18 @@ export async function mountRootfs(
   containerDir: string,
 ): Promise<{ readonly rootfs: string }> {
   const rootfs = path.join(containerDir, parts.rootfs);
-  if (await isMounted(rootfs)) return { rootfs };
+  if (isMounted(rootfs)) return { rootfs };
   const top = layers.at(-1);
   if (top === undefined) throw mountError(containerDir, "there are no layers to mount");
   const upper = path.join(containerDir, parts.upper);
   for (const folder of [upper, path.join(containerDir, parts.work), rootfs]) {
-    await mkdir(folder, { recursive: true });
+    mkdirSync(folder, { recursive: true });
   }
-  await copyLook(top, upper).catch((error: unknown) => {
+  try {
+    copyLook(top, upper);
+  } catch (error) {
     throw mountError(containerDir, "a layer cannot be read", error);
-  });
+  }
   // The kernel takes one page of options: layers go by names in their common folder, the
   // container's by a path relative to it.
   const store = path.dirname(top);
@@ -48,29 +51,29 @@ export async function mountRootfs(
 /** Takes the mount of {@link mountRootfs} and what was written into it away; fine if there is none. */
 export async function unmountRootfs(containerDir: string): Promise<void> {
   const rootfs = path.join(containerDir, parts.rootfs);
-  while (await isMounted(rootfs)) await runCommand("umount", [rootfs]);
+  while (isMounted(rootfs)) await runCommand("umount", [rootfs]);
   for (const name of Object.values(parts)) {
     await rm(path.join(containerDir, name), { recursive: true, force: true });
   }
 }
 
 /** The root of an overlay looks as its topmost folder does. */
-async function copyLook(from: string, to: string): Promise<void> {
-  const { mode, uid, gid, atime, mtime } = await stat(from);
-  await chown(to, uid, gid);
-  await chmod(to, mode & 0o7777);
-  await utimes(to, atime, mtime);
+function copyLook(from: string, to: string): void {
+  const { mode, uid, gid, atime, mtime } = statSync(from);
+  chownSync(to, uid, gid);
+  chmodSync(to, mode & 0o7777);
+  utimesSync(to, atime, mtime);
 }
 
 /** A mount point is on another device than the folder it is in. */
-async function isMounted(folder: string): Promise<boolean> {
-  const [here, above] = await Promise.all([deviceOf(folder), deviceOf(path.dirname(folder))]);
+function isMounted(folder: string): boolean {
+  const [here, above] = [deviceOf(folder), deviceOf(path.dirname(folder))];
   return here !== undefined && here !== above;
 }
 
-async function deviceOf(file: string): Promise<number | undefined> {
+function deviceOf(file: string): number | undefined {
   try {
-    return (await stat(file)).dev;
+    return statSync(file).dev;
   } catch (error) {
     if (hasCode(error, "ENOENT")) return undefined;
     throw error;

@@ -56,9 +56,9 @@ class FsImageStore implements ImageStore {
 
   async find(reference: Reference): Promise<StoredImage | undefined> {
     const name = formatReference(reference);
-    const found = read(nameRecord, await this.#folder.readRecord("names", name));
+    const found = read(nameRecord, this.#folder.readRecord("names", name));
     if (!found || found.name !== name) return undefined;
-    const image = await this.#knownImage(found.image);
+    const image = this.#knownImage(found.image);
     return image && this.#describe(reference, found.digest, image);
   }
 
@@ -113,11 +113,11 @@ class FsImageStore implements ImageStore {
     let downloaded = start;
     const root = await source.root(options.signal);
     const key = `${root.digest} ${formatPlatform(options.platform)}`;
-    const known = await this.#knownImage(key);
+    const known = this.#knownImage(key);
     const onDownloaded = (): void => void (downloaded = this.#clock.monotonic());
     if (known) onDownloaded();
     const image = known ?? (await this.#fetch(source, root, key, { ...options, onDownloaded }));
-    await this.#nameImage(reference, root.digest, key);
+    this.#nameImage(reference, root.digest, key);
     const timingsMs = {
       pull: downloaded - start,
       unpack: this.#clock.monotonic() - downloaded,
@@ -143,19 +143,17 @@ class FsImageStore implements ImageStore {
     const treeId = digestOf(plan.layers.map(({ diffId }) => diffId).join("\n"));
     const notes = await this.#lock.run(treeId, async () => {
       options.signal?.throwIfAborted();
-      return (
-        (await this.#knownNotes(treeId)) ?? (await this.#unpack(source, plan, treeId, options))
-      );
+      return this.#knownNotes(treeId) ?? (await this.#unpack(source, plan, treeId, options));
     });
     const image = { id: plan.id, config: plan.config, treeId, sizeBytes: plan.sizeBytes, notes };
-    await this.#folder.writeRecord("images", key, image);
+    this.#folder.writeRecord("images", key, image);
     return image;
   }
 
   /** What was left out of a tree when it was unpacked; undefined if there is no such tree. */
-  async #knownNotes(treeId: string): Promise<readonly string[] | undefined> {
-    if (!(await this.#folder.hasTree(treeId))) return undefined;
-    return read(decode.list(decode.string), await this.#folder.readRecord("images", treeId)) ?? [];
+  #knownNotes(treeId: string): readonly string[] | undefined {
+    if (!this.#folder.hasTree(treeId)) return undefined;
+    return read(decode.list(decode.string), this.#folder.readRecord("images", treeId)) ?? [];
   }
 
   async #unpack(
@@ -164,7 +162,7 @@ class FsImageStore implements ImageStore {
     treeId: string,
     options: FetchOptions & { readonly onDownloaded: () => void },
   ): Promise<readonly string[]> {
-    const work = await this.#folder.makeWorkFolder();
+    const work = this.#folder.makeWorkFolder();
     try {
       const tree = path.join(work, "tree");
       await mkdir(tree);
@@ -175,28 +173,28 @@ class FsImageStore implements ImageStore {
         spoolFolder: work,
         limits: this.#limits,
       });
-      await this.#folder.writeRecord("images", treeId, notes);
-      await this.#folder.publishTree(tree, treeId);
+      this.#folder.writeRecord("images", treeId, notes);
+      this.#folder.publishTree(tree, treeId);
       return notes;
     } finally {
       await rm(work, { recursive: true, force: true });
     }
   }
 
-  async #knownImage(key: string): Promise<ImageRecord | undefined> {
-    const image = read(imageRecord, await this.#folder.readRecord("images", key));
-    return image && (await this.#folder.hasTree(image.treeId)) ? image : undefined;
+  #knownImage(key: string): ImageRecord | undefined {
+    const image = read(imageRecord, this.#folder.readRecord("images", key));
+    return image && this.#folder.hasTree(image.treeId) ? image : undefined;
   }
 
   /**
    * Only the very name that was asked for, and its repository with the digest, come to stand for an
    * image: what an image or a layout says of itself names nothing (CVE-2026-50195).
    */
-  async #nameImage(reference: Reference, digest: string, image: string): Promise<void> {
+  #nameImage(reference: Reference, digest: string, image: string): void {
     const { registry, repository } = reference;
     const names = [formatReference(reference), formatReference({ registry, repository, digest })];
     for (const name of new Set(names)) {
-      await this.#folder.writeRecord("names", name, { name, digest, image });
+      this.#folder.writeRecord("names", name, { name, digest, image });
     }
   }
 

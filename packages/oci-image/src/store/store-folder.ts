@@ -1,6 +1,13 @@
 import { createHash, randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from "node:fs";
+import { rm } from "node:fs/promises";
 import path from "node:path";
 import { hasCode } from "@kip/base";
 import { digestHex } from "../digest.ts";
@@ -16,6 +23,9 @@ import { digestHex } from "../digest.ts";
  * | `tmp/<process>.<random>` | work that is not done; removed at an opening once its process is gone |
  *
  * Everything appears under its final name by a rename, whole.
+ *
+ * All at once, not through the thread pool: these files are small and few, and a turn through it takes longer than
+ * most of these calls.
  */
 export class StoreFolder {
   readonly #root: string;
@@ -29,9 +39,9 @@ export class StoreFolder {
   async prepare(): Promise<void> {
     for (const folder of ["trees", "images", "names", "tmp"]) {
       // Only for root: a tree holds setuid files and whatever else the image has.
-      await mkdir(path.join(this.#root, folder), { recursive: true, mode: 0o700 });
+      mkdirSync(path.join(this.#root, folder), { recursive: true, mode: 0o700 });
     }
-    for (const name of await readdir(path.join(this.#root, "tmp"))) {
+    for (const name of readdirSync(path.join(this.#root, "tmp"))) {
       const owner = name.slice(0, name.lastIndexOf("."));
       if (processIdentity(owner.split("-")[0] ?? "") === owner) continue;
       await rm(path.join(this.#root, "tmp", name), { recursive: true, force: true });
@@ -42,43 +52,40 @@ export class StoreFolder {
     return path.join(this.#root, "trees", digestHex(treeId));
   }
 
-  async hasTree(treeId: string): Promise<boolean> {
-    return await stat(this.treePath(treeId)).then(
-      () => true,
-      () => false,
-    );
+  hasTree(treeId: string): boolean {
+    return existsSync(this.treePath(treeId));
   }
 
   /** Makes a folder for unfinished work. The caller removes it. */
-  async makeWorkFolder(): Promise<string> {
+  makeWorkFolder(): string {
     const folder = path.join(this.#root, "tmp", `${this.#processId}.${randomUUID()}`);
-    await mkdir(folder, { mode: 0o700 });
+    mkdirSync(folder, { mode: 0o700 });
     return folder;
   }
 
   /** Gives a finished tree its name. If another process was first, its tree is the same. */
-  async publishTree(folder: string, treeId: string): Promise<void> {
+  publishTree(folder: string, treeId: string): void {
     try {
-      await rename(folder, this.treePath(treeId));
+      renameSync(folder, this.treePath(treeId));
     } catch (error) {
       if (!hasCode(error, "ENOTEMPTY", "EEXIST")) throw error;
     }
   }
 
   /** Reads a record; undefined if there is none, or it is not ours to understand. */
-  async readRecord(kind: "images" | "names", key: string): Promise<unknown> {
+  readRecord(kind: "images" | "names", key: string): unknown {
     try {
-      return JSON.parse(await readFile(this.#recordPath(kind, key), "utf8"));
+      return JSON.parse(readFileSync(this.#recordPath(kind, key), "utf8"));
     } catch (error) {
       if (hasCode(error, "ENOENT") || error instanceof SyntaxError) return undefined;
       throw error;
     }
   }
 
-  async writeRecord(kind: "images" | "names", key: string, record: unknown): Promise<void> {
+  writeRecord(kind: "images" | "names", key: string, record: unknown): void {
     const draft = path.join(this.#root, "tmp", `${this.#processId}.${randomUUID()}`);
-    await writeFile(draft, JSON.stringify(record), { mode: 0o600 });
-    await rename(draft, this.#recordPath(kind, key));
+    writeFileSync(draft, JSON.stringify(record), { mode: 0o600 });
+    renameSync(draft, this.#recordPath(kind, key));
   }
 
   #recordPath(kind: string, key: string): string {
