@@ -241,7 +241,44 @@ describe("a pod in its own machine", () => {
     await eventually("the answer", async () =>
       (await kube.ok("logs", "pair", "-c", "client")).includes("hello neighbour"),
     );
+    const forward = spawn(kube.kubectlPath, [
+      "--kubeconfig",
+      kube.kubeconfig,
+      "-n",
+      "pods",
+      "port-forward",
+      "pair",
+      ":8081",
+    ]);
+    const [line] = (await once(forward.stdout, "data")) as [Buffer];
+    const port = /127\.0\.0\.1:(\d+)/.exec(line.toString())?.[1];
+    const answer = await fetch(`http://127.0.0.1:${port}/`);
+    assert.equal(await answer.text(), "hello neighbour\n");
+    forward.kill();
     await kube.ok("delete", "pod", "pair", "--wait=false");
+  });
+
+  it("lets a container be attached to, and use the machine's own network", async () => {
+    await kube.apply(
+      shellPod(
+        "typed",
+        "read line; echo got $line; sleep 1000",
+        { hostNetwork: true },
+        { stdin: true },
+      ),
+    );
+    await kube.ok("wait", "--for=condition=Ready", "pod/typed", "--timeout=240s");
+    const args = ["--kubeconfig", kube.kubeconfig, "-n", "pods", "attach", "-i", "typed"];
+    const attached = spawn(kube.kubectlPath, args);
+    attached.stdin.write("hello\n");
+    await eventually("the answer", async () =>
+      (await kube.ok("logs", "typed")).includes("got hello"),
+    );
+    attached.kill();
+    const ofPod = await kube.ok("get", "pod", "typed", "-o", "jsonpath={.status.podIP}");
+    const uid = await kube.ok("get", "pod", "typed", "-o", "jsonpath={.metadata.uid}");
+    const ofCell = await kube.ok("get", "cell", `cell-${uid}`, "-o", "jsonpath={.status.ip}");
+    assert.equal(ofPod, ofCell);
   });
 
   it("leaves neither machine nor Cell behind", async () => {
