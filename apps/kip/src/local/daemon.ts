@@ -82,7 +82,7 @@ async function startCluster(
   logger: Logger,
   signal: AbortSignal,
 ): Promise<AsyncDisposable> {
-  const layout = localLayout(options.required("state-dir"), options.required("cache-dir"));
+  const layout = localLayout(options);
   const stack = new AsyncDisposableStack();
   try {
     tell({ kind: "progress", text: "Preparing the network of the cells" });

@@ -18,10 +18,7 @@ export async function down(args: readonly string[]): Promise<void> {
   const options = parseOptions(downOptions, args, process.env);
   if (options.isSet("help")) return void process.stdout.write(helpText(usage, downOptions));
   requireRoot("remove");
-  const layout = localLayout(
-    path.resolve(options.required("state-dir")),
-    path.resolve(options.required("cache-dir")),
-  );
+  const layout = localLayout(options);
   const record = await readRecord(layout.daemonRecord);
   await endProcesses(layout.stateDir, 15_000);
   await using cloud = await createLocalCloud({

@@ -1,4 +1,5 @@
 import path from "node:path";
+import type { OptionValues } from "../cli/options.ts";
 
 /** Where `kip up` keeps things. */
 export interface LocalLayout {
@@ -17,8 +18,10 @@ export interface LocalLayout {
   readonly daemonRecord: string;
 }
 
-/** The layout below two directories. */
-export function localLayout(stateDir: string, cacheDir: string): LocalLayout {
+/** The layout below the directories that `--state-dir` and `--cache-dir` name. */
+export function localLayout(options: OptionValues): LocalLayout {
+  const stateDir = path.resolve(options.required("state-dir"));
+  const cacheDir = path.resolve(options.required("cache-dir"));
   const below = (...parts: readonly string[]): string => path.join(stateDir, ...parts);
   return {
     stateDir,

@@ -1,5 +1,4 @@
 import { spawnSync } from "node:child_process";
-import path from "node:path";
 import { KipError } from "@kip/base";
 import { helpText, parseOptions, type Option } from "../cli/options.ts";
 import { readRecord } from "./cluster-record.ts";
@@ -19,10 +18,7 @@ export async function status(args: readonly string[]): Promise<void> {
   const options = parseOptions(statusOptions, args, process.env);
   if (options.isSet("help")) return void process.stdout.write(helpText(usage, statusOptions));
   requireRoot("show");
-  const layout = localLayout(
-    path.resolve(options.required("state-dir")),
-    path.resolve(options.required("cache-dir")),
-  );
+  const layout = localLayout(options);
   const record = await readRecord(layout.daemonRecord);
   if (!record || !clusterProcesses(layout.stateDir).includes(record.pid)) {
     throw new KipError("LOCAL_CLUSTER_ABSENT", "Cannot show the local cluster: it is not running", {

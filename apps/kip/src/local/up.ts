@@ -21,10 +21,7 @@ const usage =
 export async function up(args: readonly string[]): Promise<void> {
   const options = parseOptions(upOptions, args, process.env);
   if (options.isSet("help")) return void process.stdout.write(helpText(usage, upOptions));
-  const layout = localLayout(
-    path.resolve(options.required("state-dir")),
-    path.resolve(options.required("cache-dir")),
-  );
+  const layout = localLayout(options);
   checkHost();
   await mkdir(layout.cacheDir, { recursive: true });
   await using _lock = await acquireFileLock(path.join(layout.cacheDir, "up.lock"), {
