@@ -1,3 +1,12 @@
 export { applyUserData, type ApplyResult, type ApplyUserDataOptions } from "./apply-user-data.ts";
 export { readNoCloudSeed, type NoCloudSeed } from "./no-cloud.ts";
 export { maxUserDataBytes, parseUserData, type CloudConfig, type WriteFile } from "./user-data.ts";
+export {
+  maxPersonalityBytes,
+  parsePersonality,
+  personalityLine,
+  personalityPort,
+  personalityWords,
+  templateWord,
+  type Personality,
+} from "./personality.ts";

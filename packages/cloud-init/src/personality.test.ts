@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { hasCode } from "@kip/base";
+import { parsePersonality, personalityLine, type Personality } from "./personality.ts";
+
+const personality: Personality = {
+  version: 1,
+  instanceId: "i-1",
+  hostname: "cell-1",
+  machineId: "0123456789abcdef0123456789abcdef",
+  unixMs: 1_700_000_000_000,
+  entropy: Buffer.alloc(64, 7).toString("base64"),
+  network: {
+    mac: "02:6b:c6:12:00:10",
+    address: "198.18.0.16/15",
+    gateway: "198.18.0.2",
+    nameservers: [],
+  },
+  userData: "#cloud-config\n{}",
+};
+
+suite("parsePersonality", () => {
+  test("reads what personalityLine wrote, which is one line", () => {
+    const line = personalityLine(personality);
+    assert.equal(line.indexOf("\n"), line.length - 1);
+    assert.deepEqual(parsePersonality(line), personality);
+  });
+
+  const invalid: readonly (readonly [string, object])[] = [
+    ["another version", { version: 2 }],
+    ["an ID of another form", { machineId: "x" }],
+    ["too little entropy", { entropy: Buffer.alloc(31).toString("base64") }],
+    ["no network", { network: undefined }],
+  ];
+  for (const [name, change] of invalid) {
+    test(`refuses ${name}`, () => {
+      const line = JSON.stringify({ ...personality, ...change });
+      assert.throws(
+        () => parsePersonality(line),
+        (error) => hasCode(error, "PERSONALITY_INVALID"),
+      );
+    });
+  }
+
+  test("refuses half a line", () => {
+    assert.throws(
+      () => parsePersonality(personalityLine(personality).slice(0, 50)),
+      (error) => hasCode(error, "PERSONALITY_INVALID"),
+    );
+  });
+});
