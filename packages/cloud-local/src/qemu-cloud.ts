@@ -5,6 +5,7 @@ import {
   type InstanceTypeOffer,
   type LaunchRequest,
   type NetworkFacts,
+  type Volume,
 } from "@kip/cloud";
 import { localInstanceTypes } from "./catalog.ts";
 import { findImage, readImage } from "./image.ts";
@@ -213,6 +214,31 @@ export class QemuCloud implements LocalCloud {
     return () => void this.#listeners.delete(callback);
   }
 
+  /** Nobody takes a local machine back. */
+  onInterruption(): () => void {
+    return () => {};
+  }
+
+  async createVolume(): Promise<never> {
+    return await Promise.reject(noVolumes());
+  }
+
+  async deleteVolume(): Promise<void> {
+    // None exists, and deleting one that does not exist succeeds.
+  }
+
+  async attachVolume(): Promise<void> {
+    await Promise.reject(noVolumes());
+  }
+
+  async detachVolume(): Promise<void> {
+    // None is attached.
+  }
+
+  async listVolumes(): Promise<readonly Volume[]> {
+    return await Promise.resolve([]);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#listeners.clear();
     await this.#watch.close();
@@ -327,6 +353,12 @@ export class QemuCloud implements LocalCloud {
       throw error;
     }
   }
+}
+
+function noVolumes(): CloudError {
+  return new CloudError("CLOUD_INVALID_REQUEST", "Cannot make a volume: the local cloud has none", {
+    remedy: "Use a volume that lives as long as its pod",
+  });
 }
 
 /** QEMU's word for it as a sentence. */

@@ -44,6 +44,8 @@ export interface Instance {
   /** RFC 3339. */
   readonly launchedAt: string;
   readonly tags: Readonly<Record<string, string>>;
+  /** How it came up, where the cloud has two ways: booted, or copied from a machine that had booted. */
+  readonly startedFrom?: "boot" | "template";
   /** Why it ended or cannot start, one sentence, if the cloud says so. */
   readonly stateReason?: string;
 }
@@ -56,6 +58,39 @@ export interface InstanceTypeOffer {
   readonly gpus: number;
   /** US dollars per hour, per launch type; 0 where nothing is paid. */
   readonly pricePerHour: Partial<Readonly<Record<LaunchType, number>>>;
+}
+
+/** A disk of its own that outlives the instances it is attached to. */
+export interface Volume {
+  readonly id: string;
+  /** Idempotency token it was made with. */
+  readonly token: string;
+  readonly name: string;
+  readonly owner: string;
+  readonly sizeBytes: number;
+  /** What an instance finds the disk by: 1 to 20 letters and digits, the same wherever it is attached. */
+  readonly serial: string;
+  /** ID of the instance that has it; none: it can be attached. */
+  readonly attachedTo?: string;
+  readonly tags: Readonly<Record<string, string>>;
+}
+
+/** What {@link CloudDriver.createVolume} is asked for. */
+export interface VolumeRequest {
+  /** Idempotency token; a second request with it returns the volume of the first, whatever its size. */
+  readonly token: string;
+  /** Name for people. */
+  readonly name: string;
+  /** At least 1 MiB; rounded up to what the cloud sells. */
+  readonly sizeBytes: number;
+  readonly tags: Readonly<Record<string, string>>;
+}
+
+/** The cloud's word that it will take an instance back. */
+export interface InterruptionNotice {
+  readonly instance: Instance;
+  /** When the instance ends, RFC 3339. */
+  readonly endsAt: string;
 }
 
 /** DNS and address facts of the network the cells are in. */
@@ -105,4 +140,37 @@ export interface CloudDriver extends AsyncDisposable {
    * cloud tells; returns a function that unsubscribes.
    */
   onTerminated(callback: (instance: Instance) => void): () => void;
+  /**
+   * Calls back once for each instance of this owner that the cloud will take back, whether it said so before or after this
+   * call, and whoever was there to hear it. The instance ends by itself at the time it names, unless it is terminated
+   * before. Returns a function that unsubscribes.
+   */
+  onInterruption(callback: (notice: InterruptionNotice) => void): () => void;
+  /**
+   * Makes an empty volume, or returns the one this token has made before.
+   *
+   * @throws {CloudError} `CLOUD_INVALID_REQUEST` for a size that cannot be, `CLOUD_QUOTA`, `CLOUD_NO_CAPACITY`
+   */
+  createVolume(request: VolumeRequest): Promise<Volume>;
+  /**
+   * Deletes a volume and all that is on it. Deleting it twice, or an unknown one, succeeds.
+   *
+   * @throws {CloudError} `CLOUD_INVALID_REQUEST` while an instance has it
+   */
+  deleteVolume(volumeId: string): Promise<void>;
+  /**
+   * Gives an instance that is running the volume. Resolves once the instance's hardware has it; repeating it succeeds. An
+   * instance that ends lets go of its volumes, which stay.
+   *
+   * @throws {CloudError} `CLOUD_NOT_FOUND` if either does not exist, is another owner's, or the instance has ended;
+   * `CLOUD_INVALID_REQUEST` while another instance has it
+   */
+  attachVolume(volumeId: string, instanceId: string): Promise<void>;
+  /**
+   * Takes the volume from the instance, which must have unmounted it. Resolves once it can be attached elsewhere; taking
+   * it from an instance that does not have it, or is gone, succeeds.
+   */
+  detachVolume(volumeId: string, instanceId: string): Promise<void>;
+  /** Every volume of this owner. */
+  listVolumes(): Promise<readonly Volume[]>;
 }

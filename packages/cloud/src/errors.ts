@@ -14,15 +14,19 @@ import { isKipError, KipError } from "@kip/base";
  * | CLOUD_UNAVAILABLE | the cloud or the instance failed | later |
  * | CLOUD_UNKNOWN | not in the driver's table | not blindly |
  */
-export type CloudErrorCode =
-  | "CLOUD_NOT_FOUND"
-  | "CLOUD_NO_CAPACITY"
-  | "CLOUD_QUOTA"
-  | "CLOUD_THROTTLED"
-  | "CLOUD_AUTH"
-  | "CLOUD_INVALID_REQUEST"
-  | "CLOUD_UNAVAILABLE"
-  | "CLOUD_UNKNOWN";
+export const cloudErrorCodes = [
+  "CLOUD_NOT_FOUND",
+  "CLOUD_NO_CAPACITY",
+  "CLOUD_QUOTA",
+  "CLOUD_THROTTLED",
+  "CLOUD_AUTH",
+  "CLOUD_INVALID_REQUEST",
+  "CLOUD_UNAVAILABLE",
+  "CLOUD_UNKNOWN",
+] as const;
+
+/** @see cloudErrorCodes */
+export type CloudErrorCode = (typeof cloudErrorCodes)[number];
 
 /** What there is no more of. */
 export interface CapacityScope {

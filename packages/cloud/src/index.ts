@@ -3,9 +3,12 @@ export type {
   Instance,
   InstanceState,
   InstanceTypeOffer,
+  InterruptionNotice,
   LaunchRequest,
   LaunchType,
   NetworkFacts,
+  Volume,
+  VolumeRequest,
 } from "./cloud-driver.ts";
 export {
   CloudError,

@@ -1,0 +1,183 @@
+import { decode } from "@kip/base";
+import type { LaunchRequest } from "../cloud-driver.ts";
+import { CloudError, cloudErrorCodes, type CapacityScope } from "../errors.ts";
+import {
+  cloudOperations,
+  type CloudFault,
+  type CloudOperation,
+  type SlowLaunch,
+  type Throttling,
+} from "./cloud-adversity.ts";
+
+const scopeDocument = decode.object({
+  instanceType: decode.optional(decode.string),
+  zone: decode.optional(decode.string),
+  launchType: decode.optional(decode.string),
+});
+
+const ruleDocument = decode.object({
+  kind: decode.oneOf("no-capacity", "slow-launch", "throttle", "fail"),
+  scope: decode.optional(scopeDocument),
+  instanceType: decode.optional(decode.string),
+  ms: decode.optional(decode.number),
+  operation: decode.optional(decode.oneOf(...cloudOperations)),
+  code: decode.optional(decode.oneOf(...cloudErrorCodes)),
+  moment: decode.optional(decode.oneOf("before", "after")),
+  /** How many calls it has left. */
+  calls: decode.optional(decode.integer),
+  /** When it ends, milliseconds since the epoch. */
+  until: decode.optional(decode.number),
+});
+
+/** One thing that goes wrong until it has run out or is lifted; plain data that a file can hold. */
+export type AdversityRule = decode.Decoded<typeof ruleDocument>;
+
+/** Reads rules that were written as JSON. */
+export const decodeAdversityRules: decode.Decoder<readonly AdversityRule[]> =
+  decode.list(ruleDocument);
+
+/** A call that is about to be made. */
+export interface AdverseCall {
+  readonly operation: CloudOperation;
+  /** Of a launch of an instance that does not exist yet. */
+  readonly launch?: Pick<LaunchRequest, "instanceType" | "launchType">;
+  readonly zone: string;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** What becomes of a call. */
+export interface AdverseVerdict {
+  /** The rules after it; the same list if nothing has changed. */
+  readonly rules: readonly AdversityRule[];
+  /** It waits so long before it is done, milliseconds. */
+  readonly delayMs: number;
+  /** It fails with this, and nothing is done. */
+  readonly before?: CloudError;
+  /** It is done, and fails with this. */
+  readonly after?: CloudError;
+}
+
+/** What the rules make of a call; the first rule that refuses it counts, and is used up by it. */
+export function judge(rules: readonly AdversityRule[], call: AdverseCall): AdverseVerdict {
+  const slow = rules.find(
+    (rule) => rule.kind === "slow-launch" && call.launch && matches(rule, call.launch.instanceType),
+  );
+  const delayMs = slow?.ms ?? 0;
+  const living = rules.filter((rule) => (rule.until ?? Infinity) > call.now);
+  const hit = living.find((rule) => refuses(rule, call));
+  const left = living
+    .map((rule) =>
+      rule === hit && rule.calls !== undefined ? { ...rule, calls: rule.calls - 1 } : rule,
+    )
+    .filter((rule) => (rule.calls ?? 1) > 0);
+  const isSame = left.length === rules.length && left.every((rule, index) => rule === rules[index]);
+  const after = isSame ? rules : left;
+  if (!hit) return { rules: after, delayMs };
+  return { rules: after, delayMs, [hit.moment ?? "before"]: errorOf(hit, call) };
+}
+
+function matches(rule: AdversityRule, instanceType: string): boolean {
+  return rule.instanceType === undefined || rule.instanceType === instanceType;
+}
+
+function refuses(rule: AdversityRule, call: AdverseCall): boolean {
+  switch (rule.kind) {
+    case "throttle":
+      return true;
+    case "fail":
+      return rule.operation === call.operation;
+    case "no-capacity": {
+      if (!call.launch) return false;
+      const launch: CapacityScope = { ...call.launch, zone: call.zone };
+      const { instanceType, zone, launchType } = rule.scope ?? {};
+      return (
+        (instanceType ?? launch.instanceType) === launch.instanceType &&
+        (zone ?? launch.zone) === launch.zone &&
+        (launchType ?? launch.launchType) === launch.launchType
+      );
+    }
+    default:
+      return false;
+  }
+}
+
+function errorOf(rule: AdversityRule, call: AdverseCall): CloudError {
+  const subject = `Cannot do "${call.operation}"`;
+  switch (rule.kind) {
+    case "throttle":
+      return new CloudError("CLOUD_THROTTLED", `${subject}: the cloud was told to throttle calls`);
+    case "no-capacity": {
+      const named = Object.entries(rule.scope ?? {});
+      const scope = named.length === 0 ? { zone: call.zone } : rule.scope;
+      const words = Object.entries(scope ?? {}).map(([what, which]) => `${what} ${which}`);
+      return new CloudError(
+        "CLOUD_NO_CAPACITY",
+        `Cannot start an instance: the cloud was told to have no capacity of ${words.join(", ")}`,
+        { ...(scope && { scope }) },
+      );
+    }
+    default: {
+      const lost = rule.moment === "after" ? "lose the answer" : "fail";
+      return new CloudError(
+        rule.code ?? "CLOUD_UNKNOWN",
+        `${subject}: the cloud was told to ${lost}`,
+      );
+    }
+  }
+}
+
+/** Rules with one more scope that has no capacity. */
+export function withoutCapacity(
+  rules: readonly AdversityRule[],
+  scope: CapacityScope,
+): readonly AdversityRule[] {
+  return [...withCapacity(rules, scope), { kind: "no-capacity", scope }];
+}
+
+/** Rules in which exactly this scope has capacity again. */
+export function withCapacity(
+  rules: readonly AdversityRule[],
+  scope: CapacityScope,
+): readonly AdversityRule[] {
+  const isSame = (other: CapacityScope | undefined): boolean =>
+    other?.instanceType === scope.instanceType &&
+    other?.zone === scope.zone &&
+    other?.launchType === scope.launchType;
+  return rules.filter((rule) => rule.kind !== "no-capacity" || !isSame(rule.scope));
+}
+
+/** Rules in which launches of a type are slow; the rule of a type comes before that of every type. */
+export function withSlowLaunch(
+  rules: readonly AdversityRule[],
+  slow: SlowLaunch,
+): readonly AdversityRule[] {
+  const others = rules.filter(
+    (rule) => rule.kind !== "slow-launch" || rule.instanceType !== slow.instanceType,
+  );
+  const rule: AdversityRule = { kind: "slow-launch", ...slow };
+  return slow.instanceType === undefined ? [...others, rule] : [rule, ...others];
+}
+
+/** Rules in which calls are throttled. */
+export function withThrottling(
+  rules: readonly AdversityRule[],
+  throttling: Throttling,
+  now: number,
+): readonly AdversityRule[] {
+  const { calls, ms } = throttling;
+  const limits = {
+    ...(calls !== undefined && { calls }),
+    ...(ms !== undefined && { until: now + ms }),
+  };
+  return [...rules, { kind: "throttle", ...limits }];
+}
+
+/** Rules in which the next calls of an operation fail. */
+export function withFault(
+  rules: readonly AdversityRule[],
+  fault: CloudFault,
+): readonly AdversityRule[] {
+  const { operation, code, calls = 1, moment = "before" } = fault;
+  return [...rules, { kind: "fail", operation, code, calls, moment }];
+}
