@@ -1,14 +1,15 @@
-export type {
-  LogOptions,
-  NodeFacts,
-  PodEvent,
-  PodPresence,
-  PodProvider,
-  PodStatusUpdate,
-  ProcessExit,
-  ProviderCallbacks,
-  ResolvedPod,
-  VolumeFile,
+export {
+  optionalCalls,
+  type LogOptions,
+  type NodeFacts,
+  type PodEvent,
+  type PodPresence,
+  type PodProvider,
+  type PodStatusUpdate,
+  type ProcessExit,
+  type ProviderCallbacks,
+  type ResolvedPod,
+  type VolumeFile,
 } from "./pod-provider.ts";
 export {
   defaultKubeletLimits,
@@ -31,3 +32,5 @@ export { mergeConditions, type ConditionVerdict } from "./status/conditions.ts";
 export { containerStatus, goneStatuses, waitingStatuses } from "./status/container-statuses.ts";
 export { podConditions, type PodConditionFacts } from "./status/pod-conditions.ts";
 export { qosClass } from "./status/qos-class.ts";
+export { pollProvider, type PollOptions } from "./polling/poll-provider.ts";
+export type { PolledPodProvider } from "./polling/polled-provider.ts";

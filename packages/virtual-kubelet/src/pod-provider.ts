@@ -107,6 +107,8 @@ export interface NodeFacts {
 export interface PodProvider {
   /** Called once, before anything else. */
   start(callbacks: ProviderCallbacks): Promise<void>;
+  /** Optional: called once, after everything else. The pods go on. */
+  stop?(): Promise<void>;
   /**
    * Brings the pod to run, or its changed parts into effect. Called with the pod's whole desired
    * state: at first sight, after each change, after a restart of the library for each pod that is not
@@ -150,3 +152,11 @@ export interface PodProvider {
   /** Optional: `kubectl port-forward`. Copies until either side ends. */
   portForward?(pod: Pod, port: number, connection: Duplex, signal: AbortSignal): Promise<void>;
 }
+
+/** The calls that a provider may leave out, and what is missing then. */
+export const optionalCalls = [
+  "logs",
+  "exec",
+  "attach",
+  "portForward",
+] as const satisfies readonly (keyof PodProvider)[];

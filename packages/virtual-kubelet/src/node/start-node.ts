@@ -41,6 +41,12 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     logger,
     clock,
   });
+  started.defer(async () => {
+    // What it may throw at its end concerns nobody any more.
+    await provider.stop?.().catch((err: unknown) => {
+      logger.warn("The provider did not stop well", { err });
+    });
+  });
   await provider.start({
     podStatus: (update) => pods.podStatus(update),
     podEvent: (event) => pods.podEvent(event),

@@ -1,1 +1,2 @@
 export { MemoryProvider, type SeenCall } from "./memory-provider.ts";
+export { polledVariant } from "./polled-variant.ts";

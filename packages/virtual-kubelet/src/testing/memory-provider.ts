@@ -24,6 +24,8 @@ export class MemoryProvider implements PodProvider {
   readonly calls: SeenCall[] = [];
   /** What was applied last, by UID. Tests may put pods in. */
   readonly pods = new Map<string, ResolvedPod>();
+  /** What was reported last, by UID, of the pods that are there. */
+  readonly statuses = new Map<string, PodStatus>();
   /** Thrown by the next calls of that name, one each. */
   readonly failures: Record<"apply" | "remove" | "list" | "ping", Error[]> = {
     apply: [],
@@ -58,7 +60,7 @@ export class MemoryProvider implements PodProvider {
     if (!this.pods.has(uid))
       throw new KipError("VK_NOT_FOUND", `Cannot remove pod ${uid}: unknown`);
     this.report(uid, "Succeeded");
-    this.pods.delete(uid);
+    this.#drop(uid);
   }
 
   async presence(uid: string): Promise<PodPresence> {
@@ -76,7 +78,7 @@ export class MemoryProvider implements PodProvider {
 
   async removeUnknown(uid: string): Promise<void> {
     await this.#begin("removeUnknown", uid);
-    this.pods.delete(uid);
+    this.#drop(uid);
   }
 
   async nodeFacts(): Promise<NodeFacts> {
@@ -95,12 +97,20 @@ export class MemoryProvider implements PodProvider {
   /** Reports a pod's status with all containers running, or ended with exit code 0 or 1. */
   report(uid: string, phase: "Running" | "Succeeded" | "Failed"): void {
     const pod = this.pods.get(uid)?.pod;
-    if (pod) this.#callbacks?.podStatus({ uid, status: this.#status(pod, phase) });
+    if (!pod) return;
+    const status = this.#status(pod, phase);
+    this.statuses.set(uid, status);
+    this.#callbacks?.podStatus({ uid, status });
   }
 
   /** Calls of one kind for a pod. */
   count(call: SeenCall["call"], uid?: string): number {
     return this.calls.filter((each) => each.call === call && (uid ?? each.uid) === each.uid).length;
+  }
+
+  #drop(uid: string): void {
+    this.pods.delete(uid);
+    this.statuses.delete(uid);
   }
 
   async #begin(call: SeenCall["call"], uid: string): Promise<void> {

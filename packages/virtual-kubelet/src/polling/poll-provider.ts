@@ -1,0 +1,242 @@
+import { errorText, hasCode, type Clock, type Logger } from "@kip/base";
+import { wireTime } from "@kip/k8s-client";
+import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import {
+  optionalCalls,
+  type PodProvider,
+  type ProviderCallbacks,
+  type ResolvedPod,
+} from "../pod-provider.ts";
+import { isFinished } from "../pods/pod-changes.ts";
+import { goneStatuses } from "../status/container-statuses.ts";
+import { podConditions } from "../status/pod-conditions.ts";
+import type { PolledPodProvider } from "./polled-provider.ts";
+
+/** Options of {@link pollProvider}. */
+export interface PollOptions {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Pause between two rounds of questions, milliseconds. @default 5000 */
+  readonly intervalMs?: number;
+  /** Questions open at once. @default 16 */
+  readonly concurrency?: number;
+  /** A question without an answer for so long counts as "cannot tell", milliseconds. @default 30000 */
+  readonly timeoutMs?: number;
+}
+
+/** A pod that has just been accepted may not show in the provider's answers yet, milliseconds. */
+const settlingMs = 60_000;
+
+/** Makes a provider that reports of one that is asked. A pod is asked for at once after each `apply`. */
+export function pollProvider(provider: PolledPodProvider, options: PollOptions): PodProvider {
+  const poller = new Poller(provider, options);
+  return {
+    ...optionalPart(provider),
+    start: (callbacks) => poller.start(callbacks),
+    stop: () => poller.stop(),
+    apply: (pod, signal) => poller.apply(pod, signal),
+    remove: (pod, graceSeconds, signal) => poller.remove(pod, graceSeconds, signal),
+    removeUnknown: (uid) => poller.removeUnknown(uid),
+    presence: (uid) => provider.presence(uid),
+    list: () => provider.list(),
+    nodeFacts: () => provider.nodeFacts(),
+    ping: (signal) => provider.ping(signal),
+  };
+}
+
+/** Only what is there: the library tells what a provider can do by what it has. */
+function optionalPart(provider: PolledPodProvider): Partial<PodProvider> {
+  const bound = optionalCalls.flatMap((name) => {
+    const call: unknown = provider[name];
+    return typeof call === "function" ? [[name, call.bind(provider) as unknown] as const] : [];
+  });
+  return Object.fromEntries(bound) as Partial<PodProvider>; // each under its own name
+}
+
+interface Tracked {
+  pod: Pod;
+  /** Milliseconds of the monotonic clock. */
+  readonly acceptedAt: number;
+  last: PodStatus | undefined;
+  isAsked: boolean;
+}
+
+class Poller {
+  readonly #provider: PolledPodProvider;
+  readonly #options: PollOptions;
+  readonly #stop = new AbortController();
+  readonly #tracked = new Map<string, Tracked>();
+  #callbacks: ProviderCallbacks | undefined;
+  #rounds: Promise<void> | undefined;
+
+  constructor(provider: PolledPodProvider, options: PollOptions) {
+    this.#provider = provider;
+    this.#options = options;
+  }
+
+  async start(callbacks: ProviderCallbacks): Promise<void> {
+    this.#callbacks = callbacks;
+    await this.#provider.start?.();
+    this.#rounds = this.#roundForEver();
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#rounds;
+    await this.#provider.stop?.();
+  }
+
+  async apply(resolved: ResolvedPod, signal: AbortSignal): Promise<void> {
+    await this.#provider.apply(resolved, signal);
+    const uid = resolved.pod.metadata?.uid ?? "";
+    const known = this.#tracked.get(uid);
+    if (known) known.pod = resolved.pod;
+    else this.#track(uid, resolved.pod);
+    void this.#ask(uid);
+  }
+
+  async remove(pod: Pod, graceSeconds: number, signal: AbortSignal): Promise<void> {
+    const uid = pod.metadata?.uid ?? "";
+    try {
+      await this.#provider.remove(pod, graceSeconds, signal);
+    } catch (error) {
+      if (!hasCode(error, "VK_NOT_FOUND")) throw error;
+    }
+    const known = this.#tracked.get(uid);
+    this.#tracked.delete(uid);
+    const last = known?.last ?? pod.status;
+    if (!last || isFinished({ status: last })) return;
+    this.#callbacks?.podStatus({ uid, status: this.#ended(pod, last) });
+  }
+
+  async removeUnknown(uid: string): Promise<void> {
+    await this.#provider.removeUnknown(uid);
+    this.#tracked.delete(uid);
+  }
+
+  #track(uid: string, pod: Pod): void {
+    const acceptedAt = this.#options.clock.monotonic();
+    this.#tracked.set(uid, { pod, acceptedAt, last: pod.status, isAsked: false });
+  }
+
+  async #roundForEver(): Promise<void> {
+    const { clock, intervalMs = 5000 } = this.#options;
+    while (!this.#stop.signal.aborted) {
+      await clock.sleep(intervalMs, this.#stop.signal).catch(() => {}); // stopped
+      if (!this.#stop.signal.aborted) await this.#round();
+    }
+  }
+
+  async #round(): Promise<void> {
+    const missing = await this.#askAll();
+    const { concurrency = 16 } = this.#options;
+    const queue = missing.values();
+    const worker = async (): Promise<void> => {
+      for (const uid of queue) await this.#ask(uid);
+    };
+    await Promise.all(Array.from({ length: Math.min(concurrency, missing.length) }, worker));
+  }
+
+  /** Asks for all pods at once, if the provider can; returns those that are not answered for. */
+  async #askAll(): Promise<readonly string[]> {
+    const open = [...this.#tracked].filter(([, { last }]) => !isFinished({ status: last ?? {} }));
+    const uids = open.map(([uid]) => uid);
+    if (!this.#provider.statuses || uids.length === 0) return uids;
+    try {
+      const ask = this.#provider.statuses.bind(this.#provider);
+      const statuses = await this.#inTime((signal) => ask(signal));
+      for (const uid of uids) {
+        const status = statuses.get(uid);
+        if (status) this.#answered(uid, status);
+      }
+      return uids.filter((uid) => !statuses.has(uid));
+    } catch (error) {
+      this.#cannotTell(error);
+      return [];
+    }
+  }
+
+  async #ask(uid: string): Promise<void> {
+    const tracked = this.#tracked.get(uid);
+    if (!tracked || tracked.isAsked) return;
+    tracked.isAsked = true;
+    try {
+      const status = await this.#inTime((signal) => this.#provider.status(tracked.pod, signal));
+      if (this.#tracked.get(uid) !== tracked) return; // removed meanwhile
+      if (status) this.#answered(uid, status);
+      else this.#vanished(uid, tracked);
+    } catch (error) {
+      this.#cannotTell(error, uid);
+    } finally {
+      tracked.isAsked = false;
+    }
+  }
+
+  async #inTime<T>(ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { clock, timeoutMs = 30_000 } = this.#options;
+    const answered = new AbortController();
+    const late = new AbortController();
+    const tooLate = clock
+      .sleep(timeoutMs, AbortSignal.any([answered.signal, this.#stop.signal]))
+      .then(() => {
+        late.abort();
+        throw new Error(`The provider did not answer within ${timeoutMs / 1000} s`);
+      });
+    try {
+      return await Promise.race([ask(late.signal), tooLate]);
+    } finally {
+      answered.abort();
+      tooLate.catch(() => {}); // the answer was first
+    }
+  }
+
+  #answered(uid: string, status: PodStatus): void {
+    const tracked = this.#tracked.get(uid);
+    if (!tracked) return;
+    tracked.last = status;
+    this.#callbacks?.podStatus({ uid, status });
+  }
+
+  /** The backend lost a pod that we did not remove: it has failed, and its owner makes a new one. */
+  #vanished(uid: string, tracked: Tracked): void {
+    const age = this.#options.clock.monotonic() - tracked.acceptedAt;
+    const wasRunning = tracked.last?.phase === "Running";
+    if (!wasRunning && age < settlingMs) return;
+    const now = wireTime(this.#options.clock.now());
+    const lost = { ...tracked.last, ...goneStatuses(tracked.last ?? {}, now), phase: "Failed" };
+    const message = "The pod is not known to its provider any more";
+    const conditions = podConditions(tracked.pod, { ...lost, isReadyToStart: false, now });
+    this.#answered(uid, { ...lost, reason: "NotFound", message, conditions });
+  }
+
+  /** The provider has removed a pod as it was asked to, and can say nothing of how it ended. */
+  #ended(pod: Pod, last: PodStatus): PodStatus {
+    const finishedAt = wireTime(this.#options.clock.now());
+    const ended = (each: ContainerStatus): ContainerStatus => {
+      if (each.state?.terminated) return each;
+      const startedAt = each.state?.running?.startedAt;
+      const terminated = {
+        exitCode: 0,
+        reason: "Terminated",
+        finishedAt,
+        ...(startedAt !== undefined && { startedAt }),
+        ...(each.containerID !== undefined && { containerID: each.containerID }),
+      };
+      return { ...each, ready: false, started: false, state: { terminated } };
+    };
+    const lists = ["initContainerStatuses", "containerStatuses"] as const;
+    const statuses = lists.flatMap((name) => (last[name] ? [[name, last[name].map(ended)]] : []));
+    const status = { ...last, ...Object.fromEntries(statuses), phase: "Succeeded" } as const;
+    const now = finishedAt;
+    const conditions = podConditions(pod, { ...status, isReadyToStart: false, now });
+    return { ...status, reason: "Terminated", conditions };
+  }
+
+  #cannotTell(error: unknown, podUid?: string): void {
+    if (this.#stop.signal.aborted) return;
+    this.#options.logger.warn("Could not learn a pod's status", {
+      ...(podUid !== undefined && { podUid }),
+      cause: errorText(error),
+    });
+  }
+}

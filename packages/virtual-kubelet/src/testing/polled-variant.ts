@@ -1,0 +1,24 @@
+import { silentLogger, systemClock } from "@kip/base";
+import type { PodProvider } from "../pod-provider.ts";
+import { pollProvider, type PollOptions } from "../polling/poll-provider.ts";
+import type { MemoryProvider } from "./memory-provider.ts";
+
+/** A {@link MemoryProvider} that is polled instead of reporting by itself. */
+export function polledVariant(
+  memory: MemoryProvider,
+  options: Partial<PollOptions> = {},
+): PodProvider {
+  return pollProvider(
+    {
+      apply: (pod) => memory.apply(pod),
+      remove: (pod) => memory.remove(pod),
+      removeUnknown: (uid) => memory.removeUnknown(uid),
+      presence: (uid) => memory.presence(uid),
+      list: () => memory.list(),
+      nodeFacts: () => memory.nodeFacts(),
+      ping: () => memory.ping(),
+      status: async ({ metadata }) => memory.statuses.get(metadata?.uid ?? ""),
+    },
+    { clock: systemClock, logger: silentLogger, intervalMs: 50, ...options },
+  );
+}
