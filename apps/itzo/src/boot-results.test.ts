@@ -3,22 +3,32 @@ import { mkdtempDisposable, rename, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { suite, test } from "node:test";
-import { bootTimingsMs } from "./boot-results.ts";
+import { readBootResults, writeBootResults } from "./boot-results.ts";
 
-suite("bootTimingsMs", () => {
+suite("readBootResults", () => {
   test("reads seconds, gives milliseconds", async () => {
     await using directory = await mkdtempDisposable(path.join(tmpdir(), "boot-"));
     const file = path.join(directory.path, "boot-timings");
     await writeFile(file, '{"userspace": 1.72, "network": 1.87}\n');
-    assert.deepEqual(await bootTimingsMs(directory.path), { userspace: 1720, network: 1870 });
+    assert.deepEqual(await readBootResults(directory.path), {
+      timingsMs: { userspace: 1720, network: 1870 },
+      startedAtMs: 0,
+    });
   });
 
   test("waits for the boot script", async () => {
     await using directory = await mkdtempDisposable(path.join(tmpdir(), "boot-"));
-    const waiting = bootTimingsMs(directory.path);
+    const waiting = readBootResults(directory.path);
     const part = path.join(directory.path, "boot-timings.part");
     await writeFile(part, '{"network": 2}');
     await rename(part, path.join(directory.path, "boot-timings"));
-    assert.deepEqual(await waiting, { network: 2000 });
+    assert.deepEqual((await waiting).timingsMs, { network: 2000 });
+  });
+
+  test("reads what a copy of a template has left", async () => {
+    await using directory = await mkdtempDisposable(path.join(tmpdir(), "boot-"));
+    const results = { timingsMs: { personality: 20 }, startedAtMs: 5000 };
+    writeBootResults(directory.path, results);
+    assert.deepEqual(await readBootResults(directory.path), results);
   });
 });

@@ -1,7 +1,15 @@
 import { once } from "node:events";
-import { existsSync, readFileSync, watch } from "node:fs";
+import { existsSync, readFileSync, watch, writeFileSync } from "node:fs";
 import path from "node:path";
 import { decode } from "@kip/base";
+
+/** What is known of the machine's start. */
+export interface BootResults {
+  /** Milliseconds from the machine's start to each step. */
+  readonly timingsMs: Readonly<Record<string, number>>;
+  /** When the machine started, milliseconds of the monotonic clock: 0, or when a copy of a template became a machine. */
+  readonly startedAtMs: number;
+}
 
 const decodeTimings = decode.map(decode.number);
 
@@ -9,18 +17,32 @@ const decodeTimings = decode.map(decode.number);
  * Waits until the boot script has set up the network and fetched the seed, which runs beside this program's start.
  *
  * @param directory where the script leaves its results
- * @returns milliseconds from the kernel's start to each step
  */
-export async function bootTimingsMs(directory: string): Promise<Readonly<Record<string, number>>> {
+export async function readBootResults(directory: string): Promise<BootResults> {
   const file = path.join(directory, "boot-timings");
-  if (!existsSync(file)) await appearance(file);
+  await appearance(file);
   const seconds = decodeTimings(JSON.parse(readFileSync(file, "utf8")), "boot-timings");
-  return Object.fromEntries(
-    Object.entries(seconds).map(([step, value]) => [step, Math.round(value * 1000)]),
-  );
+  const { startedAt = 0, ...steps } = seconds;
+  return {
+    timingsMs: Object.fromEntries(
+      Object.entries(steps).map(([step, value]) => [step, Math.round(value * 1000)]),
+    ),
+    startedAtMs: startedAt * 1000,
+  };
 }
 
-async function appearance(file: string): Promise<void> {
+/** Leaves the results for the next life of the agent. */
+export function writeBootResults(directory: string, results: BootResults): void {
+  const seconds = Object.fromEntries(
+    Object.entries(results.timingsMs).map(([step, value]) => [step, value / 1000]),
+  );
+  const file = path.join(directory, "boot-timings");
+  writeFileSync(file, JSON.stringify({ ...seconds, startedAt: results.startedAtMs / 1000 }));
+}
+
+/** Waits until a file of the boot script is there. */
+export async function appearance(file: string): Promise<void> {
+  if (existsSync(file)) return;
   // Watch first, look second: the file may come in between.
   const watcher = watch(path.dirname(file));
   try {

@@ -1,7 +1,12 @@
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { Logger } from "@kip/base";
-import { applyUserData, parseUserData, readNoCloudSeed } from "@kip/cloud-init";
+import { applyUserData, parseUserData, readNoCloudSeed, type NoCloudSeed } from "@kip/cloud-init";
+
+/** Whether this machine has had its user data since it was started. */
+export function isSeedApplied(directory: string): boolean {
+  return existsSync(markOf(directory));
+}
 
 /**
  * Applies the seed that the boot script has fetched, once per boot: an agent that comes back after a crash finds the
@@ -11,17 +16,28 @@ import { applyUserData, parseUserData, readNoCloudSeed } from "@kip/cloud-init";
  * @throws {KipError} `SEED_INVALID`, `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
  */
 export async function applySeedOnce(directory: string, logger: Logger): Promise<void> {
-  const mark = path.join(directory, "seed-applied");
-  if (existsSync(mark)) return;
+  if (isSeedApplied(directory)) return;
   const folder = path.join(directory, "seed");
-  const seed = readNoCloudSeed(folder);
+  await applySeed(readNoCloudSeed(folder), { directory, logger });
+  rmSync(folder, { recursive: true });
+}
+
+/** Applies a seed, and leaves the mark. @throws as {@link applySeedOnce} */
+export async function applySeed(
+  seed: NoCloudSeed,
+  options: { readonly directory: string; readonly logger: Logger },
+): Promise<void> {
+  const { logger } = options;
   const config = parseUserData(seed.userData);
   for (const warning of config.warnings)
     logger.warn("User data not understood", { reason: warning });
   const hostname = config.hostname ?? seed.localHostname;
   const result = await applyUserData({ ...config, ...(hostname !== undefined && { hostname }) });
   for (const err of result.errors) logger.error("User data failed", { err });
-  writeFileSync(mark, seed.instanceId);
-  rmSync(folder, { recursive: true });
+  writeFileSync(markOf(options.directory), seed.instanceId);
   logger.info("User data applied", { instance: seed.instanceId, files: result.written });
+}
+
+function markOf(directory: string): string {
+  return path.join(directory, "seed-applied");
 }

@@ -2,22 +2,25 @@
 import { readFileSync, writeSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
 import { decodeCellIdentity } from "@kip/agent-api";
-import { createLogger } from "@kip/base";
-import { startAgent } from "@kip/cell-agent";
+import { createLogger, systemClock } from "@kip/base";
+import { agentDirectories, loadParts, startAgent } from "@kip/cell-agent";
 import manifest from "../package.json" with { type: "json" };
-import { bootTimingsMs } from "./boot-results.ts";
+import { readBootResults } from "./boot-results.ts";
 import { applySeedOnce } from "./first-boot.ts";
+import { isTemplate, serveAsTemplate, type TemplateCopy } from "./template.ts";
 
 /** Where the boot script of the image leaves its results, on a tmpfs. */
 const bootDirectory = "/run/kip";
 const stateDir = "/var/lib/itzo";
 const runDir = "/run/itzo";
+const logFile = "/var/log/itzo.log";
 
 // Straight to the descriptor: making the stream that is `process.stderr` would cost every start some milliseconds.
 const logger = createLogger({ level: "info", write: (line) => void writeSync(2, `${line}\n`) });
 
 async function main(): Promise<void> {
-  const timings = await bootTimingsMs(bootDirectory);
+  const copy = isTemplate(bootDirectory) ? await becomeCopy() : undefined;
+  const { timingsMs, startedAtMs } = await readBootResults(bootDirectory);
   await applySeedOnce(bootDirectory, logger);
   const identity: unknown = JSON.parse(readFileSync(`${stateDir}/identity.json`, "utf8"));
   const agent = await startAgent({
@@ -25,14 +28,28 @@ async function main(): Promise<void> {
     agentVersion: manifest.version,
     stateDir,
     runDir,
-    bootTimingsMs: timings,
+    bootTimingsMs: timingsMs,
+    startedAtMs,
     logger,
+    ...(copy && { loadParts: async () => await Promise.resolve(copy.parts) }),
   });
+  copy?.sayReady();
   process.once("SIGTERM", () => {
     void agent[Symbol.asyncDispose]().finally(() => process.exit(0));
   });
   // The agent tells of a failure itself.
   await agent.ready.then(interpretOnly, () => {});
+}
+
+async function becomeCopy(): Promise<TemplateCopy> {
+  const directories = agentDirectories(stateDir, runDir);
+  return await serveAsTemplate({
+    directory: bootDirectory,
+    logFile,
+    loadParts: async () => await loadParts({ directories, logger, clock: systemClock }),
+    onLoaded: interpretOnly,
+    logger,
+  });
 }
 
 /**

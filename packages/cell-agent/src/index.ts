@@ -1,3 +1,4 @@
-export type { AgentParts } from "./agent-parts.ts";
+export { agentDirectories, type AgentDirectories } from "./agent-directories.ts";
+export { loadParts, type AgentParts } from "./agent-parts.ts";
 export { startAgent, type AgentOptions, type RunningAgent } from "./start-agent.ts";
 export type { Mounter } from "./volumes/mounter.ts";

@@ -24,6 +24,8 @@ export interface AgentOptions {
   readonly host?: string;
   /** Milliseconds from the kernel's start to `userspace` and `network`; the agent adds `listening`. */
   readonly bootTimingsMs?: Readonly<Record<string, number>>;
+  /** When this machine began, milliseconds of the monotonic clock. @default 0, the kernel's start */
+  readonly startedAtMs?: number;
   readonly logger: Logger;
   /** @default systemClock */
   readonly clock?: Clock;
@@ -82,7 +84,10 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
       logger,
     }),
   });
-  bootTimingsMs = { ...bootTimingsMs, listening: uptimeMs() };
+  bootTimingsMs = {
+    ...bootTimingsMs,
+    listening: Math.round(monotonicMs() - (options.startedAtMs ?? 0)),
+  };
   logger.info("Agent listens", { port: server.port, cell: identity.cellName, ...bootTimingsMs });
   const load = options.loadParts ?? (() => loadParts({ directories, logger, clock }));
   // Requests that need a part wait for it; they fail with the reason if it cannot be loaded.
@@ -104,9 +109,9 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
   };
 }
 
-/** Milliseconds since the kernel's start. */
-function uptimeMs(): number {
-  return Math.round(Number(process.hrtime.bigint() / 1_000_000n));
+/** Milliseconds since the kernel's start; a copy of a template counts on from the template's. */
+function monotonicMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n);
 }
 
 function newestIdentity(given: CellIdentity, file: string): CellIdentity {

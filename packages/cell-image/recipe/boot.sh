@@ -30,7 +30,6 @@ fetch_seed() {
 
 set_up_network() {
   address='' gateway='' dns='' name='' mtu=''
-  read -r cmdline </proc/cmdline
   for word in $cmdline; do
     case "$word" in
     kip.address=*) address=${word#*=} ;;
@@ -54,6 +53,11 @@ set_up_network() {
   IFS=$old
 }
 
+make_machine_id() {
+  read -r id </proc/sys/kernel/random/uuid
+  echo "${id//-/}" >/etc/machine-id
+}
+
 # A disk larger than the image: the file system grows to it while it is in use.
 grow_root() {
   read -r disk </sys/class/block/vda/size
@@ -62,8 +66,32 @@ grow_root() {
   resize2fs /dev/vda >/run/kip/resize.log 2>&1 || echo "kip: cannot grow the root file system"
 }
 
+# A template: what belongs to one machine only comes to each of its copies, by the agent.
+prepare_template() {
+  ip link set lo up
+  # A file stands in for the boot's ID, so that the kernel does not make one before there are copies.
+  echo 00000000-0000-4000-8000-000000000000 >/run/kip/boot-id
+  mount --bind /run/kip/boot-id /proc/sys/kernel/random/boot_id
+  modprobe -a virtio_console virtio_scsi sd_mod || echo "kip: cannot load the template's modules"
+  mkfifo -m 600 /run/kip/become /run/kip/become-answers
+  perl /usr/lib/kip/become </run/kip/become >/run/kip/become-answers &
+  grow_root
+  : >/run/kip/boot-done
+}
+
+# Seen by the agent from its first moment on.
+read -r cmdline </proc/cmdline
+case " $cmdline " in
+*" kip.template "*)
+  : >/run/kip/template
+  prepare_template &
+  exit
+  ;;
+esac
+
 # Beside the agent's start, which takes longer. The agent waits for the file boot-timings.
 {
+  [ -s /etc/machine-id ] || make_machine_id
   set_up_network
   fetch_seed
   read -r network _ </proc/uptime
@@ -71,5 +99,7 @@ grow_root() {
   echo "{\"userspace\": $userspace, \"network\": $network}" >/run/kip/boot-timings.part
   mv /run/kip/boot-timings.part /run/kip/boot-timings
   grow_root
+  # For disks that are added later. Nothing else asks the kernel for these: there is no udev here.
+  modprobe -a virtio_scsi sd_mod
   : >/run/kip/boot-done
 } &

@@ -115,5 +115,6 @@ async function assemble(parts: {
     rootDisk: osFiles.rootDisk,
     rootDiskBytes: recipe.rootDiskBytes,
     cmdline,
+    template: true,
   });
 }

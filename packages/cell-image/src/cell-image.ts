@@ -18,6 +18,8 @@ export interface CellImage {
   readonly rootDiskBytes: number;
   /** Kernel command line; the launcher appends its `kip.*` arguments. */
   readonly cmdline: string;
+  /** Whether a machine of it can be a template: it knows the word `kip.template`. */
+  readonly template: boolean;
 }
 
 const decodeManifest = decode.object({
@@ -28,6 +30,7 @@ const decodeManifest = decode.object({
   rootDisk: decode.string,
   rootDiskBytes: decode.integer,
   cmdline: decode.string,
+  template: decode.optional(decode.boolean),
 });
 
 /** Reads an image's folder. @throws {KipError} `DECODE_FAILED`; `ENOENT` of the file system */
@@ -44,6 +47,7 @@ export async function readCellImage(dir: string): Promise<CellImage> {
     rootDisk: path.join(dir, manifest.rootDisk),
     rootDiskBytes: manifest.rootDiskBytes,
     cmdline: manifest.cmdline,
+    template: manifest.template ?? false,
   };
 }
 

@@ -58,6 +58,7 @@ export const defaultSources = [
 
 /** Files of the recipe folder that go onto the cell with the agent, and where. A change of them does not rebuild the root. */
 export const bootFiles: Readonly<Record<string, string>> = {
+  "become.pl": "usr/lib/kip/become",
   "boot.sh": "usr/lib/kip/boot",
   "run-agent.sh": "usr/lib/kip/run-agent",
   "udhcpc.sh": "usr/lib/kip/udhcpc",

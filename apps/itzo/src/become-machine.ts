@@ -1,0 +1,80 @@
+import { randomUUID } from "node:crypto";
+import { openSync, writeFileSync, writeSync } from "node:fs";
+import { KipError, type Logger } from "@kip/base";
+import type { Personality } from "@kip/cloud-init";
+import { applySeed } from "./first-boot.ts";
+import { readLineSync } from "./read-line.ts";
+
+/** Node makes so many UUIDs in advance (`kBatchSize` of lib/internal/crypto/random.js). */
+const uuidsInAdvance = 128;
+const maxAnswerBytes = 4096;
+
+/** The helper of the boot script, which waits in the template for what only it can do: recipe/become.pl. */
+export class BecomeHelper {
+  readonly #input: number;
+  readonly #answers: number;
+
+  /** Waits until the helper runs. @param directory where the boot script leaves its results */
+  constructor(directory: string) {
+    // In this order: the helper's shell opens them so, and each waits for the other side.
+    this.#input = openSync(`${directory}/become`, "w");
+    this.#answers = openSync(`${directory}/become-answers`, "r");
+  }
+
+  ask(line: string): void {
+    writeSync(this.#input, `${line}\n`);
+  }
+
+  /** @throws {KipError} `BECOME_FAILED` */
+  answer(): void {
+    const answer = readLineSync(this.#answers, maxAnswerBytes);
+    if (answer === "done") return;
+    throw new KipError("BECOME_FAILED", `Cannot make a machine of the template's copy: ${answer}`);
+  }
+}
+
+/**
+ * Makes this copy of a template the machine that the personality describes. First of all its random numbers and its
+ * time, before anything draws or uses them.
+ *
+ * @throws {KipError} `BECOME_FAILED`; `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
+ */
+export async function becomeMachine(
+  personality: Personality,
+  options: {
+    readonly helper: BecomeHelper;
+    /** When the personality came, by `performance.now()`. */
+    readonly receivedAtMs: number;
+    /** Where the boot script leaves its results. */
+    readonly directory: string;
+    readonly logger: Logger;
+  },
+): Promise<void> {
+  const { helper } = options;
+  const { entropy, unixMs, network, machineId } = personality;
+  const nowMs = unixMs + performance.now() - options.receivedAtMs;
+  const nanoseconds = Math.trunc((nowMs % 1000) * 1e6);
+  const hex = Buffer.from(entropy, "base64").toString("hex");
+  helper.ask(`${hex} ${Math.trunc(nowMs / 1000)} ${nanoseconds}`);
+  helper.answer();
+  // OpenSSL's generator sees by the clock that it has to take new entropy; what was drawn before must not be used.
+  for (let count = 0; count < uuidsInAdvance; count++) randomUUID();
+  helper.ask(networkLines(network).join(";"));
+  writeFileSync("/etc/machine-id", `${machineId}\n`);
+  const servers = network.nameservers.map((server) => `nameserver ${server}\n`);
+  writeFileSync("/etc/resolv.conf", servers.join(""));
+  helper.answer();
+  const { instanceId, hostname } = personality;
+  const userData = Buffer.from(personality.userData);
+  await applySeed({ instanceId, localHostname: hostname, userData }, options);
+}
+
+/** Lines for `ip -batch`. */
+export function networkLines(network: Personality["network"]): readonly string[] {
+  return [
+    `link set dev eth0 address ${network.mac}`,
+    `address add ${network.address} dev eth0`,
+    "link set dev eth0 up",
+    `route add default via ${network.gateway}`,
+  ];
+}

@@ -1,0 +1,80 @@
+import { existsSync, truncateSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { hasCode, KipError, type Logger } from "@kip/base";
+import type { AgentParts } from "@kip/cell-agent";
+import { becomeMachine, BecomeHelper } from "./become-machine.ts";
+import { appearance, writeBootResults } from "./boot-results.ts";
+import { isSeedApplied } from "./first-boot.ts";
+import { PersonalityPort } from "./personality-port.ts";
+
+/** What a copy of a template has when it has become a machine. */
+export interface TemplateCopy {
+  readonly parts: AgentParts;
+  /** Tells the launcher that the agent listens. */
+  readonly sayReady: () => void;
+}
+
+/** Options of {@link serveAsTemplate}. */
+export interface TemplateOptions {
+  /** Where the boot script leaves its results. */
+  readonly directory: string;
+  /** File that holds what the agent has written; emptied, so that it does not show in each copy. */
+  readonly logFile: string;
+  /** Called when all that a machine has in common with others is there. */
+  readonly loadParts: () => Promise<AgentParts>;
+  /** Called when nothing but the personality is missing. */
+  readonly onLoaded: () => void;
+  readonly logger: Logger;
+}
+
+/** Whether this machine is a template's, and no copy that is a machine of its own already. */
+export function isTemplate(directory: string): boolean {
+  return existsSync(path.join(directory, "template")) && !isSeedApplied(directory);
+}
+
+/**
+ * Makes this machine one that can be copied, waits until it is a copy, and makes that the machine it is to be.
+ *
+ * @throws {KipError} `PERSONALITY_PORT_MISSING`, `PERSONALITY_INVALID`, `PERSONALITY_LOST`, `BECOME_FAILED`;
+ * `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
+ */
+export async function serveAsTemplate(options: TemplateOptions): Promise<TemplateCopy> {
+  const { directory, logger } = options;
+  const mark = path.join(directory, "template-offered");
+  if (existsSync(mark)) {
+    throw new KipError(
+      "PERSONALITY_LOST",
+      "Cannot make a machine of the template's copy: the agent ended while it did so",
+      { remedy: "Start another machine" },
+    );
+  }
+  const parts = await options.loadParts();
+  await appearance(path.join(directory, "boot-done"));
+  const helper = new BecomeHelper(directory);
+  const port = await PersonalityPort.open();
+  options.onLoaded();
+  empty(options.logFile);
+  writeFileSync(mark, "");
+  port.say("template");
+  const personality = port.read();
+  const receivedAtMs = performance.now();
+  const startedAtMs = Number(process.hrtime.bigint()) / 1e6;
+  await becomeMachine(personality, { helper, receivedAtMs, directory, logger });
+  const timingsMs = { personality: Math.round(performance.now() - receivedAtMs) };
+  writeBootResults(directory, { timingsMs, startedAtMs });
+  return {
+    parts,
+    sayReady: () => {
+      port.say("ready");
+      port[Symbol.dispose]();
+    },
+  };
+}
+
+function empty(file: string): void {
+  try {
+    truncateSync(file);
+  } catch (error) {
+    if (!hasCode(error, "ENOENT")) throw error;
+  }
+}
