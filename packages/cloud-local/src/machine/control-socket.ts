@@ -1,51 +1,37 @@
-import { createConnection, type Socket } from "node:net";
 import { decode } from "@kip/base";
-import { CloudError } from "@kip/cloud";
+import { QmpSession } from "./qmp-session.ts";
 
 const shutdownData = decode.object({ reason: decode.optional(decode.string) });
 
-const message = decode.object({
-  QMP: decode.optional(decode.unknownValue),
-  event: decode.optional(decode.string),
-  data: decode.optional(decode.unknownValue),
-});
-
 /**
- * A connection to a running QEMU. Its end is the machine's end: that is how kip notices, without
- * looking again and again.
+ * A connection to a running QEMU that listens only. Its end is the machine's end: that is how kip
+ * notices, without looking again and again.
  *
- * QEMU serves one connection at a time; a second one (another kip process) waits in the queue, hears
- * nothing, but ends with the machine all the same.
- *
- * @see https://www.qemu.org/docs/master/interop/qmp-spec.html
+ * A second connection (another kip process) hears nothing of the reason, but ends with the machine all
+ * the same. Commands have a socket of their own: {@link runCommands}.
  */
 export class ControlSocket {
   /** Resolves with what QEMU said of the reason, when the machine has ended. */
   readonly ended: Promise<string | undefined>;
-  readonly #socket: Socket;
+  /** Resolves when QEMU tells its events here; fails if the machine ends before. */
+  readonly heard: Promise<void>;
+  readonly #session: QmpSession;
   #closedByUs = false;
 
-  private constructor(socket: Socket) {
-    this.#socket = socket;
+  private constructor(session: QmpSession) {
+    this.#session = session;
+    this.heard = session.served;
     const ended = Promise.withResolvers<string | undefined>();
     this.ended = ended.promise;
     let reason: string | undefined;
-    let rest = "";
-    socket.setEncoding("utf8").on("data", (text: string) => {
-      const lines = (rest + text).split("\n");
-      rest = lines.pop() ?? "";
-      for (const parsed of lines.map(parse)) {
-        if (parsed?.QMP !== undefined) this.#accept();
-        if (parsed?.event === "SHUTDOWN") reason = shutdownReason(parsed.data);
-      }
+    session.onEvent((event, data) => {
+      if (event === "SHUTDOWN") reason = shutdownReason(data);
     });
-    // An error is followed by "close", which is what counts.
-    socket.on("error", () => {});
-    socket.on("close", () => {
+    void session.closed.then(() => {
       if (!this.#closedByUs) ended.resolve(reason);
     });
     // A watch alone must not keep a process alive.
-    socket.unref();
+    session.unref();
   }
 
   /**
@@ -55,41 +41,14 @@ export class ControlSocket {
    * @throws {CloudError} `CLOUD_UNAVAILABLE` if the socket cannot be used
    */
   static async connect(file: string): Promise<ControlSocket | undefined> {
-    const { promise, resolve, reject } = Promise.withResolvers<ControlSocket | undefined>();
-    const socket = createConnection(file);
-    const onError = (error: NodeJS.ErrnoException): void => {
-      if (error.code === "ENOENT" || error.code === "ECONNREFUSED") return resolve(undefined);
-      return reject(
-        new CloudError("CLOUD_UNAVAILABLE", `Cannot reach the machine at "${file}"`, {
-          cause: error,
-        }),
-      );
-    };
-    socket.once("error", onError);
-    socket.once("connect", () => {
-      socket.off("error", onError);
-      resolve(new ControlSocket(socket));
-    });
-    return await promise;
+    const session = await QmpSession.connect(file);
+    return session && new ControlSocket(session);
   }
 
   /** Lets go of the machine, which runs on. */
   close(): void {
     this.#closedByUs = true;
-    this.#socket.destroy();
-  }
-
-  /** Leaves QEMU's first mode, in which it sends no events. */
-  #accept(): void {
-    this.#socket.write(`${JSON.stringify({ execute: "qmp_capabilities" })}\n`);
-  }
-}
-
-function parse(line: string): decode.Decoded<typeof message> | undefined {
-  try {
-    return message(JSON.parse(line), "QMP");
-  } catch {
-    return undefined; // not for us: answers to our commands carry nothing that we need
+    this.#session.close();
   }
 }
 

@@ -68,6 +68,7 @@ export async function startMachine(options: StartMachineOptions): Promise<void> 
     seed: files.seed,
     console: files.console,
     control: files.control,
+    command: files.command,
     pid: files.pid,
     tap,
     mac: macOf(record.managementIp),
@@ -113,7 +114,7 @@ export async function freeMachine(
   network: LocalNetwork,
 ): Promise<void> {
   await network.removeTap(tapOf(record.slot));
-  for (const file of [files.rootDisk, files.seed, files.control, files.pid])
+  for (const file of [files.rootDisk, files.seed, files.control, files.command, files.pid])
     await rm(file, { force: true });
 }
 

@@ -11,8 +11,10 @@ export interface MachineFiles {
   readonly rootDisk: string;
   readonly seed: string;
   readonly console: string;
-  /** QEMU's control socket. */
+  /** QEMU's control socket, for who watches the machine. */
   readonly control: string;
+  /** QEMU's control socket for commands: `runCommands`. */
+  readonly command: string;
   readonly pid: string;
 }
 
@@ -54,6 +56,7 @@ export class MachineStore {
       seed: path.join(folder, "seed.iso"),
       console: path.join(folder, "console.log"),
       control: path.join(folder, "qmp.sock"),
+      command: path.join(folder, "ctl.sock"),
       pid: path.join(folder, "qemu.pid"),
     };
   }

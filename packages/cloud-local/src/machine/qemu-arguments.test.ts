@@ -14,6 +14,7 @@ const machine: QemuMachine = {
   seed: "/s",
   console: "/c",
   control: "/q",
+  command: "/x",
   pid: "/p",
   tap: "cell0",
   mac: "02:6b:00:00:00:01",

@@ -13,6 +13,7 @@ export interface QemuMachine {
   readonly seed: string;
   readonly console: string;
   readonly control: string;
+  readonly command: string;
   readonly pid: string;
   readonly tap: string;
   readonly mac: string;
@@ -49,10 +50,13 @@ export function qemuArguments(machine: QemuMachine): readonly string[] {
     ["-device", `virtio-net-pci,netdev=net0,mac=${machine.mac},romfile=`],
     ["-object", "rng-random,id=rng0,filename=/dev/urandom"],
     ["-device", "virtio-rng-pci,rng=rng0"],
+    ["-device", "virtio-scsi-pci,id=volumes"],
     ["-chardev", `file,id=console,append=on,path=${file(machine.console)}`],
     ["-serial", "chardev:console"],
     ["-chardev", `socket,id=control,server=on,wait=off,path=${file(machine.control)}`],
     ["-mon", "chardev=control,mode=control"],
+    ["-chardev", `socket,id=command,server=on,wait=off,path=${file(machine.command)}`],
+    ["-mon", "chardev=command,mode=control"],
     // Locked by QEMU for its life: a second QEMU of the same machine cannot start.
     ["-pidfile", machine.pid],
   ].flat();

@@ -1,0 +1,259 @@
+import { createConnection, type Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+import { decode, hasCode } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+
+const message = decode.object({
+  QMP: decode.optional(decode.unknownValue),
+  event: decode.optional(decode.string),
+  data: decode.optional(decode.unknownValue),
+  id: decode.optional(decode.integer),
+  error: decode.optional(decode.object({ class: decode.string, desc: decode.string })),
+});
+
+/** A command as QEMU takes it. */
+export interface QmpCommand {
+  readonly execute: string;
+  readonly arguments?: Readonly<Record<string, unknown>>;
+}
+
+/** Sees what QEMU tells unasked. */
+export type QmpEventListener = (event: string, data: unknown) => void;
+
+/** How long one command may take, and how long QEMU may serve others before it serves us. */
+const answerLimitMs = 10_000;
+
+interface Pending {
+  readonly command: QmpCommand;
+  readonly answer: PromiseWithResolvers<unknown>;
+}
+
+/**
+ * A connection to one of QEMU's control sockets.
+ *
+ * QEMU serves one connection per socket at a time; a second one waits in the queue and hears nothing
+ * until the first is closed, but ends with the machine all the same.
+ *
+ * @see https://www.qemu.org/docs/master/interop/qmp-spec.html
+ */
+export class QmpSession {
+  /** Resolves when QEMU serves this connection: from here on it tells its events and takes commands. */
+  readonly served: Promise<void>;
+  /** Resolves when the connection is closed, by either side. */
+  readonly closed: Promise<void>;
+  readonly #socket: Socket;
+  readonly #listeners = new Set<QmpEventListener>();
+  readonly #pending = new Map<number, Pending>();
+  #nextId = 1;
+  #isClosed = false;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    const served = Promise.withResolvers<void>();
+    const closed = Promise.withResolvers<void>();
+    this.served = served.promise;
+    this.closed = closed.promise;
+    this.served.catch(() => {}); // who waits for it sees it
+    let rest = "";
+    socket.setEncoding("utf8").on("data", (text: string) => {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) {
+        const value = parseJson(line);
+        if (isGreeting(value)) served.resolve(this.#leaveFirstMode());
+        else this.#take(value);
+      }
+    });
+    // An error is followed by "close", which is what counts.
+    socket.on("error", () => {});
+    socket.on("close", () => {
+      this.#isClosed = true;
+      for (const { command, answer } of this.#pending.values()) answer.reject(ended(command));
+      this.#pending.clear();
+      served.reject(ended({ execute: "qmp_capabilities" }));
+      closed.resolve();
+    });
+  }
+
+  /**
+   * Connects to a control socket.
+   *
+   * @returns undefined if no QEMU listens there
+   * @throws {CloudError} `CLOUD_UNAVAILABLE` if the socket cannot be used
+   */
+  static async connect(file: string): Promise<QmpSession | undefined> {
+    const { promise, resolve, reject } = Promise.withResolvers<QmpSession | undefined>();
+    const socket = createConnection(file);
+    const onError = (error: NodeJS.ErrnoException): void => {
+      if (error.code === "ENOENT" || error.code === "ECONNREFUSED") return resolve(undefined);
+      return reject(
+        new CloudError("CLOUD_UNAVAILABLE", `Cannot reach the machine at "${file}"`, {
+          cause: error,
+        }),
+      );
+    };
+    socket.once("error", onError);
+    socket.once("connect", () => {
+      socket.off("error", onError);
+      resolve(new QmpSession(socket));
+    });
+    return await promise;
+  }
+
+  /**
+   * Runs a command and returns what QEMU answered.
+   *
+   * @throws {CloudError} `CLOUD_UNAVAILABLE` with QEMU's words (fact `qemuClass`) if it refuses, ends, or
+   * does not answer within 10 s
+   */
+  async execute(execute: string, args?: Readonly<Record<string, unknown>>): Promise<unknown> {
+    const command: QmpCommand = { execute, ...(args && { arguments: args }) };
+    await withLimit(this.served, command);
+    return await this.#send(command);
+  }
+
+  /** Calls `listener` for each event until the returned function is called. */
+  onEvent(listener: QmpEventListener): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** A session alone must not keep this process alive. */
+  unref(): void {
+    this.#socket.unref();
+  }
+
+  /** Lets go of the machine, which runs on. */
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** QEMU begins in a mode in which it sends no events and takes no command but this. */
+  async #leaveFirstMode(): Promise<void> {
+    await this.#send({ execute: "qmp_capabilities" });
+  }
+
+  async #send(command: QmpCommand): Promise<unknown> {
+    if (this.#isClosed) throw ended(command);
+    const id = this.#nextId++;
+    const answer = Promise.withResolvers<unknown>();
+    this.#pending.set(id, { command, answer });
+    this.#socket.write(`${JSON.stringify({ ...command, id })}\n`);
+    return await withLimit(answer.promise, command);
+  }
+
+  #take(value: unknown): void {
+    const parsed = parseMessage(value);
+    if (parsed?.event !== undefined) {
+      for (const listener of this.#listeners) listener(parsed.event, parsed.data);
+      return;
+    }
+    const pending = parsed?.id === undefined ? undefined : this.#pending.get(parsed.id);
+    if (parsed?.id === undefined || !pending) return;
+    this.#pending.delete(parsed.id);
+    if (parsed.error) pending.answer.reject(refused(pending.command, parsed.error));
+    else pending.answer.resolve((value as { readonly return?: unknown }).return); // decoded above
+  }
+}
+
+/**
+ * Runs commands on a machine, one after the other, over its command socket (`files.command`), and
+ * returns their answers. Any process may do so at any time: it waits for its turn.
+ *
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` with QEMU's words; commands after the failed one are not run
+ * @example
+ * await runCommands(files.command, [
+ *   { execute: "device_del", arguments: { id: "volume-1" } },
+ * ]);
+ */
+export async function runCommands(
+  commandSocket: string,
+  commands: readonly QmpCommand[],
+): Promise<readonly unknown[]> {
+  using session = await openCommands(commandSocket);
+  const answers: unknown[] = [];
+  for (const { execute, arguments: args } of commands)
+    answers.push(await session.execute(execute, args));
+  return answers;
+}
+
+/**
+ * A session on the command socket, for those who also wait for events. Close it soon: others wait.
+ *
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` if the machine does not run or serves others for over 10 s
+ */
+export async function openCommands(commandSocket: string): Promise<QmpSession> {
+  const until = performance.now() + answerLimitMs;
+  for (;;) {
+    try {
+      const session = await QmpSession.connect(commandSocket);
+      if (session) return session;
+      throw new CloudError("CLOUD_UNAVAILABLE", "Cannot control the machine: it does not run");
+    } catch (error) {
+      // QEMU's queue takes two. Who connects to a full one is told so at once, and nothing tells when
+      // there is room again.
+      const isFull = error instanceof CloudError && hasCode(error.cause, "EAGAIN");
+      if (!isFull || performance.now() > until) throw error;
+      await delay(10);
+    }
+  }
+}
+
+async function withLimit<T>(work: Promise<T>, command: QmpCommand): Promise<T> {
+  const limit = Promise.withResolvers<never>();
+  const timer = setTimeout(() => limit.reject(noAnswer(command)), answerLimitMs);
+  try {
+    return await Promise.race([work, limit.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function noAnswer(command: QmpCommand): CloudError {
+  return failure(command, `QEMU did not answer within ${answerLimitMs / 1000} s`);
+}
+
+function ended(command: QmpCommand): CloudError {
+  return failure(command, "QEMU has ended");
+}
+
+function refused(
+  command: QmpCommand,
+  error: { readonly class: string; readonly desc: string },
+): CloudError {
+  return failure(command, error.desc, { qemuClass: error.class });
+}
+
+function failure(
+  { execute }: QmpCommand,
+  reason: string,
+  facts: Readonly<Record<string, unknown>> = {},
+): CloudError {
+  return new CloudError("CLOUD_UNAVAILABLE", `Cannot do "${execute}" on the machine: ${reason}`, {
+    facts: { command: execute, ...facts },
+  });
+}
+
+function parseJson(line: string): unknown {
+  try {
+    return JSON.parse(line) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+function isGreeting(value: unknown): boolean {
+  return parseMessage(value)?.QMP !== undefined;
+}
+
+function parseMessage(value: unknown): decode.Decoded<typeof message> | undefined {
+  try {
+    return message(value, "QMP");
+  } catch {
+    return undefined; // nothing that we know
+  }
+}
