@@ -46,9 +46,16 @@ export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
         ...from?.spec,
         holderIdentity: options.holder,
         leaseDurationSeconds: options.durationSeconds,
-        renewTime: microTime(options.clock.now()),
+        renewTime: microTime(renewTime(from)),
       },
     };
+  }
+
+  /** Rises strictly: a clock that was set back must not look like a node that is silent. */
+  function renewTime(from: Lease | undefined): number {
+    const last = Date.parse(from?.spec?.renewTime ?? "");
+    const now = options.clock.now();
+    return Number.isNaN(last) ? now : Math.max(now, last + 1);
   }
 
   async function write(signal: AbortSignal | undefined): Promise<Lease> {

@@ -64,6 +64,14 @@ export interface PodStatusUpdate {
   readonly uid: string;
   /** The whole new status of the pod. */
   readonly status: PodStatus;
+  /** Annotations to set on the pod; its others stay. */
+  readonly annotations?: Readonly<Record<string, string>>;
+  /**
+   * The backend has removed the pod for good. The status is written (containers that still run in it
+   * have ended with 137) and the pod's object is deleted, so that its owner makes another one.
+   * @default false
+   */
+  readonly isDeleted?: boolean;
 }
 
 /** An event the provider wants on a pod. */

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from "node:util";
 import { backoffDelay, errorText, hasCode, isRetryable, type Clock, type Logger } from "@kip/base";
 import {
   createInformer,
-  createLeaseHolder,
   paths,
   wireTime,
   type ApiClient,
@@ -11,7 +10,8 @@ import {
 } from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
 import type { NodeFacts, PodProvider } from "../pod-provider.ts";
-import type { NodeIntervals, NodeTaint } from "./node-options.ts";
+import { keepNodeLease } from "./node-lease.ts";
+import type { NodeIntervals, NodeOptions, NodeTaint } from "./node-options.ts";
 import {
   hasTaints,
   nodeConditions,
@@ -31,6 +31,9 @@ export interface NodeControllerOptions {
   readonly intervals: NodeIntervals;
   readonly recorder: EventRecorder;
   readonly facts: NodeFacts;
+  /** Whether the node has a Lease; without one the status is its heartbeat. */
+  readonly hasLease: boolean;
+  readonly onStatusError?: NodeOptions["onStatusError"];
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -38,9 +41,6 @@ export interface NodeControllerOptions {
 
 const fieldManager = "virtual-kubelet";
 const backoff = { initialMs: 200, maxMs: 7000 };
-
-/** Leases are valid for four renewals, as the kubelet's. */
-const leaseRenewals = 4;
 
 /**
  * The Node object: registration, status, heartbeats by Lease. The status is server-side applied, so
@@ -55,6 +55,9 @@ export class NodeController {
   #written: unknown;
   #writtenAt = Number.NEGATIVE_INFINITY;
   #isRegistered = false;
+  /** Whether a write of the status may be needed, and what ends the wait for that. */
+  #isDue = false;
+  #due = new AbortController();
   /** One write of the Node at a time. */
   #turn: Promise<void> = Promise.resolve();
 
@@ -104,19 +107,28 @@ export class NodeController {
 
   /** Keeps lease, status and health up to date until the signal aborts. */
   async run(): Promise<void> {
-    await Promise.all([this.#renewForEver(), this.#pingForEver()]);
+    const { client, identity, intervals, clock, logger, signal, hasLease } = this.#options;
+    const nodeUid = (): string | undefined => this.#node?.metadata?.uid;
+    const { nodeName } = identity;
+    const lease = { client, nodeName, nodeUid, intervals, clock, logger, signal };
+    await Promise.all([
+      hasLease && keepNodeLease(lease),
+      this.#pingForEver(),
+      this.#writeForEver(),
+    ]);
   }
 
   /** The provider's facts changed. */
   async factsChanged(): Promise<void> {
     try {
       this.#facts = await this.#options.provider.nodeFacts();
-      await this.#inTurn(() => this.#writeStatus());
     } catch (error) {
       this.#options.logger.warn("Could not take over the node's facts", {
         cause: errorText(error),
       });
+      return;
     }
+    await this.#writeInTurn();
   }
 
   /** Runs one write after the others; a failing one does not hold up the next. */
@@ -126,40 +138,10 @@ export class NodeController {
     return mine;
   }
 
-  async #renewForEver(): Promise<void> {
-    const { client, clock, identity, intervals, logger, signal } = this.#options;
-    const lease = createLeaseHolder({
-      client,
-      namespace: "kube-node-lease",
-      name: identity.nodeName,
-      holder: identity.nodeName,
-      durationSeconds: Math.max(1, Math.round((leaseRenewals * intervals.leaseMs) / 1000)),
-      owner: () => {
-        const uid = this.#node?.metadata?.uid;
-        if (uid === undefined) return undefined;
-        return { apiVersion: "v1", kind: "Node", name: identity.nodeName, uid };
-      },
-      clock,
-    });
-    let failures = 0;
-    while (!signal.aborted) {
-      try {
-        await lease.renew(signal);
-        failures = 0;
-      } catch (error) {
-        if (signal.aborted) return;
-        failures++;
-        logger.warn("Could not renew the node's lease", { cause: errorText(error) });
-      }
-      const pause = failures === 0 ? intervals.leaseMs : backoffDelay(failures - 1, backoff);
-      await clock.sleep(Math.min(pause, intervals.leaseMs), signal).catch(() => {}); // stopped
-    }
-  }
-
   async #pingForEver(): Promise<void> {
     const { clock, intervals, logger, signal } = this.#options;
     while (!signal.aborted) {
-      await clock.sleep(intervals.leaseMs, signal).catch(() => {}); // stopped
+      await clock.sleep(intervals.pingMs, signal).catch(() => {}); // stopped
       if (signal.aborted) return;
       const before = this.#unhealthy;
       this.#unhealthy = await this.#ping.ping(signal);
@@ -167,10 +149,36 @@ export class NodeController {
       if (this.#unhealthy && !before)
         logger.warn("The provider became unhealthy", { cause: this.#unhealthy.message });
       if (!this.#unhealthy && before) logger.info("The provider became healthy");
-      await this.#inTurn(() => this.#writeStatus()).catch((error: unknown) => {
-        if (!signal.aborted)
-          logger.warn("Could not write the node's status", { cause: errorText(error) });
-      });
+      this.#isDue = true;
+      this.#due.abort();
+    }
+  }
+
+  /** After each ping, whether a write is needed; a slow API server does not hold up the pings. */
+  async #writeForEver(): Promise<void> {
+    const { clock, intervals, signal } = this.#options;
+    while (!signal.aborted) {
+      this.#due = new AbortController();
+      const due = AbortSignal.any([signal, this.#due.signal]);
+      if (!this.#isDue) await clock.sleep(intervals.statusMs, due).catch(() => {}); // stopped, or due
+      this.#isDue = false;
+      if (!signal.aborted) await this.#writeInTurn();
+    }
+  }
+
+  async #writeInTurn(): Promise<void> {
+    const { logger, onStatusError, signal } = this.#options;
+    try {
+      await this.#inTurn(() => this.#writeStatus());
+    } catch (error) {
+      if (signal.aborted) return;
+      try {
+        if (!onStatusError) throw error;
+        await onStatusError(error, signal);
+        await this.#inTurn(() => this.#writeStatus()); // it says that it has put things right
+      } catch (second) {
+        logger.warn("Could not write the node's status", { cause: errorText(second) });
+      }
     }
   }
 
@@ -268,7 +276,7 @@ export class NodeController {
 
   /** Writes the status if it says something new, or was not written for long. */
   async #writeStatus(): Promise<void> {
-    const { client, clock, identity, intervals, signal } = this.#options;
+    const { client, clock, hasLease, identity, intervals, signal } = this.#options;
     const now = clock.now();
     const notReady = this.#facts.notReady ?? this.#unhealthy;
     const known = this.#node?.status?.conditions ?? [];
@@ -284,6 +292,7 @@ export class NodeController {
     const isCurrent =
       isDeepStrictEqual(this.#written, substance) &&
       ready === (notReady ? "False" : "True") &&
+      hasLease &&
       clock.monotonic() - this.#writtenAt < intervals.statusMs;
     if (isCurrent) return;
     const body = { apiVersion: "v1", kind: "Node", ...content };

@@ -34,12 +34,32 @@ export interface NodeOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly intervals?: Partial<NodeIntervals>;
+  /**
+   * Whether a Lease is the node's heartbeat. Without one its status is, written after each ping.
+   * @default true
+   */
+  readonly lease?: boolean;
+  /**
+   * Told when a write of the node's status failed (a deleted Node is registered again without it).
+   * If it resolves, the write is tried once more; if it throws, its error is logged instead.
+   */
+  readonly onStatusError?: (error: unknown, signal: AbortSignal) => Promise<void>;
+  /**
+   * Whether environment variables are resolved. If not, `ResolvedPod.env` is empty, nothing that only
+   * the environment refers to is looked up, and the provider reads the pod's own `env` and `envFrom`.
+   * @default true
+   */
+  readonly resolveEnv?: boolean;
 }
 
 /** How often the node does what no event asks for, milliseconds. */
 export interface NodeIntervals {
-  /** Pings of the provider, and renewals of the Lease (which is valid four times as long). @default 10000 */
+  /** Pings of the provider. @default 10000 */
+  readonly pingMs: number;
+  /** Renewals of the Lease; below its duration. @default a quarter of `leaseDurationMs` */
   readonly leaseMs: number;
+  /** How long the Lease is valid, whole seconds. @default four times `leaseMs`, 40000 */
+  readonly leaseDurationMs: number;
   /** How long a ping may take before the provider counts as failing. @default 30000 */
   readonly pingTimeoutMs: number;
   /** Writes of an unchanged node status. @default 300000 */

@@ -4,16 +4,8 @@ import { startKubeletApi, type KubeletHandlers } from "../kubelet-api/index.ts";
 import { PodController } from "../pods/pod-controller.ts";
 import type { PodProvider } from "../pod-provider.ts";
 import { NodeController } from "./node-controller.ts";
-import type { NodeIntervals, NodeOptions, RunningNode } from "./node-options.ts";
-
-const defaultIntervals: NodeIntervals = {
-  leaseMs: 10_000,
-  pingTimeoutMs: 30_000,
-  statusMs: 300_000,
-  sweepMs: 60_000,
-  podBackoffMs: 500,
-  podBackoffMaxMs: 60_000,
-};
+import { nodeIntervals } from "./node-intervals.ts";
+import type { NodeOptions, RunningNode } from "./node-options.ts";
 
 /**
  * Registers a node and runs the pods bound to it with a provider. Resolves when the node is
@@ -29,7 +21,7 @@ const defaultIntervals: NodeIntervals = {
 export async function startNode(options: NodeOptions): Promise<RunningNode> {
   const { client, nodeName, provider, clock } = options;
   const logger = options.logger.with({ node: nodeName });
-  const intervals = { ...defaultIntervals, ...options.intervals };
+  const intervals = nodeIntervals(options.intervals);
   const stop = new AbortController();
   await using started = new AsyncDisposableStack();
   started.defer(() => stop.abort());
@@ -59,6 +51,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     nodeName,
     provider,
     recorder,
+    resolveEnv: options.resolveEnv !== false,
     allocatable: () => node?.allocatable ?? facts.allocatable ?? facts.capacity,
     backoffMs: intervals.podBackoffMs,
     backoffMaxMs: intervals.podBackoffMaxMs,
@@ -98,6 +91,8 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
       },
     ],
     intervals,
+    hasLease: options.lease !== false,
+    ...(options.onStatusError && { onStatusError: options.onStatusError }),
     recorder,
     facts,
     clock,

@@ -3,7 +3,13 @@ import { describe, it } from "node:test";
 import type { Pod } from "@kip/k8s-types";
 import { planStep, type ActorState } from "./actor-plan.ts";
 
-const fresh: ActorState = { isDirty: true, isGone: false, isRemoved: false, isFinalized: false };
+const fresh: ActorState = {
+  isDirty: true,
+  isGone: false,
+  isDeletedByProvider: false,
+  isRemoved: false,
+  isFinalized: false,
+};
 const pending: Pod = { status: { phase: "Pending" } };
 const finished: Pod = { status: { phase: "Succeeded" } };
 const deleting: Pod = { metadata: { deletionTimestamp: "2025-01-01T00:00:00Z" } };
@@ -16,6 +22,12 @@ describe("planStep()", () => {
     ["has a pod removed before its object goes", {}, deleting, "remove"],
     ["removes a finished pod too", {}, { ...deleting, ...finished }, "remove"],
     ["deletes the object of what was removed", { isRemoved: true }, deleting, "finalize"],
+    [
+      "deletes the object of what the provider removed by itself (P9)",
+      { isDeletedByProvider: true, isRemoved: true },
+      pending,
+      "finalize",
+    ],
     ["waits for finalizers of others", { isRemoved: true, isFinalized: true }, deleting, undefined],
     ["forgets a pod whose object is gone", { isGone: true }, pending, "forget"],
     [

@@ -7,6 +7,8 @@ export interface ActorState {
   readonly isDirty: boolean;
   /** The API server has deleted the object. */
   readonly isGone: boolean;
+  /** The provider has removed the pod by itself, for good. */
+  readonly isDeletedByProvider: boolean;
   /** The provider has nothing of the pod any more. */
   readonly isRemoved: boolean;
   /** The object's deletion was completed; finalizers of others may still hold it. */
@@ -25,7 +27,7 @@ export type Step = "apply" | "remove" | "finalize" | "forget";
 /** The next step; undefined if all is as it should be. */
 export function planStep(state: ActorState, pod: Pod): Step | undefined {
   if (state.isGone) return state.isRemoved ? undefined : "forget";
-  if (pod.metadata?.deletionTimestamp !== undefined) {
+  if (pod.metadata?.deletionTimestamp !== undefined || state.isDeletedByProvider) {
     if (!state.isRemoved) return "remove";
     return state.isFinalized ? undefined : "finalize";
   }

@@ -8,8 +8,8 @@ import {
   type Logger,
 } from "@kip/base";
 import { paths, wireTime, type ApiClient, type RecordedEvent } from "@kip/k8s-client";
-import type { Pod, PodStatus } from "@kip/k8s-types";
-import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
+import type { Pod } from "@kip/k8s-types";
+import type { PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
 import { goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
 import { planStep, type ActorState, type Step } from "./actor-plan.ts";
@@ -47,12 +47,15 @@ export class PodActor {
   #pod: Pod;
   /** The state of the pod whose relevant parts were looked at last. */
   #seen: Pod;
+  /** Keys of the annotations that the provider has set. */
+  readonly #ownAnnotations = new Set<string>();
   #isAccepted = false;
   /** Generation of the pod that the provider has accepted. */
   #generation: number | undefined;
   #state: ActorState = {
     isDirty: true,
     isGone: false,
+    isDeletedByProvider: false,
     isRemoved: false,
     isFinalized: false,
   };
@@ -95,7 +98,7 @@ export class PodActor {
   /** Starts, or goes on with a newer state of the pod. */
   offer(pod: Pod): void {
     this.#take(pod);
-    const isChanged = isRelevantChange(this.#seen, this.#pod);
+    const isChanged = isRelevantChange(this.#seen, this.#pod, this.#ownAnnotations);
     this.#seen = this.#pod;
     if (isChanged) this.wake();
     if (this.#pod.metadata?.deletionTimestamp !== undefined) this.#deletionSeen();
@@ -136,9 +139,17 @@ export class PodActor {
     );
   }
 
-  /** The provider's word on the pod's status. */
-  offerStatus(status: PodStatus): void {
-    if (!this.#state.isGone) this.#status.write(status);
+  /** The provider's word on the pod. */
+  offerStatus({ status, annotations, isDeleted = false }: PodStatusUpdate): void {
+    if (this.#state.isGone) return;
+    for (const key of Object.keys(annotations ?? {})) this.#ownAnnotations.add(key);
+    this.#status.write(status, annotations);
+    if (!isDeleted || this.#state.isRemoved) return;
+    this.#state = { ...this.#state, isDeletedByProvider: true, isRemoved: true };
+    this.#applying?.abort();
+    this.#removing?.done();
+    this.#pause?.abort();
+    this.#run();
   }
 
   /** Checks the API's status against the provider's word. */
@@ -212,7 +223,8 @@ export class PodActor {
     } finally {
       this.#applying = undefined;
     }
-    if (isRelevantChange(pod, this.#pod)) this.#state = { ...this.#state, isDirty: true };
+    if (isRelevantChange(pod, this.#pod, this.#ownAnnotations))
+      this.#state = { ...this.#state, isDirty: true };
     this.#status.refresh();
   }
 

@@ -4,12 +4,18 @@ import type { Pod } from "@kip/k8s-types";
 /**
  * Whether a change of a pod concerns its provider: spec, labels, annotations, or the conditions that
  * its readiness gates name. A change of the status alone does not.
+ *
+ * @param own keys of annotations that the provider writes itself
  */
-export function isRelevantChange(before: Pod, after: Pod): boolean {
+export function isRelevantChange(
+  before: Pod,
+  after: Pod,
+  own: ReadonlySet<string> = new Set(),
+): boolean {
   return (
     !isDeepStrictEqual(before.spec, after.spec) ||
     !isDeepStrictEqual(before.metadata?.labels ?? {}, after.metadata?.labels ?? {}) ||
-    !isDeepStrictEqual(before.metadata?.annotations ?? {}, after.metadata?.annotations ?? {}) ||
+    !isDeepStrictEqual(foreignAnnotations(before, own), foreignAnnotations(after, own)) ||
     gates(before) !== gates(after)
   );
 }
@@ -17,6 +23,12 @@ export function isRelevantChange(before: Pod, after: Pod): boolean {
 /** Whether a pod has ended for good. */
 export function isFinished(pod: Pod): boolean {
   return pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
+}
+
+function foreignAnnotations({ metadata }: Pod, own: ReadonlySet<string>): object {
+  const annotations = metadata?.annotations ?? {};
+  if (own.size === 0) return annotations;
+  return Object.fromEntries(Object.entries(annotations).filter(([key]) => !own.has(key)));
 }
 
 function gates(pod: Pod): string {

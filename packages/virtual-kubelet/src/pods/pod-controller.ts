@@ -26,6 +26,8 @@ export interface PodControllerOptions {
   readonly recorder: EventRecorder;
   /** What the node offers to pods. */
   readonly allocatable: () => Readonly<Record<string, string>>;
+  /** Whether environment variables are looked up. */
+  readonly resolveEnv: boolean;
   readonly backoffMs: number;
   readonly backoffMaxMs: number;
   readonly clock: Clock;
@@ -100,8 +102,8 @@ export class PodController {
   }
 
   /** The provider reports a status. */
-  podStatus({ uid, status }: PodStatusUpdate): void {
-    this.#entries.get(uid)?.actor.offerStatus(status);
+  podStatus(update: PodStatusUpdate): void {
+    this.#entries.get(update.uid)?.actor.offerStatus(update);
   }
 
   /** The provider has an event for a pod. */
@@ -210,6 +212,7 @@ export class PodController {
       tokens,
       services: this.#services.list(),
       allocatable: this.#options.allocatable(),
+      resolveEnv: this.#options.resolveEnv,
       notify: ({ fieldPath, ...event }) => this.#record(pod, event, fieldPath),
     });
     this.#references.release(uid, references.used);

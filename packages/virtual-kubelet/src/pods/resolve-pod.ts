@@ -10,6 +10,8 @@ export interface ResolveSources
   extends Omit<EnvSources, "pod" | "services">, Omit<VolumeSources, "pod"> {
   /** Services of all namespaces, or at least of the pod's and of "default". */
   readonly services: readonly Service[];
+  /** Whether environment variables are looked up. @default true */
+  readonly resolveEnv?: boolean;
 }
 
 /**
@@ -29,7 +31,7 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
     pod.metadata?.namespace ?? "",
     pod.spec?.enableServiceLinks !== false,
   );
-  for (const container of allContainers(pod)) {
+  for (const container of sources.resolveEnv === false ? [] : allContainers(pod)) {
     const resolved = await containerEnv(container, { ...sources, pod, services });
     env.set(container.name, resolved.env);
     if (resolved.late.size > 0) lateEnv.set(container.name, resolved.late);

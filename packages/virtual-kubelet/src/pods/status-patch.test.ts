@@ -61,11 +61,14 @@ describe("statusPatch()", () => {
 
   it("tells which generation was observed, never an older one", () => {
     const pod = { ...podWith({ phase: "Running" }) };
-    assert.deepEqual(statusPatch(pod, { phase: "Running" }, 3)?.["status"], {
-      observedGeneration: 3,
-    });
+    assert.deepEqual(
+      statusPatch(pod, { phase: "Running" }, { observedGeneration: 3 })?.["status"],
+      {
+        observedGeneration: 3,
+      },
+    );
     const observed = podWith({ phase: "Running", observedGeneration: 3 } as PodStatus);
-    assert.equal(statusPatch(observed, { phase: "Running" }, 2), undefined);
+    assert.equal(statusPatch(observed, { phase: "Running" }, { observedGeneration: 2 }), undefined);
   });
 });
 
@@ -89,6 +92,12 @@ describe("isRelevantChange()", () => {
     assert.equal(changed({ metadata: { ...pod.metadata, annotations: { n: "1" } } }), true);
     const spec = { containers: [], ...pod.spec, activeDeadlineSeconds: 5 };
     assert.equal(changed({ spec }), true);
+  });
+
+  it("is none for annotations that the provider writes itself", () => {
+    const after = { ...pod, metadata: { ...pod.metadata, annotations: { mine: "1" } } };
+    assert.equal(isRelevantChange(pod, after), true);
+    assert.equal(isRelevantChange(pod, after, new Set(["mine"])), false);
   });
 
   it("is one when a readiness gate's condition changes", () => {

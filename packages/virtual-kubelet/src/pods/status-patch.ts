@@ -20,6 +20,14 @@ const ownFields = [
 /** Fields that stay once they have a value, whatever a later status leaves out. */
 const stickyFields: ReadonlySet<string> = new Set(["startTime", "qosClass", "hostIP", "hostIPs"]);
 
+/** What rides along with a status. */
+export interface StatusCompany {
+  /** Generation of the pod the provider has accepted. */
+  readonly observedGeneration?: number | undefined;
+  /** Set on the pod; its others stay. */
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
 /** Lists that a strategic merge would add to. */
 const mergedLists: ReadonlySet<string> = new Set(["hostIPs", "podIPs"]);
 
@@ -29,12 +37,11 @@ const mergedLists: ReadonlySet<string> = new Set(["hostIPs", "podIPs"]);
  *
  * The UID in it makes the API server refuse the patch for a pod of the same name that came later.
  *
- * @param observedGeneration generation of the pod the provider has accepted; rides along
  */
 export function statusPatch(
   pod: Pod,
   wanted: PodStatus,
-  observedGeneration?: number,
+  { observedGeneration, annotations = {} }: StatusCompany = {},
 ): Readonly<Record<string, unknown>> | undefined {
   const current = pod.status ?? {};
   const changes: Record<string, unknown> = {};
@@ -54,8 +61,17 @@ export function statusPatch(
   const known = (current as { readonly observedGeneration?: number }).observedGeneration ?? 0;
   if (observedGeneration !== undefined && observedGeneration > known)
     changes["observedGeneration"] = observedGeneration;
-  if (Object.keys(changes).length === 0) return undefined;
-  return { metadata: { uid: pod.metadata?.uid }, status: changes };
+  const marked = Object.entries(annotations).filter(
+    ([key, value]) => pod.metadata?.annotations?.[key] !== value,
+  );
+  if (Object.keys(changes).length + marked.length === 0) return undefined;
+  return {
+    metadata: {
+      uid: pod.metadata?.uid,
+      ...(marked.length > 0 && { annotations: Object.fromEntries(marked) }),
+    },
+    ...(Object.keys(changes).length > 0 && { status: changes }),
+  };
 }
 
 function changedConditions(

@@ -30,6 +30,7 @@ const repairIntervalMs = 10_000;
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
   #wanted: PodStatus | undefined;
+  #annotations: Readonly<Record<string, string>> = {};
   #isDirty = false;
   #writing: Promise<void> | undefined;
   #repairedAt = Number.NEGATIVE_INFINITY;
@@ -38,9 +39,10 @@ export class StatusWriter {
     this.#options = options;
   }
 
-  /** Brings the API's status to this one. */
-  write(status: PodStatus): void {
+  /** Brings the API's status to this one, and the pod's annotations to these; its others stay. */
+  write(status: PodStatus, annotations: Readonly<Record<string, string>> = {}): void {
     this.#wanted = status;
+    this.#annotations = annotations;
     this.#start();
   }
 
@@ -93,7 +95,10 @@ export class StatusWriter {
     const { client, pod: current, signal } = this.#options;
     const pod = current();
     if (!this.#wanted || isFinished(pod)) return;
-    const patch = statusPatch(pod, this.#wanted, this.#options.observedGeneration());
+    const patch = statusPatch(pod, this.#wanted, {
+      observedGeneration: this.#options.observedGeneration(),
+      annotations: this.#annotations,
+    });
     if (!patch) return;
     const { namespace = "", name = "" } = pod.metadata ?? {};
     const path = paths.pods(namespace, name, "status");

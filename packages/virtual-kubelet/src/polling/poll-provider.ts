@@ -50,7 +50,7 @@ function optionalPart(provider: PolledPodProvider): Partial<PodProvider> {
     const call: unknown = provider[name];
     return typeof call === "function" ? [[name, call.bind(provider) as unknown] as const] : [];
   });
-  return Object.fromEntries(bound) as Partial<PodProvider>; // each under its own name
+  return Object.fromEntries(bound); // each under its own name
 }
 
 interface Tracked {
