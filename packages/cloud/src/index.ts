@@ -17,3 +17,4 @@ export {
   type CloudErrorCode,
   type CloudErrorOptions,
 } from "./errors.ts";
+export { checkLaunchRequest, checkVolumeRequest, cloudLimits } from "./limits.ts";

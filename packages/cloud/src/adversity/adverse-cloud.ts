@@ -34,9 +34,11 @@ export function adverseCloud<T extends CloudDriver>(driver: T, options: AdverseC
   return new Proxy(driver, {
     get: (target, property) => {
       const operation = typeof property === "string" ? wrapped.get(property) : undefined;
-      const value: unknown = operation ?? Reflect.get(target, property, target);
-      // A class's private fields are reached through the object itself only.
-      return typeof value === "function" && !operation ? (value.bind(target) as unknown) : value;
+      if (operation) return operation;
+      const value: unknown = Reflect.get(target, property, target);
+      if (typeof value !== "function") return value;
+      // Called on the object itself, whose private fields no proxy has; not bound, as V8 refuses to dispose by a bound function.
+      return (...args: readonly unknown[]): unknown => Reflect.apply(value, target, args);
     },
   });
 }

@@ -1,0 +1,56 @@
+import type { LaunchRequest, VolumeRequest } from "./cloud-driver.ts";
+import { CloudError } from "./errors.ts";
+
+/**
+ * What every cloud can hold: the least of what EC2, Compute Engine metadata and Azure take, less what a
+ * driver needs for itself. Lengths in UTF-16 code units, as JavaScript counts them.
+ */
+export const cloudLimits = {
+  userDataBytes: 16_000,
+  tags: 40,
+  tagKeyLength: 127,
+  tagValueLength: 255,
+  volumeBytes: 2 ** 20,
+} as const;
+
+/**
+ * Refuses a launch that some cloud could never do, so that all drivers refuse it alike.
+ *
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST`
+ */
+export function checkLaunchRequest(request: LaunchRequest): void {
+  const { userDataBytes } = cloudLimits;
+  if (Buffer.byteLength(request.userData) > userDataBytes) {
+    throw invalid("start an instance", `its user data has more than ${userDataBytes} bytes`);
+  }
+  checkTags("start an instance", request.tags);
+}
+
+/**
+ * Refuses a volume that no cloud could make.
+ *
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST`
+ */
+export function checkVolumeRequest(request: VolumeRequest): void {
+  const { sizeBytes, tags } = request;
+  if (!Number.isSafeInteger(sizeBytes) || sizeBytes < cloudLimits.volumeBytes) {
+    throw invalid("create a volume", `${sizeBytes} bytes are less than 1 MiB or no whole number`);
+  }
+  checkTags("create a volume", tags);
+}
+
+function checkTags(action: string, tags: Readonly<Record<string, string>>): void {
+  const entries = Object.entries(tags);
+  const { tags: most, tagKeyLength, tagValueLength } = cloudLimits;
+  if (entries.length > most) throw invalid(action, `it has more than ${most} tags`);
+  for (const [key, value] of entries) {
+    if (key === "" || key.length > tagKeyLength)
+      throw invalid(action, `the tag key "${key}" has not 1 to ${tagKeyLength} characters`);
+    if (value.length > tagValueLength)
+      throw invalid(action, `the value of tag "${key}" has more than ${tagValueLength} characters`);
+  }
+}
+
+function invalid(action: string, reason: string): CloudError {
+  return new CloudError("CLOUD_INVALID_REQUEST", `Cannot ${action}: ${reason}`);
+}

@@ -1,0 +1,97 @@
+import { systemClock, type Clock } from "@kip/base";
+import type { Instance, InstanceTypeOffer } from "../cloud-driver.ts";
+
+/** A time that is drawn anew each time it passes, milliseconds, both ends included. */
+export interface TimeRange {
+  readonly minMs: number;
+  readonly maxMs: number;
+}
+
+/** What runs on a simulated instance, as it is when the instance begins to run. */
+export interface SimulatedMachine {
+  readonly instance: Instance;
+  readonly userData: string;
+  /** Writes to the serial console. */
+  readonly write: (text: string) => void;
+}
+
+/** Options of {@link createSimulatedCloud}. */
+export interface SimulatedCloudOptions {
+  /** @default "simulated-1" */
+  readonly zone?: string;
+  /** @default three types of 1 to 4 CPUs, on demand and as spot */
+  readonly types?: readonly InstanceTypeOffer[];
+  /** Name of each image, and the size of its disk, bytes. @default { cell: 1 MiB } */
+  readonly images?: Readonly<Record<string, number>>;
+  /** How long each call takes. @default 0 */
+  readonly callMs?: number | TimeRange;
+  /** How long an instance is pending. @default 0 */
+  readonly startMs?: number | TimeRange;
+  /** How long an instance is stopping. @default 0 */
+  readonly stopMs?: number | TimeRange;
+  /** How far `list`, `describe` and `listVolumes` are behind what is so. @default 0 */
+  readonly lagMs?: number;
+  /** Instances that one owner may have; more is `CLOUD_QUOTA`. @default no limit */
+  readonly maxInstances?: number;
+  /** Same seed, same IDs and times. @default 1 */
+  readonly seed?: number;
+  /** Addresses of the instance in a slot; slots are whole numbers from 0 on, the lowest free one first. */
+  readonly addresses?: (slot: number) => Required<Pick<Instance, "managementIp" | "podIp">>;
+  /** Starts what an instance runs, say an agent within this process; what it returns is called when the instance ends. */
+  readonly boot?: (machine: SimulatedMachine) => (() => void) | undefined;
+  /** @default the system's */
+  readonly clock?: Clock;
+}
+
+/** {@link SimulatedCloudOptions} with every default filled in. */
+export type ResolvedSimulatedCloudOptions = Required<
+  Omit<SimulatedCloudOptions, "callMs" | "startMs" | "stopMs">
+> &
+  Readonly<Record<"callMs" | "startMs" | "stopMs", TimeRange>>;
+
+const GiB = 2 ** 30;
+
+/** Fills in defaults. */
+export function resolveSimulatedCloudOptions(
+  options: SimulatedCloudOptions,
+): ResolvedSimulatedCloudOptions {
+  return {
+    zone: options.zone ?? "simulated-1",
+    types: options.types ?? [1, 2, 4].map(offerOf),
+    images: options.images ?? { cell: 2 ** 20 },
+    callMs: range(options.callMs),
+    startMs: range(options.startMs),
+    stopMs: range(options.stopMs),
+    lagMs: options.lagMs ?? 0,
+    maxInstances: options.maxInstances ?? Infinity,
+    seed: options.seed ?? 1,
+    addresses: options.addresses ?? addressesOf,
+    boot: options.boot ?? (() => undefined),
+    clock: options.clock ?? systemClock,
+  };
+}
+
+function offerOf(cpus: number): InstanceTypeOffer {
+  return {
+    name: `sim.${cpus}`,
+    cpuMilli: cpus * 1000,
+    memoryBytes: cpus * 2 * GiB,
+    gpus: 0,
+    pricePerHour: { "on-demand": cpus * 0.04, spot: cpus * 0.01 },
+  };
+}
+
+function range(time: number | TimeRange = 0): TimeRange {
+  return typeof time === "number" ? { minMs: time, maxMs: time } : time;
+}
+
+/** 10.0.0.0/8: lower half machines, upper half pods. */
+function addressesOf(slot: number): Required<Pick<Instance, "managementIp" | "podIp">> {
+  const rest = slot + 16;
+  const bytes = [(rest >> 16) & 0x7f, (rest >> 8) & 0xff, rest & 0xff];
+  const [high = 0, ...low] = bytes;
+  return {
+    managementIp: ["10", high, ...low].join("."),
+    podIp: ["10", high | 0x80, ...low].join("."),
+  };
+}

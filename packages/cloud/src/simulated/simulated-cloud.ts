@@ -1,0 +1,99 @@
+import { adverseCloud, type AdversityRuleStore } from "../adversity/adverse-cloud.ts";
+import type { AdversityRule } from "../adversity/adversity-rules.ts";
+import type { CloudAdversity, CloudOperation } from "../adversity/cloud-adversity.ts";
+import { createAdversity } from "../adversity/create-adversity.ts";
+import type { CloudDriver } from "../cloud-driver.ts";
+import { CloudError } from "../errors.ts";
+import { seededRandom } from "./seeded-random.ts";
+import {
+  resolveSimulatedCloudOptions,
+  type SimulatedCloudOptions,
+} from "./simulated-cloud-options.ts";
+import { SimulatedDriver } from "./simulated-driver.ts";
+import { SimulatedMachines } from "./simulated-machines.ts";
+import { SimulatedVolumes, type SimulatedDisk } from "./simulated-volumes.ts";
+
+/** What the guest of a simulated instance sees of its disks. */
+export interface SimulatedHardware {
+  /** Size of the root disk, bytes. */
+  readonly rootBytes: number;
+  readonly disks: readonly SimulatedDisk[];
+}
+
+/** A cloud in memory, which lives as long as this object; handles on it come and go. */
+export interface SimulatedCloud {
+  /** Opens a handle, as one owner: another process, or kip after a restart. */
+  open(options: { readonly owner: string }): CloudDriver;
+  /** What can be made to go wrong. */
+  readonly adversity: CloudAdversity;
+  /** How many calls have reached the cloud, of one operation or of all; waiting is one call. */
+  callCount(operation?: CloudOperation): number;
+  /** @throws {CloudError} `CLOUD_NOT_FOUND` */
+  hardware(instanceId: string): SimulatedHardware;
+  /** The guest writes on a disk. */
+  write(instanceId: string, serial: string, content: string): void;
+}
+
+/**
+ * Makes a cloud in memory, for tests and for scale: it does what the port says and starts nothing. What
+ * happens, and when, depends on the options, the seed and the clock alone.
+ *
+ * @example
+ * const cloud = createSimulatedCloud({ startMs: 50 });
+ * await using driver = cloud.open({ owner: "me" });
+ */
+export function createSimulatedCloud(given: SimulatedCloudOptions = {}): SimulatedCloud {
+  const options = resolveSimulatedCloudOptions(given);
+  const { clock, callMs } = options;
+  const random = seededRandom(options.seed);
+  const machines = new SimulatedMachines(options, random);
+  const volumes = new SimulatedVolumes(random);
+  machines.onGone = (instanceId) => volumes.release(instanceId);
+  const rules = rulesInMemory();
+  const calls = new Map<CloudOperation, number>();
+
+  async function arrive(operation: CloudOperation, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    calls.set(operation, (calls.get(operation) ?? 0) + 1);
+    const ms = callMs.minMs + random() * (callMs.maxMs - callMs.minMs);
+    if (ms > 0) await clock.sleep(ms, signal);
+  }
+
+  return {
+    adversity: createAdversity({
+      rules,
+      clock,
+      kill: async (id) => {
+        await Promise.resolve(machines.end(id, "The instance was killed"));
+      },
+      interrupt: async (id, noticeMs) => {
+        await Promise.resolve(machines.interrupt(id, noticeMs));
+      },
+    }),
+    open: ({ owner }) =>
+      adverseCloud<CloudDriver>(
+        new SimulatedDriver({ owner, options, machines, volumes, arrive }),
+        { rules, clock },
+      ),
+    callCount: (operation) =>
+      operation === undefined
+        ? [...calls.values()].reduce((sum, count) => sum + count, 0)
+        : (calls.get(operation) ?? 0),
+    hardware: (instanceId) => {
+      const rootBytes = machines.rootDiskBytes(instanceId);
+      if (rootBytes !== undefined) return { rootBytes, disks: volumes.ofInstance(instanceId) };
+      throw new CloudError("CLOUD_NOT_FOUND", `Cannot find instance "${instanceId}"`);
+    },
+    write: (instanceId, serial, content) => volumes.write(instanceId, serial, content),
+  };
+}
+
+function rulesInMemory(): AdversityRuleStore {
+  let rules: readonly AdversityRule[] = [];
+  return {
+    read: async () => await Promise.resolve(rules),
+    update: async (change) => {
+      rules = await Promise.resolve(change(rules));
+    },
+  };
+}
