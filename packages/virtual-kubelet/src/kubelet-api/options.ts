@@ -42,6 +42,8 @@ export interface KubeletLimits {
   readonly streamsPerConnection: number;
   /** Bytes of a stream's header block, after decompression. @default 16384 */
   readonly streamHeaderBytes: number;
+  /** Bytes of a WebSocket message; a longer one closes its connection. @default 4194304 */
+  readonly messageBytes: number;
   /** Bytes a stream holds that its reader has not taken, before its connection is held up. @default 1048576 */
   readonly streamBufferBytes: number;
 }
@@ -85,5 +87,6 @@ export const defaultKubeletLimits: KubeletLimits = {
   requestHeaderBytes: 32 * 1024,
   streamsPerConnection: 512,
   streamHeaderBytes: 16 * 1024,
+  messageBytes: 4 * 1024 * 1024,
   streamBufferBytes: 1024 * 1024,
 };

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { silentLogger, systemClock, type ProcessStreams, type TerminalSize } from "@kip/base";
 import { SpdyTestClient } from "../../test/spdy-test-client.ts";
 import type { ProcessExit } from "../pod-provider.ts";
-import { serveRemoteCommand, type RemoteCommand } from "./remote-command.ts";
+import { serveRemoteCommand, spdyDialect, type RemoteCommand } from "./remote-command.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
 
 interface Session {
@@ -33,7 +33,7 @@ function serve(
   });
   const served = serveRemoteCommand({
     remote,
-    protocol: "v4.channel.k8s.io",
+    dialect: spdyDialect("v4.channel.k8s.io"),
     wanted: { ...none, ...wanted },
     creationTimeoutMs: 30_000,
     reportsExitCode: true,
@@ -121,7 +121,7 @@ describe("serveRemoteCommand()", () => {
       const session = serve(
         { stdout: true, tty: true },
         async ({ resizes }) => ({ exitCode: resizes === undefined ? 2 : 0 }),
-        { protocol },
+        { dialect: spdyDialect(protocol) },
       );
       const [error = 0] = await open(session.client, "error", "stdout");
       const text = (await session.client.ended(error)).toString();

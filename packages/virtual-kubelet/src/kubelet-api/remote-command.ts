@@ -6,7 +6,7 @@ import { outcomeStatus, outcomeText, type CommandOutcome } from "./exit-status.t
 import type { RemoteStream, RemoteStreams } from "./remote-streams.ts";
 import { terminalResizes } from "./terminal-resizes.ts";
 
-/** Versions of the exec and attach protocol, newest first. */
+/** Versions of the exec and attach protocol over SPDY, newest first. */
 export const remoteCommandProtocols = [
   "v4.channel.k8s.io",
   "v3.channel.k8s.io",
@@ -22,11 +22,23 @@ export interface RemoteCommandStreams {
   readonly tty: boolean;
 }
 
+/** What sets the versions of the protocol apart. */
+export interface RemoteCommandDialect {
+  /** The outcome is a Status in JSON; else it is text, and nothing in case of success. */
+  readonly hasJsonStatus: boolean;
+  /** A terminal has a stream for its sizes. */
+  readonly hasResizes: boolean;
+}
+
+/** The dialect of one of {@link remoteCommandProtocols}. */
+export function spdyDialect(protocol: string): RemoteCommandDialect {
+  return { hasJsonStatus: protocol.startsWith("v4."), hasResizes: /^v[34]\./.test(protocol) };
+}
+
 /** One exec or attach, ready to be served. */
 export interface RemoteCommand {
   readonly remote: RemoteStreams;
-  /** One of {@link remoteCommandProtocols}. */
-  readonly protocol: string;
+  readonly dialect: RemoteCommandDialect;
   readonly wanted: RemoteCommandStreams;
   /** Milliseconds the client has to open its streams. */
   readonly creationTimeoutMs: number;
@@ -55,7 +67,7 @@ export async function serveRemoteCommand(command: RemoteCommand): Promise<void> 
   if (hasLeft) return await remote.close();
   await Promise.all(["stdout", "stderr"].map((name) => flush(streams.get(name))));
   const error = streams.get("error");
-  const text = command.protocol.startsWith("v4.")
+  const text = command.dialect.hasJsonStatus
     ? JSON.stringify(outcomeStatus(outcome))
     : outcomeText(outcome);
   if (text !== "") error?.write(text);
@@ -157,12 +169,12 @@ async function collectStreams(
   return isComplete ? streams : undefined;
 }
 
-function expectedStreams({ wanted, protocol }: RemoteCommand): Set<string> {
+function expectedStreams({ wanted, dialect }: RemoteCommand): Set<string> {
   const expected = new Set(["error"]);
   if (wanted.stdin) expected.add("stdin");
   if (wanted.stdout) expected.add("stdout");
   if (wanted.stderr) expected.add("stderr");
-  if (wanted.tty && /^v[34]\./.test(protocol)) expected.add("resize");
+  if (wanted.tty && dialect.hasResizes) expected.add("resize");
   return expected;
 }
 

@@ -22,7 +22,7 @@ import {
   type Route,
   type StreamRoute,
 } from "./routes.ts";
-import { isSpdyUpgrade, prepareStreamRequest, type StreamServices } from "./stream-request.ts";
+import { isStreamUpgrade, prepareStreamRequest, type StreamServices } from "./stream-request.ts";
 
 const defaultPort = 10_250;
 const handshakeTimeoutMs = 10_000;
@@ -68,7 +68,7 @@ class KubeletApi implements RunningKubeletApi {
         ALPNProtocols: ["http/1.1"],
         handshakeTimeout: handshakeTimeoutMs,
         maxHeaderSize: limits.requestHeaderBytes,
-        shouldUpgradeCallback: isSpdyUpgrade,
+        shouldUpgradeCallback: isStreamUpgrade,
         keepAlive: true, // finds clients whose machine is gone
         keepAliveInitialDelay: keepAliveProbeMs,
       }),
@@ -133,12 +133,7 @@ class KubeletApi implements RunningKubeletApi {
     try {
       const { route, query } = await this.#admit(request);
       if (!isStreamRoute(route)) throw new HttpRefusal(400, "this path does not open streams");
-      const stream = this.#prepare(request, query, route);
-      const headers = Object.entries(stream.headers).map(
-        ([name, value]) => `${name}: ${value}\r\n`,
-      );
-      socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers.join("")}\r\n`);
-      await stream.begin(socket, head);
+      await this.#prepare(request, query, route).begin(socket, head);
     } catch (error) {
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;

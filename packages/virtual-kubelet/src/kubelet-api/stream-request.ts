@@ -8,11 +8,25 @@ import { portForwardProtocols, servePortForward } from "./port-forward.ts";
 import {
   remoteCommandProtocols,
   serveRemoteCommand,
+  spdyDialect,
+  type RemoteCommandDialect,
   type RemoteCommandStreams,
 } from "./remote-command.ts";
 import type { RemoteStreams } from "./remote-streams.ts";
 import type { StreamRoute } from "./routes.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
+import { WebSocketConnection } from "./websocket/connection.ts";
+import {
+  commandChannels,
+  commandSubprotocols,
+  portForwardChannels,
+  portForwardSubprotocols,
+  queryPorts,
+  tunnelSubprotocol,
+  webSocketDialect,
+} from "./websocket/subprotocols.ts";
+import { tunnelStream } from "./websocket/tunnel.ts";
+import { acceptWebSocket, chooseProtocol, isWebSocketUpgrade } from "./websocket/upgrade.ts";
 
 /** What serving a stream request takes. */
 export interface StreamServices {
@@ -24,10 +38,9 @@ export interface StreamServices {
   readonly logger: Logger;
 }
 
-/** A stream request that was found to be in order: `begin` takes the connection over. */
+/** A stream request that was found to be in order. */
 export interface StreamRequest {
-  /** Headers of the answer `101 Switching Protocols`. */
-  readonly headers: Readonly<Record<string, string>>;
+  /** Answers the upgrade and serves the connection; resolves at its end. */
   begin(socket: Duplex, head: Buffer): Promise<void>;
 }
 
@@ -42,48 +55,100 @@ export function prepareStreamRequest(
   pod: Pod,
   services: StreamServices,
 ): StreamRequest {
-  const serve =
+  const served =
     route.kind === "portForward"
-      ? preparePortForward(pod, services)
+      ? preparePortForward(pod, services, query)
       : prepareCommand(route, query, pod, services);
-  if (!isSpdyUpgrade(request))
-    throw new HttpRefusal(
-      400,
-      "unable to upgrade: missing upgrade headers for SPDY/3.1 in request",
-    );
-  const protocol = negotiate(request, serve.protocols);
-  return {
-    headers: {
-      Connection: "Upgrade",
-      Upgrade: "SPDY/3.1",
-      ...(protocol.isChosen && { "X-Stream-Protocol-Version": protocol.name }),
-    },
-    begin: async (socket, head) => {
-      const { streamsPerConnection, streamHeaderBytes, streamBufferBytes } = services.limits;
-      const { streamIdleTimeoutMs: idleTimeoutMs, clock, logger } = services;
-      const limits = { streamsPerConnection, streamHeaderBytes, streamBufferBytes };
-      const remote = new SpdyConnection(socket, head, { ...limits, idleTimeoutMs, clock, logger });
-      await serve.serve(remote, protocol.name);
-    },
-  };
+  if (isWebSocketUpgrade(request)) return overWebSocket(request, served, services);
+  if (isSpdyUpgrade(request)) return overSpdy(request, served, services);
+  throw new HttpRefusal(
+    400,
+    "unable to upgrade: missing upgrade headers for SPDY/3.1 or WebSocket in request",
+  );
 }
 
-/** Whether a request asks for the connection to become SPDY/3.1. */
-export function isSpdyUpgrade(request: IncomingMessage): boolean {
+/** Whether a request asks for the connection to become one of streams. */
+export function isStreamUpgrade(request: IncomingMessage): boolean {
+  return isSpdyUpgrade(request) || isWebSocketUpgrade(request);
+}
+
+function isSpdyUpgrade(request: IncomingMessage): boolean {
   const { connection = "", upgrade = "" } = request.headers;
   return /\bupgrade\b/i.test(connection) && /\bspdy\/3\.1\b/i.test(upgrade);
 }
 
-interface Served {
-  readonly protocols: readonly string[];
-  serve(remote: RemoteStreams, protocol: string): Promise<void>;
+function overSpdy(
+  request: IncomingMessage,
+  served: Served,
+  services: StreamServices,
+): StreamRequest {
+  const protocol = negotiate(request, served.spdyProtocols);
+  return {
+    begin: async (socket, head) => {
+      const version = protocol.isChosen ? `X-Stream-Protocol-Version: ${protocol.name}\r\n` : "";
+      socket.write(
+        `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n${version}\r\n`,
+      );
+      await served.serve(spdyStreams(socket, head, services), spdyDialect(protocol.name));
+    },
+  };
 }
 
-function preparePortForward(pod: Pod, services: StreamServices): Served {
+function overWebSocket(
+  request: IncomingMessage,
+  served: Served,
+  services: StreamServices,
+): StreamRequest {
+  const protocol = chooseProtocol(request, served.subprotocols);
+  const channels = protocol === tunnelSubprotocol ? undefined : served.channels(protocol);
+  const { messageBytes, streamBufferBytes } = services.limits;
+  const { streamIdleTimeoutMs: idleTimeoutMs, clock, logger } = services;
+  return {
+    begin: async (socket, head) => {
+      const options = { protocol, maxMessageBytes: messageBytes };
+      const webSocket = acceptWebSocket(request, socket, head, options);
+      if (webSocket === undefined) return;
+      const dialect = webSocketDialect(protocol);
+      if (channels === undefined) {
+        const tunnel = tunnelStream(webSocket);
+        await served.serve(spdyStreams(tunnel, Buffer.alloc(0), services), dialect);
+        return;
+      }
+      const remote = new WebSocketConnection(webSocket, {
+        ...channels,
+        streamBufferBytes,
+        idleTimeoutMs,
+        clock,
+        logger,
+      });
+      await served.serve(remote, dialect);
+    },
+  };
+}
+
+function spdyStreams(socket: Duplex, head: Buffer, services: StreamServices): RemoteStreams {
+  const { streamsPerConnection, streamHeaderBytes, streamBufferBytes } = services.limits;
+  const { streamIdleTimeoutMs: idleTimeoutMs, clock, logger } = services;
+  const limits = { streamsPerConnection, streamHeaderBytes, streamBufferBytes };
+  return new SpdyConnection(socket, head, { ...limits, idleTimeoutMs, clock, logger });
+}
+
+/** What is served, whatever carries it. */
+interface Served {
+  readonly spdyProtocols: readonly string[];
+  readonly subprotocols: readonly string[];
+  /** The channels of one of `subprotocols`. */
+  channels(subprotocol: string): ReturnType<typeof commandChannels>;
+  serve(remote: RemoteStreams, dialect: RemoteCommandDialect): Promise<void>;
+}
+
+function preparePortForward(pod: Pod, services: StreamServices, query: URLSearchParams): Served {
   const { handlers, clock, logger, streamCreationTimeoutMs: creationTimeoutMs } = services;
   if (handlers.portForward === undefined) throw new HttpRefusal(501, "501 not implemented");
   return {
-    protocols: portForwardProtocols,
+    spdyProtocols: portForwardProtocols,
+    subprotocols: portForwardSubprotocols,
+    channels: (subprotocol) => portForwardChannels(subprotocol, queryPorts(query)),
     serve: async (remote) => {
       await servePortForward({
         remote,
@@ -114,11 +179,13 @@ function prepareCommand(
   if ((isExec ? exec : attach) === undefined) throw new HttpRefusal(501, "501 not implemented");
   if (isExec && command.length === 0) throw new HttpRefusal(400, "you must specify a command");
   return {
-    protocols: remoteCommandProtocols,
-    serve: async (remote, protocol) => {
+    spdyProtocols: remoteCommandProtocols,
+    subprotocols: commandSubprotocols,
+    channels: (subprotocol) => commandChannels(subprotocol, wanted),
+    serve: async (remote, dialect) => {
       await serveRemoteCommand({
         remote,
-        protocol,
+        dialect,
         wanted,
         creationTimeoutMs,
         reportsExitCode: isExec,

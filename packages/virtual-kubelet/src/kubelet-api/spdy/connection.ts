@@ -1,5 +1,6 @@
 import type { Duplex } from "node:stream";
 import { AsyncQueue, errorText, KipError, type Clock, type Logger } from "@kip/base";
+import { watchIdle } from "../idle-watch.ts";
 import type { RemoteStream, RemoteStreams } from "../remote-streams.ts";
 import {
   dataHeader,
@@ -17,8 +18,6 @@ import { SpdyStream, type StreamCarrier } from "./stream.ts";
 const defaultWindowBytes = 64 * 1024;
 /** Answers that may pile up for a client that does not read; a client above that is cut off. */
 const maxUnsentBytes = 1024 * 1024;
-/** While nothing is read, only an answer to something written shows that the client left. */
-const probeIntervalMs = 15_000;
 /** How long the client has to leave after goodbye. */
 const lingerMs = 10_000;
 
@@ -231,16 +230,18 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
   }
 
   async #watch(): Promise<void> {
-    const { clock, idleTimeoutMs } = this.#options;
-    for (let pingId = 2; !this.#ended.signal.aborted; pingId += 2) {
-      const idleLeft = idleTimeoutMs - (clock.monotonic() - this.#lastFrameAt);
-      if (idleLeft <= 0) {
-        this.#socket.destroy();
-        return;
-      }
-      await clock.sleep(Math.min(idleLeft, probeIntervalMs), this.#ended.signal).catch(() => {});
-      if (this.#isHeldUp) this.send({ type: "ping", id: pingId });
-    }
+    let pingId = 2;
+    await watchIdle({
+      idleTimeoutMs: this.#options.idleTimeoutMs,
+      clock: this.#options.clock,
+      ended: this.#ended.signal,
+      lastSignAt: () => this.#lastFrameAt,
+      probe: () => {
+        if (this.#isHeldUp) this.send({ type: "ping", id: pingId });
+        pingId += 2;
+      },
+      onIdle: () => this.#socket.destroy(),
+    });
   }
 
   async #linger(): Promise<void> {

@@ -1,0 +1,178 @@
+import { AsyncQueue, KipError, type Clock, type Logger } from "@kip/base";
+import type { WebSocket } from "ws";
+import { watchIdle } from "../idle-watch.ts";
+import type { RemoteStream, RemoteStreams } from "../remote-streams.ts";
+import { ChannelStream, type ChannelCarrier, type ChannelDefinition } from "./channel-stream.ts";
+
+/** Bytes on their way to the client above which writers wait. */
+const maxUnsentBytes = 256 * 1024;
+/** First byte of the message by which a client of version 5 ends a channel. */
+const closeChannel = 255;
+/** How long the client has to answer the goodbye. */
+const lingerMs = 10_000;
+/** Status of a close frame: RFC 6455, section 7.4.1. */
+const closeStatus = { normal: 1000, protocolError: 1002, invalidData: 1007 } as const;
+
+/** How the messages of a subprotocol look. */
+export interface ChannelProtocol {
+  /** Messages are texts: the channel as a digit, then base64. Else bytes: the channel, then the data. */
+  readonly isBase64: boolean;
+  /** The client can end one channel: bytes 255, channel. */
+  readonly canEndChannels: boolean;
+}
+
+/** Options of {@link WebSocketConnection}. */
+export interface WebSocketConnectionOptions {
+  readonly protocol: ChannelProtocol;
+  readonly channels: readonly ChannelDefinition[];
+  /** Messages sent before everything else, in order. */
+  readonly greetings: readonly { readonly channel: number; readonly data: Buffer }[];
+  /** Says goodbye as soon as every channel was ended from this side. */
+  readonly closesWhenDone: boolean;
+  readonly streamBufferBytes: number;
+  /** Milliseconds without any frame of the client before the connection is closed. */
+  readonly idleTimeoutMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * The server's side of a WebSocket whose messages belong to numbered channels, as Kubernetes'
+ * `*.channel.k8s.io` protocols have them.
+ *
+ * Invariants: messages are handled one after the other; a channel that is full holds up the whole
+ * connection. Messages for channels that are not there are dropped, as the kubelet drops them.
+ */
+export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
+  readonly opened = new AsyncQueue<RemoteStream>();
+  readonly #webSocket: WebSocket;
+  readonly #options: WebSocketConnectionOptions;
+  readonly #streams: ReadonlyMap<number, ChannelStream>;
+  readonly #full = new Set<ChannelStream>();
+  readonly #gone = new AbortController();
+  readonly #ended = new AbortController();
+  #closing = false;
+  #lastFrameAt: number;
+
+  constructor(webSocket: WebSocket, options: WebSocketConnectionOptions) {
+    this.#webSocket = webSocket;
+    this.#options = options;
+    this.#lastFrameAt = options.clock.monotonic();
+    for (const { channel, data } of options.greetings) this.sendMessage(channel, data, () => {});
+    this.#streams = new Map(
+      options.channels.map((definition) => [
+        definition.channel,
+        new ChannelStream(definition, this, options.streamBufferBytes),
+      ]),
+    );
+    const sign = (): void => {
+      this.#lastFrameAt = options.clock.monotonic();
+    };
+    webSocket.on("message", (data) => {
+      sign();
+      this.#take(data as Buffer); // what the library gives unless told otherwise
+    });
+    webSocket.on("ping", sign);
+    webSocket.on("pong", sign);
+    webSocket.on("error", (error) => {
+      options.logger.debug("WebSocket of a client failed", { err: error.message }); // "close" follows
+    });
+    webSocket.once("close", () => this.#end());
+    for (const stream of this.#streams.values()) this.opened.push(stream);
+    if (options.closesWhenDone) this.#closeWhenDone();
+    void this.#watch();
+  }
+
+  get gone(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    for (const stream of this.#streams.values()) stream.resume(); // nobody reads it any more
+    this.#webSocket.resume(); // to hear the client's goodbye
+    this.#webSocket.close(closeStatus.normal);
+    await this.#options.clock.sleep(lingerMs, this.#ended.signal).catch(() => {}); // it has ended
+    this.#webSocket.terminate();
+  }
+
+  sendMessage(channel: number, data: Buffer, taken: (error?: Error | null) => void): void {
+    if (this.#webSocket.readyState !== this.#webSocket.OPEN)
+      return taken(new KipError("VK_STREAM_RESET", "Cannot send: the connection is gone"));
+    const { isBase64 } = this.#options.protocol;
+    const message = isBase64
+      ? `${channel}${data.toString("base64")}`
+      : Buffer.concat([Buffer.of(channel), data]);
+    let isWaiting = false;
+    this.#webSocket.send(message, { binary: !isBase64 }, (error) => {
+      if (isWaiting) taken(error);
+    });
+    if (this.#webSocket.bufferedAmount < maxUnsentBytes) taken();
+    else isWaiting = true;
+  }
+
+  hasRoom(stream: ChannelStream): void {
+    if (this.#full.delete(stream) && this.#full.size === 0) this.#webSocket.resume();
+  }
+
+  #take(message: Buffer): void {
+    const { isBase64, canEndChannels } = this.#options.protocol;
+    if (message.length === 0) return;
+    const first = message.readUInt8(0);
+    if (canEndChannels && first === closeChannel) return this.#endChannel(message);
+    const data = isBase64 ? decodeBase64(message.subarray(1)) : message.subarray(1);
+    if (data === undefined) {
+      this.#webSocket.close(closeStatus.invalidData, "a message is not base64");
+      return;
+    }
+    const stream = this.#streams.get(isBase64 ? first - 0x30 : first);
+    if (stream === undefined || stream.deliver(data)) return;
+    this.#full.add(stream);
+    this.#webSocket.pause();
+  }
+
+  #endChannel(message: Buffer): void {
+    if (message.length !== 2) {
+      this.#webSocket.close(closeStatus.protocolError, "one channel follows a channel's end");
+      return;
+    }
+    this.#streams.get(message.readUInt8(1))?.endOfInput();
+  }
+
+  #closeWhenDone(): void {
+    let open = this.#streams.size;
+    for (const stream of this.#streams.values()) {
+      stream.once("finish", () => {
+        open--;
+        if (open === 0) void this.close();
+      });
+    }
+  }
+
+  async #watch(): Promise<void> {
+    await watchIdle({
+      idleTimeoutMs: this.#options.idleTimeoutMs,
+      clock: this.#options.clock,
+      ended: this.#ended.signal,
+      lastSignAt: () => this.#lastFrameAt,
+      probe: () => {
+        if (this.#webSocket.isPaused) this.#webSocket.ping();
+      },
+      onIdle: () => this.#webSocket.terminate(),
+    });
+  }
+
+  #end(): void {
+    this.#ended.abort();
+    for (const stream of this.#streams.values()) stream.connectionLost();
+    this.opened.end();
+    if (!this.#closing)
+      this.#gone.abort(new KipError("VK_STREAM_RESET", "Cannot go on: the client is gone"));
+  }
+}
+
+/** The bytes of a base64 text; undefined if it is none. */
+function decodeBase64(text: Buffer): Buffer | undefined {
+  const letters = text.toString("latin1");
+  return /^[A-Za-z0-9+/]*={0,2}$/.test(letters) ? Buffer.from(letters, "base64") : undefined;
+}

@@ -1,0 +1,68 @@
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import { WebSocketServer, type WebSocket } from "ws";
+import { HttpRefusal } from "../answer.ts";
+
+/**
+ * Subprotocol by which browsers hand over a bearer token, as they can set no header: this text and
+ * the token, base64url. It is no protocol to choose.
+ */
+export const bearerSubprotocol = "base64url.bearer.authorization.k8s.io.";
+
+/** Whether a request asks for the connection to become a WebSocket. */
+export function isWebSocketUpgrade(request: IncomingMessage): boolean {
+  const { connection = "", upgrade = "" } = request.headers;
+  return /\bupgrade\b/i.test(connection) && upgrade.toLowerCase() === "websocket";
+}
+
+/** The subprotocols a client offers, in its order. */
+export function offeredProtocols(request: IncomingMessage): readonly string[] {
+  const header = request.headers["sec-websocket-protocol"] ?? "";
+  return header
+    .split(",")
+    .map((name) => name.trim())
+    .filter((name) => name !== "");
+}
+
+/**
+ * The first protocol of the client's list that is known; the empty one if the client names none.
+ * @throws HttpRefusal 400 with both lists
+ */
+export function chooseProtocol(request: IncomingMessage, known: readonly string[]): string {
+  const offered = offeredProtocols(request).filter((name) => !name.startsWith(bearerSubprotocol));
+  const name = offered.length === 0 ? "" : offered.find((candidate) => known.includes(candidate));
+  if (name !== undefined && known.includes(name)) return name;
+  const lists = `client supports [${offered.join(" ")}], server accepts [${known.join(" ")}]`;
+  throw new HttpRefusal(400, `unable to upgrade: unable to negotiate protocol: ${lists}`);
+}
+
+/**
+ * Answers the upgrade of a request and gives the WebSocket, or undefined if the request was not in
+ * order, which it has then been told.
+ * @param protocol empty if none is to be named
+ * @param maxMessageBytes longest message; a longer one closes the connection with status 1009
+ */
+export function acceptWebSocket(
+  request: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+  { protocol, maxMessageBytes }: { readonly protocol: string; readonly maxMessageBytes: number },
+): WebSocket | undefined {
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: maxMessageBytes,
+    skipUTF8Validation: true, // texts are base64, which is checked when it is decoded
+  });
+  // The library reads the names as RFC 6455 defines them, which the slash of "SPDY/3.1+…" is not in.
+  delete request.headers["sec-websocket-protocol"];
+  server.on("headers", (headers) => {
+    if (protocol !== "") headers.push(`Sec-WebSocket-Protocol: ${protocol}`);
+  });
+  let accepted: WebSocket | undefined;
+  server.handleUpgrade(request, socket, head, (webSocket) => {
+    accepted = webSocket;
+  });
+  return accepted;
+}

@@ -1,0 +1,267 @@
+// The kubelet API over WebSocket, as a kube-apiserver of 1.36 and browsers speak it.
+import assert from "node:assert/strict";
+import { createHash, randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import net, { type AddressInfo } from "node:net";
+import { after, before, describe, it } from "node:test";
+import { createWebSocketStream, WebSocket } from "ws";
+import { KubeletApiFixture } from "./kubelet-api-fixture.ts";
+import { SpdyTestClient } from "./spdy-test-client.ts";
+import { WebSocketTestClient } from "./websocket-test-client.ts";
+
+const success = { metadata: {}, status: "Success" };
+const tenMegabytes = randomBytes(10_000_000);
+
+describe("kubelet API over WebSocket", { timeout: 120_000 }, () => {
+  let api: KubeletApiFixture;
+
+  before(async () => {
+    api = await KubeletApiFixture.start({ streamIdleTimeoutMs: 60_000 });
+  });
+
+  after(async () => {
+    await api[Symbol.asyncDispose]();
+  });
+
+  it("exec: announces itself, sends both outputs, then the exit code, then closes", async () => {
+    const client = await exec("v5.channel.k8s.io", "output=1&error=1", "echo out; echo err >&2");
+    const ended = await client.closed;
+    assert.deepEqual(client.messages[0], { channel: 1, data: Buffer.alloc(0) });
+    assert.equal(client.received(1).toString(), "out\n");
+    assert.equal(client.received(2).toString(), "err\n");
+    assert.deepEqual(JSON.parse(client.received(3).toString()), success);
+    assert.equal(client.messages.at(-1)?.channel, 3);
+    assert.equal(ended.code, 1000);
+    const failed = await exec("v4.channel.k8s.io", "output=1", "exit 7");
+    await failed.closed;
+    assert.match(failed.received(3).toString(), /"reason":"ExitCode","message":"7"/);
+  });
+
+  it("exec: v5 ends stdin alone; 10 MB go in and their digest comes back", async () => {
+    const client = await exec("v5.channel.k8s.io", "input=1&output=1", "sha256sum");
+    for (let offset = 0; offset < tenMegabytes.length; offset += 100_000)
+      client.send(0, tenMegabytes.subarray(offset, offset + 100_000));
+    client.socket.send(Buffer.of(255, 0));
+    client.send(0, "after the end: dropped");
+    await client.closed;
+    const digest = createHash("sha256").update(tenMegabytes).digest("hex");
+    assert.equal(client.received(1).toString().split(" ")[0], digest);
+    assert.deepEqual(JSON.parse(client.received(3).toString()), success);
+  });
+
+  it("exec: every version a client can ask for, the status in its form", async () => {
+    for (const protocol of ["v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io", ""]) {
+      const good = await exec(protocol, "output=1", "echo ok");
+      await good.closed;
+      assert.deepEqual([good.received(1).toString(), good.received(3).toString()], ["ok\n", ""]);
+      const bad = await exec(protocol, "output=1", "exit 9");
+      await bad.closed;
+      assert.match(bad.received(3).toString(), /^command terminated .* exit status 9$/);
+    }
+    for (const protocol of ["v4.base64.channel.k8s.io", "base64.channel.k8s.io"]) {
+      const client = await exec(protocol, "input=1&output=1", "head -c 5");
+      client.send(0, "hello");
+      await client.closed;
+      assert.equal(client.received(1).toString(), "hello");
+      assert.ok(client.onlyTexts);
+    }
+  });
+
+  it("exec: takes the first protocol it knows and refuses when there is none", async () => {
+    const path = "/exec/ns/p/c?command=true&output=1";
+    const list = ["v9.channel.k8s.io", "v4.channel.k8s.io", "v5.channel.k8s.io"];
+    const client = await connect(path, list);
+    assert.equal(client.socket.protocol, "v4.channel.k8s.io");
+    await client.closed;
+    await assert.rejects(connect(path, ["v9.channel.k8s.io"]), /^Error: 400 .*client supports/);
+    await assert.rejects(connect("/healthz", ["v5.channel.k8s.io"]), /^Error: 400/);
+    await assert.rejects(
+      WebSocketTestClient.connect(api.port, path, ["v5.channel.k8s.io"], api.nobody),
+      /^Error: 401/,
+    );
+  });
+
+  it("exec: a terminal with its sizes", async () => {
+    const path = "/exec/ns/p/c?command=sh&input=1&output=1&tty=1";
+    const client = await connect(path, ["v5.channel.k8s.io"]);
+    client.send(4, '{"Width":100,"Height":40}');
+    await client.until(() => client.received(1).includes("size 100x40"));
+    client.send(4, '{"Width":120,"Height":40}');
+    await client.until(() => client.received(1).includes("size 120x40"));
+    client.send(0, "exit\r");
+    await client.closed;
+    assert.match(client.received(3).toString(), /"ExitCode","message":"5"/);
+  });
+
+  it("S1: exec is aborted once when the client closes or vanishes", async () => {
+    for (const leave of ["close", "terminate"] as const) {
+      const client = await exec("v5.channel.k8s.io", "output=1", "echo up; exec sleep 1000");
+      await client.until(() => client.received(1).includes("up"));
+      const left = api.provider.nextAbort.promise;
+      const before = api.provider.aborted.length;
+      client.socket[leave]();
+      await left;
+      await client.closed;
+      assert.deepEqual(api.provider.aborted.slice(before), ["exec"]);
+    }
+  });
+
+  it("exec: a reader that is slow holds the program up, and loses nothing", async () => {
+    const client = await exec("v5.channel.k8s.io", "output=1", "head -c 30000000 /dev/zero");
+    client.socket.pause();
+    await new Promise((resolve) => setTimeout(resolve, 200)); // time for the server to send too much
+    assert.ok(client.received(1).length < 30_000_000);
+    client.socket.resume();
+    await client.closed;
+    assert.equal(client.received(1).length, 30_000_000);
+  });
+
+  it("exec: input that the program does not read holds the client up", async () => {
+    const script = "echo $$; kill -STOP $$; wc -c";
+    const client = await exec("v5.channel.k8s.io", "input=1&output=1", script);
+    for (let count = 0; count < 200; count++) client.send(0, Buffer.alloc(100_000, 0x61));
+    await client.until(() => client.received(1).includes("\n"));
+    const pid = Number(client.received(1).toString());
+    assert.ok(client.socket.bufferedAmount > 0);
+    client.socket.send(Buffer.of(255, 0));
+    // The kernel tells nobody but a parent that a process has stopped.
+    while (!/ T /.test(await readFile(`/proc/${pid}/stat`, "utf8")))
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    process.kill(pid, "SIGCONT");
+    await client.closed;
+    assert.equal(client.received(1).toString().split("\n")[1]?.trim(), "20000000");
+  });
+
+  it("answers pings while a command runs, and closes a client that is silent", async () => {
+    await using idle = await KubeletApiFixture.start({ streamIdleTimeoutMs: 500 });
+    const path = "/exec/ns/p/c?command=sleep&command=1000&output=1";
+    const client = await WebSocketTestClient.connect(
+      idle.port,
+      path,
+      ["v5.channel.k8s.io"],
+      idle.client,
+    );
+    client.socket.ping("are you there");
+    const [answer] = (await once(client.socket, "pong")) as [Buffer];
+    assert.equal(answer.toString(), "are you there");
+    assert.equal((await client.closed).code, 1006);
+  });
+
+  it("attach: echoes and ends with the input", async () => {
+    const client = await connect("/attach/ns/p/c?input=1&output=1", ["v5.channel.k8s.io"]);
+    await client.until(() => client.received(1).includes("attached"));
+    client.send(0, "hello");
+    client.socket.send(Buffer.of(255, 0));
+    await client.closed;
+    assert.equal(client.received(1).toString(), "attached\nhello");
+    assert.deepEqual(JSON.parse(client.received(3).toString()), success);
+  });
+
+  it("port-forward: ports by query, each with two channels that begin with the port", async () => {
+    await using echo = await echoServer();
+    const path = `/portForward/ns/p?port=${echo.port},${echo.port}&port=1`;
+    const client = await connect(path, ["v4.channel.k8s.io"]);
+    client.send(0, "first");
+    client.send(2, "second");
+    await client.until(() => client.received(0).length === 7 && client.received(2).length === 8);
+    assert.equal(client.received(0).subarray(2).toString(), "first");
+    assert.equal(client.received(2).subarray(2).toString(), "second");
+    assert.equal(client.received(1).readUInt16LE(), echo.port);
+    await client.until(() => client.received(5).length > 2);
+    assert.equal(client.received(5).readUInt16LE(), 1);
+    assert.match(client.received(5).subarray(2).toString(), /error forwarding port 1 to pod p_ns/);
+    client.socket.close();
+    await client.closed;
+  });
+
+  it("port-forward: closes when all its connections have ended, base64 too", async () => {
+    await using echo = await echoServer((socket) => socket.end("bye"));
+    for (const protocol of ["v4.channel.k8s.io", "v4.base64.channel.k8s.io", ""]) {
+      const client = await connect(`/portForward/ns/p?port=${echo.port}`, [protocol]);
+      assert.equal((await client.closed).code, 1000);
+      assert.equal(client.received(0).subarray(2).toString(), "bye");
+    }
+    await assert.rejects(
+      connect("/portForward/ns/p", ["v4.channel.k8s.io"]),
+      /^Error: 400 query parameter "port" is required/,
+    );
+  });
+
+  it("port-forward: SPDY tunnelled in a WebSocket", async () => {
+    await using echo = await echoServer();
+    const url = `wss://127.0.0.1:${api.port}/portForward/ns/p`;
+    const socket = new WebSocket(url, [], {
+      ...api.client,
+      headers: { "Sec-WebSocket-Protocol": "SPDY/3.1+portforward.k8s.io" },
+    });
+    // The library's client refuses a protocol it did not ask for itself; the answer is what counts.
+    socket.on("upgrade", (response) => {
+      assert.equal(response.headers["sec-websocket-protocol"], "SPDY/3.1+portforward.k8s.io");
+      delete response.headers["sec-websocket-protocol"];
+    });
+    await once(socket, "open");
+    const client = new SpdyTestClient(createWebSocketStream(socket));
+    const labels = { port: String(echo.port), requestID: "0" };
+    await client.open({ streamType: "error", ...labels });
+    const data = await client.open({ streamType: "data", ...labels });
+    for (let offset = 0; offset < tenMegabytes.length; offset += 1_000_000)
+      client.data(data, tenMegabytes.subarray(offset, offset + 1_000_000));
+    client.data(data, "", true);
+    assert.ok((await client.ended(data)).equals(tenMegabytes));
+    client.socket.destroy();
+  });
+
+  it("closes a connection whose messages are malformed, with the reason", async () => {
+    const path = "/exec/ns/p/c?command=cat&input=1&output=1";
+    const base64 = await connect(path, ["v4.base64.channel.k8s.io"]);
+    base64.socket.send("0not base64!");
+    assert.equal((await base64.closed).code, 1007);
+    const end = await connect(path, ["v5.channel.k8s.io"]);
+    end.socket.send(Buffer.of(255));
+    assert.equal((await end.closed).code, 1002);
+    const long = await connect(path, ["v5.channel.k8s.io"]);
+    long.socket.send(Buffer.alloc(4 * 1024 * 1024 + 1));
+    assert.equal((await long.closed).code, 1009);
+    const unknown = await connect(path, ["v5.channel.k8s.io"]);
+    unknown.send(1, "to an output");
+    unknown.send(77, "to nobody");
+    unknown.send(0, "to cat");
+    unknown.socket.send(Buffer.of(255, 77));
+    unknown.socket.send(Buffer.of(255, 0));
+    await unknown.closed;
+    assert.equal(unknown.received(1).toString(), "to cat");
+  });
+
+  async function connect(path: string, protocols: readonly string[]): Promise<WebSocketTestClient> {
+    const named = protocols.filter((name) => name !== "");
+    return await WebSocketTestClient.connect(api.port, path, named, api.client);
+  }
+
+  async function exec(
+    protocol: string,
+    streams: string,
+    script: string,
+  ): Promise<WebSocketTestClient> {
+    const command = `command=sh&command=-c&command=${encodeURIComponent(script)}`;
+    return await connect(`/exec/ns/p/c?${command}&${streams}`, [protocol]);
+  }
+});
+
+async function echoServer(
+  serve: (socket: net.Socket) => void = (socket) => socket.pipe(socket),
+): Promise<AsyncDisposable & { readonly port: number }> {
+  const server = net.createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on("error", () => {});
+    serve(socket);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+    },
+  };
+}
