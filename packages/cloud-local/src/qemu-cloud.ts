@@ -6,6 +6,7 @@ import {
   type LaunchRequest,
   type NetworkFacts,
   type Volume,
+  type VolumeRequest,
 } from "@kip/cloud";
 import { localInstanceTypes } from "./catalog.ts";
 import { findImage, readImage } from "./image.ts";
@@ -23,6 +24,8 @@ import { toInstance, type MachineRecord } from "./machine/machine-record.ts";
 import { machineId, reserveMachine } from "./machine/machine-reservation.ts";
 import { MachineStore } from "./machine/machine-store.ts";
 import { LocalNetwork } from "./network/local-network.ts";
+import type { DiskMachine } from "./volume/hot-plug.ts";
+import { LocalVolumes } from "./volume/local-volumes.ts";
 
 /** How long the console of a machine that ended by itself is kept. */
 const endedKeptMs = 60 * 60 * 1000;
@@ -40,6 +43,7 @@ export class QemuCloud implements LocalCloud {
   readonly #store: MachineStore;
   readonly #network: LocalNetwork;
   readonly #watch: MachineWatch;
+  readonly #volumes: LocalVolumes;
   readonly #offers: readonly InstanceTypeOffer[];
   readonly #listeners = new Set<(instance: Instance) => void>();
   #accelerator: Promise<Accelerator> | undefined;
@@ -57,6 +61,14 @@ export class QemuCloud implements LocalCloud {
     this.hostAddress = this.#network.plan.host;
     this.#offers = localInstanceTypes(options.host);
     this.#watch = new MachineWatch((id, reason) => this.#onEnded(id, reason), options.logger);
+    this.#volumes = new LocalVolumes({
+      ...options,
+      store: this.#store,
+      machines: {
+        withRunning: (id, work) => this.#withRunning(id, work),
+        noteEnd: async (id) => void (await this.describe(id)),
+      },
+    });
   }
 
   /** Finds what runs, and finishes what a killed process began to remove. */
@@ -69,6 +81,7 @@ export class QemuCloud implements LocalCloud {
         await this.#store.lockMachine(record.id, () => this.#removeIfStopping(record.id, isOld));
       else if (record.owner === this.#options.owner) await this.#current(record);
     }
+    await this.#volumes.open();
   }
 
   async prepareNetwork(): Promise<void> {
@@ -219,24 +232,24 @@ export class QemuCloud implements LocalCloud {
     return () => {};
   }
 
-  async createVolume(): Promise<never> {
-    return await Promise.reject(noVolumes());
+  async createVolume(request: VolumeRequest): Promise<Volume> {
+    return await this.#volumes.create(request);
   }
 
-  async deleteVolume(): Promise<void> {
-    // None exists, and deleting one that does not exist succeeds.
+  async deleteVolume(volumeId: string): Promise<void> {
+    await this.#volumes.delete(volumeId);
   }
 
-  async attachVolume(): Promise<void> {
-    await Promise.reject(noVolumes());
+  async attachVolume(volumeId: string, instanceId: string): Promise<void> {
+    await this.#volumes.attach(volumeId, instanceId);
   }
 
-  async detachVolume(): Promise<void> {
-    // None is attached.
+  async detachVolume(volumeId: string, instanceId: string): Promise<void> {
+    await this.#volumes.detach(volumeId, instanceId);
   }
 
   async listVolumes(): Promise<readonly Volume[]> {
-    return await Promise.resolve([]);
+    return await this.#volumes.list();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -255,6 +268,22 @@ export class QemuCloud implements LocalCloud {
   async #isAlive(record: MachineRecord): Promise<boolean> {
     if (record.state === "ended" || record.state === "stopping") return false;
     return await this.#watch.add(record.id, this.#store.files(record.id));
+  }
+
+  /** Runs with the machine locked; with undefined if it does not run or is not ours. */
+  async #withRunning<T>(
+    id: string,
+    work: (machine: DiskMachine | undefined) => Promise<T>,
+  ): Promise<T> {
+    return await this.#store.lockMachine(id, async () => {
+      const record = await this.#store.read(id);
+      if (record?.owner !== this.#options.owner) return await work(undefined);
+      if (record.state === "stopping") await this.#remove(record); // its remover was killed
+      if (!(await this.#isAlive(record))) return await work(undefined);
+      const { folder, command } = this.#store.files(id);
+      const user = { uid: 0, gid: 0 };
+      return await work({ folder, command, user, pathInside: (file) => file });
+    });
   }
 
   /** Notes that the machine runs. The caller holds its lock. */
@@ -292,6 +321,7 @@ export class QemuCloud implements LocalCloud {
     if (record.state !== "stopping") await this.#store.update({ ...record, state: "stopping" });
     this.#watch.drop(record.id);
     await endMachineProcess(files);
+    await this.#volumes.letGo(record.id);
     await freeMachine(record, files, this.#network);
     await this.#store.remove(record.id);
     this.#watch.settle(record.id);
@@ -318,6 +348,7 @@ export class QemuCloud implements LocalCloud {
       } as const;
       await this.#store.update(note);
       await endMachineProcess(this.#store.files(id));
+      await this.#volumes.letGo(id);
       await freeMachine(record, this.#store.files(id), this.#network);
       return note;
     });
@@ -353,12 +384,6 @@ export class QemuCloud implements LocalCloud {
       throw error;
     }
   }
-}
-
-function noVolumes(): CloudError {
-  return new CloudError("CLOUD_INVALID_REQUEST", "Cannot make a volume: the local cloud has none", {
-    remedy: "Use a volume that lives as long as its pod",
-  });
 }
 
 /** QEMU's word for it as a sentence. */

@@ -1,0 +1,132 @@
+import { chown, link, mkdir, rm, stat } from "node:fs/promises";
+import path from "node:path";
+import { decode, hasCode } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+import { openCommands, type QmpSession } from "../machine/qmp-session.ts";
+
+/** A machine that runs, as far as disks need it. Its lock is held. */
+export interface DiskMachine {
+  /** The machine's folder. */
+  readonly folder: string;
+  /** QEMU's control socket for commands. */
+  readonly command: string;
+  /** A file of that folder as QEMU names it, which may see nothing but its folder. */
+  readonly pathInside: (file: string) => string;
+  /** Whom QEMU runs as. */
+  readonly user: { readonly uid: number; readonly gid: number };
+}
+
+/** The controller that every machine has for disks that come later. */
+const bus = "volumes.0";
+/** How long QEMU may take to take a disk out; a guest cannot hold a SCSI disk back. */
+const unplugLimitMs = 30_000;
+
+const nodeList = decode.list(decode.object({ "node-name": decode.optional(decode.string) }));
+const deletion = decode.object({ device: decode.optional(decode.string) });
+const objectList = decode.list(decode.object({ name: decode.string }));
+
+/**
+ * Gives a running machine a disk. The disk's file gets a second name in the machine's folder, which is all that its QEMU
+ * may see. Repeating it goes on where a killed process stopped.
+ *
+ * @param disk file of the disk, raw
+ * @param serial what the guest finds it by; names the disk within QEMU too
+ */
+export async function plugDisk(machine: DiskMachine, disk: string, serial: string): Promise<void> {
+  const file = await linkInto(machine.folder, disk, serial);
+  await chown(file, machine.user.uid, machine.user.gid);
+  using control = await openCommands(machine.command);
+  if (!(await hasNode(control, serial))) {
+    await control.execute("blockdev-add", {
+      "node-name": serial,
+      driver: "raw",
+      // What the guest flushes is on the platter, and what it discards is free again.
+      cache: { direct: false, "no-flush": false },
+      discard: "unmap",
+      file: {
+        driver: "file",
+        filename: machine.pathInside(file),
+        cache: { direct: false, "no-flush": false },
+        discard: "unmap",
+      },
+    });
+  }
+  if (await hasDevice(control, serial)) return;
+  await control.execute("device_add", {
+    driver: "scsi-hd",
+    bus,
+    id: serial,
+    drive: serial,
+    serial,
+    device_id: serial,
+  });
+}
+
+/** Takes a disk out of a running machine; nothing happens if it has none of this serial number. */
+export async function unplugDisk(machine: DiskMachine, serial: string): Promise<void> {
+  using control = await openCommands(machine.command);
+  if (await hasDevice(control, serial)) await removeDevice(control, serial);
+  if (await hasNode(control, serial))
+    await control.execute("blockdev-del", { "node-name": serial });
+}
+
+/** Takes a disk's second name out of a machine's folder and gives its file back to root. */
+export async function takeBack(folder: string, disk: string, serial: string): Promise<void> {
+  await rm(linkOf(folder, serial), { force: true });
+  await chown(disk, 0, 0);
+}
+
+async function removeDevice(control: QmpSession, device: string): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  promise.catch(() => {}); // awaited below, but may fail before that
+  const timer = setTimeout(() => {
+    const reason = `the machine did not let go of it within ${unplugLimitMs / 1000} s`;
+    reject(new CloudError("CLOUD_UNAVAILABLE", `Cannot take disk "${device}" out: ${reason}`));
+  }, unplugLimitMs);
+  void control.closed.then(resolve); // it has ended, and has no disks any more
+  const stop = control.onEvent((event, data) => {
+    if (event === "DEVICE_DELETED" && deletedDevice(data) === device) resolve();
+  });
+  try {
+    await control.execute("device_del", { id: device });
+    await promise;
+  } finally {
+    clearTimeout(timer);
+    stop();
+  }
+}
+
+function linkOf(folder: string, serial: string): string {
+  return path.join(folder, "volumes", `${serial}.raw`);
+}
+
+async function linkInto(folder: string, disk: string, serial: string): Promise<string> {
+  const file = linkOf(folder, serial);
+  await mkdir(path.dirname(file), { recursive: true, mode: 0o711 });
+  try {
+    await link(disk, file);
+  } catch (error) {
+    if (!hasCode(error, "EEXIST")) throw error;
+    const [there, wanted] = await Promise.all([stat(file), stat(disk)]);
+    if (there.ino !== wanted.ino) {
+      await rm(file);
+      await link(disk, file);
+    }
+  }
+  return file;
+}
+
+async function hasNode(control: QmpSession, node: string): Promise<boolean> {
+  const nodes = nodeList(await control.execute("query-named-block-nodes", { flat: true }), "QMP");
+  return nodes.some((each) => each["node-name"] === node);
+}
+
+async function hasDevice(control: QmpSession, device: string): Promise<boolean> {
+  const path = "/machine/peripheral";
+  const objects = objectList(await control.execute("qom-list", { path }), "QMP");
+  return objects.some(({ name }) => name === device);
+}
+
+function deletedDevice(data: unknown): string | undefined {
+  return deletion(data, "QMP.data").device;
+}

@@ -1,0 +1,58 @@
+import { createHash } from "node:crypto";
+import path from "node:path";
+import { decode } from "@kip/base";
+import type { Volume } from "@kip/cloud";
+import { RecordFolders } from "../host/record-folders.ts";
+
+const recordDocument = decode.object({
+  id: decode.string,
+  token: decode.string,
+  name: decode.string,
+  owner: decode.string,
+  sizeBytes: decode.integer,
+  serial: decode.string,
+  tags: decode.map(decode.string),
+  /**
+   * ID of the machine that has the disk, or is just being given it. Written before the machine gets it
+   * and removed after it was taken, so that it is never too little; a machine that has ended has none.
+   */
+  attachedTo: decode.optional(decode.string),
+});
+
+/** What is known of a volume: `volume.json` in its folder. */
+export type VolumeRecord = decode.Decoded<typeof recordDocument>;
+
+/** Volumes below the state folder, one folder each with `volume.json` and `disk.raw`. */
+export function volumeFolders(stateDir: string): RecordFolders<VolumeRecord> {
+  return new RecordFolders({
+    folder: path.join(stateDir, "volumes"),
+    locks: path.join(stateDir, "locks"),
+    name: "volume",
+    parse: (text, file) => recordDocument(JSON.parse(text), file),
+  });
+}
+
+/** ID of the volume that a token of an owner stands for. */
+export function volumeId(owner: string, token: string): string {
+  return `vol-${createHash("sha256").update(`${owner}\0${token}`).digest("hex").slice(0, 17)}`;
+}
+
+/** The serial number of a volume's disk: 20 characters, as long as any kind of disk can have. */
+export function serialOf(id: string): string {
+  return id.replace("-", "");
+}
+
+/** The volume as the port shows it. */
+export function toVolume(record: VolumeRecord, attachedTo: string | undefined): Volume {
+  const { id, token, name, owner, sizeBytes, serial, tags } = record;
+  return {
+    id,
+    token,
+    name,
+    owner,
+    sizeBytes,
+    serial,
+    tags,
+    ...(attachedTo !== undefined && { attachedTo }),
+  };
+}

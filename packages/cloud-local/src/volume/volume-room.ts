@@ -1,0 +1,88 @@
+import path from "node:path";
+import { CloudError } from "@kip/cloud";
+import { freeDiskBytes } from "../host/host-facts.ts";
+import { allocatedBytes } from "../machine/machine-process.ts";
+import type { MachineStore } from "../machine/machine-store.ts";
+import { volumeFolders } from "./volume-record.ts";
+
+/** Smallest size of a volume, and what sizes are rounded up to; bytes. */
+export const volumeUnit = 2 ** 20;
+/** Largest file that the usual file systems hold with room to spare, bytes. */
+const largest = 2 ** 43;
+
+/**
+ * The size that a volume gets: whole MiB.
+ *
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST`
+ */
+export function volumeSize(asked: number): number {
+  if (!Number.isSafeInteger(asked) || asked < volumeUnit || asked > largest) {
+    throw new CloudError(
+      "CLOUD_INVALID_REQUEST",
+      `Cannot make a volume of ${asked} bytes: a whole number from 1 MiB to 8 TiB is expected`,
+    );
+  }
+  return Math.ceil(asked / volumeUnit) * volumeUnit;
+}
+
+/** Disk space that volumes were promised and have not written yet, bytes; at most `reserve` of each counts. */
+export async function unwrittenOfVolumes(stateDir: string, reserve: number): Promise<number> {
+  const folders = volumeFolders(stateDir);
+  const volumes = await folders.readAll();
+  const parts = await Promise.all(
+    volumes.map(async ({ id, sizeBytes }) => {
+      const written = await allocatedBytes(path.join(folders.folderOf(id), "disk.raw"));
+      return Math.max(0, Math.min(sizeBytes, reserve) - written);
+    }),
+  );
+  return parts.reduce((total, part) => total + part, 0);
+}
+
+/** The same of the disks of machines that are there. */
+async function unwrittenOfMachines(store: MachineStore, reserve: number): Promise<number> {
+  const machines = await store.readAll();
+  const parts = await Promise.all(
+    machines.map(async ({ id, state, rootDiskBytes }) => {
+      if (state === "ended") return 0;
+      const written = await allocatedBytes(store.files(id).rootDisk);
+      return Math.max(0, Math.min(rootDiskBytes, reserve) - written);
+    }),
+  );
+  return parts.reduce((total, part) => total + part, 0);
+}
+
+/**
+ * Refuses a volume for which there is too little disk. Disks are thin, so what must be free is its size or the reserve,
+ * whichever is less, beside what others were promised.
+ *
+ * @throws {CloudError} `CLOUD_NO_CAPACITY`
+ */
+export async function checkVolumeRoom(
+  sizeBytes: number,
+  host: {
+    readonly stateDir: string;
+    readonly machines: MachineStore;
+    readonly diskReserveBytes: number;
+  },
+): Promise<void> {
+  const { stateDir, machines, diskReserveBytes } = host;
+  const needed = Math.min(sizeBytes, diskReserveBytes);
+  const promised =
+    (await unwrittenOfMachines(machines, diskReserveBytes)) +
+    (await unwrittenOfVolumes(stateDir, diskReserveBytes));
+  const left = (await freeDiskBytes(stateDir)) - promised;
+  if (needed <= left) return;
+  throw new CloudError(
+    "CLOUD_NO_CAPACITY",
+    `Cannot make a volume: it needs ${mebibytes(needed)} of free disk and this machine has ${mebibytes(left)} left`,
+    {
+      remedy: "Free disk space below the state folder",
+      scope: { zone: "local" },
+      facts: { needed, promised, left },
+    },
+  );
+}
+
+function mebibytes(value: number): string {
+  return `${Math.max(0, Math.floor(value / 2 ** 20))} MiB`;
+}

@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { readdir, stat } from "node:fs/promises";
+import path from "node:path";
+import { after, describe, it } from "node:test";
+import { decode, hasCode } from "@kip/base";
+import type { Instance, LaunchRequest, Volume, VolumeRequest } from "@kip/cloud";
+import { findProcesses, signalProcess } from "../src/host/processes.ts";
+import type { LocalCloud } from "../src/index.ts";
+import { runCommands } from "../src/machine/qmp-session.ts";
+import { prepareTestCloud } from "./support/test-cloud.ts";
+
+const test = await prepareTestCloud("kiptvol", 5);
+after(() => test.remove());
+
+const machineRequest = (): LaunchRequest => ({
+  token: randomUUID(),
+  name: "holder",
+  instanceType: "local.nano",
+  launchType: "on-demand",
+  image: "idle",
+  rootDiskBytes: 0,
+  userData: "#cloud-config\n{}",
+  privateIpOnly: true,
+  tags: {},
+});
+const volumeRequest = (): VolumeRequest => ({
+  token: randomUUID(),
+  name: "data",
+  sizeBytes: 8 * 2 ** 20 + 1,
+  tags: { purpose: "test" },
+});
+const machineFolder = (id: string): string => path.join(test.options.stateDir, "machines", id);
+const volumeFile = (id: string): string =>
+  path.join(test.options.stateDir, "volumes", id, "disk.raw");
+
+describe("LocalVolumes", { timeout: 240_000 }, () => {
+  it("makes one volume for one token, whole, and forgets it", async () => {
+    await using cloud = await test.open();
+    await using other = await test.open();
+    await using stranger = await test.open({ owner: "strangers" });
+    const asked = volumeRequest();
+    const [volume, same] = await Promise.all([
+      cloud.createVolume(asked),
+      other.createVolume(asked),
+    ]);
+    assert.deepEqual(volume, same);
+    assert.match(volume.serial, /^vol[0-9a-f]{17}$/);
+    assert.equal(volume.sizeBytes, 9 * 2 ** 20);
+    const file = await stat(volumeFile(volume.id));
+    assert.equal(file.size, volume.sizeBytes);
+    assert.equal(file.mode & 0o777, 0o600);
+    assert.ok(file.blocks * 512 < 2 ** 20, "it is sparse");
+    assert.deepEqual(await other.listVolumes(), [volume]);
+    assert.deepEqual(await stranger.listVolumes(), []);
+    await stranger.deleteVolume(volume.id);
+    await cloud.deleteVolume(volume.id);
+    await cloud.deleteVolume(volume.id);
+    assert.deepEqual(await cloud.listVolumes(), []);
+    assert.deepEqual(await readdir(path.join(test.options.stateDir, "volumes")), []);
+  });
+
+  it("refuses sizes that cannot be, and what the disk has no room for", async () => {
+    await using cloud = await test.open({ diskReserveBytes: 2 ** 60 });
+    for (const sizeBytes of [0, 2 ** 20 - 1, 1.5 * 2 ** 40 + 0.5, 2 ** 50])
+      await assert.rejects(cloud.createVolume({ ...volumeRequest(), sizeBytes }), (error) =>
+        hasCode(error, "CLOUD_INVALID_REQUEST"),
+      );
+    await assert.rejects(
+      cloud.createVolume({ ...volumeRequest(), sizeBytes: 2 ** 43 }),
+      (error) => hasCode(error, "CLOUD_NO_CAPACITY") && /MiB of free disk/.test(String(error)),
+    );
+    assert.deepEqual(await cloud.listVolumes(), []);
+  });
+
+  it("gives a running machine the disk, by its serial number, and takes it back", async () => {
+    await using cloud = await test.open();
+    const [machine, second] = [
+      await cloud.launch(machineRequest()),
+      await cloud.launch(machineRequest()),
+    ];
+    const volume = await cloud.createVolume(volumeRequest());
+    await cloud.attachVolume(volume.id, machine.id);
+    await cloud.attachVolume(volume.id, machine.id);
+    assert.equal(await holderOf(cloud, volume), machine.id);
+    assert.deepEqual(await disksOf(machine), [volume.serial]);
+    await assert.rejects(cloud.attachVolume(volume.id, second.id), isInvalid);
+    await assert.rejects(cloud.deleteVolume(volume.id), isInvalid);
+    // As by another process after a restart.
+    await using restarted = await test.open();
+    assert.equal(await holderOf(restarted, volume), machine.id);
+    await restarted.detachVolume(volume.id, second.id);
+    assert.equal(await holderOf(restarted, volume), machine.id);
+    await restarted.detachVolume(volume.id, machine.id);
+    await restarted.detachVolume(volume.id, machine.id);
+    assert.deepEqual(await disksOf(machine), []);
+    assert.equal((await stat(volumeFile(volume.id))).nlink, 1);
+    assert.equal((await stat(volumeFile(volume.id))).uid, 0);
+    await cloud.attachVolume(volume.id, second.id);
+    assert.deepEqual(await disksOf(second), [volume.serial]);
+    await cloud.terminate(second.id);
+    assert.equal(await holderOf(cloud, volume), undefined);
+    assert.equal((await stat(volumeFile(volume.id))).nlink, 1);
+    await cloud.attachVolume(volume.id, machine.id);
+    await cloud.terminate(machine.id);
+    await cloud.deleteVolume(volume.id);
+  });
+
+  it("knows what does not exist", async () => {
+    await using cloud = await test.open();
+    const machine = await cloud.launch(machineRequest());
+    const volume = await cloud.createVolume(volumeRequest());
+    await assert.rejects(cloud.attachVolume("vol-00000000000000000", machine.id), isNotFound);
+    await assert.rejects(cloud.attachVolume(volume.id, "i-00000000000000000"), isNotFound);
+    await cloud.detachVolume(volume.id, "i-00000000000000000");
+    await cloud.detachVolume("vol-00000000000000000", machine.id);
+    await cloud.terminate(machine.id);
+    await cloud.deleteVolume(volume.id);
+  });
+
+  it("lets go of the volumes of a machine that is killed, with and without kip", async () => {
+    const volume = await (async () => {
+      await using cloud = await test.open();
+      return await cloud.createVolume(volumeRequest());
+    })();
+    for (const isKipThere of [true, false]) {
+      let cloud = await test.open();
+      const asked = machineRequest();
+      const machine = await cloud.launch(asked);
+      await cloud.attachVolume(volume.id, machine.id);
+      if (!isKipThere) await cloud[Symbol.asyncDispose]();
+      const gone = isKipThere ? cloud.waitForTerminated(machine.id) : undefined;
+      await kill(machine);
+      await gone;
+      if (!isKipThere) cloud = await test.open();
+      assert.equal(await holderOf(cloud, volume), undefined);
+      // The same token gives the same ID: the new machine has not the disks of the old one.
+      const again = await cloud.launch(asked);
+      assert.equal(again.id, machine.id);
+      assert.equal(await holderOf(cloud, volume), undefined);
+      assert.deepEqual(await disksOf(again), []);
+      await cloud.attachVolume(volume.id, again.id);
+      assert.deepEqual(await disksOf(again), [volume.serial]);
+      await cloud.terminate(again.id);
+      await cloud[Symbol.asyncDispose]();
+    }
+    await using cloud = await test.open();
+    await cloud.deleteVolume(volume.id);
+  });
+});
+
+const isInvalid = (error: unknown): boolean => hasCode(error, "CLOUD_INVALID_REQUEST");
+const isNotFound = (error: unknown): boolean => hasCode(error, "CLOUD_NOT_FOUND");
+
+async function holderOf(cloud: LocalCloud, { id }: Volume): Promise<string | undefined> {
+  const found = (await cloud.listVolumes()).find((each) => each.id === id);
+  assert.ok(found, `volume ${id} is there`);
+  return found.attachedTo;
+}
+
+const blockList = decode.list(
+  decode.object({ qdev: decode.optional(decode.string), device: decode.optional(decode.string) }),
+);
+
+/** Serial numbers of the disks that QEMU itself says it has on the controller for volumes. */
+async function disksOf({ id }: Instance): Promise<readonly string[]> {
+  const socket = path.join(machineFolder(id), "ctl.sock");
+  const [blocks] = await runCommands(socket, [{ execute: "query-block" }]);
+  return blockList(blocks, "")
+    .map(({ qdev = "" }) => qdev)
+    .filter((qdev) => qdev.startsWith("vol"));
+}
+
+async function kill({ id }: Instance): Promise<void> {
+  for (const pid of await findProcesses(path.join(machineFolder(id), "qemu.pid")))
+    signalProcess(pid, "SIGKILL");
+}
