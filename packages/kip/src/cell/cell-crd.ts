@@ -74,6 +74,7 @@ export const cellCrd = {
                   instanceID: text,
                   ip: text,
                   podIP: text,
+                  startedFrom: text,
                   startMs: { type: "object", additionalProperties: integer },
                   identityExpires: text,
                   reason: text,

@@ -58,6 +58,8 @@ export interface CellStatus {
   /** Management address. */
   readonly ip?: string;
   readonly podIP?: string;
+  /** How the machine came up, where the cloud has two ways. */
+  readonly startedFrom?: "boot" | "template";
   /** Milliseconds each phase of the start took. */
   readonly startMs?: Partial<Readonly<Record<StartPhase, number>>>;
   /** When the cell's certificate ends, RFC 3339. */

@@ -2,7 +2,7 @@ import { hasCode } from "@kip/base";
 import { waitForAgent, type AgentClient } from "@kip/agent-api";
 import { keepIdentity } from "../../identity/keep-identity.ts";
 import type { CellActor } from "../cell-actor.ts";
-import { addresses } from "./start-instance.ts";
+import { instanceFacts } from "./start-instance.ts";
 import { required, type StepContext } from "./step-context.ts";
 
 /** Dials until the cell's agent answers, and follows its reports from then on. */
@@ -38,7 +38,7 @@ export async function connect(
     if (isFirst) {
       memory.startMs.boot = answeredAt - began;
       memory.startMs.dial = clock.monotonic() - answeredAt;
-      context.setStatus(memory, { phase: "Ready", ...addresses(memory.instance) });
+      context.setStatus(memory, { phase: "Ready", ...instanceFacts(memory.instance) });
     }
   } catch (error) {
     await agent[Symbol.asyncDispose]();

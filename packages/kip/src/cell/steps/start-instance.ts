@@ -90,7 +90,7 @@ export async function awaitRunning(
     throw error;
   }
   memory.startMs.cloud = (memory.startMs.cloud ?? 0) + clock.monotonic() - began;
-  context.setStatus(memory, { phase: "Booting", ...addresses(memory.instance) });
+  context.setStatus(memory, { phase: "Booting", ...instanceFacts(memory.instance) });
 }
 
 function instanceSeen(memory: CellMemory, instance: Instance): void {
@@ -99,10 +99,13 @@ function instanceSeen(memory: CellMemory, instance: Instance): void {
   else memory.instanceState = instance.state === "pending" ? "pending" : "gone";
 }
 
-/** The addresses of an instance, as a Cell's status has them. */
-export function addresses(instance: Instance | undefined): Pick<CellStatus, "ip" | "podIP"> {
+/** What a Cell's status says of its instance. */
+export function instanceFacts(
+  instance: Instance | undefined,
+): Pick<CellStatus, "ip" | "podIP" | "startedFrom"> {
   return {
     ...(instance?.managementIp !== undefined && { ip: instance.managementIp }),
     ...(instance?.podIp !== undefined && { podIP: instance.podIp }),
+    ...(instance?.startedFrom !== undefined && { startedFrom: instance.startedFrom }),
   };
 }
