@@ -1,40 +1,73 @@
-// npm run bench: figures of the local cloud, one JSON line each. Options: --runs N (default 3)
+// npm run bench: figures of the local cloud, one JSON line each and a table at the end.
+// Options: --runs N, starts of each kind (default 5) · --cells N, cells whose memory is compared (default 10)
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { AgentClient } from "@kip/agent-api";
 import { silentLogger, systemClock } from "@kip/base";
-import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
-import type { Pod, Secret } from "@kip/k8s-types";
-import type { Cell } from "@kip/kip";
+import { createApiClient, loadKubeConfig, type ApiClient } from "@kip/k8s-client";
 import { startPhases } from "@kip/kip";
-import { CertificateAuthority } from "@kip/pki";
+import { agentFigures } from "./agent.ts";
 import { bareBoot } from "./bare-boot.ts";
-import { figure, median, residentMiB } from "./measure.ts";
+import {
+  figure,
+  median,
+  percentile,
+  proportionalMiB,
+  residentMiB,
+  rounded,
+  table,
+} from "./measure.ts";
+import { deletePod, startPod, type PodStart } from "./pods.ts";
 
-const { values } = parseArgs({ options: { runs: { type: "string", default: "3" } } });
+const { values } = parseArgs({
+  options: {
+    runs: { type: "string", default: "5" },
+    cells: { type: "string", default: "10" },
+  },
+});
 const runs = Number(values.runs);
+const cells = Number(values.cells);
 const folder = mkdtempSync(path.join(tmpdir(), "kip-bench-"));
 process.env["KIP_E2E_DIR"] = folder;
-const { kipCommand, providerProcess, upFlags, clusterFlags } = await import("../e2e/cluster.ts");
+const { kipCommand, machineProcesses, providerProcess, upFlags, clusterFlags } =
+  await import("../e2e/cluster.ts");
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 
+/** How the starts of one kind went. */
+interface Kind {
+  readonly name: string;
+  readonly answers: readonly number[];
+  readonly ready: readonly number[];
+  /** MiB, of all cells that ran at once. */
+  readonly memory?: number;
+}
+
 try {
-  await bench();
+  const bare: number[] = [];
+  const cold = await withCluster("--templates=false", async (client) => {
+    await using machine = await bareBoot(cacheDir, folder);
+    return await starts("cold cell", client, async () => {
+      bare.push(await machine.boot("local.small"));
+    });
+  });
+  const cloned = await withCluster("--templates=true", async (client) => {
+    await untilTemplate(client);
+    return await starts("cloned cell", client, async () => {});
+  });
+  report({ name: "bare boot", answers: bare, ready: [] }, cold, cloned);
 } finally {
   await kipCommand("down", ...clusterFlags);
   rmSync(folder, { recursive: true, force: true });
 }
 
-async function bench(): Promise<void> {
-  await kipCommand("up", ...upFlags);
+async function withCluster<T>(flag: string, work: (client: ApiClient) => Promise<T>): Promise<T> {
+  await kipCommand("up", ...upFlags, flag);
   await kipCommand("down", ...clusterFlags);
   const began = performance.now();
-  const up = await kipCommand("up", ...upFlags);
+  const up = await kipCommand("up", ...upFlags, flag);
   if (up.status !== 0) throw new Error(up.stderr);
-  figure("kip up, everything cached, to node Ready", [performance.now() - began], "ms");
+  figure(`kip up ${flag}, everything cached, to node Ready`, [performance.now() - began], "ms");
   const kubeconfig = (
     await kipCommand("status", ...clusterFlags, "--show=kubeconfig")
   ).stdout.trim();
@@ -44,99 +77,75 @@ async function bench(): Promise<void> {
     logger: silentLogger,
     clock: systemClock,
   });
-  await using bare = await bareBoot(cacheDir, folder);
-  const boots: number[] = [];
-  const pods: number[] = [];
-  const cells: Cell[] = [];
+  try {
+    return await work(client);
+  } finally {
+    client.close();
+    await kipCommand("down", ...clusterFlags);
+  }
+}
+
+/** Starts cells one after the other, then many that stay. */
+async function starts(name: string, client: ApiClient, before: () => Promise<void>): Promise<Kind> {
+  const pods: PodStart[] = [];
   for (let run = 0; run < runs; run++) {
-    boots.push(await bare.boot("local.small"));
-    const pod = await timePod(client, `cold-${run}`);
-    pods.push(pod.ms);
-    cells.push(pod.cell);
+    await before();
+    const pod = await startPod(client, `pod-${run}`);
+    pods.push(pod);
     if (run === runs - 1) await agentFigures(client, pod.cell);
-    await client.delete(paths.pods("default", `cold-${run}`), { graceSeconds: 0 });
+    await deletePod(client, pod);
   }
-  figure("bare boot to first HTTP answer", boots, "ms");
-  figure("cold pod, create to Ready", pods, "ms", {
-    ratioToBareBoot: Math.round((median(pods) / median(boots)) * 100) / 100,
-  });
+  const answers = pods.map(({ answerMs }) => answerMs);
+  const ready = pods.map(({ readyMs }) => readyMs);
+  figure(`${name}, create to the agent's first answer`, answers, "ms");
+  figure(`${name}, create to pod Ready`, ready, "ms");
   for (const phase of startPhases) {
-    figure(
-      `cold pod, phase ${phase}`,
-      cells.map((cell) => cell.status?.startMs?.[phase] ?? Number.NaN),
-      "ms",
-    );
+    const times = pods.map(({ cell }) => cell.status?.startMs?.[phase] ?? Number.NaN);
+    figure(`${name}, phase ${phase}`, times, "ms");
   }
+  const staying: PodStart[] = [];
+  for (let count = 0; count < cells; count++)
+    staying.push(await startPod(client, `staying-${count}`));
+  const memory = machineProcesses().map(proportionalMiB);
+  figure(`${name}, proportional memory of each of ${cells}`, memory, "MiB");
   figure("kip resident memory", [residentMiB(providerProcess())], "MiB");
-  client.close();
+  for (const pod of staying) await deletePod(client, pod);
+  return { name, answers, ready, memory: memory.reduce((sum, value) => sum + value, 0) };
 }
 
-async function timePod(
-  client: ApiClient,
-  name: string,
-): Promise<{ readonly ms: number; readonly cell: Cell }> {
-  const pod = {
-    metadata: { name },
-    spec: {
-      containers: [
-        {
-          name: "main",
-          image: "kip.local/demo:latest",
-          command: ["sleep", "100000"],
-          resources: { requests: { cpu: "1", memory: "1Gi" } },
-        },
-      ],
-    },
-  };
-  const began = performance.now();
-  const created = await client.create<Pod>(paths.pods("default"), pod);
-  const query = {
-    fieldSelector: `metadata.name=${name}`,
-    watch: true,
-    resourceVersion: created.metadata?.resourceVersion,
-  };
-  const stream = await client.stream(paths.pods("default"), { query });
-  let text = "";
-  for await (const chunk of stream.setEncoding("utf8")) {
-    text += String(chunk);
-    const lines = text.split("\n");
-    text = lines.pop() ?? "";
-    const isReady = lines.some((line) => {
-      const { object } = JSON.parse(line) as { object: Pod };
-      return object.status?.conditions?.some(
-        ({ type, status }) => type === "Ready" && status === "True",
-      );
-    });
-    if (isReady) break;
+/** Starts cells until one comes from a template: the first one has it made, in the background. */
+async function untilTemplate(client: ApiClient): Promise<void> {
+  for (let count = 0; count < 20; count++) {
+    const pod = await startPod(client, `first-${count}`);
+    await deletePod(client, pod);
+    if (pod.cell.status?.startedFrom === "template") return;
   }
-  const ms = performance.now() - began;
-  stream.destroy();
-  await sleep(1000); // the Cell's times are written after the pod's status
-  const cell = await client.get<Cell>(paths.cells(`cell-${created.metadata?.uid}`));
-  return { ms, cell };
+  throw new Error("No template was made");
 }
 
-async function agentFigures(client: ApiClient, cell: Cell): Promise<void> {
-  const secret = await client.get<Secret>(paths.secrets("kip-system", "kip-cell-ca"));
-  const pem = (key: string): string => Buffer.from(secret.data?.[key] ?? "", "base64").toString();
-  const authority = await CertificateAuthority.load({
-    certificate: pem("tls.crt"),
-    key: pem("tls.key"),
-  });
-  const pair = await authority.issue({ commonName: "kip", usages: ["client"], validMs: 600_000 });
-  await using agent = await AgentClient.connect({
-    address: cell.status?.ip ?? "",
-    cellName: cell.metadata.name ?? "",
-    ca: authority.certificate,
-    certificate: pair.certificate,
-    key: pair.key,
-    logger: silentLogger,
-  });
-  const first = await agent.stats();
-  const seconds = 20;
-  await sleep(seconds * 1000);
-  const second = await agent.stats();
-  const used = (second.agentCpuMicroseconds - first.agentCpuMicroseconds) / 1e6;
-  figure("agent resident memory", [second.agentRssBytes / 2 ** 20], "MiB");
-  figure("agent idle CPU", [(used / seconds) * 100], "% of a core");
+function report(bare: Kind, cold: Kind, cloned: Kind): void {
+  const show = (times: readonly number[]): readonly string[] =>
+    times.length === 0
+      ? ["", ""]
+      : [percentile(times, 0.5), percentile(times, 0.99)].map((ms) => (ms / 1000).toFixed(2));
+  table([
+    ["seconds", "answer p50", "answer p99", "Ready p50", "Ready p99", `PSS of ${cells}, MiB`],
+    ...[bare, cold, cloned].map(({ name, answers, ready, memory }) => [
+      name,
+      ...show(answers),
+      ...show(ready),
+      memory === undefined ? "" : memory.toFixed(0),
+    ]),
+  ]);
+  const ratio = (a: number, b: number): number => rounded(a / b);
+  console.log(
+    JSON.stringify({
+      ratios: {
+        coldReadyToBareBoot: ratio(median(cold.ready), median(bare.answers)),
+        clonedToColdAnswer: ratio(median(cloned.answers), median(cold.answers)),
+        clonedToColdReady: ratio(median(cloned.ready), median(cold.ready)),
+        clonedToColdMemory: ratio(cloned.memory ?? Number.NaN, cold.memory ?? Number.NaN),
+      },
+    }),
+  );
 }

@@ -7,30 +7,56 @@ export function figure(
   unit: string,
   extra: object = {},
 ): void {
-  const sorted = [...values].sort((a, b) => a - b);
-  const at = (share: number): number =>
-    sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
-  const rounded = (value: number): number => Math.round(value * 100) / 100;
   console.log(
     JSON.stringify({
       figure: name,
       unit,
-      n: sorted.length,
-      min: rounded(at(0)),
-      median: rounded(at(0.5)),
-      max: rounded(at(1)),
+      n: values.length,
+      min: rounded(percentile(values, 0)),
+      p50: rounded(percentile(values, 0.5)),
+      p99: rounded(percentile(values, 0.99)),
+      max: rounded(percentile(values, 1)),
       ...extra,
     }),
   );
 }
 
+/** The value that a share of the values does not exceed; NaN if there are none. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
+}
+
 /** The value in the middle. */
 export function median(values: readonly number[]): number {
-  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+  return percentile(values, 0.5);
+}
+
+/** Two digits behind the point. */
+export function rounded(value: number): number {
+  return Math.round(value * 100) / 100;
+}
+
+/** Prints rows under each other, columns as wide as they need. */
+export function table(rows: readonly (readonly string[])[]): void {
+  const widths = (rows[0] ?? []).map((_, column) =>
+    Math.max(...rows.map((row) => (row[column] ?? "").length)),
+  );
+  for (const row of rows)
+    console.log(row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  "));
 }
 
 /** Resident memory of a process, MiB. */
 export function residentMiB(pid: number): number {
-  const match = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
-  return match ? Number(match[1]) / 1024 : Number.NaN;
+  return kilobytes(`/proc/${pid}/status`, "VmRSS") / 1024;
+}
+
+/** Memory of a process in MiB, pages that it shares counted in equal parts. */
+export function proportionalMiB(pid: number): number {
+  return kilobytes(`/proc/${pid}/smaps_rollup`, "Pss") / 1024;
+}
+
+function kilobytes(file: string, key: string): number {
+  const match = new RegExp(`^${key}:\\s+(\\d+) kB`, "m").exec(readFileSync(file, "utf8"));
+  return match ? Number(match[1]) : Number.NaN;
 }

@@ -1,0 +1,35 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { AgentClient } from "@kip/agent-api";
+import { silentLogger } from "@kip/base";
+import { paths, type ApiClient } from "@kip/k8s-client";
+import type { Secret } from "@kip/k8s-types";
+import type { Cell } from "@kip/kip";
+import { CertificateAuthority } from "@kip/pki";
+import { figure, rounded } from "./measure.ts";
+
+const seconds = 20;
+
+/** Memory and idle CPU of a cell's agent, as it says itself. */
+export async function agentFigures(client: ApiClient, cell: Cell): Promise<void> {
+  const secret = await client.get<Secret>(paths.secrets("kip-system", "kip-cell-ca"));
+  const pem = (key: string): string => Buffer.from(secret.data?.[key] ?? "", "base64").toString();
+  const authority = await CertificateAuthority.load({
+    certificate: pem("tls.crt"),
+    key: pem("tls.key"),
+  });
+  const pair = await authority.issue({ commonName: "kip", usages: ["client"], validMs: 600_000 });
+  await using agent = await AgentClient.connect({
+    address: cell.status?.ip ?? "",
+    cellName: cell.metadata.name ?? "",
+    ca: authority.certificate,
+    certificate: pair.certificate,
+    key: pair.key,
+    logger: silentLogger,
+  });
+  const first = await agent.stats();
+  await sleep(seconds * 1000);
+  const second = await agent.stats();
+  const used = (second.agentCpuMicroseconds - first.agentCpuMicroseconds) / 1e6;
+  figure("agent resident memory", [second.agentRssBytes / 2 ** 20], "MiB");
+  figure("agent idle CPU", [rounded((used / seconds) * 100)], "% of a core");
+}

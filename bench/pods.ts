@@ -1,0 +1,91 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { paths, type ApiClient } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import type { Cell } from "@kip/kip";
+
+/** How long a pod took, and its Cell with the times of each phase. */
+export interface PodStart {
+  /** Create to Ready, milliseconds. */
+  readonly readyMs: number;
+  /** Create to the agent's first answer, milliseconds. */
+  readonly answerMs: number;
+  readonly cell: Cell;
+}
+
+/** Starts a pod of the smallest image on a cell of type local.small, and times it. */
+export async function startPod(client: ApiClient, name: string): Promise<PodStart> {
+  const began = performance.now();
+  const created = await client.create<Pod>(paths.pods("default"), idlePod(name));
+  await untilPod(client, created, isReady);
+  const readyMs = performance.now() - began;
+  const cell = await startedCell(client, `cell-${created.metadata?.uid}`);
+  const { api = 0, cloud = 0, boot = 0, dial = 0 } = cell.status?.startMs ?? {};
+  return { readyMs, answerMs: api + cloud + boot + dial, cell };
+}
+
+/** Deletes a pod, and waits until its machine is gone too. */
+export async function deletePod(client: ApiClient, start: PodStart): Promise<void> {
+  const { namespace, name } = start.cell.spec.podRef;
+  await client.delete(paths.pods(namespace, name), { graceSeconds: 0 });
+  for (;;) {
+    const { items } = await client.get<{ readonly items: readonly Cell[] }>(paths.cells());
+    if (!items.some(({ metadata }) => metadata.uid === start.cell.metadata.uid)) return;
+    await sleep(100); // between two measurements, where it costs nothing
+  }
+}
+
+function idlePod(name: string): Pod {
+  return {
+    metadata: { name },
+    spec: {
+      terminationGracePeriodSeconds: 0,
+      containers: [
+        {
+          name: "main",
+          image: "kip.local/demo:latest",
+          command: ["sleep", "100000"],
+          resources: { requests: { cpu: "1", memory: "1Gi" } },
+        },
+      ],
+    },
+  };
+}
+
+function isReady(pod: Pod): boolean {
+  return (pod.status?.conditions ?? []).some(
+    ({ type, status }) => type === "Ready" && status === "True",
+  );
+}
+
+async function untilPod(
+  client: ApiClient,
+  created: Pod,
+  matches: (pod: Pod) => boolean,
+): Promise<void> {
+  const query = {
+    fieldSelector: `metadata.name=${created.metadata?.name}`,
+    watch: true,
+    resourceVersion: created.metadata?.resourceVersion,
+  };
+  const stream = await client.stream(paths.pods("default"), { query });
+  try {
+    let text = "";
+    for await (const chunk of stream.setEncoding("utf8")) {
+      const lines = (text + String(chunk)).split("\n");
+      text = lines.pop() ?? "";
+      if (lines.some((line) => matches((JSON.parse(line) as { object: Pod }).object))) return;
+    }
+    throw new Error("The watch on the pod ended");
+  } finally {
+    stream.destroy();
+  }
+}
+
+/** The Cell once its times are complete: they are written after the pod's status. */
+async function startedCell(client: ApiClient, name: string): Promise<Cell> {
+  for (;;) {
+    const cell = await client.get<Cell>(paths.cells(name));
+    if (cell.status?.startMs?.start !== undefined) return cell;
+    await sleep(100); // after the measurement
+  }
+}
