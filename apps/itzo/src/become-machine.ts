@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { openSync, writeFileSync, writeSync } from "node:fs";
+import path from "node:path";
 import { KipError, type Logger } from "@kip/base";
 import type { Personality } from "@kip/cloud-init";
 import { applySeed } from "./first-boot.ts";
@@ -9,23 +10,30 @@ import { readLineSync } from "./read-line.ts";
 const uuidsInAdvance = 128;
 const maxAnswerBytes = 4096;
 
-/** The helper of the boot script, which waits in the template for what only it can do: recipe/become.pl. */
-export class BecomeHelper {
+/** What only another program can do for the agent: random numbers, time and network. */
+export interface BecomeHelper {
+  ask(line: string): void;
+  /** Waits until it is done. @throws {KipError} `BECOME_FAILED` */
+  answer(): void;
+}
+
+/** The helper of the boot script, which waits in the template: recipe/become.pl. */
+export class ProgramHelper implements BecomeHelper {
   readonly #input: number;
   readonly #answers: number;
 
-  /** Waits until the helper runs. @param directory where the boot script leaves its results */
+  /** Waits until the helper waits. @param directory where the boot script leaves its results */
   constructor(directory: string) {
     // In this order: the helper's shell opens them so, and each waits for the other side.
     this.#input = openSync(`${directory}/become`, "w");
     this.#answers = openSync(`${directory}/become-answers`, "r");
+    this.answer();
   }
 
   ask(line: string): void {
     writeSync(this.#input, `${line}\n`);
   }
 
-  /** @throws {KipError} `BECOME_FAILED` */
   answer(): void {
     const answer = readLineSync(this.#answers, maxAnswerBytes);
     if (answer === "done") return;
@@ -47,10 +55,12 @@ export async function becomeMachine(
     readonly receivedAtMs: number;
     /** Where the boot script leaves its results. */
     readonly directory: string;
+    /** Put before the paths of the files that are written. @default "/" */
+    readonly root?: string;
     readonly logger: Logger;
   },
 ): Promise<void> {
-  const { helper } = options;
+  const { helper, root = "/" } = options;
   const { entropy, unixMs, network, machineId } = personality;
   const nowMs = unixMs + performance.now() - options.receivedAtMs;
   const nanoseconds = Math.trunc((nowMs % 1000) * 1e6);
@@ -60,9 +70,9 @@ export async function becomeMachine(
   // OpenSSL's generator sees by the clock that it has to take new entropy; what was drawn before must not be used.
   for (let count = 0; count < uuidsInAdvance; count++) randomUUID();
   helper.ask(networkLines(network).join(";"));
-  writeFileSync("/etc/machine-id", `${machineId}\n`);
+  writeFileSync(path.join(root, "etc/machine-id"), `${machineId}\n`);
   const servers = network.nameservers.map((server) => `nameserver ${server}\n`);
-  writeFileSync("/etc/resolv.conf", servers.join(""));
+  writeFileSync(path.join(root, "etc/resolv.conf"), servers.join(""));
   helper.answer();
   const { instanceId, hostname } = personality;
   const userData = Buffer.from(personality.userData);

@@ -25,14 +25,22 @@ export async function applySeedOnce(directory: string, logger: Logger): Promise<
 /** Applies a seed, and leaves the mark. @throws as {@link applySeedOnce} */
 export async function applySeed(
   seed: NoCloudSeed,
-  options: { readonly directory: string; readonly logger: Logger },
+  options: {
+    readonly directory: string;
+    /** Put before every path; nothing but files is touched then. @default "/" */
+    readonly root?: string;
+    readonly logger: Logger;
+  },
 ): Promise<void> {
-  const { logger } = options;
+  const { logger, root } = options;
   const config = parseUserData(seed.userData);
   for (const warning of config.warnings)
     logger.warn("User data not understood", { reason: warning });
   const hostname = config.hostname ?? seed.localHostname;
-  const result = await applyUserData({ ...config, ...(hostname !== undefined && { hostname }) });
+  const result = await applyUserData(
+    { ...config, ...(hostname !== undefined && { hostname }) },
+    { ...(root !== undefined && { root, setHostname: async () => {} }) },
+  );
   for (const err of result.errors) logger.error("User data failed", { err });
   writeFileSync(markOf(options.directory), seed.instanceId);
   logger.info("User data applied", { instance: seed.instanceId, files: result.written });

@@ -46,7 +46,11 @@ async function becomeCopy(): Promise<TemplateCopy> {
   return await serveAsTemplate({
     directory: bootDirectory,
     logFile,
-    loadParts: async () => await loadParts({ directories, logger, clock: systemClock }),
+    loadParts: async () => {
+      const { rehearse } = await import("@kip/cell-agent");
+      await rehearse({ stateDir, runDir, hostInterface: "eth0", logger, clock: systemClock });
+      return await loadParts({ directories, logger, clock: systemClock });
+    },
     onLoaded: interpretOnly,
     logger,
   });
@@ -60,7 +64,7 @@ async function becomeCopy(): Promise<TemplateCopy> {
  * Not before all modules are loaded: with other flags V8 refuses the compiled code that Node brings of its own modules.
  */
 function interpretOnly(): void {
-  for (const flag of ["--no-opt", "--no-sparkplug"]) setFlagsFromString(flag);
+  for (const flag of ["--no-opt", "--no-maglev", "--no-sparkplug"]) setFlagsFromString(flag);
 }
 
 // No top-level await: the image holds this program as one CommonJS file.

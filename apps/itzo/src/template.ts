@@ -2,10 +2,11 @@ import { existsSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { hasCode, KipError, type Logger } from "@kip/base";
 import type { AgentParts } from "@kip/cell-agent";
-import { becomeMachine, BecomeHelper } from "./become-machine.ts";
+import { becomeMachine, ProgramHelper } from "./become-machine.ts";
 import { appearance, writeBootResults } from "./boot-results.ts";
 import { isSeedApplied } from "./first-boot.ts";
 import { PersonalityPort } from "./personality-port.ts";
+import { rehearseBecoming } from "./rehearse-becoming.ts";
 
 /** What a copy of a template has when it has become a machine. */
 export interface TemplateCopy {
@@ -48,13 +49,14 @@ export async function serveAsTemplate(options: TemplateOptions): Promise<Templat
       { remedy: "Start another machine" },
     );
   }
-  const parts = await options.loadParts();
   await appearance(path.join(directory, "boot-done"));
-  const helper = new BecomeHelper(directory);
+  const parts = await options.loadParts();
   const port = await PersonalityPort.open();
+  await rehearseBecoming(path.join(directory, "rehearsal"));
   options.onLoaded();
   empty(options.logFile);
   writeFileSync(mark, "");
+  const helper = new ProgramHelper(directory);
   port.say("template");
   const personality = port.read();
   const receivedAtMs = performance.now();

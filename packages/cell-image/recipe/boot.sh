@@ -69,9 +69,6 @@ grow_root() {
 # A template: what belongs to one machine only comes to each of its copies, by the agent.
 prepare_template() {
   ip link set lo up
-  # A file stands in for the boot's ID, so that the kernel does not make one before there are copies.
-  echo 00000000-0000-4000-8000-000000000000 >/run/kip/boot-id
-  mount --bind /run/kip/boot-id /proc/sys/kernel/random/boot_id
   modprobe -a virtio_console virtio_scsi sd_mod || echo "kip: cannot load the template's modules"
   mkfifo -m 600 /run/kip/become /run/kip/become-answers
   perl /usr/lib/kip/become </run/kip/become >/run/kip/become-answers &
@@ -84,6 +81,9 @@ read -r cmdline </proc/cmdline
 case " $cmdline " in
 *" kip.template "*)
   : >/run/kip/template
+  # A file stands in for the boot's ID, so that the kernel does not make one before there are copies.
+  echo 00000000-0000-4000-8000-000000000000 >/run/kip/boot-id
+  mount --bind /run/kip/boot-id /proc/sys/kernel/random/boot_id
   prepare_template &
   exit
   ;;

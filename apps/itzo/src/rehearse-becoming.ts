@@ -1,0 +1,38 @@
+import { mkdirSync, rmSync } from "node:fs";
+import path from "node:path";
+import { silentLogger } from "@kip/base";
+import { parsePersonality, personalityLine } from "@kip/cloud-init";
+import { becomeMachine } from "./become-machine.ts";
+
+/**
+ * Becomes a machine once without being it: a copy then finds the code of all this compiled.
+ *
+ * @param directory made for it, and removed
+ */
+export async function rehearseBecoming(directory: string): Promise<void> {
+  mkdirSync(path.join(directory, "etc"), { recursive: true });
+  const file = { path: "/var/lib/file", content: "{}", permissions: "0600" };
+  const line = personalityLine({
+    version: 1,
+    instanceId: "i-0",
+    hostname: "rehearsal",
+    machineId: "0".repeat(32),
+    unixMs: Date.now(),
+    entropy: Buffer.alloc(64).toString("base64"),
+    network: {
+      mac: "02:00:00:00:00:00",
+      address: "192.0.2.1/24",
+      gateway: "192.0.2.2",
+      nameservers: ["192.0.2.3"],
+    },
+    userData: `#cloud-config\n${JSON.stringify({ hostname: "rehearsal", write_files: [file] })}`,
+  });
+  await becomeMachine(parsePersonality(line.trimEnd()), {
+    helper: { ask: () => {}, answer: () => {} },
+    receivedAtMs: performance.now(),
+    directory,
+    root: directory,
+    logger: silentLogger,
+  });
+  rmSync(directory, { recursive: true });
+}

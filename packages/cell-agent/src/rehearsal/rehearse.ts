@@ -1,0 +1,169 @@
+import { lookup } from "node:dns/promises";
+import fs from "node:fs/promises";
+import { PassThrough } from "node:stream";
+import { text } from "node:stream/consumers";
+import { createSecureContext } from "node:tls";
+import { AgentClient, type DesiredPod, type PodReport } from "@kip/agent-api";
+import { KipError, silentLogger, type Clock, type Logger } from "@kip/base";
+import { agentDirectories } from "../agent-directories.ts";
+import { loadParts, type AgentParts } from "../agent-parts.ts";
+import { startAgent } from "../start-agent.ts";
+import { startLoopbackRegistry } from "./loopback-registry.ts";
+import { throwAwayIdentity } from "./throw-away-identity.ts";
+
+/** Options of {@link rehearse}. */
+export interface RehearsalOptions {
+  /** Directory on disk; a folder in it is used, and removed at the end. */
+  readonly stateDir: string;
+  /** Directory on a tmpfs; a folder in it is used, and removed at the end. */
+  readonly runDir: string;
+  /** Interface that the pod's traffic would go through; it may be down. */
+  readonly hostInterface: string;
+  readonly logger: Logger;
+  readonly clock: Clock;
+}
+
+/**
+ * Goes once through all that the start of a pod needs, in a machine that will be copied: what is compiled, loaded, opened
+ * and cached by it need not be so in each copy. A whole agent with a throw-away identity is given a pod by the same client
+ * that kip uses, and both vanish: no image, file, mount, namespace or connection is left.
+ *
+ * @throws {KipError} `REHEARSAL_FAILED` when the pod fails; whatever the agent and its parts throw
+ */
+export async function rehearse(options: RehearsalOptions): Promise<void> {
+  const stateDir = `${options.stateDir}/rehearsal`;
+  const runDir = `${options.runDir}/rehearsal`;
+  const begin = options.clock.monotonic();
+  // Also what a rehearsal left that was cut off.
+  const clear = async (): Promise<void> => {
+    for (const folder of [stateDir, runDir]) await fs.rm(folder, { recursive: true, force: true });
+  };
+  await clear();
+  await fs.mkdir(runDir, { recursive: true, mode: 0o700 });
+  const identity = await throwAwayIdentity(runDir);
+  {
+    await using registry = await startLoopbackRegistry(runDir);
+    await using agent = await startAgent({
+      identity,
+      agentVersion: "rehearsal",
+      stateDir,
+      runDir,
+      port: 0,
+      host: "127.0.0.1",
+      logger: silentLogger,
+      clock: options.clock,
+      loadParts: async () => await rehearsalParts({ ...options, stateDir, runDir }),
+    });
+    await using client = await AgentClient.connect({
+      ...identity,
+      address: "127.0.0.1",
+      port: agent.port,
+      connectTimeoutMs,
+      logger: silentLogger,
+    });
+    await client.putPod(rehearsalPod(registry.host));
+    await waitFor(client, (report) => report.containers[0]?.ready === true);
+    await useContainer(client);
+    await client.deletePod(0);
+    await waitFor(client, (report) => report.containers[0]?.terminated !== undefined);
+  }
+  await warmUp();
+  await clear();
+  options.logger.info("Rehearsed", { durationMs: Math.round(options.clock.monotonic() - begin) });
+}
+
+/** Generous: templates are made in the background. */
+const connectTimeoutMs = 60_000;
+
+async function rehearsalParts(
+  options: RehearsalOptions & { readonly stateDir: string; readonly runDir: string },
+): Promise<AgentParts> {
+  const { hostInterface, clock } = options;
+  const directories = agentDirectories(options.stateDir, options.runDir);
+  const parts = await loadParts({ directories, clock, logger: silentLogger });
+  return {
+    ...parts,
+    // There is no route yet that would tell the interface.
+    createSandbox: async (sandbox) => await parts.createSandbox({ ...sandbox, hostInterface }),
+  };
+}
+
+/** What most pods have: a Secret's volume, a scratch volume, a probe. */
+function rehearsalPod(registry: string): DesiredPod {
+  const volumes: DesiredPod["volumes"] = [
+    { name: "token", kind: "files", files: [{ path: "token", data: "a2lw", mode: 0o600 }] },
+    { name: "scratch", kind: "emptyDir" },
+  ];
+  return {
+    uid: "rehearsal",
+    namespace: "rehearsal",
+    name: "rehearsal",
+    generation: 1,
+    restartPolicy: "Never",
+    hostname: "rehearsal",
+    hostNetwork: false,
+    // Of a range that no machine has (RFC 5737).
+    podIp: "192.0.2.1",
+    labels: {},
+    annotations: {},
+    terminationGracePeriodSeconds: 0,
+    resolvConf: "",
+    etcHosts: "127.0.0.1 localhost\n",
+    initContainers: [],
+    containers: [
+      {
+        name: "rehearsal",
+        image: `${registry}/rehearsal:1`,
+        imagePullPolicy: "Always",
+        command: ["/bin/busybox", "sleep", "86400"],
+        env: [{ name: "REHEARSAL", value: "1" }],
+        mounts: [
+          { name: "token", mountPath: "/token", readOnly: true },
+          { name: "scratch", mountPath: "/scratch" },
+        ],
+        memoryBytesLimit: 64 * 2 ** 20,
+        readinessProbe: { exec: { command: ["/bin/busybox", "true"] }, timeoutSeconds: 60 },
+        terminationMessagePath: "/dev/termination-log",
+        terminationMessagePolicy: "File",
+      },
+    ],
+    volumes,
+    registries: [{ host: registry, endpoint: `http://${registry}` }],
+  };
+}
+
+async function waitFor(
+  client: AgentClient,
+  isReached: (report: PodReport) => boolean,
+): Promise<void> {
+  const stop = new AbortController();
+  try {
+    for await (const report of client.status(stop.signal)) {
+      if (isReached(report)) return;
+      const failure = report.events.find(({ type }) => type === "Warning");
+      const isOver = report.phase === "Failed" || report.phase === "Succeeded";
+      if (isOver || failure) {
+        const reason = failure?.message ?? "the container ended";
+        throw new KipError("REHEARSAL_FAILED", `Cannot rehearse the start of a pod: ${reason}`);
+      }
+    }
+  } finally {
+    stop.abort();
+  }
+}
+
+async function useContainer(client: AgentClient): Promise<void> {
+  const signal = new AbortController().signal;
+  const stdout = new PassThrough();
+  const command = ["/bin/busybox", "echo", "rehearsal"];
+  await client.exec("rehearsal", command, { tty: false, stdout }, signal);
+  await text(stdout);
+  await text(await client.logs("rehearsal", {}, signal));
+  await client.stats();
+}
+
+/** What the loopback registry does not ask for: the system's certificates, and names. */
+async function warmUp(): Promise<void> {
+  createSecureContext();
+  await lookup("localhost");
+}
