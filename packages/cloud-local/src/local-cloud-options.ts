@@ -2,6 +2,7 @@ import path from "node:path";
 import { silentLogger, systemClock, type Clock, type Logger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { readHostFacts, type HostFacts } from "./host/host-facts.ts";
+import { defaultFirstUserId, lastUserId } from "./machine/machine-user.ts";
 
 /** Options of {@link createLocalCloud}. */
 export interface LocalCloudOptions {
@@ -31,6 +32,8 @@ export interface LocalCloudOptions {
   readonly logger?: Logger;
   /** @default the system's */
   readonly clock?: Clock;
+  /** First of the user IDs that QEMU processes run as, one per machine. @default 1879075584, which nobody else is given */
+  readonly firstUserId?: number;
 }
 
 /** {@link LocalCloudOptions} with every default filled in. */
@@ -84,6 +87,7 @@ export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLo
   };
 }
 
+    firstUserId: validUserId(options.firstUserId ?? defaultFirstUserId),
 function invalid(reason: string): CloudError {
   return new CloudError("CLOUD_INVALID_REQUEST", `Cannot use ${reason}`, {
     remedy: "Correct the local cloud's options",

@@ -15,14 +15,16 @@ import type { ResolvedLocalCloudOptions } from "./local-cloud-options.ts";
 import { chooseAccelerator, type Accelerator } from "./machine/accelerator.ts";
 import { MachineWatch } from "./machine/machine-watch.ts";
 import {
+  bootMachine,
   endMachineProcess,
   freeMachine,
   readTail,
-  startMachine,
 } from "./machine/machine-process.ts";
 import { toInstance, type MachineRecord } from "./machine/machine-record.ts";
 import { machineId, reserveMachine } from "./machine/machine-reservation.ts";
 import { MachineStore } from "./machine/machine-store.ts";
+import { userOfSlot } from "./machine/machine-user.ts";
+import { readQemuFacts } from "./machine/qemu-version.ts";
 import { LocalNetwork } from "./network/local-network.ts";
 import type { DiskMachine } from "./volume/hot-plug.ts";
 import { LocalVolumes } from "./volume/local-volumes.ts";
@@ -115,7 +117,8 @@ export class QemuCloud implements LocalCloud {
     const id = machineId(this.#options.owner, request.token);
     return await this.#store.lockMachine(id, async () => {
       const known = await this.#store.read(id);
-      if (known && (await this.#isAlive(known))) return await this.#confirmRunning(known);
+      // One that was being started may never have been let run: it is started anew.
+      if (known?.state === "running" && (await this.#isAlive(known))) return toInstance(known);
       signal?.throwIfAborted();
       return await this.#start(known, request);
     });
@@ -137,15 +140,18 @@ export class QemuCloud implements LocalCloud {
     };
     const record = await reserveMachine(context, request, image);
     try {
-      await startMachine({
+      const files = this.#store.files(record.id);
+      await bootMachine({
         record,
         image,
         accelerator,
-        files: this.#store.files(record.id),
+        files,
         userData: request.userData,
         network: this.#network,
         nameservers: await this.#nameservers(),
-        qemu: options.qemu,
+        qemu: await readQemuFacts(options.qemu),
+        user: userOfSlot(options.firstUserId, record.slot),
+        onPaused: async () => await this.#watch.hear(record.id, files),
       });
       return await this.#confirmRunning(record);
     } catch (error) {
@@ -294,7 +300,6 @@ export class QemuCloud implements LocalCloud {
         `Cannot start machine "${record.name}": it ended at once`,
       );
     }
-    if (record.state === "running") return toInstance(record);
     const running = { ...record, state: "running" } as const;
     await this.#store.update(running);
     this.#options.logger.info("Machine started", {

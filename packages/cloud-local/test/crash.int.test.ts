@@ -141,7 +141,14 @@ async function prepareShims(): Promise<void> {
 n=1
 while ! mkdir "$COUNTER/$n" 2>/dev/null; do n=$((n + 1)); done
 [ "$n" = "$KILL_AT" ] || exec ${real} "$@"
-[ "$KILL_MOMENT" = before ] || ${real} "$@"
+case "$KILL_MOMENT $*" in
+before*) ;;
+*" -S "*/ctl.sock*) # QEMU does not return
+  control=$(printf '%s\n' "$@" | sed -n 's/^socket,id=command,.*,path=//p')
+  ${real} "$@" &
+  while [ ! -S "$control" ]; do sleep 0.01; done ;;
+*) ${real} "$@" ;;
+esac
 kill -KILL "$PPID"
 `;
     await writeFile(path.join(shims, program), script);

@@ -1,18 +1,19 @@
 import { open, readFile, rm, stat } from "node:fs/promises";
-import { isKipError, runCommand } from "@kip/base";
+import { errorText, isKipError, runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import { firstLine } from "../host/first-line.ts";
 import { endProcesses, hasArgument } from "../host/processes.ts";
 import type { LocalImage } from "../image.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { Accelerator } from "./accelerator.ts";
 import type { MachineRecord } from "./machine-record.ts";
 import type { MachineFiles } from "./machine-store.ts";
-import { macOf, networkCmdline, qemuArguments, tapOf } from "./qemu-arguments.ts";
+import type { MachineUser } from "./machine-user.ts";
+import { macOf, networkCmdline, qemuArguments, tapOf, type QemuMachine } from "./qemu-arguments.ts";
+import { startQemu } from "./qemu-process.ts";
+import type { QemuFacts } from "./qemu-version.ts";
 import { writeSeed } from "./seed.ts";
 
-/** How long QEMU may take until the machine runs, and how long to end after it was asked to. */
-const startLimitMs = 30_000;
+/** How long QEMU may take to end after it was asked to. */
 const endLimitMs = 3000;
 
 /** What a machine is started from. */
@@ -23,23 +24,25 @@ export interface StartMachineOptions {
   readonly userData: string;
   readonly network: LocalNetwork;
   readonly nameservers: readonly string[];
-  readonly qemu: string;
+  readonly qemu: QemuFacts;
   readonly accelerator: Accelerator;
+  readonly user: MachineUser;
+  /** Called when the machine can be watched, before it runs. */
+  readonly onPaused: () => Promise<void>;
 }
 
 /**
- * Makes the disks and the device of a machine and starts QEMU, which outlives this process. Returns
- * when the machine's processors run. Callers hold the machine's lock.
+ * Makes the disks and the device of a machine, starts QEMU, which outlives this process, and lets the machine
+ * boot. Returns when its processors run. Callers hold the machine's lock.
  *
  * @throws {CloudError} `CLOUD_UNAVAILABLE` with what QEMU said
  */
-export async function startMachine(options: StartMachineOptions): Promise<void> {
+export async function bootMachine(options: StartMachineOptions): Promise<void> {
   const { record, files, image, network, nameservers } = options;
   const { plan } = network;
   const address = `${record.managementIp}/${plan.prefixLength}`;
-  const tap = tapOf(record.slot);
   await Promise.all([
-    createRootDisk(record, files, image),
+    createRootDisk(files.rootDisk, record.rootDiskBytes, { file: image.rootDisk, format: "raw" }),
     writeSeed(files.seed, {
       instanceId: record.id,
       hostname: record.name,
@@ -48,7 +51,7 @@ export async function startMachine(options: StartMachineOptions): Promise<void> 
       gateway: plan.gateway,
       nameservers,
     }),
-    network.addTap(tap),
+    network.addTap(tapOf(record.slot)),
   ]);
   const cmdline = networkCmdline({
     address,
@@ -56,47 +59,71 @@ export async function startMachine(options: StartMachineOptions): Promise<void> 
     nameservers,
     hostname: record.name,
   });
-  const qemu = qemuArguments({
-    id: record.id,
-    accelerator: options.accelerator,
-    cpus: record.cpus,
-    memoryBytes: record.memoryBytes,
-    kernel: image.kernel,
-    initrd: image.initrd,
+  const args = qemuArguments({
+    ...machineArguments(options),
     cmdline: `${image.cmdline} ${cmdline}`,
-    rootDisk: files.rootDisk,
+    memory: { kind: "new" },
     seed: files.seed,
-    console: files.console,
-    control: files.control,
-    command: files.command,
-    pid: files.pid,
-    tap,
-    mac: macOf(record.managementIp),
+    hasPort: false,
   });
   try {
-    await runCommand("nsenter", [`--net=${network.namespace.file}`, options.qemu, ...qemu], {
-      timeoutMs: startLimitMs,
-      cwd: "/",
+    using qemu = await startQemu({
+      program: ["nsenter", `--net=${network.namespace.file}`, options.qemu.program],
+      args,
+      logFile: files.log,
     });
+    await options.onPaused();
+    await qemu.commands.execute("cont");
   } catch (error) {
-    const said = isKipError(error) ? firstLine(error.facts["stderr"]) : "";
     throw new CloudError(
       "CLOUD_UNAVAILABLE",
-      `Cannot start machine "${record.name}": ${said || "QEMU did not start"}`,
+      `Cannot start machine "${record.name}": ${reasonOf(error)}`,
       { cause: error, remedy: "See what QEMU says; the machine's folder has its console" },
     );
   }
 }
 
-async function createRootDisk(
-  record: MachineRecord,
-  files: MachineFiles,
-  image: LocalImage,
+/** What the command line of a machine has of its record and files, however it starts. */
+export function machineArguments(
+  options: StartMachineOptions,
+): Omit<QemuMachine, "cmdline" | "memory" | "seed" | "hasPort"> {
+  const { record, files, image, qemu, accelerator, user } = options;
+  return {
+    id: record.id,
+    qemuVersion: qemu.version,
+    accelerator,
+    cpus: record.cpus,
+    memoryBytes: record.memoryBytes,
+    kernel: image.kernel,
+    initrd: image.initrd,
+    rootDisk: files.rootDisk,
+    console: files.console,
+    control: files.control,
+    command: files.command,
+    pid: files.pid,
+    tap: tapOf(record.slot),
+    mac: macOf(record.managementIp),
+    folder: files.folder,
+    user,
+  };
+}
+
+/** What QEMU said, else what happened. */
+export function reasonOf(error: unknown): string {
+  const reason = isKipError(error) ? error.facts["reason"] : undefined;
+  return typeof reason === "string" ? reason : errorText(error);
+}
+
+/** Makes a disk that shows what another one holds, and keeps what is written. */
+export async function createRootDisk(
+  file: string,
+  sizeBytes: number,
+  below: { readonly file: string; readonly format: "raw" | "qcow2" },
 ): Promise<void> {
-  await rm(files.rootDisk, { force: true }); // of a start that was killed
-  const backing = ["-F", "raw", "-b", image.rootDisk];
-  const size = String(Math.ceil(record.rootDiskBytes / 512) * 512);
-  await runCommand("qemu-img", ["create", "-q", "-f", "qcow2", ...backing, files.rootDisk, size]);
+  await rm(file, { force: true }); // of a start that was killed
+  const backing = ["-F", below.format, "-b", below.file];
+  const size = String(Math.ceil(sizeBytes / 512) * 512);
+  await runCommand("qemu-img", ["create", "-q", "-f", "qcow2", ...backing, file, size]);
 }
 
 /**
@@ -114,7 +141,14 @@ export async function freeMachine(
   network: LocalNetwork,
 ): Promise<void> {
   await network.removeTap(tapOf(record.slot));
-  for (const file of [files.rootDisk, files.seed, files.control, files.command, files.pid])
+  for (const file of [
+    files.rootDisk,
+    files.seed,
+    files.control,
+    files.command,
+    files.pid,
+    files.log,
+  ])
     await rm(file, { force: true });
 }
 

@@ -4,7 +4,10 @@ import path from "node:path";
 import { acquireFileLock, hasCode } from "@kip/base";
 import { parseMachineRecord, type MachineRecord } from "./machine-record.ts";
 
-/** Files in a machine's folder. */
+/**
+ * Files in a machine's folder. The folder is all that the machine's QEMU sees of the host, as another user; of what is in it,
+ * it may do nothing but with the files that it was given open, and with what belongs to that user.
+ */
 export interface MachineFiles {
   readonly folder: string;
   readonly record: string;
@@ -16,6 +19,8 @@ export interface MachineFiles {
   /** QEMU's control socket for commands: `runCommands`. */
   readonly command: string;
   readonly pid: string;
+  /** What QEMU says of failures. */
+  readonly log: string;
 }
 
 /**
@@ -58,6 +63,7 @@ export class MachineStore {
       control: path.join(folder, "qmp.sock"),
       command: path.join(folder, "ctl.sock"),
       pid: path.join(folder, "qemu.pid"),
+      log: path.join(folder, "qemu.log"),
     };
   }
 
@@ -83,7 +89,7 @@ export class MachineStore {
   async add(record: MachineRecord): Promise<void> {
     const draft = path.join(this.#machines, `.new-${record.id}`);
     await rm(draft, { recursive: true, force: true });
-    await mkdir(draft, { mode: 0o700 });
+    await mkdir(draft, { mode: 0o711 });
     await writeDurably(path.join(draft, "machine.json"), record);
     await rename(draft, this.files(record.id).folder);
   }

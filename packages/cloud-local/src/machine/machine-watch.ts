@@ -34,6 +34,19 @@ export class MachineWatch {
     return true;
   }
 
+  /**
+   * Watches a machine that does not run yet, and returns when its events are heard here.
+   *
+   * @throws {CloudError} `CLOUD_UNAVAILABLE` if no process of it lives
+   */
+  async hear(id: string, files: MachineFiles): Promise<void> {
+    const isAlive = await this.add(id, files);
+    const control = this.#controls.get(id);
+    if (!isAlive || !control)
+      throw new CloudError("CLOUD_UNAVAILABLE", "Cannot watch the machine: it has ended");
+    await control.heard;
+  }
+
   /** Stops watching, before the machine is ended on purpose. */
   drop(id: string): void {
     this.#controls.get(id)?.close();

@@ -1,65 +1,152 @@
+import { personalityPort } from "@kip/cloud-init";
 import type { Accelerator } from "./accelerator.ts";
+import type { MachineUser } from "./machine-user.ts";
+import { isAtLeast, type QemuVersion } from "./qemu-version.ts";
+
+/** Where a machine's memory comes from. */
+export type MachineMemory =
+  | { readonly kind: "new" }
+  /** A file that what the machine writes goes to: it is to become a template. */
+  | { readonly kind: "shared"; readonly file: string }
+  /** A file that the machine sees and does not change: that of a template. */
+  | { readonly kind: "private"; readonly file: string };
 
 /** Everything that the command line of a machine depends on. */
 export interface QemuMachine {
   readonly id: string;
+  readonly qemuVersion: QemuVersion;
   readonly accelerator: Accelerator;
   readonly cpus: number;
   readonly memoryBytes: number;
+  readonly memory: MachineMemory;
   readonly kernel: string;
   readonly initrd: string;
   readonly cmdline: string;
   readonly rootDisk: string;
-  readonly seed: string;
+  /** Machines that come of a template, and templates, have none. */
+  readonly seed?: string;
   readonly console: string;
   readonly control: string;
   readonly command: string;
   readonly pid: string;
   readonly tap: string;
   readonly mac: string;
+  /** All of the host's files that QEMU sees once it has started. */
+  readonly folder: string;
+  readonly user: MachineUser;
+  /** RFC 3339 without a zone: what the machine's clock shows at first. @default the host's time */
+  readonly clock?: string;
+  /** Whether a copy or a template: its personality port is connected to {@link portDescriptor}. */
+  readonly hasPort: boolean;
 }
 
+/** Descriptors that QEMU inherits: sockets, connected to whoever starts it. */
+export const startDescriptor = 3;
+/** @see startDescriptor */
+export const portDescriptor = 4;
+/** A file, open for reading: the device state of a template. */
+export const stateDescriptor = 5;
+
 /**
- * Arguments of `qemu-system-x86_64` for a machine: no default devices, no firmware menus, no user-mode
- * network, no monitor but the control socket; it returns once the machine runs (`-daemonize`).
+ * Arguments of `qemu-system-x86_64` for a machine that does not run yet (`-S`): no default devices, no firmware
+ * menus, no user-mode network. Once all its files are open it is an unprivileged user in a folder of its own, and
+ * the kernel refuses it system calls that it does not need.
+ *
+ * Devices have names and addresses of their own: those of a template and of its copies must be the same.
  */
 export function qemuArguments(machine: QemuMachine): readonly string[] {
   const isKvm = machine.accelerator === "kvm";
-  const file = (value: string): string => value.replaceAll(",", ",,"); // QEMU's own escape
   return [
     ["-name", `guest=${machine.id}`],
-    ["-nodefaults", "-no-user-config", "-no-reboot", "-daemonize"],
+    ["-nodefaults", "-no-user-config", "-no-reboot", "-S"],
     ["-display", "none"],
-    ["-machine", "q35,usb=off,graphics=off,vmport=off,hpet=off"],
+    ["-machine", "q35,usb=off,graphics=off,vmport=off,hpet=off,memory-backend=ram"],
     ["-accel", isKvm ? "kvm" : "tcg,thread=multi"],
     ["-cpu", isKvm ? "host" : "max"],
     ["-smp", String(machine.cpus)],
-    ["-m", `${Math.ceil(machine.memoryBytes / 2 ** 20)}M`],
+    ["-m", `${mebibytes(machine)}M`],
+    ["-object", memoryObject(machine)],
     ["-kernel", machine.kernel],
     ["-initrd", machine.initrd],
     ["-append", machine.cmdline],
-    // The disk dies with the machine, so what it writes need not reach the platter.
-    [
-      "-drive",
-      `if=none,id=root,format=qcow2,cache=unsafe,discard=unmap,file=${file(machine.rootDisk)}`,
-    ],
-    ["-device", "virtio-blk-pci,drive=root"],
-    ["-drive", `if=none,id=seed,format=raw,readonly=on,file=${file(machine.seed)}`],
-    ["-device", "virtio-blk-pci,drive=seed"],
+    machine.clock === undefined ? [] : ["-rtc", `base=${machine.clock}`],
+    diskArguments(machine),
     ["-netdev", `tap,id=net0,ifname=${machine.tap},script=no,downscript=no`],
-    ["-device", `virtio-net-pci,netdev=net0,mac=${machine.mac},romfile=`],
+    ["-device", `virtio-net-pci,id=nic,netdev=net0,mac=${machine.mac},romfile=,addr=0x4`],
     ["-object", "rng-random,id=rng0,filename=/dev/urandom"],
-    ["-device", "virtio-rng-pci,rng=rng0"],
-    ["-device", "virtio-scsi-pci,id=volumes"],
-    ["-chardev", `file,id=console,append=on,path=${file(machine.console)}`],
+    ["-device", "virtio-rng-pci,id=rng,rng=rng0,addr=0x5"],
+    // For disks that are plugged in later: their bus is "volumes.0".
+    ["-device", "virtio-scsi-pci,id=volumes,addr=0x6"],
+    ["-device", "virtio-serial-pci,id=ports,max_ports=2,addr=0x7"],
+    ["-chardev", machine.hasPort ? `socket,id=port,fd=${portDescriptor}` : "null,id=port"],
+    [
+      "-device",
+      `virtserialport,id=personality,bus=ports.0,nr=1,chardev=port,name=${personalityPort}`,
+    ],
+    ["-chardev", `file,id=console,append=on,path=${escape(machine.console)}`],
     ["-serial", "chardev:console"],
-    ["-chardev", `socket,id=control,server=on,wait=off,path=${file(machine.control)}`],
+    // Three ways in: for who starts the machine, for who watches it, for commands.
+    ["-chardev", `socket,id=start,fd=${startDescriptor}`],
+    ["-mon", "chardev=start,mode=control"],
+    ["-chardev", `socket,id=control,server=on,wait=off,path=${escape(machine.control)}`],
     ["-mon", "chardev=control,mode=control"],
-    ["-chardev", `socket,id=command,server=on,wait=off,path=${file(machine.command)}`],
+    ["-chardev", `socket,id=command,server=on,wait=off,path=${escape(machine.command)}`],
     ["-mon", "chardev=command,mode=control"],
     // Locked by QEMU for its life: a second QEMU of the same machine cannot start.
     ["-pidfile", machine.pid],
+    machine.memory.kind === "private" ? ["-incoming", "defer"] : [],
+    confinement(machine),
   ].flat();
+}
+
+function memoryObject(machine: QemuMachine): string {
+  const { memory, qemuVersion } = machine;
+  const size = `size=${mebibytes(machine)}M`;
+  if (memory.kind === "new") return `memory-backend-ram,id=ram,${size}`;
+  const file = `memory-backend-file,id=ram,${size},mem-path=${escape(memory.file)}`;
+  if (memory.kind === "shared") return `${file},share=on`;
+  // Older ones cannot but open the file for writing, even if they never write.
+  const isReadOnly = isAtLeast(qemuVersion, [8, 2]);
+  return `${file},share=off${isReadOnly ? ",readonly=on,rom=off" : ""}`;
+}
+
+/** A disk dies with its machine, so what it writes need not reach the platter. */
+function diskArguments({ rootDisk, seed }: QemuMachine): readonly string[] {
+  // QEMU would open the file for reading and again, for writing, when it is no longer allowed to.
+  const common = "auto-read-only=off,discard=unmap,cache.no-flush=on";
+  const root = [
+    ["-blockdev", `driver=file,node-name=root-file,filename=${escape(rootDisk)},${common}`],
+    ["-blockdev", "driver=qcow2,node-name=root,file=root-file,discard=unmap,cache.no-flush=on"],
+    ["-device", "virtio-blk-pci,id=root-disk,drive=root,addr=0x2"],
+  ];
+  if (seed === undefined) return root.flat();
+  return [
+    ...root,
+    ["-blockdev", `driver=file,node-name=seed-file,filename=${escape(seed)},read-only=on`],
+    ["-blockdev", "driver=raw,node-name=seed,file=seed-file,read-only=on"],
+    ["-device", "virtio-blk-pci,id=seed-disk,drive=seed,addr=0x3"],
+  ].flat();
+}
+
+/**
+ * `elevateprivileges` would also forbid QEMU the one step down to its user; after that step it has no capability and
+ * `no_new_privs` is on, so there is no way up.
+ */
+function confinement({ qemuVersion, folder, user }: QemuMachine): readonly string[] {
+  const id = `${user.uid}:${user.gid}`;
+  const become = isAtLeast(qemuVersion, [9, 1])
+    ? ["-run-with", `chroot=${escape(folder)},user=${id}`]
+    : ["-chroot", folder, "-runas", id];
+  return [...become, "-sandbox", "on,obsolete=deny,spawn=deny,resourcecontrol=deny"];
+}
+
+function mebibytes({ memoryBytes }: QemuMachine): number {
+  return Math.ceil(memoryBytes / 2 ** 20);
+}
+
+/** QEMU's own escape of a comma in a value. */
+function escape(value: string): string {
+  return value.replaceAll(",", ",,");
 }
 
 /** The machine's hardware address: locally administered, the same for the same IP address. */

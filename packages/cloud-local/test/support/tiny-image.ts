@@ -34,10 +34,7 @@ const loadAddress = 0x10_0000;
 
 /** @see https://www.gnu.org/software/grub/manual/multiboot/multiboot.html#Header-layout */
 function multibootKernel(afterwards: "idle" | "reset"): Buffer {
-  // About a second of counting, as long as the quickest real guest takes: QEMU tells its reasons only to
-  // who is connected, and a guest that resets in its first millisecond is gone before anyone can be.
-  const count = [0xb9, 0x00, 0x00, 0x00, 0x40, 0xe2, 0xfe]; // mov ecx, 2^30; loop to itself
-  const reset = [...count, 0xb0, 0x06, 0x66, 0xba, 0xf9, 0x0c, 0xee]; // mov al, 6; mov dx, 0xcf9; out dx, al
+  const reset = [0xb0, 0x06, 0x66, 0xba, 0xf9, 0x0c, 0xee]; // mov al, 6; mov dx, 0xcf9; out dx, al
   const code = [
     [0x8b, 0x73, 0x10], //             mov esi, [ebx + 16]   (the command line)
     [0x66, 0xba, 0xf8, 0x03], //       mov dx, 0x3f8
