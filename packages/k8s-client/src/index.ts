@@ -32,6 +32,12 @@ export {
   type KubeConfig,
   type LoadKubeConfigOptions,
 } from "./kubeconfig.ts";
+export {
+  createLeaderLease,
+  type LeaderLease,
+  type LeaderLeaseOptions,
+  type LeaderTerm,
+} from "./leader-lease.ts";
 export { createLeaseHolder, type LeaseHolder, type LeaseHolderOptions } from "./lease.ts";
 export { clusterWide, namespaced, paths, type ClusterPath, type NamespacedPath } from "./paths.ts";
 export {

@@ -2,6 +2,7 @@ export {
   optionalCalls,
   type LogOptions,
   type NodeFacts,
+  type OptionalCalls,
   type PodEvent,
   type PodPresence,
   type PodProvider,
@@ -34,3 +35,9 @@ export { podConditions, type PodConditionFacts } from "./status/pod-conditions.t
 export { qosClass } from "./status/qos-class.ts";
 export { pollProvider, type PollOptions } from "./polling/poll-provider.ts";
 export type { PolledPodProvider } from "./polling/polled-provider.ts";
+export {
+  startStandbyNode,
+  type StandbyNode,
+  type StandbyNodeOptions,
+  type StandbyOptions,
+} from "./node/standby-node.ts";

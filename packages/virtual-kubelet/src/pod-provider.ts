@@ -86,6 +86,11 @@ export interface PodEvent {
 
 /** What a provider calls to tell the node's API server something. Never blocks. */
 export interface ProviderCallbacks {
+  /**
+   * Where replicas of one node stand by for each other: the number of this replica's term. It rises
+   * with each change, so that a backend that remembers the highest can refuse a replica that is late.
+   */
+  readonly term?: number;
   podStatus(update: PodStatusUpdate): void;
   podEvent(event: PodEvent): void;
   /** The node's own facts changed: call {@link PodProvider.nodeFacts} again. */
@@ -168,3 +173,6 @@ export const optionalCalls = [
   "attach",
   "portForward",
 ] as const satisfies readonly (keyof PodProvider)[];
+
+/** What a provider may leave out. */
+export type OptionalCalls = Pick<PodProvider, (typeof optionalCalls)[number]>;

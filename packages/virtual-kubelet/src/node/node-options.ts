@@ -50,6 +50,8 @@ export interface NodeOptions {
    * @default true
    */
   readonly resolveEnv?: boolean;
+  /** Ends the node, also while it starts; it must be disposed of all the same. */
+  readonly signal?: AbortSignal;
 }
 
 /** How often the node does what no event asks for, milliseconds. */

@@ -7,6 +7,9 @@ import { NodeController } from "./node-controller.ts";
 import { nodeIntervals } from "./node-intervals.ts";
 import type { NodeOptions, RunningNode } from "./node-options.ts";
 
+/** How long a node that ends waits for its events to be written, milliseconds. */
+const lastEventsMs = 5000;
+
 /**
  * Registers a node and runs the pods bound to it with a provider. Resolves when the node is
  * registered and its pods are known.
@@ -24,7 +27,13 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
   const intervals = nodeIntervals(options.intervals);
   const stop = new AbortController();
   await using started = new AsyncDisposableStack();
-  started.defer(() => stop.abort());
+  const end = (): void => stop.abort(options.signal?.reason);
+  started.defer(() => {
+    options.signal?.removeEventListener("abort", end);
+    stop.abort();
+  });
+  options.signal?.throwIfAborted();
+  options.signal?.addEventListener("abort", end, { once: true });
 
   const recorder = createEventRecorder({
     client,
@@ -111,9 +120,17 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     [Symbol.asyncDispose]: async () => {
       await owned.disposeAsync();
       await running;
-      await recorder.flush();
+      await flushEvents();
     },
   };
+
+  /** What an API server that is away does not take in time is lost. */
+  async function flushEvents(): Promise<void> {
+    const limit = new AbortController();
+    const late = clock.sleep(lastEventsMs, limit.signal).catch(() => {});
+    await Promise.race([recorder.flush(), late]);
+    limit.abort();
+  }
 
   async function sweep(): Promise<void> {
     try {

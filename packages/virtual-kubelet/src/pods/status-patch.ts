@@ -44,18 +44,7 @@ export function statusPatch(
   { observedGeneration, annotations = {} }: StatusCompany = {},
 ): Readonly<Record<string, unknown>> | undefined {
   const current = pod.status ?? {};
-  const changes: Record<string, unknown> = {};
-  for (const field of ownFields) {
-    const next = wanted[field];
-    if (isSame(current[field], next)) continue;
-    if (next === undefined || (Array.isArray(next) && next.length === 0)) {
-      if (!stickyFields.has(field)) changes[field] = null;
-    } else if (mergedLists.has(field)) {
-      changes[field] = [...(next as readonly unknown[]), { $patch: "replace" }];
-    } else {
-      changes[field] = next;
-    }
-  }
+  const changes = changedFields(current, wanted);
   const conditions = changedConditions(current.conditions ?? [], wanted.conditions ?? []);
   if (conditions.length > 0) changes["conditions"] = conditions;
   const known = (current as { readonly observedGeneration?: number }).observedGeneration ?? 0;
@@ -72,6 +61,22 @@ export function statusPatch(
     },
     ...(Object.keys(changes).length > 0 && { status: changes }),
   };
+}
+
+function changedFields(current: PodStatus, wanted: PodStatus): Record<string, unknown> {
+  const changes: Record<string, unknown> = {};
+  for (const field of ownFields) {
+    const next = wanted[field];
+    if (isSame(current[field], next)) continue;
+    if (next === undefined || (Array.isArray(next) && next.length === 0)) {
+      if (!stickyFields.has(field)) changes[field] = null;
+    } else if (mergedLists.has(field)) {
+      changes[field] = [...(next as readonly unknown[]), { $patch: "replace" }];
+    } else {
+      changes[field] = next;
+    }
+  }
+  return changes;
 }
 
 function changedConditions(

@@ -1,13 +1,9 @@
 import { errorText, hasCode, type Clock, type Logger } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
-import {
-  optionalCalls,
-  type PodProvider,
-  type ProviderCallbacks,
-  type ResolvedPod,
-} from "../pod-provider.ts";
+import type { PodProvider, ProviderCallbacks, ResolvedPod } from "../pod-provider.ts";
 import { isFinished } from "../pods/pod-changes.ts";
+import { optionalPart } from "../providers/optional-part.ts";
 import { goneStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
 import type { PolledPodProvider } from "./polled-provider.ts";
@@ -42,15 +38,6 @@ export function pollProvider(provider: PolledPodProvider, options: PollOptions):
     nodeFacts: () => provider.nodeFacts(),
     ping: (signal) => provider.ping(signal),
   };
-}
-
-/** Only what is there: the library tells what a provider can do by what it has. */
-function optionalPart(provider: PolledPodProvider): Partial<PodProvider> {
-  const bound = optionalCalls.flatMap((name) => {
-    const call: unknown = provider[name];
-    return typeof call === "function" ? [[name, call.bind(provider) as unknown] as const] : [];
-  });
-  return Object.fromEntries(bound); // each under its own name
 }
 
 interface Tracked {

@@ -57,6 +57,11 @@ export class ManualClock implements Clock {
     this.#monotonic = end;
   }
 
+  /** The process stands still: time passes, and whoever is due wakes only with the next `advance`. */
+  standStill(ms: number): void {
+    this.#monotonic += ms;
+  }
+
   /** Somebody sets the machine's clock: the time of day jumps, no time passes. */
   step(ms: number): void {
     this.#offset += ms;

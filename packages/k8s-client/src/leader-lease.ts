@@ -1,0 +1,269 @@
+import { backoffDelay, errorText, hasCode, KipError, type Clock, type Logger } from "@kip/base";
+import type { Lease } from "@kip/k8s-types";
+import type { ApiClient } from "./api-client.ts";
+import { createInformer } from "./informer.ts";
+import { paths } from "./paths.ts";
+import { microTime } from "./wire-time.ts";
+
+/** Options of {@link createLeaderLease}. */
+export interface LeaderLeaseOptions {
+  readonly client: ApiClient;
+  readonly namespace: string;
+  readonly name: string;
+  /** `spec.holderIdentity`; no other process may have it, nor an earlier life of this one. */
+  readonly identity: string;
+  /** How long nobody else may lead after our last renewal, whole seconds in milliseconds. */
+  readonly durationMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** A Lease that at most one of several processes holds. */
+export interface LeaderLease {
+  /** Resolves when this process leads. @throws the signal's reason */
+  acquire(signal: AbortSignal): Promise<LeaderTerm>;
+}
+
+/** The time during which this process leads. */
+export interface LeaderTerm {
+  /** `spec.leaseTransitions`: rises with each change of the leader. */
+  readonly number: number;
+  /**
+   * Whether nobody else can lead yet; ask before each deed. It turns false a third of the duration
+   * before another may take over, also when this process stood still meanwhile.
+   */
+  isHeld(): boolean;
+  /** Aborts when the lease was lost, or could not be renewed in time. */
+  readonly ended: AbortSignal;
+  /**
+   * Stops renewing. Never throws.
+   *
+   * @param handOver whether another may lead at once, or only when the lease has run out
+   */
+  release(handOver: boolean): Promise<void>;
+}
+
+/** Share of the duration after which a leader that could not renew stops: the rest is for what is under way. */
+const heldShare = 2 / 3;
+const renewalsPerDuration = 5;
+const backoff = { initialMs: 200, maxMs: 5000 };
+
+/**
+ * Leader election on one Lease.
+ *
+ * Clocks of two machines are never compared: whoever waits takes over when it has seen the lease
+ * unchanged for its whole duration on its own clock, and whoever leads stops earlier than that,
+ * counted from before its last renewal was sent. Writes carry the version they are based on.
+ */
+export function createLeaderLease(options: LeaderLeaseOptions): LeaderLease {
+  return { acquire: (signal) => new Candidate(options, signal).acquire() };
+}
+
+class Candidate {
+  readonly #options: LeaderLeaseOptions;
+  readonly #signal: AbortSignal;
+  #poke = new AbortController();
+  #seen: { readonly version: string; readonly at: number } | undefined;
+
+  constructor(options: LeaderLeaseOptions, signal: AbortSignal) {
+    this.#options = options;
+    this.#signal = signal;
+  }
+
+  async acquire(): Promise<LeaderTerm> {
+    const { client, namespace, name, clock, logger } = this.#options;
+    const done = new AbortController();
+    createInformer<Lease>({
+      client,
+      path: paths.leases(namespace),
+      query: { fieldSelector: `metadata.name=${name}` },
+      onEvent: () => this.#poke.abort(),
+      clock,
+      logger,
+      signal: AbortSignal.any([this.#signal, done.signal]),
+    });
+    try {
+      for (let failures = 0; ;) {
+        this.#signal.throwIfAborted();
+        this.#poke = new AbortController();
+        let pauseMs: number;
+        try {
+          const term = await this.#try();
+          if (typeof term !== "number") return term;
+          pauseMs = term;
+          failures = 0;
+        } catch (error) {
+          this.#signal.throwIfAborted();
+          pauseMs = backoffDelay(failures++, backoff);
+          if (!hasCode(error, "K8S_CONFLICT", "K8S_ALREADY_EXISTS"))
+            logger.warn("Could not try for the lease", { lease: name, cause: errorText(error) });
+        }
+        const wake = AbortSignal.any([this.#signal, this.#poke.signal]);
+        await clock.sleep(pauseMs, wake).catch(() => {}); // the lease changed, or we are stopped
+      }
+    } finally {
+      done.abort();
+    }
+  }
+
+  /** Takes the lease if it is free; else how long it is held at least, milliseconds. */
+  async #try(): Promise<LeaderTerm | number> {
+    const { client, namespace, name, clock, durationMs } = this.#options;
+    const startedAt = clock.monotonic();
+    const lease = await this.#read();
+    if (!lease) {
+      const body = this.#claim({ metadata: { name, namespace } }, 0);
+      const made = await client.create<Lease>(paths.leases(namespace), body, this.#request);
+      return new Term(this.#options, made, startedAt);
+    }
+    const version = lease.metadata?.resourceVersion ?? "";
+    if (this.#seen?.version !== version) this.#seen = { version, at: startedAt };
+    const heldMs = (lease.spec?.leaseDurationSeconds ?? durationMs / 1000) * 1000;
+    const isFree = (lease.spec?.holderIdentity ?? "") === "";
+    const remainingMs = this.#seen.at + heldMs - startedAt;
+    if (!isFree && remainingMs > 0) return remainingMs;
+    const body = this.#claim(lease, (lease.spec?.leaseTransitions ?? 0) + 1);
+    const taken = await client.replace<Lease>(paths.leases(namespace, name), body, this.#request);
+    return new Term(this.#options, taken, startedAt);
+  }
+
+  async #read(): Promise<Lease | undefined> {
+    const { client, namespace, name } = this.#options;
+    try {
+      return await client.get<Lease>(paths.leases(namespace, name), this.#request);
+    } catch (error) {
+      if (hasCode(error, "K8S_NOT_FOUND")) return undefined;
+      throw error;
+    }
+  }
+
+  #claim(from: Lease, transitions: number): Lease {
+    const { clock, identity, durationMs } = this.#options;
+    const now = microTime(clock.now());
+    return {
+      apiVersion: "coordination.k8s.io/v1",
+      kind: "Lease",
+      metadata: { ...from.metadata },
+      spec: {
+        holderIdentity: identity,
+        leaseDurationSeconds: Math.max(1, Math.ceil(durationMs / 1000)),
+        acquireTime: now,
+        renewTime: now,
+        leaseTransitions: transitions,
+      },
+    };
+  }
+
+  get #request(): { readonly signal: AbortSignal; readonly timeoutMs: number } {
+    return { signal: this.#signal, timeoutMs: this.#options.durationMs };
+  }
+}
+
+class Term implements LeaderTerm {
+  readonly number: number;
+  readonly #options: LeaderLeaseOptions;
+  readonly #end = new AbortController();
+  /** Ends waits and requests of this term. */
+  readonly #stop = new AbortController();
+  readonly #renewals: Promise<void>;
+  #lease: Lease;
+  /** Milliseconds of the monotonic clock. */
+  #heldUntil: number;
+
+  constructor(options: LeaderLeaseOptions, lease: Lease, sentAt: number) {
+    this.#options = options;
+    this.#lease = lease;
+    this.number = lease.spec?.leaseTransitions ?? 0;
+    this.#heldUntil = sentAt + options.durationMs * heldShare;
+    this.#renewals = this.#renewForEver();
+    void this.#watchdog();
+  }
+
+  get ended(): AbortSignal {
+    return this.#end.signal;
+  }
+
+  isHeld(): boolean {
+    return !this.#end.signal.aborted && this.#options.clock.monotonic() < this.#heldUntil;
+  }
+
+  async release(handOver: boolean): Promise<void> {
+    const { client, namespace, name, logger, durationMs } = this.#options;
+    const wasHeld = this.isHeld();
+    this.#lose("it was given up");
+    await this.#renewals;
+    if (!wasHeld || !handOver) return;
+    const { spec } = this.#lease;
+    const freed = {
+      ...this.#lease,
+      spec: { ...spec, holderIdentity: "", leaseDurationSeconds: 1 },
+    };
+    try {
+      await client.replace(paths.leases(namespace, name), freed, { timeoutMs: durationMs });
+    } catch (error) {
+      // It runs out by itself.
+      logger.debug("Could not release the lease", { lease: name, cause: errorText(error) });
+    }
+  }
+
+  async #watchdog(): Promise<void> {
+    const { clock } = this.#options;
+    while (!this.#end.signal.aborted) {
+      const remaining = this.#heldUntil - clock.monotonic();
+      if (remaining <= 0) return this.#lose("it could not be renewed in time");
+      await clock.sleep(remaining, this.#stop.signal).catch(() => {}); // ended
+    }
+  }
+
+  async #renewForEver(): Promise<void> {
+    const { clock, durationMs, logger, name } = this.#options;
+    const pauseMs = durationMs / renewalsPerDuration;
+    while (!this.#end.signal.aborted) {
+      await clock.sleep(pauseMs, this.#stop.signal).catch(() => {}); // ended
+      if (!this.isHeld()) continue; // the watchdog ends it
+      try {
+        await this.#renew();
+      } catch (error) {
+        if (this.#end.signal.aborted) return;
+        if (hasCode(error, "K8S_CONFLICT", "K8S_NOT_FOUND")) await this.#look();
+        else logger.warn("Could not renew the lease", { lease: name, cause: errorText(error) });
+      }
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const { client, namespace, name, clock, durationMs } = this.#options;
+    const sentAt = clock.monotonic();
+    const renewed = {
+      ...this.#lease,
+      spec: { ...this.#lease.spec, renewTime: microTime(clock.now()) },
+    };
+    this.#lease = await client.replace<Lease>(paths.leases(namespace, name), renewed, {
+      signal: this.#stop.signal,
+      timeoutMs: durationMs / renewalsPerDuration,
+    });
+    this.#heldUntil = sentAt + durationMs * heldShare;
+  }
+
+  /** Somebody wrote the lease: a lost answer to a write of ours, a label, or another leader. */
+  async #look(): Promise<void> {
+    const { client, namespace, name, identity, logger } = this.#options;
+    try {
+      const lease = await client.get<Lease>(paths.leases(namespace, name), {
+        signal: this.#stop.signal,
+      });
+      if (lease.spec?.holderIdentity === identity) this.#lease = lease;
+      else this.#lose("another process took it");
+    } catch (error) {
+      if (hasCode(error, "K8S_NOT_FOUND")) this.#lose("it was deleted");
+      else logger.warn("Could not read the lease", { lease: name, cause: errorText(error) });
+    }
+  }
+
+  #lose(reason: string): void {
+    if (this.#end.signal.aborted) return;
+    const { name } = this.#options;
+    this.#end.abort(new KipError("K8S_LEASE_LOST", `Cannot hold lease "${name}": ${reason}`));
+    this.#stop.abort();
+  }
+}

@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
+import { describe, it } from "node:test";
+import { hasCode, KipError, silentLogger } from "@kip/base";
+import { createLeaderLease, type ApiClient, type LeaderTerm } from "@kip/k8s-client";
+import type { Lease, Pod } from "@kip/k8s-types";
+import { ManualClock } from "../testing/manual-clock.ts";
+import { MemoryProvider } from "../testing/memory-provider.ts";
+import { Fence } from "./fence.ts";
+
+/** The API server as far as one Lease goes: versions, and nothing else. */
+class LeaseServer {
+  lease: Lease | undefined;
+  isAway = false;
+  #version = 0;
+
+  client(): ApiClient {
+    const answer = async (next: () => Lease | undefined): Promise<never> => {
+      if (this.isAway) throw new KipError("K8S_UNAVAILABLE", "away", { retryable: true });
+      const lease = next();
+      if (!lease) throw new KipError("K8S_NOT_FOUND", "none");
+      return structuredClone(lease) as never; // what the caller asked for: a Lease
+    };
+    const write = (body: unknown): Lease => {
+      const { metadata, spec } = body as Lease; // the only kind that is written here
+      if (this.lease && metadata?.resourceVersion !== this.lease.metadata?.resourceVersion)
+        throw new KipError("K8S_CONFLICT", "changed");
+      const resourceVersion = String(++this.#version);
+      this.lease = { metadata: { ...metadata, resourceVersion }, spec: { ...spec } };
+      return this.lease;
+    };
+    const unused = (): never => assert.fail("not for leases");
+    return {
+      server: "",
+      get: () => answer(() => this.lease),
+      create: (_path, body) => answer(() => write(body)),
+      replace: (_path, body) => answer(() => write(body)),
+      list: async () => ({ metadata: { resourceVersion: "1" }, items: [] }),
+      stream: async () => new PassThrough() as never, // a watch in which nothing happens
+      patch: unused,
+      delete: unused,
+      request: unused,
+      close: () => {},
+    };
+  }
+}
+
+function candidate(
+  server: LeaseServer,
+  clock: ManualClock,
+  identity: string,
+): Promise<LeaderTerm> & { readonly stop: AbortController } {
+  const stop = new AbortController();
+  const lease = createLeaderLease({
+    client: server.client(),
+    namespace: "kube-node-lease",
+    name: "n.virtual-kubelet",
+    identity,
+    durationMs: 15_000,
+    clock,
+    logger: silentLogger,
+  });
+  return Object.assign(lease.acquire(stop.signal), { stop });
+}
+
+const pod: Pod = { metadata: { uid: "u" } };
+
+describe("a fenced provider", () => {
+  it("touches no pod after its process stood still, and another may lead", async () => {
+    const server = new LeaseServer();
+    // Each machine has a clock of its own; the first one's stands still with its process.
+    const [first, second] = [new ManualClock(), new ManualClock()];
+    const term = await candidate(server, first, "a");
+    const backend = new MemoryProvider();
+    const fence = new Fence(backend, term);
+    await fence.provider.removeUnknown("u");
+    const standby = candidate(server, second, "b");
+    await second.advance(14_000);
+    const pending = await Promise.race([standby, Promise.resolve("waits")]);
+    assert.equal(pending, "waits");
+    await second.advance(1_100);
+    const next = await standby;
+    assert.equal(next.number, term.number + 1);
+    // The first one wakes up: 15 s have passed on its clock, and no timer of it has run yet.
+    first.standStill(15_100);
+    await assert.rejects(fence.provider.remove(pod, 0, new AbortController().signal), (error) =>
+      hasCode(error, "VK_FENCED"),
+    );
+    await first.advance(0);
+    assert.ok(term.ended.aborted);
+    assert.equal(backend.calls.length, 1);
+    await next.release(true);
+    assert.equal(server.lease?.spec?.holderIdentity, "");
+  });
+
+  it("ends its term before another may lead while the API server is away, and goes on if it comes back in time", async () => {
+    const server = new LeaseServer();
+    const clock = new ManualClock();
+    const term = await candidate(server, clock, "a");
+    await clock.advance(60_000);
+    assert.ok(term.isHeld());
+    server.isAway = true;
+    await clock.advance(8_000);
+    assert.ok(term.isHeld());
+    server.isAway = false;
+    await clock.advance(20_000);
+    assert.ok(term.isHeld());
+    server.isAway = true;
+    await clock.advance(10_100);
+    assert.equal(term.isHeld(), false);
+    assert.match(String(term.ended.reason), /could not be renewed in time/);
+  });
+
+  it("ends its term when another process has written itself into the lease", async () => {
+    const server = new LeaseServer();
+    const clock = new ManualClock();
+    const term = await candidate(server, clock, "a");
+    server.lease = {
+      metadata: { ...server.lease?.metadata, resourceVersion: "99" },
+      spec: { ...server.lease?.spec, holderIdentity: "b" },
+    };
+    await clock.advance(4_000);
+    assert.equal(term.isHeld(), false);
+  });
+});

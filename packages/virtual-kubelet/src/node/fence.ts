@@ -1,0 +1,54 @@
+import { KipError } from "@kip/base";
+import type { LeaderTerm } from "@kip/k8s-client";
+import type { PodProvider } from "../pod-provider.ts";
+import { optionalPart } from "../providers/optional-part.ts";
+
+/**
+ * Keeps a provider from doing anything to a pod once its replica's term may be over. The check is
+ * made before each call, on a clock that goes on while the process stands still.
+ */
+export class Fence {
+  /** The provider behind the fence. */
+  readonly provider: PodProvider;
+  readonly #term: LeaderTerm;
+  readonly #calls = new Set<Promise<void>>();
+
+  constructor(provider: PodProvider, term: LeaderTerm) {
+    this.#term = term;
+    this.provider = {
+      ...optionalPart(provider),
+      start: (callbacks) => provider.start({ ...callbacks, term: term.number }),
+      stop: async () => provider.stop?.(),
+      apply: (pod, signal) => this.#pass(() => provider.apply(pod, signal)),
+      remove: (pod, graceSeconds, signal) =>
+        this.#pass(() => provider.remove(pod, graceSeconds, signal)),
+      removeUnknown: (uid) => this.#pass(() => provider.removeUnknown(uid)),
+      presence: (uid) => provider.presence(uid),
+      list: () => provider.list(),
+      nodeFacts: () => provider.nodeFacts(),
+      ping: (signal) => provider.ping(signal),
+    };
+  }
+
+  /** Whether a call that changes a pod is under way. */
+  get isBusy(): boolean {
+    return this.#calls.size > 0;
+  }
+
+  /** Resolves when no call is under way. */
+  async idle(): Promise<void> {
+    while (this.isBusy) await Promise.allSettled(this.#calls);
+  }
+
+  async #pass(call: () => Promise<void>): Promise<void> {
+    if (!this.#term.isHeld())
+      throw new KipError("VK_FENCED", "Cannot touch a pod: another replica may run this node now");
+    const running = call();
+    this.#calls.add(running);
+    try {
+      await running;
+    } finally {
+      this.#calls.delete(running);
+    }
+  }
+}

@@ -1,0 +1,123 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { backoffDelay, errorText } from "@kip/base";
+import { createLeaderLease, type LeaderTerm } from "@kip/k8s-client";
+import type { PodProvider } from "../pod-provider.ts";
+import { Fence } from "./fence.ts";
+import type { NodeOptions, RunningNode } from "./node-options.ts";
+import { startNode } from "./start-node.ts";
+
+/** How replicas of one node agree on which of them runs it. */
+export interface StandbyOptions {
+  /** Namespace of the Lease. @default "kube-node-lease" */
+  readonly namespace?: string;
+  /** Name of the Lease. @default `<nodeName>.virtual-kubelet` */
+  readonly leaseName?: string;
+  /** How long after the last sign of the active replica another takes over, whole seconds. @default 15000 */
+  readonly durationMs?: number;
+  /** Name of this replica in the Lease; unique. @default host name and a random part */
+  readonly identity?: string;
+}
+
+/** Options of {@link startStandbyNode}. */
+export interface StandbyNodeOptions extends Omit<NodeOptions, "provider" | "signal"> {
+  /** Makes the provider; called at the start of each term of this replica. */
+  readonly provider: () => PodProvider | Promise<PodProvider>;
+  readonly standby?: StandbyOptions;
+}
+
+/** One replica of a node. Disposing it hands the node over at once; its pods go on. */
+export interface StandbyNode extends AsyncDisposable {
+  /** The node, while this replica runs it. */
+  readonly node: RunningNode | undefined;
+  /** Resolves when this replica runs the node for the first time. */
+  readonly active: Promise<RunningNode>;
+}
+
+const defaultDurationMs = 15_000;
+const backoff = { initialMs: 500, maxMs: 30_000 };
+
+/** How long the calls that are under way have to end before a hand-over, milliseconds. */
+const patienceMs = 5000;
+
+/**
+ * Takes part in running a node of which there are several replicas. One is active, by a Lease; the
+ * others wait. A pod is never handled by two: a replica that could not renew the Lease for two thirds
+ * of its duration stops by itself, and checks before each call that changes a pod.
+ */
+export function startStandbyNode(options: StandbyNodeOptions): StandbyNode {
+  return new Replica(options);
+}
+
+class Replica implements StandbyNode {
+  readonly active: Promise<RunningNode>;
+  readonly #options: StandbyNodeOptions;
+  readonly #stop = new AbortController();
+  readonly #first = Promise.withResolvers<RunningNode>();
+  readonly #running: Promise<void>;
+  #node: RunningNode | undefined;
+
+  constructor(options: StandbyNodeOptions) {
+    this.#options = options;
+    this.active = this.#first.promise;
+    this.active.catch(() => {}); // nobody has to wait for it
+    this.#running = this.#run();
+  }
+
+  get node(): RunningNode | undefined {
+    return this.#node;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { client, nodeName, clock, logger, standby = {} } = this.#options;
+    const lease = createLeaderLease({
+      client,
+      namespace: standby.namespace ?? "kube-node-lease",
+      name: standby.leaseName ?? `${nodeName}.virtual-kubelet`,
+      identity: standby.identity ?? `${hostname()}_${randomUUID()}`,
+      durationMs: standby.durationMs ?? defaultDurationMs,
+      clock,
+      logger,
+    });
+    for (let failures = 0; !this.#stop.signal.aborted;) {
+      try {
+        const term = await lease.acquire(this.#stop.signal);
+        logger.info("This replica runs the node now", { node: nodeName, term: term.number });
+        await this.#serve(term);
+        failures = 0;
+      } catch (error) {
+        if (this.#stop.signal.aborted) break;
+        logger.error("This replica could not run the node", { cause: errorText(error) });
+        await clock.sleep(backoffDelay(failures++, backoff), this.#stop.signal).catch(() => {}); // stopped
+      }
+    }
+    this.#first.reject(new Error("The replica was stopped before it ran the node"));
+  }
+
+  async #serve(term: LeaderTerm): Promise<void> {
+    const { standby: _, ...options } = this.#options;
+    const { clock, logger, nodeName } = options;
+    const signal = AbortSignal.any([this.#stop.signal, term.ended]);
+    const fence = new Fence(await options.provider(), term);
+    try {
+      await using node = await startNode({ ...options, provider: fence.provider, signal });
+      this.#node = node;
+      this.#first.resolve(node);
+      if (!signal.aborted)
+        await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+      logger.info("This replica leaves the node", { node: nodeName });
+    } finally {
+      this.#node = undefined;
+      // A call that does not heed its signal may still do something: then the lease has to run out.
+      const limit = new AbortController();
+      await Promise.race([fence.idle(), clock.sleep(patienceMs, limit.signal).catch(() => {})]);
+      limit.abort();
+      await term.release(!fence.isBusy);
+    }
+  }
+}

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { systemClock } from "@kip/base";
+import { paths } from "@kip/k8s-client";
+import type { Lease } from "@kip/k8s-types";
+import { startStandbyNode, type PodProvider, type StandbyNode } from "@kip/virtual-kubelet";
+import { MemoryProvider } from "@kip/virtual-kubelet/testing";
+import {
+  createPod,
+  isRunning,
+  logger,
+  podsUntil,
+  uniqueNodeName,
+  useCluster,
+} from "./support/cluster.ts";
+import { Killable } from "./support/killable.ts";
+
+const cluster = useCluster();
+
+/** A replica whose calls to the one backend are noted with its name. */
+function replica(
+  identity: string,
+  nodeName: string,
+  { backend, calls, process }: { backend: MemoryProvider; calls: string[]; process: Killable },
+): StandbyNode {
+  const noted: PodProvider = {
+    start: (callbacks) => backend.start(callbacks),
+    apply: async (pod) => {
+      calls.push(`${identity} apply`);
+      await backend.apply(pod);
+    },
+    remove: async (pod) => {
+      calls.push(`${identity} remove`);
+      await backend.remove(pod);
+    },
+    removeUnknown: async (uid) => {
+      calls.push(`${identity} removeUnknown`);
+      await backend.removeUnknown(uid);
+    },
+    presence: (uid) => backend.presence(uid),
+    list: () => backend.list(),
+    nodeFacts: () => backend.nodeFacts(),
+    ping: () => backend.ping(),
+  };
+  return startStandbyNode({
+    client: process.client(cluster.client),
+    nodeName,
+    provider: () => process.provider(noted),
+    standby: { durationMs: 3000, identity },
+    clock: systemClock,
+    logger,
+  });
+}
+
+describe("startStandbyNode()", () => {
+  it("has a standby take over from a dead replica within the lease time, and no pod handled by both", async () => {
+    const nodeName = uniqueNodeName();
+    const namespace = await cluster.plane.createNamespace();
+    const shared = { backend: new MemoryProvider(), calls: [] as string[] };
+    const doomed = new Killable();
+    const a = replica("a", nodeName, { ...shared, process: doomed });
+    await a.active;
+    await using b = replica("b", nodeName, { ...shared, process: new Killable() });
+    await createPod(cluster, { namespace, node: nodeName, name: "first" });
+    await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
+    assert.equal(b.node, undefined);
+    assert.deepEqual(shared.calls, ["a apply"]);
+    doomed.kill();
+    await createPod(cluster, { namespace, node: nodeName, name: "second" });
+    const diedAt = performance.now();
+    await b.active;
+    const waitedMs = performance.now() - diedAt;
+    await podsUntil(cluster, namespace, (pods) => pods.length === 2 && pods.every(isRunning));
+    await cluster.admin.delete(paths.pods(namespace, "first"));
+    await podsUntil(cluster, namespace, (pods) => pods.length === 1);
+    assert.equal(shared.calls.filter((call) => call.startsWith("a ")).length, 1);
+    assert.ok(!shared.calls.includes("b removeUnknown"), "nothing was taken for a stranger");
+    // It must not be early: the dead one may have renewed just before. Late is what the machine makes of it.
+    assert.ok(waitedMs > 2000, `${waitedMs} ms`);
+    const lease = await cluster.admin.get<Lease>(
+      paths.leases("kube-node-lease", `${nodeName}.virtual-kubelet`),
+    );
+    assert.equal(lease.spec?.holderIdentity, "b");
+    assert.equal(lease.spec?.leaseTransitions, 1);
+    void a[Symbol.asyncDispose](); // a dead one does not end
+    await cluster.admin.delete(paths.nodes(nodeName));
+  });
+
+  it("hands the node over at once when it is stopped", async () => {
+    const nodeName = uniqueNodeName();
+    const namespace = await cluster.plane.createNamespace();
+    const shared = { backend: new MemoryProvider(), calls: [] as string[] };
+    const a = replica("a", nodeName, { ...shared, process: new Killable() });
+    await a.active;
+    await using b = replica("b", nodeName, { ...shared, process: new Killable() });
+    await createPod(cluster, { namespace, node: nodeName });
+    await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
+    await a[Symbol.asyncDispose]();
+    const seen = await b.active;
+    await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
+    assert.equal(shared.calls.includes("b removeUnknown"), false);
+    assert.equal(seen.pods().length, 1);
+    await cluster.admin.delete(paths.nodes(nodeName));
+  });
+});
