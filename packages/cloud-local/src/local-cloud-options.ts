@@ -18,6 +18,10 @@ export interface LocalCloudOptions {
   readonly range?: string;
   /** Whether machines reach what the host reaches; "auto": if slirp4netns is there. @default "auto" */
   readonly internet?: boolean | "auto";
+  /** TCP ports of the host, at its address in the range, that machines and pods reach; no other. @default none */
+  readonly hostPorts?: readonly number[];
+  /** TCP and UDP ports of the machines' own addresses that only the host reaches. @default 6421, the agent's */
+  readonly managementPorts?: readonly number[];
   /** Program that runs a machine. @default "qemu-system-x86_64" */
   readonly qemu?: string;
   /** "auto" proves KVM with a tiny guest and falls back to software emulation. @default "auto" */
@@ -28,12 +32,12 @@ export interface LocalCloudOptions {
   readonly cpus?: number;
   /** Free disk that each machine must find, or its whole disk if that is smaller, bytes. @default 1 GiB */
   readonly diskReserveBytes?: number;
+  /** First of the user IDs that QEMU processes run as, one per machine. @default 1879075584, which nobody else is given */
+  readonly firstUserId?: number;
   /** @default silent */
   readonly logger?: Logger;
   /** @default the system's */
   readonly clock?: Clock;
-  /** First of the user IDs that QEMU processes run as, one per machine. @default 1879075584, which nobody else is given */
-  readonly firstUserId?: number;
 }
 
 /** {@link LocalCloudOptions} with every default filled in. */
@@ -43,6 +47,9 @@ export interface ResolvedLocalCloudOptions extends Required<
   /** What machines may use of this host. */
   readonly host: HostFacts;
 }
+
+/** Where a cell's agent listens: the same on every cloud. */
+const agentPort = 6421;
 
 /** Longest path that the kernel takes for a socket, minus what we put behind the state folder. */
 const longestStateDir = 107 - "/machines/.removed-i-0123456789abcdef0/qmp.sock".length;
@@ -75,9 +82,12 @@ export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLo
     namespace,
     range: options.range ?? "198.18.0.0/15",
     internet: options.internet ?? "auto",
+    hostPorts: validPorts(options.hostPorts ?? []),
+    managementPorts: validPorts(options.managementPorts ?? [agentPort]),
     qemu: options.qemu ?? "qemu-system-x86_64",
     accelerator: options.accelerator ?? "auto",
     diskReserveBytes: options.diskReserveBytes ?? 2 ** 30,
+    firstUserId: validUserId(options.firstUserId ?? defaultFirstUserId),
     logger: (options.logger ?? silentLogger).with({ component: "cloud-local" }),
     clock: options.clock ?? systemClock,
     host: {
@@ -87,7 +97,17 @@ export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLo
   };
 }
 
-    firstUserId: validUserId(options.firstUserId ?? defaultFirstUserId),
+function validPorts(ports: readonly number[]): readonly number[] {
+  const wrong = ports.find((port) => !Number.isInteger(port) || port < 1 || port > 65_535);
+  if (wrong !== undefined) throw invalid(`port ${wrong}: it is not 1 to 65535`);
+  return ports;
+}
+
+function validUserId(id: number): number {
+  if (Number.isInteger(id) && id > 0 && id < lastUserId) return id;
+  throw invalid(`user ID ${id}: it is not 1 to ${lastUserId}`);
+}
+
 function invalid(reason: string): CloudError {
   return new CloudError("CLOUD_INVALID_REQUEST", `Cannot use ${reason}`, {
     remedy: "Correct the local cloud's options",
