@@ -1,3 +1,4 @@
+import path from "node:path";
 import { errorText } from "@kip/base";
 import {
   CloudError,
@@ -287,8 +288,12 @@ export class QemuCloud implements LocalCloud {
       if (record.state === "stopping") await this.#remove(record); // its remover was killed
       if (!(await this.#isAlive(record))) return await work(undefined);
       const { folder, command } = this.#store.files(id);
-      const user = { uid: 0, gid: 0 };
-      return await work({ folder, command, user, pathInside: (file) => file });
+      return await work({
+        folder,
+        command,
+        user: userOfSlot(this.#options.firstUserId, record.slot),
+        pathInside: (file) => `/${path.relative(folder, file)}`,
+      });
     });
   }
 

@@ -1,4 +1,4 @@
-import { chown, link, mkdir, rm, stat } from "node:fs/promises";
+import { chmod, chown, link, mkdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { decode, hasCode } from "@kip/base";
 import { CloudError } from "@kip/cloud";
@@ -103,6 +103,8 @@ function linkOf(folder: string, serial: string): string {
 async function linkInto(folder: string, disk: string, serial: string): Promise<string> {
   const file = linkOf(folder, serial);
   await mkdir(path.dirname(file), { recursive: true, mode: 0o711 });
+  // The root of all that QEMU sees, whose user is not its owner. To others the folder above is closed.
+  await chmod(folder, 0o711);
   try {
     await link(disk, file);
   } catch (error) {
