@@ -1,0 +1,92 @@
+import { systemClock, type Clock } from "@kip/base";
+import { createAdversity, type AdversityRule, type CloudAdversity } from "@kip/cloud/adversity";
+import { localInstanceTypes } from "../catalog.ts";
+import { readHostFacts } from "../host/host-facts.ts";
+import { MachineStore } from "../machine/machine-store.ts";
+import { AdversityFile } from "./adversity-file.ts";
+import { endAbruptly, findMachine, livingMachine, podOf } from "./machine-end.ts";
+
+/** Options of {@link openLocalAdversity}. */
+export interface LocalAdversityOptions {
+  /** The local cloud's state folder. */
+  readonly stateDir: string;
+  /** @default the system's */
+  readonly clock?: Clock;
+}
+
+/** A machine as a person knows it. */
+export interface NamedMachine {
+  readonly id: string;
+  /** Its cell's. */
+  readonly name: string;
+  /** `namespace/name`. */
+  readonly pod?: string;
+}
+
+/** What the local cloud was told. */
+export interface AdversityReport {
+  readonly rules: readonly AdversityRule[];
+  readonly notices: readonly (NamedMachine & { readonly endsAt: string })[];
+}
+
+/** What goes wrong in a local cloud, and what a person needs to say so. */
+export interface LocalAdversity extends CloudAdversity {
+  /** What is in force. */
+  report(): Promise<AdversityReport>;
+  /**
+   * The machine of a cell or pod.
+   *
+   * @throws {CloudError} `CLOUD_NOT_FOUND` with the nearest name; `CLOUD_INVALID_REQUEST` if several fit
+   */
+  find(cellOrPod: string): Promise<NamedMachine>;
+  /** Names of the types on offer on this host. */
+  readonly instanceTypes: readonly string[];
+}
+
+/** Opens the adversity of the local cloud in a state folder; any process may, at any time. As root only. */
+export function openLocalAdversity(options: LocalAdversityOptions): LocalAdversity {
+  const { stateDir, clock = systemClock } = options;
+  const store = new MachineStore(stateDir);
+  const file = new AdversityFile(stateDir);
+  const adversity = createAdversity({
+    rules: file.rules,
+    clock,
+    kill: async (id) => {
+      await livingMachine(store, id);
+      await endAbruptly(store, id);
+    },
+    interrupt: async (id, noticeMs) => {
+      const { launchedAt } = await livingMachine(store, id);
+      const endsAt = new Date(clock.now() + noticeMs).toISOString();
+      await file.update(({ rules, notices }) => ({
+        rules,
+        notices: [
+          ...notices.filter(({ instance }) => instance !== id),
+          { instance: id, launchedAt, endsAt },
+        ],
+      }));
+    },
+  });
+  return {
+    ...adversity,
+    instanceTypes: localInstanceTypes(readHostFacts()).map(({ name }) => name),
+    find: async (word) => named(await findMachine(store, word)),
+    report: async () => {
+      const { rules, notices } = await file.read();
+      const records = await Promise.all(notices.map(({ instance }) => store.read(instance)));
+      return {
+        rules,
+        notices: notices.flatMap(({ endsAt, launchedAt }, index) => {
+          const record = records[index];
+          const isThere = record?.launchedAt === launchedAt && record.state !== "ended";
+          return isThere ? [{ ...named(record), endsAt }] : [];
+        }),
+      };
+    },
+  };
+}
+
+function named(record: Parameters<typeof podOf>[0]): NamedMachine {
+  const pod = podOf(record);
+  return { id: record.id, name: record.name, ...(pod !== undefined && { pod }) };
+}

@@ -1,0 +1,125 @@
+import { errorText, type Clock, type Logger } from "@kip/base";
+import type { Instance, InterruptionNotice } from "@kip/cloud";
+import type { AdversityFile, MachineNotice } from "./adversity-file.ts";
+
+/** What {@link Notices} works with. */
+export interface NoticesOptions {
+  readonly file: AdversityFile;
+  /** The machine, if it is one of the driver's owner and has not ended. */
+  readonly describe: (id: string) => Promise<Instance | undefined>;
+  /** Whether nobody has a machine of this ID and launch any more. */
+  readonly isGone: (notice: MachineNotice) => Promise<boolean>;
+  readonly end: (id: string) => Promise<void>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Tells of the notices in the file, each once, and ends their machines in time. */
+export class Notices {
+  readonly #options: NoticesOptions;
+  readonly #listeners = new Set<(notice: InterruptionNotice) => void>();
+  readonly #told = new Map<string, InterruptionNotice>();
+  readonly #stop = new AbortController();
+  #unwatch: () => void = () => {};
+  #isLooking = false;
+  #isLookAsked = false;
+  #work: Promise<void> = Promise.resolve();
+
+  constructor(options: NoticesOptions) {
+    this.#options = options;
+  }
+
+  async open(): Promise<void> {
+    this.#unwatch = this.#options.file.watch(() => this.#look());
+    this.#look();
+    await this.#work;
+  }
+
+  subscribe(callback: (notice: InterruptionNotice) => void): () => void {
+    const own = (notice: InterruptionNotice): void => callback(notice);
+    this.#listeners.add(own);
+    const earlier = [...this.#told.values()];
+    queueMicrotask(() => {
+      for (const notice of earlier) if (this.#listeners.has(own)) this.#tell(own, notice);
+    });
+    return () => void this.#listeners.delete(own);
+  }
+
+  async close(): Promise<void> {
+    this.#unwatch();
+    this.#listeners.clear();
+    this.#stop.abort(new Error("The local cloud is closed"));
+    await this.#work;
+  }
+
+  /** Looks once more, after a look that is underway. */
+  #look(): void {
+    this.#isLookAsked = true;
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    this.#work = this.#lookWhileAsked();
+  }
+
+  async #lookWhileAsked(): Promise<void> {
+    while (this.#isLookAsked && !this.#stop.signal.aborted) {
+      this.#isLookAsked = false;
+      try {
+        const { notices } = await this.#options.file.read();
+        for (const notice of notices) await this.#take(notice);
+      } catch (error) {
+        this.#options.logger.warn("Notices of interruption could not be read", { err: error });
+      }
+    }
+    this.#isLooking = false;
+  }
+
+  async #take(notice: MachineNotice): Promise<void> {
+    const instance = await this.#options.describe(notice.instance);
+    if (instance?.launchedAt !== notice.launchedAt) {
+      if (await this.#options.isGone(notice)) await this.#forget(notice);
+      return;
+    }
+    const key = keyOf(notice);
+    if (this.#told.has(key)) return;
+    const told = { instance, endsAt: notice.endsAt };
+    this.#told.set(key, told);
+    for (const listener of this.#listeners) this.#tell(listener, told);
+    this.#endInTime(notice).catch((error: unknown) => {
+      if (this.#stop.signal.aborted) return;
+      this.#options.logger.error("A machine could not be ended at its time", {
+        instance: notice.instance,
+        err: errorText(error),
+      });
+    });
+  }
+
+  async #endInTime(notice: MachineNotice): Promise<void> {
+    const { clock, describe, end } = this.#options;
+    await clock.sleep(Math.max(0, Date.parse(notice.endsAt) - clock.now()), this.#stop.signal);
+    const { notices } = await this.#options.file.read();
+    if (!notices.some((each) => keyOf(each) === keyOf(notice))) return; // a later notice counts
+    const instance = await describe(notice.instance);
+    if (instance?.launchedAt === notice.launchedAt) await end(notice.instance);
+    await this.#forget(notice);
+  }
+
+  async #forget(notice: MachineNotice): Promise<void> {
+    this.#told.delete(keyOf(notice));
+    await this.#options.file.update((state) => {
+      const notices = state.notices.filter((each) => keyOf(each) !== keyOf(notice));
+      return notices.length === state.notices.length ? state : { ...state, notices };
+    });
+  }
+
+  #tell(listener: (notice: InterruptionNotice) => void, notice: InterruptionNotice): void {
+    try {
+      listener(notice);
+    } catch (error) {
+      this.#options.logger.error("A listener failed", { err: errorText(error) });
+    }
+  }
+}
+
+function keyOf({ instance, launchedAt, endsAt }: MachineNotice): string {
+  return `${instance} ${launchedAt} ${endsAt}`;
+}

@@ -1,0 +1,61 @@
+import { silentLogger, systemClock, type Clock, type Logger } from "@kip/base";
+import { adverseCloud } from "@kip/cloud/adversity";
+import type { InterruptionNotice } from "@kip/cloud";
+import type { LocalCloud } from "../local-cloud.ts";
+import { MachineStore } from "../machine/machine-store.ts";
+import { AdversityFile } from "./adversity-file.ts";
+import { endAbruptly } from "./machine-end.ts";
+import { Notices } from "./notices.ts";
+
+/** Options of {@link withAdversity}. */
+export interface WithAdversityOptions {
+  /** The local cloud's state folder. */
+  readonly stateDir: string;
+  /** @default the system's */
+  readonly clock?: Clock;
+  /** @default silent */
+  readonly logger?: Logger;
+}
+
+/**
+ * The local cloud, doing wrong what any process tells it to do wrong (`openLocalAdversity`). Told nothing, it is the
+ * cloud that was given, which it closes with itself.
+ */
+export async function withAdversity(
+  cloud: LocalCloud,
+  options: WithAdversityOptions,
+): Promise<LocalCloud> {
+  const { stateDir, clock = systemClock } = options;
+  const logger = (options.logger ?? silentLogger).with({ component: "adversity" });
+  const file = new AdversityFile(stateDir);
+  const store = new MachineStore(stateDir);
+  const notices = new Notices({
+    file,
+    clock,
+    logger,
+    describe: (id) => cloud.describe(id),
+    isGone: async ({ instance, launchedAt }) => {
+      const record = await store.read(instance);
+      return record?.launchedAt !== launchedAt || record.state === "ended";
+    },
+    end: (id) => endAbruptly(store, id),
+  });
+  await notices.open();
+  const adverse = adverseCloud(cloud, { rules: file.rules, clock });
+  const replaced = new Map<string | symbol, unknown>([
+    [
+      "onInterruption",
+      (callback: (notice: InterruptionNotice) => void) => notices.subscribe(callback),
+    ],
+    [
+      Symbol.asyncDispose,
+      async () => {
+        await notices.close();
+        await cloud[Symbol.asyncDispose]();
+      },
+    ],
+  ]);
+  return new Proxy(adverse, {
+    get: (target, property): unknown => replaced.get(property) ?? Reflect.get(target, property),
+  });
+}
