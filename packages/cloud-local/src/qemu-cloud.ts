@@ -1,6 +1,7 @@
 import path from "node:path";
 import { errorText } from "@kip/base";
 import {
+  checkLaunchRequest,
   CloudError,
   type Instance,
   type InstanceTypeOffer,
@@ -32,7 +33,6 @@ import { LocalVolumes } from "./volume/local-volumes.ts";
 
 /** How long the console of a machine that ended by itself is kept. */
 const endedKeptMs = 60 * 60 * 1000;
-const userDataLimit = 16_000;
 
 /**
  * The local cloud on QEMU. Nothing is remembered here that the state folder does not say: any process
@@ -59,6 +59,8 @@ export class QemuCloud implements LocalCloud {
       name: options.namespace,
       range: options.range,
       internet: options.internet,
+      hostPorts: options.hostPorts,
+      managementPorts: options.managementPorts,
       logger: options.logger,
     });
     this.hostAddress = this.#network.plan.host;
@@ -109,12 +111,7 @@ export class QemuCloud implements LocalCloud {
 
   async launch(request: LaunchRequest, signal?: AbortSignal): Promise<Instance> {
     signal?.throwIfAborted();
-    if (Buffer.byteLength(request.userData) > userDataLimit) {
-      throw new CloudError(
-        "CLOUD_INVALID_REQUEST",
-        `Cannot start a machine: its user data has more than ${userDataLimit} bytes`,
-      );
-    }
+    checkLaunchRequest(request);
     const id = machineId(this.#options.owner, request.token);
     return await this.#store.lockMachine(id, async () => {
       const known = await this.#store.read(id);

@@ -32,6 +32,9 @@ export type DaemonMessage =
   | { readonly kind: "ready" }
   | { readonly kind: "failed"; readonly message: string; readonly remedy: string | undefined };
 
+/** Where the provider serves the kubelet API: metrics are fetched there, also from pods. */
+const kubeletPort = 10_250;
+
 /** Options that `kip up` hands to the daemon besides its own. */
 export const daemonOptions: readonly Option[] = [
   ...upOptions,
@@ -134,9 +137,16 @@ async function localCloud(
     imagesDir: path.join(layout.cacheDir, "images"),
     namespace: options.required("namespace-name"),
     range: options.required("network-range"),
+    hostPorts: hostPorts(options),
     logger,
     clock: systemClock,
   });
+}
+
+/** What pods reach of this computer: API server, registry, kubelet (all but the registry ask who it is). */
+function hostPorts(options: OptionValues): readonly number[] {
+  const apiPort = options.integer("port", { min: 1, max: 65_535 });
+  return [apiPort, localRegistryPort, kubeletPort, ...options.list("host-port").map(Number)];
 }
 
 async function openRegistry(
@@ -179,6 +189,7 @@ async function startProvider(
         imagesDir: path.join(layout.cacheDir, "images"),
         namespace: options.required("namespace-name"),
         range: options.required("network-range"),
+        hostPorts: hostPorts(options),
       },
     },
     cells: { bootImageSpec: { id: options.required("image") }, defaultVolumeSize: "5Gi" },

@@ -52,6 +52,11 @@ export const upOptions: readonly Option[] = [
     fallback: "198.18.0.0/15",
     help: "addresses of cells and pods",
   },
+  {
+    flag: "host-port",
+    type: "list",
+    help: "TCP port of this computer that pods reach, besides those of the cluster; may be repeated",
+  },
   { flag: "node-name", type: "string", fallback: "kip", help: "name of the virtual node" },
 ];
 

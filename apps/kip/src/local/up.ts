@@ -103,6 +103,7 @@ async function startDaemon(
       `--demo-layout=${parts.demoLayout}`,
       `--kubeconfig=${userKubeconfig(options)}`,
       ...passed,
+      ...options.list("host-port").map((port) => `--host-port=${port}`),
     ],
     {
       detached: true,

@@ -36,6 +36,7 @@ export async function openDriver(
       namespace: local.namespace,
       range: local.range,
       internet: local.internet === "off" ? false : ("auto" as const),
+      hostPorts: local.hostPorts,
       logger: logger.with({ component: "cloud", driver: name }),
       clock: systemClock,
     }),

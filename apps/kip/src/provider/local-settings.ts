@@ -1,6 +1,6 @@
 import { decode } from "@kip/base";
 
-const { object, optional, oneOf, string } = decode;
+const { integer, list, object, optional, oneOf, string } = decode;
 
 /** Decodes the section `cloud.local` of `provider.yaml`. */
 export const decodeLocalSettings = object(
@@ -15,6 +15,8 @@ export const decodeLocalSettings = object(
     range: optional(string),
     /** Whether pods reach what the host reaches. */
     internet: optional(oneOf("auto", "off")),
+    /** TCP ports of the host that pods reach. */
+    hostPorts: optional(list(integer)),
   },
   { unknownKeys: "reject" },
 );

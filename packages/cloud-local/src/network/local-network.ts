@@ -1,21 +1,24 @@
 import { runCommand, type Logger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
+import { hostAddresses } from "../host/host-facts.ts";
 import { findNamespaceMembers, signalProcess } from "../host/processes.ts";
 import { planAddresses, type AddressPlan } from "./address-plan.ts";
 import { findCollision } from "./collision.ts";
+import { bridgeDevice as bridge, hostLink } from "./device-names.ts";
+import { bridgeRules, closePort, openPort, replaceClosed, routingRules } from "./filter-rules.ts";
+import { portOfDevice, type MachinePort } from "./machine-port.ts";
 import { namespaceOf, type Namespace } from "./namespace.ts";
-import { hasUplinkProgram, startUplink, stopUplink, uplinkDevice } from "./uplink.ts";
-
-/** Name of the bridge inside the namespace that all machines are on. */
-const bridge = "cells";
-/** Name of the namespace's end of the link to the host. */
-const hostLink = "host";
+import { hasUplinkProgram, startUplink, stopUplink } from "./uplink.ts";
 
 /** Options of {@link LocalNetwork}. */
 export interface LocalNetworkOptions {
   readonly name: string;
   readonly range: string;
   readonly internet: boolean | "auto";
+  /** TCP ports of the host that machines reach. */
+  readonly hostPorts: readonly number[];
+  /** TCP and UDP ports of machines' own addresses that only the host reaches. */
+  readonly managementPorts: readonly number[];
   readonly logger: Logger;
 }
 
@@ -29,7 +32,8 @@ export interface LocalNetworkOptions {
  *   internet ── slirp4netns ── uplink (masqueraded)     └────── tap ── machine
  * ```
  *
- * On the host there is the veth's end and the route that its address brings; nothing else.
+ * On the host there is the veth's end and the route that its address brings; nothing else. Who may talk
+ * to whom is decided by the bridge: {@link bridgeRules}.
  */
 export class LocalNetwork {
   readonly plan: AddressPlan;
@@ -37,6 +41,8 @@ export class LocalNetwork {
   readonly #options: LocalNetworkOptions;
   readonly #hostDevice: string;
   #saidNoInternet = false;
+  /** The host's addresses as the rules have them. */
+  #closedHost: string | undefined;
 
   constructor(options: LocalNetworkOptions) {
     this.#options = options;
@@ -53,7 +59,8 @@ export class LocalNetwork {
       const peer = ["peer", "name", hostLink, "netns", this.namespace.file];
       await runCommand("ip", ["link", "add", this.#hostDevice, "type", "veth", ...peer]);
     }
-    await this.#configureNamespace();
+    const internet = await this.hasInternet();
+    await this.#configureNamespace(internet);
     const address = `${this.plan.host}/${this.plan.prefixLength}`;
     await ipBatch(
       (input) => runCommand("ip", ["-batch", "-"], { input }),
@@ -63,10 +70,7 @@ export class LocalNetwork {
         `link set ${this.#hostDevice} up`,
       ],
     );
-    if (await this.hasInternet()) {
-      await this.namespace.run("nft", ["-f", "-"], natRules(this.plan));
-      await startUplink(this.namespace, this.plan);
-    }
+    if (internet) await startUplink(this.namespace, this.plan);
   }
 
   /** Whether machines are led out; says once in the log if they cannot be. */
@@ -103,12 +107,18 @@ export class LocalNetwork {
     await this.namespace.remove();
   }
 
-  /** Makes the device of a machine and puts it on the bridge. Idempotent. */
+  /**
+   * Makes the device of a machine, puts it on the bridge and lets its own addresses, and no others, pass.
+   * Idempotent.
+   *
+   * @param device as `tapOf` names it
+   */
   async addTap(device: string): Promise<void> {
-    await this.removeTap(device);
-    await this.#inNamespace([
-      `tuntap add dev ${device} mode tap`,
-      `link set ${device} master ${bridge} up`,
+    const port = this.#portOf(device);
+    await Promise.all([
+      this.#replaceDevice(device),
+      this.#nft(openPort(port)),
+      this.#closeHostAddresses(),
     ]);
   }
 
@@ -117,21 +127,59 @@ export class LocalNetwork {
     if (!(await this.namespace.exists())) return;
     const devices = await this.#namespaceDevices();
     if (devices.has(device)) await this.#inNamespace([`link delete ${device}`]);
+    // Last: an entry without its device opens nothing, as the device's name and its addresses go together.
+    await this.#nft(closePort(this.#portOf(device)));
   }
 
-  async #configureNamespace(): Promise<void> {
+  async #replaceDevice(device: string): Promise<void> {
+    const devices = await this.#namespaceDevices();
+    await this.#inNamespace([
+      ...(devices.has(device) ? [`link delete ${device}`] : []),
+      `tuntap add dev ${device} mode tap`,
+      `link set ${device} addrgenmode none`, // nobody speaks IPv6 here
+      `link set ${device} master ${bridge} up`,
+    ]);
+  }
+
+  #portOf(device: string): MachinePort {
+    const port = portOfDevice(this.plan, device);
+    if (!port) throw new TypeError(`"${device}" is no machine's device`);
+    return port;
+  }
+
+  async #configureNamespace(internet: boolean): Promise<void> {
     const devices = await this.#namespaceDevices();
     // A fixed hardware address: else the bridge would take over that of each new port, and the
     // machines would lose their gateway until they ask again.
     const create = `link add ${bridge} address 02:6b:69:70:00:02 type bridge`;
+    // Before anything can pass; for machines that run, too: their rules may be of an older version.
+    const ports = [...devices].map((device) => portOfDevice(this.plan, device));
+    const open = ports.map((port) => (port ? openPort(port) : ""));
+    const addresses = hostAddresses();
+    const rules = { ...this.#options, plan: this.plan, hostAddresses: addresses, internet };
+    await this.#nft([bridgeRules(rules), ...open, routingRules(rules)].join("\n"));
+    this.#closedHost = addresses.join();
     await this.#inNamespace([
       ...(devices.has(bridge) ? [] : [create]),
+      `link set ${bridge} addrgenmode none`,
+      `link set ${hostLink} addrgenmode none`,
       `link set ${hostLink} master ${bridge} up`,
       `addr replace ${this.plan.gateway}/${this.plan.prefixLength} dev ${bridge}`,
       `link set ${bridge} up`,
     ]);
     await this.namespace.run("sysctl", ["-qw", "net.ipv4.ip_forward=1"]);
-    await this.namespace.run("nft", ["-f", "-"], hostGuardRules(this.plan));
+  }
+
+  /** The host's addresses come and go with its networks; each start of a machine looks again. */
+  async #closeHostAddresses(): Promise<void> {
+    const addresses = hostAddresses();
+    if (this.#closedHost === addresses.join()) return;
+    await this.#nft(replaceClosed(this.plan, addresses));
+    this.#closedHost = addresses.join();
+  }
+
+  async #nft(rules: string): Promise<void> {
+    await this.namespace.run("nft", ["-f", "-"], rules);
   }
 
   async #inNamespace(lines: readonly string[]): Promise<void> {
@@ -168,36 +216,4 @@ async function ipBatch(
 /** Names in the output of `ip -o link`: "3: cells@if2: <...". */
 function deviceNames(text: string): ReadonlySet<string> {
   return new Set([...text.matchAll(/^\d+: ([^:@]+)/gm)].map(([, name = ""]) => name));
-}
-
-/** Way out: masquerade behind the uplink, and the gateway's port 53 is the uplink's name server. */
-function natRules(plan: AddressPlan): string {
-  return `
-add table ip kip
-delete table ip kip
-table ip kip {
-  chain leave {
-    type nat hook postrouting priority srcnat
-    oifname "${uplinkDevice}" masquerade
-  }
-  chain resolve {
-    type nat hook prerouting priority dstnat
-    ip daddr ${plan.gateway} meta l4proto { tcp, udp } th dport 53 dnat to ${plan.uplinkDns}
-  }
-}
-`;
-}
-
-/** A machine may talk to the host, but not through it: a host that forwards must not be its router. */
-function hostGuardRules(plan: AddressPlan): string {
-  return `
-add table bridge kip
-delete table bridge kip
-table bridge kip {
-  chain guard {
-    type filter hook forward priority 0
-    oifname "${hostLink}" ether type ip ip daddr != ${plan.host} drop
-  }
-}
-`;
 }

@@ -4,10 +4,8 @@ import { CloudError } from "@kip/cloud";
 import { missingPrograms } from "../host/programs.ts";
 import { endProcesses, findProcesses } from "../host/processes.ts";
 import type { AddressPlan } from "./address-plan.ts";
+import { uplinkDevice } from "./device-names.ts";
 import type { Namespace } from "./namespace.ts";
-
-/** Name of the uplink's device inside the namespace. */
-export const uplinkDevice = "uplink";
 
 const program = "slirp4netns";
 

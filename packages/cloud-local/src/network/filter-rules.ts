@@ -1,0 +1,192 @@
+import type { AddressPlan } from "./address-plan.ts";
+import type { MachinePort } from "./machine-port.ts";
+import { bridgeDevice, hostLink, uplinkDevice } from "./device-names.ts";
+
+/** What the rules of a local cloud depend on. */
+export interface FilterOptions {
+  readonly plan: AddressPlan;
+  /** TCP ports of the host that machines reach. */
+  readonly hostPorts: readonly number[];
+  /** TCP and UDP ports of machines' own addresses that only the host reaches. */
+  readonly managementPorts: readonly number[];
+  /** The host's own addresses: not to be reached by way of the uplink. */
+  readonly hostAddresses: readonly string[];
+  /** Whether there is an uplink. */
+  readonly internet: boolean;
+}
+
+/**
+ * Destinations that no machine reaches by way of the uplink: "this network", loopback, link-local with
+ * the metadata services of most clouds, multicast and reserved addresses.
+ */
+const closedNetworks = ["0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"];
+
+/**
+ * Services that clouds offer to their machines at addresses that are not link-local: this computer may
+ * be one, and slirp4netns speaks for it.
+ *
+ * @see https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
+ * @see https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
+ * @see https://docs.oracle.com/iaas/Content/Compute/Tasks/gettingmetadata.htm (192.0.0.192 is its former address)
+ */
+const closedServices = ["168.63.129.16", "100.100.100.200", "192.0.0.192"];
+
+/**
+ * On what the bridge carries. On hosts with br_netfilter (Docker loads it) that passes the rules of
+ * forwarding too, although nothing is forwarded.
+ */
+const bridgedMark = "0x6b6970";
+
+/** Which machine has what. They live as long as the table; new rules leave them as they are. */
+const portSets = `
+add table bridge kip
+add set bridge kip senders { type ifname . ether_addr . ipv4_addr; }
+add set bridge kip receivers { type ifname . ether_addr; }
+`;
+
+/** Opens the bridge for a machine; until then, nothing of it passes. May be repeated. */
+export function openPort(port: MachinePort): string {
+  return portSets + portElements("add", port);
+}
+
+/** Forgets a machine. May be repeated. */
+export function closePort(port: MachinePort): string {
+  // What is not there cannot be deleted, and one transaction does both.
+  return portSets + portElements("add", port) + portElements("delete", port);
+}
+
+function portElements(verb: "add" | "delete", { device, mac, addresses }: MachinePort): string {
+  const senders = addresses.map((address) => `"${device}" . ${mac} . ${address}`).join(", ");
+  return `
+${verb} element bridge kip senders { ${senders} }
+${verb} element bridge kip receivers { "${device}" . ${mac} }
+`;
+}
+
+/**
+ * Rules of the bridge: what a machine sends is its own, and where it goes is allowed. One transaction;
+ * the machines' entries stay.
+ *
+ * The kernel need not track connections of bridges (few do), so an answer is told from a request by
+ * TCP's flags, and by a note of what the host has sent with UDP.
+ */
+export function bridgeRules({ plan, hostPorts, managementPorts }: FilterOptions): string {
+  const unicast = "ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00";
+  return `${portSets}
+add chain bridge kip arrive { type filter hook prerouting priority filter; }
+add chain bridge kip across { type filter hook forward priority filter; }
+add chain bridge kip depart { type filter hook postrouting priority filter; }
+add chain bridge kip own
+add chain bridge kip to_host
+add set bridge kip host_asked { type ipv4_addr . inet_service . inet_service; flags dynamic,timeout; timeout 3m; size 65536; }
+flush chain bridge kip arrive
+flush chain bridge kip across
+flush chain bridge kip depart
+flush chain bridge kip own
+flush chain bridge kip to_host
+table bridge kip {
+  chain arrive {
+    iifname != "${hostLink}" goto own
+    ether type ip ip saddr != ${plan.host} drop
+  }
+  chain own {
+    ether type arp iifname . ether saddr . arp saddr ip @senders iifname . arp saddr ether . arp saddr ip @senders accept
+    ether type ip udp sport 67 drop
+    ether type ip ${unicast} iifname . ether saddr . ip saddr @senders accept
+    drop
+  }
+  chain across {
+    meta mark set ${bridgedMark}
+    oifname "${hostLink}" jump to_host
+    iifname "${hostLink}" ether type ip update @host_asked { ip daddr . udp dport . udp sport }
+    ${managementPorts.length === 0 ? "" : `iifname != "${hostLink}" ip daddr ${plan.machines} ${portMatch("meta l4proto { tcp, udp } th dport", managementPorts)} drop`}
+  }
+  chain to_host {
+    ether type arp accept
+    ether type != ip drop
+    ip daddr != ${plan.host} drop
+    ip frag-off & 0x1fff != 0 drop
+    ${hostPorts.length === 0 ? "" : `${portMatch("tcp dport", hostPorts)} accept`}
+    tcp flags & (ack | rst) != 0 accept
+    ip saddr . udp sport . udp dport @host_asked accept
+    icmp type { echo-request, echo-reply, destination-unreachable, time-exceeded, parameter-problem } accept
+    drop
+  }
+  chain depart {
+    oifname "${hostLink}" accept
+    ether type != { ip, arp } drop
+    ${unicast} oifname . ether daddr != @receivers drop
+  }
+}
+`;
+}
+
+/**
+ * Rules of the namespace's own forwarding: machines get to the uplink and nowhere else, and not to what
+ * must not be reached from there; the gateway's port 53 is the uplink's name server.
+ */
+export function routingRules({ plan, hostAddresses, internet }: FilterOptions): string {
+  return `
+add table ip kip
+delete table ip kip
+table ip kip {
+  set closed {
+    type ipv4_addr
+    flags interval
+    auto-merge
+    elements = { ${closedDestinations(plan, hostAddresses)} }
+  }
+  chain input {
+    type filter hook input priority 0; policy drop;
+    iifname != "${bridgeDevice}" accept
+    ct state established,related accept
+    icmp type echo-request accept
+  }
+  chain through {
+    type filter hook forward priority 0; policy drop;
+    meta mark ${bridgedMark} accept
+    ct state established,related accept
+    ${internet ? leaveRules(plan) : ""}
+    reject with icmp type admin-prohibited
+  }
+  ${internet ? natChains(plan) : ""}
+}
+`;
+}
+
+/** The host has got or lost addresses since {@link routingRules}. */
+export function replaceClosed(plan: AddressPlan, hostAddresses: readonly string[]): string {
+  return `
+flush set ip kip closed
+add element ip kip closed { ${closedDestinations(plan, hostAddresses)} }
+`;
+}
+
+function closedDestinations(plan: AddressPlan, hostAddresses: readonly string[]): string {
+  return [...closedNetworks, ...closedServices, plan.range, ...hostAddresses].join(", ");
+}
+
+function leaveRules(plan: AddressPlan): string {
+  const way = `iifname "${bridgeDevice}" oifname "${uplinkDevice}"`;
+  return `
+    ${way} ip daddr ${plan.uplinkDns} meta l4proto { tcp, udp } th dport 53 accept
+    ${way} ip daddr != @closed accept
+`;
+}
+
+function natChains(plan: AddressPlan): string {
+  return `
+  chain leave {
+    type nat hook postrouting priority srcnat;
+    oifname "${uplinkDevice}" masquerade
+  }
+  chain resolve {
+    type nat hook prerouting priority dstnat;
+    ip daddr ${plan.gateway} meta l4proto { tcp, udp } th dport 53 dnat to ${plan.uplinkDns}
+  }
+`;
+}
+
+function portMatch(field: string, ports: readonly number[]): string {
+  return `${field} { ${ports.join(", ")} }`;
+}

@@ -1,0 +1,297 @@
+import assert from "node:assert/strict";
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { after, before, describe, it } from "node:test";
+import { runCommand, silentLogger } from "@kip/base";
+import { LocalNetwork, type LocalNetworkOptions } from "../src/network/local-network.ts";
+import { hostAddresses } from "../src/host/host-facts.ts";
+import { internet, listen } from "./support/listeners.ts";
+import {
+  arpPacket,
+  frame,
+  ipPacket,
+  joinBridge,
+  tcpPacket,
+  udpPacket,
+  type BridgeGuest,
+} from "./support/bridge-guest.ts";
+
+const name = "kiptiso";
+const options: LocalNetworkOptions = {
+  name,
+  range: "198.18.120.0/21",
+  internet: "auto",
+  hostPorts: [],
+  managementPorts: [6421],
+  logger: silentLogger,
+};
+const everyone = "ff:ff:ff:ff:ff:ff";
+const syn = 2;
+
+describe("what a machine may send", { timeout: 120_000 }, () => {
+  const network = new LocalNetwork(options);
+  const { plan } = network;
+  let cell: BridgeGuest;
+  let other: BridgeGuest;
+  let marker: Buffer;
+
+  before(async () => {
+    await network.prepare();
+    cell = await joinBridge(network, 3);
+    other = await joinBridge(network, 4);
+    marker = from(udpPacket(cell.podIp, other.podIp, [1, 2], "marker"));
+  });
+  after(async () => {
+    await cell[Symbol.asyncDispose]();
+    await other[Symbol.asyncDispose]();
+    await network.remove();
+  });
+
+  const from = (packet: Buffer, to = other.port.mac): Buffer =>
+    frame(to, cell.port.mac, 0x0800, packet);
+
+  /** Those of the frames that reach the other machine; its own system's frames are not looked at. */
+  async function arriving(...frames: readonly Buffer[]): Promise<readonly Buffer[]> {
+    const receiver = await other.receive();
+    await cell.send(...frames, marker);
+    const seen = await receiver.until(marker);
+    return frames.filter((sent) => seen.some((each) => each.equals(sent)));
+  }
+
+  it("is its own, from either of its addresses", async () => {
+    const frames = [
+      from(udpPacket(cell.machineIp, other.machineIp, [1, 2])),
+      from(udpPacket(cell.podIp, other.machineIp, [1, 2])),
+      from(tcpPacket(cell.podIp, other.podIp, [1, 6421], syn)),
+      from(ipPacket(cell.podIp, other.podIp, 132, Buffer.alloc(20))), // SCTP
+      ...[cell.machineIp, cell.podIp].map((ip) =>
+        frame(
+          everyone,
+          cell.port.mac,
+          0x0806,
+          arpPacket("request", { mac: cell.port.mac, ip }, { mac: "0:0:0:0:0:0", ip: other.podIp }),
+        ),
+      ),
+    ];
+    assert.deepEqual(await arriving(...frames), frames);
+  });
+
+  const foreign: Readonly<Record<string, () => Buffer>> = {
+    "another machine's address": () => from(udpPacket(other.podIp, other.machineIp, [1, 2])),
+    "the host's address": () => from(udpPacket(plan.host, other.machineIp, [1, 2])),
+    "an address of the internet": () => from(udpPacket("192.0.2.9", other.podIp, [53, 2])),
+    "another hardware address": () =>
+      frame(
+        other.port.mac,
+        "02:6b:00:00:00:99",
+        0x0800,
+        udpPacket(cell.podIp, other.podIp, [1, 2]),
+      ),
+    "the gateway's hardware address": () =>
+      frame(
+        other.port.mac,
+        "02:6b:69:70:00:02",
+        0x0800,
+        udpPacket(cell.podIp, other.podIp, [1, 2]),
+      ),
+    "an answer that it is the gateway": () => arp("reply", cell.port.mac, plan.gateway),
+    "a question as another machine": () => arp("request", cell.port.mac, plan.machine(9)),
+    "its address at a foreign hardware address": () =>
+      arp("reply", "02:6b:00:00:00:99", cell.podIp),
+    IPv6: () =>
+      frame(other.port.mac, cell.port.mac, 0x86dd, Buffer.from(`6${"0".repeat(79)}`, "hex")),
+    "a VLAN tag": () => frame(other.port.mac, cell.port.mac, 0x8100, tagged()),
+    "two VLAN tags": () =>
+      frame(
+        other.port.mac,
+        cell.port.mac,
+        0x88a8,
+        Buffer.concat([Buffer.from([0, 1, 0x81, 0]), tagged()]),
+      ),
+    "spanning tree": () =>
+      frame("01:80:c2:00:00:00", cell.port.mac, 38, Buffer.from("424203".padEnd(76, "0"), "hex")),
+    LLDP: () => frame("01:80:c2:00:00:0e", cell.port.mac, 0x88cc, Buffer.alloc(46)),
+    "a broadcast": () => from(udpPacket(cell.podIp, "255.255.255.255", [1, 2]), everyone),
+    "a multicast": () =>
+      from(udpPacket(cell.podIp, "224.0.0.251", [5353, 5353]), "01:00:5e:00:00:fb"),
+    "an offer of an address (DHCP)": () =>
+      from(udpPacket(cell.machineIp, other.machineIp, [67, 68])),
+    "a connection to another's agent": () =>
+      from(tcpPacket(cell.podIp, other.machineIp, [1, 6421], syn)),
+    "a datagram to another's agent": () => from(udpPacket(cell.podIp, other.machineIp, [1, 6421])),
+  };
+
+  const arp = (operation: "request" | "reply", mac: string, ip: string): Buffer =>
+    frame(
+      other.port.mac,
+      cell.port.mac,
+      0x0806,
+      arpPacket(operation, { mac, ip }, { mac: other.port.mac, ip: other.podIp }),
+    );
+  const tagged = (): Buffer =>
+    Buffer.concat([Buffer.from([0, 1, 8, 0]), udpPacket(cell.podIp, other.podIp, [1, 2])]);
+
+  for (const [what, make] of Object.entries(foreign)) {
+    it(`is not ${what}`, async () => {
+      assert.deepEqual(await arriving(make()), []);
+    });
+  }
+
+  it("does not reach a machine that it is not meant for", async () => {
+    // The bridge does not know this hardware address, and so sends the frame to all.
+    const stray = from(udpPacket(cell.podIp, plan.pod(9), [1, 2]), "02:6b:00:00:00:77");
+    assert.deepEqual(await arriving(stray), []);
+  });
+
+  it("does not come back by way of the gateway", async () => {
+    const gatewayMac = "02:6b:69:70:00:02";
+    const receiver = await other.receive();
+    const detour = tcpPacket(cell.podIp, other.machineIp, [7777, 6421], syn);
+    await cell.send(from(detour, gatewayMac), marker);
+    const seen = await receiver.until(marker);
+    assert.ok(!seen.some((each) => each.includes(Buffer.from([7777 >> 8, 7777 & 255]))));
+  });
+
+  it("is nothing before its port is opened, and nothing after it is closed", async () => {
+    const receiver = await other.receive();
+    const late = from(udpPacket(cell.podIp, other.podIp, [1, 2], "late"));
+    const last = frame(
+      cell.port.mac,
+      other.port.mac,
+      0x0800,
+      udpPacket(other.podIp, cell.podIp, [1, 2]),
+    );
+    await using third = await joinBridge(network, 5);
+    const end = frame(
+      other.port.mac,
+      third.port.mac,
+      0x0800,
+      udpPacket(third.podIp, other.podIp, [1, 2]),
+    );
+    // Its device is there again, as a tap of the same name would be, but not its entry.
+    await network.removeTap(cell.port.device);
+    await network.namespace.run("ip", [
+      "link",
+      "add",
+      cell.port.device,
+      "type",
+      "veth",
+      "peer",
+      "name",
+      "eth0",
+      "netns",
+      cell.namespace.file,
+    ]);
+    await network.namespace.run("ip", ["link", "set", cell.port.device, "master", "cells", "up"]);
+    await cell.namespace.run("ip", ["link", "set", "eth0", "address", cell.port.mac, "up"]);
+    await cell.send(late);
+    await other.send(last);
+    await third.send(end);
+    assert.ok(!(await receiver.until(end)).some((each) => each.equals(late)));
+    await cell[Symbol.asyncDispose]();
+    cell = await joinBridge(network, 3);
+  });
+
+  it("goes on while the rules are written anew", async () => {
+    await network.prepare();
+    await new LocalNetwork({ ...options, hostPorts: [1] }).prepare();
+    assert.deepEqual(await arriving(from(udpPacket(cell.podIp, other.podIp, [1, 2]))), [
+      from(udpPacket(cell.podIp, other.podIp, [1, 2])),
+    ]);
+  });
+});
+
+describe("what a machine reaches", { timeout: 120_000 }, () => {
+  it("is the host's ports that were named, and the host where it has asked", async () => {
+    await using open = await listen("0.0.0.0");
+    await using shut = await listen("0.0.0.0");
+    const network = new LocalNetwork({ ...options, internet: false, hostPorts: [open.port] });
+    await network.prepare();
+    await using cell = await joinBridge(network, 0);
+    const { host, gateway } = network.plan;
+    const asker = createSocket("udp4").bind(0, host);
+    try {
+      await once(asker, "listening");
+      for (const source of [cell.machineIp, cell.podIp])
+        assert.equal(
+          await cell.fetch(`http://${host}:${open.port}`, "--interface", source),
+          "hello",
+        );
+      await cell.reachesNone([`${host}:${shut.port}`, `${gateway}:${open.port}`]);
+      // What was not asked for does not come, what answers does: through the agent's port, too.
+      const received: string[] = [];
+      asker.on("message", (text, { port }) => received.push(`${text.toString()} from ${port}`));
+      const script = `use Socket; socket(my $s, 2, 2, 17); bind($s, sockaddr_in(6421, INADDR_ANY)) or die $!;
+        socket(my $t, 2, 2, 17); $| = 1; print "listening\n";
+        send($t, "unasked", 0, sockaddr_in(${asker.address().port}, inet_aton("${host}")));
+        my $from = recv($s, my $b, 100, 0); send($s, "answer", 0, $from);`;
+      const answerer = cell.start("perl", ["-e", script]);
+      await once(answerer.stdout, "data");
+      asker.send("question", 6421, cell.machineIp);
+      await once(asker, "message");
+      assert.deepEqual(received, ["answer from 6421"]);
+    } finally {
+      asker.close();
+      await network.remove();
+    }
+  });
+
+  it("is other pods on every port, and other machines but for their agents", async () => {
+    const network = new LocalNetwork({ ...options, internet: false });
+    await network.prepare();
+    await using cell = await joinBridge(network, 0);
+    await using other = await joinBridge(network, 1);
+    try {
+      for (const [port, address, isOpen] of [
+        [6421, other.podIp, true],
+        [8080, other.podIp, true],
+        [8080, other.machineIp, true],
+        [6421, other.machineIp, false],
+      ] as const) {
+        const reply = "HTTP/1.0 200 OK\\r\\n\\r\\nhello";
+        const script = `use Socket; socket(my $s, 2, 1, 6); setsockopt($s, 1, 2, 1); bind($s, sockaddr_in(${port}, INADDR_ANY)) or die $!;
+          listen($s, 5); $| = 1; print "listening\\n"; while (accept(my $c, $s)) { recv($c, my $b, 9999, 0); send($c, "${reply}", 0); close $c; }`;
+        const server = other.start("perl", ["-e", script]);
+        await once(server.stdout, "data");
+        const where = `${address}:${port}`;
+        if (isOpen) assert.equal(await cell.fetch(`http://${where}/`), "hello", where);
+        else await cell.reachesNone([where]);
+        const fromHost = await fetch(`http://${where}/`);
+        assert.equal(await fromHost.text(), "hello", `${where} from the host`);
+        server.kill("SIGKILL");
+        await once(server, "close");
+      }
+    } finally {
+      await network.remove();
+    }
+  });
+
+  it("is the internet, and neither the host by its other addresses nor what is link-local", async (context) => {
+    const hasProgram = await runCommand("sh", ["-c", "command -v slirp4netns"]).catch(
+      () => undefined,
+    );
+    if (!hasProgram) return context.skip("slirp4netns is not installed");
+    const closed = ["169.254.77.77", "168.63.129.16"];
+    await using outside = await internet(`${name}o`, ["198.51.100.77", ...closed]);
+    await using host = await listen("0.0.0.0");
+    const network = new LocalNetwork({ ...options, internet: true });
+    await network.prepare();
+    await using cell = await joinBridge(network, 0);
+    const { plan } = network;
+    try {
+      for (const source of [cell.machineIp, cell.podIp]) {
+        const url = `http://198.51.100.77:${outside.port}`;
+        assert.equal(await cell.fetch(url, "--interface", source), "hello");
+      }
+      await cell.reachesNone(closed.map((address) => `${address}:${outside.port}`));
+      await outside.addHostAddress("198.51.100.78");
+      await network.addTap("cell9"); // with the next machine the host's addresses are looked at
+      const slirp = plan.uplinkDns.replace(/3$/, "2");
+      const ofHost = ["198.51.100.78", ...hostAddresses(), plan.gateway, slirp, plan.uplinkDns];
+      await cell.reachesNone(ofHost.map((address) => `${address}:${host.port}`));
+    } finally {
+      await network.remove();
+    }
+    return undefined;
+  });
+});

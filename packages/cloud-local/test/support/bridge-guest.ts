@@ -1,0 +1,201 @@
+import assert from "node:assert/strict";
+import { spawn, type ChildProcessByStdio } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import type { LocalNetwork } from "../../src/network/local-network.ts";
+import { machinePort, type MachinePort } from "../../src/network/machine-port.ts";
+import { namespaceOf, type Namespace } from "../../src/network/namespace.ts";
+
+/** What stands for a machine: a namespace whose end of a cable is on the bridge in place of a tap. */
+export interface BridgeGuest extends AsyncDisposable {
+  readonly port: MachinePort;
+  /** Its own address, and its pod's. */
+  readonly machineIp: string;
+  readonly podIp: string;
+  readonly namespace: Namespace;
+  /** Sends frames as they are, one after the other. */
+  send(...frames: readonly Buffer[]): Promise<void>;
+  /** Collects what arrives, from when it resolves; `until` resolves with it once that frame is there. */
+  receive(): Promise<{ until(last: Buffer): Promise<readonly Buffer[]> }>;
+  /** Starts a program; it is ended with the guest at the latest. */
+  start(program: string, args: readonly string[]): ChildProcessByStdio<null, Readable, null>;
+  /** What curl gets. */
+  fetch(url: string, ...options: readonly string[]): Promise<string>;
+  /** Fails if something answers at one of the addresses (with their ports) within a second. */
+  reachesNone(places: readonly string[]): Promise<void>;
+}
+
+/** AF_PACKET, SOCK_RAW, all protocols: perl is in every Debian, and speaks it without a library. */
+const openSocket = `
+  socket(my $s, 17, 3, unpack("n", pack("S", 3))) or die $!;
+  my $a = pack("SnlSCC a8", 17, 3, shift, 0, 0, 6, "");
+`;
+const sender = `${openSocket} while (<STDIN>) { chomp; send($s, pack("H*", $_), 0, $a) or die $!; }`;
+const receiver = `${openSocket} bind($s, $a) or die $!; $| = 1; print "listening\\n";
+  while (1) { recv($s, my $b, 65536, 0); print unpack("H*", $b), "\\n"; }`;
+
+/** Puts a guest at the port of a machine. */
+export async function joinBridge(network: LocalNetwork, slot: number): Promise<BridgeGuest> {
+  const port = machinePort(network.plan, slot);
+  const { device, mac } = port;
+  const namespace = namespaceOf(`${network.namespace.file.split("/")[3] ?? ""}-${device}`);
+  await network.addTap(device);
+  await namespace.remove();
+  await namespace.create();
+  const cable = ["add", device, "type", "veth", "peer", "name", "eth0", "netns", namespace.file];
+  const inside = network.namespace;
+  await inside.run("ip", ["link", "delete", device]);
+  await inside.run("ip", ["link", ...cable]);
+  await inside.run("ip", ["link", "set", device, "master", "cells", "up"]);
+  const [machineIp = "", podIp = ""] = port.addresses;
+  const lines = [
+    `link set eth0 address ${mac} up`,
+    `addr add ${machineIp}/${network.plan.prefixLength} dev eth0`,
+    `addr add ${podIp}/32 dev eth0`,
+    `route add default via ${network.plan.gateway}`,
+  ];
+  await namespace.run("ip", ["-batch", "-"], lines.join("\n"));
+  const index = async (): Promise<string> =>
+    (await namespace.run("ip", ["-o", "link", "show", "eth0"])).stdout.split(":")[0] ?? "";
+  const children = new Set<ChildProcessByStdio<null, Readable, null>>();
+  const start: BridgeGuest["start"] = (program, args) => {
+    const child = spawn("nsenter", [`--net=${namespace.file}`, program, ...args], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    children.add(child);
+    return child;
+  };
+  return {
+    port,
+    machineIp,
+    podIp,
+    namespace,
+    send: async (...frames) => {
+      const input = frames.map((frame) => `${frame.toString("hex")}\n`).join("");
+      await namespace.run("perl", ["-e", sender, await index()], input);
+    },
+    start,
+    receive: async () => {
+      const child = start("perl", ["-e", receiver, await index()]);
+      const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+      await lines.next();
+      return {
+        until: async (last) => {
+          const seen: Buffer[] = [];
+          try {
+            for (;;) {
+              const { value, done } = await lines.next();
+              if (done === true) throw new Error("The receiver ended");
+              if (value === last.toString("hex")) return seen;
+              seen.push(Buffer.from(value, "hex"));
+            }
+          } finally {
+            child.kill("SIGKILL");
+            if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+          }
+        },
+      };
+    },
+    fetch: async (url, ...options) => {
+      const args = ["--silent", "--max-time", "20", "--noproxy", "*", ...options, url];
+      return (await namespace.run("curl", args)).stdout;
+    },
+    reachesNone: async (places) => {
+      const curl = ["--silent", "--max-time", "1", "--noproxy", "*"];
+      const answers = await Promise.all(
+        places.map((place) =>
+          namespace.run("curl", [...curl, `http://${place}/`]).then(
+            () => place,
+            () => undefined,
+          ),
+        ),
+      );
+      assert.deepEqual(answers.filter(Boolean), [], "reached");
+    },
+    [Symbol.asyncDispose]: async () => {
+      for (const child of children) child.kill("SIGKILL");
+      await network.removeTap(device);
+      await namespace.remove();
+    },
+  };
+}
+
+const bytes = (address: string): Buffer =>
+  Buffer.from(
+    address.includes(":")
+      ? address.split(":").map((each) => Number.parseInt(each, 16))
+      : address.split(".").map(Number),
+  );
+
+/** An Ethernet frame, not padded: no wire needs it here, and the bridge may take it off. */
+export function frame(to: string, from: string, type: number, payload: Buffer): Buffer {
+  return Buffer.concat([bytes(to), bytes(from), Buffer.from([type >> 8, type & 255]), payload]);
+}
+
+/** An IPv4 packet with UDP in it. */
+export function udpPacket(
+  from: string,
+  to: string,
+  ports: readonly [source: number, destination: number],
+  text = "",
+): Buffer {
+  const data = Buffer.from(text);
+  const udp = Buffer.alloc(8);
+  udp.writeUInt16BE(ports[0], 0);
+  udp.writeUInt16BE(ports[1], 2);
+  udp.writeUInt16BE(8 + data.length, 4);
+  return ipPacket(from, to, 17, Buffer.concat([udp, data]));
+}
+
+/** A TCP segment without data. */
+export function tcpPacket(
+  from: string,
+  to: string,
+  ports: readonly [source: number, destination: number],
+  flags: number,
+): Buffer {
+  const tcp = Buffer.alloc(20);
+  tcp.writeUInt16BE(ports[0], 0);
+  tcp.writeUInt16BE(ports[1], 2);
+  tcp.writeUInt8(0x50, 12);
+  tcp.writeUInt8(flags, 13);
+  tcp.writeUInt16BE(1024, 14);
+  return ipPacket(from, to, 6, tcp);
+}
+
+/** An IPv4 packet; `fragment` as in its header: flags and offset. */
+export function ipPacket(
+  from: string,
+  to: string,
+  protocol: number,
+  payload: Buffer,
+  fragment = 0,
+): Buffer {
+  const header = Buffer.alloc(20);
+  header.writeUInt8(0x45, 0);
+  header.writeUInt16BE(20 + payload.length, 2);
+  header.writeUInt16BE(fragment, 6);
+  header.writeUInt8(64, 8);
+  header.writeUInt8(protocol, 9);
+  bytes(from).copy(header, 12);
+  bytes(to).copy(header, 16);
+  let sum = 0;
+  for (let at = 0; at < 20; at += 2) sum += header.readUInt16BE(at);
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  header.writeUInt16BE(~sum & 0xffff, 10);
+  return Buffer.concat([header, payload]);
+}
+
+/** An ARP packet. */
+export function arpPacket(
+  operation: "request" | "reply",
+  sender: { readonly mac: string; readonly ip: string },
+  target: { readonly mac: string; readonly ip: string },
+): Buffer {
+  const head = Buffer.from([0, 1, 8, 0, 6, 4, 0, operation === "request" ? 1 : 2]);
+  return Buffer.concat([
+    head,
+    ...[sender, target].flatMap(({ mac, ip }) => [bytes(mac), bytes(ip)]),
+  ]);
+}
