@@ -1,1 +1,8 @@
-export { describeCloudDriver, type CloudConformanceOptions } from "./conformance.ts";
+export type {
+  CloudConformanceOptions,
+  ConformanceGuest,
+  GuestDisk,
+  GuestView,
+  OptionalPart,
+} from "./conformance-options.ts";
+export { describeCloudDriver } from "./describe-cloud-driver.ts";

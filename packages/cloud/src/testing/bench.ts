@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import type { CloudAdversity } from "../adversity/cloud-adversity.ts";
+import type {
+  CloudDriver,
+  Instance,
+  LaunchRequest,
+  Volume,
+  VolumeRequest,
+} from "../cloud-driver.ts";
+import { cloudErrorCode, type CloudErrorCode } from "../errors.ts";
+import { seededRandom, type Random } from "../simulated/seeded-random.ts";
+import type {
+  CloudConformanceOptions,
+  ConformanceGuest,
+  GuestView,
+} from "./conformance-options.ts";
+
+/** What is found out once for all clauses. */
+export interface BenchFacts {
+  readonly cloud: CloudDriver;
+  readonly image: string;
+  /** Names of the types that are sold on demand, the smallest first. */
+  readonly types: readonly string[];
+}
+
+/** ID of an instance, or of a volume, that never was. */
+export const nowhere = "i-00000000000000000";
+
+/** What a clause works with; it removes what was made with it. */
+export class Bench {
+  readonly cloud: CloudDriver;
+  readonly options: CloudConformanceOptions;
+  /** Draws the same numbers in each run. */
+  readonly random: Random;
+  readonly #facts: BenchFacts;
+  readonly #tokens = new Set<string>();
+  readonly #volumes = new Set<string>();
+  readonly #handles: CloudDriver[] = [];
+
+  constructor(facts: BenchFacts, options: CloudConformanceOptions) {
+    this.cloud = facts.cloud;
+    this.options = options;
+    this.random = seededRandom(options.seed ?? 1);
+    this.#facts = facts;
+  }
+
+  /** The smallest type. */
+  get type(): string {
+    return this.#facts.types[0] ?? assert.fail("the cloud offers no type");
+  }
+
+  /** Another type, the next bigger one. */
+  get otherType(): string {
+    return this.#facts.types[1] ?? assert.fail("the cloud offers one type only");
+  }
+
+  get adversity(): CloudAdversity {
+    return this.options.adversity ?? assert.fail("no adversity");
+  }
+
+  get guest(): ConformanceGuest {
+    return this.options.guest ?? assert.fail("no guest");
+  }
+
+  /** A request for the smallest instance, which is ended after the clause. */
+  request(changes: Partial<LaunchRequest> = {}): LaunchRequest {
+    const request: LaunchRequest = {
+      token: randomUUID(),
+      name: "conformance",
+      instanceType: this.type,
+      launchType: "on-demand",
+      image: this.#facts.image,
+      rootDiskBytes: 0,
+      userData: "#cloud-config\n{}",
+      privateIpOnly: true,
+      tags: { purpose: "conformance" },
+      ...changes,
+    };
+    this.#tokens.add(request.token);
+    return request;
+  }
+
+  async launch(changes: Partial<LaunchRequest> = {}): Promise<Instance> {
+    return await this.cloud.launch(this.request(changes));
+  }
+
+  /** Launches an instance and waits until it runs. */
+  async running(changes: Partial<LaunchRequest> = {}): Promise<Instance> {
+    return await this.cloud.waitForRunning((await this.launch(changes)).id);
+  }
+
+  async end({ id }: Instance): Promise<void> {
+    await this.cloud.terminate(id);
+    await this.cloud.waitForTerminated(id);
+  }
+
+  async volume(changes: Partial<VolumeRequest> = {}): Promise<Volume> {
+    const volume = await this.cloud.createVolume(this.volumeRequest(changes));
+    return this.keep(volume);
+  }
+
+  volumeRequest(changes: Partial<VolumeRequest> = {}): VolumeRequest {
+    const sizeBytes = 4 * 2 ** 20;
+    return { token: randomUUID(), name: "conformance", sizeBytes, tags: {}, ...changes };
+  }
+
+  /** Has a volume deleted after the clause. */
+  keep(volume: Volume): Volume {
+    this.#volumes.add(volume.id);
+    return volume;
+  }
+
+  /** The volume as it is listed. */
+  async volumeNow({ id }: Volume, cloud = this.cloud): Promise<Volume | undefined> {
+    return (await cloud.listVolumes()).find((volume) => volume.id === id);
+  }
+
+  /** Instances that a token has, as they are listed. */
+  async listed(token: string, cloud = this.cloud): Promise<readonly Instance[]> {
+    return (await cloud.list()).filter((instance) => instance.token === token);
+  }
+
+  /** Another process. */
+  async open(): Promise<CloudDriver> {
+    return this.#opened(await this.options.open());
+  }
+
+  async openAsStranger(): Promise<CloudDriver> {
+    return this.#opened(await this.options.openAsStranger());
+  }
+
+  /** The guest's view, once it is as wanted: a guest takes its time to see what its hardware has. */
+  async seen(instance: Instance, isWanted: (view: GuestView) => boolean): Promise<GuestView> {
+    for (;;) {
+      const view = await this.guest.look(instance);
+      if (isWanted(view)) return view;
+      // Nobody tells the test when a guest has looked again.
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
+  /** The cloud refuses with this code. */
+  async refuses(code: CloudErrorCode, work: Promise<unknown>): Promise<void> {
+    await assert.rejects(work, (error) => {
+      assert.equal(cloudErrorCode(error), code, String(error));
+      return true;
+    });
+  }
+
+  /** Removes everything that the clause has made. */
+  async clear(): Promise<void> {
+    await this.options.adversity?.clear();
+    const instances = (await this.cloud.list()).filter(({ token }) => this.#tokens.has(token));
+    await Promise.all(instances.map((instance) => this.end(instance)));
+    for (const id of this.#volumes) await this.cloud.deleteVolume(id);
+    for (const handle of this.#handles) await handle[Symbol.asyncDispose]();
+  }
+
+  #opened(handle: CloudDriver): CloudDriver {
+    this.#handles.push(handle);
+    return handle;
+  }
+}
+
+/** Opens the driver and finds out what all clauses need. */
+export async function prepareBench(options: CloudConformanceOptions): Promise<BenchFacts> {
+  const cloud = await options.open();
+  const image = await cloud.resolveImage(options.imageSpec);
+  const offers = (await cloud.instanceTypes()).filter(
+    ({ pricePerHour }) => pricePerHour["on-demand"] !== undefined,
+  );
+  const types = offers.sort((a, b) => a.memoryBytes - b.memoryBytes).map(({ name }) => name);
+  return { cloud, image, types };
+}

@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import type { CloudDriver, Instance, InterruptionNotice } from "../../cloud-driver.ts";
+import { clauseWith, type ConformanceTopic } from "../conformance-case.ts";
+
+const hourMs = 3_600_000;
+
+/** The cloud takes an instance back, and says so before. */
+export const interruption: ConformanceTopic = {
+  name: "interruption",
+  cases: [
+    clauseWith(
+      ["interruption", "adversity"],
+      "tells every process once that an instance will be taken back",
+      async (bench) => {
+        const { cloud, adversity } = bench;
+        const { id } = await bench.running({ launchType: "spot" });
+        const other = await bench.open();
+        const heard: string[] = [];
+        const told = [cloud, other].map((each) => {
+          each.onInterruption(({ instance }) => heard.push(instance.id))();
+          return noticeOf(each, id, () => heard.push("told"));
+        });
+        await adversity.interrupt(id, hourMs);
+        for (const { instance, endsAt } of await Promise.all(told)) {
+          assert.equal(instance.launchType, "spot");
+          assert.ok(Date.parse(endsAt) > Date.parse(instance.launchedAt), endsAt);
+        }
+        assert.deepEqual(heard, ["told", "told"]);
+        assert.equal((await cloud.describe(id))?.state, "running");
+      },
+    ),
+
+    clauseWith(
+      ["interruption", "adversity"],
+      "tells a process that comes later, as after a restart",
+      async (bench) => {
+        const { id } = await bench.running();
+        const first = noticeOf(bench.cloud, id);
+        await bench.adversity.interrupt(id, hourMs);
+        const { endsAt } = await first;
+        assert.equal((await noticeOf(await bench.open(), id)).endsAt, endsAt);
+        assert.equal((await noticeOf(bench.cloud, id)).endsAt, endsAt);
+      },
+    ),
+
+    clauseWith(
+      ["interruption", "adversity"],
+      "ends the instance by itself when its time has come",
+      async (bench) => {
+        const { cloud, adversity } = bench;
+        const { id } = await bench.running();
+        const other = await bench.open();
+        await other.describe(id);
+        const order: string[] = [];
+        const told = [cloud, other].map(async (each) => {
+          const { promise, resolve } = Promise.withResolvers<Instance>();
+          each.onInterruption(({ instance }) => instance.id === id && order.push("notice"));
+          each.onTerminated((instance) => {
+            if (instance.id !== id) return;
+            order.push("end");
+            resolve(instance);
+          });
+          return await promise;
+        });
+        await adversity.interrupt(id, 200);
+        for (const { state } of await Promise.all(told)) assert.equal(state, "terminated");
+        await cloud.waitForTerminated(id);
+        assert.equal(await other.describe(id), undefined);
+        assert.deepEqual(order, ["notice", "notice", "end", "end"]);
+      },
+    ),
+
+    clauseWith(
+      ["interruption", "adversity"],
+      "forgets the notice of an instance that was ended before",
+      async (bench) => {
+        const { cloud, adversity } = bench;
+        const instance = await bench.running();
+        const notice = noticeOf(cloud, instance.id);
+        await adversity.interrupt(instance.id, hourMs);
+        await notice;
+        const heard: string[] = [];
+        cloud.onTerminated(({ id }) => heard.push(id));
+        await bench.end(instance);
+        const later = await bench.open();
+        later.onInterruption(({ instance: { id } }) => heard.push(id));
+        await later.list();
+        const again = await later.launch(bench.request({ token: instance.token }));
+        await later.waitForRunning(again.id);
+        assert.deepEqual(heard, []);
+      },
+    ),
+  ],
+};
+
+/** The first notice of an instance that a process hears of. */
+async function noticeOf(
+  cloud: CloudDriver,
+  id: string,
+  each: () => void = () => {},
+): Promise<InterruptionNotice> {
+  return await new Promise((resolve) => {
+    cloud.onInterruption((notice) => {
+      if (notice.instance.id !== id) return;
+      each();
+      resolve(notice);
+    });
+  });
+}

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { cloudLimits } from "../../limits.ts";
+import { nowhere } from "../bench.ts";
+import { clause, type ConformanceTopic } from "../conformance-case.ts";
+
+/** From launch to end. */
+export const lifecycle: ConformanceTopic = {
+  name: "lifecycle",
+  cases: [
+    clause("brings an instance up, shows it, and ends it", async (bench) => {
+      const { cloud } = bench;
+      const asked = bench.request();
+      const launched = await cloud.launch(asked);
+      assert.ok(["pending", "running"].includes(launched.state), launched.state);
+      const running = await cloud.waitForRunning(launched.id);
+      assert.equal(running.id, launched.id);
+      assert.equal(running.state, "running");
+      assert.equal(running.token, asked.token);
+      assert.equal(running.name, asked.name);
+      assert.equal(running.instanceType, bench.type);
+      assert.equal(running.launchType, "on-demand");
+      assert.deepEqual(running.tags, asked.tags);
+      assert.ok(Date.parse(running.launchedAt) > 0);
+      assert.deepEqual(await cloud.describe(launched.id), running);
+      assert.deepEqual(await bench.listed(asked.token), [running]);
+      await bench.end(launched);
+      assert.equal(await cloud.describe(launched.id), undefined);
+      assert.deepEqual(await bench.listed(asked.token), []);
+    }),
+
+    clause("gives each instance two addresses of its own", async (bench) => {
+      const instances = await Promise.all([bench.running(), bench.running()]);
+      const addresses = instances.flatMap(({ managementIp, podIp }) => [managementIp, podIp]);
+      assert.ok(addresses.every((address) => address !== undefined && address !== ""));
+      assert.equal(new Set(addresses).size, 4);
+    }),
+
+    clause("gives no public address to an instance that wants none", async (bench) => {
+      const instance = await bench.running({ privateIpOnly: true });
+      assert.equal(instance.publicIp, undefined);
+    }),
+
+    clause("keeps tags to the letter, whatever is in them", async (bench) => {
+      const { cloud } = bench;
+      const tags: Record<string, string> = {
+        "kip.elotl.co/a-b_c.d": "x=y, z; \"quoted\" 'and' \\back",
+        empty: "",
+        Case: "One",
+        case: "two",
+        " blanks ": " kept ",
+        "Größe 📦": "日本語\ttab\nline",
+        __proto: "no trap",
+      };
+      tags["k".repeat(cloudLimits.tagKeyLength)] = "v".repeat(cloudLimits.tagValueLength);
+      for (let index = Object.keys(tags).length; index < cloudLimits.tags; index++)
+        tags[`tag${index}`] = String(index);
+      const { id, token } = await bench.launch({ tags });
+      assert.deepEqual((await cloud.waitForRunning(id)).tags, tags);
+      const other = await bench.open();
+      assert.deepEqual((await other.describe(id))?.tags, tags);
+      assert.deepEqual((await bench.listed(token, other))[0]?.tags, tags);
+    }),
+
+    clause("takes user data up to the limit", async (bench) => {
+      const head = "#cloud-config\n# ";
+      const rest = "é".repeat((cloudLimits.userDataBytes - head.length) / 2);
+      assert.equal((await bench.running({ userData: head + rest })).state, "running");
+    }),
+
+    clause("ends an instance twice, at once, and one that never was", async (bench) => {
+      const { cloud } = bench;
+      const { id } = await bench.launch();
+      const other = await bench.open();
+      await Promise.all([cloud.terminate(id), other.terminate(id), cloud.terminate(id)]);
+      await cloud.waitForTerminated(id);
+      await cloud.terminate(id);
+      await other.terminate(id);
+      await cloud.terminate(nowhere);
+      await cloud.waitForTerminated(nowhere);
+    }),
+
+    clause("ends an instance that another process started", async (bench) => {
+      const { id } = await bench.running();
+      const other = await bench.open();
+      await other.terminate(id);
+      await other.waitForTerminated(id);
+      assert.equal(await bench.cloud.describe(id), undefined);
+    }),
+
+    clause("leaves no second instance when it ends one that is being launched", async (bench) => {
+      const { cloud } = bench;
+      const asked = bench.request();
+      const { id } = await cloud.launch(asked);
+      const other = await bench.open();
+      const [again] = await Promise.all([other.launch(asked), cloud.terminate(id)]);
+      const left = await bench.listed(asked.token);
+      assert.ok(left.length <= 1, `${left.length} instances`);
+      await cloud.terminate(again.id);
+      await Promise.all([cloud.waitForTerminated(id), cloud.waitForTerminated(again.id)]);
+      assert.deepEqual(await bench.listed(asked.token), []);
+    }),
+
+    clause("gives a token a new instance once the one before is gone", async (bench) => {
+      const { cloud } = bench;
+      const asked = bench.request();
+      await bench.end(await cloud.launch(asked));
+      const second = await cloud.waitForRunning((await cloud.launch(asked)).id);
+      assert.deepEqual(await bench.listed(asked.token), [second]);
+    }),
+  ],
+};

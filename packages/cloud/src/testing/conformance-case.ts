@@ -1,0 +1,47 @@
+import type { Bench } from "./bench.ts";
+import type { CloudConformanceOptions, OptionalPart } from "./conformance-options.ts";
+
+/** One clause of the contract, as a test. */
+export interface ConformanceCase {
+  /** Behaviour, as the rest of a sentence that begins with "it". */
+  readonly name: string;
+  /** What a cloud must have for it. */
+  readonly needs: readonly OptionalPart[];
+  readonly run: (bench: Bench) => Promise<void>;
+}
+
+/** Clauses that belong together. */
+export interface ConformanceTopic {
+  readonly name: string;
+  readonly cases: readonly ConformanceCase[];
+}
+
+/** A clause of the contract. */
+export function clause(name: string, run: (bench: Bench) => Promise<void>): ConformanceCase {
+  return { name, needs: [], run };
+}
+
+/** A clause of the contract on something that not every cloud has. */
+export function clauseWith(
+  needs: readonly OptionalPart[],
+  name: string,
+  run: (bench: Bench) => Promise<void>,
+): ConformanceCase {
+  return { name, needs, run };
+}
+
+/** Why a clause cannot be tried on this cloud; undefined if it can. */
+export function whySkipped(
+  { needs }: ConformanceCase,
+  options: CloudConformanceOptions,
+): string | undefined {
+  for (const part of needs) {
+    const reason = options.without?.[part];
+    if (reason !== undefined) return reason;
+    if (part === "adversity" && !options.adversity) return "the cloud cannot be told to go wrong";
+    if (part === "guest" && !options.guest) return "this test has no guest to look into";
+    if (part === "callCount" && !options.callCount)
+      return "the calls of this cloud are not counted";
+  }
+  return undefined;
+}

@@ -1,0 +1,42 @@
+import { after, before, describe, it } from "node:test";
+import { Bench, prepareBench, type BenchFacts } from "./bench.ts";
+import { whySkipped } from "./conformance-case.ts";
+import type { CloudConformanceOptions } from "./conformance-options.ts";
+import { conformanceTopics } from "./conformance-topics.ts";
+
+/**
+ * The tests that every driver of a cloud passes, one per clause of the contract. They start real
+ * instances of the smallest types, and end them.
+ */
+export function describeCloudDriver(name: string, options: CloudConformanceOptions): void {
+  const timeout = options.timeoutMs ?? 120_000;
+  describe(`${name}: CloudDriver`, () => {
+    let facts: BenchFacts;
+
+    before(async () => {
+      facts = await prepareBench(options);
+    });
+
+    after(async () => {
+      for (const { id } of await facts.cloud.list()) await facts.cloud.terminate(id);
+      await facts.cloud[Symbol.asyncDispose]();
+    });
+
+    for (const topic of conformanceTopics) {
+      if (options.topics?.includes(topic.name) === false) continue;
+      describe(topic.name, () => {
+        for (const each of topic.cases) {
+          const skip = whySkipped(each, options) ?? false;
+          it(each.name, { timeout, skip }, async () => {
+            const bench = new Bench(facts, options);
+            try {
+              await each.run(bench);
+            } finally {
+              await bench.clear();
+            }
+          });
+        }
+      });
+    }
+  });
+}

@@ -1,0 +1,35 @@
+import { createSimulatedCloud, type SimulatedCloud } from "../simulated/simulated-cloud.ts";
+import type { SimulatedCloudOptions } from "../simulated/simulated-cloud-options.ts";
+import type { CloudConformanceOptions, ConformanceGuest } from "./conformance-options.ts";
+
+/** What the suite is given to try a simulated cloud of its own. */
+export function simulatedConformance(
+  options: SimulatedCloudOptions = {},
+): CloudConformanceOptions & { readonly simulated: SimulatedCloud } {
+  const times = { callMs: { minMs: 0, maxMs: 3 }, startMs: { minMs: 0, maxMs: 9 }, stopMs: 5 };
+  const simulated = createSimulatedCloud({ ...times, ...options });
+  return {
+    simulated,
+    open: async () => await Promise.resolve(simulated.open({ owner: "tests" })),
+    openAsStranger: async () => await Promise.resolve(simulated.open({ owner: "stranger" })),
+    imageSpec: { name: "cell" },
+    consoleText: /Simulated instance/,
+    adversity: simulated.adversity,
+    guest: guestOf(simulated),
+    callCount: () => simulated.callCount(),
+    schedules: { count: 10, steps: 20 },
+    timeoutMs: 20_000,
+  };
+}
+
+/** The guest writes its name on empty disks whenever it is looked at. */
+function guestOf(simulated: SimulatedCloud): ConformanceGuest {
+  return {
+    imageSpec: { name: "cell" },
+    look: async ({ id, name }) => {
+      for (const { serial, content } of simulated.hardware(id).disks)
+        if (content === "") simulated.write(id, serial, name);
+      return await Promise.resolve(simulated.hardware(id));
+    },
+  };
+}
