@@ -14,6 +14,10 @@ export const paths = {
   namespaces: clusterWide("/api/v1", "namespaces"),
   nodes: clusterWide("/api/v1", "nodes"),
   persistentVolumes: clusterWide("/api/v1", "persistentvolumes"),
+  certificateSigningRequests: clusterWide(
+    "/apis/certificates.k8s.io/v1",
+    "certificatesigningrequests",
+  ),
   customResourceDefinitions: clusterWide(
     "/apis/apiextensions.k8s.io/v1",
     "customresourcedefinitions",

@@ -8,3 +8,4 @@ export type { CertificateUsage, IssueOptions } from "./issue-options.ts";
 export type { KeyPair } from "./key-pair.ts";
 export { createSelfSigned } from "./self-signed.ts";
 export { createTokenKey, type TokenKey } from "./token-key.ts";
+export { createSigningRequest, type SigningRequest } from "./signing-request.ts";

@@ -14,7 +14,9 @@ export {
 } from "./pod-provider.ts";
 export {
   defaultKubeletLimits,
+  delegatedAccess,
   startKubeletApi,
+  type DelegatedAccessOptions,
   type KubeletAction,
   type KubeletApiOptions,
   type KubeletAuthenticate,

@@ -1,7 +1,7 @@
 import type { Clock, Logger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
-import type { KubeletApiOptions } from "../kubelet-api/index.ts";
+import type { KubeletApiOptions, KubeletTls } from "../kubelet-api/index.ts";
 import type { PodProvider } from "../pod-provider.ts";
 
 /** A taint that keeps pods away which do not tolerate it. */
@@ -29,6 +29,12 @@ export interface NodeOptions {
   readonly kubeletVersion?: string;
   /** The kubelet HTTPS API, which the library then serves. Absent: none is served. */
   readonly kubelet?: Omit<KubeletApiOptions, "handlers" | "clock" | "logger">;
+  /**
+   * Whether the cluster is asked for the kubelet API's certificate (a CertificateSigningRequest for the
+   * signer `kubernetes.io/kubelet-serving`), and for its successors. Until somebody approves it,
+   * `kubelet.certificate` serves. @default false
+   */
+  readonly requestCertificate?: boolean;
   /** Port of a kubelet API that the caller serves; ignored with `kubelet`. */
   readonly kubeletPort?: number;
   readonly clock: Clock;
@@ -78,6 +84,8 @@ export interface NodeIntervals {
 export interface RunningNode extends AsyncDisposable {
   /** Port of the kubelet API, if one is served. */
   readonly kubeletPort: number | undefined;
+  /** Takes other certificates of the kubelet API into use. @throws VK_TLS_INVALID */
+  replaceTls(tls: KubeletTls): void;
   /** Pods bound to the node, as the API server has them. */
   pods(): readonly Pod[];
   findPod(namespace: string, name: string, uid?: string): Pod | undefined;

@@ -1,11 +1,12 @@
 import { errorText } from "@kip/base";
 import { createEventRecorder } from "@kip/k8s-client";
-import { startKubeletApi, type KubeletHandlers } from "../kubelet-api/index.ts";
+import { startKubeletApi, type KubeletHandlers, type KubeletTls } from "../kubelet-api/index.ts";
 import { PodController } from "../pods/pod-controller.ts";
 import type { PodProvider } from "../pod-provider.ts";
 import { NodeController } from "./node-controller.ts";
 import { nodeIntervals } from "./node-intervals.ts";
 import type { NodeOptions, RunningNode } from "./node-options.ts";
+import { keepServingCertificate } from "./serving-certificate.ts";
 
 /** How long a node that ends waits for its events to be written, milliseconds. */
 const lastEventsMs = 5000;
@@ -109,7 +110,8 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     signal: stop.signal,
   });
   await node.register();
-  const running = Promise.all([node.run(), sweepForEver()]);
+  let tls: KubeletTls | undefined = options.kubelet;
+  const running = Promise.all([node.run(), sweepForEver(), keepCertificate()]);
   const owned = started.move();
 
   return {
@@ -117,6 +119,10 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     pods: () => pods.list(),
     findPod: (namespace, name, uid) => pods.find(namespace, name, uid),
     sweep,
+    replaceTls: (next) => {
+      api?.replaceTls(next);
+      tls = next;
+    },
     [Symbol.asyncDispose]: async () => {
       await owned.disposeAsync();
       await running;
@@ -139,6 +145,23 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
       if (!stop.signal.aborted)
         logger.warn("Could not compare the pods with the provider's", { cause: errorText(error) });
     }
+  }
+
+  async function keepCertificate(): Promise<void> {
+    if (!api || options.requestCertificate !== true) return;
+    await keepServingCertificate({
+      client,
+      nodeName,
+      ipAddresses: [facts.internalIp],
+      onCertificate: (pair) => {
+        if (!tls) return;
+        tls = { ...tls, ...pair };
+        api.replaceTls(tls);
+      },
+      clock,
+      logger,
+      signal: stop.signal,
+    });
   }
 
   async function sweepForEver(): Promise<void> {

@@ -30,21 +30,22 @@ export class Killable {
   }
 
   client(client: ApiClient): ApiClient {
-    const wrap =
-      <A extends unknown[], R>(name: string, call: (...args: A) => Promise<R>) =>
-      (...args: A): Promise<R> =>
-        this.#guard(`${name} ${resourceOf(String(args[0]))}`, () => call(...args));
+    const at = (verb: string, path: string): string => `${verb} ${resourceOf(path)}`;
     return {
       server: client.server,
-      get: wrap("get", client.get.bind(client)) as ApiClient["get"],
-      list: wrap("list", client.list.bind(client)) as ApiClient["list"],
-      create: wrap("create", client.create.bind(client)) as ApiClient["create"],
-      replace: wrap("replace", client.replace.bind(client)) as ApiClient["replace"],
-      patch: wrap("patch", client.patch.bind(client)) as ApiClient["patch"],
-      delete: wrap("delete", client.delete.bind(client)) as ApiClient["delete"],
-      stream: wrap("watch", client.stream.bind(client)),
+      get: (path, options) => this.#guard(at("get", path), () => client.get(path, options)),
+      list: (path, options) => this.#guard(at("list", path), () => client.list(path, options)),
+      create: (path, body, options) =>
+        this.#guard(at("create", path), () => client.create(path, body, options)),
+      replace: (path, body, options) =>
+        this.#guard(at("replace", path), () => client.replace(path, body, options)),
+      patch: (path, body, type, options) =>
+        this.#guard(at("patch", path), () => client.patch(path, body, type, options)),
+      delete: (path, options) =>
+        this.#guard(at("delete", path), () => client.delete(path, options)),
+      stream: (path, options) => this.#guard(at("watch", path), () => client.stream(path, options)),
       request: (method, path, options) =>
-        this.#guard(method, () => client.request(method, path, options)),
+        this.#guard(at(method, path), () => client.request(method, path, options)),
       close: () => client.close(),
     };
   }

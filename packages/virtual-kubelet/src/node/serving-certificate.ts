@@ -1,0 +1,128 @@
+import { X509Certificate } from "node:crypto";
+import { backoffDelay, errorText, KipError, type Clock, type Logger } from "@kip/base";
+import { createInformer, paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
+import type { CertificateSigningRequest } from "@kip/k8s-types";
+import { createSigningRequest, type KeyPair } from "@kip/pki";
+
+/** Options of {@link keepServingCertificate}. */
+export interface ServingCertificateOptions {
+  readonly client: ApiClient;
+  readonly nodeName: string;
+  readonly ipAddresses: readonly string[];
+  /** Told of each certificate that was issued. */
+  readonly onCertificate: (pair: KeyPair) => void;
+  /** How long it is to be valid, seconds, 600 or more. @default the signer's own */
+  readonly expirationSeconds?: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+/** A request that nobody has decided on for so long is made anew, milliseconds: the kubelet's figure. */
+const patienceMs = 15 * 60_000;
+const backoff = { initialMs: 5_000, maxMs: 15 * 60_000 };
+
+/** Share of its life after which a certificate is replaced; spread, so that a fleet does not ask at once. */
+const renewal = { least: 0.7, spread: 0.2 };
+
+/**
+ * Has the cluster sign certificates for the node's kubelet API, and asks for the next one in time.
+ * Resolves when the signal aborts. Approval is somebody else's: the cluster has no approver of its own
+ * for this signer.
+ *
+ * @see https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers
+ */
+export async function keepServingCertificate(options: ServingCertificateOptions): Promise<void> {
+  const { onCertificate, clock, logger, signal } = options;
+  for (let failures = 0; !signal.aborted;) {
+    let pauseMs: number;
+    try {
+      const pair = await request(options);
+      onCertificate(pair);
+      const lifeMs = new X509Certificate(pair.certificate).validToDate.getTime() - clock.now();
+      pauseMs = Math.max(
+        backoff.initialMs,
+        lifeMs * (renewal.least + renewal.spread * Math.random()),
+      );
+      failures = 0;
+      logger.info("The cluster issued the kubelet API's certificate", { renewInMs: pauseMs });
+    } catch (error) {
+      if (signal.aborted) return;
+      pauseMs = backoffDelay(failures++, backoff);
+      logger.warn("Could not have the kubelet API's certificate issued", {
+        cause: errorText(error),
+        delayMs: pauseMs,
+      });
+    }
+    await clock.sleep(pauseMs, signal).catch(() => {}); // stopped
+  }
+}
+
+async function request(options: ServingCertificateOptions): Promise<KeyPair> {
+  const { client, nodeName, ipAddresses, expirationSeconds, signal } = options;
+  const { request: pem, key } = await createSigningRequest({
+    commonName: `system:node:${nodeName}`,
+    organizations: ["system:nodes"],
+    dnsNames: [nodeName],
+    ipAddresses,
+  });
+  const made = await client.create<CertificateSigningRequest>(
+    paths.certificateSigningRequests(),
+    {
+      apiVersion: "certificates.k8s.io/v1",
+      kind: "CertificateSigningRequest",
+      metadata: { generateName: "csr-" },
+      spec: {
+        request: Buffer.from(pem).toString("base64"),
+        signerName: "kubernetes.io/kubelet-serving",
+        usages: ["digital signature", "server auth"],
+        ...(expirationSeconds !== undefined && { expirationSeconds }),
+      },
+    },
+    { signal },
+  );
+  const certificate = await decision(made.metadata?.name ?? "", options);
+  return { certificate, key };
+}
+
+/** Waits until a request is signed. */
+async function decision(name: string, options: ServingCertificateOptions): Promise<string> {
+  const { client, clock, logger, signal } = options;
+  const done = new AbortController();
+  const ended = AbortSignal.any([signal, done.signal]);
+  const decided = Promise.withResolvers<string>();
+  createInformer<CertificateSigningRequest & KubeObject>({
+    client,
+    path: paths.certificateSigningRequests(),
+    query: { fieldSelector: `metadata.name=${name}` },
+    onEvent: ({ type, object: { status } }) => {
+      const refusal = status?.conditions?.find((each) => each.type !== "Approved");
+      if (status?.certificate !== undefined)
+        decided.resolve(Buffer.from(status.certificate, "base64").toString("utf8"));
+      else if (type === "deleted") decided.reject(refused(name, "it was deleted"));
+      else if (refusal)
+        decided.reject(
+          refused(name, `${refusal.type}: ${refusal.message ?? refusal.reason ?? ""}`),
+        );
+    },
+    clock,
+    logger,
+    signal: ended,
+  });
+  const late = clock.sleep(patienceMs, ended).then(() => {
+    throw refused(name, `nobody approved it within ${patienceMs / 60_000} minutes`);
+  });
+  try {
+    return await Promise.race([decided.promise, late]);
+  } finally {
+    done.abort();
+    late.catch(() => {}); // over
+    decided.promise.catch(() => {});
+  }
+}
+
+function refused(name: string, reason: string): KipError {
+  return new KipError("VK_CERTIFICATE_REFUSED", `Cannot have request ${name} signed: ${reason}`, {
+    remedy: `Approve the node's next request with kubectl certificate approve`,
+  });
+}
