@@ -83,8 +83,10 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
 
   it("refuses what is not there, not allowed there or malformed", async () => {
     assert.equal((await get("/"))[0], 404);
-    assert.equal((await get("/run/ns/p/c"))[0], 404);
-    assert.equal((await get("/logs/"))[0], 404);
+    assert.deepEqual(await get("/run/ns/p/c"), [405, "Debug endpoints are disabled."]);
+    assert.deepEqual(await get("/logs/"), [405, "logs endpoint is disabled."]);
+    assert.deepEqual(await get("/debug/pprof/heap"), [405, "profiling endpoint is disabled."]);
+    assert.equal((await get("/checkpoint/ns/p/c"))[0], 405);
     const post = await ask("/pods", { method: "POST" });
     assert.deepEqual([post.status, post.headers["allow"]], [405, "GET"]);
     assert.deepEqual(await get("/containerLogs/ns/q/c"), [404, 'pod "q" does not exist']);

@@ -2,7 +2,13 @@ import { readFile } from "node:fs/promises";
 import { hasCode, KipError, systemClock, type Logger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { createSelfSigned, type KeyPair } from "@kip/pki";
-import { startNode, type PodProvider, type RunningNode } from "@kip/virtual-kubelet";
+import {
+  delegatedAccess,
+  startNode,
+  type KubeletApiOptions,
+  type PodProvider,
+  type RunningNode,
+} from "@kip/virtual-kubelet";
 import type { OptionValues } from "../cli/options.ts";
 
 /** What {@link serveNode} needs. */
@@ -32,9 +38,23 @@ export async function serveNode(needs: ServeNodeOptions): Promise<RunningNode> {
       certificate: pair.certificate,
       key: pair.key,
       clientCa,
+      ...kubeletAccess(needs),
     },
     clock: systemClock,
     logger: logger.with({ node: nodeName }),
+  });
+}
+
+/** Who may use the kubelet API: whom the cluster's RBAC allows to, or whoever has a certificate. */
+function kubeletAccess(
+  needs: ServeNodeOptions,
+): Pick<KubeletApiOptions, "authenticate" | "authorize"> {
+  const { client, nodeName, options } = needs;
+  const access = options.required("kubelet-access");
+  if (access === "certificate") return {};
+  if (access === "cluster") return delegatedAccess({ client, nodeName, clock: systemClock });
+  throw new KipError("OPTION_INVALID", `Cannot use --kubelet-access ${access}`, {
+    remedy: "Give cluster or certificate",
   });
 }
 

@@ -60,6 +60,13 @@ export const providerOptions: readonly Option[] = [
     env: "APISERVER_CA_CERT_LOCATION",
     help: "authority of the client certificates that the kubelet API accepts",
   },
+  {
+    flag: "kubelet-access",
+    type: "string",
+    env: "KUBELET_ACCESS",
+    fallback: "cluster",
+    help: "who may use the kubelet API: cluster (certificates and tokens, as RBAC says) or certificate (any of the authority's)",
+  },
   { flag: "log-dir", type: "string", fallback: "/var/log/kip", help: "logs of finished pods" },
   {
     flag: "log-level",

@@ -3,7 +3,8 @@ export type {
   KubeletAuthenticate,
   KubeletAuthorize,
   KubeletUser,
-} from "./access.ts";
+} from "./access/user.ts";
+export { delegatedAccess, type DelegatedAccessOptions } from "./access/delegated-access.ts";
 export {
   defaultKubeletLimits,
   type KubeletApiOptions,

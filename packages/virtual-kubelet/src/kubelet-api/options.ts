@@ -1,7 +1,7 @@
 import type { Clock, Logger } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import type { PodProvider } from "../pod-provider.ts";
-import type { KubeletAuthenticate, KubeletAuthorize } from "./access.ts";
+import type { KubeletAuthenticate, KubeletAuthorize } from "./access/user.ts";
 
 /** PEM texts of the server; all of them can be replaced while it runs. */
 export interface KubeletTls {

@@ -1,14 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { findRoute, routeAction } from "./routes.ts";
+import { findRoute, requestAction } from "./routes.ts";
 
 describe("findRoute()", () => {
   it("finds the kubelet's paths, with and without a UID", () => {
     const pod = { namespace: "ns", pod: "p" };
-    assert.deepEqual(findRoute("/healthz"), { kind: "healthz" });
+    assert.deepEqual(findRoute("/healthz"), { kind: "health" });
+    assert.deepEqual(findRoute("/healthz/syncloop"), { kind: "health", check: "syncloop" });
     assert.deepEqual(findRoute("/pods"), { kind: "pods" });
     assert.deepEqual(findRoute("/runningpods/"), { kind: "runningPods" });
+    assert.deepEqual(findRoute("/metrics"), { kind: "metrics" });
+    assert.deepEqual(findRoute("/metrics/resource/"), { kind: "resourceMetrics" });
     assert.deepEqual(findRoute("/containerLogs/ns/p/c"), {
       kind: "containerLogs",
       ...pod,
@@ -25,11 +28,15 @@ describe("findRoute()", () => {
     assert.deepEqual(findRoute("/portForward/ns/p/u1"), { kind: "portForward", ...pod, uid: "u1" });
   });
 
+  it("knows the paths that a kubelet can have switched off", () => {
+    for (const path of ["/run/ns/p/c", "/logs", "/logs/a/b", "/checkpoint/a/b/c", "/debug/pprof"])
+      assert.equal(findRoute(path)?.kind, "disabled", path);
+  });
+
   it("finds nothing elsewhere", () => {
-    for (const path of ["", "/", "/run/ns/p/c", "/exec/ns/p", "/exec/ns//c", "/exec/a/b/c/d/e"])
+    for (const path of ["", "/", "/exec/ns/p", "/exec/ns//c", "/exec/a/b/c/d/e", "//pods"])
       assert.equal(findRoute(path), undefined, path);
     assert.equal(findRoute("/exec/%E0%A4%A/p/c"), undefined);
-    assert.equal(findRoute("/logs/messages"), undefined);
     assert.equal(findRoute("/constructor"), undefined);
   });
 
@@ -43,22 +50,28 @@ describe("findRoute()", () => {
   });
 });
 
-describe("routeAction()", () => {
-  it("counts opening a stream as create and names fine-grained resources first", () => {
-    const action = (path: string): object => {
-      const route = findRoute(path);
-      assert.ok(route);
-      return routeAction(route, path);
+describe("requestAction()", () => {
+  it("names fine-grained resources first, and verbs by method", () => {
+    const action = (method: string, path: string): string => {
+      const { verb, subresources } = requestAction(method, path);
+      return `${verb} ${subresources.join(" ")}`;
     };
-    assert.deepEqual(action("/exec/ns/p/c"), {
-      verb: "create",
-      subresources: ["proxy"],
-      path: "/exec/ns/p/c",
-    });
-    assert.deepEqual(action("/pods"), {
-      verb: "get",
-      subresources: ["pods", "proxy"],
-      path: "/pods",
-    });
+    assert.equal(action("GET", "/pods"), "get pods proxy");
+    assert.equal(action("GET", "/runningpods/"), "get pods proxy");
+    assert.equal(action("GET", "/healthz/ping"), "get healthz proxy");
+    assert.equal(action("GET", "/configz"), "get configz proxy");
+    assert.equal(action("GET", "/stats/summary"), "get stats");
+    assert.equal(action("GET", "/metrics/resource"), "get metrics");
+    assert.equal(action("GET", "/logs/messages"), "get log");
+    assert.equal(action("POST", "/checkpoint/ns/p/c"), "create checkpoint");
+    assert.equal(action("GET", "/containerLogs/ns/p/c"), "get proxy");
+    assert.equal(action("GET", "/podsandmore"), "get proxy");
+    assert.equal(action("PUT", "/"), "update proxy");
+    assert.equal(action("DELETE", "/pods"), "delete pods proxy");
+  });
+
+  it("counts opening a stream as create, whatever the method and the spelling", () => {
+    for (const path of ["/exec/ns/p/c", "/%65xec/ns/p/c", "/attach/x", "/portForward/x", "/run/x"])
+      assert.equal(requestAction("GET", path).verb, "create", path);
   });
 });

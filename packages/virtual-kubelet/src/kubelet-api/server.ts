@@ -4,9 +4,10 @@ import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { errorText, KipError } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
-import { allowUsers, certificateUser } from "./access.ts";
-import { answer, HttpRefusal, refusalOf, refuse } from "./answer.ts";
+import { allowUsers, certificateUser, type KubeletUser } from "./access/user.ts";
+import { HttpRefusal, refusalOf, refuse } from "./answer.ts";
 import { sendContainerLogs } from "./container-logs.ts";
+import { answerNodeRoute } from "./node-routes.ts";
 import {
   defaultKubeletLimits,
   type KubeletApiOptions,
@@ -17,7 +18,7 @@ import {
   allowedMethods,
   findRoute,
   isStreamRoute,
-  routeAction,
+  requestAction,
   type PodPath,
   type Route,
   type StreamRoute,
@@ -145,24 +146,35 @@ class KubeletApi implements RunningKubeletApi {
   }
 
   /** Finds out who asks for what, and whether they may. */
-  async #admit(request: IncomingMessage): Promise<{ route: Route; query: URLSearchParams }> {
-    const { authenticate = certificateUser, authorize = allowUsers(this.#options.allowedUsers) } =
-      this.#options;
-    const user = await authenticate(request);
+  async #admit(request: IncomingMessage): Promise<Admitted> {
+    const { authorize = allowUsers(this.#options.allowedUsers) } = this.#options;
+    const user = await this.#authenticate(request);
     if (user === undefined) throw new HttpRefusal(401, "Unauthorized");
     const [path = "", query = ""] = splitUrl(request.url ?? "");
+    const action = requestAction(request.method ?? "", path);
+    if (!(await authorize(user, action))) {
+      const { verb, subresources } = action;
+      const asked = `resource=nodes, subresource(s)=[${subresources.join(" ")}]`;
+      throw new HttpRefusal(403, `Forbidden (user=${user.name}, verb=${verb}, ${asked})`);
+    }
     const route = findRoute(path);
     if (route === undefined) throw new HttpRefusal(404, "404 page not found");
-    const action = routeAction(route, path);
-    if (!(await authorize(user, action))) {
-      const resource = `nodes/${action.subresources[0]}`;
-      const what = `user=${user.name}, verb=${action.verb}, resource=${resource}`;
-      throw new HttpRefusal(403, `Forbidden (${what})`);
-    }
+    if (route.kind === "disabled") throw new HttpRefusal(405, route.message);
     const methods = allowedMethods(route);
     if (!methods.includes(request.method ?? ""))
       throw new HttpRefusal(405, "405: Method Not Allowed", { Allow: methods.join(", ") });
     return { route, query: new URLSearchParams(query) };
+  }
+
+  async #authenticate(request: IncomingMessage): Promise<KubeletUser | undefined> {
+    const { authenticate = certificateUser, logger } = this.#options;
+    try {
+      return await authenticate(request);
+    } catch (error) {
+      if (error instanceof HttpRefusal) throw error;
+      logger.warn("Could not find out who a client is", { err: errorText(error) });
+      return undefined; // the kubelet answers 401 then, too
+    }
   }
 
   #prepare(
@@ -182,29 +194,12 @@ class KubeletApi implements RunningKubeletApi {
     response: ServerResponse,
   ): Promise<void> {
     const { handlers, clock, logger } = this.#options;
-    switch (route.kind) {
-      case "healthz":
-        return answer(response, "text/plain; charset=utf-8", "ok");
-      case "pods":
-        return answer(response, "application/json", podList(await handlers.pods()));
-      case "runningPods":
-        return answer(response, "application/json", podList(await handlers.runningPods()));
-      case "statsSummary": {
-        if (!handlers.statsSummary) throw new HttpRefusal(501, "501 not implemented");
-        return answer(response, "application/json", JSON.stringify(await handlers.statsSummary()));
-      }
-      case "resourceMetrics": {
-        if (!handlers.resourceMetrics) throw new HttpRefusal(501, "501 not implemented");
-        return answer(response, "text/plain; version=0.0.4", await handlers.resourceMetrics());
-      }
-      default: {
-        const pod = this.#pod(route);
-        const { container } = route;
-        if (!hasContainer(pod, container))
-          throw new HttpRefusal(404, `container "${container}" not found in pod "${route.pod}"`);
-        await sendContainerLogs({ pod, container, query, response, handlers, clock, logger });
-      }
-    }
+    if (route.kind !== "containerLogs") return await answerNodeRoute(route, response, handlers);
+    const pod = this.#pod(route);
+    const { container } = route;
+    if (!hasContainer(pod, container))
+      throw new HttpRefusal(404, `container "${container}" not found in pod "${route.pod}"`);
+    await sendContainerLogs({ pod, container, query, response, handlers, clock, logger });
   }
 
   #pod(path: PodPath): Pod {
@@ -225,7 +220,14 @@ class KubeletApi implements RunningKubeletApi {
   }
 }
 
-type PlainRoute = Exclude<Route, StreamRoute>;
+type AnsweredRoute = Exclude<Route, { readonly kind: "disabled" }>;
+type PlainRoute = Exclude<AnsweredRoute, StreamRoute>;
+
+/** A request that its sender may make. */
+interface Admitted {
+  readonly route: AnsweredRoute;
+  readonly query: URLSearchParams;
+}
 
 function secureContext(tls: KubeletTls): https.ServerOptions {
   return { cert: tls.certificate, key: tls.key, ca: tls.clientCa, minVersion: "TLSv1.2" };
@@ -252,8 +254,4 @@ function hasContainer(pod: Pod, name: string): boolean {
   return [containers, initContainers, ephemeralContainers]
     .flatMap((list): readonly { readonly name: string }[] => list ?? [])
     .some((container) => container.name === name);
-}
-
-function podList(pods: readonly Pod[]): string {
-  return JSON.stringify({ kind: "PodList", apiVersion: "v1", metadata: {}, items: pods });
 }

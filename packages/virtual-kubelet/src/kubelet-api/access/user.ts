@@ -1,16 +1,21 @@
 import type { IncomingMessage } from "node:http";
 import type { TLSSocket } from "node:tls";
 
-/** Who asks. From a client certificate: its common name and its organisations. */
+/** Who asks. */
 export interface KubeletUser {
+  /** From a client certificate: its common name. */
   readonly name: string;
+  /** From a client certificate: its organisations. */
   readonly groups: readonly string[];
+  readonly uid?: string;
+  /** What else the API server knows of a token's user. */
+  readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
 /** What is asked of the node, in the terms of a SubjectAccessReview on resource `nodes`. */
 export interface KubeletAction {
-  /** `get` or `create`; opening a stream is `create`, whatever the HTTP method. */
-  readonly verb: "get" | "create";
+  /** From the HTTP method; opening a stream is `create`, whatever the method. */
+  readonly verb: "get" | "create" | "update" | "patch" | "delete";
   /**
    * Subresources of `nodes` that cover the request, the narrowest first (`pods`, then `proxy`):
    * a permission for any of them is enough.
@@ -20,7 +25,7 @@ export interface KubeletAction {
   readonly path: string;
 }
 
-/** Finds out who asks; undefined leads to `401 Unauthorized`. */
+/** Finds out who asks; undefined leads to `401 Unauthorized`, a rejection too, and to a line in the log. */
 export type KubeletAuthenticate = (request: IncomingMessage) => Promise<KubeletUser | undefined>;
 
 /** Whether the user may do it; false leads to `403 Forbidden`, a rejection to 500. */

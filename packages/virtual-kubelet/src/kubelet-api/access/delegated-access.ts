@@ -1,0 +1,56 @@
+import type { Clock } from "@kip/base";
+import type { ApiClient } from "@kip/k8s-client";
+import { reviewAuthorize, type AccessReviewOptions } from "./review-authorize.ts";
+import { hasToken, tokenUser, type TokenReviewOptions } from "./token-user.ts";
+import {
+  certificateUser,
+  type KubeletAuthenticate,
+  type KubeletAuthorize,
+  type KubeletUser,
+} from "./user.ts";
+
+/** Options of {@link delegatedAccess}. */
+export interface DelegatedAccessOptions {
+  readonly client: ApiClient;
+  /** Name of the Node object. */
+  readonly nodeName: string;
+  readonly tokens?: Pick<TokenReviewOptions, "audiences" | "cacheMs">;
+  readonly reviews?: Pick<AccessReviewOptions, "allowedCacheMs" | "deniedCacheMs">;
+  /**
+   * Somebody without a certificate and a token is `system:anonymous`, who may do what the cluster
+   * allows this user. @default false
+   */
+  readonly anonymous?: boolean;
+  readonly clock: Clock;
+}
+
+const anonymousUser: KubeletUser = { name: "system:anonymous", groups: ["system:unauthenticated"] };
+const authenticatedGroup = "system:authenticated";
+
+/**
+ * Leaves the decision who may use the kubelet API to the API server, as a kubelet does. A client
+ * certificate of the configured authority or a bearer token (by TokenReview) says who somebody is,
+ * SubjectAccessReviews on the node say what they may do. The client needs the permissions of the
+ * ClusterRole `system:auth-delegator`.
+ */
+export function delegatedAccess(options: DelegatedAccessOptions): {
+  readonly authenticate: KubeletAuthenticate;
+  readonly authorize: KubeletAuthorize;
+} {
+  const { client, nodeName, clock } = options;
+  const byToken = tokenUser({ client, clock, ...options.tokens });
+  return {
+    authenticate: async (request) => {
+      const user = (await certificateUser(request)) ?? (await byToken(request));
+      if (user) return withGroup(user);
+      // A token that is no good is not the same as none.
+      return options.anonymous === true && !hasToken(request) ? anonymousUser : undefined;
+    },
+    authorize: reviewAuthorize({ client, nodeName, clock, ...options.reviews }),
+  };
+}
+
+function withGroup(user: KubeletUser): KubeletUser {
+  if (user.groups.includes(authenticatedGroup)) return user;
+  return { ...user, groups: [...user.groups, authenticatedGroup] };
+}

@@ -1,0 +1,22 @@
+import { backoffDelay, isRetryable, type Clock } from "@kip/base";
+import type { ApiClient } from "@kip/k8s-client";
+
+const attempts = 3;
+const backoff = { initialMs: 250, maxMs: 1000 };
+const timeoutMs = 10_000;
+
+/** Creates a review at the API server and gives its answer. Repeats it if the server is out of reach. */
+export async function createReview<T>(
+  { client, clock }: { readonly client: ApiClient; readonly clock: Clock },
+  path: string,
+  review: unknown,
+): Promise<T> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await client.create<T>(path, review, { timeoutMs });
+    } catch (error) {
+      if (!isRetryable(error) || attempt + 1 >= attempts) throw error;
+      await clock.sleep(backoffDelay(attempt, backoff));
+    }
+  }
+}
