@@ -4,6 +4,7 @@ import { Readable } from "node:stream";
 import { hasCode, KipError, silentLogger, systemClock } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import type { AgentClient, PodReport } from "@kip/agent-api";
+import type { InterruptionNotice } from "@kip/cloud";
 import type { PodEvent, ResolvedPod } from "@kip/virtual-kubelet";
 import type { CellActor } from "./cell/cell-actor.ts";
 import type { CellStep } from "./cell/cell-plan.ts";
@@ -15,12 +16,18 @@ const asked = { follow: false, previous: false, timestamps: false };
 const signal = new AbortController().signal;
 
 /** A provider whose cells stay at their first step. */
-async function start(agent?: Partial<AgentClient>) {
+async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) {
   const events: PodEvent[] = [];
   let actor: CellActor | undefined;
-  const cells: Cell[] = [];
+  let interrupt: (notice: InterruptionNotice) => void = () => {};
   const fakes = {
-    driver: { onTerminated: () => () => {} },
+    driver: {
+      onTerminated: () => () => {},
+      onInterruption: (callback: typeof interrupt) => {
+        interrupt = callback;
+        return () => {};
+      },
+    },
     steps: {
       execute: async (step: CellStep, each: CellActor, abort: AbortSignal) => {
         actor = each;
@@ -44,7 +51,7 @@ async function start(agent?: Partial<AgentClient>) {
     nodeChanged: () => {},
   });
   await provider.apply({ pod } as unknown as ResolvedPod); // all that is looked at
-  return { provider, events, actor: () => actor };
+  return { provider, events, actor: () => actor, interrupt };
 }
 
 function report(...sequences: readonly number[]): PodReport {
@@ -111,6 +118,30 @@ describe("KipProvider", () => {
     assert.deepEqual(
       events.map(({ message }) => message),
       ["1", "2", "3", "1"],
+    );
+    await provider.stop();
+  });
+
+  it("tells a pod once that the cloud takes its cell back, also one that is seen later", async () => {
+    const cellOf = (podUid: string): Cell =>
+      ({
+        metadata: { uid: `cell-of-${podUid}` },
+        spec: { podRef: { namespace: "default", name: podUid, uid: podUid }, attempt: 0 },
+        status: { phase: "Claimed" },
+      }) as unknown as Cell; // all that is looked at
+    const { provider, events, interrupt } = await start(undefined, [cellOf("p"), cellOf("q")]);
+    for (const token of ["cell-of-p", "cell-of-p", "cell-of-q", "cell-of-other"]) {
+      const instance = { id: "i-1", token };
+      interrupt({ instance, endsAt: "2026-01-01T00:00:00Z" } as InterruptionNotice);
+    }
+    await provider.apply({ pod: { metadata: { uid: "q" } } } as unknown as ResolvedPod);
+    assert.deepEqual(
+      events.map(({ uid, reason, message }) => ({ uid, reason, message })),
+      ["p", "q"].map((uid) => ({
+        uid,
+        reason: "CellInterrupted",
+        message: 'The cloud takes instance "i-1" of this pod back at 2026-01-01T00:00:00Z',
+      })),
     );
     await provider.stop();
   });

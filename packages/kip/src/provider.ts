@@ -9,7 +9,7 @@ import {
   type ProcessStreams,
 } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
-import type { CloudDriver } from "@kip/cloud";
+import type { CloudDriver, InterruptionNotice } from "@kip/cloud";
 import type { Informer } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type {
@@ -46,7 +46,9 @@ export interface KipProviderOptions {
 export class KipProvider implements PodProvider {
   readonly #options: KipProviderOptions;
   readonly #actors = new Map<string, CellActor>();
-  #unsubscribe: () => void = () => {};
+  readonly #subscriptions = new DisposableStack();
+  /** By token; a notice may come before the pod that it concerns. */
+  readonly #notices = new Map<string, InterruptionNotice>();
   #callbacks: ProviderCallbacks | undefined;
   readonly #startedAt: number;
 
@@ -57,9 +59,18 @@ export class KipProvider implements PodProvider {
 
   async start(callbacks: ProviderCallbacks): Promise<void> {
     this.#callbacks = callbacks;
-    this.#unsubscribe = this.#options.driver.onTerminated((instance) => {
-      for (const actor of this.#actors.values()) actor.instanceEnded(instance);
-    });
+    const { driver } = this.#options;
+    const stops = [
+      driver.onTerminated((instance) => {
+        this.#notices.delete(instance.token);
+        for (const actor of this.#actors.values()) actor.instanceEnded(instance);
+      }),
+      driver.onInterruption((notice) => {
+        this.#notices.set(notice.instance.token, notice);
+        for (const actor of this.#actors.values()) actor.interrupted(notice);
+      }),
+    ];
+    for (const stop of stops) this.#subscriptions.defer(stop);
     await this.#options.cells.synced;
   }
 
@@ -102,7 +113,9 @@ export class KipProvider implements PodProvider {
   async #remove(podRef: PodRef, graceSeconds: number): Promise<void> {
     const actor = this.#actor(podRef);
     actor.remove(graceSeconds);
+    const token = actor.memory.cell?.metadata.uid;
     await actor.settled;
+    if (token !== undefined) this.#notices.delete(token);
     this.#actors.delete(podRef.uid);
     await this.#options.archive.remove(podRef.uid);
   }
@@ -190,7 +203,7 @@ export class KipProvider implements PodProvider {
 
   /** Ends all workers. Pods and cells stay as they are. */
   async stop(): Promise<void> {
-    this.#unsubscribe();
+    this.#subscriptions.dispose();
     await Promise.all([...this.#actors.values()].map((actor) => actor.stop()));
   }
 
@@ -230,6 +243,7 @@ export class KipProvider implements PodProvider {
     });
     this.#actors.set(podRef.uid, actor);
     actor.cellSeen(newestCell(this.#options.cells.list(), podRef.uid));
+    for (const notice of this.#notices.values()) actor.interrupted(notice);
     return actor;
   }
 

@@ -1,7 +1,8 @@
 import { backoffDelay, errorText, isKipError, type Clock, type Logger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
-import type { Instance } from "@kip/cloud";
+import type { Instance, InterruptionNotice } from "@kip/cloud";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
+import { interruptionMessage } from "../status/disruption.ts";
 import type { Cell } from "./cell.ts";
 import { newCellMemory, type CellMemory, type PodRef } from "./cell-memory.ts";
 import { planCell, type CellObservation, type CellStep } from "./cell-plan.ts";
@@ -120,6 +121,17 @@ export class CellActor {
     if (instance.token !== this.memory.cell?.metadata.uid) return;
     this.memory.instanceState = "gone";
     this.changed();
+  }
+
+  /** The cloud says that it takes the instance back. Its end is told by {@link CellActor.instanceEnded}. */
+  interrupted({ instance, endsAt }: InterruptionNotice): void {
+    const { memory } = this;
+    if (instance.token !== memory.cell?.metadata.uid || memory.interruption?.endsAt === endsAt)
+      return;
+    memory.interruption = { instanceId: instance.id, endsAt };
+    const { onProblem, onChange } = this.#options;
+    onProblem(memory, "CellInterrupted", interruptionMessage(instance.id, endsAt));
+    onChange(memory);
   }
 
   /** The agent sent a report. */

@@ -57,6 +57,8 @@ export interface CellMemory {
   /** Why the pod waits, one sentence with a remedy; shown as a condition. */
   waitingFor: { readonly reason: string; readonly message: string } | undefined;
   startMs: Partial<Record<StartPhase, number>>;
+  /** The cloud's word that it takes the cell's instance back; `endsAt` is RFC 3339. */
+  interruption: { readonly instanceId: string; readonly endsAt: string } | undefined;
 }
 
 /** A memory that knows nothing but the pod. */
@@ -90,6 +92,7 @@ export function newCellMemory(podRef: PodRef): CellMemory {
     restartCounts: {},
     waitingFor: undefined,
     startMs: {},
+    interruption: undefined,
   };
 }
 

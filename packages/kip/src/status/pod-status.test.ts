@@ -74,6 +74,27 @@ describe("podStatus()", () => {
     assert.equal(ready?.lastTransitionTime, "2026-01-01T00:50:00Z");
   });
 
+  it("marks a pod whose cell is taken back, until it has another", () => {
+    const disruption = (seen: CellMemory) =>
+      podStatus(seen, pod, context)?.conditions?.find(({ type }) => type === "DisruptionTarget");
+    const endsAt = "2026-01-01T01:02:00Z";
+    const taken = memory({
+      report: report("Running"),
+      interruption: { instanceId: "i-1", endsAt },
+    });
+    const told = disruption(taken);
+    assert.ok(told);
+    assert.equal(told.status, "True");
+    assert.match(told.message ?? "", /"i-1".* 2026-01-01T01:02:00Z/);
+    const later = disruption(memory({ report: report("Running"), conditions: [told] }));
+    assert.equal(later?.status, "False");
+    const byScheduler = { ...told, reason: "PreemptionByScheduler" };
+    assert.equal(
+      disruption(memory({ report: report("Running"), conditions: [byScheduler] })),
+      undefined,
+    );
+  });
+
   const silent: readonly (readonly [string, Partial<CellMemory>])[] = [
     ["a claimed cell that has not reported since a restart", { status: { phase: "Claimed" } }],
     ["a cell that was being drained", { status: { phase: "Draining" } }],

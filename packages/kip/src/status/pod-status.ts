@@ -11,6 +11,7 @@ import {
 } from "@kip/virtual-kubelet";
 import { wasClaimed, type CellMemory } from "../cell/cell-memory.ts";
 import { podAddress } from "../cell/pod-address.ts";
+import { disruptionVerdict } from "./disruption.ts";
 import { containerStatus } from "./container-status.ts";
 
 /** Condition that tells what a pod waits for before its containers can start. */
@@ -81,10 +82,11 @@ type ContainerStatuses = Pick<
 >;
 
 function conditions(
-  { report, waitingFor, conditions: told = [] }: CellMemory,
+  memory: CellMemory,
   pod: Pod,
   facts: ContainerStatuses & { readonly phase: string; readonly now: string },
 ): PodCondition[] {
+  const { report, waitingFor, conditions: told = [] } = memory;
   // The pod is as old as its last apply; what was told since is newer. Gates are looked up in it.
   const api = pod.status?.conditions ?? [];
   const others = api.filter(({ type }) => !told.some((each) => each.type === type));
@@ -99,8 +101,16 @@ function conditions(
         reason: waitingFor?.reason ?? "CellStarting",
         message: waitingFor?.message ?? "The machine of this pod is being started",
       } as const);
+  const disruption = disruptionVerdict(memory, known);
+  const isOwn = (type: string): boolean =>
+    ownTypes.has(type) || disruption.some((verdict) => verdict.type === type);
   // Conditions of others are theirs to write.
-  return mergeConditions(usual, [cellReady], facts.now).filter(({ type }) => ownTypes.has(type));
+  const all = mergeConditions(
+    mergeConditions(usual, disruption, facts.now),
+    [cellReady],
+    facts.now,
+  );
+  return all.filter(({ type }) => isOwn(type));
 }
 
 function addresses(memory: CellMemory, pod: Pod): Pick<PodStatus, "podIP" | "podIPs"> {
