@@ -25,8 +25,9 @@ export class ProgramHelper implements BecomeHelper {
   /** Waits until the helper waits. @param directory where the boot script leaves its results */
   constructor(directory: string) {
     // In this order: the helper's shell opens them so, and each waits for the other side.
-    this.#input = openSync(`${directory}/become`, "w");
-    this.#answers = openSync(`${directory}/become-answers`, "r");
+    this.#input = openSync(path.join(directory, "become"), "w");
+    this.#answers = openSync(path.join(directory, "become-answers"), "r");
+    this.ask("hello");
     this.answer();
   }
 
@@ -61,30 +62,26 @@ export async function becomeMachine(
   },
 ): Promise<void> {
   const { helper, root = "/" } = options;
-  const { entropy, unixMs, network, machineId } = personality;
+  const { entropy, unixMs, network, machineId, instanceId, hostname } = personality;
   const nowMs = unixMs + performance.now() - options.receivedAtMs;
   const nanoseconds = Math.trunc((nowMs % 1000) * 1e6);
   const hex = Buffer.from(entropy, "base64").toString("hex");
-  helper.ask(`${hex} ${Math.trunc(nowMs / 1000)} ${nanoseconds}`);
+  helper.ask(`machine ${hex} ${Math.trunc(nowMs / 1000)} ${nanoseconds}`);
   helper.answer();
   // OpenSSL's generator sees by the clock that it has to take new entropy; what was drawn before must not be used.
   for (let count = 0; count < uuidsInAdvance; count++) randomUUID();
-  helper.ask(networkLines(network).join(";"));
+  const [address = "", prefix] = network.address.split("/");
+  helper.ask(`network ${network.mac} ${address} ${netmask(Number(prefix))} ${network.gateway}`);
   writeFileSync(path.join(root, "etc/machine-id"), `${machineId}\n`);
   const servers = network.nameservers.map((server) => `nameserver ${server}\n`);
   writeFileSync(path.join(root, "etc/resolv.conf"), servers.join(""));
   helper.answer();
-  const { instanceId, hostname } = personality;
   const userData = Buffer.from(personality.userData);
   await applySeed({ instanceId, localHostname: hostname, userData }, options);
 }
 
-/** Lines for `ip -batch`. */
-export function networkLines(network: Personality["network"]): readonly string[] {
-  return [
-    `link set dev eth0 address ${network.mac}`,
-    `address add ${network.address} dev eth0`,
-    "link set dev eth0 up",
-    `route add default via ${network.gateway}`,
-  ];
+/** The mask of an IPv4 prefix of so many bits. */
+export function netmask(bits: number): string {
+  const mask = (0xff_ff_ff_ff * 2 ** (32 - bits)) % 2 ** 32;
+  return [24, 16, 8, 0].map((shift) => (mask / 2 ** shift) & 0xff).join(".");
 }

@@ -5,7 +5,7 @@ import { decodeCellIdentity } from "@kip/agent-api";
 import { createLogger, systemClock } from "@kip/base";
 import { agentDirectories, loadParts, startAgent } from "@kip/cell-agent";
 import manifest from "../package.json" with { type: "json" };
-import { readBootResults } from "./boot-results.ts";
+import { readBootResults, type BootResults } from "./boot-results.ts";
 import { applySeedOnce } from "./first-boot.ts";
 import { isTemplate, serveAsTemplate, type TemplateCopy } from "./template.ts";
 
@@ -20,8 +20,7 @@ const logger = createLogger({ level: "info", write: (line) => void writeSync(2, 
 
 async function main(): Promise<void> {
   const copy = isTemplate(bootDirectory) ? await becomeCopy() : undefined;
-  const { timingsMs, startedAtMs } = await readBootResults(bootDirectory);
-  await applySeedOnce(bootDirectory, logger);
+  const { timingsMs, startedAtMs } = copy?.boot ?? (await bootedResults());
   const identity: unknown = JSON.parse(readFileSync(`${stateDir}/identity.json`, "utf8"));
   const agent = await startAgent({
     identity: decodeCellIdentity(identity, "identity.json"),
@@ -39,6 +38,12 @@ async function main(): Promise<void> {
   });
   // The agent tells of a failure itself.
   await agent.ready.then(interpretOnly, () => {});
+}
+
+async function bootedResults(): Promise<BootResults> {
+  const results = await readBootResults(bootDirectory);
+  await applySeedOnce(bootDirectory, logger);
+  return results;
 }
 
 async function becomeCopy(): Promise<TemplateCopy> {

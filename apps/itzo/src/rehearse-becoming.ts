@@ -2,6 +2,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { silentLogger } from "@kip/base";
 import { parsePersonality, personalityLine } from "@kip/cloud-init";
+import { writeBootResults } from "./boot-results.ts";
 import { becomeMachine } from "./become-machine.ts";
 
 /**
@@ -34,5 +35,6 @@ export async function rehearseBecoming(directory: string): Promise<void> {
     root: directory,
     logger: silentLogger,
   });
+  writeBootResults(directory, { timingsMs: { personality: 1.5 }, startedAtMs: 1.5 });
   rmSync(directory, { recursive: true });
 }

@@ -1,16 +1,20 @@
-import { existsSync, truncateSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { hasCode, KipError, type Logger } from "@kip/base";
 import type { AgentParts } from "@kip/cell-agent";
 import { becomeMachine, ProgramHelper } from "./become-machine.ts";
-import { appearance, writeBootResults } from "./boot-results.ts";
+import { appearance, writeBootResults, type BootResults } from "./boot-results.ts";
 import { isSeedApplied } from "./first-boot.ts";
 import { PersonalityPort } from "./personality-port.ts";
 import { rehearseBecoming } from "./rehearse-becoming.ts";
 
+/** V8 compiles a regular expression when it is used a second time. */
+const rehearsals = 3;
+
 /** What a copy of a template has when it has become a machine. */
 export interface TemplateCopy {
   readonly parts: AgentParts;
+  readonly boot: BootResults;
   /** Tells the launcher that the agent listens. */
   readonly sayReady: () => void;
 }
@@ -52,9 +56,12 @@ export async function serveAsTemplate(options: TemplateOptions): Promise<Templat
   await appearance(path.join(directory, "boot-done"));
   const parts = await options.loadParts();
   const port = await PersonalityPort.open();
-  await rehearseBecoming(path.join(directory, "rehearsal"));
+  for (let count = 0; count < rehearsals; count++)
+    await rehearseBecoming(path.join(directory, "rehearsal"));
   options.onLoaded();
   empty(options.logFile);
+  // A new file is cheaper than one that takes the place of another: the file system would write that one's content at once.
+  rmSync("/etc/hostname", { force: true });
   writeFileSync(mark, "");
   const helper = new ProgramHelper(directory);
   port.say("template");
@@ -63,8 +70,10 @@ export async function serveAsTemplate(options: TemplateOptions): Promise<Templat
   const startedAtMs = Number(process.hrtime.bigint()) / 1e6;
   await becomeMachine(personality, { helper, receivedAtMs, directory, logger });
   const timingsMs = { personality: Math.round(performance.now() - receivedAtMs) };
-  writeBootResults(directory, { timingsMs, startedAtMs });
+  const boot = { timingsMs, startedAtMs };
+  writeBootResults(directory, boot);
   return {
+    boot,
     parts,
     sayReady: () => {
       port.say("ready");

@@ -8,6 +8,7 @@ import { KipError, silentLogger, type Clock, type Logger } from "@kip/base";
 import { agentDirectories } from "../agent-directories.ts";
 import { loadParts, type AgentParts } from "../agent-parts.ts";
 import { startAgent } from "../start-agent.ts";
+import { kernelMounter } from "../volumes/mounter.ts";
 import { startLoopbackRegistry } from "./loopback-registry.ts";
 import { throwAwayIdentity } from "./throw-away-identity.ts";
 
@@ -35,10 +36,7 @@ export async function rehearse(options: RehearsalOptions): Promise<void> {
   const runDir = `${options.runDir}/rehearsal`;
   const begin = options.clock.monotonic();
   // Also what a rehearsal left that was cut off.
-  const clear = async (): Promise<void> => {
-    for (const folder of [stateDir, runDir]) await fs.rm(folder, { recursive: true, force: true });
-  };
-  await clear();
+  await removeFolders([stateDir, runDir]);
   await fs.mkdir(runDir, { recursive: true, mode: 0o700 });
   const identity = await throwAwayIdentity(runDir);
   {
@@ -68,8 +66,19 @@ export async function rehearse(options: RehearsalOptions): Promise<void> {
     await waitFor(client, (report) => report.containers[0]?.terminated !== undefined);
   }
   await warmUp();
-  await clear();
+  await removeFolders([stateDir, runDir]);
   options.logger.info("Rehearsed", { durationMs: Math.round(options.clock.monotonic() - begin) });
+}
+
+async function removeFolders(folders: readonly string[]): Promise<void> {
+  const table = await fs.readFile("/proc/self/mountinfo", "utf8");
+  const places = table.split("\n").map((line) => line.split(" ")[4] ?? "");
+  // The parts keep mounts for their whole life, which is the machine's. Innermost first.
+  for (const place of places.reverse()) {
+    if (folders.some((folder) => place.startsWith(`${folder}/`)))
+      await kernelMounter.unmount(place);
+  }
+  for (const folder of folders) await fs.rm(folder, { recursive: true, force: true });
 }
 
 /** Generous: templates are made in the background. */
