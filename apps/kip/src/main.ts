@@ -6,6 +6,7 @@ const help = `Kip runs every pod on a machine of its own.
   kip up          start a local cluster: a real Kubernetes control plane, and cells as virtual machines
   kip down        remove the local cluster without a trace
   kip status      what runs: control plane, node, cells
+  kip local       make things go wrong in the local cluster: no capacity, lost cells (kip local --help)
   kip [options]   the provider: a virtual node of an existing cluster (kip --help lists the options)
   kip version
 `;
@@ -14,6 +15,7 @@ const commands: Readonly<Record<string, (args: readonly string[]) => Promise<voi
   up: async (args) => (await import("./local/up.ts")).up(args),
   down: async (args) => (await import("./local/down.ts")).down(args),
   status: async (args) => (await import("./local/status.ts")).status(args),
+  local: async (args) => (await import("./local/trouble.ts")).trouble(args),
   "local-daemon": async (args) => (await import("./local/daemon.ts")).daemon(args),
   version: async () => void process.stdout.write("kip 0.1.0\n"),
   help: async () => void process.stdout.write(help),

@@ -13,6 +13,7 @@ export type {
 export {
   CloudError,
   cloudErrorCode,
+  cloudErrorCodes,
   type CapacityScope,
   type CloudErrorCode,
   type CloudErrorOptions,

@@ -190,6 +190,7 @@ async function startProvider(
         namespace: options.required("namespace-name"),
         range: options.required("network-range"),
         hostPorts: hostPorts(options),
+        adversity: true,
       },
     },
     cells: { bootImageSpec: { id: options.required("image") }, defaultVolumeSize: "5Gi" },

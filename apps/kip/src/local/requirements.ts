@@ -26,7 +26,7 @@ export function checkHost(): void {
 }
 
 /** @throws {KipError} `NOT_ROOT` */
-export function requireRoot(verb: "start" | "show" | "remove"): void {
+export function requireRoot(verb: "start" | "show" | "change" | "remove"): void {
   if (process.getuid?.() === 0) return;
   throw new KipError(
     "NOT_ROOT",

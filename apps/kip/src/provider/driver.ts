@@ -1,6 +1,6 @@
 import { defined, KipError, systemClock, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
-import { createLocalCloud } from "@kip/cloud-local";
+import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import type { ProviderConfig } from "@kip/kip";
 import { markerVariable } from "../local/processes.ts";
 import { decodeLocalSettings } from "./local-settings.ts";
@@ -28,10 +28,11 @@ export async function openDriver(
   // Machines outlive the processes of a local cluster that is started anew: they do not carry its mark.
   delete process.env[markerVariable];
   const local = decodeLocalSettings(settings, "cloud.local");
+  const stateDir = local.stateDir ?? "/var/lib/kip/cells";
   const cloud = await createLocalCloud(
     defined({
       owner: controllerID,
-      stateDir: local.stateDir ?? "/var/lib/kip/cells",
+      stateDir,
       imagesDir: local.imagesDir ?? "/var/cache/kip/images",
       namespace: local.namespace,
       range: local.range,
@@ -42,5 +43,11 @@ export async function openDriver(
     }),
   );
   await cloud.prepareNetwork();
-  return cloud;
+  return local.adversity === true ? await spoilt(cloud, stateDir, logger) : cloud;
+}
+
+/** The cloud of `kip up`, which `kip local` can make go wrong. */
+async function spoilt(cloud: LocalCloud, stateDir: string, logger: Logger): Promise<CloudDriver> {
+  const { withAdversity } = await import("@kip/cloud-local/adversity");
+  return await withAdversity(cloud, { stateDir, clock: systemClock, logger });
 }

@@ -1,6 +1,6 @@
 import { decode } from "@kip/base";
 
-const { integer, list, object, optional, oneOf, string } = decode;
+const { boolean, integer, list, object, optional, oneOf, string } = decode;
 
 /** Decodes the section `cloud.local` of `provider.yaml`. */
 export const decodeLocalSettings = object(
@@ -17,6 +17,8 @@ export const decodeLocalSettings = object(
     internet: optional(oneOf("auto", "off")),
     /** TCP ports of the host that pods reach. */
     hostPorts: optional(list(integer)),
+    /** Whether `kip local` may make things go wrong: only for a cluster to try Kip out. */
+    adversity: optional(boolean),
   },
   { unknownKeys: "reject" },
 );

@@ -1,0 +1,34 @@
+import type { AdversityRule } from "@kip/cloud/adversity";
+
+/** What a rule does, in words. */
+export function describeRule(rule: AdversityRule): string {
+  const left = limits(rule);
+  switch (rule.kind) {
+    case "no-capacity": {
+      const { instanceType, zone, launchType } = rule.scope ?? {};
+      const words = [
+        instanceType,
+        launchType === undefined ? undefined : `${launchType} capacity`,
+        zone === undefined ? undefined : `zone ${zone}`,
+      ].filter((word) => word !== undefined);
+      const what = words.length === 0 ? "any type" : words.join(", ");
+      return `no capacity: no new cell of ${what} starts${left}`;
+    }
+    case "slow-launch":
+      return `slow launch: a new cell of ${rule.instanceType ?? "any type"} takes ${(rule.ms ?? 0) / 1000} s more${left}`;
+    case "throttle":
+      return `throttled: the cloud refuses calls${left}`;
+    default: {
+      const when = rule.moment === "after" ? "is done and its answer lost" : "fails";
+      return `failure: the call ${rule.operation} ${when}, with ${rule.code}${left}`;
+    }
+  }
+}
+
+function limits({ calls, until }: AdversityRule): string {
+  const parts = [
+    calls === undefined ? [] : [`${calls} more ${calls === 1 ? "time" : "times"}`],
+    until === undefined ? [] : [`until ${new Date(until).toISOString()}`],
+  ].flat();
+  return parts.length === 0 ? "" : `, ${parts.join(", or ")}`;
+}

@@ -1,0 +1,183 @@
+import { KipError, nearest } from "@kip/base";
+import { cloudErrorCodes, type CapacityScope } from "@kip/cloud";
+import { cloudOperations } from "@kip/cloud/adversity";
+import {
+  openLocalAdversity,
+  type LocalAdversity,
+  type NamedMachine,
+} from "@kip/cloud-local/adversity";
+import { parseDuration } from "../cli/duration.ts";
+import { helpText, parseOptions, type OptionValues } from "../cli/options.ts";
+import { readRecord } from "./cluster-record.ts";
+import { describeRule } from "./describe-rule.ts";
+import { localLayout } from "./layout.ts";
+import { clusterProcesses } from "./processes.ts";
+import { requireRoot } from "./requirements.ts";
+import { optionsOf, troubleVerbs, type TroubleVerb } from "./trouble-options.ts";
+
+const launchTypes = ["on-demand", "spot", "dedicated"] as const;
+
+interface Told {
+  readonly options: OptionValues;
+  readonly operand: string;
+}
+
+type Teller = (adversity: LocalAdversity, told: Told) => Promise<string>;
+
+/** What each verb does; the answer is printed. */
+const tellers: Readonly<Record<string, Teller>> = {
+  "no-capacity": async (adversity, { options }) => {
+    const scope = capacityScope(adversity, options);
+    await adversity.noCapacity(scope);
+    return `From now on: ${describeRule({ kind: "no-capacity", scope })}. kip local clear ends it`;
+  },
+  "slow-launch": async (adversity, { options }) => {
+    const instanceType = typeOption(adversity, options);
+    const ms = parseDuration("seconds", options.required("seconds"));
+    const slow = { ms, ...(instanceType !== undefined && { instanceType }) };
+    await adversity.slowLaunch(slow);
+    return `From now on: ${describeRule({ kind: "slow-launch", ...slow })}. kip local clear ends it`;
+  },
+  kill: async (adversity, { operand }) => {
+    const machine = await adversity.find(operand);
+    await adversity.kill(machine.id);
+    return `${titleOf(machine)} is gone`;
+  },
+  interrupt: async (adversity, { operand, options }) => {
+    const noticeMs = parseDuration("notice", options.required("notice"));
+    const machine = await adversity.find(operand);
+    await adversity.interrupt(machine.id, noticeMs);
+    return `${titleOf(machine)} was told that it ends in ${noticeMs / 1000} s`;
+  },
+  throttle: async (adversity, { options }) => {
+    const time = options.text("for");
+    const calls = options.text("calls") === undefined ? undefined : callsOption(options);
+    const ms = time === undefined ? undefined : parseDuration("for", time);
+    await adversity.throttle({
+      ...(calls !== undefined && { calls }),
+      ...(ms !== undefined && { ms }),
+    });
+    const until = ms === undefined ? {} : { until: Date.now() + ms };
+    const rule = { kind: "throttle", ...(calls !== undefined && { calls }), ...until } as const;
+    return `From now on: ${describeRule(rule)}`;
+  },
+  fail: async (adversity, { operand, options }) => {
+    const fault = {
+      operation: oneOf("call", operand, cloudOperations),
+      code: oneOf("--code", options.required("code"), cloudErrorCodes),
+      calls: callsOption(options),
+      moment: options.isSet("after") ? ("after" as const) : ("before" as const),
+    };
+    await adversity.fail(fault);
+    return `From now on: ${describeRule({ kind: "fail", ...fault })}`;
+  },
+  status: async (adversity) => {
+    const { rules, notices } = await adversity.report();
+    const lines = [
+      ...rules.map(describeRule),
+      ...notices.map((machine) => `notice: ${titleOf(machine)} ends at ${machine.endsAt}`),
+    ];
+    return lines.length === 0 ? "Nothing goes wrong on purpose" : lines.join("\n");
+  },
+  clear: async (adversity) => {
+    await adversity.clear();
+    const { notices } = await adversity.report();
+    const rest = notices.map((machine) => `; ${titleOf(machine)} still ends at ${machine.endsAt}`);
+    return `Nothing goes wrong on purpose any more${rest.join("")}`;
+  },
+};
+
+/** Makes things go wrong in the local cloud, for who wants to see what Kip does about it. */
+export async function trouble(args: readonly string[]): Promise<void> {
+  const [word = "--help", ...rest] = args;
+  if (word === "--help" || word === "-h" || word === "help")
+    return void process.stdout.write(usage());
+  const verb = troubleVerbs.find(({ name }) => name === word);
+  if (!verb) throw unknownVerb(word);
+  const { operand, flags } = splitOperand(verb, rest);
+  const options = parseOptions(optionsOf(verb), flags, process.env);
+  if (options.isSet("help")) return void process.stdout.write(verbUsage(verb));
+  if (verb.operand !== undefined && operand === "") {
+    throw new KipError(
+      "OPTION_MISSING",
+      `Cannot do kip local ${verb.name}: ${verb.operand} is missing`,
+      {
+        remedy: `Write kip local ${verb.name} ${verb.operand}`,
+      },
+    );
+  }
+  requireRoot("change");
+  const layout = localLayout(options);
+  const record = await readRecord(layout.daemonRecord);
+  if (!record || !clusterProcesses(layout.stateDir).includes(record.pid)) {
+    throw new KipError("LOCAL_CLUSTER_ABSENT", "Cannot change the local cloud: it is not running", {
+      remedy: "Start it with kip up",
+    });
+  }
+  const adversity = openLocalAdversity({ stateDir: layout.machinesDir });
+  const answer = await tellers[verb.name]?.(adversity, { options, operand });
+  if (answer !== undefined) console.log(answer);
+}
+
+function capacityScope(adversity: LocalAdversity, options: OptionValues): CapacityScope {
+  const instanceType = typeOption(adversity, options);
+  const zone = options.text("zone");
+  const launch = options.text("launch-type");
+  const launchType = launch === undefined ? undefined : oneOf("--launch-type", launch, launchTypes);
+  return {
+    ...(instanceType !== undefined && { instanceType }),
+    ...(zone !== undefined && { zone: oneOf("--zone", zone, ["local"]) }),
+    ...(launchType !== undefined && { launchType }),
+  };
+}
+
+function typeOption(adversity: LocalAdversity, options: OptionValues): string | undefined {
+  const given = options.text("type");
+  return given === undefined ? undefined : oneOf("--type", given, adversity.instanceTypes);
+}
+
+function callsOption(options: OptionValues): number {
+  return options.integer("calls", { min: 1, max: 1_000_000 });
+}
+
+function oneOf<T extends string>(what: string, given: string, known: readonly T[]): T {
+  const found = known.find((each) => each === given);
+  if (found !== undefined) return found;
+  const near = nearest(given, known);
+  throw new KipError("OPTION_INVALID", `Cannot use ${what} "${given}": it is not known here`, {
+    remedy: near === undefined ? `Use one of ${known.join(", ")}` : `Did you mean ${near}?`,
+  });
+}
+
+function splitOperand(verb: TroubleVerb, args: readonly string[]) {
+  const [first = "", ...rest] = args;
+  const isOperand = verb.operand !== undefined && first !== "" && !first.startsWith("-");
+  return isOperand ? { operand: first, flags: rest } : { operand: "", flags: args };
+}
+
+function titleOf({ name, pod }: NamedMachine): string {
+  return pod === undefined ? `Cell ${name}` : `Cell ${name} of pod ${pod}`;
+}
+
+function unknownVerb(word: string): KipError {
+  const near = nearest(
+    word,
+    troubleVerbs.map(({ name }) => name),
+  );
+  return new KipError("OPTION_UNKNOWN", `Cannot do "kip local ${word}": there is no such command`, {
+    remedy: near === undefined ? "See kip local --help" : `Did you mean kip local ${near}?`,
+  });
+}
+
+function usage(): string {
+  const lines = troubleVerbs.map(({ name, operand = "", help }) =>
+    `  kip local ${name} ${operand}`.padEnd(36).concat(help),
+  );
+  return `Usage: kip local COMMAND [options]\n\nMakes things go wrong in the local cluster, to see what Kip does about it.\n\n${lines.join("\n")}\n\nkip local COMMAND --help lists the options. kip down ends it, too.\n`;
+}
+
+function verbUsage(verb: TroubleVerb): string {
+  const { name, operand, help } = verb;
+  const words = [name, ...(operand === undefined ? [] : [operand])].join(" ");
+  return helpText(`Usage: kip local ${words} [options]\n\nFrom now on: ${help}.`, optionsOf(verb));
+}
