@@ -10,7 +10,7 @@ import { PassThrough, Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
 import { AgentClient, type DesiredPod, type PodReport } from "@kip/agent-api";
-import { silentLogger, type TerminalSize } from "@kip/base";
+import { runCommand, silentLogger, type TerminalSize } from "@kip/base";
 import { container, desiredPod } from "./desired-pod.ts";
 import { cellName, makeCredentials, report } from "./test-cell.ts";
 import { startTinyRegistry, type TinyRegistry } from "./tiny-registry.ts";
@@ -78,13 +78,17 @@ class Cell implements AsyncDisposable {
     const isOver = (one: PodReport): boolean => one.phase === "Succeeded" || one.phase === "Failed";
     await report(this.client, isOver, patience);
     // Nothing tells that the last things are freed after the last report: look until they are.
+    const crun = `${this.runDir}/oci/programs/crun`; // for the whole life of a machine
     const isMounted = async (): Promise<boolean> =>
-      (await fs.readFile("/proc/self/mountinfo", "utf8")).includes("/kip-agent-");
+      (await fs.readFile("/proc/self/mountinfo", "utf8"))
+        .replaceAll(crun, "")
+        .includes("/kip-agent-");
     for (let tries = 0; tries < 600 && (await isMounted()); tries++)
       await new Promise((resolve) => setTimeout(resolve, 50));
     assert.equal(await isMounted(), false, "a mount is left");
     await this.kill();
     await fs.rm(this.stateDir, { recursive: true, force: true });
+    await runCommand("umount", [crun]);
     await fs.rm(this.runDir, { recursive: true, force: true });
   }
 }

@@ -27,6 +27,7 @@ import { NamedPipes } from "./exec/named-pipes.ts";
 import { readLog, type LogReadOptions } from "./logs/read-log.ts";
 import { containerPaths, isContainerId, notFound, runPaths, type RunPaths } from "./run-paths.ts";
 import { runtimeArguments, startMonitor } from "./spawn/conmon.ts";
+import { protectCrun, type CrunProgram } from "./spawn/crun-program.ts";
 import { releaseContainer } from "./spawn/release-container.ts";
 import { makeMonitorCgroup, monitorCgroupProcs } from "./spawn/monitor-cgroup.ts";
 import { readProcess, readRecord, writeRecord } from "./state/container-record.ts";
@@ -58,18 +59,28 @@ export async function createRuntime(options: RuntimeOptions): Promise<ContainerR
   for (const folder of Object.values(paths)) await mkdir(folder, { recursive: true, mode: 0o700 });
   await rm(paths.execs, { recursive: true });
   await mkdir(paths.execs, { mode: 0o700 });
-  const [machine, exits, hasCgroup] = await Promise.all([
+  const [crun, machine, exits, hasCgroup] = await Promise.all([
+    protectCrun(options.crun ?? "/usr/bin/crun", paths.programs, options.logger),
     readMachineFacts(),
     ExitWatcher.open(paths, options.logger),
     makeMonitorCgroup(),
   ]);
-  const runtime = new CrunRuntime(options, paths, machine, exits, hasCgroup);
+  const runtime = new CrunRuntime(options, { paths, crun, machine, exits, hasCgroup });
   await runtime.takeOver();
   return runtime;
 }
 
+/** What {@link createRuntime} has found and made. */
+interface RuntimeParts {
+  readonly paths: RunPaths;
+  readonly crun: CrunProgram;
+  readonly machine: MachineFacts;
+  readonly exits: ExitWatcher;
+  readonly hasCgroup: boolean;
+}
+
 class CrunRuntime implements ContainerRuntime {
-  readonly #crun: string;
+  readonly #crun: CrunProgram;
   readonly #conmon: string;
   readonly #logger: Logger;
   readonly #clock: Clock;
@@ -80,14 +91,9 @@ class CrunRuntime implements ContainerRuntime {
   readonly #monitorCgroup: string | undefined;
   #execs = 0;
 
-  constructor(
-    options: RuntimeOptions,
-    paths: RunPaths,
-    machine: MachineFacts,
-    exits: ExitWatcher,
-    hasCgroup: boolean,
-  ) {
-    this.#crun = options.crun ?? "/usr/bin/crun";
+  constructor(options: RuntimeOptions, parts: RuntimeParts) {
+    const { paths, crun, machine, exits, hasCgroup } = parts;
+    this.#crun = crun;
     this.#conmon = options.conmon ?? "/usr/bin/conmon";
     this.#logger = options.logger;
     this.#clock = options.clock;
@@ -277,8 +283,8 @@ class CrunRuntime implements ContainerRuntime {
   }
 
   async #runCrun(...args: readonly string[]): Promise<CommandResult> {
-    return await runCommand(this.#crun, [...runtimeArguments(this.#paths), ...args], {
-      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+    return await runCommand(this.#crun.path, [...runtimeArguments(this.#paths), ...args], {
+      env: this.#crun.env,
       timeoutMs: killLimitMs,
     });
   }

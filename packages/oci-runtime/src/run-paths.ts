@@ -13,6 +13,8 @@ export interface RunPaths {
   readonly execs: string;
   /** Named pipes waiting to be used. */
   readonly pipes: string;
+  /** crun as we start it. */
+  readonly programs: string;
 }
 
 /** Files of one container. */
@@ -39,6 +41,7 @@ export function runPaths(runDir: string): RunPaths {
     containers: path.join(runDir, "containers"),
     execs: path.join(runDir, "execs"),
     pipes: path.join(runDir, "pipes"),
+    programs: path.join(runDir, "programs"),
   };
 }
 

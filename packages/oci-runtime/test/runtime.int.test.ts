@@ -168,6 +168,8 @@ after(async () => {
   for (const state of await runtime.list()) await runtime.remove(state.id);
   await removePodSandbox({ runDir: path.join(home, "run"), name: "t-host", logger: silentLogger });
   await runtime[Symbol.asyncDispose]();
+  // Stays mounted for the runtime's next life.
+  await runCommand("umount", [path.join(home, "run", "programs", "crun")]);
   await rm(home, { recursive: true });
   console.log(JSON.stringify({ timingsMs: timings }));
 });
@@ -543,6 +545,8 @@ test("a machine on the cell's link reaches the pod at its own address", limit, a
   } finally {
     await runtime.remove("page");
     await removePodSandbox(options);
+    // A namespace that is deleted takes its cable with it, but later.
+    await ip("link", "del", "kip-t-nic").catch(() => {});
     await ip("netns", "del", "kip-t-other");
     sandbox = own;
   }

@@ -5,6 +5,7 @@ import type { OciProcess } from "../bundle/oci-spec.ts";
 import type { ExecOptions, ExecResult } from "../container-runtime.ts";
 import type { RunPaths } from "../run-paths.ts";
 import { runtimeArguments } from "../spawn/conmon.ts";
+import type { CrunProgram } from "../spawn/crun-program.ts";
 import { copyInput, copyOutput, finishOutput } from "./copy-streams.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { killSession } from "./kill-session.ts";
@@ -13,7 +14,7 @@ import { firstSize, terminalCommand, watchResizes } from "./terminal.ts";
 
 /** What {@link execProcess} works with. */
 export interface ExecContext {
-  readonly crun: string;
+  readonly crun: CrunProgram;
   readonly paths: RunPaths;
   readonly pipes: NamedPipes;
   /** Name for the files of this call, unique while it runs. */
@@ -33,7 +34,7 @@ export async function execProcess(
   const sized = withConsoleSize(process, sizes?.first);
   await using files = await ExecFiles.create(context.paths.execs, context.name, sized);
   const crun = [
-    context.crun,
+    context.crun.path,
     ...runtimeArguments(context.paths),
     `--log=${files.log}`,
     "exec",
@@ -44,7 +45,7 @@ export async function execProcess(
   const [file = "", ...args] = streams.tty ? terminalCommand(crun) : crun;
   const pipes = await openPipes(streams, context.pipes);
   const child = spawn(file, args, {
-    env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", SHELL: "/bin/sh" },
+    env: { ...context.crun.env, SHELL: "/bin/sh" },
     stdio: [pipes.stdin, pipes.stdout, pipes.stderr].map((pipe) => pipe?.childFd ?? "ignore"),
   });
   for (const pipe of Object.values(pipes)) pipe?.release();

@@ -5,11 +5,12 @@ import type { Duplex } from "node:stream";
 import { errorText, KipError, type Logger } from "@kip/base";
 import type { ContainerSpec } from "../container-spec.ts";
 import type { ContainerPaths, RunPaths } from "../run-paths.ts";
+import type { CrunProgram } from "./crun-program.ts";
 
 /** The programs and places that a monitor is started with. */
 export interface ConmonOptions {
   readonly conmon: string;
-  readonly crun: string;
+  readonly crun: CrunProgram;
   readonly paths: RunPaths;
   /** `cgroup.procs` of the cgroup monitors live in, outside of the agent's; absent where there is none. */
   readonly monitorCgroup: string | undefined;
@@ -32,8 +33,8 @@ export async function startMonitor(
 ): Promise<number> {
   const child = spawn(options.conmon, conmonArguments(spec, files, options), {
     cwd: files.bundle,
-    // Nothing of the agent's environment concerns a container.
-    env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", _OCI_SYNCPIPE: "3", _OCI_STARTPIPE: "4" },
+    // Nothing of the agent's environment concerns a container; crun gets this one through conmon.
+    env: { ...options.crun.env, _OCI_SYNCPIPE: "3", _OCI_STARTPIPE: "4" },
     stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"],
     detached: true,
   });
@@ -63,7 +64,7 @@ function conmonArguments(
     `--cid=${spec.id}`,
     `--cuuid=${spec.id}`,
     `--bundle=${files.bundle}`,
-    `--runtime=${options.crun}`,
+    `--runtime=${options.crun.path}`,
     ...runtimeArguments(options.paths).map((argument) => `--runtime-arg=${argument}`),
     `--container-pidfile=${files.pid}`,
     `--conmon-pidfile=${files.monitorPid}`,
