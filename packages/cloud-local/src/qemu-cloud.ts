@@ -49,6 +49,8 @@ export class QemuCloud implements LocalCloud {
   readonly #volumes: LocalVolumes;
   readonly #offers: readonly InstanceTypeOffer[];
   readonly #listeners = new Set<(instance: Instance) => void>();
+  /** Ends that this process has told of, by ID and time of launch. */
+  readonly #told = new Set<string>();
   #accelerator: Promise<Accelerator> | undefined;
   #isNetworkPrepared = false;
 
@@ -345,22 +347,24 @@ export class QemuCloud implements LocalCloud {
     const ended = await this.#store.lockMachine(id, async () => {
       const record = await this.#store.read(id);
       if (record?.state === "stopping") await this.#remove(record); // its remover was killed
+      if (record?.state === "ended") return record; // another process was faster
       if (record?.state !== "running") return undefined;
       if (await this.#watch.add(id, this.#store.files(id))) return undefined; // started anew meanwhile
+      await endMachineProcess(this.#store.files(id));
+      await this.#volumes.letGo(id);
+      await freeMachine(record, this.#store.files(id), this.#network);
       const note = {
         ...record,
         state: "ended",
         stateReason: describeEnd(reason),
         endedAt: this.#options.clock.now(),
       } as const;
-      await this.#store.update(note);
-      await endMachineProcess(this.#store.files(id));
-      await this.#volumes.letGo(id);
-      await freeMachine(record, this.#store.files(id), this.#network);
+      await this.#store.update(note); // last: whoever reads it finds all of it let go
       return note;
     });
     this.#watch.settle(id);
-    if (!ended) return;
+    if (!ended || this.#told.has(`${id} ${ended.launchedAt}`)) return;
+    this.#told.add(`${id} ${ended.launchedAt}`);
     this.#options.logger.info("Machine ended by itself", {
       instance: id,
       reason: ended.stateReason,
