@@ -13,6 +13,8 @@ export interface LocalImage {
   readonly rootDisk: string;
   readonly rootDiskBytes: number;
   readonly cmdline: string;
+  /** Whether it can be made a template of. */
+  readonly isTemplate: boolean;
   /** RFC 3339. */
   readonly created: string;
 }
@@ -23,6 +25,7 @@ const imageDocument = decode.object({
   rootDisk: decode.string,
   rootDiskBytes: decode.integer,
   cmdline: decode.string,
+  template: decode.optional(decode.boolean),
   created: decode.optional(decode.string),
 });
 
@@ -44,6 +47,7 @@ export async function readImage(imagesDir: string, id: string): Promise<LocalIma
       rootDisk: path.join(folder, found.rootDisk),
       rootDiskBytes: found.rootDiskBytes,
       cmdline: found.cmdline,
+      isTemplate: found.template ?? false,
       created: found.created ?? "",
     };
   } catch (error) {

@@ -36,6 +36,10 @@ export interface LocalCloudOptions {
   readonly firstUserId?: number;
   /** @default silent */
   readonly logger?: Logger;
+  /** Whether machines are copied from templates where that is possible. @default true */
+  readonly templates?: boolean;
+  /** Most that all templates may take on disk, bytes. @default 8 GiB */
+  readonly templateBytes?: number;
   /** @default the system's */
   readonly clock?: Clock;
 }
@@ -90,7 +94,10 @@ export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLo
     firstUserId: validUserId(options.firstUserId ?? defaultFirstUserId),
     logger: (options.logger ?? silentLogger).with({ component: "cloud-local" }),
     clock: options.clock ?? systemClock,
+    ...resolveAdmission(options, host),
     host: {
+    templates: options.templates ?? true,
+    templateBytes: options.templateBytes ?? 2 ** 33,
       memoryBytes: Math.min(memoryBytes, host.memoryBytes),
       cpus: Math.min(cpus, host.cpus),
     },

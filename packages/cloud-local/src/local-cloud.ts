@@ -20,6 +20,19 @@ export interface LocalCloud extends CloudDriver {
    * namespace are killed, so terminate the machines first.
    */
   removeNetwork(): Promise<void>;
+  /**
+   * Makes a template for machines of this type, image and disk size, if there is none: machines that are launched
+   * later start from it. Without this one is made in the background when the first such machine has booted.
+   *
+   * @throws {CloudError} `CLOUD_INVALID_REQUEST` if the image knows of no templates or they are switched off,
+   * `CLOUD_UNAVAILABLE` or `CLOUD_NO_CAPACITY` if it cannot be made now
+   */
+  prepareTemplate(
+    instanceType: string,
+    image: string,
+    rootDiskBytes: number,
+    signal?: AbortSignal,
+  ): Promise<void>;
   /** Terminates every machine of every owner in the state folder; for `kip down`. */
   terminateAll(): Promise<void>;
 }

@@ -16,18 +16,19 @@ import type { LocalCloud } from "./local-cloud.ts";
 import type { ResolvedLocalCloudOptions } from "./local-cloud-options.ts";
 import { chooseAccelerator, type Accelerator } from "./machine/accelerator.ts";
 import { MachineWatch } from "./machine/machine-watch.ts";
-import {
-  bootMachine,
-  endMachineProcess,
-  freeMachine,
-  readTail,
-} from "./machine/machine-process.ts";
+import { endMachineProcess, freeMachine, readTail } from "./machine/machine-process.ts";
 import { toInstance, type MachineRecord } from "./machine/machine-record.ts";
-import { machineId, reserveMachine } from "./machine/machine-reservation.ts";
+import {
+  findOffer,
+  machineId,
+  machineSize,
+  reserveMachine,
+} from "./machine/machine-reservation.ts";
+import { MachineStarter } from "./machine/machine-starter.ts";
 import { MachineStore } from "./machine/machine-store.ts";
 import { userOfSlot } from "./machine/machine-user.ts";
-import { readQemuFacts } from "./machine/qemu-version.ts";
 import { LocalNetwork } from "./network/local-network.ts";
+import { Templates } from "./template/templates.ts";
 import type { DiskMachine } from "./volume/hot-plug.ts";
 import { LocalVolumes } from "./volume/local-volumes.ts";
 
@@ -47,6 +48,8 @@ export class QemuCloud implements LocalCloud {
   readonly #network: LocalNetwork;
   readonly #watch: MachineWatch;
   readonly #volumes: LocalVolumes;
+  readonly #templates: Templates;
+  readonly #starter: MachineStarter;
   readonly #offers: readonly InstanceTypeOffer[];
   readonly #listeners = new Set<(instance: Instance) => void>();
   /** Ends that this process has told of, by ID and time of launch. */
@@ -68,6 +71,14 @@ export class QemuCloud implements LocalCloud {
     this.hostAddress = this.#network.plan.host;
     this.#offers = localInstanceTypes(options.host);
     this.#watch = new MachineWatch((id, reason) => this.#onEnded(id, reason), options.logger);
+    this.#templates = new Templates(options, this.#store);
+    this.#starter = new MachineStarter({
+      options,
+      store: this.#store,
+      network: this.#network,
+      watch: this.#watch,
+      templates: this.#templates,
+    });
     this.#volumes = new LocalVolumes({
       ...options,
       store: this.#store,
@@ -89,6 +100,7 @@ export class QemuCloud implements LocalCloud {
       else if (record.owner === this.#options.owner) await this.#current(record);
     }
     await this.#volumes.open();
+    await this.#templates.open();
   }
 
   async prepareNetwork(): Promise<void> {
@@ -140,20 +152,14 @@ export class QemuCloud implements LocalCloud {
     };
     const record = await reserveMachine(context, request, image);
     try {
-      const files = this.#store.files(record.id);
-      await bootMachine({
+      const started = await this.#starter.start({
         record,
         image,
         accelerator,
-        files,
         userData: request.userData,
-        network: this.#network,
         nameservers: await this.#nameservers(),
-        qemu: await readQemuFacts(options.qemu),
-        user: userOfSlot(options.firstUserId, record.slot),
-        onPaused: async () => await this.#watch.hear(record.id, files),
       });
-      return await this.#confirmRunning(record);
+      return await this.#confirmRunning({ ...record, ...started });
     } catch (error) {
       await this.#remove(record);
       throw error;
@@ -192,6 +198,8 @@ export class QemuCloud implements LocalCloud {
 
   async terminateAll(): Promise<void> {
     const records = await this.#store.readAll();
+    await this.#templates.abort();
+    await this.#templates.removeDrafts();
     await Promise.all(records.map((record) => this.#terminate(record.id)));
   }
 
@@ -258,8 +266,23 @@ export class QemuCloud implements LocalCloud {
     return await this.#volumes.list();
   }
 
+  async prepareTemplate(
+    instanceType: string,
+    imageId: string,
+    rootDiskBytes: number,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    signal?.throwIfAborted();
+    const image = await readImage(this.#options.imagesDir, imageId);
+    const offer = findOffer(this.#offers, instanceType);
+    const size = machineSize(offer, rootDiskBytes, image);
+    const accelerator = await this.#chooseAccelerator();
+    await this.#templates.prepare(await this.#starter.shape(size, image, accelerator), signal);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#listeners.clear();
+    await this.#templates.close();
     await this.#watch.close();
   }
 
@@ -311,6 +334,7 @@ export class QemuCloud implements LocalCloud {
       cell: record.name,
       instanceType: record.instanceType,
       address: record.managementIp,
+      startedFrom: record.startedFrom,
     });
     return toInstance(running);
   }

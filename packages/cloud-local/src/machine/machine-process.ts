@@ -29,6 +29,8 @@ export interface StartMachineOptions {
   readonly user: MachineUser;
   /** Called when the machine can be watched, before it runs. */
   readonly onPaused: () => Promise<void>;
+  /** Called when a step has been done. */
+  readonly onStep: (name: string) => void;
 }
 
 /**
@@ -53,6 +55,7 @@ export async function bootMachine(options: StartMachineOptions): Promise<void> {
     }),
     network.addTap(tapOf(record.slot)),
   ]);
+  options.onStep("disk, seed and network device");
   const cmdline = networkCmdline({
     address,
     gateway: plan.gateway,
@@ -72,8 +75,10 @@ export async function bootMachine(options: StartMachineOptions): Promise<void> {
       args,
       logFile: files.log,
     });
+    options.onStep("QEMU");
     await options.onPaused();
     await qemu.commands.execute("cont");
+    options.onStep("run");
   } catch (error) {
     throw new CloudError(
       "CLOUD_UNAVAILABLE",

@@ -29,6 +29,10 @@ const recordDocument = decode.object({
   tags: decode.map(decode.string),
   state: decode.oneOf("starting", "running", "stopping", "ended"),
   stateReason: decode.optional(decode.string),
+  /** How it came up, once it runs. */
+  startedFrom: decode.optional(decode.oneOf("boot", "template")),
+  /** Key of the template that its disk stands on. */
+  template: decode.optional(decode.string),
   /** Milliseconds since the epoch. */
   endedAt: decode.optional(decode.integer),
 });
@@ -63,6 +67,7 @@ export function toInstance(record: MachineRecord): Instance {
     state: instanceStates[record.state],
     managementIp: record.managementIp,
     podIp: record.podIp,
+    ...(record.startedFrom !== undefined && { startedFrom: record.startedFrom }),
     ...(record.stateReason !== undefined && { stateReason: record.stateReason }),
   };
 }

@@ -16,6 +16,27 @@ export function machineId(owner: string, token: string): string {
   return `i-${createHash("sha256").update(`${owner}\0${token}`).digest("hex").slice(0, 17)}`;
 }
 
+/** What a machine has of this host. */
+export interface MachineSize {
+  readonly cpus: number;
+  /** Of the machine, its overhead included. */
+  readonly memoryBytes: number;
+  readonly rootDiskBytes: number;
+}
+
+/** The size of a machine of this type. */
+export function machineSize(
+  offer: InstanceTypeOffer,
+  rootDiskBytes: number,
+  image: LocalImage,
+): MachineSize {
+  return {
+    cpus: Math.ceil(offer.cpuMilli / 1000),
+    memoryBytes: machineMemoryBytes(offer.memoryBytes),
+    rootDiskBytes: Math.max(rootDiskBytes, image.rootDiskBytes),
+  };
+}
+
 /** What {@link reserveMachine} works with. */
 export interface ReservationContext {
   readonly options: ResolvedLocalCloudOptions;
@@ -37,11 +58,10 @@ export async function reserveMachine(
 ): Promise<MachineRecord> {
   const { options, store, plan } = context;
   const offer = findOffer(context.offers, request.instanceType);
-  const memoryBytes = machineMemoryBytes(offer.memoryBytes);
-  const rootDiskBytes = Math.max(request.rootDiskBytes, image.rootDiskBytes);
+  const size = machineSize(offer, request.rootDiskBytes, image);
   return await store.lockAll(async () => {
     const machines = await store.readAll();
-    await checkRoom(context, machines, { offer, memoryBytes, rootDiskBytes });
+    await checkRoom(context, machines, { offer, ...size });
     const slot = lowestFreeSlot(machines, plan);
     const record: MachineRecord = {
       id: machineId(options.owner, request.token),
@@ -51,9 +71,7 @@ export async function reserveMachine(
       instanceType: offer.name,
       launchType: request.launchType,
       image: image.id,
-      cpus: Math.ceil(offer.cpuMilli / 1000),
-      memoryBytes,
-      rootDiskBytes,
+      ...size,
       slot,
       managementIp: plan.machine(slot),
       podIp: plan.pod(slot),
@@ -101,7 +119,8 @@ async function checkRoom(
   });
 }
 
-function findOffer(offers: readonly InstanceTypeOffer[], name: string): InstanceTypeOffer {
+/** The offer of that name. @throws {CloudError} `CLOUD_INVALID_REQUEST` */
+export function findOffer(offers: readonly InstanceTypeOffer[], name: string): InstanceTypeOffer {
   const offer = offers.find((candidate) => candidate.name === name);
   if (offer) return offer;
   throw new CloudError(

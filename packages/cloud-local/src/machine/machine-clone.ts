@@ -1,0 +1,106 @@
+import { randomBytes } from "node:crypto";
+import { open } from "node:fs/promises";
+import { personalityLine, personalityWords, type Personality } from "@kip/cloud-init";
+import { loadDeviceState } from "../template/device-state.ts";
+import { waitForWord } from "../template/port-words.ts";
+import type { TemplateFiles } from "../template/template-record.ts";
+import { templateCmdline } from "../template/template-shape.ts";
+import {
+  createRootDisk,
+  machineArguments,
+  reasonOf,
+  type StartMachineOptions,
+} from "./machine-process.ts";
+import { macOf, qemuArguments, tapOf } from "./qemu-arguments.ts";
+import { startQemu } from "./qemu-process.ts";
+
+/** How long a copy may take until its agent listens. */
+const readyLimitMs = 30_000;
+
+/**
+ * Makes a machine of a template. Returns when its agent listens; else, what went wrong with the template or its
+ * copy, and then the caller ends what may be left of it.
+ *
+ * @throws {CloudError} if the machine's disk or device cannot be made, which is not the template's fault
+ */
+export async function cloneMachine(
+  options: StartMachineOptions,
+  template: TemplateFiles,
+): Promise<string | undefined> {
+  const { record, files, image, network, onStep } = options;
+  await Promise.all([
+    createRootDisk(files.rootDisk, record.rootDiskBytes, { file: template.disk, format: "qcow2" }),
+    network.addTap(tapOf(record.slot)),
+  ]);
+  onStep("disk and network device");
+  const args = qemuArguments({
+    ...machineArguments(options),
+    cmdline: templateCmdline(image),
+    memory: { kind: "private", file: template.memory },
+    hasPort: true,
+  });
+  const limit = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => limit.reject(new Error(`it was not ready within ${readyLimitMs / 1000} s`)),
+    readyLimitMs,
+  );
+  try {
+    await Promise.race([run(options, template, args), limit.promise]);
+    return undefined;
+  } catch (error) {
+    return reasonOf(error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function run(
+  options: StartMachineOptions,
+  template: TemplateFiles,
+  args: readonly string[],
+): Promise<void> {
+  const { files, network, qemu, onStep } = options;
+  await using state = await open(template.state);
+  using started = await startQemu({
+    program: ["nsenter", `--net=${network.namespace.file}`, qemu.program],
+    args,
+    logFile: files.log,
+    state,
+  });
+  onStep("QEMU");
+  await Promise.all([loadDeviceState(started), options.onPaused()]);
+  onStep("device state");
+  const ready = waitForWord(started.port, personalityWords.ready);
+  ready.catch(() => {}); // awaited below
+  await started.commands.execute("cont");
+  // Last of all, for its clock.
+  started.port.write(personalityLine(personalityOf(options)));
+  onStep("run");
+  await Promise.race([ready, started.end]);
+  onStep("ready");
+}
+
+/** Everything that the copy must not share with another one. */
+function personalityOf({
+  record,
+  userData,
+  network,
+  nameservers,
+}: StartMachineOptions): Personality {
+  const { plan } = network;
+  return {
+    version: 1,
+    instanceId: record.id,
+    hostname: record.name,
+    machineId: randomBytes(16).toString("hex"),
+    unixMs: Date.now(),
+    entropy: randomBytes(64).toString("base64"),
+    network: {
+      mac: macOf(record.managementIp),
+      address: `${record.managementIp}/${plan.prefixLength}`,
+      gateway: plan.gateway,
+      nameservers,
+    },
+    userData,
+  };
+}

@@ -1,0 +1,89 @@
+import type { LocalImage } from "../image.ts";
+import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
+import type { LocalNetwork } from "../network/local-network.ts";
+import type { MachineShape } from "../template/template-shape.ts";
+import type { Templates } from "../template/templates.ts";
+import type { Accelerator } from "./accelerator.ts";
+import { cloneMachine } from "./machine-clone.ts";
+import { bootMachine, endMachineProcess, type StartMachineOptions } from "./machine-process.ts";
+import type { MachineRecord } from "./machine-record.ts";
+import type { MachineStore } from "./machine-store.ts";
+import { userOfSlot } from "./machine-user.ts";
+import type { MachineWatch } from "./machine-watch.ts";
+import { readQemuFacts } from "./qemu-version.ts";
+import { StartSteps } from "./start-steps.ts";
+
+/** What {@link MachineStarter} works with. */
+export interface MachineStarterOptions {
+  readonly options: ResolvedLocalCloudOptions;
+  readonly store: MachineStore;
+  readonly network: LocalNetwork;
+  readonly watch: MachineWatch;
+  readonly templates: Templates;
+}
+
+/** What is asked for, and what has been decided. */
+export interface StartRequest {
+  readonly record: MachineRecord;
+  readonly image: LocalImage;
+  readonly accelerator: Accelerator;
+  readonly userData: string;
+  readonly nameservers: readonly string[];
+}
+
+/** Starts machines: as a copy of a template if there is one, else they boot. */
+export class MachineStarter {
+  readonly #parts: MachineStarterOptions;
+
+  constructor(parts: MachineStarterOptions) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Returns when the machine runs; its agent listens already if it comes of a template. Callers hold its lock.
+   *
+   * @throws {CloudError} `CLOUD_UNAVAILABLE`
+   */
+  async start(request: StartRequest): Promise<Pick<MachineRecord, "startedFrom" | "template">> {
+    const { options, store, watch, templates } = this.#parts;
+    const { record } = request;
+    const steps = new StartSteps();
+    const shape = await this.shape(record, request.image, request.accelerator);
+    const files = store.files(record.id);
+    const start: StartMachineOptions = {
+      ...request,
+      files,
+      network: this.#parts.network,
+      qemu: shape.qemu,
+      user: userOfSlot(options.firstUserId, record.slot),
+      onPaused: async () => await watch.hear(record.id, files),
+      onStep: steps.done,
+    };
+    const template = await templates.find(shape);
+    steps.done("template");
+    if (template) {
+      const failure = await cloneMachine(start, template.files);
+      const fields = { instance: record.id, steps, ...(failure !== undefined && { failure }) };
+      options.logger.debug("Machine copied", fields);
+      if (failure === undefined) return { startedFrom: "template", template: template.key };
+      watch.drop(record.id);
+      await endMachineProcess(files);
+      await templates.reportFailure(template.key, failure);
+    }
+    await bootMachine(start);
+    options.logger.debug("Machine booted", { instance: record.id, steps });
+    templates.want(shape);
+    return { startedFrom: "boot" };
+  }
+
+  /** What the machine has in common with others. */
+  async shape(
+    size: Pick<MachineShape, "cpus" | "memoryBytes" | "rootDiskBytes">,
+    image: LocalImage,
+    accelerator: Accelerator,
+  ): Promise<MachineShape> {
+    const { cpus, memoryBytes, rootDiskBytes } = size;
+    const qemu = await readQemuFacts(this.#parts.options.qemu);
+    return { image, cpus, memoryBytes, rootDiskBytes, qemu, accelerator };
+  }
+}

@@ -1,0 +1,145 @@
+import { chmod, mkdir, rm } from "node:fs/promises";
+import { runCommand } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+import { personalityWords } from "@kip/cloud-init";
+import { readBootId } from "../host/host-facts.ts";
+import { createRootDisk, reasonOf, readTail } from "../machine/machine-process.ts";
+import { templateUser } from "../machine/machine-user.ts";
+import { qemuArguments } from "../machine/qemu-arguments.ts";
+import { startQemu } from "../machine/qemu-process.ts";
+import { saveDeviceState } from "./device-state.ts";
+import { waitForWord } from "./port-words.ts";
+import { sealOf, type Seal } from "./template-record.ts";
+import { templateCmdline, type MachineShape, type TemplateFacts } from "./template-shape.ts";
+import type { DraftFiles, TemplateStore } from "./template-store.ts";
+
+/** Everything else on this computer goes first. */
+const nice = ["nice", "-n", "19"] as const;
+
+/**
+ * The clock of a machine that is to be a template. Programs that draw new random numbers when much time has passed
+ * do so in each copy.
+ */
+const templateClock = "2020-01-01T00:00:00";
+
+/** What {@link buildTemplate} makes. */
+export interface BuildTemplateOptions {
+  readonly key: string;
+  readonly facts: TemplateFacts;
+  readonly shape: MachineShape;
+  readonly store: TemplateStore;
+  readonly firstUserId: number;
+  /** RFC 3339. */
+  readonly created: string;
+  /** Ends it. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Boots a machine up to the point where it needs a personality, and keeps its memory, disk and device state. Callers
+ * hold the templates' lock. If it fails nothing is left.
+ *
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` with what the machine's console said last
+ */
+export async function buildTemplate(options: BuildTemplateOptions): Promise<void> {
+  const { key, store, signal } = options;
+  const draft = store.draft(key);
+  await store.removeDraft(key); // of a process that was killed
+  const onAbort = (): void => void store.removeDraft(key).catch(() => {}); // done again below
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    signal.throwIfAborted();
+    await mkdir(draft.folder, { mode: 0o711 });
+    await bootAndSave(options, draft);
+    const seals = await sealFiles(draft, signal);
+    await store.write(draft, {
+      key,
+      facts: options.facts,
+      ...seals,
+      verifiedBootId: await readBootId(),
+      created: options.created,
+    });
+    signal.throwIfAborted();
+    await store.publish(key);
+  } catch (error) {
+    const console = (await readTail(draft.console, 1000)).trim();
+    await store.removeDraft(key);
+    signal.throwIfAborted();
+    throw new CloudError("CLOUD_UNAVAILABLE", `Cannot make a template: ${reasonOf(error)}`, {
+      cause: error,
+      facts: { console },
+    });
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** Returns when QEMU has ended. */
+async function bootAndSave(
+  { key, shape, firstUserId }: BuildTemplateOptions,
+  draft: DraftFiles,
+): Promise<void> {
+  const { image, qemu } = shape;
+  await createRootDisk(draft.disk, shape.rootDiskBytes, { file: image.rootDisk, format: "raw" });
+  const args = qemuArguments({
+    id: `template-${key}`,
+    qemuVersion: qemu.version,
+    accelerator: shape.accelerator,
+    cpus: shape.cpus,
+    memoryBytes: shape.memoryBytes,
+    memory: { kind: "shared", file: draft.memory },
+    kernel: image.kernel,
+    initrd: image.initrd,
+    cmdline: templateCmdline(image),
+    rootDisk: draft.disk,
+    console: draft.console,
+    control: draft.control,
+    command: draft.command,
+    pid: draft.pid,
+    tap: "cell0",
+    mac: "02:6b:00:00:00:01",
+    folder: draft.folder,
+    user: templateUser(firstUserId),
+    clock: templateClock,
+    hasPort: true,
+  });
+  // The same kind of device as a machine has, in a network of its own that leads nowhere.
+  const program = [...nice, "unshare", "--net", qemu.program] as const;
+  using started = await startQemu({ program, args, logFile: draft.log });
+  const word = waitForWord(started.port, personalityWords.template);
+  word.catch(() => {}); // awaited below
+  await started.commands.execute("cont");
+  await Promise.race([word, started.end]);
+  await saveDeviceState(started, draft.stateSocket, draft.state);
+  await started.commands.execute("quit").catch(() => {}); // what it says last is not always read
+  await started.end.catch(() => {}); // it has ended, as it was told to
+  for (const file of [draft.console, draft.control, draft.command, draft.pid, draft.log])
+    await rm(file, { force: true });
+}
+
+async function sealFiles(
+  draft: DraftFiles,
+  signal: AbortSignal,
+): Promise<{ readonly memory: Seal; readonly disk: Seal; readonly state: Seal }> {
+  const files = [draft.memory, draft.disk, draft.state];
+  for (const file of files) await chmod(file, 0o400); // counts as a change of the file
+  const [memory = "", disk = "", state = ""] = await hashFiles(files, signal);
+  return {
+    memory: await sealOf(draft.memory, memory),
+    disk: await sealOf(draft.disk, disk),
+    state: await sealOf(draft.state, state),
+  };
+}
+
+/** SHA-256 of files, by a process that lets everything else go first. */
+export async function hashFiles(
+  files: readonly string[],
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const [program, ...args] = nice;
+  const { stdout } = await runCommand(program, [...args, "sha256sum", "--zero", ...files], {
+    signal,
+  });
+  const lines = stdout.split("\0");
+  return files.map((_file, index) => lines[index]?.slice(0, 64) ?? "");
+}

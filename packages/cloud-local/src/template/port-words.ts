@@ -1,0 +1,33 @@
+import type { Socket } from "node:net";
+import { CloudError } from "@kip/cloud";
+
+/**
+ * Reads the next word (a line) that a machine says on its personality port.
+ *
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` if it says another one than `wanted`, or hangs up
+ */
+export async function waitForWord(port: Socket, wanted: string): Promise<void> {
+  let text = "";
+  const said = Promise.withResolvers<void>();
+  const onData = (chunk: string): void => {
+    text += chunk;
+    const end = text.indexOf("\n");
+    if (end === -1) return;
+    const word = text.slice(0, end);
+    if (word === wanted) said.resolve();
+    else said.reject(unexpected(`it said "${word.slice(0, 200)}" instead of "${wanted}"`));
+  };
+  const onClose = (): void => said.reject(unexpected(`it ended before it said "${wanted}"`));
+  port.setEncoding("utf8").on("data", onData).on("close", onClose);
+  try {
+    await said.promise;
+  } finally {
+    port.off("data", onData).off("close", onClose);
+  }
+}
+
+function unexpected(reason: string): CloudError {
+  return new CloudError("CLOUD_UNAVAILABLE", `Cannot make a machine of a template: ${reason}`, {
+    facts: { reason },
+  });
+}

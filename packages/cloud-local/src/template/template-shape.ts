@@ -1,0 +1,93 @@
+import { createHash } from "node:crypto";
+import { stat } from "node:fs/promises";
+import os from "node:os";
+import { templateWord } from "@kip/cloud-init";
+import type { LocalImage } from "../image.ts";
+import type { Accelerator } from "../machine/accelerator.ts";
+import { qemuArguments, type MachineMemory } from "../machine/qemu-arguments.ts";
+import type { QemuFacts } from "../machine/qemu-version.ts";
+
+/** What machines that can be copies of one template have in common. */
+export interface MachineShape {
+  readonly image: LocalImage;
+  readonly cpus: number;
+  /** Of the machine, its overhead included. */
+  readonly memoryBytes: number;
+  readonly rootDiskBytes: number;
+  readonly qemu: QemuFacts;
+  readonly accelerator: Accelerator;
+}
+
+/** Everything that a template depends on, as text to compare and to show. */
+export type TemplateFacts = Readonly<Record<string, string>>;
+
+/** Changes when templates of earlier versions of kip cannot be used any more. */
+const formatVersion = "1";
+
+/** Files and names that a machine does not share with another one. */
+const noFiles = {
+  id: "template",
+  rootDisk: "disk",
+  console: "console",
+  control: "control",
+  command: "command",
+  pid: "pid",
+  tap: "cell0",
+  mac: "02:6b:00:00:00:01",
+  folder: "/",
+  user: { uid: 1, gid: 1 },
+} as const;
+
+/** Collects what a template of this shape depends on. */
+export async function templateFacts(shape: MachineShape): Promise<TemplateFacts> {
+  const { image, qemu, accelerator } = shape;
+  const [kernel, initrd, rootDisk] = await Promise.all(
+    [image.kernel, image.initrd, image.rootDisk].map(identityOf),
+  );
+  return {
+    format: formatVersion,
+    image: image.id,
+    kernel: `${image.kernel} ${kernel}`,
+    initrd: `${image.initrd} ${initrd}`,
+    rootDisk: `${image.rootDisk} ${rootDisk}`,
+    rootDiskBytes: String(shape.rootDiskBytes),
+    cpus: String(shape.cpus),
+    memoryBytes: String(shape.memoryBytes),
+    qemu: `${qemu.program} ${qemu.identity} ${qemu.text}`,
+    hostKernel: os.release(),
+    hostCpu: os.cpus()[0]?.model ?? "",
+    accelerator,
+    arguments: shapeArguments(shape).join(" "),
+  };
+}
+
+/** The name of the template that all of this, and nothing else, leads to. */
+export function templateKey(facts: TemplateFacts): string {
+  const sorted = Object.entries(facts).sort(([a], [b]) => (a < b ? -1 : 1));
+  return createHash("sha256").update(JSON.stringify(sorted)).digest("hex").slice(0, 16);
+}
+
+/** What machines of the shape, and their template, are started with. */
+export function templateCmdline(image: LocalImage): string {
+  return `${image.cmdline} ${templateWord}`;
+}
+
+function shapeArguments({ image, ...shape }: MachineShape): readonly string[] {
+  const memory: MachineMemory = { kind: "private", file: "memory" };
+  return qemuArguments({
+    ...noFiles,
+    ...shape,
+    qemuVersion: shape.qemu.version,
+    memory,
+    kernel: "kernel",
+    initrd: "initrd",
+    cmdline: templateCmdline(image),
+    hasPort: true,
+  });
+}
+
+/** An image is never changed under its ID; should it be all the same, its files tell. */
+async function identityOf(file: string): Promise<string> {
+  const { size, mtimeMs } = await stat(file);
+  return `${size}:${mtimeMs}`;
+}

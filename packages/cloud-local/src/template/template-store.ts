@@ -1,0 +1,183 @@
+import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { acquireFileLock, hasCode } from "@kip/base";
+import { endProcesses } from "../host/processes.ts";
+import { allocatedBytes } from "../machine/machine-process.ts";
+import { chooseForRemoval, type StoredTemplate } from "./template-policy.ts";
+import { parseTemplateRecord, type TemplateFiles, type TemplateRecord } from "./template-record.ts";
+
+/** What a template that is being made has besides its files. */
+export interface DraftFiles extends TemplateFiles {
+  readonly console: string;
+  readonly control: string;
+  readonly command: string;
+  readonly pid: string;
+  readonly log: string;
+  /** QEMU sends the devices' state here. */
+  readonly stateSocket: string;
+}
+
+/** How long a QEMU may take to end after it was asked to. */
+const endLimitMs = 1000;
+
+/**
+ * The folder with one folder per template. A template appears whole, by one rename, and disappears by one; what
+ * is hidden (`.draft-…`, `.aside-…`) is of no use to anybody.
+ */
+export class TemplateStore {
+  readonly #folder: string;
+  readonly #lock: string;
+
+  constructor(stateDir: string) {
+    this.#folder = path.join(stateDir, "templates");
+    this.#lock = path.join(stateDir, "locks", "template");
+  }
+
+  /** Removes what killed processes have left. @param inUse keys of templates that machines stand on */
+  async open(inUse: ReadonlySet<string>): Promise<void> {
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    let lock: AsyncDisposable;
+    try {
+      lock = await acquireFileLock(this.#lock, { whenHeld: "fail" });
+    } catch (error) {
+      if (hasCode(error, "LOCK_HELD")) return; // another process makes a template, and has tidied up
+      throw error;
+    }
+    await using _lock = lock;
+    for (const name of await readdir(this.#folder)) {
+      if (name.startsWith(".draft-")) await this.removeDraft(name.slice(".draft-".length));
+      const [, aside] = /^\.aside-([^.]+)/.exec(name) ?? [];
+      if (aside !== undefined && !inUse.has(aside)) await this.#delete(name);
+      if (name.startsWith(".removed-")) await this.#delete(name);
+    }
+  }
+
+  files(key: string): TemplateFiles {
+    return filesIn(path.join(this.#folder, key));
+  }
+
+  draft(key: string): DraftFiles {
+    const folder = path.join(this.#folder, `.draft-${key}`);
+    return {
+      ...filesIn(folder),
+      console: path.join(folder, "console.log"),
+      control: path.join(folder, "qmp.sock"),
+      command: path.join(folder, "ctl.sock"),
+      pid: path.join(folder, "qemu.pid"),
+      log: path.join(folder, "qemu.log"),
+      stateSocket: path.join(folder, "state.sock"),
+    };
+  }
+
+  /** Takes the right to make a template: one at a time, in all processes. */
+  async lock(signal: AbortSignal): Promise<AsyncDisposable> {
+    return await acquireFileLock(this.#lock, { signal });
+  }
+
+  /** @returns undefined if there is none @throws if what is there cannot be read */
+  async read(key: string): Promise<TemplateRecord | undefined> {
+    const file = this.files(key).record;
+    try {
+      return parseTemplateRecord(await readFile(file, "utf8"), file);
+    } catch (error) {
+      if (!hasCode(error, "ENOENT")) throw error;
+      const hasFolder = await stat(path.dirname(file)).catch(() => undefined);
+      if (!hasFolder) return undefined;
+      throw error;
+    }
+  }
+
+  /** Templates that can be read. */
+  async readAll(): Promise<readonly TemplateRecord[]> {
+    const found = await Promise.allSettled((await this.#keys()).map((key) => this.read(key)));
+    return found
+      .map((result) => (result.status === "fulfilled" ? result.value : undefined))
+      .filter((record) => record !== undefined);
+  }
+
+  /** Writes the record into a folder of a template, finished or not. */
+  async write(files: TemplateFiles, record: TemplateRecord): Promise<void> {
+    await writeFile(`${files.record}.new`, JSON.stringify(record, undefined, 2), { mode: 0o600 });
+    await rename(`${files.record}.new`, files.record);
+  }
+
+  /** Makes a template of a draft. */
+  async publish(key: string): Promise<void> {
+    await rename(this.draft(key).folder, this.files(key).folder);
+  }
+
+  /** Ends the QEMU that makes a template and removes what it has made. */
+  async removeDraft(key: string): Promise<void> {
+    const { folder, pid } = this.draft(key);
+    await endProcesses(pid, endLimitMs);
+    await rm(folder, { recursive: true, force: true });
+  }
+
+  /** Removes all drafts; their makers, in whichever process, see their QEMU end. */
+  async removeDrafts(): Promise<void> {
+    for (const name of await readdir(this.#folder))
+      if (name.startsWith(".draft-")) await this.removeDraft(name.slice(".draft-".length));
+  }
+
+  /** A machine was made of it. */
+  async touch(key: string, nowMs: number): Promise<void> {
+    await utimes(this.files(key).record, nowMs / 1000, nowMs / 1000);
+  }
+
+  /** Takes a template out of use; removes it unless a machine's disk stands on it. */
+  async setAside(key: string, isInUse: boolean): Promise<void> {
+    const name = `.aside-${key}.${process.pid}.${Date.now()}`;
+    await this.#rename(key, name);
+    if (!isInUse) await this.#delete(name);
+  }
+
+  /** Removes the templates that were not used for longest; returns their keys. */
+  async collect(inUse: ReadonlySet<string>, limitBytes: number): Promise<readonly string[]> {
+    const keys = await this.#keys();
+    const stored = await Promise.all(keys.map((key) => this.#describe(key, inUse.has(key))));
+    const chosen = chooseForRemoval(stored, limitBytes);
+    for (const key of chosen) {
+      await this.#rename(key, `.removed-${key}`);
+      await this.#delete(`.removed-${key}`);
+    }
+    return chosen;
+  }
+
+  async #keys(): Promise<readonly string[]> {
+    return (await readdir(this.#folder)).filter((name) => !name.startsWith("."));
+  }
+
+  async #describe(key: string, isInUse: boolean): Promise<StoredTemplate> {
+    const files = this.files(key);
+    const sizes = await Promise.all([files.memory, files.disk, files.state].map(allocatedBytes));
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
+    const lastUsedAt = await stat(files.record).then(
+      ({ mtimeMs }) => mtimeMs,
+      () => 0,
+    );
+    return { key, bytes, lastUsedAt, isInUse };
+  }
+
+  async #rename(from: string, to: string): Promise<void> {
+    await this.#delete(to);
+    try {
+      await rename(path.join(this.#folder, from), path.join(this.#folder, to));
+    } catch (error) {
+      if (!hasCode(error, "ENOENT")) throw error; // another process was first
+    }
+  }
+
+  async #delete(name: string): Promise<void> {
+    await rm(path.join(this.#folder, name), { recursive: true, force: true });
+  }
+}
+
+function filesIn(folder: string): TemplateFiles {
+  return {
+    folder,
+    record: path.join(folder, "template.json"),
+    memory: path.join(folder, "memory"),
+    disk: path.join(folder, "disk.qcow2"),
+    state: path.join(folder, "state"),
+  };
+}

@@ -1,0 +1,306 @@
+import { errorText, isKipError, type Logger } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+import { availableMemoryBytes, freeDiskBytes, readBootId } from "../host/host-facts.ts";
+import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
+import { reasonOf } from "../machine/machine-process.ts";
+import type { MachineStore } from "../machine/machine-store.ts";
+import { buildTemplate, hashFiles } from "./build-template.ts";
+import { findDamage, type TemplateFiles, type TemplateRecord } from "./template-record.ts";
+import {
+  templateFacts,
+  templateKey,
+  type MachineShape,
+  type TemplateFacts,
+} from "./template-shape.ts";
+import { TemplateStore } from "./template-store.ts";
+
+/** A build that takes longer is given up. */
+const buildLimitMs = 120_000;
+/** Disk that a build leaves free, bytes: machines that run may need it meanwhile. */
+const diskReserveBytes = 256 * 2 ** 20;
+/** How often copies of one template may fail before no other is made in its place. */
+const failureLimit = 2;
+const aboutTemplates = "Machines boot instead, which takes longer. See docs/local-cloud.md";
+
+/** A template that a machine can be made of. */
+export interface UsableTemplate {
+  readonly key: string;
+  readonly files: TemplateFiles;
+}
+
+/**
+ * The templates of one state folder as one process sees them. When there is any doubt about one, machines boot: a
+ * template saves time and nothing else.
+ */
+export class Templates {
+  readonly #options: ResolvedLocalCloudOptions;
+  readonly #machines: MachineStore;
+  readonly #store: TemplateStore;
+  readonly #logger: Logger;
+  /** Work in the background, by key. */
+  readonly #builds = new Map<string, Promise<void>>();
+  readonly #checks = new Map<string, Promise<void>>();
+  /** Keys that nothing more is tried for. */
+  readonly #givenUp = new Set<string>();
+  readonly #failures = new Map<string, number>();
+  readonly #said = new Set<string>();
+  #abort = new AbortController();
+  #isClosed = false;
+
+  constructor(options: ResolvedLocalCloudOptions, machines: MachineStore) {
+    this.#options = options;
+    this.#machines = machines;
+    this.#store = new TemplateStore(options.stateDir);
+    this.#logger = options.logger;
+  }
+
+  /** Removes what killed processes have left. */
+  async open(): Promise<void> {
+    await this.#store.open(await this.#inUse());
+  }
+
+  /** The template for machines of this shape, if there is one and nothing speaks against it. */
+  async find(shape: MachineShape): Promise<UsableTemplate | undefined> {
+    if (!this.#isWanted(shape)) return undefined;
+    const facts = await templateFacts(shape);
+    const key = templateKey(facts);
+    const files = this.#store.files(key);
+    const record = await this.#read(key);
+    if (!record) {
+      await this.#explainMiss(key, facts);
+      return undefined;
+    }
+    const damage = await findDamage(record, files);
+    if (damage !== undefined) {
+      await this.setAside(key, `its ${damage}`);
+      return undefined;
+    }
+    if (record.verifiedBootId !== (await readBootId())) {
+      this.#verify(record);
+      return undefined;
+    }
+    await this.#store.touch(key, this.#options.clock.now()).catch(() => {}); // removed meanwhile
+    return { key, files };
+  }
+
+  /** Makes a template for this shape in the background, if there is none. */
+  want(shape: MachineShape): void {
+    if (!this.#isWanted(shape)) return;
+    // Failures are said where they happen.
+    this.#buildOnce(shape).catch(() => {});
+  }
+
+  /**
+   * Makes a template for this shape if there is none.
+   *
+   * @throws {CloudError} `CLOUD_INVALID_REQUEST` if there can be none, `CLOUD_UNAVAILABLE` if it cannot be made now
+   */
+  async prepare(shape: MachineShape, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    if (!this.#isWanted(shape)) {
+      throw new CloudError(
+        "CLOUD_INVALID_REQUEST",
+        `Cannot make a template of image "${shape.image.id}": templates are switched off, or the image knows of none`,
+      );
+    }
+    const key = templateKey(await templateFacts(shape));
+    await this.#checks.get(key);
+    if (await this.find(shape)) return;
+    await this.#checks.get(key);
+    const aborted = Promise.withResolvers<never>();
+    const onAbort = (): void => aborted.reject(signal?.reason);
+    signal?.addEventListener("abort", onAbort, { once: true });
+    try {
+      await Promise.race([this.#buildOnce(shape), aborted.promise]);
+    } finally {
+      signal?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** A copy of the template did not become a machine. */
+  async reportFailure(key: string, reason: string): Promise<void> {
+    const count = (this.#failures.get(key) ?? 0) + 1;
+    this.#failures.set(key, count);
+    if (count >= failureLimit) this.#givenUp.add(key);
+    await this.setAside(key, `a copy of it did not start: ${reason}`);
+  }
+
+  /** Takes a template out of use, and says why. */
+  async setAside(key: string, reason: string): Promise<void> {
+    this.#say(key, "A machine template is not used", {
+      reason,
+      remedy: `Nothing needs to be done: another one is made. ${aboutTemplates}`,
+    });
+    await this.#store.setAside(key, (await this.#inUse()).has(key));
+  }
+
+  /** Ends what is being made, in all processes. */
+  async abort(): Promise<void> {
+    this.#abort.abort(new CloudError("CLOUD_UNAVAILABLE", "Cannot make a template: kip ends"));
+    await Promise.allSettled([...this.#builds.values(), ...this.#checks.values()]);
+    this.#abort = new AbortController();
+  }
+
+  /** Ends what other processes make. */
+  async removeDrafts(): Promise<void> {
+    await this.#store.removeDrafts();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.abort();
+  }
+
+  #isWanted(shape: MachineShape): boolean {
+    const isPossible = shape.image.isTemplate && shape.qemu.text !== "";
+    return this.#options.templates && isPossible && !this.#isClosed;
+  }
+
+  async #read(key: string): Promise<TemplateRecord | undefined> {
+    try {
+      const record = await this.#store.read(key);
+      if (record && record.key !== key) throw new RangeError("it has another key");
+      return record;
+    } catch (error) {
+      await this.setAside(key, `its description cannot be read: ${errorText(error)}`);
+      return undefined;
+    }
+  }
+
+  /** Compares contents with their hashes: the host was switched off since they were last known to be good. */
+  #verify(record: TemplateRecord): void {
+    const { key } = record;
+    if (this.#checks.has(key)) return;
+    const files = this.#store.files(key);
+    const { signal } = this.#abort;
+    const check = async (): Promise<void> => {
+      const [memory, disk] = await hashFiles([files.memory, files.disk], signal);
+      if (memory !== record.memory.sha256) await this.setAside(key, "its memory has changed");
+      else if (disk !== record.disk.sha256) await this.setAside(key, "its disk has changed");
+      else await this.#store.write(files, { ...record, verifiedBootId: await readBootId() });
+    };
+    const work = check()
+      .catch((error: unknown) => {
+        if (!signal.aborted)
+          this.#logger.debug("A machine template could not be verified", { key, err: error });
+      })
+      .finally(() => this.#checks.delete(key));
+    this.#checks.set(key, work);
+  }
+
+  async #buildOnce(shape: MachineShape): Promise<void> {
+    const facts = await templateFacts(shape);
+    const key = templateKey(facts);
+    if (this.#checks.has(key)) return;
+    let build = this.#builds.get(key);
+    if (!build) {
+      build = this.#build(key, facts, shape).finally(() => this.#builds.delete(key));
+      build.catch(() => {}); // who waits for it sees it
+      this.#builds.set(key, build);
+    }
+    await build;
+  }
+
+  async #build(key: string, facts: TemplateFacts, shape: MachineShape): Promise<void> {
+    if (this.#givenUp.has(key)) {
+      throw new CloudError("CLOUD_UNAVAILABLE", "Cannot make a template: it failed before", {
+        remedy: aboutTemplates,
+      });
+    }
+    const { signal } = this.#abort;
+    await using _lock = await this.#store.lock(signal);
+    if (await this.#read(key)) return; // another process was first
+    const started = performance.now();
+    try {
+      await this.#requireRoom(shape);
+    } catch (error) {
+      // Tried again with the next machine: there may be room then.
+      this.#say(`${key} room`, "No machine template is made", {
+        reason: errorText(error),
+        remedy: aboutTemplates,
+      });
+      throw error;
+    }
+    const limit = AbortSignal.timeout(buildLimitMs);
+    try {
+      await buildTemplate({
+        key,
+        facts,
+        shape,
+        store: this.#store,
+        firstUserId: this.#options.firstUserId,
+        created: new Date(this.#options.clock.now()).toISOString(),
+        signal: AbortSignal.any([signal, limit]),
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#givenUp.add(key);
+      const isLate = limit.aborted && `it took more than ${buildLimitMs / 1000} s`;
+      this.#say(key, "No machine template is made", {
+        reason: isLate || reasonOf(isKipError(error) ? (error.cause ?? error) : error),
+        remedy: `It is tried again when kip is started again. ${aboutTemplates}`,
+        ...(isKipError(error) && { console: error.facts["console"] }),
+      });
+      throw error;
+    }
+    this.#logger.info("Machine template made", {
+      template: key,
+      image: shape.image.id,
+      cpus: shape.cpus,
+      memoryBytes: shape.memoryBytes,
+      durationMs: Math.round(performance.now() - started),
+    });
+    await this.#collect(key);
+  }
+
+  async #collect(made: string): Promise<void> {
+    const removed = await this.#store.collect(await this.#inUse(), this.#options.templateBytes);
+    for (const key of removed) this.#logger.info("Machine template removed", { template: key });
+    if (!removed.includes(made)) return;
+    this.#givenUp.add(made);
+    this.#say(made, "A machine template is not kept", {
+      reason: "it is bigger than all templates together may be",
+      remedy: `Raise the limit (templateBytes). ${aboutTemplates}`,
+    });
+  }
+
+  async #requireRoom(shape: MachineShape): Promise<void> {
+    const [memory, disk] = await Promise.all([
+      availableMemoryBytes(),
+      freeDiskBytes(this.#options.stateDir),
+    ]);
+    const neededDisk = shape.memoryBytes + diskReserveBytes;
+    const subject = "Cannot make a template";
+    if (memory < shape.memoryBytes)
+      throw new CloudError("CLOUD_NO_CAPACITY", `${subject}: too little memory is free`);
+    if (disk < neededDisk)
+      throw new CloudError("CLOUD_NO_CAPACITY", `${subject}: too little disk is free`);
+  }
+
+  /** There is none, although there is one that differs in the host's part only: something was updated. */
+  async #explainMiss(key: string, facts: TemplateFacts): Promise<void> {
+    if (this.#said.has(`${key} miss`)) return;
+    this.#said.add(`${key} miss`);
+    const sameSize = (other: TemplateFacts): boolean =>
+      ["cpus", "memoryBytes", "rootDiskBytes"].every((name) => other[name] === facts[name]);
+    const other = (await this.#store.readAll()).find((record) => sameSize(record.facts));
+    if (!other) return;
+    const changed = Object.keys(facts).filter((name) => other.facts[name] !== facts[name]);
+    this.#say(key, "A machine template is not used", {
+      reason: `it was made with another ${changed.join(", ")}`,
+      remedy: `Nothing needs to be done: another one is made. ${aboutTemplates}`,
+    });
+  }
+
+  #say(key: string, message: string, fields: Readonly<Record<string, unknown>>): void {
+    if (this.#said.has(key)) return;
+    this.#said.add(key);
+    this.#logger.warn(message, { template: key.split(" ")[0], ...fields });
+  }
+
+  async #inUse(): Promise<ReadonlySet<string>> {
+    const records = await this.#machines.readAll();
+    const living = records.filter((record) => record.state !== "ended");
+    return new Set(living.map(({ template }) => template).filter((key) => key !== undefined));
+  }
+}
