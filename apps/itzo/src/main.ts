@@ -1,6 +1,7 @@
 // The agent of a cell. PID 1 starts it again when it ends; containers live on without it.
 import { readFileSync, writeSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { decodeCellIdentity } from "@kip/agent-api";
 import { createLogger, systemClock } from "@kip/base";
 import { agentDirectories, loadParts, startAgent } from "@kip/cell-agent";
@@ -47,6 +48,8 @@ async function bootedResults(): Promise<BootResults> {
 }
 
 async function becomeCopy(): Promise<TemplateCopy> {
+  // At once: machine code of the rehearsal would be translated by each copy that runs it, the interpreter is needed anyhow.
+  interpretOnly();
   const directories = agentDirectories(stateDir, runDir);
   return await serveAsTemplate({
     directory: bootDirectory,
@@ -56,9 +59,16 @@ async function becomeCopy(): Promise<TemplateCopy> {
       await rehearse({ stateDir, runDir, hostInterface: "eth0", logger, clock: systemClock });
       return await loadParts({ directories, logger, clock: systemClock });
     },
-    onLoaded: interpretOnly,
+    onLoaded: collectGarbage,
     logger,
   });
+}
+
+/** So that a copy does not have to, which would write to all of its memory. */
+function collectGarbage(): void {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void; // what the flag puts into new contexts
+  collect();
 }
 
 /**
