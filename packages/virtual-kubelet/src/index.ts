@@ -43,3 +43,4 @@ export {
   type StandbyNodeOptions,
   type StandbyOptions,
 } from "./node/standby-node.ts";
+export type { ContainerUsage, NetworkUsage, PodUsage, ProviderStats, Usage } from "./usage.ts";

@@ -1,6 +1,7 @@
 import type { Duplex, Readable } from "node:stream";
 import type { ProcessStreams } from "@kip/base";
 import type { EnvVar, Node, Pod, PodStatus } from "@kip/k8s-types";
+import type { ProviderStats } from "./usage.ts";
 
 /** Whether a provider has a pod. "unknown" means it cannot tell now, and never leads to a deletion. */
 export type PodPresence = "present" | "absent" | "unknown";
@@ -164,6 +165,8 @@ export interface PodProvider {
   ): Promise<ProcessExit>;
   /** Optional: `kubectl port-forward`. Copies until either side ends. */
   portForward?(pod: Pod, port: number, connection: Duplex, signal: AbortSignal): Promise<void>;
+  /** Optional: what the pods use now; for `kubectl top`, autoscalers and `/metrics`. */
+  stats?(signal: AbortSignal): Promise<ProviderStats>;
 }
 
 /** The calls that a provider may leave out, and what is missing then. */
@@ -172,6 +175,7 @@ export const optionalCalls = [
   "exec",
   "attach",
   "portForward",
+  "stats",
 ] as const satisfies readonly (keyof PodProvider)[];
 
 /** What a provider may leave out. */

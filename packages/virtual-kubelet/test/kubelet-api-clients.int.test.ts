@@ -188,6 +188,7 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
     await using failing = await startKubeletApi({
       ...options,
       handlers: {
+        nodeName: "node",
         pods: () => [],
         runningPods: () => [],
         findPod: () => pod,

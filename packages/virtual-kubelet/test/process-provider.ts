@@ -13,6 +13,7 @@ import type { KubeletHandlers, LogOptions } from "../src/index.ts";
 export class ProcessProvider implements KubeletHandlers {
   readonly pod: Pod;
   readonly folder: string;
+  readonly nodeName = "node";
   /** Requests for logs, as they arrived. */
   readonly logRequests: LogOptions[] = [];
   /** One entry for each call whose client left before its end. */

@@ -1,39 +1,162 @@
 import type { ServerResponse } from "node:http";
+import { errorText, type Clock, type Logger } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { answer, HttpRefusal } from "./answer.ts";
+import { healthText, type HealthCheck } from "./health.ts";
 import type { KubeletHandlers } from "./options.ts";
 import type { NodeRoute } from "./routes.ts";
+import { cadvisorMetrics } from "./stats/cadvisor-metrics.ts";
+import { CpuRates } from "./stats/cpu-rates.ts";
+import { metricsContentType, metricsText, type MetricFamily } from "./stats/metrics-text.ts";
+import { nodeUsage, type NodeUsage } from "./stats/node-usage.ts";
+import { processMetrics } from "./stats/process-metrics.ts";
+import type { RequestMetrics } from "./stats/request-metrics.ts";
+import { resourceMetrics } from "./stats/resource-metrics.ts";
+import { StatsSource } from "./stats/stats-source.ts";
+import { statsSummary } from "./stats/summary.ts";
 
-/** Answers what is asked of the node as a whole. @throws HttpRefusal 501 if the provider has no part for it */
-export async function answerNodeRoute(
-  route: NodeRoute,
-  response: ServerResponse,
-  handlers: KubeletHandlers,
-): Promise<void> {
-  switch (route.kind) {
-    case "health":
-      return answer(response, "text/plain; charset=utf-8", "ok");
-    case "pods":
-      return answer(response, "application/json", podList(await handlers.pods()));
-    case "runningPods":
-      return answer(response, "application/json", podList(await handlers.runningPods()));
-    case "statsSummary": {
-      if (!handlers.statsSummary) throw notImplemented();
-      return answer(response, "application/json", JSON.stringify(await handlers.statsSummary()));
+/** What the answers about the node are made of. */
+export interface NodeAnswersOptions {
+  readonly handlers: KubeletHandlers;
+  readonly requests: RequestMetrics;
+  /** What the kubelet API itself can say of its configuration. */
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Answers what is asked of the node as a whole. */
+export class NodeAnswers {
+  readonly #options: NodeAnswersOptions;
+  readonly #stats: StatsSource | undefined;
+  readonly #rates = new CpuRates();
+  readonly #startTimeMs: number;
+
+  constructor(options: NodeAnswersOptions) {
+    const { handlers, clock } = options;
+    this.#options = options;
+    this.#startTimeMs = clock.now();
+    this.#stats =
+      handlers.stats &&
+      new StatsSource(async (signal) => (await handlers.stats?.(signal)) ?? { pods: [] }, clock);
+  }
+
+  /** @throws HttpRefusal 501 if the provider has no part for it */
+  async send(route: NodeRoute, query: URLSearchParams, response: ServerResponse): Promise<void> {
+    const { handlers } = this.#options;
+    switch (route.kind) {
+      case "health":
+        return answer(response, "text/plain; charset=utf-8", await this.#health(route, query));
+      case "pods":
+        return answerJson(response, podList(await handlers.pods()));
+      case "runningPods":
+        return answerJson(response, podList(await handlers.runningPods()));
+      case "configz":
+        return answerJson(response, { kubeletconfig: this.#config() });
+      case "statsSummary": {
+        const onlyCpuAndMemory = /^(1|t|true)$/i.test(query.get("only_cpu_and_memory") ?? "");
+        const usage = await this.#usage();
+        return answerJson(response, statsSummary(usage, this.#rates, { onlyCpuAndMemory }));
+      }
+      case "resourceMetrics":
+        return answerMetrics(response, resourceMetrics(await this.#usage()));
+      case "cadvisorMetrics":
+        return answerMetrics(response, cadvisorMetrics(await this.#usage()));
+      case "probeMetrics":
+        return answer(response, metricsContentType, (await handlers.probeMetrics?.()) ?? "");
+      default:
+        return answer(response, metricsContentType, await this.#metrics());
     }
-    case "resourceMetrics": {
-      if (!handlers.resourceMetrics) throw notImplemented();
-      return answer(response, "text/plain; version=0.0.4", await handlers.resourceMetrics());
-    }
-    default:
-      throw notImplemented();
+  }
+
+  async #health({ check: only }: NodeRoute, query: URLSearchParams): Promise<string> {
+    const { handlers, logger } = this.#options;
+    const checks: readonly HealthCheck[] = [
+      { name: "ping", check: () => {} },
+      { name: "log", check: () => {} },
+      { name: "syncloop", check: async () => await handlers.checkHealth?.() },
+    ];
+    const asked = {
+      ...(only !== undefined && { only }),
+      isVerbose: query.has("verbose"),
+      excluded: query.getAll("exclude"),
+    };
+    return await healthText(checks, asked, (name, error) => {
+      logger.warn("A health check of the node failed", { check: name, err: errorText(error) });
+    });
+  }
+
+  async #usage(): Promise<NodeUsage> {
+    const { handlers, clock } = this.#options;
+    if (this.#stats === undefined) throw new HttpRefusal(501, "501 not implemented");
+    const [stats, pods] = await Promise.all([this.#stats.read(), handlers.pods()]);
+    const node = { nodeName: handlers.nodeName, startTimeMs: this.#startTimeMs };
+    return nodeUsage(stats, pods, { ...node, nowMs: clock.now() });
+  }
+
+  #config(): Readonly<Record<string, unknown>> {
+    return {
+      kind: "KubeletConfiguration",
+      apiVersion: "kubelet.config.k8s.io/v1beta1",
+      ...this.#options.config,
+      ...this.#options.handlers.config?.(),
+    };
+  }
+
+  async #metrics(): Promise<string> {
+    const { handlers, requests } = this.#options;
+    const pods = await handlers.runningPods();
+    const own = metricsText([
+      ...requests.families(),
+      ...podFamilies(handlers.nodeName, pods),
+      ...processMetrics(this.#startTimeMs),
+    ]);
+    return own + ((await handlers.metrics?.()) ?? "");
   }
 }
 
-function notImplemented(): HttpRefusal {
-  return new HttpRefusal(501, "501 not implemented");
+function podFamilies(nodeName: string, pods: readonly Pod[]): readonly MetricFamily[] {
+  const states = new Map([
+    ["waiting", 0],
+    ["running", 0],
+    ["terminated", 0],
+  ]);
+  for (const { state } of pods.flatMap((pod) => pod.status?.containerStatuses ?? [])) {
+    for (const name of Object.keys(state ?? {})) states.set(name, (states.get(name) ?? 0) + 1);
+  }
+  return [
+    {
+      name: "kubelet_node_name",
+      type: "gauge",
+      help: "The node's name, as a label",
+      samples: [{ labels: { node: nodeName }, value: 1 }],
+    },
+    {
+      name: "kubelet_running_pods",
+      type: "gauge",
+      help: "Pods that the provider has",
+      samples: [{ value: pods.length }],
+    },
+    {
+      name: "kubelet_running_containers",
+      type: "gauge",
+      help: "Containers of the pods that the provider has, by state",
+      samples: [...states].map(([state, value]) => ({
+        labels: { container_state: state },
+        value,
+      })),
+    },
+  ];
 }
 
-function podList(pods: readonly Pod[]): string {
-  return JSON.stringify({ kind: "PodList", apiVersion: "v1", metadata: {}, items: pods });
+function answerJson(response: ServerResponse, document: object): void {
+  answer(response, "application/json", JSON.stringify(document));
+}
+
+function answerMetrics(response: ServerResponse, families: readonly MetricFamily[]): void {
+  answer(response, metricsContentType, metricsText(families));
+}
+
+function podList(pods: readonly Pod[]): object {
+  return { kind: "PodList", apiVersion: "v1", metadata: {}, items: pods };
 }

@@ -13,23 +13,29 @@ export interface KubeletTls {
 }
 
 /**
- * What the kubelet API serves. The four optional calls are those of {@link PodProvider}; without one,
- * its route answers 501.
+ * What the kubelet API serves. The optional calls are those of {@link PodProvider}; without one, its
+ * routes answer 501.
  */
 export interface KubeletHandlers extends Pick<
   PodProvider,
-  "logs" | "exec" | "attach" | "portForward"
+  "logs" | "exec" | "attach" | "portForward" | "stats"
 > {
+  /** Name of the Node object. */
+  readonly nodeName: string;
   /** The pods bound to this node, as the API server has them. */
   pods(): Promise<readonly Pod[]> | readonly Pod[];
   /** The pods the provider runs. */
   runningPods(): Promise<readonly Pod[]> | readonly Pod[];
   /** A pod of this node; with a `uid`, only if it is that very pod. */
   findPod(namespace: string, name: string, uid?: string): Pod | undefined;
-  /** Optional: the document of `/stats/summary`. */
-  statsSummary?(): Promise<unknown>;
-  /** Optional: the Prometheus text of `/metrics/resource`. */
-  resourceMetrics?(): Promise<string>;
+  /** Optional: throws if the node cannot do its work; check `syncloop` of `/healthz`. */
+  checkHealth?(): Promise<void> | void;
+  /** Optional: more of `/metrics`, in Prometheus' text format. */
+  metrics?(): Promise<string> | string;
+  /** Optional: `/metrics/probes`, in Prometheus' text format. @default an empty text */
+  probeMetrics?(): Promise<string> | string;
+  /** Optional: more fields of the KubeletConfiguration that `/configz` shows. */
+  config?(): Readonly<Record<string, unknown>>;
 }
 
 /** Bounds on what one client can make the server hold. */

@@ -7,7 +7,7 @@ import type { Pod } from "@kip/k8s-types";
 import { allowUsers, certificateUser, type KubeletUser } from "./access/user.ts";
 import { HttpRefusal, refusalOf, refuse } from "./answer.ts";
 import { sendContainerLogs } from "./container-logs.ts";
-import { answerNodeRoute } from "./node-routes.ts";
+import { NodeAnswers } from "./node-routes.ts";
 import {
   defaultKubeletLimits,
   type KubeletApiOptions,
@@ -23,7 +23,9 @@ import {
   type Route,
   type StreamRoute,
 } from "./routes.ts";
+import { RequestMetrics } from "./stats/request-metrics.ts";
 import { isStreamUpgrade, prepareStreamRequest, type StreamServices } from "./stream-request.ts";
+import { isWebSocketUpgrade } from "./websocket/upgrade.ts";
 
 const defaultPort = 10_250;
 const handshakeTimeoutMs = 10_000;
@@ -46,6 +48,8 @@ export async function startKubeletApi(options: KubeletApiOptions): Promise<Runni
 class KubeletApi implements RunningKubeletApi {
   readonly #options: KubeletApiOptions;
   readonly #services: StreamServices;
+  readonly #requests = new RequestMetrics();
+  readonly #node: NodeAnswers;
   readonly #server: https.Server;
   readonly #sockets = new Set<Duplex>();
 
@@ -60,6 +64,18 @@ class KubeletApi implements RunningKubeletApi {
       clock: options.clock,
       logger: options.logger,
     };
+    this.#node = new NodeAnswers({
+      handlers: options.handlers,
+      requests: this.#requests,
+      config: {
+        enableServer: true,
+        port: options.port ?? defaultPort,
+        streamingConnectionIdleTimeout: `${this.#services.streamIdleTimeoutMs / 1000}s`,
+        ...(options.host !== undefined && { address: options.host }),
+      },
+      clock: options.clock,
+      logger: options.logger,
+    });
     this.#server = withTlsErrors(() =>
       https.createServer({
         ...secureContext(options),
@@ -119,8 +135,11 @@ class KubeletApi implements RunningKubeletApi {
   }
 
   async #request(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const count = this.#count(request);
+    response.once("close", () => count.end());
     try {
       const { route, query } = await this.#admit(request);
+      count.route = route.kind;
       if (isStreamRoute(route))
         this.#prepare(request, query, route); // throws: it is no upgrade
       else await this.#answer(route, query, response);
@@ -130,11 +149,16 @@ class KubeletApi implements RunningKubeletApi {
   }
 
   async #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const count = this.#count(request);
+    socket.once("close", () => count.end());
     socket.on("error", () => {}); // a client that leaves early is no event
     try {
       const { route, query } = await this.#admit(request);
+      count.route = route.kind;
       if (!isStreamRoute(route)) throw new HttpRefusal(400, "this path does not open streams");
-      await this.#prepare(request, query, route).begin(socket, head);
+      const streams = this.#prepare(request, query, route);
+      if (isWebSocketUpgrade(request)) this.#requests.webSocket(route.kind.toLowerCase());
+      await streams.begin(socket, head);
     } catch (error) {
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;
@@ -143,6 +167,24 @@ class KubeletApi implements RunningKubeletApi {
       response.once("finish", () => socket.end(() => socket.destroy()));
       this.#refuse(request, response, error);
     }
+  }
+
+  /** Counts a request from now to its end. */
+  #count(request: IncomingMessage): { route: Route["kind"] | "unknown"; end: () => void } {
+    const startedAt = this.#options.clock.monotonic();
+    this.#requests.begin();
+    const count = {
+      route: "unknown" as Route["kind"] | "unknown",
+      end: () => {
+        this.#requests.end({
+          method: request.method ?? "",
+          route: count.route,
+          isLong: longRoutes.has(count.route),
+          durationMs: this.#options.clock.monotonic() - startedAt,
+        });
+      },
+    };
+    return count;
   }
 
   /** Finds out who asks for what, and whether they may. */
@@ -194,7 +236,7 @@ class KubeletApi implements RunningKubeletApi {
     response: ServerResponse,
   ): Promise<void> {
     const { handlers, clock, logger } = this.#options;
-    if (route.kind !== "containerLogs") return await answerNodeRoute(route, response, handlers);
+    if (route.kind !== "containerLogs") return await this.#node.send(route, query, response);
     const pod = this.#pod(route);
     const { container } = route;
     if (!hasContainer(pod, container))
@@ -219,6 +261,9 @@ class KubeletApi implements RunningKubeletApi {
     else refuse(response, refusal);
   }
 }
+
+/** Kinds of routes whose requests stay open for as long as their clients want. */
+const longRoutes: ReadonlySet<string> = new Set(["exec", "attach", "portForward", "containerLogs"]);
 
 type AnsweredRoute = Exclude<Route, { readonly kind: "disabled" }>;
 type PlainRoute = Exclude<AnsweredRoute, StreamRoute>;

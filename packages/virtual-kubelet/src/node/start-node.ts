@@ -74,7 +74,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     started.use(
       await startKubeletApi({
         ...options.kubelet,
-        handlers: kubeletHandlers(provider, pods),
+        handlers: kubeletHandlers(nodeName, provider, pods),
         clock,
         logger,
       }),
@@ -173,8 +173,13 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
   }
 }
 
-function kubeletHandlers(provider: PodProvider, pods: PodController): KubeletHandlers {
+function kubeletHandlers(
+  nodeName: string,
+  provider: PodProvider,
+  pods: PodController,
+): KubeletHandlers {
   return {
+    nodeName,
     pods: () => pods.list(),
     runningPods: async () => {
       const running = await provider.list();
@@ -185,5 +190,6 @@ function kubeletHandlers(provider: PodProvider, pods: PodController): KubeletHan
     ...(provider.exec && { exec: provider.exec.bind(provider) }),
     ...(provider.attach && { attach: provider.attach.bind(provider) }),
     ...(provider.portForward && { portForward: provider.portForward.bind(provider) }),
+    ...(provider.stats && { stats: provider.stats.bind(provider) }),
   };
 }

@@ -1,0 +1,107 @@
+import type { MetricFamily, MetricSample } from "./metrics-text.ts";
+
+/** Upper bounds of the durations that are counted together, seconds. */
+const bounds = [0.005, 0.025, 0.1, 0.5, 1, 2.5, 10];
+
+/** A request that was answered. */
+export interface AnsweredRequest {
+  readonly method: string;
+  /** A route, not a path: there must not be many of them. */
+  readonly route: string;
+  /** It stays open for as long as its client wants. */
+  readonly isLong: boolean;
+  readonly durationMs: number;
+}
+
+interface Durations {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly buckets: number[];
+  count: number;
+  sumSeconds: number;
+}
+
+/** Counts the requests of a kubelet API, by the kubelet's names. */
+export class RequestMetrics {
+  readonly #durations = new Map<string, Durations>();
+  readonly #webSockets = new Map<string, number>();
+  #inFlight = 0;
+
+  begin(): void {
+    this.#inFlight++;
+  }
+
+  end({ method, route, isLong, durationMs }: AnsweredRequest): void {
+    this.#inFlight--;
+    const labels = {
+      long_running: String(isLong),
+      method,
+      path: route,
+      server_type: "readwrite",
+    };
+    const key = JSON.stringify(labels);
+    const durations = this.#durations.get(key) ?? {
+      labels,
+      buckets: bounds.map(() => 0),
+      count: 0,
+      sumSeconds: 0,
+    };
+    this.#durations.set(key, durations);
+    const seconds = durationMs / 1000;
+    durations.count++;
+    durations.sumSeconds += seconds;
+    for (const [index, bound] of bounds.entries()) {
+      if (seconds <= bound) durations.buckets[index] = (durations.buckets[index] ?? 0) + 1;
+    }
+  }
+
+  /** A WebSocket that was opened for exec, attach or port-forward. */
+  webSocket(subresource: string): void {
+    this.#webSockets.set(subresource, (this.#webSockets.get(subresource) ?? 0) + 1);
+  }
+
+  families(): readonly MetricFamily[] {
+    const all = [...this.#durations.values()];
+    return [
+      {
+        name: "kubelet_http_inflight_requests",
+        type: "gauge",
+        help: "Requests to the kubelet API that are being answered",
+        samples: [{ value: this.#inFlight }],
+      },
+      {
+        name: "kubelet_http_requests_total",
+        type: "counter",
+        help: "Requests to the kubelet API",
+        samples: all.map(({ labels, count }) => ({ labels, value: count })),
+      },
+      {
+        name: "kubelet_http_requests_duration_seconds",
+        type: "histogram",
+        help: "How long requests to the kubelet API took",
+        samples: all.flatMap(histogram),
+      },
+      {
+        name: "kubelet_streaming_websocket_requests_total",
+        type: "counter",
+        help: "WebSockets opened for exec, attach and port-forward",
+        samples: [...this.#webSockets].map(([subresource, value]) => ({
+          labels: { subresource },
+          value,
+        })),
+      },
+    ];
+  }
+}
+
+function histogram({ labels, buckets, count, sumSeconds }: Durations): readonly MetricSample[] {
+  return [
+    ...buckets.map((value, index) => ({
+      suffix: "_bucket",
+      labels: { ...labels, le: String(bounds[index]) },
+      value,
+    })),
+    { suffix: "_bucket", labels: { ...labels, le: "+Inf" }, value: count },
+    { suffix: "_sum", labels, value: sumSeconds },
+    { suffix: "_count", labels, value: count },
+  ];
+}

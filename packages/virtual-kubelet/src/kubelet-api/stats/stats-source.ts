@@ -1,0 +1,44 @@
+import type { Clock } from "@kip/base";
+import type { ProviderStats } from "../../usage.ts";
+
+/** How long the provider has to measure its pods. */
+const timeoutMs = 15_000;
+
+/**
+ * Asks the provider for what its pods use. Whoever asks while an answer is under way gets the same one:
+ * several collectors must not cost several measurements.
+ */
+export class StatsSource {
+  readonly #stats: (signal: AbortSignal) => Promise<ProviderStats>;
+  readonly #clock: Clock;
+  #underWay: Promise<ProviderStats> | undefined;
+
+  constructor(stats: (signal: AbortSignal) => Promise<ProviderStats>, clock: Clock) {
+    this.#stats = stats;
+    this.#clock = clock;
+  }
+
+  /** @throws what the provider throws, or an error if it takes longer than 15 seconds */
+  async read(): Promise<ProviderStats> {
+    this.#underWay ??= this.#ask().finally(() => {
+      this.#underWay = undefined;
+    });
+    return await this.#underWay;
+  }
+
+  async #ask(): Promise<ProviderStats> {
+    const stop = new AbortController();
+    const done = new AbortController();
+    const late = this.#clock.sleep(timeoutMs, done.signal).then(() => {
+      const error = new Error(`the provider gave no figures within ${timeoutMs / 1000} s`);
+      stop.abort(error);
+      throw error;
+    });
+    late.catch(() => {}); // answered in time
+    try {
+      return await Promise.race([this.#stats(stop.signal), late]);
+    } finally {
+      done.abort();
+    }
+  }
+}

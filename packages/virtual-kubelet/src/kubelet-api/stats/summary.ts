@@ -1,0 +1,69 @@
+import { wireTime } from "@kip/k8s-client";
+import type { Usage } from "../../usage.ts";
+import type { CpuRates } from "./cpu-rates.ts";
+import type { KnownPodUsage, NodeUsage } from "./node-usage.ts";
+
+/**
+ * The document of `/stats/summary`.
+ * @see https://pkg.go.dev/k8s.io/kubelet/pkg/apis/stats/v1alpha1
+ */
+export function statsSummary(
+  usage: NodeUsage,
+  rates: CpuRates,
+  options: { readonly onlyCpuAndMemory: boolean },
+): object {
+  const pods = usage.pods.map((pod) => podStats(pod, rates, options.onlyCpuAndMemory));
+  const node = {
+    nodeName: usage.nodeName,
+    startTime: wireTime(usage.startTimeMs),
+    ...cpuAndMemory("node", usage.total, rates),
+  };
+  rates.endLook();
+  return { node, pods };
+}
+
+function podStats(usage: KnownPodUsage, rates: CpuRates, onlyCpuAndMemory: boolean): object {
+  const { name = "", namespace = "", uid = "", creationTimestamp } = usage.pod.metadata ?? {};
+  const { network } = usage;
+  return {
+    podRef: { name, namespace, uid },
+    startTime: usage.pod.status?.startTime ?? creationTimestamp ?? null,
+    containers: usage.containers.map((container) => ({
+      name: container.name,
+      startTime: container.startTimeMs === undefined ? null : wireTime(container.startTimeMs),
+      ...cpuAndMemory(`${uid}/${container.name}`, container, rates),
+    })),
+    ...cpuAndMemory(uid, usage.total, rates),
+    ...(network &&
+      !onlyCpuAndMemory && {
+        network: {
+          time: wireTime(network.timeMs),
+          name: "eth0",
+          rxBytes: network.receivedBytes,
+          txBytes: network.sentBytes,
+        },
+      }),
+  };
+}
+
+function cpuAndMemory(key: string, usage: Usage, rates: CpuRates): object {
+  const time = wireTime(usage.timeMs);
+  const { cpuNanoseconds, memoryBytes, workingSetBytes } = usage;
+  const nanoCores = rates.rate(key, usage);
+  return {
+    ...(cpuNanoseconds !== undefined && {
+      cpu: {
+        time,
+        ...(nanoCores !== undefined && { usageNanoCores: nanoCores }),
+        usageCoreNanoSeconds: Math.round(cpuNanoseconds),
+      },
+    }),
+    ...((memoryBytes !== undefined || workingSetBytes !== undefined) && {
+      memory: {
+        time,
+        ...(memoryBytes !== undefined && { usageBytes: memoryBytes }),
+        ...(workingSetBytes !== undefined && { workingSetBytes }),
+      },
+    }),
+  };
+}

@@ -1,0 +1,42 @@
+/** What processes use at one moment; what is not known is absent. */
+export interface Usage {
+  /** When it was measured, milliseconds since the epoch. */
+  readonly timeMs: number;
+  /** Processor time since the start, nanoseconds. */
+  readonly cpuNanoseconds?: number;
+  /** Memory, file cache included. */
+  readonly memoryBytes?: number;
+  /** Memory without the file cache that can be dropped at once; what is held against a limit. */
+  readonly workingSetBytes?: number;
+}
+
+/** What a container uses. */
+export interface ContainerUsage extends Usage {
+  readonly name: string;
+  /** Milliseconds since the epoch. */
+  readonly startTimeMs?: number;
+}
+
+/** Bytes that a pod has received and sent since its start. */
+export interface NetworkUsage {
+  /** Milliseconds since the epoch. */
+  readonly timeMs: number;
+  readonly receivedBytes: number;
+  readonly sentBytes: number;
+}
+
+/** What a pod uses. */
+export interface PodUsage {
+  readonly uid: string;
+  readonly containers: readonly ContainerUsage[];
+  /** The pod as a whole. @default the sum of its containers */
+  readonly total?: Usage;
+  readonly network?: NetworkUsage;
+}
+
+/** What the pods of a node use; pods whose figures cannot be had now are left out. */
+export interface ProviderStats {
+  readonly pods: readonly PodUsage[];
+  /** The node as a whole. @default the sum of its pods */
+  readonly node?: Usage;
+}
