@@ -19,6 +19,7 @@ import type {
   PodProvider,
   ProcessExit,
   ProviderCallbacks,
+  ProviderStats,
   ResolvedPod,
 } from "@kip/virtual-kubelet";
 import { CellActor, type CellLimits } from "./cell/cell-actor.ts";
@@ -28,6 +29,7 @@ import type { Cell } from "./cell/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
 import { eventsOfReport } from "./status/pod-events.ts";
 import { podStatus } from "./status/pod-status.ts";
+import { measurePods, type MeasuredPod } from "./status/pod-usage.ts";
 
 /** What a {@link KipProvider} works with. */
 export interface KipProviderOptions {
@@ -199,6 +201,14 @@ export class KipProvider implements PodProvider {
       pipeline(connection, remote, { signal }),
       pipeline(remote, connection, { signal }),
     ]);
+  }
+
+  async stats(signal: AbortSignal): Promise<ProviderStats> {
+    const connected = [...this.#actors.values()].flatMap(({ memory }): MeasuredPod[] => {
+      const { agent, report } = memory;
+      return agent ? [{ uid: memory.podRef.uid, agent, report }] : [];
+    });
+    return { pods: await measurePods(connected, this.#options.logger, signal) };
   }
 
   /** Ends all workers. Pods and cells stay as they are. */

@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { silentLogger } from "@kip/base";
+import type { AgentClient, AgentStats, PodReport } from "@kip/agent-api";
+import { measurePods, podUsage } from "./pod-usage.ts";
+
+const stats: AgentStats = {
+  time: "2026-01-01T00:01:00.500Z",
+  containers: {
+    main: { cpuUsageNanoseconds: 5e9, memoryUsageBytes: 300, memoryWorkingSetBytes: 200 },
+    other: { cpuUsageNanoseconds: 0, memoryUsageBytes: 0, memoryWorkingSetBytes: 0 },
+  },
+  agentRssBytes: 1,
+  agentCpuMicroseconds: 1,
+};
+
+describe("podUsage()", () => {
+  it("gives each container its figures and its start, if it is known", () => {
+    const running = { startedAt: "2026-01-01T00:00:00Z" };
+    const report = {
+      containers: [{ name: "main", running }, { name: "ended" }],
+      initContainers: [],
+      ephemeralContainers: [],
+    } as unknown as PodReport; // all that is looked at
+    const timeMs = Date.UTC(2026, 0, 1, 0, 1, 0, 500);
+    assert.deepEqual(podUsage("u", stats, report), {
+      uid: "u",
+      containers: [
+        {
+          name: "main",
+          timeMs,
+          cpuNanoseconds: 5e9,
+          memoryBytes: 300,
+          workingSetBytes: 200,
+          startTimeMs: Date.UTC(2026, 0, 1),
+        },
+        { name: "other", timeMs, cpuNanoseconds: 0, memoryBytes: 0, workingSetBytes: 0 },
+      ],
+    });
+  });
+});
+
+describe("measurePods()", () => {
+  it("leaves out cells that do not answer", async () => {
+    const agent = (answer: () => Promise<AgentStats>): AgentClient =>
+      ({ stats: answer }) as unknown as AgentClient; // all that is called
+    const good = { uid: "a", agent: agent(async () => stats), report: undefined };
+    const away = {
+      uid: "b",
+      agent: agent(async () => await Promise.reject(new Error("away"))),
+      report: undefined,
+    };
+    const measured = await measurePods([away, good], silentLogger, new AbortController().signal);
+    assert.deepEqual(
+      measured.map(({ uid }) => uid),
+      ["a"],
+    );
+  });
+});

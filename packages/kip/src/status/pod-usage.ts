@@ -1,0 +1,62 @@
+import { errorText, type Logger } from "@kip/base";
+import type { AgentClient, AgentStats, PodReport } from "@kip/agent-api";
+import type { PodUsage } from "@kip/virtual-kubelet";
+
+/** How long a cell has to tell what its pod uses. One that is busy must not hold up the others. */
+const timeoutMs = 5000;
+
+/** A pod whose cell is connected. */
+export interface MeasuredPod {
+  readonly uid: string;
+  readonly agent: AgentClient;
+  readonly report: PodReport | undefined;
+}
+
+/** What the pods use, each asked of its own cell; those whose cell does not answer are left out. */
+export async function measurePods(
+  pods: readonly MeasuredPod[],
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<readonly PodUsage[]> {
+  const measured = await Promise.all(
+    pods.map(async ({ uid, agent, report }): Promise<readonly PodUsage[]> => {
+      try {
+        const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+        return [podUsage(uid, await agent.stats(limit), report)];
+      } catch (error) {
+        logger.debug("A cell did not tell what its pod uses", {
+          podUid: uid,
+          err: errorText(error),
+        });
+        return [];
+      }
+    }),
+  );
+  return measured.flat();
+}
+
+/** An agent's figures in the terms of the virtual kubelet. */
+export function podUsage(uid: string, stats: AgentStats, report: PodReport | undefined): PodUsage {
+  const timeMs = Date.parse(stats.time);
+  const { containers = [], initContainers = [], ephemeralContainers = [] } = report ?? {};
+  const starts = new Map(
+    [...initContainers, ...containers, ...ephemeralContainers].map(({ name, running }) => [
+      name,
+      Date.parse(running?.startedAt ?? ""),
+    ]),
+  );
+  return {
+    uid,
+    containers: Object.entries(stats.containers).map(([name, usage]) => {
+      const startTimeMs = starts.get(name) ?? Number.NaN;
+      return {
+        name,
+        timeMs,
+        cpuNanoseconds: usage.cpuUsageNanoseconds,
+        memoryBytes: usage.memoryUsageBytes,
+        workingSetBytes: usage.memoryWorkingSetBytes,
+        ...(Number.isFinite(startTimeMs) && { startTimeMs }),
+      };
+    }),
+  };
+}
