@@ -17,9 +17,10 @@ const volume = object({
   name: string,
   /**
    * files: the agent writes `files` on a tmpfs and swaps them as one when they change;
-   * emptyDir: an empty directory with the pod's life; hostPath: a path of the cell itself.
+   * emptyDir: an empty directory with the pod's life; hostPath: a path of the cell itself;
+   * disk: a disk of its own that is plugged into the cell, formatted if it holds nothing.
    */
-  kind: oneOf("files", "emptyDir", "hostPath"),
+  kind: oneOf("files", "emptyDir", "hostPath", "disk"),
   files: optional(list(keyToFile)),
   /** emptyDir: "Memory" for a tmpfs, else disk. */
   medium: optional(string),
@@ -27,6 +28,10 @@ const volume = object({
   /** hostPath: the path and Kubernetes' type (`DirectoryOrCreate`, ...). */
   hostPath: optional(string),
   hostPathType: optional(string),
+  /** disk: the serial number it is found by, its file system, and whether it is only read. */
+  serial: optional(string),
+  fsType: optional(oneOf("ext4")),
+  readOnly: optional(boolean),
 });
 
 const volumeMount = object({

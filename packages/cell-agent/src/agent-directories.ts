@@ -22,6 +22,8 @@ export interface AgentDirectories {
   readonly subPaths: string;
   /** emptyDirs on disk. */
   readonly diskVolumes: string;
+  /** Disks of their own, mounted; nothing below is ever removed but empty directories. */
+  readonly disks: string;
   /** A directory per run of a container: root file system and termination message. */
   readonly containers: string;
   readonly images: string;
@@ -42,6 +44,7 @@ export function agentDirectories(stateDir: string, runDir: string): AgentDirecto
     memoryVolumes: `${runDir}/memory`,
     subPaths: `${runDir}/subpaths`,
     diskVolumes: `${stateDir}/volumes`,
+    disks: `${runDir}/disks`,
     containers: `${stateDir}/containers`,
     images: `${stateDir}/images`,
     logs: `${stateDir}/logs`,

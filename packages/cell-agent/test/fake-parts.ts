@@ -183,7 +183,13 @@ export function fakeParts(
       mountRootfs: async (_image, containerDir) => ({ rootfs: `${containerDir}/rootfs` }),
       unmountRootfs: async () => {},
     },
-    mounter: { mountTmpfs: async () => {}, bind: async () => {}, unmount: async () => {} },
+    mounter: {
+      mountTmpfs: async () => {},
+      bind: async () => {},
+      mountDisk: async () => {},
+      unmountDisk: async () => {},
+      unmount: async () => {},
+    },
     createSandbox: async (sandbox) => ({
       name: "pod",
       hostname: sandbox.hostname,

@@ -1,5 +1,6 @@
-import { readFile } from "node:fs/promises";
 import { runCommand } from "@kip/base";
+import { mountDisk, unmountDisk, type DiskVolume } from "./disk-volume.ts";
+import { isMounted } from "./mount-points.ts";
 
 /** Mounts file systems. */
 export interface Mounter {
@@ -7,6 +8,10 @@ export interface Mounter {
   mountTmpfs(directory: string, options: { readonly sizeBytes?: number }): Promise<void>;
   /** Shows a file or directory at an existing place of its kind as well. */
   bind(source: string, target: string): Promise<void>;
+  /** Mounts a disk of this machine at an existing directory, with its file system; {@link mountDisk}. */
+  mountDisk(directory: string, volume: DiskVolume): Promise<void>;
+  /** Takes a disk's mount away, if there is one, once everything is written. */
+  unmountDisk(directory: string): Promise<void>;
   /** Takes a mount away, if there is one. */
   unmount(directory: string): Promise<void>;
 }
@@ -22,12 +27,9 @@ export const kernelMounter: Mounter = {
   bind: async (source, target) => {
     await runCommand("mount", ["--bind", source, target]);
   },
+  mountDisk: async (directory, volume) => await mountDisk(directory, volume),
+  unmountDisk,
   unmount: async (directory) => {
     if (await isMounted(directory)) await runCommand("umount", ["-l", directory]);
   },
 };
-
-async function isMounted(directory: string): Promise<boolean> {
-  const mounts = await readFile("/proc/self/mountinfo", "utf8");
-  return mounts.split("\n").some((line) => line.split(" ")[4] === directory);
-}

@@ -1,7 +1,7 @@
 import fs from "node:fs/promises";
 import path from "node:path";
 import type { DesiredPod, DesiredVolume } from "@kip/agent-api";
-import { errorText, KipError } from "@kip/base";
+import { errorText, hasCode, KipError } from "@kip/base";
 import type { AgentDirectories } from "../agent-directories.ts";
 import { writeFilesVolume } from "./files-volume.ts";
 import { checkHostPath } from "./host-path.ts";
@@ -39,7 +39,7 @@ export async function makeVolumes(
   return paths;
 }
 
-/** Frees what {@link makeVolumes} made, with all its content. */
+/** Frees what {@link makeVolumes} made, with all its content but that of disks. */
 export async function removeVolumes(
   pod: DesiredPod,
   directories: AgentDirectories,
@@ -51,6 +51,18 @@ export async function removeVolumes(
     await mounter.unmount(directories.secretVolumes);
   const all = [directories.diskVolumes, directories.memoryVolumes, directories.secretVolumes];
   for (const directory of all) await fs.rm(directory, { recursive: true, force: true });
+  for (const volume of pod.volumes.filter(({ kind }) => kind === "disk"))
+    await removeDisk(path.join(directories.disks, volume.name), mounter);
+}
+
+/** Not as other volumes: what is on a disk outlives the pod. */
+async function removeDisk(directory: string, mounter: Mounter): Promise<void> {
+  await mounter.unmountDisk(directory);
+  try {
+    await fs.rmdir(directory);
+  } catch (error) {
+    if (!hasCode(error, "ENOENT")) throw error;
+  }
 }
 
 async function makeVolume(
@@ -64,6 +76,16 @@ async function makeVolume(
       const directory = path.join(directories.secretVolumes, volume.name);
       const group = pod.fsGroup === undefined ? {} : { group: pod.fsGroup };
       await writeFilesVolume(directory, volume.files ?? [], group);
+      return directory;
+    }
+    case "disk": {
+      const directory = path.join(directories.disks, volume.name);
+      await fs.mkdir(directory, { recursive: true });
+      await mounter.mountDisk(directory, {
+        serial: volume.serial ?? "",
+        readOnly: volume.readOnly ?? false,
+        ...(pod.fsGroup !== undefined && { group: pod.fsGroup }),
+      });
       return directory;
     }
     case "hostPath":

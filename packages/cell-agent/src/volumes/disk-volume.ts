@@ -1,0 +1,54 @@
+import fs from "node:fs/promises";
+import path from "node:path";
+import { runCommand } from "@kip/base";
+import { canGrow, grow, prepareFileSystem } from "./file-system.ts";
+import { findDisk, type FindDiskOptions } from "./find-disk.ts";
+import { isMounted } from "./mount-points.ts";
+
+/** A disk that a pod wants. */
+export interface DiskVolume {
+  readonly serial: string;
+  readonly readOnly: boolean;
+  /** Group that may read and write everything on it: the pod's `fsGroup`. */
+  readonly group?: number;
+}
+
+/**
+ * Mounts the disk with the serial number at an existing directory, with the file system it has or a new one; does nothing
+ * but grow it if it is mounted there.
+ *
+ * @throws {KipError} `AGENT_DISK_ABSENT`, `AGENT_DISK_REFUSED`, `AGENT_DISK_DAMAGED`, `COMMAND_FAILED`
+ */
+export async function mountDisk(
+  directory: string,
+  volume: DiskVolume,
+  options: FindDiskOptions = {},
+): Promise<void> {
+  const { readOnly, group } = volume;
+  const disk = await findDisk(volume.serial, options);
+  const isNew = !(await isMounted(directory));
+  if (isNew) {
+    await prepareFileSystem(disk, { readOnly });
+    const mode = readOnly ? "ro" : "rw";
+    await runCommand("mount", ["-t", "ext4", "-o", mode, disk.file, directory]);
+  }
+  if (readOnly) return;
+  if (await canGrow(disk)) await grow(disk);
+  if (isNew && group !== undefined) await openToGroup(directory, group);
+}
+
+/** Takes the disk from the directory. When it returns, all that was written is on the disk, which can be unplugged. */
+export async function unmountDisk(directory: string): Promise<void> {
+  if (await isMounted(directory)) await runCommand("umount", [directory]);
+}
+
+/** As the kubelet does for `fsGroup`: the group may do what the owner may, and what is made later is the group's as well. */
+async function openToGroup(root: string, group: number): Promise<void> {
+  const stat = await fs.lstat(root);
+  await fs.lchown(root, stat.uid, group);
+  if (stat.isSymbolicLink()) return;
+  const extra = stat.isDirectory() ? 0o2770 : 0o660;
+  await fs.chmod(root, (stat.mode & 0o7777) | extra);
+  if (!stat.isDirectory()) return;
+  for (const name of await fs.readdir(root)) await openToGroup(path.join(root, name), group);
+}

@@ -1,0 +1,162 @@
+import fs from "node:fs/promises";
+import { errorText, isKipError, KipError, runCommand } from "@kip/base";
+import type { Disk } from "./find-disk.ts";
+
+/**
+ * The end of a disk that a file system of ours leaves free, bytes. While the file system is being made it holds the mark,
+ * which no program that makes file systems touches there.
+ */
+const tailBytes = 64 * 1024;
+const headBytes = 2 ** 20;
+const mark = Buffer.from("kip: the file system of this disk is being made\n");
+
+/** What is known of an ext4 file system from its superblock. */
+interface Superblock {
+  readonly sizeBytes: number;
+}
+
+/**
+ * Sees to it that the disk holds a sound ext4 file system, and makes one only on a disk that holds nothing at all, or one
+ * that it was making before when it was killed. The disk is not mounted.
+ *
+ * @throws {KipError} `AGENT_DISK_REFUSED` if the disk holds something else, or nothing and may not be written;
+ * `AGENT_DISK_DAMAGED` if the file system needs a person
+ */
+export async function prepareFileSystem(
+  disk: Disk,
+  options: { readonly readOnly: boolean },
+): Promise<void> {
+  const content = await inspect(disk);
+  switch (content) {
+    case "ext4":
+      if (!options.readOnly) await repair(disk);
+      return;
+    case "empty":
+    case "half-made":
+      if (options.readOnly)
+        throw refused(disk, "it holds no file system yet, and is to be read only");
+      return await make(disk);
+    default:
+      throw refused(disk, `it holds ${content.other}, which is not for this pod to replace`);
+  }
+}
+
+/** Whether the disk has become so much larger than its file system that it is worth growing. */
+export async function canGrow(disk: Disk): Promise<boolean> {
+  await using handle = await fs.open(disk.file, "r");
+  const superblock = await readSuperblock(handle);
+  return superblock !== undefined && superblock.sizeBytes + headBytes <= usable(disk);
+}
+
+/** Grows a mounted file system to what its disk has. */
+export async function grow(disk: Disk): Promise<void> {
+  await runCommand("resize2fs", [disk.file, `${usable(disk) / 1024}K`]);
+}
+
+type Content = "ext4" | "empty" | "half-made" | { readonly other: string };
+
+async function inspect(disk: Disk): Promise<Content> {
+  const known = await probe(disk.file);
+  await using handle = await fs.open(disk.file, "r");
+  const superblock = await readSuperblock(handle);
+  const tail = await read(handle, usable(disk), tailBytes);
+  const isTailFree = superblock === undefined || superblock.sizeBytes <= usable(disk);
+  if (isTailFree && tail.subarray(0, mark.length).equals(mark)) return "half-made";
+  if (known !== undefined) return known === "ext4" ? "ext4" : { other: `"${known}"` };
+  const head = await read(handle, 0, Math.min(headBytes, disk.sizeBytes));
+  return isZero(head) && isZero(tail) ? "empty" : { other: "data of an unknown kind" };
+}
+
+/** What blkid finds: the type of a file system or partition table; undefined for nothing. */
+async function probe(file: string): Promise<string | undefined> {
+  try {
+    const { stdout } = await runCommand("blkid", ["-p", "-o", "export", file]);
+    const values = new Map(stdout.split("\n").map((line) => cut(line, "=")));
+    return values.get("TYPE") ?? values.get("PTTYPE") ?? "something";
+  } catch (error) {
+    const code = exitCode(error);
+    if (code === 2) return undefined;
+    if (code === 8) return "something that can be taken for several things";
+    throw error;
+  }
+}
+
+/** @see https://www.kernel.org/doc/html/latest/filesystems/ext4/globals.html#super-block */
+async function readSuperblock(handle: fs.FileHandle): Promise<Superblock | undefined> {
+  const block = await read(handle, 1024, 1024);
+  if (block.length < 1024 || block.readUInt16LE(0x38) !== 0xef53) return undefined;
+  const has64Bits = (block.readUInt32LE(0x60) & 0x80) !== 0;
+  const blocks = block.readUInt32LE(0x4) + (has64Bits ? block.readUInt32LE(0x150) * 2 ** 32 : 0);
+  return { sizeBytes: blocks * 2 ** (10 + block.readUInt32LE(0x18)) };
+}
+
+async function make(disk: Disk): Promise<void> {
+  await write(disk, mark);
+  // No blocks are kept for root, as by the kubelet. Nothing is discarded: nothing was written.
+  const options = ["-q", "-F", "-m", "0", "-E", "nodiscard"];
+  await runCommand("mkfs.ext4", [...options, disk.file, `${usable(disk) / 1024}k`]);
+  await write(disk, Buffer.alloc(mark.length));
+}
+
+async function repair(disk: Disk): Promise<void> {
+  try {
+    await runCommand("e2fsck", ["-p", disk.file]);
+  } catch (error) {
+    const code = exitCode(error);
+    // 1: repaired; 2: so much that a root file system would need a restart.
+    if (code === undefined || (code & ~3) !== 0) throw damaged(disk, error);
+  }
+}
+
+async function write(disk: Disk, data: Buffer): Promise<void> {
+  await using handle = await fs.open(disk.file, "r+");
+  await handle.write(data, 0, data.length, usable(disk));
+  await handle.sync();
+}
+
+async function read(handle: fs.FileHandle, position: number, length: number): Promise<Buffer> {
+  const buffer = Buffer.alloc(Math.max(0, length));
+  let filled = 0;
+  while (filled < buffer.length) {
+    const { bytesRead } = await handle.read(
+      buffer,
+      filled,
+      buffer.length - filled,
+      position + filled,
+    );
+    if (bytesRead === 0) break;
+    filled += bytesRead;
+  }
+  return buffer.subarray(0, filled);
+}
+
+/** Bytes before the tail. */
+function usable({ sizeBytes }: Disk): number {
+  return Math.floor((sizeBytes - tailBytes) / 4096) * 4096;
+}
+
+function isZero(data: Buffer): boolean {
+  return data.every((byte) => byte === 0);
+}
+
+function cut(line: string, separator: string): readonly [string, string] {
+  const at = line.indexOf(separator);
+  return at < 0 ? [line, ""] : [line.slice(0, at), line.slice(at + 1)];
+}
+
+function exitCode(error: unknown): number | undefined {
+  const code = isKipError(error) ? error.facts["exitCode"] : undefined;
+  return typeof code === "number" ? code : undefined;
+}
+
+function refused(disk: Disk, reason: string): KipError {
+  return new KipError("AGENT_DISK_REFUSED", `Cannot use disk ${disk.file}: ${reason}`);
+}
+
+function damaged(disk: Disk, cause: unknown): KipError {
+  return new KipError(
+    "AGENT_DISK_DAMAGED",
+    `Cannot use disk ${disk.file}: its file system could not be repaired: ${errorText(cause)}`,
+    { cause, remedy: "Attach the disk to a machine and run e2fsck on it" },
+  );
+}
