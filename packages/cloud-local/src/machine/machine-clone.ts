@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { open } from "node:fs/promises";
+import { decode } from "@kip/base";
 import { personalityLine, personalityWords, type Personality } from "@kip/cloud-init";
 import { loadDeviceState } from "../template/device-state.ts";
 import { waitForWord } from "../template/port-words.ts";
@@ -12,10 +13,14 @@ import {
   type StartMachineOptions,
 } from "./machine-process.ts";
 import { macOf, qemuArguments, tapOf } from "./qemu-arguments.ts";
-import { startQemu } from "./qemu-process.ts";
+import { startQemu, type StartedQemu } from "./qemu-process.ts";
 
 /** How long a copy may take until its agent listens. */
 const readyLimitMs = 30_000;
+/** How long a word of an agent that has ended may be on its way. */
+const lastWordMs = 1000;
+
+const portChange = decode.object({ open: decode.boolean });
 
 /**
  * Makes a machine of a template. Returns when its agent listens; else, what went wrong with the template or its
@@ -72,12 +77,26 @@ async function run(
   onStep("device state");
   const ready = waitForWord(started.port, personalityWords.ready);
   ready.catch(() => {}); // awaited below
+  const hangUp = portClosed(started);
+  hangUp.catch(() => {}); // awaited below
   await started.commands.execute("cont");
   // Last of all, for its clock.
   started.port.write(personalityLine(personalityOf(options)));
   onStep("run");
-  await Promise.race([ready, started.end]);
+  await Promise.race([ready, hangUp, started.end]);
   onStep("ready");
+}
+
+/** Rejects when the agent has closed its port: it ended, or has nothing more to say. */
+async function portClosed({ commands }: StartedQemu): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  commands.onEvent((event, data) => {
+    if (event !== "VSERPORT_CHANGE" || portChange(data, "QMP.data").open) return;
+    // What it said before comes on another connection, and perhaps after this.
+    const timer = setTimeout(() => reject(new Error("its agent ended")), lastWordMs);
+    timer.unref();
+  });
+  return await promise;
 }
 
 /** Everything that the copy must not share with another one. */

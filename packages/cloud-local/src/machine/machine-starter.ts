@@ -5,13 +5,21 @@ import type { MachineShape } from "../template/template-shape.ts";
 import type { Templates } from "../template/templates.ts";
 import type { Accelerator } from "./accelerator.ts";
 import { cloneMachine } from "./machine-clone.ts";
-import { bootMachine, endMachineProcess, type StartMachineOptions } from "./machine-process.ts";
+import {
+  bootMachine,
+  endMachineProcess,
+  readTail,
+  type StartMachineOptions,
+} from "./machine-process.ts";
 import type { MachineRecord } from "./machine-record.ts";
 import type { MachineStore } from "./machine-store.ts";
 import { userOfSlot } from "./machine-user.ts";
 import type { MachineWatch } from "./machine-watch.ts";
 import { readQemuFacts } from "./qemu-version.ts";
 import { StartSteps } from "./start-steps.ts";
+
+/** How much of the console of a copy that failed the log gets. */
+const consoleBytes = 1000;
 
 /** What {@link MachineStarter} works with. */
 export interface MachineStarterOptions {
@@ -68,7 +76,8 @@ export class MachineStarter {
       if (failure === undefined) return { startedFrom: "template", template: template.key };
       watch.drop(record.id);
       await endMachineProcess(files);
-      await templates.reportFailure(template.key, failure);
+      const console = (await readTail(files.console, consoleBytes)).trim();
+      await templates.reportFailure(template.key, failure, console);
     }
     await bootMachine(start);
     options.logger.debug("Machine booted", { instance: record.id, steps });

@@ -49,6 +49,66 @@ describe("qemuArguments()", () => {
   });
 });
 
+describe("qemuArguments() of copies", () => {
+  const template = { ...machine, memory: { kind: "shared", file: "/t/m" }, hasPort: true } as const;
+  const copy = { ...machine, memory: { kind: "private", file: "/t/m" }, hasPort: true } as const;
+  const valuesOf = (args: readonly string[], option: string): readonly string[] =>
+    args.filter((_arg, index) => args[index - 1] === option);
+
+  it("gives all machines the same devices at the same addresses", () => {
+    const devices = [machine, template, copy].map((one) =>
+      valuesOf(qemuArguments(one), "-device").filter((device) => !device.includes("seed-disk")),
+    );
+    assert.deepEqual(devices[1], devices[0]);
+    assert.deepEqual(devices[2], devices[0]);
+    const slots = valuesOf(qemuArguments(machine), "-device").flatMap((device) =>
+      /addr=(\w+)/.exec(device)?.slice(1),
+    );
+    const onPci = slots.filter((slot) => slot !== undefined);
+    assert.equal(new Set(onPci).size, onPci.length);
+    assert.equal(onPci.length, 6);
+  });
+
+  it("lets a copy see the template's memory, and wait for its state", () => {
+    const args = qemuArguments(copy);
+    assert.match(String(valuesOf(args, "-object")[0]), /mem-path=\/t\/m,share=off$/);
+    assert.deepEqual(valuesOf(args, "-incoming"), ["defer"]);
+    assert.ok(!qemuArguments(template).includes("-incoming"));
+    assert.match(String(valuesOf(qemuArguments(template), "-object")[0]), /share=on$/);
+  });
+
+  it("opens the template's memory for reading only, as soon as QEMU can", () => {
+    const newer = qemuArguments({ ...copy, qemuVersion: [8, 2, 0] });
+    assert.match(String(valuesOf(newer, "-object")[0]), /share=off,readonly=on,rom=off$/);
+  });
+});
+
+describe("qemuArguments() confines QEMU", () => {
+  const sandbox = ["-sandbox", "on,obsolete=deny,spawn=deny,resourcecontrol=deny"];
+
+  it("with the options of its version", () => {
+    assert.deepEqual(qemuArguments(machine).slice(-6), [
+      "-chroot",
+      "/f",
+      "-runas",
+      "1001:1001",
+      ...sandbox,
+    ]);
+    assert.deepEqual(qemuArguments({ ...machine, qemuVersion: [9, 1, 0] }).slice(-4), [
+      "-run-with",
+      "chroot=/f,user=1001:1001",
+      ...sandbox,
+    ]);
+  });
+
+  it("and starts it paused, with no way in by the network", () => {
+    const args = qemuArguments(machine);
+    assert.ok(args.includes("-S"));
+    const chardevs = args.filter((_arg, index) => args[index - 1] === "-chardev");
+    assert.ok(chardevs.every((value) => !/host=|port=\d|telnet|websocket/.test(value)));
+  });
+});
+
 describe("macOf()", () => {
   it("is local, unicast and made from the address", () => {
     assert.equal(macOf("198.18.0.255"), "02:6b:c6:12:00:ff");

@@ -1,4 +1,4 @@
-import { errorText, isKipError, type Logger } from "@kip/base";
+import { errorText, isKipError, type LogFields, type Logger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { availableMemoryBytes, freeDiskBytes, readBootId } from "../host/host-facts.ts";
 import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
@@ -118,16 +118,17 @@ export class Templates {
   }
 
   /** A copy of the template did not become a machine. */
-  async reportFailure(key: string, reason: string): Promise<void> {
+  async reportFailure(key: string, reason: string, console: string): Promise<void> {
     const count = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, count);
     if (count >= failureLimit) this.#givenUp.add(key);
-    await this.setAside(key, `a copy of it did not start: ${reason}`);
+    await this.setAside(key, `a copy of it did not start: ${reason}`, { console });
   }
 
   /** Takes a template out of use, and says why. */
-  async setAside(key: string, reason: string): Promise<void> {
+  async setAside(key: string, reason: string, fields: LogFields = {}): Promise<void> {
     this.#say(key, "A machine template is not used", {
+      ...fields,
       reason,
       remedy: `Nothing needs to be done: another one is made. ${aboutTemplates}`,
     });
@@ -292,7 +293,7 @@ export class Templates {
     });
   }
 
-  #say(key: string, message: string, fields: Readonly<Record<string, unknown>>): void {
+  #say(key: string, message: string, fields: LogFields): void {
     if (this.#said.has(key)) return;
     this.#said.add(key);
     this.#logger.warn(message, { template: key.split(" ")[0], ...fields });

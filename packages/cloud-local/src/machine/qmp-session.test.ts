@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { mkdtempDisposable } from "node:fs/promises";
+import { createServer, type Socket } from "node:net";
+import os from "node:os";
+import path from "node:path";
+import { describe, it } from "node:test";
+import { hasCode } from "@kip/base";
+import { openCommands, QmpSession, runCommands } from "./qmp-session.ts";
+
+interface Asked {
+  readonly execute: string;
+  readonly id: number;
+}
+
+/** A QEMU as far as its control socket goes. */
+async function fakeQemu(
+  answer: (asked: Asked, socket: Socket) => unknown,
+): Promise<AsyncDisposable & { readonly file: string }> {
+  const folder = await mkdtempDisposable(path.join(os.tmpdir(), "qmp-"));
+  const file = path.join(folder.path, "qmp.sock");
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {});
+    socket.write('{"QMP":{"version":{}}}\r\n');
+    let rest = "";
+    socket.setEncoding("utf8").on("data", (text: string) => {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop() ?? "";
+      for (const asked of lines.map((line) => JSON.parse(line) as Asked)) {
+        const reply = asked.execute === "qmp_capabilities" ? { return: {} } : answer(asked, socket);
+        if (reply !== undefined) socket.write(`${JSON.stringify({ ...reply, id: asked.id })}\r\n`);
+      }
+    });
+  });
+  server.listen(file);
+  await once(server, "listening");
+  return {
+    file,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await folder.remove();
+    },
+  };
+}
+
+describe("QmpSession", () => {
+  it("gives the answer that belongs to the command", async () => {
+    await using qemu = await fakeQemu(({ execute }) => ({ return: { of: execute } }));
+    using session = await openCommands(qemu.file);
+    const answers = await Promise.all([session.execute("one"), session.execute("two")]);
+    assert.deepEqual(answers, [{ of: "one" }, { of: "two" }]);
+  });
+
+  it("fails with QEMU's words", async () => {
+    const error = { class: "DeviceNotFound", desc: "Device 'x' not found" };
+    await using qemu = await fakeQemu(() => ({ error }));
+    await assert.rejects(runCommands(qemu.file, [{ execute: "device_del" }]), (failure) => {
+      assert.ok(hasCode(failure, "CLOUD_UNAVAILABLE"));
+      return /Cannot do "device_del" on the machine: Device 'x' not found/.test(String(failure));
+    });
+  });
+
+  it("fails when QEMU ends before it answers", async () => {
+    await using qemu = await fakeQemu((_asked, socket) => void socket.destroy());
+    using session = await openCommands(qemu.file);
+    await assert.rejects(session.execute("quit"), /QEMU has ended/);
+    await session.closed;
+  });
+
+  it("tells events, whole, until asked to stop", async () => {
+    await using qemu = await fakeQemu((_asked, socket) => {
+      socket.write('{"event":"STOP"}\r\n{"event":"RES');
+      socket.write('UME","data":{"a":1}}\r\n');
+      return { return: {} };
+    });
+    using session = await openCommands(qemu.file);
+    const events: unknown[] = [];
+    const stop = session.onEvent((event, data) => events.push([event, data]));
+    await session.execute("cont");
+    stop();
+    await session.execute("cont");
+    assert.deepEqual(events, [
+      ["STOP", undefined],
+      ["RESUME", { a: 1 }],
+    ]);
+  });
+
+  it("says that no machine runs where nothing listens", async () => {
+    assert.equal(await QmpSession.connect("/nonexistent/qmp.sock"), undefined);
+    await assert.rejects(runCommands("/nonexistent/qmp.sock", []), /it does not run/);
+  });
+});

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createConnection, createServer, type Socket } from "node:net";
+import { describe, it } from "node:test";
+import { waitForWord } from "./port-words.ts";
+
+async function connectedPair(): Promise<readonly [Socket, Socket]> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  assert.ok(address !== null && typeof address === "object");
+  const accepted = once(server, "connection") as Promise<[Socket]>; // as Node documents it
+  const one = createConnection(address.port, "127.0.0.1");
+  const [other] = await accepted;
+  server.close();
+  return [one, other];
+}
+
+describe("waitForWord()", () => {
+  it("takes a word that comes in pieces", async () => {
+    const [port, machine] = await connectedPair();
+    const word = waitForWord(port, "ready");
+    machine.write("rea");
+    machine.write("dy\n");
+    await word;
+    port.destroy();
+    machine.destroy();
+  });
+
+  it("fails with any other word, and when the machine hangs up", async () => {
+    for (const [says, expected] of [
+      ["no\n", /it said "no" instead of "ready"/],
+      ["rea", /it ended before it said "ready"/],
+    ] as const) {
+      const [port, machine] = await connectedPair();
+      const word = waitForWord(port, "ready");
+      machine.end(says);
+      await assert.rejects(word, expected);
+      port.destroy();
+    }
+  });
+});
