@@ -13,6 +13,9 @@ const plenty: CapacityFigures = {
   neededDisk: 1024 * MiB,
   unwrittenDisk: 0,
   freeDisk: 4096 * MiB,
+  neededCpus: 1,
+  promisedCpus: 0,
+  cpuLimit: 32,
 };
 const check = (changes: Partial<CapacityFigures>) => () =>
   checkCapacity("local.micro", { ...plenty, ...changes });
@@ -45,6 +48,16 @@ describe("checkCapacity()", () => {
       (error) =>
         hasCode(error, "CLOUD_NO_CAPACITY") &&
         /needs 1024 MiB of free disk and this machine has 0 MiB left/.test(String(error)),
+    );
+  });
+
+  it("lets idle machines share CPUs, up to a limit", () => {
+    check({ promisedCpus: 31 })();
+    assert.throws(
+      check({ promisedCpus: 31, neededCpus: 2 }),
+      (error) =>
+        hasCode(error, "CLOUD_NO_CAPACITY") &&
+        /needs 2 CPUs and 1 of the 32 that all machines may share/.test(String(error)),
     );
   });
 });

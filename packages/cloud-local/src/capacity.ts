@@ -1,4 +1,5 @@
 import { CloudError } from "@kip/cloud";
+import type { Needs } from "./admission/admission-plan.ts";
 
 /** Figures that decide whether one more machine starts; all in bytes. */
 export interface CapacityFigures {
@@ -17,13 +18,32 @@ export interface CapacityFigures {
   /** The same of machines that exist, not written yet. */
   readonly unwrittenDisk: number;
   readonly freeDisk: number;
+  /** CPUs of the machine that is asked for, of those that exist, and of all that may be. */
+  readonly neededCpus: number;
+  readonly promisedCpus: number;
+  readonly cpuLimit: number;
+}
+
+/** The figures that do not depend on what is asked for. */
+export type HostFigures = Omit<CapacityFigures, "neededMemory" | "neededDisk" | "neededCpus">;
+
+/** What there is for further machines. */
+export function roomIn(figures: HostFigures): Needs {
+  return {
+    memory: Math.min(
+      figures.memoryLimit - figures.promisedMemory,
+      figures.availableMemory - figures.untouchedMemory,
+    ),
+    disk: figures.freeDisk - figures.unwrittenDisk,
+    cpus: figures.cpuLimit - figures.promisedCpus,
+  };
 }
 
 /**
  * Refuses a machine for which there is too little.
  *
  * @throws {CloudError} `CLOUD_QUOTA` above the limit that was set, `CLOUD_NO_CAPACITY` if the host
- * itself has too little memory or disk now
+ * itself has too little memory, disk or processors now
  */
 export function checkCapacity(instanceType: string, figures: CapacityFigures): void {
   const subject = `Cannot start a machine of type ${instanceType}`;
@@ -57,6 +77,14 @@ export function checkCapacity(instanceType: string, figures: CapacityFigures): v
         scope: { zone: "local" },
         facts: { ...figures },
       },
+    );
+  }
+  const cpusLeft = figures.cpuLimit - figures.promisedCpus;
+  if (figures.neededCpus > cpusLeft) {
+    throw new CloudError(
+      "CLOUD_NO_CAPACITY",
+      `${subject}: it needs ${figures.neededCpus} CPUs and ${Math.max(0, cpusLeft)} of the ${figures.cpuLimit} that all machines may share are left`,
+      { remedy: "Delete pods", scope: { instanceType }, facts: { ...figures } },
     );
   }
 }

@@ -30,16 +30,20 @@ export interface LocalCloudOptions {
   readonly memoryBytes?: number;
   /** Most CPUs that one machine may have. @default the host's */
   readonly cpus?: number;
+  /** How many CPUs all machines may have together, per CPU of the host: those that idle share. @default 16 */
+  readonly cpuOvercommit?: number;
+  /** How many machines may be starting at the same time; the others wait. @default the host's CPUs */
+  readonly startsAtOnce?: number;
   /** Free disk that each machine must find, or its whole disk if that is smaller, bytes. @default 1 GiB */
   readonly diskReserveBytes?: number;
-  /** First of the user IDs that QEMU processes run as, one per machine. @default 1879075584, which nobody else is given */
-  readonly firstUserId?: number;
-  /** @default silent */
-  readonly logger?: Logger;
   /** Whether machines are copied from templates where that is possible. @default true */
   readonly templates?: boolean;
   /** Most that all templates may take on disk, bytes. @default 8 GiB */
   readonly templateBytes?: number;
+  /** First of the user IDs that QEMU processes run as, one per machine. @default 1879075584, which nobody else is given */
+  readonly firstUserId?: number;
+  /** @default silent */
+  readonly logger?: Logger;
   /** @default the system's */
   readonly clock?: Clock;
 }
@@ -90,14 +94,14 @@ export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLo
     managementPorts: validPorts(options.managementPorts ?? [agentPort]),
     qemu: options.qemu ?? "qemu-system-x86_64",
     accelerator: options.accelerator ?? "auto",
+    ...resolveAdmission(options, host),
     diskReserveBytes: options.diskReserveBytes ?? 2 ** 30,
+    templates: options.templates ?? true,
+    templateBytes: options.templateBytes ?? 2 ** 33,
     firstUserId: validUserId(options.firstUserId ?? defaultFirstUserId),
     logger: (options.logger ?? silentLogger).with({ component: "cloud-local" }),
     clock: options.clock ?? systemClock,
-    ...resolveAdmission(options, host),
     host: {
-    templates: options.templates ?? true,
-    templateBytes: options.templateBytes ?? 2 ** 33,
       memoryBytes: Math.min(memoryBytes, host.memoryBytes),
       cpus: Math.min(cpus, host.cpus),
     },
@@ -108,6 +112,21 @@ function validPorts(ports: readonly number[]): readonly number[] {
   const wrong = ports.find((port) => !Number.isInteger(port) || port < 1 || port > 65_535);
   if (wrong !== undefined) throw invalid(`port ${wrong}: it is not 1 to 65535`);
   return ports;
+}
+
+function resolveAdmission(
+  options: LocalCloudOptions,
+  host: HostFacts,
+): Pick<ResolvedLocalCloudOptions, "cpuOvercommit" | "startsAtOnce"> {
+  return {
+    cpuOvercommit: atLeastOne("cpuOvercommit", options.cpuOvercommit ?? 16),
+    startsAtOnce: atLeastOne("startsAtOnce", options.startsAtOnce ?? host.cpus),
+  };
+}
+
+function atLeastOne(option: string, value: number): number {
+  if (value >= 1) return value;
+  throw invalid(`${option} ${value}: it is not 1 or more`);
 }
 
 function validUserId(id: number): number {

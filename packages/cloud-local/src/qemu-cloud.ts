@@ -10,11 +10,13 @@ import {
   type Volume,
   type VolumeRequest,
 } from "@kip/cloud";
+import { Admission, type Turn } from "./admission/admission.ts";
 import { localInstanceTypes } from "./catalog.ts";
 import { findImage, readImage } from "./image.ts";
 import type { LocalCloud } from "./local-cloud.ts";
 import type { ResolvedLocalCloudOptions } from "./local-cloud-options.ts";
 import { chooseAccelerator, type Accelerator } from "./machine/accelerator.ts";
+import { describeEnd } from "./machine/end-reason.ts";
 import { MachineWatch } from "./machine/machine-watch.ts";
 import { endMachineProcess, freeMachine, readTail } from "./machine/machine-process.ts";
 import { toInstance, type MachineRecord } from "./machine/machine-record.ts";
@@ -22,6 +24,7 @@ import {
   findOffer,
   machineId,
   machineSize,
+  readRoom,
   reserveMachine,
 } from "./machine/machine-reservation.ts";
 import { MachineStarter } from "./machine/machine-starter.ts";
@@ -48,6 +51,7 @@ export class QemuCloud implements LocalCloud {
   readonly #network: LocalNetwork;
   readonly #watch: MachineWatch;
   readonly #volumes: LocalVolumes;
+  readonly #admission: Admission;
   readonly #templates: Templates;
   readonly #starter: MachineStarter;
   readonly #offers: readonly InstanceTypeOffer[];
@@ -71,6 +75,11 @@ export class QemuCloud implements LocalCloud {
     this.hostAddress = this.#network.plan.host;
     this.#offers = localInstanceTypes(options.host);
     this.#watch = new MachineWatch((id, reason) => this.#onEnded(id, reason), options.logger);
+    this.#admission = new Admission({
+      ...options,
+      machinesDir: this.#store.folder,
+      readRoom: async () => await readRoom(options, this.#store),
+    });
     this.#templates = new Templates(options, this.#store);
     this.#starter = new MachineStarter({
       options,
@@ -92,6 +101,7 @@ export class QemuCloud implements LocalCloud {
   /** Finds what runs, and finishes what a killed process began to remove. */
   async open(): Promise<void> {
     await this.#store.open();
+    await this.#admission.open();
     for (const record of await this.#store.readAll()) {
       const isOld =
         record.endedAt !== undefined && record.endedAt + endedKeptMs < this.#options.clock.now();
@@ -127,17 +137,26 @@ export class QemuCloud implements LocalCloud {
     signal?.throwIfAborted();
     checkLaunchRequest(request);
     const id = machineId(this.#options.owner, request.token);
-    return await this.#store.lockMachine(id, async () => {
-      const known = await this.#store.read(id);
-      // One that was being started may never have been let run: it is started anew.
-      if (known?.state === "running" && (await this.#isAlive(known))) return toInstance(known);
-      signal?.throwIfAborted();
-      return await this.#start(known, request);
-    });
+    return await this.#admission.inTurn(
+      request,
+      signal,
+      async (turn) =>
+        await this.#store.lockMachine(id, async () => {
+          const known = await this.#store.read(id);
+          // One that was being started may never have been let run: it is started anew.
+          if (known?.state === "running" && (await this.#isAlive(known))) return toInstance(known);
+          signal?.throwIfAborted();
+          return await this.#start(known, request, turn);
+        }),
+    );
   }
 
   /** Starts a machine that does not run; `known` is what an earlier start left. */
-  async #start(known: MachineRecord | undefined, request: LaunchRequest): Promise<Instance> {
+  async #start(
+    known: MachineRecord | undefined,
+    request: LaunchRequest,
+    turn: Turn,
+  ): Promise<Instance> {
     const options = this.#options;
     const image = await readImage(options.imagesDir, request.image);
     const accelerator = await this.#chooseAccelerator();
@@ -149,6 +168,7 @@ export class QemuCloud implements LocalCloud {
       store: this.#store,
       plan: this.#network.plan,
       offers: this.#offers,
+      turn,
     };
     const record = await reserveMachine(context, request, image);
     try {
@@ -159,7 +179,9 @@ export class QemuCloud implements LocalCloud {
         userData: request.userData,
         nameservers: await this.#nameservers(),
       });
-      return await this.#confirmRunning({ ...record, ...started });
+      const instance = await this.#confirmRunning({ ...record, ...started });
+      turn.isRunning(this.#store.files(record.id), started.startedFrom);
+      return instance;
     } catch (error) {
       await this.#remove(record);
       throw error;
@@ -282,6 +304,7 @@ export class QemuCloud implements LocalCloud {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#listeners.clear();
+    await this.#admission.close();
     await this.#templates.close();
     await this.#watch.close();
   }
@@ -358,6 +381,7 @@ export class QemuCloud implements LocalCloud {
     await freeMachine(record, files, this.#network);
     await this.#store.remove(record.id);
     this.#watch.settle(record.id);
+    await this.#admission.ended(record.id);
   }
 
   async #removeIfStopping(id: string, isOld: boolean): Promise<void> {
@@ -387,6 +411,7 @@ export class QemuCloud implements LocalCloud {
       return note;
     });
     this.#watch.settle(id);
+    await this.#admission.ended(id);
     if (!ended || this.#told.has(`${id} ${ended.launchedAt}`)) return;
     this.#told.add(`${id} ${ended.launchedAt}`);
     this.#options.logger.info("Machine ended by itself", {
@@ -418,22 +443,5 @@ export class QemuCloud implements LocalCloud {
       this.#accelerator = undefined;
       throw error;
     }
-  }
-}
-
-/** QEMU's word for it as a sentence. */
-function describeEnd(reason: string | undefined): string {
-  switch (reason) {
-    case "guest-shutdown":
-      return "The machine switched itself off";
-    case "guest-reset":
-      return "The machine restarted or its kernel stopped";
-    case "guest-panic":
-      return "The machine's kernel stopped";
-    case "host-signal":
-    case "host-qmp-quit":
-      return "The machine was ended from outside";
-    default:
-      return "The machine's process ended";
   }
 }

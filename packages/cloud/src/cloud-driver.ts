@@ -22,6 +22,21 @@ export interface LaunchRequest {
   readonly privateIpOnly: boolean;
   /** Tags of the instance besides those the driver needs itself. */
   readonly tags: Readonly<Record<string, string>>;
+  /** When it was asked for, RFC 3339: where a driver must choose, the oldest comes first. @default now */
+  readonly createdAt?: string;
+  /**
+   * If given, a driver that has no room may keep the request until it has, instead of refusing it, and calls this
+   * with what it waits for, at once and whenever that changes. Aborting the launch ends the waiting.
+   */
+  readonly onWait?: (wait: LaunchWait) => void;
+}
+
+/** What a launch waits for. */
+export interface LaunchWait {
+  /** One sentence for people, with figures and a remedy if there is one. */
+  readonly message: string;
+  /** How many requests come before. */
+  readonly ahead: number;
 }
 
 /** pending: asked for, no address promised; running: has both addresses; terminated: costs nothing any more. */

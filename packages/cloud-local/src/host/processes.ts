@@ -85,3 +85,14 @@ async function readArguments(pid: number): Promise<readonly string[]> {
     return []; // gone
   }
 }
+
+/** When a process began, in the kernel's ticks since the start of the computer; undefined if it is gone. */
+export async function processStartTime(pid: number): Promise<string | undefined> {
+  try {
+    // The second field, the name in parentheses, may hold anything; the 22nd is what is looked for.
+    const text = await readFile(`/proc/${pid}/stat`, "utf8");
+    return text.slice(text.lastIndexOf(")") + 2).split(" ")[19];
+  } catch {
+    return undefined;
+  }
+}

@@ -1,12 +1,15 @@
 import { createHash } from "node:crypto";
 import { CloudError, type InstanceTypeOffer, type LaunchRequest } from "@kip/cloud";
-import { checkCapacity } from "../capacity.ts";
+import type { Needs } from "../admission/admission-plan.ts";
+import type { Turn } from "../admission/admission.ts";
+import { checkCapacity, roomIn, type HostFigures } from "../capacity.ts";
 import { machineMemoryBytes } from "../catalog.ts";
-import { availableMemoryBytes, freeDiskBytes } from "../host/host-facts.ts";
+import { availableMemoryBytes, freeDiskBytes, readHostFacts } from "../host/host-facts.ts";
 import { residentBytes } from "../host/processes.ts";
 import type { LocalImage } from "../image.ts";
 import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
 import type { AddressPlan } from "../network/address-plan.ts";
+import { unwrittenOfVolumes } from "../volume/volume-room.ts";
 import { readMachinePid, allocatedBytes } from "./machine-process.ts";
 import type { MachineRecord } from "./machine-record.ts";
 import type { MachineStore } from "./machine-store.ts";
@@ -43,11 +46,13 @@ export interface ReservationContext {
   readonly store: MachineStore;
   readonly plan: AddressPlan;
   readonly offers: readonly InstanceTypeOffer[];
+  /** The launch's place in the queue. */
+  readonly turn: Turn;
 }
 
 /**
- * Checks that there is room for a machine and writes its record, with addresses of its own. Callers
- * hold the machine's lock.
+ * Checks that it is a machine's turn and that there is room for it, and writes its record, with addresses of
+ * its own. Callers hold the machine's lock.
  *
  * @throws {CloudError} `CLOUD_INVALID_REQUEST`, `CLOUD_QUOTA`, `CLOUD_NO_CAPACITY`; then nothing is left
  */
@@ -58,13 +63,14 @@ export async function reserveMachine(
 ): Promise<MachineRecord> {
   const { options, store, plan } = context;
   const offer = findOffer(context.offers, request.instanceType);
+  const id = machineId(options.owner, request.token);
   const size = machineSize(offer, request.rootDiskBytes, image);
   return await store.lockAll(async () => {
     const machines = await store.readAll();
-    await checkRoom(context, machines, { offer, ...size });
+    await takeTurn(context, machines, { id, offer, ...size });
     const slot = lowestFreeSlot(machines, plan);
     const record: MachineRecord = {
-      id: machineId(options.owner, request.token),
+      id,
       token: request.token,
       name: request.name,
       owner: options.owner,
@@ -84,15 +90,42 @@ export async function reserveMachine(
   });
 }
 
-async function checkRoom(
-  { options, store }: ReservationContext,
+async function takeTurn(
+  { options, store, turn }: ReservationContext,
   machines: readonly MachineRecord[],
-  asked: {
-    readonly offer: InstanceTypeOffer;
-    readonly memoryBytes: number;
-    readonly rootDiskBytes: number;
-  },
+  asked: MachineSize & { readonly id: string; readonly offer: InstanceTypeOffer },
 ): Promise<void> {
+  const figures = await readFigures(options, store, machines);
+  const needs: Needs = {
+    memory: asked.memoryBytes,
+    disk: Math.min(asked.rootDiskBytes, options.diskReserveBytes),
+    cpus: asked.cpus,
+  };
+  await turn.take(asked.id, needs, roomIn(figures), () =>
+    refusalOf(() =>
+      checkCapacity(asked.offer.name, {
+        ...figures,
+        neededMemory: needs.memory,
+        neededDisk: needs.disk,
+        neededCpus: needs.cpus,
+      }),
+    ),
+  );
+}
+
+/** What there is for further machines now. */
+export async function readRoom(
+  options: ResolvedLocalCloudOptions,
+  store: MachineStore,
+): Promise<Needs> {
+  return roomIn(await readFigures(options, store, await store.readAll()));
+}
+
+async function readFigures(
+  options: ResolvedLocalCloudOptions,
+  store: MachineStore,
+  machines: readonly MachineRecord[],
+): Promise<HostFigures> {
   const living = machines.filter((machine) => machine.state !== "ended");
   const used = await Promise.all(
     living.map(async (machine) => {
@@ -107,16 +140,28 @@ async function checkRoom(
       };
     }),
   );
-  checkCapacity(asked.offer.name, {
-    neededMemory: asked.memoryBytes,
+  const { stateDir, diskReserveBytes, cpuOvercommit } = options;
+  const ofVolumes = await unwrittenOfVolumes(stateDir, diskReserveBytes);
+  return {
     promisedMemory: sum(living.map((machine) => machine.memoryBytes)),
     untouchedMemory: sum(used.map(({ untouched }) => untouched)),
     memoryLimit: options.host.memoryBytes,
     availableMemory: await availableMemoryBytes(),
-    neededDisk: Math.min(asked.rootDiskBytes, options.diskReserveBytes),
-    unwrittenDisk: sum(used.map(({ unwritten }) => unwritten)),
-    freeDisk: await freeDiskBytes(options.stateDir),
-  });
+    unwrittenDisk: sum(used.map(({ unwritten }) => unwritten)) + ofVolumes,
+    freeDisk: await freeDiskBytes(stateDir),
+    promisedCpus: sum(living.map((machine) => machine.cpus)),
+    cpuLimit: Math.floor(readHostFacts().cpus * cpuOvercommit),
+  };
+}
+
+function refusalOf(check: () => void): CloudError | undefined {
+  try {
+    check();
+  } catch (error) {
+    if (error instanceof CloudError) return error;
+    throw error;
+  }
+  return undefined;
 }
 
 /** The offer of that name. @throws {CloudError} `CLOUD_INVALID_REQUEST` */

@@ -52,6 +52,11 @@ export class MachineStore {
     });
   }
 
+  /** Holds one folder per machine. */
+  get folder(): string {
+    return this.#machines;
+  }
+
   files(id: string): MachineFiles {
     const folder = path.join(this.#machines, id);
     return {

@@ -30,6 +30,8 @@ export async function prepareTestCloud(name: string, part: number): Promise<Test
     internet: false,
     accelerator: "tcg",
     diskReserveBytes: 2 ** 20,
+    // The tiny guests never say that they are up.
+    startsAtOnce: 1000,
   };
   await writeTinyImage(options.imagesDir, "idle", "idle");
   await writeTinyImage(options.imagesDir, "reset", "reset");

@@ -201,6 +201,16 @@ describe("CellActor", () => {
     await actor.stop();
   });
 
+  it("tells once what a launch waits for, and keeps telling its place", async () => {
+    const { actor, problems, run } = start({ launch: forEver });
+    await run();
+    for (const ahead of [2, 1])
+      actor.waitsFor("CellWaits", `Other machines are starting; ${ahead} asked before`);
+    assert.deepEqual(problems, ["CellWaits"]);
+    assert.match(actor.memory.waitingFor?.message ?? "", /; 1 asked before/);
+    await actor.stop();
+  });
+
   it("waits longer and longer when machines vanish in a row", async () => {
     const { actor, clock, count, run } = start({
       launch: async ({ memory }) => void (memory.instanceState = "gone"),

@@ -148,6 +148,18 @@ export class CellActor {
     this.changed();
   }
 
+  /** What the present step waits for: a condition of the pod, and once an event of it. */
+  waitsFor(reason: string, message: string): void {
+    const { onProblem, onChange } = this.#options;
+    // The figures in a message (what is free now, how many come before) may differ each time: that is no news.
+    const told = `${reason} ${message.replace(/[\d.]+/g, "#")}`;
+    const isNews = this.#told !== told;
+    this.#told = told;
+    this.memory.waitingFor = { reason, message };
+    if (isNews) onProblem(this.memory, reason, message);
+    onChange(this.memory);
+  }
+
   /** A connection to the agent was made. */
   agentFound(agent: AgentClient): void {
     this.memory.agent = agent;
@@ -343,18 +355,12 @@ export class CellActor {
   }
 
   async #report(step: CellStep, error: unknown): Promise<void> {
-    const { logger, onProblem, onChange } = this.#options;
+    const { logger } = this.#options;
     const reason = isKipError(error) ? problemReason(error.code) : "CellStepFailed";
     const remedy = isKipError(error) && error.remedy !== undefined ? `. ${error.remedy}` : "";
     const message = `${errorText(error)}${remedy}`;
-    // The figures in a message (what is free now) may differ each time: that is no news.
-    const told = `${step.kind} ${reason} ${message.replace(/[\d.]+/g, "#")}`;
-    const isNews = this.#told !== told;
-    this.#told = told;
-    this.memory.waitingFor = { reason, message };
     logger.warn("Step of a cell failed", { step: step.kind, attempt: this.#failures, err: error });
-    if (isNews) onProblem(this.memory, reason, message);
-    onChange(this.memory);
+    this.waitsFor(reason, message);
     await this.#wait(step, this.#failures++);
   }
 

@@ -31,7 +31,7 @@ export async function launch(
   const cell = required(memory.cell, "there is no cell");
   const { driver, identities, clock, onEvent } = context.options;
   const began = clock.monotonic();
-  const name = cell.metadata.name ?? "";
+  const { name = "", creationTimestamp: createdAt } = cell.metadata;
   const { identity, expires } = await identities.issueForCell(name);
   let instance: Instance;
   try {
@@ -44,6 +44,8 @@ export async function launch(
         image: cell.spec.image,
         rootDiskBytes: cell.spec.rootDiskBytes,
         userData: userData(identity),
+        ...(createdAt !== undefined && { createdAt }),
+        onWait: ({ message }) => actor.waitsFor("CellWaits", message),
         privateIpOnly: cell.spec.privateIPOnly,
         tags: {
           "kip-pod-namespace": cell.spec.podRef.namespace,

@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { array, assert as checkProperty, integer, property, record } from "fast-check";
+import { verdictFor, type Asker, type Room } from "./admission-plan.ts";
+
+const asker = (key: string, memory: number, createdAt: number, cpus = 1): Asker => ({
+  key,
+  createdAt,
+  arrivedAt: 0,
+  needs: { memory, disk: 0, cpus },
+});
+const room = (memory: number, cpus = 100, starts = 100): Room => ({
+  memory,
+  disk: 0,
+  cpus,
+  starts,
+});
+
+describe("verdictFor()", () => {
+  it("lets all start for whom there is room", () => {
+    const askers = [asker("a", 3, 1), asker("b", 4, 2)];
+    for (const key of ["a", "b"])
+      assert.deepEqual(verdictFor(key, askers, room(7)), { kind: "go" });
+  });
+
+  it("keeps what is free for the oldest, however little a younger one needs", () => {
+    const askers = [asker("small", 1, 2), asker("big", 8, 1)];
+    assert.deepEqual(verdictFor("big", askers, room(7)), {
+      kind: "wait",
+      lack: "memory",
+      ahead: 0,
+      isBehind: false,
+    });
+    assert.deepEqual(verdictFor("small", askers, room(7)), {
+      kind: "wait",
+      lack: "memory",
+      ahead: 1,
+      isBehind: true,
+    });
+  });
+
+  it("lets a younger one pass where nothing is taken from who waits", () => {
+    // The older one lacks CPUs; the younger one needs none of those.
+    const askers = [asker("old", 4, 1, 8), asker("young", 2, 2, 0)];
+    assert.equal(verdictFor("old", askers, room(6, 4)).kind, "wait");
+    assert.equal(verdictFor("young", askers, room(6, 4)).kind, "go");
+  });
+
+  it("starts so many at once, the oldest first", () => {
+    const askers = [asker("c", 1, 3), asker("a", 1, 1), asker("b", 1, 2)];
+    const verdicts = ["a", "b", "c"].map((key) => verdictFor(key, askers, room(9, 9, 2)).kind);
+    assert.deepEqual(verdicts, ["go", "go", "wait"]);
+  });
+
+  it("takes those who come at the same time in the order in which they came", () => {
+    const first = { ...asker("z", 5, 1), arrivedAt: 1 };
+    const second = { ...asker("a", 5, 1), arrivedAt: 2 };
+    assert.equal(verdictFor("z", [second, first], room(5)).kind, "go");
+    assert.equal(verdictFor("a", [second, first], room(5)).kind, "wait");
+  });
+
+  it("never gives more than there is, and never harms an older one", () => {
+    const some = record({ memory: integer({ min: 1, max: 9 }), cpus: integer({ min: 1, max: 4 }) });
+    checkProperty(
+      property(
+        array(some, { maxLength: 12 }),
+        some,
+        integer({ min: 0, max: 6 }),
+        (all, free, starts) => {
+          const here = room(free.memory * 3, free.cpus * 3, starts);
+          const askers = all.map(({ memory, cpus }, at) => asker(`${at}`, memory, at, cpus));
+          const going = askers.filter(({ key }) => verdictFor(key, askers, here).kind === "go");
+          const sum = (kind: "memory" | "cpus"): number =>
+            going.reduce((total, { needs }) => total + needs[kind], 0);
+          assert.ok(sum("memory") <= here.memory && sum("cpus") <= here.cpus);
+          assert.ok(going.length <= starts);
+          for (const each of askers) {
+            const older = askers.filter(({ createdAt }) => createdAt <= each.createdAt);
+            const alone = verdictFor(each.key, older, here).kind;
+            assert.equal(verdictFor(each.key, askers, here).kind, alone, "the young do not matter");
+          }
+        },
+      ),
+    );
+  });
+});

@@ -1,0 +1,317 @@
+import { randomUUID } from "node:crypto";
+import { watch, type FSWatcher } from "node:fs";
+import { errorText, type Clock, type Logger } from "@kip/base";
+import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
+import { processStartTime } from "../host/processes.ts";
+import type { MachineFiles } from "../machine/machine-store.ts";
+import { verdictFor, type Needs, type Verdict } from "./admission-plan.ts";
+import { untilUp } from "./start-phase.ts";
+import { startingCount, Tickets, waiting, type Ticket } from "./tickets.ts";
+
+/** No longer than this, milliseconds, does a launch wait: what it was given (its identity) grows old. */
+const longestWaitMs = 60 * 60 * 1000;
+/**
+ * How often those who wait look again, milliseconds, although nothing has happened: other programs of the host give
+ * memory and disk back without an event.
+ */
+const lookAgainMs = 15_000;
+
+/** Options of {@link Admission}. */
+export interface AdmissionOptions {
+  readonly stateDir: string;
+  /** Holds one folder per machine; a change in it may be room for another. */
+  readonly machinesDir: string;
+  /** How many machines may be starting at the same time. */
+  readonly startsAtOnce: number;
+  /** What there is for further machines now. */
+  readonly readRoom: () => Promise<Needs>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** It is not the launch's turn. */
+class NotYet extends Error {
+  readonly verdict: Wait;
+  readonly refusal: CloudError;
+
+  constructor(verdict: Wait, refusal: CloudError) {
+    super(refusal.message);
+    this.verdict = verdict;
+    this.refusal = refusal;
+  }
+}
+
+/** A launch in the queue, or the machine of one that is starting. */
+export interface Turn {
+  /**
+   * Asks whether it may start; then it counts as starting until its machine is up. Callers hold the lock on all
+   * machines, and have added the machine's record when they let go of it.
+   *
+   * @param refusal what to say if there is too little even with nobody before it
+   */
+  take(
+    machineId: string,
+    needs: Needs,
+    room: Needs,
+    refusal: () => CloudError | undefined,
+  ): Promise<void>;
+  /** Its machine runs; whether it is up, is found out. */
+  isRunning(files: MachineFiles, startedFrom: Instance["startedFrom"]): void;
+}
+
+type Wait = Extract<Verdict, { kind: "wait" }>;
+
+interface Waiter {
+  readonly key: string;
+  readonly wake: () => void;
+  readonly tell: (verdict: Wait) => void;
+}
+
+/**
+ * Lets machines start in the order in which they were asked for, so many at once, as there is room: over all
+ * processes that use the state folder. {@link verdictFor} has the rule.
+ */
+export class Admission {
+  readonly #options: AdmissionOptions;
+  readonly #tickets: Tickets;
+  readonly #own = new Map<string, Ticket>();
+  readonly #starting = new Map<string, string>();
+  readonly #waiters = new Set<Waiter>();
+  readonly #following = new Set<Promise<void>>();
+  readonly #closed = new AbortController();
+  #watchers: readonly FSWatcher[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #look: Promise<void> | undefined;
+  #isStale = false;
+  #pidSince: string | undefined;
+  #arrivals = 0;
+
+  constructor(options: AdmissionOptions) {
+    this.#options = options;
+    this.#tickets = new Tickets(options.stateDir);
+  }
+
+  async open(): Promise<void> {
+    await this.#tickets.open();
+    this.#pidSince = await processStartTime(process.pid);
+  }
+
+  /**
+   * Does `work`, which takes its turn; again each time its turn may have come.
+   *
+   * @throws what `work` throws; `CLOUD_QUOTA` or `CLOUD_NO_CAPACITY` where there is no room and the asker does not
+   * wait for it
+   */
+  async inTurn<T>(
+    request: Pick<LaunchRequest, "createdAt" | "onWait">,
+    signal: AbortSignal | undefined,
+    work: (turn: Turn) => Promise<T>,
+  ): Promise<T> {
+    const { clock } = this.#options;
+    const key = randomUUID();
+    const arrivedAt = clock.now() + this.#arrivals++ / 1e6;
+    const createdAt = request.createdAt === undefined ? arrivedAt : Date.parse(request.createdAt);
+    const turn: Turn = {
+      take: async (machineId, needs, room, refusal) => {
+        const ticket = { key, createdAt, arrivedAt, needs };
+        await this.#take(ticket, machineId, room, refusal);
+      },
+      isRunning: (files, startedFrom) => this.#follow(key, files, startedFrom),
+    };
+    const until = clock.monotonic() + longestWaitMs;
+    try {
+      for (;;) {
+        try {
+          return await work(turn);
+        } catch (error) {
+          if (!(error instanceof NotYet)) throw error;
+          const isLate = clock.monotonic() > until;
+          const isBrief = error.verdict.lack === "starts";
+          if (!isBrief && (request.onWait === undefined || isLate)) throw error.refusal;
+          await this.#chance(key, error, request.onWait, signal);
+        }
+      }
+    } catch (error) {
+      await this.#drop(key);
+      throw error;
+    } finally {
+      if (this.#own.get(key)?.state === "waiting") await this.#drop(key);
+    }
+  }
+
+  /** A machine is gone: it starts no more, and there is room. */
+  async ended(machineId: string): Promise<void> {
+    const key = this.#starting.get(machineId);
+    if (key !== undefined) await this.#drop(key);
+    this.changed();
+  }
+
+  /** There may be room: a machine has ended, or something else has changed. */
+  changed(): void {
+    if (this.#waiters.size === 0) return;
+    this.#isStale = true;
+    this.#look ??= this.#lookUntilFresh().finally(() => {
+      this.#look = undefined;
+    });
+  }
+
+  /** Sends all away who wait here. */
+  async close(): Promise<void> {
+    this.#closed.abort(
+      new CloudError("CLOUD_UNAVAILABLE", "Cannot wait for a machine's turn: kip ends"),
+    );
+    for (const key of this.#own.keys()) await this.#drop(key);
+    await Promise.all([this.#look, ...this.#following]);
+  }
+
+  async #take(
+    asker: Omit<Ticket, "state" | "pid" | "pidSince">,
+    machineId: string,
+    room: Needs,
+    refusal: () => CloudError | undefined,
+  ): Promise<void> {
+    const ticket = { ...asker, pid: process.pid, pidSince: this.#pidSince ?? "" };
+    const all = await this.#tickets.read();
+    const others = waiting(all).filter(({ key }) => key !== ticket.key);
+    const starts = this.#options.startsAtOnce - startingCount(all);
+    const verdict = verdictFor(ticket.key, [...others, ticket], { ...room, starts });
+    if (verdict.kind === "wait") {
+      await this.#put({ ...ticket, state: "waiting" });
+      throw new NotYet(verdict, refusal() ?? isBehind(verdict));
+    }
+    await this.#put({ ...ticket, state: "starting" });
+    this.#starting.set(machineId, ticket.key);
+  }
+
+  #follow(key: string, files: MachineFiles, startedFrom: Instance["startedFrom"]): void {
+    // A copy is up when it runs.
+    const up =
+      startedFrom === "template"
+        ? Promise.resolve()
+        : untilUp(files, this.#options.clock, this.#closed.signal);
+    const work = up
+      .then(() => this.#drop(key))
+      .catch((error: unknown) => {
+        this.#options.logger.warn("The start of a machine could not be followed", {
+          folder: files.folder,
+          err: errorText(error),
+        });
+      })
+      .finally(() => this.#following.delete(work));
+    this.#following.add(work);
+  }
+
+  /** Resolves when the launch may have its turn. */
+  async #chance(
+    key: string,
+    { verdict, refusal }: NotYet,
+    onWait: LaunchRequest["onWait"],
+    asked: AbortSignal | undefined,
+  ): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    let told = "";
+    const tell = (now: typeof verdict): void => {
+      const wait = describeWait(now, refusal);
+      if (wait.message !== told) onWait?.(wait);
+      told = wait.message;
+    };
+    const waiter: Waiter = { key, wake: resolve, tell };
+    const signal = AbortSignal.any([this.#closed.signal, ...(asked ? [asked] : [])]);
+    const onAbort = (): void => reject(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    this.#waiters.add(waiter);
+    this.#watch();
+    try {
+      signal.throwIfAborted();
+      tell(verdict);
+      // What has happened between the refusal and now.
+      this.changed();
+      await promise;
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+      this.#waiters.delete(waiter);
+      this.#watch();
+    }
+  }
+
+  async #lookUntilFresh(): Promise<void> {
+    while (this.#isStale && this.#waiters.size > 0) {
+      this.#isStale = false;
+      try {
+        await this.#lookOnce();
+      } catch (error) {
+        this.#options.logger.warn("The queue of launches could not be read", {
+          err: errorText(error),
+        });
+      }
+    }
+  }
+
+  async #lookOnce(): Promise<void> {
+    const all = await this.#tickets.read();
+    const askers = waiting(all);
+    const starts = this.#options.startsAtOnce - startingCount(all);
+    const room = { ...(await this.#options.readRoom()), starts };
+    for (const waiter of this.#waiters) {
+      // One whose ticket is gone finds out by itself.
+      const isThere = askers.some(({ key }) => key === waiter.key);
+      const verdict = isThere ? verdictFor(waiter.key, askers, room) : ({ kind: "go" } as const);
+      if (verdict.kind === "go") waiter.wake();
+      else waiter.tell(verdict);
+    }
+  }
+
+  /** Watches for changes by other processes while someone waits. */
+  #watch(): void {
+    const isNeeded = this.#waiters.size > 0;
+    if (isNeeded === (this.#timer !== undefined)) return;
+    if (!isNeeded) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+      for (const watcher of this.#watchers) watcher.close();
+      this.#watchers = [];
+      return;
+    }
+    const onChange = (): void => this.changed();
+    this.#timer = setInterval(onChange, lookAgainMs);
+    this.#watchers = [this.#tickets.folder, this.#options.machinesDir].map((folder) =>
+      watch(folder, onChange).on("error", () => {}),
+    );
+  }
+
+  async #put(ticket: Ticket): Promise<void> {
+    this.#own.set(ticket.key, ticket);
+    await this.#tickets.put(ticket);
+  }
+
+  async #drop(key: string): Promise<void> {
+    this.#own.delete(key);
+    for (const [machineId, starting] of this.#starting)
+      if (starting === key) this.#starting.delete(machineId);
+    await this.#tickets.remove(key);
+    this.changed();
+  }
+}
+
+const names = { memory: "memory", disk: "disk", cpus: "CPUs", starts: "their start" } as const;
+
+/** There would be room, were it not for those who asked before. */
+function isBehind({ ahead, lack }: Wait): CloudError {
+  const others = ahead === 1 ? "1 older request waits" : `${ahead} older requests wait`;
+  return new CloudError(
+    "CLOUD_NO_CAPACITY",
+    `Cannot start a machine yet: ${others} for ${names[lack]}`,
+    { remedy: "Delete pods, or wait for others to end", scope: { zone: "local" } },
+  );
+}
+
+function describeWait({ lack, ahead, isBehind: wouldFit }: Wait, refusal: CloudError): LaunchWait {
+  if (lack === "starts") return { ahead, message: `Other machines are starting; ${place(ahead)}` };
+  const remedy = refusal.remedy === undefined ? "" : `. ${refusal.remedy}`;
+  if (wouldFit) return { ahead, message: `Waits for ${names[lack]}; ${place(ahead)}` };
+  return { ahead, message: `${refusal.message}; ${place(ahead)}${remedy}` };
+}
+
+function place(ahead: number): string {
+  return ahead === 0 ? "it is the next" : `${ahead} asked before`;
+}

@@ -1,0 +1,80 @@
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { decode } from "@kip/base";
+import { processStartTime } from "../host/processes.ts";
+import type { Asker } from "./admission-plan.ts";
+
+const ticketDocument = decode.object({
+  key: decode.string,
+  createdAt: decode.number,
+  arrivedAt: decode.number,
+  needs: decode.object({ memory: decode.number, disk: decode.number, cpus: decode.number }),
+  /** starting: it has its room, and counts against what may start at once. */
+  state: decode.oneOf("waiting", "starting"),
+  /** The process that asks: its ID, and when it began, as IDs are used again. */
+  pid: decode.integer,
+  pidSince: decode.string,
+});
+
+/** The place of one launch in the queue. */
+export type Ticket = decode.Decoded<typeof ticketDocument>;
+
+/**
+ * The launches that wait or are starting, of all processes: one file each. A ticket is worth nothing without the
+ * process that took it, so none outlives a crash.
+ */
+export class Tickets {
+  readonly folder: string;
+
+  constructor(stateDir: string) {
+    this.folder = path.join(stateDir, "queue");
+  }
+
+  async open(): Promise<void> {
+    await mkdir(this.folder, { recursive: true, mode: 0o700 });
+  }
+
+  /** Writes a ticket, or its new state. Callers hold the lock on all machines. */
+  async put(ticket: Ticket): Promise<void> {
+    const file = this.#file(ticket.key);
+    await writeFile(`${file}.new`, JSON.stringify(ticket), { mode: 0o600 });
+    await rename(`${file}.new`, file);
+  }
+
+  async remove(key: string): Promise<void> {
+    await rm(this.#file(key), { force: true });
+  }
+
+  /** Tickets whose processes live; those of the dead are removed. */
+  async read(): Promise<readonly Ticket[]> {
+    const names = (await readdir(this.folder)).filter((name) => name.endsWith(".json"));
+    const tickets = await Promise.all(names.map((name) => this.#readOne(name)));
+    return tickets.filter((ticket) => ticket !== undefined);
+  }
+
+  async #readOne(name: string): Promise<Ticket | undefined> {
+    const file = path.join(this.folder, name);
+    try {
+      const ticket = ticketDocument(JSON.parse(await readFile(file, "utf8")), file);
+      if ((await processStartTime(ticket.pid)) === ticket.pidSince) return ticket;
+      await rm(file, { force: true });
+    } catch {
+      // Gone meanwhile, or not of this version: nobody waits for it.
+    }
+    return undefined;
+  }
+
+  #file(key: string): string {
+    return path.join(this.folder, `${key}.json`);
+  }
+}
+
+/** Those who have no room yet. */
+export function waiting(tickets: readonly Ticket[]): readonly Asker[] {
+  return tickets.filter(({ state }) => state === "waiting");
+}
+
+/** How many machines are starting. */
+export function startingCount(tickets: readonly Ticket[]): number {
+  return tickets.filter(({ state }) => state === "starting").length;
+}
