@@ -1,0 +1,45 @@
+// A kubelet API in a process of its own, so that its memory is its own. Told what to serve by its parent.
+import { silentLogger, systemClock } from "@kip/base";
+import { startKubeletApi, type KubeletTls } from "../src/index.ts";
+import { ProcessProvider } from "./process-provider.ts";
+
+/** What the parent asks. */
+export type TargetQuestion =
+  | { readonly ask: "start"; readonly tls: KubeletTls }
+  /** Collects garbage first. */
+  | { readonly ask: "memory" };
+
+/** What it gets. */
+export interface TargetAnswer {
+  readonly port?: number;
+  /** Resident set. */
+  readonly memoryBytes?: number;
+}
+
+const provider = new ProcessProvider(
+  {
+    metadata: { name: "p", namespace: "ns", uid: "u1" },
+    spec: { containers: [{ name: "c", image: "x" }] },
+  },
+  "/tmp",
+);
+
+process.on("message", (question: TargetQuestion) => {
+  void answer(question).then((text) => process.send?.(text));
+});
+
+async function answer(question: TargetQuestion): Promise<TargetAnswer> {
+  if (question.ask === "memory") {
+    globalThis.gc?.();
+    return { memoryBytes: process.memoryUsage.rss() };
+  }
+  const { port } = await startKubeletApi({
+    host: "127.0.0.1",
+    port: 0,
+    ...question.tls,
+    handlers: provider,
+    logger: silentLogger,
+    clock: systemClock,
+  });
+  return { port };
+}
