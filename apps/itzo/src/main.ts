@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { decodeCellIdentity } from "@kip/agent-api";
 import { createLogger, systemClock } from "@kip/base";
-import { agentDirectories, loadParts, startAgent } from "@kip/cell-agent";
+import { agentDirectories, loadParts, startAgent, type AgentParts } from "@kip/cell-agent";
 import manifest from "../package.json" with { type: "json" };
 import { readBootResults, type BootResults } from "./boot-results.ts";
 import { applySeedOnce } from "./first-boot.ts";
@@ -31,7 +31,7 @@ async function main(): Promise<void> {
     bootTimingsMs: timingsMs,
     startedAtMs,
     logger,
-    ...(copy && { loadParts: async () => await Promise.resolve(copy.parts) }),
+    ...(copy && { loadParts: async () => await Promise.resolve(copy.loaded) }),
   });
   copy?.sayReady();
   process.once("SIGTERM", () => {
@@ -47,14 +47,14 @@ async function bootedResults(): Promise<BootResults> {
   return results;
 }
 
-async function becomeCopy(): Promise<TemplateCopy> {
+async function becomeCopy(): Promise<TemplateCopy<AgentParts>> {
   // At once: machine code of the rehearsal would be translated by each copy that runs it, the interpreter is needed anyhow.
   interpretOnly();
   const directories = agentDirectories(stateDir, runDir);
   return await serveAsTemplate({
     directory: bootDirectory,
     logFile,
-    loadParts: async () => {
+    load: async () => {
       const { rehearse } = await import("@kip/cell-agent");
       await rehearse({ stateDir, runDir, hostInterface: "eth0", logger, clock: systemClock });
       return await loadParts({ directories, logger, clock: systemClock });

@@ -1,7 +1,6 @@
 import { existsSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { hasCode, KipError, type Logger } from "@kip/base";
-import type { AgentParts } from "@kip/cell-agent";
 import { becomeMachine, ProgramHelper } from "./become-machine.ts";
 import { appearance, writeBootResults, type BootResults } from "./boot-results.ts";
 import { isSeedApplied } from "./first-boot.ts";
@@ -12,21 +11,22 @@ import { rehearseBecoming } from "./rehearse-becoming.ts";
 const rehearsals = 3;
 
 /** What a copy of a template has when it has become a machine. */
-export interface TemplateCopy {
-  readonly parts: AgentParts;
+export interface TemplateCopy<T> {
+  /** What the template has loaded. */
+  readonly loaded: T;
   readonly boot: BootResults;
   /** Tells the launcher that the agent listens. */
   readonly sayReady: () => void;
 }
 
 /** Options of {@link serveAsTemplate}. */
-export interface TemplateOptions {
+export interface TemplateOptions<T> {
   /** Where the boot script leaves its results. */
   readonly directory: string;
   /** File that holds what the agent has written; emptied, so that it does not show in each copy. */
   readonly logFile: string;
-  /** Called when all that a machine has in common with others is there. */
-  readonly loadParts: () => Promise<AgentParts>;
+  /** Loads what copies have in common; called when the boot script has done what it does for templates. */
+  readonly load: () => Promise<T>;
   /** Called when nothing but the personality is missing. */
   readonly onLoaded: () => void;
   readonly logger: Logger;
@@ -43,7 +43,7 @@ export function isTemplate(directory: string): boolean {
  * @throws {KipError} `PERSONALITY_PORT_MISSING`, `PERSONALITY_INVALID`, `PERSONALITY_LOST`, `BECOME_FAILED`;
  * `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
  */
-export async function serveAsTemplate(options: TemplateOptions): Promise<TemplateCopy> {
+export async function serveAsTemplate<T>(options: TemplateOptions<T>): Promise<TemplateCopy<T>> {
   const { directory, logger } = options;
   const mark = path.join(directory, "template-offered");
   if (existsSync(mark)) {
@@ -54,7 +54,7 @@ export async function serveAsTemplate(options: TemplateOptions): Promise<Templat
     );
   }
   await appearance(path.join(directory, "boot-done"));
-  const parts = await options.loadParts();
+  const loaded = await options.load();
   const port = await PersonalityPort.open();
   for (let count = 0; count < rehearsals; count++)
     await rehearseBecoming(path.join(directory, "rehearsal"));
@@ -74,7 +74,7 @@ export async function serveAsTemplate(options: TemplateOptions): Promise<Templat
   writeBootResults(directory, boot);
   return {
     boot,
-    parts,
+    loaded,
     sayReady: () => {
       port.say("ready");
       port[Symbol.dispose]();

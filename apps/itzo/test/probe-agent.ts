@@ -1,0 +1,65 @@
+// Stands in for the agent in the template's test: draws random numbers in the template and in its copies, tells them on
+// the console, dies once, and tells again.
+import { randomBytes, randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { hostname, networkInterfaces } from "node:os";
+import { createServer } from "node:tls";
+import { promisify } from "node:util";
+import { createLogger } from "@kip/base";
+import { readBootResults } from "../src/boot-results.ts";
+import { isTemplate, serveAsTemplate } from "../src/template.ts";
+
+const directory = "/run/kip";
+const text = (file: string): string => readFileSync(file, "utf8").trim();
+
+/** From OpenSSL's generators, of this thread and of another one, and from Node's stock. */
+const draw = async (): Promise<object> => ({
+  bytes: randomBytes(16).toString("hex"),
+  bytesOfPool: (await promisify(randomBytes)(16)).toString("hex"),
+  uuid: randomUUID(),
+  ticketKeys: createServer().getTicketKeys().toString("hex"),
+});
+
+async function main(): Promise<void> {
+  const drawn = isTemplate(directory) ? await becomeCopy() : undefined;
+  // Before anything else is drawn: the state of this one is copied, so that copies are known by it.
+  const copied = Math.random();
+  const own = await draw();
+  const { startedAtMs } = await readBootResults(directory);
+  const facts = {
+    time: Date.now(),
+    isFirst: drawn !== undefined,
+    drawn,
+    copied,
+    own,
+    kernelUuid: text("/proc/sys/kernel/random/uuid"),
+    bootId: text("/proc/sys/kernel/random/boot_id"),
+    startedAtMs,
+    hostname: hostname(),
+    hostnameFile: text("/etc/hostname"),
+    machineId: text("/etc/machine-id"),
+    resolvConf: text("/etc/resolv.conf"),
+    interface: networkInterfaces()["eth0"]?.find(({ family }) => family === "IPv4"),
+    routes: text("/proc/net/route"),
+    file: text("/var/lib/itzo/file"),
+  };
+  console.log(`probe: ${JSON.stringify(facts)}`);
+  if (drawn) process.kill(process.pid, "SIGKILL");
+}
+
+async function becomeCopy(): Promise<object> {
+  let drawn: object = {};
+  const copy = await serveAsTemplate({
+    directory,
+    logFile: "/var/log/itzo.log",
+    load: async () => {
+      drawn = await draw();
+    },
+    onLoaded: () => {},
+    logger: createLogger(),
+  });
+  copy.sayReady();
+  return drawn;
+}
+
+void main();

@@ -1,0 +1,123 @@
+import { randomBytes } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import path from "node:path";
+import { runCommand } from "@kip/base";
+import type { CellImage } from "@kip/cell-image";
+import { personalityLine, personalityPort, templateWord, type Personality } from "@kip/cloud-init";
+import { Qemu } from "./qemu.ts";
+
+const memory = "512M";
+const diskBytes = 3 * 1024 ** 3;
+
+/** A machine that copies can be made of. */
+export interface Template {
+  readonly folder: string;
+  readonly image: CellImage;
+}
+
+/** Boots the image with the template's word, and saves it once it has said that it waits. */
+export async function makeTemplate(image: CellImage, folder: string): Promise<Template> {
+  await mkdir(folder);
+  const disk = path.join(folder, "disk.qcow2");
+  const overlay = ["-q", "-f", "qcow2", "-b", image.rootDisk, "-F", "raw", disk, `${diskBytes}`];
+  await runCommand("qemu-img", ["create", ...overlay]);
+  const template = { folder, image };
+  await using machine = await Qemu.start(
+    folder,
+    machineArguments(template, { folder, share: "on" }),
+  );
+  const word = machine.word();
+  await machine.execute("cont");
+  if ((await word) !== "template") throw new Error(`The machine said "${await word}"`);
+  await machine.execute("stop");
+  await machine.migrate("migrate", `exec:cat >${folder}/state`);
+  return template;
+}
+
+/** Starts a copy and hands it what it is to be; `ready` tells what it says then. */
+export async function startCopy(
+  template: Template,
+  name: string,
+  options: { readonly userData: string; readonly unixMs?: number; readonly hostPort?: number },
+): Promise<{
+  readonly machine: Qemu;
+  readonly personality: Personality;
+  readonly ready: Promise<string>;
+}> {
+  const folder = path.join(template.folder, name);
+  await mkdir(folder);
+  const backing = path.join(template.folder, "disk.qcow2");
+  const disk = path.join(folder, "disk.qcow2");
+  await runCommand("qemu-img", ["create", "-q", "-f", "qcow2", "-b", backing, "-F", "qcow2", disk]);
+  const args = machineArguments(template, {
+    folder,
+    share: "off",
+    ...(options.hostPort !== undefined && { hostPort: options.hostPort }),
+  });
+  const machine = await Qemu.start(folder, [...args, "-incoming", "defer"]);
+  try {
+    await machine.migrate("migrate-incoming", `exec:cat ${template.folder}/state`);
+    const personality: Personality = {
+      version: 1,
+      instanceId: `i-${name}`,
+      hostname: name,
+      machineId: randomBytes(16).toString("hex"),
+      unixMs: options.unixMs ?? Date.now(),
+      entropy: randomBytes(64).toString("base64"),
+      network: {
+        mac: `02:6b:${randomBytes(4)
+          .toString("hex")
+          .replaceAll(/..(?=.)/g, "$&:")}`,
+        address: "10.0.2.15/24",
+        gateway: "10.0.2.2",
+        nameservers: ["10.0.2.3", "10.0.2.4"],
+      },
+      userData: options.userData,
+    };
+    machine.port.write(personalityLine(personality));
+    const ready = machine.word();
+    ready.catch(() => {}); // for whom it concerns
+    await machine.execute("cont");
+    return { machine, personality, ready };
+  } catch (error) {
+    await machine[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+function machineArguments(
+  { folder, image }: Template,
+  own: { readonly folder: string; readonly share: "on" | "off"; readonly hostPort?: number },
+): readonly string[] {
+  const forward = own.hostPort === undefined ? "" : `,hostfwd=tcp:127.0.0.1:${own.hostPort}-:6421`;
+  return [
+    [
+      "-machine",
+      "q35,memory-backend=ram",
+      "-accel",
+      "tcg,thread=multi",
+      "-cpu",
+      "max",
+      "-m",
+      memory,
+    ],
+    [
+      "-object",
+      `memory-backend-file,id=ram,size=${memory},mem-path=${folder}/ram,share=${own.share}`,
+    ],
+    [
+      "-kernel",
+      image.kernel,
+      "-initrd",
+      image.initrd,
+      "-append",
+      `${image.cmdline} ${templateWord}`,
+    ],
+    ["-rtc", "base=2020-01-01"],
+    ["-drive", `if=virtio,format=qcow2,cache=unsafe,file=${own.folder}/disk.qcow2`],
+    // User-mode networking, cut off from everything.
+    ["-netdev", `user,id=n,restrict=on${forward}`, "-device", "virtio-net-pci,netdev=n,romfile="],
+    ["-device", "virtio-rng-pci", "-device", "virtio-serial-pci"],
+    ["-device", `virtserialport,chardev=port,name=${personalityPort}`],
+  ].flat();
+}

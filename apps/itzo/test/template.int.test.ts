@@ -1,0 +1,217 @@
+// Templates and their copies, by QEMU. As root only, as images are built by root only.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { mkdtempDisposable } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { before, suite, test } from "node:test";
+import { AgentClient, cellServerName, type CellIdentity } from "@kip/agent-api";
+import { decode, silentLogger } from "@kip/base";
+import { buildCellImage, type CellImage } from "@kip/cell-image";
+import type { Personality } from "@kip/cloud-init";
+import { CertificateAuthority, type KeyPair } from "@kip/pki";
+import { makeTemplate, startCopy, type Template } from "./support/template.ts";
+
+const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
+const skip = process.getuid?.() === 0 ? false : "the image is built by root only";
+
+const decodeDraw = decode.object({
+  bytes: decode.string,
+  bytesOfPool: decode.string,
+  uuid: decode.string,
+  ticketKeys: decode.string,
+});
+const decodeFacts = decode.object({
+  time: decode.integer,
+  isFirst: decode.boolean,
+  drawn: decode.optional(decodeDraw),
+  copied: decode.number,
+  own: decodeDraw,
+  kernelUuid: decode.string,
+  bootId: decode.string,
+  startedAtMs: decode.number,
+  hostname: decode.string,
+  hostnameFile: decode.string,
+  machineId: decode.string,
+  resolvConf: decode.string,
+  interface: decode.optional(
+    decode.object({ mac: decode.string, cidr: decode.optional(decode.string) }),
+  ),
+  routes: decode.string,
+  file: decode.string,
+});
+type Facts = ReturnType<typeof decodeFacts>;
+
+async function build(agentEntry: string): Promise<CellImage> {
+  return await buildCellImage({
+    cacheDir,
+    agentEntry: path.join(import.meta.dirname, agentEntry),
+    onProgress: (message) => console.log(message),
+  });
+}
+
+function userDataOf(config: object): string {
+  return `#cloud-config\n${JSON.stringify(config)}`;
+}
+
+suite("copies of a template", { skip, timeout: 280_000 }, () => {
+  let image: CellImage;
+  before(async () => {
+    image = await build("probe-agent.ts");
+  });
+
+  test("are machines of their own", async () => {
+    await using directory = await mkdtempDisposable(path.join(tmpdir(), "template-"));
+    const template = await makeTemplate(image, path.join(directory.path, "template"));
+    const copies = [await look(template, "one"), await look(template, "two")] as const;
+    for (const copy of copies) {
+      const { personality, first, again } = copy;
+      assert.equal(first.hostname, personality.hostname);
+      assert.equal(first.hostnameFile, personality.hostname);
+      assert.equal(first.machineId, personality.machineId);
+      assert.equal(first.interface?.mac, personality.network.mac);
+      assert.equal(first.interface.cidr, personality.network.address);
+      assert.match(first.routes, /^eth0\t00000000\t0202000A\t0003/m);
+      assert.equal(first.resolvConf, "nameserver 10.0.2.3\nnameserver 10.0.2.4");
+      assert.equal(first.file, `for ${personality.hostname}`);
+      assert.ok(first.time >= personality.unixMs, "the clock is behind");
+      assert.ok(first.time <= copy.heardAtMs + 1000, "the clock is ahead");
+      // The agent that comes after one that died is not given a personality, and needs none.
+      assert.equal(again.isFirst, false);
+      assert.equal(again.machineId, personality.machineId);
+      assert.equal(again.startedAtMs, first.startedAtMs);
+      assert.ok(first.startedAtMs > 0);
+    }
+    const [one, two] = copies.map(({ first }) => first) as [Facts, Facts];
+    // Both go on from the same state of the same process ...
+    assert.deepEqual(one.drawn, two.drawn);
+    assert.equal(one.copied, two.copied);
+    // ... and yet nothing that matters is the same, nor what the template had.
+    for (const key of ["bytes", "bytesOfPool", "uuid", "ticketKeys"] as const) {
+      const drawn = [one.drawn?.[key], one.own[key], two.own[key]];
+      assert.equal(new Set(drawn).size, 3, key);
+    }
+    assert.notEqual(one.kernelUuid, two.kernelUuid);
+    assert.notEqual(one.bootId, two.bootId);
+  });
+
+  test("would share OpenSSL's random numbers if their clock were the template's", async () => {
+    // Why the template's clock must be far in the past: OpenSSL takes new entropy when much time has passed.
+    await using directory = await mkdtempDisposable(path.join(tmpdir(), "template-"));
+    const template = await makeTemplate(image, path.join(directory.path, "template"));
+    const unixMs = Date.UTC(2020, 0, 1, 0, 5);
+    const one = await look(template, "one", unixMs);
+    const two = await look(template, "two", unixMs);
+    assert.equal(one.first.own.bytes, two.first.own.bytes);
+  });
+});
+
+suite("a copy with the agent", { skip, timeout: 280_000 }, () => {
+  test("listens as the cell it is and has nothing of the rehearsal", async () => {
+    const image = await build("../src/main.ts");
+    assert.equal(image.template, true);
+    await using directory = await mkdtempDisposable(path.join(tmpdir(), "template-"));
+    const template = await makeTemplate(image, path.join(directory.path, "template"));
+    const { kip, identity } = await credentials();
+    const places = [...Object.values(empty), ...present].join(" ");
+    const report = `for what in ${places}; do echo "left: $what"; done`;
+    const userData = userDataOf({
+      write_files: [{ path: "/var/lib/itzo/identity.json", content: JSON.stringify(identity) }],
+      runcmd: [`{ ${report}; echo "seen: all"; } >/dev/console`],
+    });
+    const hostPort = await freePort();
+    const { machine, ready } = await startCopy(template, "one", { userData, hostPort });
+    await using _machine = machine;
+    assert.equal(await ready, "ready");
+    await machine.told("seen: all", 1);
+    const left = await machine.told("left: ", 1);
+    // A pattern that nothing matches stays as it is.
+    assert.deepEqual(left, [
+      ...Object.values(empty),
+      "/run/itzo/oci",
+      "/sys/class/net/eth0",
+      "/sys/class/net/lo",
+      "/sys/fs/cgroup/kip/monitors/",
+      "/var/lib/itzo/identity.json",
+      "/var/lib/itzo/images",
+    ]);
+    await using client = await AgentClient.connect({
+      address: "127.0.0.1",
+      port: hostPort,
+      cellName: identity.cellName,
+      ca: identity.ca,
+      ...kip,
+      connectTimeoutMs: 60_000,
+      logger: silentLogger,
+    });
+    const info = await client.info();
+    assert.equal(info.cellName, identity.cellName);
+    assert.equal(info.podUid, undefined);
+    const { personality = 0, listening = 0 } = info.bootTimingsMs;
+    assert.ok(personality > 0 && listening >= personality);
+  });
+});
+
+/** Places where a rehearsal could leave something and nothing must be, as a shell's patterns. */
+const empty = {
+  images: "/var/lib/itzo/images/*/*",
+  containers: "/var/lib/itzo/containers/*",
+  logs: "/var/lib/itzo/logs/*",
+  volumes: "/var/lib/itzo/volumes/*",
+  runtime: "/run/itzo/oci/containers/*",
+  namespaces: "/run/netns/*",
+  memory: "/dev/shm/*",
+} as const;
+/** Places where only what every agent has may be. */
+const present = ["/run/itzo/*", "/sys/class/net/*", "/sys/fs/cgroup/kip/*/", "/var/lib/itzo/*"];
+
+async function credentials(): Promise<{ readonly kip: KeyPair; readonly identity: CellIdentity }> {
+  const cellName = "copy-1";
+  const validMs = 3_600_000;
+  const authority = await CertificateAuthority.create({ commonName: "kip", validMs });
+  const kip = await authority.issue({ commonName: "kip", usages: ["client"], validMs });
+  const dnsNames = [cellServerName(cellName)];
+  const server = await authority.issue({
+    commonName: cellName,
+    dnsNames,
+    usages: ["server"],
+    validMs,
+  });
+  return { kip, identity: { cellName, ca: authority.certificate, ...server } };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo; // it listens on TCP
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+interface Copy {
+  readonly personality: Personality;
+  readonly first: Facts;
+  readonly again: Facts;
+  readonly heardAtMs: number;
+}
+
+async function look(template: Template, name: string, unixMs?: number): Promise<Copy> {
+  const userData = userDataOf({
+    write_files: [{ path: "/var/lib/itzo/file", content: `for ${name}` }],
+  });
+  const started = await startCopy(template, name, {
+    userData,
+    ...(unixMs !== undefined && { unixMs }),
+  });
+  await using machine = started.machine;
+  assert.equal(await started.ready, "ready");
+  await machine.told("probe: ", 1);
+  const heardAtMs = Date.now();
+  const [first, again] = (await machine.told("probe: ", 2)).map((line) =>
+    decodeFacts(JSON.parse(line), "probe"),
+  );
+  assert.ok(first && again);
+  return { personality: started.personality, first, again, heardAtMs };
+}
