@@ -113,7 +113,7 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
 
   it("10,000 streams half open: held within bounds while others work, then forgotten", async () => {
     const before = await memory();
-    for (const round of [1, 2]) {
+    for (const round of [1, 2, 3]) {
       const hoarders = await Promise.all(
         Array.from({ length: 20 }, async () => await spdy("/portForward/ns/p")),
       );
@@ -125,8 +125,10 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
           await hoarder.frame("ping");
         }),
       );
-      const held = (await memory()) - before;
-      assert.ok(held < 200 * mebibyte, `${held} bytes in round ${round}`);
+      const { memoryBytes = 0, heapBytes = 0 } = await ask({ ask: "memory" });
+      // What the allocator keeps differs from run to run; the objects of a stream are some 4 KB.
+      assert.ok(memoryBytes - before < 400 * mebibyte, `${memoryBytes} bytes in round ${round}`);
+      assert.ok(heapBytes < 100 * mebibyte, `${heapBytes} bytes of objects in round ${round}`);
       await undisturbed();
       for (const { socket } of hoarders) socket.destroy();
       await Promise.all(hoarders.map(async ({ closed }) => await closed));

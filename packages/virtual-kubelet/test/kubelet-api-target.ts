@@ -14,6 +14,8 @@ export interface TargetAnswer {
   readonly port?: number;
   /** Resident set. */
   readonly memoryBytes?: number;
+  /** Objects in use. */
+  readonly heapBytes?: number;
 }
 
 const provider = new ProcessProvider(
@@ -31,7 +33,8 @@ process.on("message", (question: TargetQuestion) => {
 async function answer(question: TargetQuestion): Promise<TargetAnswer> {
   if (question.ask === "memory") {
     globalThis.gc?.();
-    return { memoryBytes: process.memoryUsage.rss() };
+    const { rss, heapUsed } = process.memoryUsage();
+    return { memoryBytes: rss, heapBytes: heapUsed };
   }
   const { port } = await startKubeletApi({
     host: "127.0.0.1",
