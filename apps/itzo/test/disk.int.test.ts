@@ -78,7 +78,8 @@ suite("a disk in real cells", { skip, timeout: 280_000 }, () => {
     // Plugged in before the cell has its pod.
     await using first = await newCell("one");
     await cloud.attachVolume(volume.id, first.instance.id);
-    const write = "grep " /data ext4 " /proc/mounts >/dev/null && echo kept > /data/file && df -m /data | tail -n 1";
+    const write =
+      "grep -q ' /data ext4 ' /proc/mounts && echo kept > /data/file && df -m /data | tail -n 1";
     const written = await runPod(first, write, kind);
     assert.equal(written.phase, "Succeeded", JSON.stringify(written));
     const size = Number((await logOf(first)).trim().split(/\s+/)[1]);

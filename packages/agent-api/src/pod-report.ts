@@ -61,6 +61,8 @@ export const decodePodReport = object({
   events: list(event),
   /** Durations of the start's phases in milliseconds, as far as they are known: pull, unpack, start. */
   timingsMs: map(number),
+  /** The pod has ended and the cell has let go of all that it had: its disks can be unplugged. Absent until then. */
+  isReleased: optional(boolean),
 });
 
 /**

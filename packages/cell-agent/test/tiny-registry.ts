@@ -8,14 +8,17 @@ import { runCommand } from "@kip/base";
 
 const manifestType = "application/vnd.oci.image.manifest.v1+json";
 
-/** A registry on loopback that has one image, `busybox`, under every tag. */
+/** A registry that has one image, `busybox`, under every tag. */
 export interface TinyRegistry extends AsyncDisposable {
   readonly host: string;
   readonly endpoint: string;
 }
 
 /** Starts it with an image made from a static busybox. */
-export async function startTinyRegistry(busybox: string): Promise<TinyRegistry> {
+export async function startTinyRegistry(
+  busybox: string,
+  place: { readonly address: string; readonly port: number } = { address: "127.0.0.1", port: 0 },
+): Promise<TinyRegistry> {
   const blobs = new Map<string, Buffer>();
   const add = (data: Buffer): { digest: string; size: number } => {
     const digest = `sha256:${createHash("sha256").update(data).digest("hex")}`;
@@ -54,8 +57,8 @@ export async function startTinyRegistry(busybox: string): Promise<TinyRegistry> 
     });
     response.end(isKnown && request.method !== "HEAD" ? data : undefined);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await new Promise<void>((resolve) => server.listen(place.port, place.address, resolve));
+  const host = `${place.address}:${(server.address() as AddressInfo).port}`;
   return {
     host,
     endpoint: `http://${host}`,

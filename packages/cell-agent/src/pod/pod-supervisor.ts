@@ -151,6 +151,7 @@ export class PodSupervisor implements AsyncDisposable {
       isEnding: this.#grace !== undefined,
       ...this.#reason,
       timingsMs: this.#timings.values,
+      isReleased: this.#isReleased,
     });
   }
 

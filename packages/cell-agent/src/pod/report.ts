@@ -14,6 +14,8 @@ export interface ReportView {
   readonly reason?: string;
   readonly message?: string;
   readonly timingsMs: Readonly<Record<string, number>>;
+  /** The pod has ended, and nothing of it holds anything any more. */
+  readonly isReleased: boolean;
 }
 
 /** The pod as kip is told of it. Pure. */
@@ -43,6 +45,7 @@ export function podReport(view: ReportView): PodReport {
     ephemeralContainers: part("ephemeral"),
     events: view.events.list,
     timingsMs: view.timingsMs,
+    ...(view.isReleased && { isReleased: true }),
   };
 }
 
