@@ -38,6 +38,8 @@ export interface LocalCloudOptions {
   readonly diskReserveBytes?: number;
   /** Whether machines are copied from templates where that is possible. @default true */
   readonly templates?: boolean;
+  /** Absolute path of the folder of templates, which local clouds may share. @default `<stateDir>/templates` */
+  readonly templatesDir?: string;
   /** Most that all templates may take on disk, bytes. @default 8 GiB */
   readonly templateBytes?: number;
   /** First of the user IDs that QEMU processes run as, one per machine. @default 1879075584, which nobody else is given */
@@ -74,7 +76,8 @@ export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLo
       `namespace "${namespace}": it is not 1 to 11 lower-case letters, digits or dashes`,
     );
   }
-  for (const folder of [options.stateDir, options.imagesDir])
+  const templatesDir = options.templatesDir ?? path.join(options.stateDir, "templates");
+  for (const folder of [options.stateDir, options.imagesDir, templatesDir])
     if (!path.isAbsolute(folder)) throw invalid(`folder "${folder}": its path is not absolute`);
   if (options.stateDir.length > longestStateDir) {
     throw invalid(
@@ -87,6 +90,7 @@ export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLo
     owner: options.owner,
     stateDir: options.stateDir,
     imagesDir: options.imagesDir,
+    templatesDir,
     namespace,
     range: options.range ?? "198.18.0.0/15",
     internet: options.internet ?? "auto",

@@ -25,6 +25,7 @@ export async function down(args: readonly string[]): Promise<void> {
     owner: "kip-down",
     stateDir: layout.machinesDir,
     imagesDir: path.join(layout.cacheDir, "images"),
+    templatesDir: layout.templatesDir,
     namespace: record?.namespaceName ?? options.required("namespace-name"),
     ...(record && { range: record.networkRange }),
     logger: silentLogger,

@@ -10,6 +10,8 @@ export interface LocalLayout {
   readonly controlPlaneDir: string;
   readonly logDir: string;
   readonly machinesDir: string;
+  /** In the cache: what a machine is copied from outlives the cluster. */
+  readonly templatesDir: string;
   readonly registryDir: string;
   readonly podLogDir: string;
   readonly providerConfig: string;
@@ -29,6 +31,7 @@ export function localLayout(options: OptionValues): LocalLayout {
     controlPlaneDir: below("control-plane"),
     logDir: below("logs"),
     machinesDir: below("cells"),
+    templatesDir: path.join(cacheDir, "templates"),
     registryDir: below("registry"),
     podLogDir: below("pod-logs"),
     providerConfig: below("provider.yaml"),

@@ -57,6 +57,12 @@ export const upOptions: readonly Option[] = [
     type: "list",
     help: "TCP port of this computer that pods reach, besides those of the cluster; may be repeated",
   },
+  {
+    flag: "templates",
+    type: "boolean",
+    fallback: "true",
+    help: "false: boot each cell instead of copying one that has booted",
+  },
   { flag: "node-name", type: "string", fallback: "kip", help: "name of the virtual node" },
 ];
 

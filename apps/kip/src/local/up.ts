@@ -88,7 +88,7 @@ async function startDaemon(
 ): Promise<void> {
   await mkdir(layout.logDir, { recursive: true, mode: 0o700 });
   const log = openSync(layout.daemonLog, "a", 0o600);
-  const passed = ["port", "network-range", "namespace-name", "node-name"].map(
+  const passed = ["port", "network-range", "namespace-name", "node-name", "templates"].map(
     (flag) => `--${flag}=${options.required(flag)}`,
   );
   const child = spawn(

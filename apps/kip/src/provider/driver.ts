@@ -38,6 +38,8 @@ export async function openDriver(
       range: local.range,
       internet: local.internet === "off" ? false : ("auto" as const),
       hostPorts: local.hostPorts,
+      templates: local.templates,
+      templatesDir: local.templatesDir,
       logger: logger.with({ component: "cloud", driver: name }),
       clock: systemClock,
     }),

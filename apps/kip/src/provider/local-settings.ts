@@ -17,6 +17,10 @@ export const decodeLocalSettings = object(
     internet: optional(oneOf("auto", "off")),
     /** TCP ports of the host that pods reach. */
     hostPorts: optional(list(integer)),
+    /** Whether machines are copied from templates. */
+    templates: optional(boolean),
+    /** Directory of the templates. */
+    templatesDir: optional(string),
     /** Whether `kip local` may make things go wrong: only for a cluster to try Kip out. */
     adversity: optional(boolean),
   },

@@ -28,22 +28,16 @@ export class TemplateStore {
   readonly #folder: string;
   readonly #lock: string;
 
-  constructor(stateDir: string) {
-    this.#folder = path.join(stateDir, "templates");
-    this.#lock = path.join(stateDir, "locks", "template");
+  constructor(folder: string) {
+    this.#folder = folder;
+    this.#lock = path.join(folder, ".lock");
   }
 
   /** Removes what killed processes have left. @param inUse keys of templates that machines stand on */
   async open(inUse: ReadonlySet<string>): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    let lock: AsyncDisposable;
-    try {
-      lock = await acquireFileLock(this.#lock, { whenHeld: "fail" });
-    } catch (error) {
-      if (hasCode(error, "LOCK_HELD")) return; // another process makes a template, and has tidied up
-      throw error;
-    }
-    await using _lock = lock;
+    await using lock = await this.#lockIfFree();
+    if (!lock) return;
     for (const name of await readdir(this.#folder)) {
       if (name.startsWith(".draft-")) await this.removeDraft(name.slice(".draft-".length));
       const [, aside] = /^\.aside-([^.]+)/.exec(name) ?? [];
@@ -113,8 +107,10 @@ export class TemplateStore {
     await rm(folder, { recursive: true, force: true });
   }
 
-  /** Removes all drafts; their makers, in whichever process, see their QEMU end. */
+  /** Removes what killed processes had begun to make. */
   async removeDrafts(): Promise<void> {
+    await using lock = await this.#lockIfFree();
+    if (!lock) return;
     for (const name of await readdir(this.#folder))
       if (name.startsWith(".draft-")) await this.removeDraft(name.slice(".draft-".length));
   }
@@ -141,6 +137,16 @@ export class TemplateStore {
       await this.#delete(`.removed-${key}`);
     }
     return chosen;
+  }
+
+  /** @returns undefined if another process makes a template; it has tidied up */
+  async #lockIfFree(): Promise<AsyncDisposable | undefined> {
+    try {
+      return await acquireFileLock(this.#lock, { whenHeld: "fail" });
+    } catch (error) {
+      if (hasCode(error, "LOCK_HELD")) return undefined;
+      throw error;
+    }
   }
 
   async #keys(): Promise<readonly string[]> {

@@ -44,13 +44,15 @@ export class Templates {
   readonly #givenUp = new Set<string>();
   readonly #failures = new Map<string, number>();
   readonly #said = new Set<string>();
+  /** Keys without a template, and it was looked for why. */
+  readonly #explained = new Set<string>();
   #abort = new AbortController();
   #isClosed = false;
 
   constructor(options: ResolvedLocalCloudOptions, machines: MachineStore) {
     this.#options = options;
     this.#machines = machines;
-    this.#store = new TemplateStore(options.stateDir);
+    this.#store = new TemplateStore(options.templatesDir);
     this.#logger = options.logger;
   }
 
@@ -121,8 +123,13 @@ export class Templates {
   async reportFailure(key: string, reason: string, console: string): Promise<void> {
     const count = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, count);
-    if (count >= failureLimit) this.#givenUp.add(key);
     await this.setAside(key, `a copy of it did not start: ${reason}`, { console });
+    if (count < failureLimit) return;
+    this.#givenUp.add(key);
+    this.#say(`${key} given up`, "No machine template is made", {
+      reason: `copies of it did not start ${count} times`,
+      remedy: `It is tried again when kip is started again. ${aboutTemplates}`,
+    });
   }
 
   /** Takes a template out of use, and says why. */
@@ -280,14 +287,14 @@ export class Templates {
 
   /** There is none, although there is one that differs in the host's part only: something was updated. */
   async #explainMiss(key: string, facts: TemplateFacts): Promise<void> {
-    if (this.#said.has(`${key} miss`)) return;
-    this.#said.add(`${key} miss`);
+    if (this.#explained.has(key)) return;
+    this.#explained.add(key);
     const sameSize = (other: TemplateFacts): boolean =>
       ["cpus", "memoryBytes", "rootDiskBytes"].every((name) => other[name] === facts[name]);
     const other = (await this.#store.readAll()).find((record) => sameSize(record.facts));
     if (!other) return;
     const changed = Object.keys(facts).filter((name) => other.facts[name] !== facts[name]);
-    this.#say(key, "A machine template is not used", {
+    this.#say(`${key} miss`, "A machine template is not used", {
       reason: `it was made with another ${changed.join(", ")}`,
       remedy: `Nothing needs to be done: another one is made. ${aboutTemplates}`,
     });
