@@ -64,47 +64,41 @@ const agentPort = 6421;
 /** Longest path that the kernel takes for a socket, minus what we put behind the state folder. */
 const longestStateDir = 107 - "/machines/.removed-i-0123456789abcdef0/qmp.sock".length;
 
+const defaults = {
+  namespace: "kip",
+  range: "198.18.0.0/15",
+  internet: "auto",
+  hostPorts: [],
+  managementPorts: [agentPort],
+  qemu: "qemu-system-x86_64",
+  accelerator: "auto",
+  cpuOvercommit: 16,
+  diskReserveBytes: 2 ** 30,
+  templates: true,
+  templateBytes: 2 ** 33,
+  firstUserId: defaultFirstUserId,
+  logger: silentLogger,
+  clock: systemClock,
+} as const;
+
 /**
  * Fills in defaults.
  *
  * @throws {CloudError} `CLOUD_INVALID_REQUEST`
  */
 export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLocalCloudOptions {
-  const namespace = options.namespace ?? "kip";
-  if (!/^[a-z][a-z0-9-]{0,10}$/.test(namespace)) {
-    throw invalid(
-      `namespace "${namespace}": it is not 1 to 11 lower-case letters, digits or dashes`,
-    );
-  }
-  const templatesDir = options.templatesDir ?? path.join(options.stateDir, "templates");
-  for (const folder of [options.stateDir, options.imagesDir, templatesDir])
-    if (!path.isAbsolute(folder)) throw invalid(`folder "${folder}": its path is not absolute`);
-  if (options.stateDir.length > longestStateDir) {
-    throw invalid(
-      `state folder "${options.stateDir}": its path has more than ${longestStateDir} characters`,
-    );
-  }
   const host = readHostFacts();
-  const { memoryBytes = host.memoryBytes, cpus = host.cpus } = options;
+  const { memoryBytes = host.memoryBytes, cpus = host.cpus, ...others } = options;
+  const resolved = {
+    ...defaults,
+    startsAtOnce: host.cpus,
+    templatesDir: path.join(options.stateDir, "templates"),
+    ...others,
+  };
+  validate(resolved);
   return {
-    owner: options.owner,
-    stateDir: options.stateDir,
-    imagesDir: options.imagesDir,
-    templatesDir,
-    namespace,
-    range: options.range ?? "198.18.0.0/15",
-    internet: options.internet ?? "auto",
-    hostPorts: validPorts(options.hostPorts ?? []),
-    managementPorts: validPorts(options.managementPorts ?? [agentPort]),
-    qemu: options.qemu ?? "qemu-system-x86_64",
-    accelerator: options.accelerator ?? "auto",
-    ...resolveAdmission(options, host),
-    diskReserveBytes: options.diskReserveBytes ?? 2 ** 30,
-    templates: options.templates ?? true,
-    templateBytes: options.templateBytes ?? 2 ** 33,
-    firstUserId: validUserId(options.firstUserId ?? defaultFirstUserId),
-    logger: (options.logger ?? silentLogger).with({ component: "cloud-local" }),
-    clock: options.clock ?? systemClock,
+    ...resolved,
+    logger: resolved.logger.with({ component: "cloud-local" }),
     host: {
       memoryBytes: Math.min(memoryBytes, host.memoryBytes),
       cpus: Math.min(cpus, host.cpus),
@@ -112,30 +106,28 @@ export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLo
   };
 }
 
-function validPorts(ports: readonly number[]): readonly number[] {
-  const wrong = ports.find((port) => !Number.isInteger(port) || port < 1 || port > 65_535);
-  if (wrong !== undefined) throw invalid(`port ${wrong}: it is not 1 to 65535`);
-  return ports;
-}
-
-function resolveAdmission(
-  options: LocalCloudOptions,
-  host: HostFacts,
-): Pick<ResolvedLocalCloudOptions, "cpuOvercommit" | "startsAtOnce"> {
-  return {
-    cpuOvercommit: atLeastOne("cpuOvercommit", options.cpuOvercommit ?? 16),
-    startsAtOnce: atLeastOne("startsAtOnce", options.startsAtOnce ?? host.cpus),
-  };
-}
-
-function atLeastOne(option: string, value: number): number {
-  if (value >= 1) return value;
-  throw invalid(`${option} ${value}: it is not 1 or more`);
-}
-
-function validUserId(id: number): number {
-  if (Number.isInteger(id) && id > 0 && id < lastUserId) return id;
-  throw invalid(`user ID ${id}: it is not 1 to ${lastUserId}`);
+function validate(options: Omit<ResolvedLocalCloudOptions, "host">): void {
+  const { namespace, stateDir, imagesDir, templatesDir } = options;
+  if (!/^[a-z][a-z0-9-]{0,10}$/.test(namespace)) {
+    throw invalid(
+      `namespace "${namespace}": it is not 1 to 11 lower-case letters, digits or dashes`,
+    );
+  }
+  for (const folder of [stateDir, imagesDir, templatesDir])
+    if (!path.isAbsolute(folder)) throw invalid(`folder "${folder}": its path is not absolute`);
+  if (stateDir.length > longestStateDir) {
+    throw invalid(
+      `state folder "${stateDir}": its path has more than ${longestStateDir} characters`,
+    );
+  }
+  for (const port of [...options.hostPorts, ...options.managementPorts])
+    if (!Number.isInteger(port) || port < 1 || port > 65_535)
+      throw invalid(`port ${port}: it is not 1 to 65535`);
+  for (const option of ["cpuOvercommit", "startsAtOnce"] as const)
+    if (options[option] < 1) throw invalid(`${option} ${options[option]}: it is not 1 or more`);
+  const { firstUserId } = options;
+  if (!Number.isInteger(firstUserId) || firstUserId < 1 || firstUserId >= lastUserId)
+    throw invalid(`user ID ${firstUserId}: it is not 1 to ${lastUserId}`);
 }
 
 function invalid(reason: string): CloudError {
