@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { before, describe, it } from "node:test";
+import { cluster, shellPod, type Cluster } from "./cluster.ts";
+
+const metadata = "169.254.169.254";
+
+describe("what a pod reaches", () => {
+  let kube: Cluster;
+  before(async () => {
+    kube = await cluster("network");
+    const serve = "mkdir -p /www; echo hello > /www/index.html; exec httpd -f -p 8080 -h /www";
+    await kube.apply(shellPod("server", serve), shellPod("client", "exec sleep 100000"));
+    await kube.ok("wait", "--for=condition=Ready", "pod/server", "pod/client", "--timeout=240s");
+  });
+
+  /** Whether a TCP connection to the address comes about, from inside of the client. */
+  async function reaches(address: string, port: number): Promise<boolean> {
+    const script = `nc -w 3 ${address} ${port} </dev/null >/dev/null 2>&1`;
+    const result = await kube.kubectl("exec", "client", "--", "timeout", "5", "sh", "-c", script);
+    return result.status === 0;
+  }
+
+  async function addresses(): Promise<{ pod: string; machine: string; host: string }> {
+    const show = async (what: string, name: string, path: string): Promise<string> =>
+      await kube.ok("get", what, name, "-o", `jsonpath={${path}}`);
+    const uid = await show("pod", "server", ".metadata.uid");
+    return {
+      pod: await show("pod", "server", ".status.podIP"),
+      machine: await show("cell", `cell-${uid}`, ".status.ip"),
+      host: await show("pod", "server", ".status.hostIP"),
+    };
+  }
+
+  it("is other pods, the API server, the registry and the kubelet", async () => {
+    const { pod, host } = await addresses();
+    const page = await kube.ok("exec", "client", "--", "wget", "-qO-", `http://${pod}:8080/`);
+    assert.equal(page, "hello\n");
+    for (const port of [16_443, 5000, 10_250])
+      assert.ok(await reaches(host, port), `port ${port} of the host`);
+    const fromHost = await fetch(`http://${pod}:8080/`);
+    assert.equal(await fromHost.text(), "hello\n");
+  });
+
+  it("is no other port of the host, no agent and no metadata service", async () => {
+    const { machine, host } = await addresses();
+    const server = createServer((_request, response) => response.end("secret")).listen(
+      0,
+      "0.0.0.0",
+    );
+    try {
+      await once(server, "listening");
+      const { port } = server.address() as AddressInfo; // it listens on TCP
+      const closed: readonly (readonly [string, number])[] = [
+        [host, port],
+        [host, 22],
+        [machine, 6421],
+        [metadata, 80],
+      ];
+      for (const [address, each] of closed)
+        assert.equal(await reaches(address, each), false, `${address}:${each}`);
+    } finally {
+      server.close();
+    }
+    await kube.ok("delete", "pod", "--all", "--timeout=120s");
+  });
+});
