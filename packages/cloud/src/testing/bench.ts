@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { setTimeout } from "node:timers/promises";
 import type { CloudAdversity } from "../adversity/cloud-adversity.ts";
 import type {
   CloudDriver,
@@ -34,12 +35,15 @@ export class Bench {
   /** Draws the same numbers in each run. */
   readonly random: Random;
   readonly #facts: BenchFacts;
+  readonly #signal: AbortSignal;
   readonly #tokens = new Set<string>();
   readonly #volumes = new Set<string>();
   readonly #handles: CloudDriver[] = [];
 
-  constructor(facts: BenchFacts, options: CloudConformanceOptions) {
+  /** @param signal aborts when the clause has run out of time */
+  constructor(facts: BenchFacts, options: CloudConformanceOptions, signal: AbortSignal) {
     this.cloud = facts.cloud;
+    this.#signal = signal;
     this.options = options;
     this.random = seededRandom(options.seed ?? 1);
     this.#facts = facts;
@@ -132,11 +136,19 @@ export class Bench {
 
   /** The guest's view, once it is as wanted: a guest takes its time to see what its hardware has. */
   async seen(instance: Instance, isWanted: (view: GuestView) => boolean): Promise<GuestView> {
-    for (;;) {
+    return await this.until(async () => {
       const view = await this.guest.look(instance);
-      if (isWanted(view)) return view;
-      // Nobody tells the test when a guest has looked again.
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      return isWanted(view) ? view : undefined;
+    });
+  }
+
+  /** Looks until there is something: for what nobody tells, like the text on a console. */
+  async until<T>(look: () => Promise<T | undefined>, pauseMs = 50): Promise<T> {
+    for (;;) {
+      this.#signal.throwIfAborted();
+      const found = await look();
+      if (found !== undefined) return found;
+      await setTimeout(pauseMs, undefined, { signal: this.#signal });
     }
   }
 

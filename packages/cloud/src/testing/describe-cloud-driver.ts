@@ -27,8 +27,8 @@ export function describeCloudDriver(name: string, options: CloudConformanceOptio
       describe(topic.name, () => {
         for (const each of topic.cases) {
           const skip = whySkipped(each, options) ?? false;
-          it(each.name, { timeout, skip }, async () => {
-            const bench = new Bench(facts, options);
+          it(each.name, { timeout, skip }, async ({ signal }) => {
+            const bench = new Bench(facts, options, signal);
             try {
               await each.run(bench);
             } finally {

@@ -32,24 +32,30 @@ export const waiting: ConformanceTopic = {
       await Promise.all(waiters);
     }),
 
-    clause("hears of an end in another process as fast as the end itself is", async (bench) => {
-      const { cloud } = bench;
-      const other = await bench.open();
-      const lags: number[] = [];
-      const ends: number[] = [];
-      for (let round = 0; round < 3; round++) {
-        const { id } = await bench.running();
-        const heard = other.waitForTerminated(id).then(() => performance.now());
-        const asked = performance.now();
-        await cloud.terminate(id);
-        await cloud.waitForTerminated(id);
-        const gone = performance.now();
-        lags.push((await heard) - gone);
-        ends.push(gone - asked);
-      }
-      // One who looks now and then hears of it half an interval late on average.
-      assert.ok(median(lags) <= 2 * median(ends) + 50, `${median(lags)} ms late`);
-    }),
+    clause(
+      "hears of an end as fast as the end itself is, in another process too",
+      async (bench) => {
+        const { cloud } = bench;
+        const [other, looker] = [await bench.open(), await bench.open()];
+        const lags: number[] = [];
+        const ends: number[] = [];
+        for (let round = 0; round < 3; round++) {
+          const { id } = await bench.running();
+          const heard = [cloud, other].map(async (each) => {
+            await each.waitForTerminated(id);
+            return performance.now();
+          });
+          const asked = performance.now();
+          await cloud.terminate(id);
+          // The truth, from one who looks without a pause, as no driver may.
+          const isGone = async () => ((await looker.describe(id)) ? undefined : performance.now());
+          const gone = await bench.until(isGone, 1);
+          lags.push(Math.max(...(await Promise.all(heard))) - gone);
+          ends.push(gone - asked);
+        }
+        assert.ok(median(lags) <= median(ends) + 50, `${median(lags)} ms late`);
+      },
+    ),
 
     clauseWith(
       ["callCount", "adversity"],
@@ -77,6 +83,7 @@ export const waiting: ConformanceTopic = {
         bench.cloud.waitForTerminated(id, aborter.signal),
         (error) => error === reason,
       );
+      waiting.catch(() => {}); // awaited below, but may fail before that
       await setImmediate();
       aborter.abort(reason);
       await waiting;

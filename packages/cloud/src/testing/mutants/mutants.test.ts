@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setTimeout } from "node:timers/promises";
+import { systemClock, type Clock } from "@kip/base";
+import type { CloudDriver } from "../../cloud-driver.ts";
+import { Bench, prepareBench } from "../bench.ts";
+import type { ConformanceCase } from "../conformance-case.ts";
+import { conformanceTopics } from "../conformance-topics.ts";
+import { simulatedConformance } from "../simulated-conformance.ts";
+import { launchMutants } from "./launch-mutants.ts";
+import { listingMutants } from "./listing-mutants.ts";
+import { withDefect, type Mutant } from "./mutant.ts";
+import { volumeMutants } from "./volume-mutants.ts";
+import { waitingMutants } from "./waiting-mutants.ts";
+
+/** No clause takes nearly as long on a sound driver; one that hangs is broken. */
+const limitMs = 1500;
+
+const sound: Mutant = { name: "nothing", breaks: [], mutate: () => ({}) };
+
+/** Nothing that a defect leaves behind keeps this process alive. */
+const clock: Clock = {
+  ...systemClock,
+  sleep: async (ms, signal) => {
+    try {
+      await setTimeout(ms, undefined, { ref: false, ...(signal && { signal }) });
+    } finally {
+      signal?.throwIfAborted();
+    }
+  },
+};
+
+/** Whether a clause does not hold for a driver with this defect. */
+async function isBroken(clause: ConformanceCase, mutant: Mutant): Promise<boolean> {
+  const conformance = simulatedConformance({ callMs: 0, clock });
+  const { simulated } = conformance;
+  const notes = new Map<string, string>();
+  const openAs = async (owner: string, other: string): Promise<CloudDriver> => {
+    const sound = simulated.open({ owner });
+    const stranger = simulated.open({ owner: other });
+    return await Promise.resolve(withDefect({ sound, stranger, cloud: simulated, notes }, mutant));
+  };
+  const options = {
+    ...conformance,
+    open: () => openAs("tests", "stranger"),
+    openAsStranger: () => openAs("stranger", "tests"),
+    schedules: { count: 1, steps: 8 },
+  };
+  const timeLimit = new AbortController();
+  const done = new AbortController();
+  const hung = setTimeout(limitMs, undefined, { signal: done.signal }).then(() => {
+    timeLimit.abort(new Error("The clause hung"));
+    timeLimit.signal.throwIfAborted();
+  });
+  try {
+    const bench = new Bench(await prepareBench(options), options, timeLimit.signal);
+    await Promise.race([clause.run(bench), hung]);
+    await Promise.race([bench.clear(), hung]);
+    return false;
+  } catch {
+    return true;
+  } finally {
+    done.abort();
+    await hung.catch(() => {});
+  }
+}
+
+async function brokenClauses(mutant: Mutant): Promise<readonly string[]> {
+  const clauses = conformanceTopics.flatMap(({ cases }) => cases);
+  const broken = await Promise.all(clauses.map((clause) => isBroken(clause, mutant)));
+  return clauses.filter((_, index) => broken[index]).map(({ name }) => name);
+}
+
+const mutants = [...launchMutants, ...listingMutants, ...waitingMutants, ...volumeMutants];
+
+describe("conformance suite", () => {
+  it("finds nothing wrong with a sound driver", async () => {
+    assert.deepEqual(await brokenClauses(sound), []);
+  });
+});
+
+// They wait most of the time.
+describe("conformance suite", { concurrency: 6 }, () => {
+  for (const mutant of mutants) {
+    it(`catches a driver that ${mutant.name}`, async (test) => {
+      const broken = await brokenClauses(mutant);
+      test.diagnostic(`${broken.length} clauses are broken`);
+      for (const wanted of mutant.breaks)
+        assert.ok(
+          broken.some((name) => name.startsWith(wanted)),
+          `${wanted}: ${broken.join("; ")}`,
+        );
+    });
+  }
+});
