@@ -58,6 +58,8 @@ export class QemuCloud implements LocalCloud {
   readonly #listeners = new Set<(instance: Instance) => void>();
   /** Ends that this process has told of, by ID and time of launch. */
   readonly #told = new Set<string>();
+  /** QEMU's words of ends that were not over when they were heard, by the same. */
+  readonly #reasons = new Map<string, string>();
   #accelerator: Promise<Accelerator> | undefined;
   #isNetworkPrepared = false;
 
@@ -397,19 +399,24 @@ export class QemuCloud implements LocalCloud {
       if (record?.state === "stopping") await this.#remove(record); // its remover was killed
       if (record?.state === "ended") return record; // another process was faster
       if (record?.state !== "running") return undefined;
-      if (await this.#watch.add(id, this.#store.files(id))) return undefined; // started anew meanwhile
+      // Started anew meanwhile, or about to end: a process that is killed still lets connections in for a moment.
+      if (await this.#watch.add(id, this.#store.files(id))) {
+        if (reason !== undefined) this.#reasons.set(`${id} ${record.launchedAt}`, reason);
+        return "alive";
+      }
       await endMachineProcess(this.#store.files(id));
       await this.#volumes.letGo(id);
       await freeMachine(record, this.#store.files(id), this.#network);
       const note = {
         ...record,
         state: "ended",
-        stateReason: describeEnd(reason),
+        stateReason: describeEnd(reason ?? this.#reasons.get(`${id} ${record.launchedAt}`)),
         endedAt: this.#options.clock.now(),
       } as const;
       await this.#store.update(note); // last: whoever reads it finds all of it let go
       return note;
     });
+    if (ended === "alive") return;
     this.#watch.settle(id);
     await this.#admission.ended(id);
     if (!ended || this.#told.has(`${id} ${ended.launchedAt}`)) return;
