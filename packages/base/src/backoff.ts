@@ -1,3 +1,5 @@
+import { isKipError } from "./errors.ts";
+
 /** Shape of an exponential back-off. */
 export interface BackoffOptions {
   /** First delay, milliseconds, above 0. */
@@ -10,9 +12,15 @@ export interface BackoffOptions {
   readonly jitter?: number;
 }
 
-/** Delay in milliseconds before attempt `attempt` (0 = the first repetition). */
-export function backoffDelay(attempt: number, options: BackoffOptions): number {
+/**
+ * Delay in milliseconds before attempt `attempt` (0 = the first repetition).
+ *
+ * @param error why it is repeated: a server that says when to come back (the fact `retryAfterMs`) is obeyed
+ */
+export function backoffDelay(attempt: number, options: BackoffOptions, error?: unknown): number {
   const factor = options.factor ?? 2;
   const plain = Math.min(options.maxMs, options.initialMs * factor ** Math.min(attempt, 64));
-  return plain * (1 - (options.jitter ?? 0.2) * Math.random());
+  const delay = plain * (1 - (options.jitter ?? 0.2) * Math.random());
+  const asked = isKipError(error) ? error.facts["retryAfterMs"] : undefined;
+  return typeof asked === "number" ? Math.max(delay, asked) : delay;
 }

@@ -103,7 +103,11 @@ class HttpApiClient implements ApiClient {
   }
 
   async stream(path: string, options: StreamOptions = {}): Promise<IncomingMessage> {
-    const limit = timeLimit(options.timeoutMs ?? defaultTimeoutMs, options.signal);
+    const limit = timeLimit(
+      options.timeoutMs ?? defaultTimeoutMs,
+      options.signal,
+      this.#options.clock,
+    );
     try {
       const answer = await this.#send("GET", path, { ...options, signal: limit.signal }, true);
       limit.clearTime();
@@ -124,7 +128,11 @@ class HttpApiClient implements ApiClient {
   }
 
   async #exchange(method: string, path: string, options: RawRequestOptions): Promise<RawResponse> {
-    const limit = timeLimit(options.timeoutMs ?? defaultTimeoutMs, options.signal);
+    const limit = timeLimit(
+      options.timeoutMs ?? defaultTimeoutMs,
+      options.signal,
+      this.#options.clock,
+    );
     try {
       await this.#pace(limit.signal);
       const answer = await this.#send(method, path, { ...options, signal: limit.signal }, false);

@@ -86,6 +86,7 @@ const maxSeries = 4096;
 /** Events that wait for the API server at most; more are dropped. */
 const maxQueued = 10_000;
 const maxAttempts = 6;
+const backoff = { initialMs: 200, maxMs: 10_000 };
 const maxMessageLength = 1024;
 
 class BackgroundRecorder implements EventRecorder {
@@ -171,7 +172,7 @@ class BackgroundRecorder implements EventRecorder {
         return;
       } catch (error) {
         if (!isRetryable(error) || attempt === maxAttempts - 1) throw error;
-        await this.#options.clock.sleep(backoffDelay(attempt, { initialMs: 200, maxMs: 10_000 }));
+        await this.#options.clock.sleep(backoffDelay(attempt, backoff, error));
       }
     }
   }

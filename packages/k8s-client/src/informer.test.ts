@@ -45,7 +45,7 @@ class FakeCollection {
     stream: async (_path: string, { query = {} }: { query?: Query } = {}) => {
       this.watches.push(query);
       const body = new PassThrough();
-      this.#next.resolve(Object.assign(body, { setTimeout: () => body }));
+      this.#next.resolve(body);
       return body as unknown as IncomingMessage; // all that an informer uses of it
     },
   } as unknown as ApiClient; // all that an informer uses of it

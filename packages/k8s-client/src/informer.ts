@@ -1,4 +1,5 @@
-import { backoffDelay, errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
+import type { Readable } from "node:stream";
+import { backoffDelay, errorText, hasCode, type Clock, type Logger } from "@kip/base";
 import type { ApiClient, KubeObject } from "./api-client.ts";
 import { ObjectStore } from "./object-store.ts";
 import { watchEvents } from "./watch-events.ts";
@@ -171,9 +172,8 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
       signal,
       ...this.#accept("PartialObjectMetadata"),
     });
-    body.setTimeout(silenceMs, () => body.destroy(new Error("The watch fell silent")));
     let events = 0;
-    for await (const event of watchEvents<T>(body, path)) {
+    for await (const event of watchEvents<T>(this.#whileHeard(body), path)) {
       events++;
       this.#working();
       this.#take(event.type, event.object);
@@ -182,6 +182,28 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     if (events === 0 && clock.monotonic() - startedAt < 1000)
       throw new Error("The server ended the watch at once");
     this.#working();
+  }
+
+  /** The bytes of a watch, which is cut when it falls silent. */
+  async *#whileHeard(body: Readable): AsyncGenerator<Uint8Array> {
+    const { clock, signal } = this.#options;
+    const end = new AbortController();
+    const stopped = AbortSignal.any([end.signal, signal]);
+    let heardAt = clock.monotonic();
+    const watch = async (): Promise<void> => {
+      for (let rest = silenceMs; rest > 0; rest = heardAt + silenceMs - clock.monotonic())
+        await clock.sleep(rest, stopped);
+      body.destroy(new Error("The watch fell silent"));
+    };
+    watch().catch(() => {}); // it ended before it fell silent
+    try {
+      for await (const chunk of body as AsyncIterable<Buffer>) {
+        heardAt = clock.monotonic();
+        yield chunk;
+      }
+    } finally {
+      end.abort();
+    }
   }
 
   #accept(kind: string): { readonly accept?: string } {
@@ -228,8 +250,6 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     this.#options.onError?.(this.#error);
     const level = this.#failures > 0 || !this.#isSynced ? "warn" : "debug";
     this.#logger[level]("The watch failed", { reason: errorText(error) });
-    const asked = isKipError(error) ? error.facts["retryAfterMs"] : undefined;
-    const least = typeof asked === "number" ? asked : 0;
-    await clock.sleep(Math.max(least, backoffDelay(this.#failures++, backoff)), signal);
+    await clock.sleep(backoffDelay(this.#failures++, backoff, error), signal);
   }
 }

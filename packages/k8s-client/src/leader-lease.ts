@@ -94,7 +94,7 @@ class Candidate {
           failures = 0;
         } catch (error) {
           this.#signal.throwIfAborted();
-          pauseMs = backoffDelay(failures++, backoff);
+          pauseMs = backoffDelay(failures++, backoff, error);
           if (!hasCode(error, "K8S_CONFLICT", "K8S_ALREADY_EXISTS"))
             logger.warn("Could not try for the lease", { lease: name, cause: errorText(error) });
         }

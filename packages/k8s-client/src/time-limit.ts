@@ -1,3 +1,5 @@
+import type { Clock } from "@kip/base";
+
 /** A signal that aborts after a time, or with another signal; must be ended. */
 export interface TimeLimit {
   readonly signal: AbortSignal;
@@ -11,19 +13,25 @@ export interface TimeLimit {
  * Joins a time limit and the caller's signal. Unlike `AbortSignal.timeout` and `AbortSignal.any`,
  * nothing of it outlives the request: thousands of short requests would each leave a timer behind.
  */
-export function timeLimit(timeoutMs: number, outer: AbortSignal | undefined): TimeLimit {
+export function timeLimit(
+  timeoutMs: number,
+  outer: AbortSignal | undefined,
+  clock: Clock,
+): TimeLimit {
   const controller = new AbortController();
   const onAbort = (): void => controller.abort(outer?.reason);
-  const timer = setTimeout(() => {
-    controller.abort(new DOMException("The server did not answer in time", "TimeoutError"));
-  }, timeoutMs);
+  const timer = new AbortController();
+  clock.sleep(timeoutMs, timer.signal).then(
+    () => controller.abort(new DOMException("The server did not answer in time", "TimeoutError")),
+    () => {}, // in time
+  );
   if (outer?.aborted === true) onAbort();
   outer?.addEventListener("abort", onAbort, { once: true });
   return {
     signal: controller.signal,
-    clearTime: () => clearTimeout(timer),
+    clearTime: () => timer.abort(),
     end: () => {
-      clearTimeout(timer);
+      timer.abort();
       outer?.removeEventListener("abort", onAbort);
     },
   };

@@ -100,7 +100,7 @@ export class NodeController {
       } catch (error) {
         if (!isRetryable(error) || signal.aborted) throw error;
         logger.warn("Could not register the node", { cause: errorText(error) });
-        await clock.sleep(backoffDelay(attempt, backoff), signal);
+        await clock.sleep(backoffDelay(attempt, backoff, error), signal);
       }
     }
   }

@@ -34,17 +34,16 @@ export async function keepNodeLease(options: NodeLeaseOptions): Promise<void> {
     },
     clock,
   });
-  let failures = 0;
-  while (!signal.aborted) {
+  for (let failures = 0; !signal.aborted;) {
+    let pauseMs = intervals.leaseMs;
     try {
       await lease.renew(signal);
       failures = 0;
     } catch (error) {
       if (signal.aborted) return;
-      failures++;
+      pauseMs = Math.min(pauseMs, backoffDelay(failures++, backoff, error));
       logger.warn("Could not renew the node's lease", { cause: errorText(error) });
     }
-    const pause = failures === 0 ? intervals.leaseMs : backoffDelay(failures - 1, backoff);
-    await clock.sleep(Math.min(pause, intervals.leaseMs), signal).catch(() => {}); // stopped
+    await clock.sleep(pauseMs, signal).catch(() => {}); // stopped
   }
 }

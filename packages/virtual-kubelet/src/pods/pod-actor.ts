@@ -268,8 +268,9 @@ export class PodActor {
     try {
       await client.delete(paths.pods(namespace, name), { uid: this.uid, graceSeconds: 0 });
     } catch (error) {
-      // Gone, or another pod has its name: both is what we want.
-      if (!hasCode(error, "K8S_NOT_FOUND", "K8S_CONFLICT")) throw error;
+      // A conflict is another pod of this name, and then the watch tells that ours is gone, or a
+      // server that is busy writing: it is tried again until one or the other shows.
+      if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
     }
     this.#state = { ...this.#state, isFinalized: true };
   }
@@ -305,7 +306,7 @@ export class PodActor {
       (step === "apply" && planStep(this.#state, this.#pod) !== "apply");
     if (isOverruled) return;
     if (step === "apply" && hasCode(error, "VK_INVALID_POD")) return this.#reject(error);
-    const delayMs = backoffDelay(this.#failures++, this.#options.backoff);
+    const delayMs = backoffDelay(this.#failures++, this.#options.backoff, error);
     logger.warn("A step of a pod failed", { step, delayMs, cause: errorText(error) });
     this.#explain(step, error);
     this.#pause = new AbortController();

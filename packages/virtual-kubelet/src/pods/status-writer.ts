@@ -20,6 +20,9 @@ export interface StatusWriterOptions {
 
 const backoff = { initialMs: 200, maxMs: 30_000 };
 
+/** Conflicts in a row after which a status is left to the next sweep. */
+const maxConflicts = 4;
+
 /** A status that somebody else keeps changing is corrected this often at most, milliseconds. */
 const repairIntervalMs = 10_000;
 
@@ -83,10 +86,12 @@ export class StatusWriter {
         await this.#writeOnce();
         failures = 0;
       } catch (error) {
-        if (signal.aborted || hasCode(error, "K8S_NOT_FOUND", "K8S_CONFLICT")) return; // another pod, or none
+        if (signal.aborted || hasCode(error, "K8S_NOT_FOUND")) return;
+        // Another pod has the name, which we shall hear of; or the server was only too busy writing.
+        if (hasCode(error, "K8S_CONFLICT") && failures === maxConflicts) return;
         logger.warn("Could not write a pod's status", { cause: errorText(error) });
         this.#isDirty = true;
-        await clock.sleep(backoffDelay(failures++, backoff), signal).catch(() => {}); // stopped
+        await clock.sleep(backoffDelay(failures++, backoff, error), signal).catch(() => {}); // stopped
       }
     }
   }
