@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, suite, test } from "node:test";
 import {
-  AgentClient,
+  type AgentClient,
   cellServerName,
   waitForAgent,
   type DesiredVolume,

@@ -93,6 +93,7 @@ export class QemuCloud implements LocalCloud {
     this.#volumes = new LocalVolumes({
       ...options,
       store: this.#store,
+      freeDisk: async () => (await readRoom(options, this.#store)).disk,
       machines: {
         withRunning: (id, work) => this.#withRunning(id, work),
         noteEnd: async (id) => void (await this.describe(id)),

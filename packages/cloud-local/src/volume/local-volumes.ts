@@ -24,6 +24,8 @@ export interface LocalVolumesOptions {
   readonly stateDir: string;
   readonly diskReserveBytes: number;
   readonly store: MachineStore;
+  /** Free disk beside what machines and volumes were promised, bytes. */
+  readonly freeDisk: () => Promise<number>;
   readonly machines: VolumeMachines;
 }
 
@@ -71,7 +73,7 @@ export class LocalVolumes {
         tags,
       };
       await store.lockAll(async () => {
-        await checkVolumeRoom(sizeBytes, { ...this.#options, machines: store });
+        checkVolumeRoom(sizeBytes, this.#options.diskReserveBytes, await this.#options.freeDisk());
         await this.#folders.add(record, (folder) => makeDisk(diskIn(folder), sizeBytes));
       });
       return await this.#show(record);

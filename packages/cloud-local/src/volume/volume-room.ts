@@ -1,8 +1,6 @@
 import path from "node:path";
 import { CloudError } from "@kip/cloud";
-import { freeDiskBytes } from "../host/host-facts.ts";
 import { allocatedBytes } from "../machine/machine-process.ts";
-import type { MachineStore } from "../machine/machine-store.ts";
 import { volumeFolders } from "./volume-record.ts";
 
 /** Smallest size of a volume, and what sizes are rounded up to; bytes. */
@@ -38,39 +36,15 @@ export async function unwrittenOfVolumes(stateDir: string, reserve: number): Pro
   return parts.reduce((total, part) => total + part, 0);
 }
 
-/** The same of the disks of machines that are there. */
-async function unwrittenOfMachines(store: MachineStore, reserve: number): Promise<number> {
-  const machines = await store.readAll();
-  const parts = await Promise.all(
-    machines.map(async ({ id, state, rootDiskBytes }) => {
-      if (state === "ended") return 0;
-      const written = await allocatedBytes(store.files(id).rootDisk);
-      return Math.max(0, Math.min(rootDiskBytes, reserve) - written);
-    }),
-  );
-  return parts.reduce((total, part) => total + part, 0);
-}
-
 /**
  * Refuses a volume for which there is too little disk. Disks are thin, so what must be free is its size or the reserve,
- * whichever is less, beside what others were promised.
+ * whichever is less.
  *
+ * @param left free disk beside what others were promised, bytes
  * @throws {CloudError} `CLOUD_NO_CAPACITY`
  */
-export async function checkVolumeRoom(
-  sizeBytes: number,
-  host: {
-    readonly stateDir: string;
-    readonly machines: MachineStore;
-    readonly diskReserveBytes: number;
-  },
-): Promise<void> {
-  const { stateDir, machines, diskReserveBytes } = host;
-  const needed = Math.min(sizeBytes, diskReserveBytes);
-  const promised =
-    (await unwrittenOfMachines(machines, diskReserveBytes)) +
-    (await unwrittenOfVolumes(stateDir, diskReserveBytes));
-  const left = (await freeDiskBytes(stateDir)) - promised;
+export function checkVolumeRoom(sizeBytes: number, reserve: number, left: number): void {
+  const needed = Math.min(sizeBytes, reserve);
   if (needed <= left) return;
   throw new CloudError(
     "CLOUD_NO_CAPACITY",
@@ -78,7 +52,7 @@ export async function checkVolumeRoom(
     {
       remedy: "Free disk space below the state folder",
       scope: { zone: "local" },
-      facts: { needed, promised, left },
+      facts: { needed, left },
     },
   );
 }

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import {
+  cluster,
+  clusterFlags,
+  eventually,
+  kipCommand,
+  machineProcesses,
+  shellPod,
+  type Cluster,
+} from "./cluster.ts";
+
+const script = "trap 'exit 0' TERM; while :; do sleep 1; done";
+
+describe("kip local", () => {
+  let kube: Cluster;
+  before(async () => {
+    kube = await cluster("trouble");
+  });
+  after(async () => {
+    await local("clear");
+    await kube.ok("delete", "pods", "--all", "--timeout=120s");
+  });
+
+  it("no-capacity: a pod waits and says why, and starts once it is cleared", async () => {
+    const told = await local("no-capacity");
+    assert.match(told, /no new cell of any type starts/);
+    assert.match(await local("status"), /no capacity/);
+    await kube.apply(shellPod("waits", script));
+    await eventually("the pod to say why it waits", async () =>
+      (await events("waits", "CloudNoCapacity")).includes("no capacity of zone local"),
+    );
+    const conditions = await kube.ok("get", "pod", "waits", "-o", "jsonpath={.status.conditions}");
+    assert.match(conditions, /CellReady.*|CloudNoCapacity/);
+    assert.equal(machineProcesses().length, 0);
+    await local("clear");
+    await kube.ok("wait", "--for=condition=Ready", "pod/waits", "--timeout=240s");
+    assert.match(await local("status"), /Nothing goes wrong/);
+  });
+
+  it("interrupt: a pod is told in time, and gets another cell; so it does after kill", async () => {
+    const cell = async (): Promise<string> =>
+      (await kube.ok("get", "cells", "-o", "jsonpath={.items[*].metadata.name}")).trim();
+    const first = await cell();
+    assert.match(await local("interrupt", "trouble/waits", "--notice=8s"), /ends in 8 s/);
+    await eventually("the event", async () =>
+      (await events("waits", "CellInterrupted")).includes("takes instance"),
+    );
+    const disruption = async (): Promise<string> =>
+      await kube.ok(
+        "get",
+        "pod",
+        "waits",
+        "-o",
+        'jsonpath={.status.conditions[?(@.type=="DisruptionTarget")].status}',
+      );
+    await eventually("the condition", async () => (await disruption()) === "True");
+    await eventually("another cell", async () => ![first, ""].includes(await cell()));
+    await kube.ok("wait", "--for=condition=Ready", "pod/waits", "--timeout=240s");
+    assert.equal(await disruption(), "False");
+    const second = await cell();
+    assert.match(await local("kill", "waits"), /is gone/);
+    await eventually("a third cell", async () => ![first, second, ""].includes(await cell()));
+    await kube.ok("wait", "--for=condition=Ready", "pod/waits", "--timeout=240s");
+    assert.equal(machineProcesses().length, 1);
+  });
+
+  it("says what it does not understand", async () => {
+    for (const [args, words] of [
+      [["no-capacity", "--type=local.smal"], /Did you mean local\.small/],
+      [["kill", "waitz"], /Did you mean/],
+      [["fail", "lanch"], /Did you mean launch/],
+      [["interupt", "waits"], /Did you mean kip local interrupt/],
+    ] as const) {
+      const { status, stderr } = await kipCommand("local", ...args, ...clusterFlags);
+      assert.equal(status, 1, args.join(" "));
+      assert.match(stderr, words);
+    }
+  });
+
+  async function local(...args: readonly string[]): Promise<string> {
+    const { status, stdout, stderr } = await kipCommand("local", ...args, ...clusterFlags);
+    assert.equal(status, 0, stderr);
+    return stdout;
+  }
+
+  async function events(pod: string, reason: string): Promise<string> {
+    const selector = `involvedObject.name=${pod},reason=${reason}`;
+    return await kube.ok("get", "events", `--field-selector=${selector}`, "-o", "wide");
+  }
+});

@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { hasCode } from "@kip/base";
+import * as fc from "fast-check";
+import { serialOf, volumeId } from "./volume-record.ts";
+import { checkVolumeRoom, volumeSize } from "./volume-room.ts";
+
+const MiB = 2 ** 20;
+
+describe("volumeSize()", () => {
+  it("is whole MiB, and never less than what was asked for", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: MiB, max: 2 ** 43 }), (asked) => {
+        const size = volumeSize(asked);
+        return size % MiB === 0 && size >= asked && size - asked < MiB;
+      }),
+    );
+  });
+
+  for (const bad of [0, -1, MiB - 1, MiB + 0.5, 2 ** 43 + 1, Number.NaN, Infinity])
+    it(`refuses ${bad}`, () =>
+      assert.throws(
+        () => volumeSize(bad),
+        (error) => hasCode(error, "CLOUD_INVALID_REQUEST"),
+      ));
+});
+
+describe("checkVolumeRoom()", () => {
+  it("wants the size or the reserve to be free, whichever is less", () => {
+    checkVolumeRoom(100 * MiB, 10 * MiB, 10 * MiB);
+    checkVolumeRoom(5 * MiB, 10 * MiB, 5 * MiB);
+    assert.throws(
+      () => checkVolumeRoom(100 * MiB, 10 * MiB, 10 * MiB - 1),
+      (error) =>
+        hasCode(error, "CLOUD_NO_CAPACITY") && /10 MiB .* has 9 MiB left/.test(String(error)),
+    );
+  });
+});
+
+describe("volumeId()", () => {
+  it("follows from owner and token, and gives a serial number of 20 characters", () => {
+    const ids = [volumeId("a", "t"), volumeId("b", "t"), volumeId("a", "u"), volumeId("at", "")];
+    assert.equal(new Set(ids).size, ids.length);
+    assert.equal(volumeId("a", "t"), ids[0]);
+    for (const id of ids) assert.match(serialOf(id), /^vol[0-9a-f]{17}$/);
+  });
+});
