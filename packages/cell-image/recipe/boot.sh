@@ -69,6 +69,7 @@ grow_root() {
 # A template: what belongs to one machine only comes to each of its copies, by the agent.
 prepare_template() {
   ip link set lo up
+  # The last two are for disks that are plugged in; the agent of a machine that is no copy loads them when it gets one.
   modprobe -a virtio_console virtio_scsi sd_mod || echo "kip: cannot load the template's modules"
   mkfifo -m 600 /run/kip/become /run/kip/become-answers
   perl /usr/lib/kip/become </run/kip/become >/run/kip/become-answers &
@@ -99,7 +100,5 @@ esac
   echo "{\"userspace\": $userspace, \"network\": $network}" >/run/kip/boot-timings.part
   mv /run/kip/boot-timings.part /run/kip/boot-timings
   grow_root
-  # For disks that are added later. Nothing else asks the kernel for these: there is no udev here.
-  modprobe -a virtio_scsi sd_mod
   : >/run/kip/boot-done
 } &

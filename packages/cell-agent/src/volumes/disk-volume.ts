@@ -1,6 +1,7 @@
 import fs from "node:fs/promises";
 import path from "node:path";
 import { runCommand } from "@kip/base";
+import { loadDiskDrivers } from "./disk-drivers.ts";
 import { canGrow, grow, prepareFileSystem } from "./file-system.ts";
 import { findDisk, type FindDiskOptions } from "./find-disk.ts";
 import { isMounted } from "./mount-points.ts";
@@ -25,6 +26,7 @@ export async function mountDisk(
   options: FindDiskOptions = {},
 ): Promise<void> {
   const { readOnly, group } = volume;
+  await loadDiskDrivers();
   const disk = await findDisk(volume.serial, options);
   const isNew = !(await isMounted(directory));
   if (isNew) {
