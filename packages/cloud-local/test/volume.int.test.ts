@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { readdir, stat } from "node:fs/promises";
+import { chmod, chown, link, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
 import { decode, hasCode } from "@kip/base";
@@ -151,6 +151,51 @@ describe("LocalVolumes", { timeout: 240_000 }, () => {
     await using cloud = await test.open();
     await cloud.deleteVolume(volume.id);
   });
+
+  /** What a process leaves that is killed after so many steps of giving a machine a disk, or of taking it. */
+  const halves = ["the record", "the second name", "the file in QEMU", "the device"] as const;
+  for (const [count, last] of halves.entries())
+    it(`goes on where a process was killed that had got as far as ${last}`, async () => {
+      await using cloud = await test.open();
+      const machine = await cloud.launch(machineRequest());
+      const other = await cloud.launch(machineRequest());
+      const volume = await cloud.createVolume(volumeRequest());
+      for (const goOn of ["attach", "detach", "end"] as const) {
+        await leaveHalf(machine, volume, count);
+        await using restarted = await test.open();
+        assert.equal(await holderOf(restarted, volume), machine.id);
+        await assert.rejects(restarted.attachVolume(volume.id, other.id), isInvalid);
+        if (goOn === "attach") {
+          await restarted.attachVolume(volume.id, machine.id);
+          assert.deepEqual(await disksOf(machine), [volume.serial]);
+        }
+        if (goOn === "end") await restarted.terminate(machine.id);
+        else await restarted.detachVolume(volume.id, machine.id);
+        assert.equal(await holderOf(restarted, volume), undefined);
+        assert.equal((await stat(volumeFile(volume.id))).nlink, 1);
+        assert.equal((await stat(volumeFile(volume.id))).uid, 0);
+        await restarted.attachVolume(volume.id, other.id);
+        assert.deepEqual(await disksOf(other), [volume.serial]);
+        await restarted.detachVolume(volume.id, other.id);
+      }
+      await cloud.terminate(other.id);
+      await cloud.deleteVolume(volume.id);
+    });
+
+  it("takes the disks of a machine whose folder is gone when it is opened", async () => {
+    const volume = await (async () => {
+      await using cloud = await test.open();
+      const made = await cloud.createVolume(volumeRequest());
+      const record = path.join(test.options.stateDir, "volumes", made.id, "volume.json");
+      const text = { ...decodeRecord(JSON.parse(await readFile(record, "utf8")), record) };
+      await writeFile(record, JSON.stringify({ ...text, attachedTo: "i-00000000000000000" }));
+      return made;
+    })();
+    await using cloud = await test.open();
+    const record = path.join(test.options.stateDir, "volumes", volume.id, "volume.json");
+    assert.doesNotMatch(await readFile(record, "utf8"), /attachedTo/);
+    await cloud.deleteVolume(volume.id);
+  });
 });
 
 const isInvalid = (error: unknown): boolean => hasCode(error, "CLOUD_INVALID_REQUEST");
@@ -160,6 +205,40 @@ async function holderOf(cloud: LocalCloud, { id }: Volume): Promise<string | und
   const found = (await cloud.listVolumes()).find((each) => each.id === id);
   assert.ok(found, `volume ${id} is there`);
   return found.attachedTo;
+}
+
+const decodeRecord = decode.map(decode.unknownValue);
+
+async function leaveHalf(machine: Instance, volume: Volume, count: number): Promise<void> {
+  const folder = machineFolder(machine.id);
+  const record = path.join(path.dirname(volumeFile(volume.id)), "volume.json");
+  const { serial } = volume;
+  const command = async (execute: string, args: object): Promise<void> => {
+    await runCommands(path.join(folder, "ctl.sock"), [{ execute, arguments: { ...args } }]);
+  };
+  const steps = [
+    async () => {
+      const text = decodeRecord(JSON.parse(await readFile(record, "utf8")), record);
+      await writeFile(record, JSON.stringify({ ...text, attachedTo: machine.id }));
+    },
+    async () => {
+      await mkdir(path.join(folder, "volumes"), { recursive: true, mode: 0o711 });
+      await chmod(folder, 0o711);
+      await link(volumeFile(volume.id), path.join(folder, "volumes", `${serial}.raw`));
+    },
+    async () => {
+      await chown(volumeFile(volume.id), (await stat(path.join(folder, "disk.qcow2"))).uid, 0);
+      await chmod(volumeFile(volume.id), 0o666);
+      const file = { driver: "file", filename: `/volumes/${serial}.raw` };
+      await command("blockdev-add", { "node-name": serial, driver: "raw", file });
+      await chmod(volumeFile(volume.id), 0o600);
+    },
+    async () => {
+      const device = { driver: "scsi-hd", bus: "volumes.0", drive: serial, serial };
+      await command("device_add", { ...device, id: serial });
+    },
+  ];
+  for (const step of steps.slice(0, count + 1)) await step();
 }
 
 const blockList = decode.list(
