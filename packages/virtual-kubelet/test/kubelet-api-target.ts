@@ -1,11 +1,14 @@
 // A kubelet API in a process of its own, so that its memory is its own. Told what to serve by its parent.
 import { silentLogger, systemClock } from "@kip/base";
 import { startKubeletApi, type KubeletTls } from "../src/index.ts";
+import { startBareTlsPipe } from "./bare-tls-pipe.ts";
 import { ProcessProvider } from "./process-provider.ts";
 
 /** What the parent asks. */
 export type TargetQuestion =
   | { readonly ask: "start"; readonly tls: KubeletTls }
+  /** The floor of what streams can reach. */
+  | { readonly ask: "bare"; readonly tls: KubeletTls }
   /** Collects garbage first. */
   | { readonly ask: "memory" };
 
@@ -36,6 +39,7 @@ async function answer(question: TargetQuestion): Promise<TargetAnswer> {
     const { rss, heapUsed } = process.memoryUsage();
     return { memoryBytes: rss, heapBytes: heapUsed };
   }
+  if (question.ask === "bare") return { port: await startBareTlsPipe(question.tls) };
   const { port } = await startKubeletApi({
     host: "127.0.0.1",
     port: 0,

@@ -175,27 +175,36 @@ describe("kubelet API behind kube-apiserver", { timeout: 280_000 }, () => {
     assert.ok((await readFile(join(folder, "back"))).equals(tenMegabytes));
   });
 
-  it("port-forward: 20 connections at once, 10 MB each way", async () => {
-    const web = http.createServer((request, response) => void request.pipe(response));
-    web.listen(0, address);
-    await once(web, "listening");
-    const { port } = web.address() as AddressInfo;
-    const forward = start("port-forward", "p", `:${port}`);
-    const line = await seen(forward, "Forwarding from 127.0.0.1:");
-    const local = /127\.0\.0\.1:(\d+)/.exec(line)?.[1];
-    const copies = Array.from({ length: 20 }, async () => {
-      const answer = await fetch(`http://127.0.0.1:${local}/`, {
+  it("port-forward: 100 MB each way keep their checksum", async () => {
+    await using forward = await echoThroughPortForward();
+    const hundredMegabytes = Buffer.concat(Array.from({ length: 10 }, () => tenMegabytes));
+    const answer = await fetch(forward.url, { method: "POST", body: hundredMegabytes });
+    const digest = createHash("sha256");
+    for await (const chunk of answer.body ?? []) digest.update(chunk);
+    const sent = createHash("sha256").update(hundredMegabytes).digest("hex");
+    assert.equal(digest.digest("hex"), sent);
+  });
+
+  it("port-forward: 50 connections at once, 2 MB each way", async () => {
+    await using forward = await echoThroughPortForward();
+    const body = tenMegabytes.subarray(0, 2_000_000);
+    const together = Promise.withResolvers<void>();
+    let begun = 0;
+    const copies = Array.from({ length: 50 }, async () => {
+      // Each sends a part, then waits until all have: so they are all open at one moment.
+      const answer = await fetch(forward.url, {
         method: "POST",
-        body: tenMegabytes,
+        duplex: "half",
+        body: (async function* () {
+          yield body.subarray(0, 1000);
+          if (++begun === 50) together.resolve();
+          await together.promise;
+          yield body.subarray(1000);
+        })(),
       });
-      return Buffer.from(await answer.arrayBuffer()).equals(tenMegabytes);
+      return Buffer.from(await answer.arrayBuffer()).equals(body);
     });
-    const results = await Promise.all(copies);
-    forward.kill();
-    await end(forward);
-    web.closeAllConnections();
-    web.close();
-    assert.deepEqual(results, Array(20).fill(true));
+    assert.deepEqual(await Promise.all(copies), Array(50).fill(true));
   });
 
   it("port-forward: a port that nobody listens on is named", async () => {
@@ -207,6 +216,26 @@ describe("kubelet API behind kube-apiserver", { timeout: 280_000 }, () => {
     await named;
     forward.kill();
   });
+
+  /** kubectl port-forward to a web server that sends back what it gets. */
+  async function echoThroughPortForward(): Promise<AsyncDisposable & { readonly url: string }> {
+    const web = http.createServer((request, response) => void request.pipe(response));
+    web.listen(0, address);
+    await once(web, "listening");
+    const { port } = web.address() as AddressInfo;
+    const forward = start("port-forward", "p", `:${port}`);
+    const line = await seen(forward, "Forwarding from 127.0.0.1:");
+    const local = /127\.0\.0\.1:(\d+)/.exec(line)?.[1];
+    return {
+      url: `http://127.0.0.1:${local}/`,
+      [Symbol.asyncDispose]: async () => {
+        forward.kill();
+        await end(forward);
+        web.closeAllConnections();
+        web.close();
+      },
+    };
+  }
 
   async function createPod(name: string): Promise<Pod> {
     const metadata = { name, namespace };

@@ -8,6 +8,8 @@ import { HeaderDecoder, serializeHeaders } from "../src/kubelet-api/spdy/headers
 /** A SPDY/3.1 client for tests: compresses its headers as Go's client does, and sees every frame. */
 export class SpdyTestClient {
   readonly socket: Duplex;
+  /** Takes each data frame instead of `frames`, for those who only count. */
+  onData: ((frame: Extract<Frame, { type: "data" }>) => void) | undefined;
   /** Every frame received, in order; data frames are the pieces the parser gives. */
   readonly frames: Frame[] = [];
   /** Resolves when the server has ended the connection. */
@@ -94,7 +96,8 @@ export class SpdyTestClient {
       for await (const chunk of this.socket) {
         for (const frame of parser.push(chunk as Buffer)) {
           if (frame.type === "synReply") await decoder.decode(frame.headerBlock);
-          this.frames.push(frame);
+          if (frame.type === "data" && this.onData) this.onData(frame);
+          else this.frames.push(frame);
           this.#events.emit("frame", "frame");
         }
       }

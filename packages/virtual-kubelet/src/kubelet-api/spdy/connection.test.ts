@@ -130,6 +130,23 @@ describe("SpdyConnection", () => {
     client.socket.destroy();
   });
 
+  it("lets streams that write at the same moment wait for each other", async () => {
+    const count = 60;
+    const { server, client, serverSocket } = connect({ streamsPerConnection: count });
+    const ids: number[] = [];
+    for (let index = 0; index < count; index++) ids.push(await client.open({}));
+    const opened = await streams(server, count);
+    client.socket.pause();
+    for (const { duplex } of opened) duplex.end(Buffer.alloc(100_000, 1));
+    for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
+    assert.ok(serverSocket.writableLength < 200_000, `${serverSocket.writableLength} bytes`);
+    client.send({ type: "ping", id: 1 });
+    client.socket.resume();
+    await client.frame("ping");
+    for (const id of ids) assert.equal((await client.ended(id)).length, 100_000);
+    client.socket.destroy();
+  });
+
   it("refuses streams above its limit, and takes them again when others are closed", async () => {
     const { server, client } = connect({ streamsPerConnection: 2 });
     const ids = [await client.open({}), await client.open({}), await client.open({})];

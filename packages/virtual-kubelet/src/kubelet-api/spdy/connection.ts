@@ -55,6 +55,8 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
   readonly #ended = new AbortController();
   readonly #closed = new AbortController();
   #drained: (() => void)[] = [];
+  /** Bytes of answers that have not left yet. Data is not among them: it waits for the socket. */
+  #unsentBytes = 0;
   #lastStreamId = 0;
   #greeted = false;
   #closing = false;
@@ -100,12 +102,14 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
     return this.#peerWindowBytes + grantedBytes - sentBytes;
   }
 
-  async writable(): Promise<void> {
-    while (this.#socket.writableNeedDrain && !this.#ended.signal.aborted) {
-      await new Promise<void>((resolve) => this.#drained.push(resolve));
-    }
+  isWritable(): boolean {
     if (this.#ended.signal.aborted)
       throw new KipError("VK_STREAM_RESET", "Cannot send: the connection is gone");
+    return !this.#socket.writableNeedDrain;
+  }
+
+  async drained(): Promise<void> {
+    await new Promise<void>((resolve) => this.#drained.push(resolve));
   }
 
   sendData(streamId: number, data: Buffer, fin: boolean): void {
@@ -118,11 +122,15 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
 
   send(frame: Exclude<Frame, { type: "data" | "unknown" }>): void {
     if (this.#ended.signal.aborted) return;
-    if (this.#socket.writableLength > maxUnsentBytes) {
+    if (this.#unsentBytes > maxUnsentBytes) {
       this.#socket.destroy(protocolError("the client does not read its answers"));
       return;
     }
-    this.#socket.write(encodeFrame(frame));
+    const bytes = encodeFrame(frame);
+    this.#unsentBytes += bytes.length;
+    this.#socket.write(bytes, () => {
+      this.#unsentBytes -= bytes.length;
+    });
   }
 
   sendReply(streamId: number): void {

@@ -11,8 +11,10 @@ const maxDataBytes = 32 * 1024;
 export interface StreamCarrier {
   /** Free bytes of the peer's window, given what was sent on this stream so far. */
   windowLeft(sentBytes: number, grantedBytes: number): number;
-  /** Resolves when the socket takes more. @throws if the connection is gone */
-  writable(): Promise<void>;
+  /** Whether the socket takes more now. @throws if the connection is gone */
+  isWritable(): boolean;
+  /** Resolves when {@link StreamCarrier.isWritable} is worth asking again. */
+  drained(): Promise<void>;
   sendData(streamId: number, data: Buffer, fin: boolean): void;
   send(frame: Exclude<Frame, { type: "data" | "unknown" }>): void;
   sendReply(streamId: number): void;
@@ -146,7 +148,11 @@ export class SpdyStream extends Duplex implements RemoteStream {
   async #sendAll(chunk: Buffer): Promise<void> {
     let offset = 0;
     while (offset < chunk.length) {
-      await this.#carrier.writable();
+      // Asked again after each wait: other streams of the connection were waiting, too.
+      if (!this.#carrier.isWritable()) {
+        await this.#carrier.drained();
+        continue;
+      }
       const window = this.#carrier.windowLeft(this.#sent, this.#granted);
       if (this.destroyed) throw streamReset("it is closed");
       if (window <= 0) {
