@@ -16,6 +16,7 @@ async function place() {
       folder: things,
       locks: path.join(folder.path, "locks"),
       name: "thing",
+      isForGood: true,
       parse: (text, file) => document(JSON.parse(text), file),
     });
     await folders.open();

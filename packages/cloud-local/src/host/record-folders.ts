@@ -12,13 +12,14 @@ export interface RecordFoldersOptions<R> {
   /** What the records are of, in lower case: `volume` gives `volume.json`. */
   readonly name: string;
   readonly parse: (text: string, file: string) => R;
+  /** Whether what was added or changed is to be there after a power cut, and not only whole. */
+  readonly isForGood: boolean;
 }
 
 /**
  * A folder with one folder per thing and its record in it, shared by all processes that use it.
  *
  * - A thing's folder appears with its record in it, by one rename, and disappears by one rename.
- * - What was written stays written through a crash of the host.
  * - Records change only under {@link RecordFolders.lock}.
  */
 export class RecordFolders<R extends { readonly id: string }> {
@@ -69,9 +70,9 @@ export class RecordFolders<R extends { readonly id: string }> {
     await mkdir(draft, { mode: 0o700 });
     await writeDurably(path.join(draft, `${this.#options.name}.json`), record);
     await fill?.(draft);
-    await syncFolder(draft);
+    await this.#sync(draft);
     await rename(draft, this.folderOf(record.id));
-    await syncFolder(this.#options.folder);
+    await this.#sync(this.#options.folder);
   }
 
   /** Replaces the record of something that is there. */
@@ -79,7 +80,7 @@ export class RecordFolders<R extends { readonly id: string }> {
     const file = this.#recordOf(record.id);
     await writeDurably(`${file}.new`, record);
     await rename(`${file}.new`, file);
-    await syncFolder(path.dirname(file));
+    await this.#sync(path.dirname(file));
   }
 
   /** Removes the folder and all that is in it; nothing happens if it is gone. */
@@ -105,6 +106,13 @@ export class RecordFolders<R extends { readonly id: string }> {
     return await work();
   }
 
+  /** Names in a folder are data as well. */
+  async #sync(folder: string): Promise<void> {
+    if (!this.#options.isForGood) return;
+    await using handle = await open(folder, "r");
+    await handle.sync();
+  }
+
   #recordOf(id: string): string {
     return path.join(this.folderOf(id), `${this.#options.name}.json`);
   }
@@ -115,15 +123,6 @@ async function writeDurably(file: string, record: unknown): Promise<void> {
   try {
     await handle.writeFile(JSON.stringify(record, undefined, 2));
     await handle.sync(); // else a power cut can leave an empty file under the final name
-  } finally {
-    await handle.close();
-  }
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, "r");
-  try {
-    await handle.sync(); // names in it are data as well
   } finally {
     await handle.close();
   }

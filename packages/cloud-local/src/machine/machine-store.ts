@@ -1,7 +1,6 @@
-import { createHash } from "node:crypto";
-import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { acquireFileLock, hasCode } from "@kip/base";
+import { acquireFileLock } from "@kip/base";
+import { RecordFolders } from "../host/record-folders.ts";
 import { parseMachineRecord, type MachineRecord } from "./machine-record.ts";
 
 /**
@@ -32,33 +31,29 @@ export interface MachineFiles {
  *   {@link MachineStore.lockAll}. Order: machine before all.
  */
 export class MachineStore {
-  readonly #machines: string;
+  /** Holds one folder per machine. */
+  readonly folder: string;
   readonly #locks: string;
+  readonly #records: RecordFolders<MachineRecord>;
 
   constructor(stateDir: string) {
-    this.#machines = path.join(stateDir, "machines");
+    this.folder = path.join(stateDir, "machines");
     this.#locks = path.join(stateDir, "locks");
-  }
-
-  async open(): Promise<void> {
-    await mkdir(this.#machines, { recursive: true, mode: 0o700 });
-    await mkdir(this.#locks, { recursive: true, mode: 0o700 });
-    // What a killed process had not finished making or removing.
-    await this.lockAll(async () => {
-      for (const name of await readdir(this.#machines)) {
-        if (name.startsWith("."))
-          await rm(path.join(this.#machines, name), { recursive: true, force: true });
-      }
+    this.#records = new RecordFolders({
+      folder: this.folder,
+      locks: this.#locks,
+      name: "machine",
+      isForGood: false, // no machine outlives a power cut
+      parse: parseMachineRecord,
     });
   }
 
-  /** Holds one folder per machine. */
-  get folder(): string {
-    return this.#machines;
+  async open(): Promise<void> {
+    await this.#records.open();
   }
 
   files(id: string): MachineFiles {
-    const folder = path.join(this.#machines, id);
+    const folder = this.#records.folderOf(id);
     return {
       folder,
       record: path.join(folder, "machine.json"),
@@ -73,51 +68,26 @@ export class MachineStore {
   }
 
   async read(id: string): Promise<MachineRecord | undefined> {
-    const file = this.files(id).record;
-    try {
-      return parseMachineRecord(await readFile(file, "utf8"), file);
-    } catch (error) {
-      if (hasCode(error, "ENOENT")) return undefined;
-      throw error;
-    }
+    return await this.#records.read(id);
   }
 
   async readAll(): Promise<readonly MachineRecord[]> {
-    const names = await readdir(this.#machines);
-    const records = await Promise.all(
-      names.filter((name) => !name.startsWith(".")).map((name) => this.read(name)),
-    );
-    return records.filter((record) => record !== undefined);
+    return await this.#records.readAll();
   }
 
   /** Makes the folder of a new machine. */
   async add(record: MachineRecord): Promise<void> {
-    const draft = path.join(this.#machines, `.new-${record.id}`);
-    await rm(draft, { recursive: true, force: true });
-    await mkdir(draft, { mode: 0o711 });
-    await writeDurably(path.join(draft, "machine.json"), record);
-    await rename(draft, this.files(record.id).folder);
+    await this.#records.add(record);
   }
 
   /** Replaces the record of a machine that is there. */
   async update(record: MachineRecord): Promise<void> {
-    const { record: file } = this.files(record.id);
-    await writeDurably(`${file}.new`, record);
-    await rename(`${file}.new`, file);
+    await this.#records.update(record);
   }
 
   /** Removes the folder of a machine and all that is in it. */
   async remove(id: string): Promise<void> {
-    const { folder } = this.files(id);
-    const removed = path.join(this.#machines, `.removed-${id}`);
-    await rm(removed, { recursive: true, force: true });
-    try {
-      await rename(folder, removed);
-    } catch (error) {
-      if (hasCode(error, "ENOENT")) return;
-      throw error;
-    }
-    await rm(removed, { recursive: true, force: true });
+    await this.#records.remove(id);
   }
 
   /** Runs alone among everything that gives out addresses or adds machines, in all processes. */
@@ -132,24 +102,11 @@ export class MachineStore {
 
   /** Runs alone among everything that changes this machine, in all processes. */
   async lockMachine<T>(id: string, work: () => Promise<T>): Promise<T> {
-    // A fixed set of files, so that none is ever removed: removing a lock file under a waiter would
-    // give the lock to two. Machines that share a file only wait for each other.
-    const stripe = createHash("sha256").update(id).digest("hex").slice(0, 2);
-    return await this.#alone(`machine-${stripe}`, work);
+    return await this.#records.lock(id, work);
   }
 
   async #alone<T>(lock: string, work: () => Promise<T>): Promise<T> {
     await using _lock = await acquireFileLock(path.join(this.#locks, lock));
     return await work();
-  }
-}
-
-async function writeDurably(file: string, record: MachineRecord): Promise<void> {
-  const handle = await open(file, "w", 0o600);
-  try {
-    await handle.writeFile(JSON.stringify(record, undefined, 2));
-    await handle.sync(); // else a power cut can leave an empty file under the final name
-  } finally {
-    await handle.close();
   }
 }

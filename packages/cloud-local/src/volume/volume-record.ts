@@ -28,6 +28,7 @@ export function volumeFolders(stateDir: string): RecordFolders<VolumeRecord> {
     folder: path.join(stateDir, "volumes"),
     locks: path.join(stateDir, "locks"),
     name: "volume",
+    isForGood: true,
     parse: (text, file) => recordDocument(JSON.parse(text), file),
   });
 }
