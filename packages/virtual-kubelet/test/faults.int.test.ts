@@ -166,16 +166,16 @@ describe("a node and time", () => {
     link.proxy.fault = () => undefined;
     link.proxy.goDown(); // what was asked in the silence is never answered
     link.proxy.comeUp();
-    let isOver = false;
-    const all = podsUntil(cluster, namespace, (pods) => pods.every(isRunning)).then(() => {
-      isOver = true;
-    });
+    const all = podsUntil(cluster, namespace, (pods) => pods.every(isRunning));
     // Time goes on while real answers come.
-    while (!isOver) {
+    const tick = async (): Promise<boolean> => {
       await clock.advance(1000);
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
-    await all;
+      return Promise.race([
+        all.then(() => true),
+        new Promise<boolean>((resolve) => setTimeout(resolve, 5, false)),
+      ]);
+    };
+    while (!(await tick()));
     const [node] = await until<Node>({
       client: cluster.admin,
       path: paths.nodes(),

@@ -49,9 +49,13 @@ export class StatusWriter {
     this.#start();
   }
 
-  /** Something that rides along with the status changed. */
+  /**
+   * Something that rides along with the status changed. Of a pod that ran before this process did, and
+   * whose provider has said nothing yet, the API's own status stays.
+   */
   refresh(): void {
-    if (this.#wanted) this.#start();
+    const isStarted = (this.#options.pod().status?.phase ?? "Pending") !== "Pending";
+    if (this.#wanted || isStarted) this.#start();
   }
 
   /** The API's pod changed: if the status is not ours any more, it is written again. */
@@ -99,8 +103,8 @@ export class StatusWriter {
   async #writeOnce(): Promise<void> {
     const { client, pod: current, signal } = this.#options;
     const pod = current();
-    if (!this.#wanted || isFinished(pod)) return;
-    const patch = statusPatch(pod, this.#wanted, {
+    if (isFinished(pod)) return;
+    const patch = statusPatch(pod, this.#wanted ?? pod.status ?? {}, {
       observedGeneration: this.#options.observedGeneration(),
       annotations: this.#annotations,
     });

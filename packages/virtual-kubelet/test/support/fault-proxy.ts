@@ -42,7 +42,7 @@ export class FaultProxy implements AsyncDisposable {
     this.#agent = agent;
     this.#server = http.createServer((request, response) => void this.#handle(request, response));
     this.#server.on("connection", (socket) => {
-      if (this.#isDown) return void socket.destroy();
+      if (this.#isDown) socket.destroy();
       this.#sockets.add(socket);
       socket.once("close", () => this.#sockets.delete(socket));
     });
@@ -134,7 +134,10 @@ export class FaultProxy implements AsyncDisposable {
       if (!response.writableFinished) upstream.destroy(); // the client left
     });
     upstream.on("response", (answer) => {
-      if (how.isLost) return void request.socket.destroy();
+      if (how.isLost) {
+        request.socket.destroy();
+        return;
+      }
       if (how.isWatch) {
         this.#watches.add(response);
         response.once("close", () => this.#watches.delete(response));

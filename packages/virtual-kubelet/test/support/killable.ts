@@ -3,7 +3,8 @@ import type { PodProvider } from "@kip/virtual-kubelet";
 
 /**
  * A process that can die: everything it does to the world goes through gates, one before and one
- * behind each call's effect. From the moment of its death on no gate opens any more.
+ * behind each call's effect. From the moment of its death on no gate opens any more. Gates count
+ * from {@link Killable.arm} on.
  */
 export class Killable {
   /** Names of the gates that were passed, in order. */
@@ -13,6 +14,7 @@ export class Killable {
   readonly #died = Promise.withResolvers<void>();
   readonly #killAt: number;
   #isDead = false;
+  #isArmed = false;
 
   /** @param killAt number of the gate at which it dies, from 0; never, if left out */
   constructor(killAt = Number.POSITIVE_INFINITY) {
@@ -22,6 +24,10 @@ export class Killable {
 
   get isDead(): boolean {
     return this.#isDead;
+  }
+
+  arm(): void {
+    this.#isArmed = true;
   }
 
   kill(): void {
@@ -72,7 +78,7 @@ export class Killable {
   }
 
   async #gate(name: string): Promise<void> {
-    if (!this.#isDead) {
+    if (!this.#isDead && this.#isArmed) {
       if (this.passed.length === this.#killAt) this.kill();
       this.passed.push(name);
     }
