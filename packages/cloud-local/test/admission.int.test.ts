@@ -55,7 +55,7 @@ describe("admission", { timeout: 120_000 }, () => {
       .launch(request("big", { instanceType: "local.micro", createdAt, onWait: big.onWait }))
       .then((instance) => (order.push("big"), instance));
     await big.waits;
-    assert.match(big.told[0]?.message ?? "", /needs \d+ MiB of memory.* it is the next\./);
+    assert.match(big.told[0]?.message ?? "", /needs \d+ MiB of memory.* place 1 in the queue\./);
     const smallLaunch = cloud
       .launch(request("small", { onWait: small.onWait }))
       .then((instance) => (order.push("small"), instance));

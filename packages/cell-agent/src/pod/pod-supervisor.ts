@@ -262,7 +262,8 @@ export class PodSupervisor implements AsyncDisposable {
     this.#wake.abort();
     this.#wake = new AbortController();
     const view = this.#view(pod);
-    this.#timings.running(this.#records());
+    if (this.#timings.running(this.#records()))
+      this.#options.logger.info("Pod has started", { podUid: this.#pod?.uid });
     if (view.deadlineMs !== undefined && view.nowMs >= view.deadlineMs) {
       this.#exceedDeadline(pod);
       return;

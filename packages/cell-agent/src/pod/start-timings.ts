@@ -31,11 +31,12 @@ export class StartTimings {
     this.#values = { pull: Math.round(pull), unpack: Math.round(unpack) };
   }
 
-  /** Notes the moment when all main containers run for the first time. */
-  running(containers: readonly ContainerRecord[]): void {
-    if (this.#imagesReadyAt === undefined || this.#values["start"] !== undefined) return;
-    if (!containers.every((record) => record.kind !== "main" || isRunning(record))) return;
+  /** Notes the moment when all main containers run for the first time; returns whether it is now. */
+  running(containers: readonly ContainerRecord[]): boolean {
+    if (this.#imagesReadyAt === undefined || this.#values["start"] !== undefined) return false;
+    if (!containers.every((record) => record.kind !== "main" || isRunning(record))) return false;
     const start = Math.round(this.#clock.monotonic() - this.#imagesReadyAt);
     this.#values = { ...this.#values, start };
+    return true;
   }
 }

@@ -184,15 +184,11 @@ export class Admission {
   }
 
   #follow(key: string, files: MachineFiles, startedFrom: Instance["startedFrom"]): void {
-    // A copy is up when it runs.
-    const up =
-      startedFrom === "template"
-        ? Promise.resolve()
-        : untilUp(files, this.#options.clock, this.#closed.signal);
-    const work = up
+    const { clock, logger } = this.#options;
+    const work = untilUp(files, startedFrom, clock, this.#closed.signal)
       .then(() => this.#drop(key))
       .catch((error: unknown) => {
-        this.#options.logger.warn("The start of a machine could not be followed", {
+        logger.warn("The start of a machine could not be followed", {
           folder: files.folder,
           err: errorText(error),
         });
@@ -313,5 +309,5 @@ function describeWait({ lack, ahead, isBehind: wouldFit }: Wait, refusal: CloudE
 }
 
 function place(ahead: number): string {
-  return ahead === 0 ? "it is the next" : `${ahead} asked before`;
+  return `place ${ahead + 1} in the queue`;
 }

@@ -1,21 +1,38 @@
 import { watch } from "node:fs";
 import { access } from "node:fs/promises";
 import type { Clock } from "@kip/base";
+import type { Instance } from "@kip/cloud";
 import { readTail } from "../machine/machine-process.ts";
 import type { MachineFiles } from "../machine/machine-store.ts";
 
 /**
- * How long a machine counts as starting that does not tell when it is up, milliseconds: a cell needs 4 s alone under
- * emulation, and several times as long beside others. Whoever waits longer than needed loses less than all lose when
- * fifty machines boot at once.
+ * How long a machine counts as starting that does not tell, milliseconds: until its agent listens, and from then on until
+ * its pod runs. Under emulation the one takes 4 s alone and the other 2, beside others several times as long; and a pod
+ * may come late, or its images from far away. Whoever waits longer than needed loses less than all lose when fifty
+ * machines start at once.
  */
-const startLimitMs = 20_000;
+const limitsMs = { agent: 20_000, pod: 10_000 } as const;
 
-/** What a cell's agent writes to its log, which the console shows, once it listens. */
-const sign = /"Agent listens"/;
+/** What the agent of a cell writes to its log, which the console shows. */
+const signs = { agent: /"Agent listens"/, pod: /"Pod has started"/ } as const;
 
-/** Resolves when the machine says on its console that it is up, is gone, or the time for that is over. */
+/**
+ * Resolves when the machine needs a processor no more than others do: its console tells that its pod runs; or it is gone,
+ * or its time is over.
+ */
 export async function untilUp(
+  files: MachineFiles,
+  startedFrom: Instance["startedFrom"],
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  // The agent of a copy listens when it runs.
+  if (startedFrom !== "template") await untilSign("agent", files, clock, signal);
+  await untilSign("pod", files, clock, signal);
+}
+
+async function untilSign(
+  sign: keyof typeof signs,
   files: MachineFiles,
   clock: Clock,
   signal: AbortSignal,
@@ -28,16 +45,16 @@ export async function untilUp(
       () => true,
       () => false,
     );
-    if (!isThere || sign.test(await readTail(files.console, 65_536))) resolve();
+    if (!isThere || signs[sign].test(await readTail(files.console, 65_536))) resolve();
   };
   try {
     const watcher = watch(files.folder, { signal: either }, () => void check().catch(resolve));
     watcher.on("error", () => resolve());
     await check();
-    clock.sleep(startLimitMs, either).then(resolve, resolve);
+    clock.sleep(limitsMs[sign], either).then(resolve, resolve);
     await promise;
   } catch {
-    // Its folder is gone.
+    // Its folder is gone, or kip ends.
   } finally {
     stop.abort();
   }
