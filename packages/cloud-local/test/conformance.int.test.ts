@@ -1,12 +1,16 @@
 import { after } from "node:test";
+import { describeCloudDriver } from "@kip/cloud/testing";
 import { openLocalAdversity, withAdversity } from "../src/adversity/index.ts";
 import type { LocalCloud } from "../src/index.ts";
-import { describeCloudDriver } from "@kip/cloud/testing";
+import { readView, writeLookingImage } from "./support/looking-image.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
 
 const test = await prepareTestCloud("kiptconf", 0);
-const { stateDir } = test.options;
+const { imagesDir, stateDir } = test.options;
 after(() => test.remove());
+await writeLookingImage(imagesDir, "looking");
+const viewer = await test.open();
+after(() => viewer[Symbol.asyncDispose]());
 
 async function open(owner: string): Promise<LocalCloud> {
   return await withAdversity(await test.open({ owner }), { stateDir });
@@ -18,4 +22,8 @@ describeCloudDriver("local cloud", {
   imageSpec: { name: "idle" },
   consoleText: /tiny-guest=idle kip\.address=198\.18\./,
   adversity: openLocalAdversity({ stateDir }),
+  guest: {
+    imageSpec: { name: "looking" },
+    look: async ({ id }) => readView(await viewer.consoleOutput(id, 4096)),
+  },
 });
