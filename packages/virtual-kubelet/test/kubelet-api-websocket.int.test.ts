@@ -5,10 +5,8 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import net, { type AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
-import { createWebSocketStream, WebSocket } from "ws";
 import { KubeletApiFixture } from "./kubelet-api-fixture.ts";
-import { SpdyTestClient } from "./spdy-test-client.ts";
-import { WebSocketTestClient } from "./websocket-test-client.ts";
+import { connectTunnel, WebSocketTestClient } from "./websocket-test-client.ts";
 
 const success = { metadata: {}, status: "Success" };
 const tenMegabytes = randomBytes(10_000_000);
@@ -190,18 +188,7 @@ describe("kubelet API over WebSocket", { timeout: 120_000 }, () => {
 
   it("port-forward: SPDY tunnelled in a WebSocket", async () => {
     await using echo = await echoServer();
-    const url = `wss://127.0.0.1:${api.port}/portForward/ns/p`;
-    const socket = new WebSocket(url, [], {
-      ...api.client,
-      headers: { "Sec-WebSocket-Protocol": "SPDY/3.1+portforward.k8s.io" },
-    });
-    // The library's client refuses a protocol it did not ask for itself; the answer is what counts.
-    socket.on("upgrade", (response) => {
-      assert.equal(response.headers["sec-websocket-protocol"], "SPDY/3.1+portforward.k8s.io");
-      delete response.headers["sec-websocket-protocol"];
-    });
-    await once(socket, "open");
-    const client = new SpdyTestClient(createWebSocketStream(socket));
+    const client = await connectTunnel(api.port, "/portForward/ns/p", api.client);
     const labels = { port: String(echo.port), requestID: "0" };
     await client.open({ streamType: "error", ...labels });
     const data = await client.open({ streamType: "data", ...labels });

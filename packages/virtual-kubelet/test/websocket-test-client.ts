@@ -1,6 +1,7 @@
 import { EventEmitter, once } from "node:events";
-import { WebSocket } from "ws";
+import { createWebSocketStream, WebSocket } from "ws";
 import type { ClientTls } from "./kubelet-api-fixture.ts";
+import { SpdyTestClient } from "./spdy-test-client.ts";
 
 /** How a {@link WebSocketTestClient} ended. */
 export interface Closed {
@@ -84,4 +85,24 @@ export class WebSocketTestClient {
       await once(this.#events, "change");
     }
   }
+}
+
+/** Opens a WebSocket with SPDY tunnelled in it, for port-forward. */
+export async function connectTunnel(
+  port: number,
+  path: string,
+  tls: ClientTls,
+): Promise<SpdyTestClient> {
+  const protocol = "SPDY/3.1+portforward.k8s.io";
+  const headers = { "Sec-WebSocket-Protocol": protocol };
+  const socket = new WebSocket(`wss://127.0.0.1:${port}${path}`, [], { ...tls, headers });
+  let chosen: string | undefined;
+  // The library's client refuses a protocol it did not ask for itself; what was chosen is checked here.
+  socket.on("upgrade", (response) => {
+    chosen = response.headers["sec-websocket-protocol"];
+    delete response.headers["sec-websocket-protocol"];
+  });
+  await once(socket, "open");
+  if (chosen !== protocol) throw new Error(`The server chose protocol "${chosen}"`);
+  return new SpdyTestClient(createWebSocketStream(socket));
 }

@@ -1,11 +1,15 @@
 import { silentLogger, systemClock } from "@kip/base";
-import type { PodProvider } from "../pod-provider.ts";
+import type { OptionalCalls, PodProvider } from "../pod-provider.ts";
 import { pollProvider, type PollOptions } from "../polling/poll-provider.ts";
+import { optionalPart } from "../providers/optional-part.ts";
 import type { MemoryProvider } from "./memory-provider.ts";
 
-/** A {@link MemoryProvider} that is polled instead of reporting by itself. */
+/**
+ * A {@link MemoryProvider} that is polled instead of reporting by itself. Optional calls that a class
+ * made of it has are there, too.
+ */
 export function polledVariant(
-  memory: MemoryProvider,
+  memory: MemoryProvider & OptionalCalls,
   options: Partial<PollOptions> = {},
 ): PodProvider {
   return pollProvider(
@@ -17,6 +21,7 @@ export function polledVariant(
       list: () => memory.list(),
       nodeFacts: () => memory.nodeFacts(),
       ping: () => memory.ping(),
+      ...optionalPart(memory),
       status: async ({ metadata }) => memory.statuses.get(metadata?.uid ?? ""),
     },
     { clock: systemClock, logger: silentLogger, intervalMs: 50, ...options },

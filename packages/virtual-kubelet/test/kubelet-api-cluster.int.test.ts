@@ -1,0 +1,255 @@
+// A node's kubelet API as the cluster sees it: through the API server's proxy, and by kubectl top.
+import assert from "node:assert/strict";
+import https from "node:https";
+import type { Duplex } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { after, before, describe, it } from "node:test";
+import { runCommand, systemClock } from "@kip/base";
+import { paths } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import { MemoryProvider, polledVariant } from "@kip/virtual-kubelet/testing";
+import { delegatedAccess, type ProviderStats } from "../src/index.ts";
+import { startMetricsDouble } from "./metrics-double.ts";
+import {
+  createPod,
+  isRunning,
+  nodeWith,
+  podsUntil,
+  uniqueNodeName,
+  useCluster,
+} from "./support/cluster.ts";
+import { connectTunnel } from "./websocket-test-client.ts";
+
+const cluster = useCluster();
+/** The API server's proxy refuses loopback addresses: one for documentation (RFC 5737), given to `lo`. */
+const address = "192.0.2.77";
+const isRoot = process.getuid?.() === 0;
+const startedAt = Date.now();
+
+/** Every container uses a quarter of a processor and 32 MiB. */
+class MeasuredProvider extends MemoryProvider {
+  constructor() {
+    super();
+    const capacity = { cpu: "4", memory: "1Gi", pods: "10" };
+    this.facts = { capacity, internalIp: address };
+  }
+
+  async stats(): Promise<ProviderStats> {
+    const timeMs = Date.now();
+    const usage = {
+      timeMs,
+      cpuNanoseconds: (timeMs - startedAt) * 250_000,
+      memoryBytes: 2 ** 26,
+      workingSetBytes: 2 ** 25,
+    };
+    const pods = [...this.pods].map(([uid, { pod }]) => ({
+      uid,
+      containers: (pod.spec?.containers ?? []).map(({ name }) => ({ name, ...usage })),
+    }));
+    return { pods };
+  }
+
+  async portForward(_pod: Pod, _port: number, connection: Duplex): Promise<void> {
+    await pipeline(connection, connection);
+  }
+}
+
+const containers = ["a", "b", "c"].map((name) => ({ name, image: "example.test/web:1" }));
+
+const skip = isRoot ? false : "giving lo another address takes root";
+
+describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () => {
+  before(async () => {
+    await runCommand("ip", ["address", "replace", `${address}/32`, "dev", "lo"]);
+  });
+
+  after(async () => {
+    await runCommand("ip", ["address", "delete", `${address}/32`, "dev", "lo"]);
+  });
+
+  for (const variant of ["notifier", "polled"] as const) {
+    describe(variant, () => {
+      it("K1: /pods through the API server lists this node's pods only", async () => {
+        await using node = await measuredNode(variant);
+        await using other = await measuredNode(variant);
+        const { uid } = await runningPod(node);
+        await runningPod(other);
+        const list = (await node.get("pods")) as { items: Pod[] };
+        assert.deepEqual(
+          list.items.map((pod) => pod.metadata?.uid),
+          [uid],
+        );
+      });
+
+      it("K2: /stats/summary has the node and the pod with its three containers", async () => {
+        await using node = await measuredNode(variant);
+        const { uid } = await runningPod(node);
+        const summary = (await node.get("stats/summary")) as {
+          node: { nodeName: string };
+          pods: { podRef: { uid: string }; containers: unknown[] }[];
+        };
+        assert.equal(summary.node.nodeName, node.name);
+        const pod = summary.pods.find(({ podRef }) => podRef.uid === uid);
+        assert.equal(pod?.containers.length, 3);
+      });
+
+      it("K3: /metrics/resource has the pod, and its three containers", async () => {
+        await using node = await measuredNode(variant);
+        await runningPod(node);
+        const text = await node.text("metrics/resource");
+        assert.match(text, /^pod_cpu_usage_seconds_total\{pod="web",/m);
+        const counted = /^container_cpu_usage_seconds_total\{container="[abc]",pod="web",/gm;
+        assert.equal(text.match(counted)?.length, 3);
+      });
+
+      it("K4, K5: a deleted pod leaves /runningpods/, with its grace period or without", async () => {
+        await using node = await measuredNode(variant);
+        for (const graceSeconds of [30, 0]) {
+          const { namespace } = await runningPod(node);
+          const running = async (): Promise<readonly Pod[]> =>
+            ((await node.get("runningpods/")) as { items: Pod[] }).items.filter(
+              (pod) => pod.metadata?.namespace === namespace,
+            );
+          assert.equal((await running()).length, 1);
+          await cluster.admin.delete(paths.pods(namespace, "web"), { graceSeconds });
+          await podsUntil(cluster, namespace, (pods) => pods.length === 0);
+          // With grace 0 the API forgets the pod before the provider does.
+          for (const limit = Date.now() + 30_000; (await running()).length > 0;)
+            assert.ok(Date.now() < limit, "it still runs");
+        }
+      });
+    });
+  }
+
+  it("kubectl top node and pod, with metrics-server's queries and its permissions", async () => {
+    await using node = await measuredNode("notifier");
+    const { namespace } = await runningPod(node);
+    const kubectl = async (...args: readonly string[]): Promise<string> =>
+      await cluster.plane.kubectl(args);
+    await kubectl("-n", namespace, "create", "serviceaccount", "metrics");
+    await kubectl("create", "clusterrole", namespace, "--verb=get", "--resource=nodes/metrics");
+    const account = `--serviceaccount=${namespace}:metrics`;
+    await kubectl("create", "clusterrolebinding", namespace, `--clusterrole=${namespace}`, account);
+    const token = (await kubectl("-n", namespace, "create", "token", "metrics")).trim();
+    await using double = await startMetricsDouble({
+      node: node.name,
+      scrape: async () => await scrape(node.port, token),
+    });
+    const service = { namespace, name: "metrics", port: double.port };
+    await cluster.admin.create(paths.services(namespace), {
+      metadata: { name: "metrics" },
+      spec: { type: "ExternalName", externalName: "localhost" },
+    });
+    const name = "v1beta1.metrics.k8s.io";
+    await cluster.admin.create("/apis/apiregistration.k8s.io/v1/apiservices", {
+      metadata: { name },
+      spec: {
+        group: "metrics.k8s.io",
+        version: "v1beta1",
+        service,
+        insecureSkipTLSVerify: true,
+        groupPriorityMinimum: 100,
+        versionPriority: 100,
+      },
+    });
+    try {
+      await kubectl("wait", "--for=condition=Available", `apiservice/${name}`, "--timeout=60s");
+      const nodes = await kubectl("top", "node", node.name, "--no-headers");
+      assert.match(nodes, new RegExp(`^${node.name} +7[45]\\d?m? +1[89]% +96Mi +9% *$`, "m"));
+      const pods = await kubectl("top", "pod", "-n", namespace, "--no-headers");
+      assert.match(pods, /^web +7[45]\dm +96Mi/m);
+      const each = await kubectl("top", "pod", "-n", namespace, "--containers", "--no-headers");
+      assert.match(each, /^web +b +2[45]\dm +32Mi/m);
+    } finally {
+      await cluster.admin.delete(`/apis/apiregistration.k8s.io/v1/apiservices/${name}`);
+      await kubectl("delete", "clusterrolebinding", namespace);
+      await kubectl("delete", "clusterrole", namespace);
+    }
+  });
+
+  it("a WebSocket with SPDY in it reaches the node through the API server", async () => {
+    await using node = await measuredNode("notifier");
+    const { namespace } = await runningPod(node);
+    const kubeconfig = JSON.parse(
+      await cluster.plane.kubectl(["config", "view", "--raw", "--minify", "-o", "json"]),
+    ) as Kubeconfig;
+    const { user } = kubeconfig.users[0] ?? {};
+    const server = new URL(cluster.plane.server);
+    // The proxy drops the query of an upgrade; port-forward needs none.
+    const path = `/api/v1/nodes/${node.name}/proxy/portForward/${namespace}/web`;
+    const client = await connectTunnel(Number(server.port), path, {
+      ca: cluster.plane.ca,
+      cert: decoded(user?.["client-certificate-data"]),
+      key: decoded(user?.["client-key-data"]),
+    });
+    await client.open({ streamType: "error", port: "80", requestID: "0" });
+    const data = await client.open({ streamType: "data", port: "80", requestID: "0" });
+    client.data(data, "through the API server", true);
+    assert.equal((await client.ended(data)).toString(), "through the API server");
+    client.socket.destroy();
+  });
+});
+
+interface Kubeconfig {
+  readonly users: readonly { readonly user: Readonly<Record<string, string>> }[];
+}
+
+function decoded(text: string | undefined): string {
+  return Buffer.from(text ?? "", "base64").toString();
+}
+
+interface MeasuredNode extends AsyncDisposable {
+  readonly name: string;
+  readonly port: number;
+  text(path: string): Promise<string>;
+  get(path: string): Promise<unknown>;
+}
+
+async function measuredNode(variant: "notifier" | "polled"): Promise<MeasuredNode> {
+  const memory = new MeasuredProvider();
+  const name = uniqueNodeName();
+  const running = await nodeWith(cluster, variant === "polled" ? polledVariant(memory) : memory, {
+    nodeName: name,
+    kubelet: {
+      host: address,
+      port: 0,
+      ...(await cluster.plane.issueKubeletCertificate(name, [address])),
+      clientCa: cluster.plane.ca,
+      ...delegatedAccess({ client: cluster.client, nodeName: name, clock: systemClock }),
+    },
+  });
+  const text = async (path: string): Promise<string> => {
+    const answer = await cluster.admin.request("GET", `/api/v1/nodes/${name}/proxy/${path}`);
+    assert.equal(answer.status, 200, answer.body.toString());
+    return answer.body.toString();
+  };
+  return {
+    name,
+    port: running.node.kubeletPort ?? 0,
+    text,
+    get: async (path) => JSON.parse(await text(path)) as unknown,
+    [Symbol.asyncDispose]: async () => await running[Symbol.asyncDispose](),
+  };
+}
+
+async function runningPod({ name }: MeasuredNode): Promise<{ namespace: string; uid: string }> {
+  const namespace = await cluster.plane.createNamespace("api");
+  const pod = await createPod(cluster, { namespace, node: name, spec: { containers } });
+  await podsUntil(cluster, namespace, ([each]) => isRunning(each));
+  return { namespace, uid: pod.metadata?.uid ?? "" };
+}
+
+/** `/metrics/resource`, as metrics-server asks for it: directly, with its token. */
+async function scrape(port: number, token: string): Promise<string> {
+  const headers = { Authorization: `Bearer ${token}` };
+  const options = { host: address, port, path: "/metrics/resource", headers, ca: cluster.plane.ca };
+  return await new Promise<string>((resolve, reject) => {
+    https
+      .get(options, (response) => {
+        let text = "";
+        response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+        response.once("end", () => resolve(text));
+      })
+      .once("error", reject);
+  });
+}
