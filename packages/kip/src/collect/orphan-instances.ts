@@ -5,7 +5,7 @@ import type { CellStore } from "../cell/cell-store.ts";
 /** What {@link collectOrphanInstances} works with. */
 export interface CollectOptions {
   readonly driver: CloudDriver;
-  readonly store: CellStore;
+  readonly store: Pick<CellStore, "list">;
   readonly logger: Logger;
 }
 

@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { silentLogger } from "@kip/base";
+import type { Instance } from "@kip/cloud";
+import { createSimulatedCloud } from "@kip/cloud/simulated";
+import type { Cell } from "../cell/cell.ts";
+import { collectOrphanInstances } from "./orphan-instances.ts";
+
+function newCloud() {
+  const cloud = createSimulatedCloud();
+  const driver = cloud.open({ owner: "kip" });
+  const launch = async (token: string, owner = driver): Promise<Instance> => {
+    const launched = await owner.launch({
+      token,
+      name: token,
+      instanceType: "sim.1",
+      launchType: "on-demand",
+      image: "cell",
+      rootDiskBytes: 0,
+      userData: "",
+      privateIpOnly: true,
+      tags: {},
+    });
+    return await owner.waitForRunning(launched.id);
+  };
+  const collect = async (...uids: readonly string[]): Promise<number> => {
+    const cells = uids.map((uid) => ({ metadata: { uid } }) as Cell); // all that is looked at
+    const store = { list: async () => await Promise.resolve(cells) };
+    return await collectOrphanInstances({ driver, store, logger: silentLogger });
+  };
+  return { cloud, driver, launch, collect };
+}
+
+describe("collectOrphanInstances()", () => {
+  it("ends instances that no Cell stands for, and no others", async () => {
+    const { cloud, driver, launch, collect } = newCloud();
+    const [wanted, orphan] = [await launch("a"), await launch("b")];
+    const other = cloud.open({ owner: "another kip" });
+    const theirs = await launch("c", other);
+    assert.equal(await collect("a"), 1);
+    await driver.waitForTerminated(orphan.id);
+    assert.deepEqual(await driver.list(), [wanted]);
+    assert.deepEqual(await other.list(), [theirs]);
+    assert.equal(await collect("a"), 0);
+  });
+
+  it("goes on with the others when one cannot be ended", async () => {
+    const { cloud, driver, launch, collect } = newCloud();
+    const orphans = [await launch("a"), await launch("b")];
+    await cloud.adversity.fail({ operation: "terminate", code: "CLOUD_THROTTLED" });
+    await collect();
+    const left = (await driver.list()).filter(({ state }) => state === "running");
+    assert.deepEqual(left, [orphans[0]]);
+    await collect();
+    await Promise.all(orphans.map(({ id }) => driver.waitForTerminated(id)));
+  });
+
+  it("ends nothing when the cloud does not answer", async () => {
+    const { cloud, driver, launch, collect } = newCloud();
+    await launch("a");
+    await cloud.adversity.fail({ operation: "list", code: "CLOUD_UNAVAILABLE" });
+    await assert.rejects(collect());
+    assert.equal((await driver.list()).length, 1);
+  });
+});
