@@ -57,7 +57,9 @@ async function becomeCopy(): Promise<TemplateCopy<AgentParts>> {
     load: async () => {
       const { rehearse } = await import("@kip/cell-agent");
       await rehearse({ stateDir, runDir, hostInterface: "eth0", logger, clock: systemClock });
-      return await loadParts({ directories, logger, clock: systemClock });
+      const parts = await loadParts({ directories, logger, clock: systemClock });
+      await parts.prepared;
+      return parts;
     },
     onLoaded: collectGarbage,
     logger,

@@ -23,6 +23,7 @@ export {
   type LoggerOptions,
   type LogLevel,
 } from "./logger.ts";
+export { mount, unmount } from "./mount.ts";
 export { nearest } from "./nearest.ts";
 export { bytes, formatBytes, milliCpu, parseQuantity } from "./quantity.ts";
 export { runCommand, type CommandResult, type RunCommandOptions } from "./run-command.ts";

@@ -1,12 +1,13 @@
 import { spawn } from "node:child_process";
+import { Readable } from "node:stream";
 import { KipError } from "./errors.ts";
 
 /** Options of {@link runCommand}. */
 export interface RunCommandOptions {
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Text or bytes for standard input. @default closed at once */
-  readonly input?: string | Uint8Array;
+  /** What standard input reads; the program may begin before a stream has anything. @default closed at once */
+  readonly input?: string | Uint8Array | Readable;
   /** Kills the process (SIGKILL) and fails. */
   readonly signal?: AbortSignal;
   /** Kills the process and fails after this many milliseconds. @default no limit */
@@ -52,7 +53,8 @@ export async function runCommand(
   });
   // A program that exits without reading its input is no failure of ours.
   child.stdin.on("error", () => {});
-  child.stdin.end(options.input);
+  if (options.input instanceof Readable) options.input.pipe(child.stdin);
+  else child.stdin.end(options.input);
   const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
   let startError: Error | undefined;
   child.on("error", (error) => {

@@ -3,6 +3,7 @@ import type { ImageStore, ResolvedUser } from "@kip/oci-image";
 import type { ContainerRuntime, PodSandbox, PodSandboxOptions } from "@kip/oci-runtime";
 import type { AgentDirectories } from "./agent-directories.ts";
 import { kernelMounter, type Mounter } from "./volumes/mounter.ts";
+import { prepareVolumes } from "./volumes/pod-volumes.ts";
 
 /** What the agent works with. Tests put their own in. */
 export interface AgentParts {
@@ -12,9 +13,14 @@ export interface AgentParts {
   createSandbox(options: PodSandboxOptions): Promise<PodSandbox>;
   removeSandbox(options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">): Promise<void>;
   resolveUser(rootfs: string, user: string): Promise<ResolvedUser>;
+  /** Resolves when all is prepared that can be before the pod comes. Never fails: a pod makes what is missing. */
+  readonly prepared?: Promise<void>;
 }
 
-/** Loads the real parts. Called after the agent listens: loading is what takes long at its start. */
+/**
+ * Loads the real parts. Called after the agent listens: loading is what takes long at its start. What a
+ * pod will need is prepared meanwhile and afterwards, see {@link AgentParts.prepared}.
+ */
 export async function loadParts(options: {
   readonly directories: AgentDirectories;
   readonly logger: Logger;
@@ -26,11 +32,25 @@ export async function loadParts(options: {
     oci.createRuntime({ runDir: directories.runtime, logger, clock }),
     imaging.openImageStore({ root: directories.images, logger, clock }),
   ]);
+  let sandbox = oci
+    .preparePodSandbox({ runDir: directories.runtime, logger })
+    .catch((error: unknown) => {
+      logger.warn("Could not prepare a sandbox", { err: error });
+      return undefined;
+    });
+  const volumes = prepareVolumes(directories, kernelMounter).catch((error: unknown) =>
+    logger.warn("Could not prepare volumes", { err: error }),
+  );
   return {
     runtime,
     images,
     mounter: kernelMounter,
-    createSandbox: oci.createPodSandbox,
+    prepared: Promise.all([sandbox, volumes]).then(() => {}),
+    createSandbox: async (wanted) => {
+      const prepared = await sandbox;
+      sandbox = Promise.resolve(undefined); // it is used up
+      return await oci.createPodSandbox({ ...wanted, ...(prepared && { prepared }) });
+    },
     removeSandbox: oci.removePodSandbox,
     resolveUser: imaging.resolveUser,
   };

@@ -16,7 +16,9 @@ export { createRuntime, type RuntimeOptions } from "./crun-runtime.ts";
 export type { LogReadOptions } from "./logs/read-log.ts";
 export {
   createPodSandbox,
+  preparePodSandbox,
   removePodSandbox,
   type PodSandbox,
   type PodSandboxOptions,
 } from "./sandbox/pod-sandbox.ts";
+export type { PreparedSandbox } from "./sandbox/prepared-sandbox.ts";

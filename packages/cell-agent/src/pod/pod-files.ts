@@ -1,16 +1,18 @@
-import fs from "node:fs/promises";
+import fs from "node:fs";
 import path from "node:path";
 import type { DesiredPod } from "@kip/agent-api";
+import { hasCode } from "@kip/base";
 
 /** Files the pod gets from the node, by their path in each container. */
 export type PodFiles = ReadonlyMap<string, string>;
 
 /**
  * Writes `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf` of the pod. Written in place, since a
- * container's mount stays with the file it was made from.
+ * container's mount stays with the file it was made from. At once: they are small and on a tmpfs, where
+ * a turn through the thread pool takes longer than the writing.
  */
-export async function writePodFiles(directory: string, pod: DesiredPod): Promise<PodFiles> {
-  await fs.mkdir(directory, { recursive: true, mode: 0o755 });
+export function writePodFiles(directory: string, pod: DesiredPod): PodFiles {
+  fs.mkdirSync(directory, { recursive: true, mode: 0o755 });
   const contents: readonly (readonly [string, string])[] = [
     ["/etc/hosts", pod.etcHosts],
     ["/etc/hostname", `${pod.hostname}\n`],
@@ -19,9 +21,17 @@ export async function writePodFiles(directory: string, pod: DesiredPod): Promise
   const files = new Map<string, string>();
   for (const [target, content] of contents) {
     const file = path.join(directory, path.basename(target));
-    if ((await fs.readFile(file, "utf8").catch(() => undefined)) !== content)
-      await fs.writeFile(file, content, { mode: 0o644 });
+    if (readNow(file) !== content) fs.writeFileSync(file, content, { mode: 0o644 });
     files.set(target, file);
   }
   return files;
+}
+
+function readNow(file: string): string | undefined {
+  try {
+    return fs.readFileSync(file, "utf8");
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
+  }
 }

@@ -33,7 +33,8 @@ export class GroundKeeper {
     const { parts, directories, events, clock, logger } = options;
     this.isUnderway = true;
     try {
-      const [sandbox, volumes, podFiles] = await Promise.all([
+      const podFiles = writePodFiles(directories.podFiles, pod);
+      const [sandbox, volumes] = await Promise.all([
         parts.createSandbox({
           runDir: directories.runtime,
           hostname: pod.hostname,
@@ -43,8 +44,7 @@ export class GroundKeeper {
           }),
           logger,
         }),
-        makeVolumes(pod, directories, parts.mounter),
-        writePodFiles(directories.podFiles, pod),
+        volumesOf(pod, options),
       ]);
       this.ground = { sandbox, volumes, podFiles };
       this.#failures = 0;
@@ -67,7 +67,7 @@ export class GroundKeeper {
     const { parts, directories } = options;
     try {
       const volumes = await makeVolumes(pod, directories, parts.mounter);
-      const podFiles = await writePodFiles(directories.podFiles, pod);
+      const podFiles = writePodFiles(directories.podFiles, pod);
       this.ground = { ...this.ground, volumes, podFiles };
     } catch (error) {
       options.events.warning("FailedMount", errorText(error));
@@ -89,4 +89,12 @@ export class GroundKeeper {
       this.isUnderway = false;
     }
   }
+}
+
+async function volumesOf(
+  pod: DesiredPod,
+  { parts, directories }: GroundOptions,
+): Promise<ReadonlyMap<string, string>> {
+  await parts.prepared;
+  return await makeVolumes(pod, directories, parts.mounter);
 }

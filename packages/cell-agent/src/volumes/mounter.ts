@@ -1,4 +1,4 @@
-import { runCommand } from "@kip/base";
+import { mount, unmount } from "@kip/base";
 import { mountDisk, unmountDisk, type DiskVolume } from "./disk-volume.ts";
 import { isMounted } from "./mount-points.ts";
 
@@ -22,14 +22,14 @@ export const kernelMounter: Mounter = {
     if (await isMounted(directory)) return;
     const size = sizeBytes === undefined ? [] : [`size=${sizeBytes}`];
     const options = ["mode=0777", "nosuid", "nodev", ...size].join(",");
-    await runCommand("mount", ["-t", "tmpfs", "-o", options, "tmpfs", directory]);
+    await mount(["-t", "tmpfs", "-o", options, "tmpfs", directory]);
   },
   bind: async (source, target) => {
-    await runCommand("mount", ["--bind", source, target]);
+    await mount(["-o", "bind", source, target]);
   },
   mountDisk: async (directory, volume) => await mountDisk(directory, volume),
   unmountDisk,
   unmount: async (directory) => {
-    if (await isMounted(directory)) await runCommand("umount", ["-l", directory]);
+    if (await isMounted(directory)) await unmount(["-l", directory]);
   },
 };

@@ -8,6 +8,19 @@ import { checkHostPath } from "./host-path.ts";
 import type { Mounter } from "./mounter.ts";
 
 /**
+ * Makes what nearly every pod needs, as nearly every pod has a token. Not beside {@link makeVolumes},
+ * which makes what is missing.
+ */
+export async function prepareVolumes(
+  directories: AgentDirectories,
+  mounter: Mounter,
+): Promise<void> {
+  // Own tmpfs: scripts in ConfigMaps must be executable, which /run forbids.
+  await makeTmpfs(directories.secretVolumes, mounter, {});
+  await fs.chmod(directories.secretVolumes, 0o755);
+}
+
+/**
  * Makes the volumes of the pod, or brings them up to date: called again with a newer pod, it
  * exchanges the files that changed and touches nothing else.
  *
@@ -20,11 +33,8 @@ export async function makeVolumes(
   mounter: Mounter,
 ): Promise<ReadonlyMap<string, string>> {
   const paths = new Map<string, string>();
-  if (pod.volumes.some((volume) => volume.kind === "files")) {
-    // Own tmpfs: scripts in ConfigMaps must be executable, which /run forbids.
-    await makeTmpfs(directories.secretVolumes, mounter, {});
-    await fs.chmod(directories.secretVolumes, 0o755);
-  }
+  if (pod.volumes.some((volume) => volume.kind === "files"))
+    await prepareVolumes(directories, mounter);
   for (const volume of pod.volumes) {
     try {
       paths.set(volume.name, await makeVolume(volume, pod, { directories, mounter }));
@@ -47,8 +57,7 @@ export async function removeVolumes(
 ): Promise<void> {
   for (const volume of pod.volumes.filter(isMemory))
     await mounter.unmount(path.join(directories.memoryVolumes, volume.name));
-  if (pod.volumes.some((volume) => volume.kind === "files"))
-    await mounter.unmount(directories.secretVolumes);
+  await mounter.unmount(directories.secretVolumes);
   const all = [directories.diskVolumes, directories.memoryVolumes, directories.secretVolumes];
   for (const directory of all) await fs.rm(directory, { recursive: true, force: true });
   for (const volume of pod.volumes.filter(({ kind }) => kind === "disk"))
@@ -75,7 +84,7 @@ async function makeVolume(
     case "files": {
       const directory = path.join(directories.secretVolumes, volume.name);
       const group = pod.fsGroup === undefined ? {} : { group: pod.fsGroup };
-      await writeFilesVolume(directory, volume.files ?? [], group);
+      writeFilesVolume(directory, volume.files ?? [], group);
       return directory;
     }
     case "disk": {

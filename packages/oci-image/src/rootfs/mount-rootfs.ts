@@ -1,7 +1,7 @@
 import { chmodSync, chownSync, mkdirSync, statSync, utimesSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import path from "node:path";
-import { hasCode, KipError, runCommand } from "@kip/base";
+import { hasCode, KipError, mount, unmount } from "@kip/base";
 
 /** Names inside a container's folder. */
 const parts = { upper: "upper", work: "work", rootfs: "rootfs" } as const;
@@ -41,7 +41,7 @@ export async function mountRootfs(
     `workdir=${path.join(own, parts.work)}`,
   ].join(",");
   try {
-    await runCommand("mount", ["-t", "overlay", "overlay", "-o", options, rootfs], { cwd: store });
+    await mount(["-t", "overlay", "overlay", "-o", options, rootfs], { cwd: store });
   } catch (error) {
     throw mountError(containerDir, "the overlay mount failed", error);
   }
@@ -51,7 +51,7 @@ export async function mountRootfs(
 /** Takes the mount of {@link mountRootfs} and what was written into it away; fine if there is none. */
 export async function unmountRootfs(containerDir: string): Promise<void> {
   const rootfs = path.join(containerDir, parts.rootfs);
-  while (isMounted(rootfs)) await runCommand("umount", [rootfs]);
+  while (isMounted(rootfs)) await unmount([rootfs]);
   for (const name of Object.values(parts)) {
     await rm(path.join(containerDir, name), { recursive: true, force: true });
   }

@@ -1,6 +1,7 @@
-import { mkdir, rm, statfs, writeFile } from "node:fs/promises";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { rm, statfs } from "node:fs/promises";
 import path from "node:path";
-import { runCommand } from "@kip/base";
+import { unmount } from "@kip/base";
 
 /** File system type of a file that names a namespace (`NSFS_MAGIC`, linux/magic.h). */
 const namespaceFileSystem = 0x6e_73_66_73;
@@ -13,21 +14,16 @@ export interface NamespaceFiles {
 }
 
 /**
- * Makes the namespaces and binds each to its file, which keeps it without any process in it. In the
- * new network namespace `ip -batch` then reads its commands: all in one start of a program.
+ * The command line of a program that runs in new namespaces, each bound to its file, which keeps it
+ * without any process in it. Makes the files.
  */
-export async function makeNamespaces(files: NamespaceFiles, ipCommands: string): Promise<void> {
+export function inNewNamespaces(files: NamespaceFiles): readonly string[] {
   const entries = Object.entries(files).filter((entry): entry is [string, string] => !!entry[1]);
   for (const [, file] of entries) {
-    await mkdir(path.dirname(file), { recursive: true });
-    await writeFile(file, "");
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileSync(file, "");
   }
-  const program = files.net === undefined ? ["/bin/true"] : ["/usr/sbin/ip", "-batch", "-"];
-  await runCommand(
-    "/usr/bin/unshare",
-    [...entries.map(([kind, file]) => `--${kind}=${file}`), "--", ...program],
-    { input: ipCommands },
-  );
+  return ["/usr/bin/unshare", ...entries.map(([kind, file]) => `--${kind}=${file}`), "--"];
 }
 
 /** Whether a file names a namespace that exists. */
@@ -40,6 +36,6 @@ export async function isNamespace(file: string): Promise<boolean> {
 export async function removeNamespaces(files: readonly string[]): Promise<void> {
   const bound: string[] = [];
   for (const file of files) if (await isNamespace(file)) bound.push(file);
-  if (bound.length > 0) await runCommand("/usr/bin/umount", bound);
+  if (bound.length > 0) await unmount(bound);
   for (const file of files) await rm(file, { force: true });
 }

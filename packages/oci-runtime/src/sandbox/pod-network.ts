@@ -1,4 +1,4 @@
-import { access, readFile, writeFile } from "node:fs/promises";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { KipError, hasCode, runCommand } from "@kip/base";
 
@@ -24,49 +24,58 @@ export function cableName(sandbox: string): string {
   return `kip-${sandbox}`.slice(0, 15);
 }
 
-/** `ip -batch` lines for inside of the pod's new network namespace. `homePid` is a process outside. */
-export function innerCommands(network: PodNetwork, homePid: number): string {
-  const { podIp, cable, mtu } = network;
-  return batch([
+/** Largest packet of a new cable. */
+const defaultMtu = 1500;
+
+/**
+ * `ip` lines for inside of a new network namespace: all that does not depend on the pod. `homePid` is a
+ * process outside.
+ */
+export function innerPreparation(cable: string, homePid: number): readonly string[] {
+  return [
     "link set lo up",
-    `link add name eth0 mtu ${mtu} address ${podMac} type veth peer name ${cable} mtu ${mtu} address ${cableMac} netns ${homePid}`,
-    `address add ${podIp}/32 dev eth0`,
+    `link add name eth0 mtu ${defaultMtu} address ${podMac} type veth peer name ${cable} mtu ${defaultMtu} address ${cableMac} netns ${homePid}`,
     "link set eth0 up",
     // A fixed neighbour: the first packet waits for no ARP, and no pod can be told another one.
     `neighbour add ${gateway} lladdr ${cableMac} dev eth0 nud permanent`,
     `route add ${gateway} dev eth0 scope link`,
     `route add default via ${gateway} dev eth0`,
-  ]);
+  ];
 }
 
-/** `ip -batch` lines for the cell's own namespace. May be repeated. */
-export function outerCommands(network: PodNetwork): string {
-  const { podIp, hostInterface, cable } = network;
-  return batch([
-    `link set ${cable} up`,
+/** `ip` lines for inside that make the namespace the pod's. */
+export function innerCommands({ podIp, mtu }: PodNetwork): readonly string[] {
+  const size = mtu === defaultMtu ? [] : [`link set eth0 mtu ${mtu}`];
+  return [...size, `address add ${podIp}/32 dev eth0`];
+}
+
+/** `ip` lines for the cell's own namespace: all that does not depend on the pod. */
+export function outerPreparation(cable: string): readonly string[] {
+  return [`link set ${cable} up`];
+}
+
+/** `ip` lines for the cell's own namespace that bring the pod's traffic to it. */
+export function outerCommands(network: PodNetwork): readonly string[] {
+  const { podIp, hostInterface, cable, mtu } = network;
+  return [
+    ...(mtu === defaultMtu ? [] : [`link set ${cable} mtu ${mtu}`]),
     `neighbour replace ${podIp} lladdr ${podMac} dev ${cable} nud permanent`,
     `route replace ${podIp}/32 dev ${cable} scope link`,
     // Answers for this address alone on the cell's link; the interface's own address stays as it is.
     `neighbour replace proxy ${podIp} dev ${hostInterface}`,
-  ]);
+  ];
 }
 
 /** Undoes {@link outerCommands}. The cable goes with it, and with the cable the pod's end. */
 export function removeCommands(network: PodNetwork): string {
-  return batch([
-    `neighbour del proxy ${network.podIp} dev ${network.hostInterface}`,
-    `link del ${network.cable}`,
-  ]);
+  return `neighbour del proxy ${network.podIp} dev ${network.hostInterface}\nlink del ${network.cable}\n`;
 }
 
-/** Connects the cell's side of a pod's cable. */
-export async function connectCable(network: PodNetwork): Promise<void> {
-  await Promise.all([
-    writeFile("/proc/sys/net/ipv4/ip_forward", "1"),
-    // The kernel holds back answers for others by up to 0.8 s, so that a real owner may be first: there is none.
-    writeFile(`/proc/sys/net/ipv4/neigh/${network.hostInterface}/proxy_delay`, "0"),
-  ]);
-  await runCommand("/usr/sbin/ip", ["-batch", "-"], { input: outerCommands(network) });
+/** Lets the cell pass on what comes for a pod through one of its interfaces. */
+export function allowForwarding(hostInterface: string): void {
+  writeFileSync("/proc/sys/net/ipv4/ip_forward", "1");
+  // The kernel holds back answers for others by up to 0.8 s, so that a real owner may be first: there is none.
+  writeFileSync(`/proc/sys/net/ipv4/neigh/${hostInterface}/proxy_delay`, "0");
 }
 
 /** Takes a pod's cable away; parts that are gone already do not matter. */
@@ -80,30 +89,27 @@ export async function disconnectCable(network: PodNetwork): Promise<void> {
 }
 
 /** @throws {KipError} `POD_NETWORK_INVALID` */
-export async function describeNetwork(
+export function describeNetwork(
   sandbox: string,
   podIp: string,
   hostInterface: string | undefined,
-): Promise<PodNetwork> {
+): PodNetwork {
   if (!isIpv4(podIp)) throw invalid(`"${podIp}" is no IPv4 address`);
-  const name = hostInterface ?? (await mainInterface());
-  const mtu = Number(await readFile(`/sys/class/net/${name}/mtu`, "utf8").catch(() => "0"));
+  const name = hostInterface ?? mainInterface();
+  const mtu = Number(readNow(`/sys/class/net/${name}/mtu`) ?? 0);
   if (!(mtu > 0)) throw invalid(`there is no network interface "${name}"`);
   return { podIp, hostInterface: name, cable: cableName(sandbox), mtu };
 }
 
 /** Removes a cable by its name, if there is one. */
 export async function removeCable(cable: string): Promise<void> {
-  const isThere = await access(`/sys/class/net/${cable}`).then(
-    () => true,
-    () => false,
-  );
-  if (isThere) await runCommand("/usr/sbin/ip", ["link", "del", cable]);
+  if (existsSync(`/sys/class/net/${cable}`))
+    await runCommand("/usr/sbin/ip", ["link", "del", cable]);
 }
 
 /** The interface of the default route with the lowest metric, else the first one with an address. */
-async function mainInterface(): Promise<string> {
-  const table = await readFile("/proc/net/route", "utf8");
+function mainInterface(): string {
+  const table = readNow("/proc/net/route") ?? "";
   const found = defaultRouteInterface(table);
   if (found !== undefined) return found;
   for (const [name, addresses = []] of Object.entries(networkInterfaces())) {
@@ -129,8 +135,14 @@ function isIpv4(text: string): boolean {
   );
 }
 
-function batch(lines: readonly string[]): string {
-  return `${lines.join("\n")}\n`;
+/** At once: the kernel's files are in memory, and a turn through the thread pool takes longer than the reading. */
+function readNow(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
+  }
 }
 
 function invalid(reason: string): KipError {

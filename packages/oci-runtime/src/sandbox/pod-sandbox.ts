@@ -1,25 +1,18 @@
-import { chmod, mkdir, readFile, rename, rm, rmdir, statfs, writeFile } from "node:fs/promises";
-import path from "node:path";
-import {
-  decode,
-  errorText,
-  hasCode,
-  isKipError,
-  KipError,
-  type Decoded,
-  type Logger,
-} from "@kip/base";
+import { chmodSync, mkdirSync, statfsSync } from "node:fs";
+import { rm, rmdir, writeFile } from "node:fs/promises";
+import { errorText, hasCode, isKipError, KipError, runCommand, type Logger } from "@kip/base";
 import { makeMonitorCgroup } from "../spawn/monitor-cgroup.ts";
-import { isNamespace, makeNamespaces, removeNamespaces } from "./namespaces.ts";
+import { inNewNamespaces, isNamespace, removeNamespaces } from "./namespaces.ts";
 import { readHolder, startPidHolder } from "./pid-holder.ts";
+import { cableName, describeNetwork, disconnectCable, removeCable } from "./pod-network.ts";
+import { PreparedSandbox } from "./prepared-sandbox.ts";
 import {
-  cableName,
-  connectCable,
-  describeNetwork,
-  disconnectCable,
-  innerCommands,
-  removeCable,
-} from "./pod-network.ts";
+  readSandbox,
+  sandboxFiles,
+  writeSandbox,
+  type SandboxFiles,
+  type SandboxRecord,
+} from "./sandbox-files.ts";
 
 /** Options of {@link createPodSandbox}. */
 export interface PodSandboxOptions {
@@ -34,6 +27,8 @@ export interface PodSandboxOptions {
   readonly hostInterface?: string;
   /** All containers see each other's processes. @default false */
   readonly shareProcessNamespace?: boolean;
+  /** What {@link preparePodSandbox} has made; used up, or ended if it does not fit. */
+  readonly prepared?: PreparedSandbox;
   readonly logger: Logger;
 }
 
@@ -54,18 +49,6 @@ export interface PodSandbox {
   readonly cgroupParent: string;
 }
 
-const { boolean, number, object, optional, string } = decode;
-
-/** Written when a sandbox is complete. */
-const decodeRecord = object({
-  name: string,
-  hostname: string,
-  network: optional(object({ podIp: string, hostInterface: string, cable: string, mtu: number })),
-  isProcessNamespaceShared: boolean,
-  sharedMemoryDir: optional(string),
-});
-type SandboxRecord = Decoded<typeof decodeRecord>;
-
 /** File system type of tmpfs (`TMPFS_MAGIC`, linux/magic.h). */
 const tmpfsType = 0x01_02_19_94;
 
@@ -80,16 +63,22 @@ const tmpfsType = 0x01_02_19_94;
 export async function createPodSandbox(options: PodSandboxOptions): Promise<PodSandbox> {
   const name = options.name ?? "pod";
   const files = sandboxFiles(options.runDir, name);
-  const existing = await readRecord(files);
+  const existing = readSandbox(files);
   if (existing && isSame(existing, options) && (await isComplete(existing, files))) {
     options.logger.debug("took over the pod's sandbox", { sandbox: name });
     return describe(existing, files);
   }
-  await removePodSandbox({ runDir: options.runDir, name, logger: options.logger });
+  const isFit = options.prepared?.name === name && options.podIp !== undefined;
+  const ground = isFit && !existing ? options.prepared : undefined;
+  if (!ground) {
+    await options.prepared?.abandon();
+    await removePodSandbox({ runDir: options.runDir, name, logger: options.logger });
+  }
   try {
-    const record = await build(name, files, options);
+    const record = await build(name, files, { ...options, ground });
     return describe(record, files);
   } catch (error) {
+    await ground?.abandon();
     await removePodSandbox({ runDir: options.runDir, name, logger: options.logger });
     if (isKipError(error) && error.code !== "COMMAND_FAILED") throw error;
     throw new KipError(
@@ -100,13 +89,35 @@ export async function createPodSandbox(options: PodSandboxOptions): Promise<PodS
   }
 }
 
+/**
+ * Makes what a sandbox needs before anything is known of its pod but that it will have a network of its
+ * own, as most pods do. Takes most of the time that createPodSandbox() would.
+ *
+ * @returns undefined if there is a sandbox: its pod is here
+ * @throws {KipError} `COMMAND_FAILED`, with nothing left
+ */
+export async function preparePodSandbox(
+  options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">,
+): Promise<PreparedSandbox | undefined> {
+  const name = options.name ?? "pod";
+  const files = sandboxFiles(options.runDir, name);
+  if (readSandbox(files)) return undefined;
+  await removePodSandbox(options);
+  try {
+    return await PreparedSandbox.make(name, files);
+  } catch (error) {
+    await removePodSandbox(options);
+    throw error;
+  }
+}
+
 /** Frees all that {@link createPodSandbox} made. Call it when no container is left. Idempotent. */
 export async function removePodSandbox(
   options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">,
 ): Promise<void> {
   const name = options.name ?? "pod";
   const files = sandboxFiles(options.runDir, name);
-  const record = await readRecord(files);
+  const record = readSandbox(files);
   const holder = await readHolder(files.holder);
   if (holder !== undefined) process.kill(holder, "SIGKILL");
   if (record?.network) await disconnectCable(record.network);
@@ -120,49 +131,24 @@ export async function removePodSandbox(
   });
 }
 
-interface SandboxFiles {
-  readonly directory: string;
-  readonly record: string;
-  readonly holder: string;
-  readonly ipc: string;
-  readonly uts: string;
-  readonly pid: string;
-  readonly net: string;
-}
-
-function sandboxFiles(runDir: string, name: string): SandboxFiles {
-  if (!/^[a-z0-9][a-z0-9-]{0,10}$/.test(name))
-    throw new RangeError(`Not a sandbox name: "${name}"`);
-  const directory = path.join(runDir, "sandboxes", name);
-  return {
-    directory,
-    record: path.join(directory, "sandbox.json"),
-    holder: path.join(directory, "holder.pid"),
-    ipc: path.join(directory, "ipc"),
-    uts: path.join(directory, "uts"),
-    pid: path.join(directory, "pid"),
-    // Where `ip netns` looks, so that an operator can enter it by name.
-    net: path.join("/run/netns", name),
-  };
-}
-
 async function build(
   name: string,
   files: SandboxFiles,
-  options: PodSandboxOptions,
+  options: PodSandboxOptions & { readonly ground: PreparedSandbox | undefined },
 ): Promise<SandboxRecord> {
-  await mkdir(files.directory, { recursive: true, mode: 0o700 });
+  mkdirSync(files.directory, { recursive: true, mode: 0o700 });
+  const { podIp } = options;
   const network =
-    options.podIp === undefined
-      ? undefined
-      : await describeNetwork(name, options.podIp, options.hostInterface);
-  await makeNamespaces(
-    { ipc: files.ipc, ...(network && { uts: files.uts, net: files.net }) },
-    network ? innerCommands(network, process.pid) : "",
-  );
-  if (network) await connectCable(network);
+    podIp === undefined ? undefined : describeNetwork(name, podIp, options.hostInterface);
+  if (network) {
+    const ground = options.ground ?? (await PreparedSandbox.make(name, files));
+    await ground.finish(network);
+  } else {
+    const [file = "", ...args] = inNewNamespaces({ ipc: files.ipc });
+    await runCommand(file, [...args, "/bin/true"]);
+  }
   if (options.shareProcessNamespace) await startHolder(files);
-  const memory = await makeSharedMemory(name);
+  const memory = makeSharedMemory(name);
   const record: SandboxRecord = {
     name,
     hostname: options.hostname,
@@ -170,8 +156,7 @@ async function build(
     isProcessNamespaceShared: options.shareProcessNamespace ?? false,
     ...(memory !== undefined && { sharedMemoryDir: memory }),
   };
-  await writeFile(`${files.record}.new`, JSON.stringify(record));
-  await rename(`${files.record}.new`, files.record);
+  writeSandbox(files, record);
   return record;
 }
 
@@ -184,12 +169,15 @@ async function startHolder(files: SandboxFiles): Promise<void> {
  * A directory on the machine's own tmpfs: needs no mount, and the pod is alone on the machine. Where
  * there is none each container gets a /dev/shm of its own.
  */
-async function makeSharedMemory(name: string): Promise<string | undefined> {
-  const info = await statfs("/dev/shm").catch(() => undefined);
-  if (info?.type !== tmpfsType) return undefined;
+function makeSharedMemory(name: string): string | undefined {
+  try {
+    if (statfsSync("/dev/shm").type !== tmpfsType) return undefined;
+  } catch {
+    return undefined;
+  }
   const directory = sharedMemoryDir(name);
-  await mkdir(directory, { recursive: true });
-  await chmod(directory, 0o1777); // the mode given to mkdir is subject to the umask
+  mkdirSync(directory, { recursive: true });
+  chmodSync(directory, 0o1777); // the mode given to mkdir is subject to the umask
   return directory;
 }
 
@@ -199,14 +187,6 @@ function sharedMemoryDir(name: string): string {
 
 function cgroupParent(name: string): string {
   return `/kip/${name}`;
-}
-
-async function readRecord(files: SandboxFiles): Promise<SandboxRecord | undefined> {
-  const text = await readFile(files.record, "utf8").catch((error: unknown) => {
-    if (hasCode(error, "ENOENT")) return undefined;
-    throw error;
-  });
-  return text === undefined ? undefined : decodeRecord(JSON.parse(text), files.record);
 }
 
 function isSame(record: SandboxRecord, options: PodSandboxOptions): boolean {

@@ -1,0 +1,57 @@
+import { mkdirSync } from "node:fs";
+import { inNewNamespaces } from "./namespaces.ts";
+import {
+  allowForwarding,
+  cableName,
+  innerCommands,
+  innerPreparation,
+  outerCommands,
+  outerPreparation,
+  type PodNetwork,
+} from "./pod-network.ts";
+import type { SandboxFiles } from "./sandbox-files.ts";
+import { WaitingIp } from "./waiting-ip.ts";
+
+/**
+ * A pod's namespaces and its cable, still without an address. Nothing of it survives the agent but
+ * what removePodSandbox() finds by the sandbox's name.
+ */
+export class PreparedSandbox {
+  readonly name: string;
+  readonly #inner: WaitingIp;
+  readonly #outer: WaitingIp;
+
+  private constructor(name: string, inner: WaitingIp, outer: WaitingIp) {
+    this.name = name;
+    this.#inner = inner;
+    this.#outer = outer;
+  }
+
+  /** Makes it, where there is nothing of a sandbox of this name. @throws {KipError} `COMMAND_FAILED` */
+  static async make(name: string, files: SandboxFiles): Promise<PreparedSandbox> {
+    mkdirSync(files.directory, { recursive: true, mode: 0o700 });
+    const cable = cableName(name);
+    const start = inNewNamespaces({ ipc: files.ipc, uts: files.uts, net: files.net });
+    const inner = await WaitingIp.begin(start, innerPreparation(cable, process.pid));
+    try {
+      return new PreparedSandbox(name, inner, await WaitingIp.begin([], outerPreparation(cable)));
+    } catch (error) {
+      await inner.finish([]).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Makes the network the pod's. To be called once. @throws {KipError} `COMMAND_FAILED` */
+  async finish(network: PodNetwork): Promise<void> {
+    allowForwarding(network.hostInterface);
+    await Promise.all([
+      this.#inner.finish(innerCommands(network)),
+      this.#outer.finish(outerCommands(network)),
+    ]);
+  }
+
+  /** Ends what waits; the rest is for removePodSandbox(). */
+  async abandon(): Promise<void> {
+    await Promise.allSettled([this.#inner.finish([]), this.#outer.finish([])]);
+  }
+}

@@ -1,0 +1,61 @@
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { decode, hasCode, type Decoded } from "@kip/base";
+
+const { boolean, number, object, optional, string } = decode;
+
+/** Written when a sandbox is complete. */
+const decodeRecord = object({
+  name: string,
+  hostname: string,
+  network: optional(object({ podIp: string, hostInterface: string, cable: string, mtu: number })),
+  isProcessNamespaceShared: boolean,
+  sharedMemoryDir: optional(string),
+});
+
+/** What a later life of the agent must know of a sandbox. */
+export type SandboxRecord = Decoded<typeof decodeRecord>;
+
+/** Files of a sandbox. */
+export interface SandboxFiles {
+  readonly directory: string;
+  readonly record: string;
+  readonly holder: string;
+  readonly ipc: string;
+  readonly uts: string;
+  readonly pid: string;
+  readonly net: string;
+}
+
+/** @throws {RangeError} for what is no name of a sandbox */
+export function sandboxFiles(runDir: string, name: string): SandboxFiles {
+  if (!/^[a-z0-9][a-z0-9-]{0,10}$/.test(name))
+    throw new RangeError(`Not a sandbox name: "${name}"`);
+  const directory = path.join(runDir, "sandboxes", name);
+  return {
+    directory,
+    record: path.join(directory, "sandbox.json"),
+    holder: path.join(directory, "holder.pid"),
+    ipc: path.join(directory, "ipc"),
+    uts: path.join(directory, "uts"),
+    pid: path.join(directory, "pid"),
+    // Where `ip netns` looks, so that an operator can enter it by name.
+    net: path.join("/run/netns", name),
+  };
+}
+
+/** The record of a complete sandbox; undefined if there is none. */
+export function readSandbox(files: SandboxFiles): SandboxRecord | undefined {
+  try {
+    return decodeRecord(JSON.parse(readFileSync(files.record, "utf8")), files.record);
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
+  }
+}
+
+/** Says that a sandbox is complete. */
+export function writeSandbox(files: SandboxFiles, record: SandboxRecord): void {
+  writeFileSync(`${files.record}.new`, JSON.stringify(record));
+  renameSync(`${files.record}.new`, files.record);
+}
