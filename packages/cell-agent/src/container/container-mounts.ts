@@ -1,4 +1,4 @@
-import fs from "node:fs/promises";
+import fs from "node:fs";
 import path from "node:path";
 import type { DesiredContainer } from "@kip/agent-api";
 import { KipError } from "@kip/base";
@@ -41,9 +41,9 @@ export async function containerMounts(input: MountInput): Promise<readonly Conta
   };
   for (const [destination, source] of input.podFiles) add(source, destination, isReadOnly);
   if (container.terminationMessagePath !== "") {
-    await fs.writeFile(input.terminationFile, "", { mode: 0o666 });
+    fs.writeFileSync(input.terminationFile, "", { mode: 0o666 });
     // The umask does not count: a container's process of any user may leave a message.
-    await fs.chmod(input.terminationFile, 0o666);
+    fs.chmodSync(input.terminationFile, 0o666);
     add(input.terminationFile, path.posix.normalize(container.terminationMessagePath), false);
   }
   return mounts;

@@ -1,4 +1,5 @@
-import fs from "node:fs/promises";
+import { mkdirSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import type { DesiredPod, DesiredContainer } from "@kip/agent-api";
 import type { StoredImage } from "@kip/oci-image";
 import type { PodSandbox } from "@kip/oci-runtime";
@@ -63,7 +64,7 @@ export function runDirectory(
 export async function createContainer(run: ContainerRun, input: RunInput): Promise<void> {
   const { container, parts, image, ground } = input;
   const directory = runDirectory(input.directories, run);
-  await fs.mkdir(directory.path, { recursive: true });
+  mkdirSync(directory.path, { recursive: true });
   const { rootfs } = await parts.images.mountRootfs(image, directory.path);
   const imageUser = await parts.resolveUser(
     rootfs,
@@ -106,7 +107,7 @@ export async function discardRun(
   await options.parts.runtime.remove(run.id);
   await options.parts.images.unmountRootfs(directory.path);
   await unbindSubPaths(directory.subPaths, options.parts.mounter);
-  await fs.rm(directory.path, { recursive: true, force: true });
+  await rm(directory.path, { recursive: true, force: true });
 }
 
 /** An image writes its stop signal as a name with or without SIG, or as a number. */

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import type { Duplex } from "node:stream";
 import { errorText, KipError, type Logger } from "@kip/base";
 import type { ContainerSpec } from "../container-spec.ts";
@@ -42,7 +43,7 @@ export async function startMonitor(
   child.stderr?.setEncoding("utf8").on("data", (text: string) => errors.push(text));
   try {
     if (child.pid === undefined) await once(child, "spawn");
-    await leaveCgroup(child, options);
+    leaveCgroup(child, options);
     const start = child.stdio[4] as Duplex; // "pipe" above makes it one
     start.on("error", () => {}); // a conmon that died says why on the other pipe
     start.end("0");
@@ -87,10 +88,10 @@ export function runtimeArguments(paths: RunPaths): readonly string[] {
   return [`--root=${paths.crunRoot}`, "--cgroup-manager=cgroupfs"];
 }
 
-async function leaveCgroup(child: ChildProcess, options: ConmonOptions): Promise<void> {
+function leaveCgroup(child: ChildProcess, options: ConmonOptions): void {
   if (options.monitorCgroup === undefined) return;
   try {
-    await writeFile(options.monitorCgroup, String(child.pid));
+    writeFileSync(options.monitorCgroup, String(child.pid));
   } catch (error) {
     options.logger.warn("could not move a container's monitor out of the agent's cgroup", {
       err: error,

@@ -1,5 +1,4 @@
-import { constants } from "node:fs";
-import { open, unlink } from "node:fs/promises";
+import { closeSync, constants, fstatSync, openSync, unlinkSync, writeSync } from "node:fs";
 import path from "node:path";
 
 /**
@@ -9,14 +8,21 @@ import path from "node:path";
  *
  * @returns false, with nothing changed, where crun's state looks otherwise: then `crun start` has to do it
  */
-export async function releaseContainer(crunRoot: string, id: string): Promise<boolean> {
+export function releaseContainer(crunRoot: string, id: string): boolean {
   const fifo = path.join(crunRoot, id, "exec.fifo");
-  // Without O_NONBLOCK this would wait for ever for a process that has died.
-  const handle = await open(fifo, constants.O_WRONLY | constants.O_NONBLOCK).catch(() => undefined);
-  if (!handle) return false;
-  await using pipe = handle;
-  if (!(await pipe.stat()).isFIFO()) return false;
-  await unlink(fifo);
-  await pipe.write("\0");
-  return true;
+  let fd: number;
+  try {
+    // Without O_NONBLOCK this would wait for ever for a process that has died.
+    fd = openSync(fifo, constants.O_WRONLY | constants.O_NONBLOCK);
+  } catch {
+    return false;
+  }
+  try {
+    if (!fstatSync(fd).isFIFO()) return false;
+    unlinkSync(fifo);
+    writeSync(fd, "\0");
+    return true;
+  } finally {
+    closeSync(fd);
+  }
 }

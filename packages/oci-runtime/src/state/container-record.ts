@@ -1,4 +1,5 @@
-import { readFile, rename, stat, writeFile } from "node:fs/promises";
+import { renameSync, writeFileSync } from "node:fs";
+import { readFile, stat } from "node:fs/promises";
 import { decode, hasCode, type Decoded } from "@kip/base";
 import { notFound, type ContainerPaths } from "../run-paths.ts";
 
@@ -42,10 +43,10 @@ const decodeConfig = object({
   linux: unknownValue,
 });
 
-export async function writeRecord(files: ContainerPaths, record: ContainerRecord): Promise<void> {
+export function writeRecord(files: ContainerPaths, record: ContainerRecord): void {
   // Renamed into place, because a record is what makes the folder a container.
-  await writeFile(`${files.record}.new`, JSON.stringify(record));
-  await rename(`${files.record}.new`, files.record);
+  writeFileSync(`${files.record}.new`, JSON.stringify(record));
+  renameSync(`${files.record}.new`, files.record);
 }
 
 /** @throws {KipError} `CONTAINER_NOT_FOUND` */
