@@ -17,6 +17,7 @@ const decodeFacts = decode.object({
   addresses: decode.list(decode.string),
   loopback: decode.string,
   routes: decode.string,
+  machineId: decode.string,
   resolvConf: decode.string,
   controllers: decode.list(decode.string),
   mounts: decode.list(decode.string),
@@ -60,6 +61,7 @@ suite("cell image", { skip, timeout: 280_000 }, () => {
     assert.equal(second?.run, 2);
     assert.equal(first.hostname, "probe");
     assert.ok(first.addresses.includes("10.0.2.15/24"));
+    assert.match(first.machineId, /^[\da-f]{32}$/);
     assert.equal(first.loopback, "127.0.0.1");
     assert.match(first.routes, /default via 10\.0\.2\.2 dev eth0/);
     assert.equal(first.resolvConf, "nameserver 10.0.2.3\nnameserver 10.0.2.4");

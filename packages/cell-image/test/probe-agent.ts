@@ -12,6 +12,7 @@ function tell(): void {
     addresses: (networkInterfaces()["eth0"] ?? []).map((address) => address.cidr),
     loopback: networkInterfaces()["lo"]?.[0]?.address,
     routes: execFileSync("ip", ["route"], { encoding: "utf8" }),
+    machineId: text("/etc/machine-id"),
     resolvConf: text("/etc/resolv.conf"),
     controllers: text("/sys/fs/cgroup/cgroup.subtree_control").split(" "),
     mounts: text("/proc/mounts")
