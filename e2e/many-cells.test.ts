@@ -135,17 +135,9 @@ function idlePod(name: string, index: number): object {
     index % 2 === 0
       ? { httpGet: { port: 8080, path: "/" } }
       : { exec: { command: ["test", "-s", "/www/index.html"] } };
-  const probe = { ...handler, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 3 };
-  return shellPod(
-    name,
-    script,
-    {},
-    {
-      resources: { requests: { memory: "128Mi", cpu: "100m" } },
-      readinessProbe: probe,
-      livenessProbe: { ...probe, initialDelaySeconds: 20 },
-    },
-  );
+  const readinessProbe = { ...handler, periodSeconds: 10, timeoutSeconds: 5 };
+  const resources = { requests: { memory: "128Mi", cpu: "100m" } };
+  return shellPod(name, script, {}, { resources, readinessProbe });
 }
 
 /** Processor time that all programs have used, seconds. */
