@@ -63,6 +63,8 @@ const agentPort = 6421;
 
 /** Longest path that the kernel takes for a socket, minus what we put behind the state folder. */
 const longestStateDir = 107 - "/machines/.removed-i-0123456789abcdef0/qmp.sock".length;
+/** The same for the folder of templates. */
+const longestTemplatesDir = 107 - "/.draft-0123456789abcdef/state.sock".length;
 
 const defaults = {
   namespace: "kip",
@@ -118,6 +120,11 @@ function validate(options: Omit<ResolvedLocalCloudOptions, "host">): void {
   if (stateDir.length > longestStateDir) {
     throw invalid(
       `state folder "${stateDir}": its path has more than ${longestStateDir} characters`,
+    );
+  }
+  if (templatesDir.length > longestTemplatesDir) {
+    throw invalid(
+      `folder "${templatesDir}" for templates: its path has more than ${longestTemplatesDir} characters`,
     );
   }
   for (const port of [...options.hostPorts, ...options.managementPorts])

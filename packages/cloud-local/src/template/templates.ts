@@ -249,7 +249,10 @@ export class Templates {
         remedy: `It is tried again when kip is started again. ${aboutTemplates}`,
         ...(isKipError(error) && { console: error.facts["console"] }),
       });
-      throw error;
+      if (!isLate) throw error;
+      throw new CloudError("CLOUD_UNAVAILABLE", `Cannot make a template: ${isLate}`, {
+        cause: error,
+      });
     }
     this.#logger.info("Machine template made", {
       template: key,

@@ -7,6 +7,7 @@ interface Act {
   readonly launch?: LaunchRequest;
   readonly terminate?: string;
   readonly prepareNetwork?: boolean;
+  readonly prepareTemplate?: string;
   readonly removeNetwork?: boolean;
 }
 
@@ -15,4 +16,6 @@ await using cloud = await createLocalCloud(act.options);
 if (act.launch) await cloud.launch(act.launch);
 if (act.terminate !== undefined) await cloud.terminate(act.terminate);
 if (act.prepareNetwork === true) await cloud.prepareNetwork();
+if (act.prepareTemplate !== undefined)
+  await cloud.prepareTemplate("local.nano", act.prepareTemplate, 0);
 if (act.removeNetwork === true) await cloud.removeNetwork();
