@@ -259,12 +259,23 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
     for (const hoarder of hoarders) hoarder.socket.destroy();
   });
 
-  it("closes connections above its limit", async () => {
-    await using limited = await startKubeletApi({ ...options, limits: { connections: 1 } });
-    const first = tls.connect({ host, port: limited.port, ...tlsClient(client) });
-    await once(first, "secureConnect");
+  it("closes connections above its limit: first strangers, then the new one", async () => {
+    await using limited = await startKubeletApi({ ...options, limits: { connections: 2 } });
+    const connect = async (pair: KeyPair | "none"): Promise<tls.TLSSocket> => {
+      const socket = tls.connect({ host, port: limited.port, ...tlsClient(pair) });
+      socket.on("error", () => {});
+      await once(socket, "secureConnect");
+      return socket;
+    };
+    const strangers = [await connect("none"), await connect(client)];
+    for (const stranger of strangers) {
+      const closed = once(stranger.resume(), "close");
+      const follower = await connect(client);
+      follower.write("GET /containerLogs/ns/p/c?follow=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+      await once(follower, "data");
+      await closed;
+    }
     await assert.rejects(ask("/healthz", {}, client, limited.port));
-    first.destroy();
   });
 
   it("ends running commands when it is closed", async () => {

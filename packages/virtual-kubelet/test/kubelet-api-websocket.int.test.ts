@@ -92,16 +92,24 @@ describe("kubelet API over WebSocket", { timeout: 120_000 }, () => {
     assert.match(client.received(3).toString(), /"ExitCode","message":"5"/);
   });
 
-  it("S1: exec is aborted once when the client closes or vanishes", async () => {
+  it("A3, A4, S1: exec and attach go on until the client closes or vanishes, then abort once", async () => {
     for (const leave of ["close", "terminate"] as const) {
-      const client = await exec("v5.channel.k8s.io", "output=1", "echo up; exec sleep 1000");
-      await client.until(() => client.received(1).includes("up"));
-      const left = api.provider.nextAbort.promise;
-      const before = api.provider.aborted.length;
-      client.socket[leave]();
-      await left;
-      await client.closed;
-      assert.deepEqual(api.provider.aborted.slice(before), ["exec"]);
+      for (const path of [
+        "/exec/ns/p/c?command=sh&command=-c&command=echo+attached;+exec+sleep+1000&output=1",
+        "/attach/ns/p/c?input=1&output=1",
+      ]) {
+        const client = await connect(path, ["v5.channel.k8s.io"]);
+        await client.until(() => client.received(1).includes("attached"));
+        const left = api.provider.nextAbort.promise;
+        const before = api.provider.aborted.length;
+        client.socket.ping();
+        await once(client.socket, "pong");
+        assert.equal(api.provider.aborted.length, before);
+        client.socket[leave]();
+        await left;
+        await client.closed;
+        assert.deepEqual(api.provider.aborted.slice(before), [path.split("/")[1]]);
+      }
     }
   });
 

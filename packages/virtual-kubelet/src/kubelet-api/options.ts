@@ -40,7 +40,10 @@ export interface KubeletHandlers extends Pick<
 
 /** Bounds on what one client can make the server hold. */
 export interface KubeletLimits {
-  /** Open TCP connections; further ones are closed at once. @default 1000 */
+  /**
+   * Open TCP connections. For one more, the oldest is closed whose client has not been let in yet; if
+   * there is none, the new one. @default 1000
+   */
   readonly connections: number;
   /** Bytes of request line and headers of an HTTP request. @default 32768 */
   readonly requestHeaderBytes: number;

@@ -1,10 +1,17 @@
 import assert from "node:assert/strict";
-import { duplexPair } from "node:stream";
+import { duplexPair, PassThrough } from "node:stream";
 import { describe, it } from "node:test";
-import { silentLogger, systemClock, type ProcessStreams, type TerminalSize } from "@kip/base";
+import {
+  AsyncQueue,
+  silentLogger,
+  systemClock,
+  type ProcessStreams,
+  type TerminalSize,
+} from "@kip/base";
 import { SpdyTestClient } from "../../test/spdy-test-client.ts";
 import type { ProcessExit } from "../pod-provider.ts";
 import { serveRemoteCommand, spdyDialect, type RemoteCommand } from "./remote-command.ts";
+import type { RemoteStream } from "./remote-streams.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
 
 interface Session {
@@ -166,6 +173,34 @@ describe("serveRemoteCommand()", () => {
     session.client.socket.destroy();
     await session.served;
     assert.equal(session.aborts(), 1);
+  });
+
+  it("S3, S4: aborts when its transport says that the client is gone, and only then", async () => {
+    for (const isGone of [false, true]) {
+      const gone = new AbortController();
+      const opened = new AsyncQueue<RemoteStream>();
+      const duplex = new PassThrough();
+      const headers = new Map([["streamtype", "error"]]);
+      opened.push({ id: 1, headers, duplex, accept: () => {}, reject: () => {} });
+      const remote = { opened, gone: gone.signal, close: async () => {} };
+      let wasAborted: boolean | undefined;
+      await serveRemoteCommand({
+        remote,
+        dialect: spdyDialect("v4.channel.k8s.io"),
+        wanted: none,
+        creationTimeoutMs: 30_000,
+        reportsExitCode: true,
+        run: async (_streams, signal) => {
+          if (isGone) gone.abort();
+          await new Promise(setImmediate);
+          wasAborted = signal.aborted;
+          return { exitCode: 0 };
+        },
+        clock: systemClock,
+        logger: silentLogger,
+      });
+      assert.equal(wasAborted, isGone);
+    }
   });
 
   it("aborts before any write fails when the client resets its streams, as Go's does", async () => {

@@ -1,11 +1,12 @@
 import { ServerResponse, type IncomingMessage } from "node:http";
 import https from "node:https";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { errorText, KipError } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { allowUsers, certificateUser, type KubeletUser } from "./access/user.ts";
 import { HttpRefusal, refusalOf, refuse } from "./answer.ts";
+import { Connections } from "./connections.ts";
 import { sendContainerLogs } from "./container-logs.ts";
 import { NodeAnswers } from "./node-routes.ts";
 import {
@@ -30,6 +31,8 @@ import { isWebSocketUpgrade } from "./websocket/upgrade.ts";
 const defaultPort = 10_250;
 const handshakeTimeoutMs = 10_000;
 const headersTimeoutMs = 30_000;
+/** How often the server looks for requests that are late. */
+const checkIntervalMs = 5000;
 const keepAliveTimeoutMs = 60_000;
 const keepAliveProbeMs = 30_000;
 const defaultIdleTimeoutMs = 4 * 60 * 60 * 1000;
@@ -51,7 +54,7 @@ class KubeletApi implements RunningKubeletApi {
   readonly #requests = new RequestMetrics();
   readonly #node: NodeAnswers;
   readonly #server: https.Server;
-  readonly #sockets = new Set<Duplex>();
+  readonly #connections: Connections;
 
   constructor(options: KubeletApiOptions) {
     this.#options = options;
@@ -86,22 +89,20 @@ class KubeletApi implements RunningKubeletApi {
         handshakeTimeout: handshakeTimeoutMs,
         maxHeaderSize: limits.requestHeaderBytes,
         shouldUpgradeCallback: isStreamUpgrade,
+        connectionsCheckingInterval: checkIntervalMs,
         keepAlive: true, // finds clients whose machine is gone
         keepAliveInitialDelay: keepAliveProbeMs,
       }),
     );
     this.#server.headersTimeout = headersTimeoutMs;
     this.#server.keepAliveTimeout = keepAliveTimeoutMs;
-    this.#server.maxConnections = limits.connections;
     this.#server.on("request", (request, response) => void this.#request(request, response));
     this.#server.on(
       "upgrade",
       (request, socket, head) => void this.#upgrade(request, socket, head),
     );
-    this.#server.on("connection", (socket) => {
-      this.#sockets.add(socket);
-      socket.once("close", () => this.#sockets.delete(socket));
-    });
+    this.#connections = new Connections(limits.connections);
+    this.#server.on("connection", (socket: Socket) => this.#connections.add(socket));
   }
 
   get port(): number {
@@ -130,7 +131,7 @@ class KubeletApi implements RunningKubeletApi {
   async [Symbol.asyncDispose](): Promise<void> {
     await new Promise<void>((resolve) => {
       this.#server.close(() => resolve());
-      for (const socket of this.#sockets) socket.destroy();
+      this.#connections.closeAll();
     });
   }
 
@@ -192,6 +193,7 @@ class KubeletApi implements RunningKubeletApi {
     const { authorize = allowUsers(this.#options.allowedUsers) } = this.#options;
     const user = await this.#authenticate(request);
     if (user === undefined) throw new HttpRefusal(401, "Unauthorized");
+    this.#connections.admit(request.socket);
     const [path = "", query = ""] = splitUrl(request.url ?? "");
     const action = requestAction(request.method ?? "", path);
     if (!(await authorize(user, action))) {
