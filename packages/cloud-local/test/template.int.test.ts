@@ -333,6 +333,32 @@ describe("Templates", { timeout: 600_000 }, () => {
     assert.deepEqual(await drafts(), []);
   });
 
+  for (const [name, sizeMiB, fill] of [
+    ["is too small", 64, false],
+    ["gets full meanwhile", 740, true],
+  ] as const) {
+    it(`are not made on a disk that ${name}, and machines run`, async () => {
+      await using disk = await mountDisk(sizeMiB);
+      const { cloud, warnings } = await openCloud({ templatesDir: disk.folder });
+      await using _cloud = cloud;
+      const making = cloud.prepareTemplate(type, "good", 0);
+      making.catch(() => {}); // asserted below
+      if (fill) {
+        await eventually(disk.folder, async () =>
+          (await readdir(disk.folder)).find((entry) => entry.startsWith(".draft-")),
+        );
+        await runCommand("sh", ["-c", `cat /dev/zero >"${disk.folder}/.filling" || true`]);
+      }
+      await assert.rejects(making, fill ? /Cannot make a template/ : /too little disk is free/);
+      const machine = await cloud.launch(request("good"));
+      assert.equal(machine.startedFrom, "boot");
+      await told(cloud, machine, "booted");
+      assert.equal(warnings.length, 1, warnings.join("\n"));
+      assert.match(String(warnings[0]), /No machine template is made/);
+      await cloud.terminate(machine.id);
+    });
+  }
+
   it("are removed when they take more than they may", async () => {
     await removeTemplates();
     const { cloud, warnings } = await openCloud({ templateBytes: 2 ** 20 });
@@ -343,6 +369,19 @@ describe("Templates", { timeout: 600_000 }, () => {
     await assert.rejects(cloud.prepareTemplate(type, "refuse", 0), /it failed before/);
   });
 });
+
+/** A small file system of its own. */
+async function mountDisk(sizeMiB: number): Promise<AsyncDisposable & { readonly folder: string }> {
+  const folder = path.join(test.folder, `disk-${sizeMiB}`);
+  await mkdir(folder);
+  await runCommand("mount", ["-t", "tmpfs", "-o", `size=${sizeMiB}m`, "tmpfs", folder]);
+  return {
+    folder,
+    async [Symbol.asyncDispose]() {
+      await runCommand("umount", [folder]);
+    },
+  };
+}
 
 /** As a disk that fails, or somebody with another system, would: no time of the file tells of it. */
 async function changeWhileOff(folder: string): Promise<void> {

@@ -76,7 +76,7 @@ export async function buildTemplate(options: BuildTemplateOptions): Promise<void
 
 /** Returns when QEMU has ended. */
 async function bootAndSave(
-  { key, shape, firstUserId }: BuildTemplateOptions,
+  { key, shape, firstUserId, signal }: BuildTemplateOptions,
   draft: DraftFiles,
 ): Promise<void> {
   const { image, qemu } = shape;
@@ -109,12 +109,21 @@ async function bootAndSave(
   const word = waitForWord(started.port, personalityWords.template);
   word.catch(() => {}); // awaited below
   await started.commands.execute("cont");
-  await Promise.race([word, started.end]);
+  await Promise.race([word, started.end, aborted(signal)]);
   await saveDeviceState(started, draft.stateSocket, draft.state);
   await started.commands.execute("quit").catch(() => {}); // what it says last is not always read
   await started.end.catch(() => {}); // it has ended, as it was told to
   for (const file of [draft.console, draft.control, draft.command, draft.pid, draft.log])
     await rm(file, { force: true });
+}
+
+/** Ends the wait for a QEMU that began just after all were ended. */
+async function aborted(signal: AbortSignal): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const onAbort = (): void => reject(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
+  return await promise;
 }
 
 async function sealFiles(

@@ -278,7 +278,7 @@ export class Templates {
   async #requireRoom(shape: MachineShape): Promise<void> {
     const [memory, disk] = await Promise.all([
       availableMemoryBytes(),
-      freeDiskBytes(this.#options.stateDir),
+      freeDiskBytes(this.#options.templatesDir),
     ]);
     const neededDisk = shape.memoryBytes + diskReserveBytes;
     const subject = "Cannot make a template";
