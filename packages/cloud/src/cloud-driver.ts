@@ -26,7 +26,7 @@ export interface LaunchRequest {
   readonly createdAt?: string;
   /**
    * If given, a driver that has no room may keep the request until it has, instead of refusing it, and calls this
-   * with what it waits for, at once and whenever that changes. Aborting the launch ends the waiting.
+   * with what it waits for, at once and when that has changed much. Aborting the launch ends the waiting.
    */
   readonly onWait?: (wait: LaunchWait) => void;
 }

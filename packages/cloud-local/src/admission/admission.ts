@@ -177,7 +177,7 @@ export class Admission {
     const verdict = verdictFor(ticket.key, [...others, ticket], { ...room, starts });
     if (verdict.kind === "wait") {
       await this.#put({ ...ticket, state: "waiting" });
-      throw new NotYet(verdict, refusal() ?? isBehind(verdict));
+      throw new NotYet(verdict, refusal() ?? refusalBehind(verdict));
     }
     await this.#put({ ...ticket, state: "starting" });
     this.#starting.set(machineId, ticket.key);
@@ -205,11 +205,11 @@ export class Admission {
     asked: AbortSignal | undefined,
   ): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    let told = "";
-    const tell = (now: typeof verdict): void => {
-      const wait = describeWait(now, refusal);
-      if (wait.message !== told) onWait?.(wait);
-      told = wait.message;
+    let told: Wait | undefined;
+    const tell = (now: Wait): void => {
+      if (!isNews(now, told)) return;
+      told = now;
+      onWait?.(describeWait(now, refusal));
     };
     const waiter: Waiter = { key, wake: resolve, tell };
     const signal = AbortSignal.any([this.#closed.signal, ...(asked ? [asked] : [])]);
@@ -289,10 +289,16 @@ export class Admission {
   }
 }
 
+/** Fifty who are told each step of fifty others would be 2500 writes to the API: the place is told when it has halved. */
+function isNews(now: Wait, told: Wait | undefined): boolean {
+  if (told?.lack !== now.lack || told.isBehind !== now.isBehind) return true;
+  return (now.ahead + 1) * 2 <= told.ahead + 1;
+}
+
 const names = { memory: "memory", disk: "disk", cpus: "CPUs", starts: "their start" } as const;
 
 /** There would be room, were it not for those who asked before. */
-function isBehind({ ahead, lack }: Wait): CloudError {
+function refusalBehind({ ahead, lack }: Wait): CloudError {
   const others = ahead === 1 ? "1 older request waits" : `${ahead} older requests wait`;
   return new CloudError(
     "CLOUD_NO_CAPACITY",
@@ -301,10 +307,10 @@ function isBehind({ ahead, lack }: Wait): CloudError {
   );
 }
 
-function describeWait({ lack, ahead, isBehind: wouldFit }: Wait, refusal: CloudError): LaunchWait {
+function describeWait({ lack, ahead, isBehind }: Wait, refusal: CloudError): LaunchWait {
   if (lack === "starts") return { ahead, message: `Other machines are starting; ${place(ahead)}` };
   const remedy = refusal.remedy === undefined ? "" : `. ${refusal.remedy}`;
-  if (wouldFit) return { ahead, message: `Waits for ${names[lack]}; ${place(ahead)}` };
+  if (isBehind) return { ahead, message: `Waits for ${names[lack]}; ${place(ahead)}` };
   return { ahead, message: `${refusal.message}; ${place(ahead)}${remedy}` };
 }
 
