@@ -23,6 +23,7 @@ export function nodeIntervals(wanted: Partial<NodeIntervals> = {}): NodeInterval
     sweepMs: 60_000,
     podBackoffMs: 500,
     podBackoffMaxMs: 60_000,
+    slowCallMs: 60_000,
     leaseMs: duration / leaseRenewals,
     ...wanted,
     leaseDurationMs: duration,

@@ -78,6 +78,8 @@ export interface NodeIntervals {
   readonly podBackoffMs: number;
   /** Longest pause after a pod's call failed. @default 60000 */
   readonly podBackoffMaxMs: number;
+  /** When the user is told of a provider's call for a pod that has not returned. @default 60000 */
+  readonly slowCallMs: number;
 }
 
 /** A node that is registered and runs pods. Disposing it leaves its pods running. */

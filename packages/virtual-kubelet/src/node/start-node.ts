@@ -65,6 +65,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     allocatable: () => node?.allocatable ?? facts.allocatable ?? facts.capacity,
     backoffMs: intervals.podBackoffMs,
     backoffMaxMs: intervals.podBackoffMaxMs,
+    slowCallMs: intervals.slowCallMs,
     clock,
     logger,
     signal: stop.signal,

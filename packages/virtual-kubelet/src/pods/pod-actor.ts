@@ -8,10 +8,12 @@ import {
   type Logger,
 } from "@kip/base";
 import { paths, wireTime, type ApiClient, type RecordedEvent } from "@kip/k8s-client";
-import type { Pod } from "@kip/k8s-types";
+import type { Pod, PodCondition } from "@kip/k8s-types";
 import type { PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
+import { findError } from "../providers/find-error.ts";
 import { goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
+import { statusProblem } from "../status/status-problem.ts";
 import { planStep, type ActorState, type Step } from "./actor-plan.ts";
 import { isFinished, isRelevantChange } from "./pod-changes.ts";
 import { StatusWriter } from "./status-writer.ts";
@@ -26,9 +28,15 @@ export interface PodActorOptions {
   readonly resolve: (pod: Pod) => Promise<ResolvedPod>;
   readonly recordEvent: (pod: Pod, event: RecordedEvent) => void;
   readonly backoff: BackoffOptions;
+  /** When a call of the provider that has not returned is told of, milliseconds. */
+  readonly slowCallMs: number;
   /** The pod is gone from the API and from the provider. */
   readonly onEnd: () => void;
 }
+
+/** Condition of a pod whose provider fails it; there only once it did. */
+const providerCondition = "virtual-kubelet.io/ProviderReady";
+const maxConditionMessage = 1024;
 
 /**
  * Brings one pod, known by its UID, from what the API wants to what the provider does.
@@ -50,6 +58,7 @@ export class PodActor {
   /** Keys of the annotations that the provider has set. */
   readonly #ownAnnotations = new Set<string>();
   #isAccepted = false;
+  #isComplaining = false;
   /** Generation of the pod that the provider has accepted. */
   #generation: number | undefined;
   #state: ActorState = {
@@ -85,6 +94,7 @@ export class PodActor {
       logger: options.logger,
       pod: () => this.#pod,
       onWritten: (written) => this.#take(written),
+      onRefused: (error) => this.#complain("ProviderStatusInvalid", errorText(error)),
       observedGeneration: () => this.#generation,
       signal: this.#stop.signal,
     });
@@ -142,6 +152,12 @@ export class PodActor {
   /** The provider's word on the pod. */
   offerStatus({ status, annotations, isDeleted = false }: PodStatusUpdate): void {
     if (this.#state.isGone) return;
+    const problem = statusProblem(status);
+    if (problem !== undefined)
+      return this.#complain(
+        "ProviderStatusInvalid",
+        `The provider's word makes no sense: ${problem}`,
+      );
     for (const key of Object.keys(annotations ?? {})) this.#ownAnnotations.add(key);
     this.#status.write(status, annotations);
     if (!isDeleted || this.#state.isRemoved) return;
@@ -214,8 +230,9 @@ export class PodActor {
       applying.signal.throwIfAborted();
       // Before the call: the provider may report a status before it returns.
       this.#generation = pod.metadata?.generation;
-      await this.#options.provider.apply(resolved, applying.signal);
+      await this.#inTime("apply", () => this.#options.provider.apply(resolved, applying.signal));
       this.#isAccepted = true;
+      this.#content();
       this.#refreshAt = resolved.refreshAt;
     } catch (error) {
       this.#state = { ...this.#state, isDirty: true };
@@ -234,12 +251,11 @@ export class PodActor {
     const insisted = Promise.withResolvers<void>();
     this.#removing = { graceSeconds, done: insisted.resolve };
     try {
-      await Promise.race([
-        provider.remove(this.#pod, graceSeconds, this.#stop.signal),
-        insisted.promise,
-      ]);
+      const remove = (): Promise<void> =>
+        provider.remove(this.#pod, graceSeconds, this.#stop.signal);
+      await Promise.race([this.#inTime("remove", remove, graceSeconds), insisted.promise]);
     } catch (error) {
-      if (!hasCode(error, "VK_NOT_FOUND")) throw error;
+      if (!findError(error, "VK_NOT_FOUND")) throw error;
     } finally {
       this.#removing = undefined;
     }
@@ -299,13 +315,52 @@ export class PodActor {
     })();
   }
 
+  /** Waits for a call of the provider as long as it takes; the user is told when that is long. */
+  async #inTime(call: string, start: () => Promise<void>, graceSeconds = 0): Promise<void> {
+    const { clock, slowCallMs } = this.#options;
+    const done = new AbortController();
+    const stopped = AbortSignal.any([done.signal, this.#stop.signal]);
+    clock.sleep(slowCallMs + graceSeconds * 1000, stopped).then(
+      () => {
+        const message = `The provider has not answered "${call}" for ${slowCallMs / 1000} s`;
+        this.#complain("ProviderNotResponding", message);
+      },
+      () => {}, // in time
+    );
+    try {
+      await start();
+    } finally {
+      done.abort();
+    }
+  }
+
+  /** The provider does with this pod what it should not: an event, and a condition until it is better. */
+  #complain(reason: string, message: string): void {
+    this.#options.logger.warn("The provider misbehaved", { reason, cause: message });
+    this.#options.recordEvent(this.#pod, { type: "Warning", reason, message });
+    this.#note("False", { reason, message: message.slice(0, maxConditionMessage) });
+    this.#isComplaining = true;
+  }
+
+  #content(): void {
+    if (!this.#isComplaining) return;
+    this.#isComplaining = false;
+    this.#note("True");
+  }
+
+  #note(status: "True" | "False", why: Pick<PodCondition, "reason" | "message"> = {}): void {
+    const lastTransitionTime = wireTime(this.#options.clock.now());
+    this.#status.note({ type: providerCondition, status, lastTransitionTime, ...why });
+  }
+
   async #failed(step: Step, error: unknown): Promise<void> {
     const { clock, logger } = this.#options;
     const isOverruled =
       this.#stop.signal.aborted ||
       (step === "apply" && planStep(this.#state, this.#pod) !== "apply");
     if (isOverruled) return;
-    if (step === "apply" && hasCode(error, "VK_INVALID_POD")) return this.#reject(error);
+    const invalid = step === "apply" && findError(error, "VK_INVALID_POD");
+    if (invalid) return this.#reject(invalid);
     const delayMs = backoffDelay(this.#failures++, this.#options.backoff, error);
     logger.warn("A step of a pod failed", { step, delayMs, cause: errorText(error) });
     this.#explain(step, error);
@@ -316,12 +371,11 @@ export class PodActor {
 
   /** Says on the pod why it does not go on. */
   #explain(step: Step, error: unknown): void {
-    const { recordEvent } = this.#options;
     const message = errorText(error);
     if (hasCode(error, "VK_UNRESOLVED")) return this.#showWaiting(error, message);
     if (step === "finalize" || step === "forget") return;
     const what = step === "remove" ? "Delete" : this.#isAccepted ? "Update" : "Create";
-    recordEvent(this.#pod, { type: "Warning", reason: `Provider${what}Failed`, message });
+    this.#complain(`Provider${what}Failed`, message);
     if (what === "Create" && !hasStarted(this.#pod))
       this.#status.write({ phase: "Pending", reason: "ProviderFailed", message });
   }

@@ -30,6 +30,7 @@ export interface PodControllerOptions {
   readonly resolveEnv: boolean;
   readonly backoffMs: number;
   readonly backoffMaxMs: number;
+  readonly slowCallMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -193,6 +194,7 @@ export class PodController {
       resolve: (current) => this.#resolve(current, tokens),
       recordEvent: (about, event) => this.#record(about, event),
       backoff: { initialMs: backoffMs, maxMs: backoffMaxMs },
+      slowCallMs: this.#options.slowCallMs,
       onEnd: () => {
         this.#entries.delete(uid);
         this.#references.release(uid);

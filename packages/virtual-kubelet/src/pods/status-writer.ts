@@ -1,6 +1,6 @@
 import { backoffDelay, errorText, hasCode, type Clock, type Logger } from "@kip/base";
 import { paths, type ApiClient } from "@kip/k8s-client";
-import type { Pod, PodStatus } from "@kip/k8s-types";
+import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import { isFinished } from "./pod-changes.ts";
 import { statusPatch } from "./status-patch.ts";
 
@@ -13,6 +13,8 @@ export interface StatusWriterOptions {
   readonly pod: () => Pod;
   /** Told of the pod that a write answered. */
   readonly onWritten: (pod: Pod) => void;
+  /** Told of a status that the API server does not take; it is not tried again. */
+  readonly onRefused: (error: unknown) => void;
   /** Generation of the pod that the provider has accepted. */
   readonly observedGeneration: () => number | undefined;
   readonly signal: AbortSignal;
@@ -33,6 +35,7 @@ const repairIntervalMs = 10_000;
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
   #wanted: PodStatus | undefined;
+  #note: PodCondition | undefined;
   #annotations: Readonly<Record<string, string>> = {};
   #isDirty = false;
   #writing: Promise<void> | undefined;
@@ -46,6 +49,12 @@ export class StatusWriter {
   write(status: PodStatus, annotations: Readonly<Record<string, string>> = {}): void {
     this.#wanted = status;
     this.#annotations = annotations;
+    this.#start();
+  }
+
+  /** Sets a condition of the library's own, beside the status. */
+  note(condition: PodCondition): void {
+    this.#note = condition;
     this.#start();
   }
 
@@ -91,6 +100,12 @@ export class StatusWriter {
         failures = 0;
       } catch (error) {
         if (signal.aborted || hasCode(error, "K8S_NOT_FOUND")) return;
+        if (hasCode(error, "K8S_INVALID")) {
+          this.#wanted = undefined;
+          this.#annotations = {};
+          this.#options.onRefused(error);
+          continue;
+        }
         // Another pod has the name, which we shall hear of; or the server was only too busy writing.
         if (hasCode(error, "K8S_CONFLICT") && failures === maxConflicts) return;
         logger.warn("Could not write a pod's status", { cause: errorText(error) });
@@ -104,7 +119,9 @@ export class StatusWriter {
     const { client, pod: current, signal } = this.#options;
     const pod = current();
     if (isFinished(pod)) return;
-    const patch = statusPatch(pod, this.#wanted ?? pod.status ?? {}, {
+    const wanted = this.#wanted ?? pod.status ?? {};
+    const conditions = [...(wanted.conditions ?? []), ...(this.#note ? [this.#note] : [])];
+    const patch = statusPatch(pod, this.#note ? { ...wanted, conditions } : wanted, {
       observedGeneration: this.#options.observedGeneration(),
       annotations: this.#annotations,
     });

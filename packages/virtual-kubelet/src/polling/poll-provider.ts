@@ -1,8 +1,9 @@
-import { errorText, hasCode, type Clock, type Logger } from "@kip/base";
+import { errorText, type Clock, type Logger } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import type { PodProvider, ProviderCallbacks, ResolvedPod } from "../pod-provider.ts";
 import { isFinished } from "../pods/pod-changes.ts";
+import { findError } from "../providers/find-error.ts";
 import { optionalPart } from "../providers/optional-part.ts";
 import { goneStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
@@ -87,7 +88,7 @@ class Poller {
     try {
       await this.#provider.remove(pod, graceSeconds, signal);
     } catch (error) {
-      if (!hasCode(error, "VK_NOT_FOUND")) throw error;
+      if (!findError(error, "VK_NOT_FOUND")) throw error;
     }
     const known = this.#tracked.get(uid);
     this.#tracked.delete(uid);

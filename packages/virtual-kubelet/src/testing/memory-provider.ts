@@ -5,6 +5,7 @@ import type {
   NodeFacts,
   PodPresence,
   PodProvider,
+  PodStatusUpdate,
   ProviderCallbacks,
   ResolvedPod,
 } from "../pod-provider.ts";
@@ -85,7 +86,7 @@ export class MemoryProvider implements PodProvider {
     return this.facts;
   }
 
-  async ping(): Promise<void> {
+  async ping(_signal?: AbortSignal): Promise<void> {
     throwNext(this.failures.ping);
   }
 
@@ -95,12 +96,16 @@ export class MemoryProvider implements PodProvider {
   }
 
   /** Reports a pod's status with all containers running, or ended with exit code 0 or 1. */
-  report(uid: string, phase: "Running" | "Succeeded" | "Failed"): void {
+  report(
+    uid: string,
+    phase: "Running" | "Succeeded" | "Failed",
+    company: Pick<PodStatusUpdate, "annotations" | "isDeleted"> = {},
+  ): void {
     const pod = this.pods.get(uid)?.pod;
     if (!pod) return;
     const status = this.#status(pod, phase);
     this.statuses.set(uid, status);
-    this.#callbacks?.podStatus({ uid, status });
+    this.#callbacks?.podStatus({ ...company, uid, status });
   }
 
   /** Calls of one kind for a pod. */

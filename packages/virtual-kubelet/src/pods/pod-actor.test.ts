@@ -1,0 +1,204 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { KipError, silentLogger } from "@kip/base";
+import type { ApiClient } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import { ManualClock } from "../testing/manual-clock.ts";
+import { MemoryProvider } from "../testing/memory-provider.ts";
+import type { ResolvedPod } from "../pod-provider.ts";
+import { PodActor } from "./pod-actor.ts";
+
+let clock: ManualClock;
+let provider: MemoryProvider;
+let events: string[];
+let writes: unknown[];
+let ended: number;
+let version: number;
+/** The pod as the API server has it. */
+let stored: Pod;
+
+beforeEach(() => {
+  clock = new ManualClock();
+  provider = new MemoryProvider();
+  events = [];
+  writes = [];
+  ended = 0;
+  version = 1;
+  stored = { spec: { containers: [{ name: "main", image: "x:1" }] } };
+});
+
+/** A new state of the pod in the API server; its status stays if no other is given. */
+function pod(change: Partial<Pod> = {}): Pod {
+  stored = {
+    ...stored,
+    ...change,
+    metadata: { uid: "u", name: "web", ...change.metadata, resourceVersion: String(version++) },
+    spec: change.spec ?? stored.spec ?? { containers: [] },
+  };
+  return stored;
+}
+
+async function resolved(current: Pod): Promise<ResolvedPod> {
+  return { pod: current, env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
+}
+
+/** Takes status patches as the API server would, after `hold`. */
+function client(hold: () => Promise<void> = () => Promise.resolve()): ApiClient {
+  return {
+    patch: async (_path: string, body: { readonly status?: Pod["status"] }) => {
+      writes.push(body.status);
+      await hold();
+      return pod({ ...stored, status: { ...stored.status, ...body.status } });
+    },
+    delete: async () => ({}),
+  } as unknown as ApiClient; // all that an actor uses of it
+}
+
+async function start(first: Pod = pod(), api: ApiClient = client()): Promise<PodActor> {
+  await provider.start({
+    podStatus: (update) => actor.offerStatus(update),
+    podEvent: () => {},
+    nodeChanged: () => {},
+  });
+  const actor: PodActor = new PodActor(first, {
+    client: api,
+    provider,
+    clock,
+    logger: silentLogger,
+    resolve: resolved,
+    recordEvent: (_about, { reason }) => void events.push(reason),
+    backoff: { initialMs: 1000, maxMs: 8000, jitter: 0 },
+    slowCallMs: 60_000,
+    onEnd: () => void ended++,
+  });
+  actor.offer(first);
+  await clock.advance(0);
+  return actor;
+}
+
+const deleting = { deletionTimestamp: "2030-01-01T00:00:00Z", deletionGracePeriodSeconds: 0 };
+
+describe("PodActor", () => {
+  it("never gives up what fails, with pauses that grow to a limit (Q1)", async () => {
+    provider.failures.apply.push(...Array.from({ length: 24 }, () => new Error("no")));
+    const actor = await start();
+    assert.equal(provider.count("apply"), 1);
+    await clock.advance(1000 + 2000 + 4000);
+    assert.equal(provider.count("apply"), 4);
+    await clock.advance(20 * 8000);
+    assert.equal(provider.count("apply"), 24);
+    await clock.advance(8000);
+    assert.equal(provider.count("apply"), 25);
+    assert.equal(actor.pod.status?.phase, "Running");
+    assert.deepEqual([...new Set(events)], ["ProviderCreateFailed"]);
+  });
+
+  it("comes back when a provider says when (Q2)", async () => {
+    provider.failures.apply.push(
+      new KipError("X", "Cannot now: throttled", { facts: { retryAfterMs: 30_000 } }),
+    );
+    await start();
+    await clock.advance(29_999);
+    assert.equal(provider.count("apply"), 1);
+    await clock.advance(1);
+    assert.equal(provider.count("apply"), 2);
+  });
+
+  it("does not repeat what is not wanted any more (Q3)", async () => {
+    provider.failures.apply.push(new Error("no"), new Error("no"));
+    const actor = await start();
+    actor.gone();
+    await clock.advance(60_000);
+    assert.equal(provider.count("apply"), 1);
+    assert.equal(provider.count("removeUnknown"), 1);
+    assert.equal(ended, 1);
+  });
+
+  it("waits without a timer when there is nothing to do (Q4)", async () => {
+    const actor = await start();
+    assert.equal(clock.sleepers, 0);
+    await clock.advance(3_600_000);
+    assert.equal(provider.calls.length, 1);
+    actor.stop();
+  });
+
+  it("is woken from its pause by a change, and starts with short pauses again (Q5, Q8)", async () => {
+    provider.failures.apply.push(...Array.from({ length: 5 }, () => new Error("no")));
+    const actor = await start();
+    await clock.advance(1000 + 2000 + 4000);
+    assert.equal(provider.count("apply"), 4);
+    actor.offer(pod({ spec: { containers: [{ name: "main", image: "x:2" }] } }));
+    await clock.advance(0);
+    assert.equal(provider.count("apply"), 5);
+    await clock.advance(1000);
+    assert.equal(provider.count("apply"), 6);
+    assert.equal(provider.pods.get("u")?.pod.spec?.containers[0]?.image, "x:2");
+  });
+
+  it("looks once more when several changes came during a call (Q6)", async () => {
+    const held = Promise.withResolvers<void>();
+    provider.gate = () => held.promise;
+    const actor = await start();
+    for (const image of ["x:2", "x:3", "x:4"])
+      actor.offer(pod({ spec: { containers: [{ name: "main", image }] } }));
+    held.resolve();
+    await clock.advance(0);
+    assert.equal(provider.count("apply"), 2);
+    assert.equal(provider.pods.get("u")?.pod.spec?.containers[0]?.image, "x:4");
+  });
+
+  it("does not wait for other pods (Q7)", async () => {
+    let inside = 0;
+    const all = Promise.withResolvers<void>();
+    provider.gate = async () => {
+      if (++inside === 20) all.resolve();
+      await all.promise;
+    };
+    for (let index = 0; index < 20; index++) await start(pod({ metadata: { uid: `u${index}` } }));
+    await all.promise;
+    await clock.advance(0);
+    assert.equal(provider.pods.size, 20);
+  });
+
+  it("writes the latest of many statuses, and none that says nothing new (M1)", async () => {
+    provider.report = () => {};
+    let held = Promise.withResolvers<void>();
+    const actor = await start(
+      pod(),
+      client(() => held.promise),
+    );
+    const tell = (message: string): void =>
+      actor.offerStatus({ uid: "u", status: { phase: "Running", message } });
+    tell("0");
+    await clock.advance(0);
+    assert.equal(writes.length, 1);
+    for (let count = 1; count <= 10; count++) tell(String(count));
+    const first = held;
+    held = Promise.withResolvers();
+    held.resolve();
+    first.resolve();
+    await clock.advance(0);
+    assert.equal(writes.length, 2);
+    assert.equal((writes[1] as Pod["status"])?.message, "10");
+    tell("10");
+    await clock.advance(0);
+    assert.equal(writes.length, 2);
+  });
+
+  it("tells errors apart by their code, wrapped or not (D1)", async () => {
+    const wrapped = new KipError("X", "Cannot start", {
+      cause: new KipError("VK_INVALID_POD", "Cannot run it: too big"),
+    });
+    provider.failures.apply.push(wrapped);
+    const actor = await start();
+    assert.equal(actor.pod.status?.phase, "Failed");
+    await clock.advance(60_000);
+    assert.equal(provider.count("apply"), 1);
+    provider.failures.remove.push(
+      new Error("Cannot remove", { cause: new KipError("VK_NOT_FOUND", "none") }),
+    );
+    actor.offer(pod({ metadata: deleting, status: { phase: "Failed" } }));
+    await clock.advance(0);
+    assert.equal(provider.count("remove"), 1);
+  });
+});

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { silentLogger } from "@kip/base";
+import type { Pod } from "@kip/k8s-types";
+import type { PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
+import { ManualClock } from "../testing/manual-clock.ts";
+import { pollProvider } from "./poll-provider.ts";
+import type { PolledPodProvider } from "./polled-provider.ts";
+
+const { signal } = new AbortController();
+const pod: Pod = { metadata: { uid: "u" }, spec: { containers: [{ name: "main" }] } };
+const resolved: ResolvedPod = {
+  pod,
+  env: new Map(),
+  lateEnv: new Map(),
+  files: new Map(),
+  pullSecrets: [],
+};
+
+function polled(status: PolledPodProvider["status"], more: Partial<PolledPodProvider> = {}) {
+  const clock = new ManualClock();
+  const told: PodStatusUpdate[] = [];
+  const provider = pollProvider(
+    {
+      apply: async () => {},
+      remove: async () => {},
+      removeUnknown: async () => {},
+      presence: async () => "present",
+      list: async () => [],
+      nodeFacts: async () => ({ capacity: {}, internalIp: "192.0.2.1" }),
+      ping: async () => {},
+      status,
+      ...more,
+    },
+    { clock, logger: silentLogger },
+  );
+  const started = provider.start({
+    podStatus: (update) => void told.push(update),
+    podEvent: () => {},
+    nodeChanged: () => {},
+  });
+  return { provider, clock, told, started };
+}
+
+describe("pollProvider()", () => {
+  it("asks at once after an apply, each five seconds, and no more after the removal (P14)", async () => {
+    let asked = 0;
+    const { provider, clock, told, started } = polled(async () => {
+      asked++;
+      return { phase: "Running" };
+    });
+    await started;
+    await provider.apply(resolved, signal);
+    await clock.advance(0);
+    assert.equal(asked, 1);
+    await clock.advance(10_000);
+    assert.equal(asked, 3);
+    await provider.remove(pod, 0, signal);
+    await clock.advance(60_000);
+    assert.equal(asked, 3);
+    assert.equal(told.at(-1)?.status.phase, "Succeeded");
+    assert.equal(told.at(-1)?.status.reason, "Terminated");
+    await provider.stop?.();
+    assert.equal(clock.sleepers, 0);
+  });
+
+  it("leaves a pod alone that the provider cannot tell of, or not yet", async () => {
+    const answers: (() => Promise<undefined>)[] = [
+      () => Promise.reject(new Error("away")),
+      () => new Promise(() => {}),
+    ];
+    const { provider, clock, told, started } = polled(
+      () => answers.shift()?.() ?? Promise.resolve(undefined),
+    );
+    await started;
+    await provider.apply(resolved, signal);
+    await clock.advance(59_000);
+    assert.equal(told.length, 0);
+    await clock.advance(10_000);
+    assert.equal(told[0]?.status.phase, "Failed");
+    assert.equal(told[0].status.reason, "NotFound");
+    await provider.stop?.();
+  });
+
+  it("takes all statuses from one answer where there is one, and only the optional calls that exist", async () => {
+    let asked = 0;
+    const { provider, clock, told, started } = polled(
+      async () => {
+        asked++;
+        return { phase: "Pending" };
+      },
+      {
+        statuses: async () => new Map([["u", { phase: "Running" }]]),
+        exec: async () => ({ exitCode: 0 }),
+      },
+    );
+    await started;
+    await provider.apply(resolved, signal);
+    await clock.advance(5000);
+    assert.equal(asked, 1);
+    assert.equal(told.at(-1)?.status.phase, "Running");
+    assert.ok(provider.exec && !provider.logs);
+    await provider.stop?.();
+  });
+});
