@@ -68,11 +68,15 @@ export async function endProcesses(argument: string, graceMs: number): Promise<v
   await waitUntilGone(pids, argument, 5000);
 }
 
-/** Memory of a process that is in RAM, bytes; 0 if it is gone. */
+/**
+ * Memory of a process that is in RAM and its own, bytes; 0 if it is gone. What it sees of files does not count: a
+ * copy of a template that writes there takes more.
+ */
 export async function residentBytes(pid: number): Promise<number> {
   try {
-    const pages = (await readFile(`/proc/${pid}/statm`, "utf8")).split(" ")[1];
-    return Number(pages ?? 0) * 4096;
+    const fields = (await readFile(`/proc/${pid}/statm`, "utf8")).split(" ").map(Number);
+    const [, resident = 0, ofFiles = 0] = fields;
+    return (resident - ofFiles) * 4096;
   } catch {
     return 0; // gone
   }
