@@ -121,6 +121,25 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
     });
   }
 
+  it("/healthz fails while the provider's ping does; /configz tells of its lease", async () => {
+    const memory = new MeasuredProvider();
+    await using node = await measuredNode("notifier", memory);
+    assert.equal(await node.text("healthz"), "ok");
+    const { kubeletconfig } = (await node.get("configz")) as {
+      kubeletconfig: Readonly<Record<string, unknown>>;
+    };
+    assert.equal(kubeletconfig["nodeLeaseDurationSeconds"], 40);
+    memory.failures.ping.push(...Array.from({ length: 1000 }, () => new Error("no cloud today")));
+    const health = async (): Promise<number> =>
+      (await cluster.admin.request("GET", `/api/v1/nodes/${node.name}/proxy/healthz`)).status;
+    // Pings tell nobody outside of the process.
+    for (const limit = Date.now() + 30_000; (await health()) !== 500;)
+      assert.ok(Date.now() < limit, "it is still healthy");
+    memory.failures.ping.length = 0;
+    for (const limit = Date.now() + 30_000; (await health()) !== 200;)
+      assert.ok(Date.now() < limit, "it is still unhealthy");
+  });
+
   it("kubectl top node and pod, with metrics-server's queries and its permissions", async () => {
     await using node = await measuredNode("notifier");
     const { namespace } = await runningPod(node);
@@ -205,11 +224,14 @@ interface MeasuredNode extends AsyncDisposable {
   get(path: string): Promise<unknown>;
 }
 
-async function measuredNode(variant: "notifier" | "polled"): Promise<MeasuredNode> {
-  const memory = new MeasuredProvider();
+async function measuredNode(
+  variant: "notifier" | "polled",
+  memory = new MeasuredProvider(),
+): Promise<MeasuredNode> {
   const name = uniqueNodeName();
   const running = await nodeWith(cluster, variant === "polled" ? polledVariant(memory) : memory, {
     nodeName: name,
+    intervals: { pingMs: 200 },
     kubelet: {
       host: address,
       port: 0,

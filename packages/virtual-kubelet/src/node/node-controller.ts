@@ -80,6 +80,11 @@ export class NodeController {
     });
   }
 
+  /** Why the provider cannot work now, as its last ping had it. */
+  get problem(): NotReady | undefined {
+    return this.#unhealthy;
+  }
+
   /** What pods can have of the node. */
   get allocatable(): Readonly<Record<string, string>> {
     return this.#facts.allocatable ?? this.#facts.capacity;

@@ -1,8 +1,8 @@
 import { errorText } from "@kip/base";
 import { createEventRecorder } from "@kip/k8s-client";
-import { startKubeletApi, type KubeletHandlers, type KubeletTls } from "../kubelet-api/index.ts";
+import { startKubeletApi, type KubeletTls } from "../kubelet-api/index.ts";
 import { PodController } from "../pods/pod-controller.ts";
-import type { PodProvider } from "../pod-provider.ts";
+import { kubeletHandlers } from "./kubelet-handlers.ts";
 import { NodeController } from "./node-controller.ts";
 import { nodeIntervals } from "./node-intervals.ts";
 import type { NodeOptions, RunningNode } from "./node-options.ts";
@@ -75,7 +75,13 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     started.use(
       await startKubeletApi({
         ...options.kubelet,
-        handlers: kubeletHandlers(nodeName, provider, pods),
+        handlers: kubeletHandlers({
+          nodeName,
+          provider,
+          pods,
+          intervals,
+          problem: () => node?.problem,
+        }),
         clock,
         logger,
       }),
@@ -172,25 +178,4 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
       if (!stop.signal.aborted) await sweep();
     }
   }
-}
-
-function kubeletHandlers(
-  nodeName: string,
-  provider: PodProvider,
-  pods: PodController,
-): KubeletHandlers {
-  return {
-    nodeName,
-    pods: () => pods.list(),
-    runningPods: async () => {
-      const running = await provider.list();
-      return running.flatMap(({ uid }) => pods.byUid(uid) ?? []);
-    },
-    findPod: (namespace, name, uid) => pods.find(namespace, name, uid),
-    ...(provider.logs && { logs: provider.logs.bind(provider) }),
-    ...(provider.exec && { exec: provider.exec.bind(provider) }),
-    ...(provider.attach && { attach: provider.attach.bind(provider) }),
-    ...(provider.portForward && { portForward: provider.portForward.bind(provider) }),
-    ...(provider.stats && { stats: provider.stats.bind(provider) }),
-  };
 }
