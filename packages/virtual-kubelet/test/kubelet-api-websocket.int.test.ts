@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import net, { type AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
+import { systemClock, type Clock } from "@kip/base";
 import { KubeletApiFixture } from "./kubelet-api-fixture.ts";
 import { connectTunnel, WebSocketTestClient } from "./websocket-test-client.ts";
 
@@ -113,14 +114,25 @@ describe("kubelet API over WebSocket", { timeout: 120_000 }, () => {
     }
   });
 
-  it("exec: a reader that is slow holds the program up, and loses nothing", async () => {
-    const client = await exec("v5.channel.k8s.io", "output=1", "head -c 30000000 /dev/zero");
-    client.socket.pause();
-    await new Promise((resolve) => setTimeout(resolve, 200)); // time for the server to send too much
-    assert.ok(client.received(1).length < 30_000_000);
-    client.socket.resume();
+  it("exec: a reader that is slow holds the program up, and loses nothing at its end", async () => {
+    const sleep: Clock["sleep"] = async (ms, signal) =>
+      ms === 10_000 ? undefined : await systemClock.sleep(ms, signal); // lingering takes no time
+    await using hasty = await KubeletApiFixture.start({ clock: { ...systemClock, sleep } });
+    const path = "/exec/ns/p/c?command=head&command=-c&command=30000000&command=/dev/zero&output=1";
+    const protocols = ["v5.channel.k8s.io"];
+    const client = await WebSocketTestClient.connect(hasty.port, path, protocols, hasty.client);
+    const reading = (async () => {
+      while (client.socket.readyState === client.socket.OPEN) {
+        client.socket.pause();
+        await new Promise((resolve) => setTimeout(resolve, 20)); // what makes it slow
+        client.socket.resume();
+        await new Promise(setImmediate);
+      }
+    })();
     await client.closed;
+    await reading;
     assert.equal(client.received(1).length, 30_000_000);
+    assert.deepEqual(JSON.parse(client.received(3).toString()), success);
   });
 
   it("exec: input that the program does not read holds the client up", async () => {

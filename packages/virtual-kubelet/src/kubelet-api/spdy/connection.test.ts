@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { duplexPair, type Duplex } from "node:stream";
 import { describe, it } from "node:test";
-import { silentLogger, systemClock } from "@kip/base";
+import { silentLogger, systemClock, type Clock } from "@kip/base";
 import * as fc from "fast-check";
 import { SpdyTestClient } from "../../../test/spdy-test-client.ts";
 import type { RemoteStream } from "../remote-streams.ts";
@@ -177,6 +177,39 @@ describe("SpdyConnection", () => {
     client.socket.end();
     await closing;
     assert.equal(server.gone.aborted, false);
+  });
+
+  it("does not hurry a client that reads the last bytes late", async () => {
+    const [serverSocket, far] = duplexPair();
+    const [near, clientSocket] = duplexPair();
+    near.pipe(far); // what the client sends arrives; what it is sent waits
+    const sleep: Clock["sleep"] = async (ms, signal) =>
+      ms === 10_000 ? undefined : await systemClock.sleep(ms, signal); // lingering takes no time
+    const server = new SpdyConnection(serverSocket, Buffer.alloc(0), {
+      streamsPerConnection: 4,
+      streamHeaderBytes: 4096,
+      streamBufferBytes: 64 * 1024,
+      idleTimeoutMs: 3_600_000,
+      clock: { ...systemClock, sleep },
+      logger: silentLogger,
+    });
+    const client = new SpdyTestClient(clientSocket);
+    const id = await client.open({});
+    const stream = await nextStream(server);
+    stream.accept();
+    stream.duplex.write(Buffer.alloc(60_000, 1)); // nearly what the pair holds
+    for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
+    stream.duplex.end(Buffer.alloc(20_000, 1));
+    const closing = server.close();
+    for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
+    assert.ok(!serverSocket.destroyed);
+    far.pipe(near);
+    assert.equal((await client.ended(id)).length, 80_000);
+    await client.frame("goAway");
+    client.socket.destroy();
+    near.destroy();
+    far.destroy();
+    await closing;
   });
 
   it("closes a connection whose client is silent too long", async () => {

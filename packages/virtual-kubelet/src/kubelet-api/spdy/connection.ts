@@ -90,7 +90,8 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
     if (!this.#closing && !this.#ended.signal.aborted) {
       this.#closing = true;
       for (const stream of this.#streams.values()) stream.finish();
-      this.#goAway(goAwayStatus.ok);
+      // However long that takes: somebody may be reading the output page by page.
+      await this.#goAway(goAwayStatus.ok);
     }
     // Not closed from this side at once: Go's client drops what it has read but not handed out yet
     // when it sees the end of the connection.
@@ -146,7 +147,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
       this.#socket.destroy(); // clients do not close one direction only: this one has left
     } catch (error) {
       this.#options.logger.debug("stream connection failed", { err: errorText(error) });
-      if (!this.#socket.destroyed) this.#goAway(goAwayStatus.protocolError);
+      if (!this.#socket.destroyed) void this.#goAway(goAwayStatus.protocolError);
     } finally {
       this.#socket.end(() => this.#socket.destroy());
       this.#end();
@@ -257,8 +258,14 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
     this.#socket.destroy();
   }
 
-  #goAway(status: number): void {
-    this.send({ type: "goAway", lastStreamId: this.#lastStreamId, status });
+  /** Resolves when everything up to this frame has left, or never will. */
+  async #goAway(status: number): Promise<void> {
+    if (this.#ended.signal.aborted) return;
+    const frame = encodeFrame({ type: "goAway", lastStreamId: this.#lastStreamId, status });
+    await new Promise<void>((resolve) => {
+      this.#closed.signal.addEventListener("abort", () => resolve(), { once: true });
+      this.#socket.write(frame, () => resolve());
+    });
   }
 
   #wake(): void {

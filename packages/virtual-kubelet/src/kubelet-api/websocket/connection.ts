@@ -52,6 +52,9 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
   readonly #gone = new AbortController();
   readonly #ended = new AbortController();
   #closing = false;
+  /** Messages that have not left yet. */
+  #unsent = 0;
+  #onSent: () => void = () => {};
   #lastFrameAt: number;
 
   constructor(webSocket: WebSocket, options: WebSocketConnectionOptions) {
@@ -91,6 +94,12 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
     this.#closing = true;
     for (const stream of this.#streams.values()) stream.resume(); // nobody reads it any more
     this.#webSocket.resume(); // to hear the client's goodbye
+    // However long that takes: somebody may be reading the output page by page.
+    while (this.#unsent > 0 && !this.#ended.signal.aborted) {
+      await new Promise<void>((resolve) => {
+        this.#onSent = resolve;
+      });
+    }
     this.#webSocket.close(closeStatus.normal);
     await this.#options.clock.sleep(lingerMs, this.#ended.signal).catch(() => {}); // it has ended
     this.#webSocket.terminate();
@@ -104,7 +113,10 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
       ? `${channel}${data.toString("base64")}`
       : Buffer.concat([Buffer.of(channel), data]);
     let isWaiting = false;
+    this.#unsent++;
     this.#webSocket.send(message, { binary: !isBase64 }, (error) => {
+      this.#unsent--;
+      this.#onSent();
       if (isWaiting) taken(error);
     });
     if (this.#webSocket.bufferedAmount < maxUnsentBytes) taken();
@@ -164,6 +176,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
 
   #end(): void {
     this.#ended.abort();
+    this.#onSent();
     for (const stream of this.#streams.values()) stream.connectionLost();
     this.opened.end();
     if (!this.#closing)

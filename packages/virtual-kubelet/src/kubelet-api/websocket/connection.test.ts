@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { EventEmitter } from "node:events";
+import { describe, it } from "node:test";
+import { silentLogger, systemClock, type Clock } from "@kip/base";
+import type { WebSocket } from "ws";
+import { WebSocketConnection } from "./connection.ts";
+import { commandChannels } from "./subprotocols.ts";
+
+/** A WebSocket whose messages leave when the test says so. */
+class HeldWebSocket extends EventEmitter {
+  readonly OPEN = 1;
+  readyState = 1;
+  bufferedAmount = 0;
+  readonly calls: string[] = [];
+  readonly unsent: (() => void)[] = [];
+
+  send(_message: unknown, _options: unknown, sent: () => void): void {
+    this.calls.push("send");
+    this.unsent.push(sent);
+  }
+
+  resume(): void {}
+
+  close(code: number): void {
+    this.calls.push(`close ${code}`);
+  }
+
+  terminate(): void {
+    this.calls.push("terminate");
+    this.emit("close");
+  }
+}
+
+describe("WebSocketConnection.close()", () => {
+  it("does not hurry a client that reads the last bytes late", async () => {
+    const socket = new HeldWebSocket();
+    const sleep: Clock["sleep"] = async (ms, signal) =>
+      ms === 10_000 ? undefined : await systemClock.sleep(ms, signal); // lingering takes no time
+    const wanted = { stdin: false, stdout: true, stderr: false, tty: false };
+    const connection = new WebSocketConnection(socket as unknown as WebSocket, {
+      ...commandChannels("v5.channel.k8s.io", wanted),
+      streamBufferBytes: 1024,
+      idleTimeoutMs: 3_600_000,
+      clock: { ...systemClock, sleep },
+      logger: silentLogger,
+    });
+    const closing = connection.close();
+    for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
+    assert.deepEqual(socket.calls, ["send"]);
+    for (const sent of socket.unsent) sent();
+    await closing;
+    assert.deepEqual(socket.calls, ["send", "close 1000", "terminate"]);
+    assert.equal(connection.gone.aborted, false);
+  });
+});
