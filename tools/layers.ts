@@ -21,6 +21,7 @@ export const layers: Readonly<Record<string, number>> = {
   "@kip/kip": 4,
   "@kip/app-kip": 5,
   "@kip/app-itzo": 5,
+  "@kip/app-virtual-kubelet": 5,
 };
 
 /** Workspaces that run on a cell as root, and so take no dependency from outside the repository. */

@@ -27,4 +27,5 @@ export { mount, unmount } from "./mount.ts";
 export { nearest } from "./nearest.ts";
 export { bytes, formatBytes, milliCpu, parseQuantity } from "./quantity.ts";
 export { runCommand, type CommandResult, type RunCommandOptions } from "./run-command.ts";
+export { helpText, parseOptions, type Option, type OptionValues } from "./options.ts";
 export type { ProcessStreams, TerminalSize } from "./process-streams.ts";

@@ -44,3 +44,9 @@ export {
   type StandbyOptions,
 } from "./node/standby-node.ts";
 export type { ContainerUsage, NetworkUsage, PodUsage, ProviderStats, Usage } from "./usage.ts";
+export { NodeMetrics, type PodCounts } from "./metrics/node-metrics.ts";
+export {
+  ProviderStore,
+  type ProviderFactory,
+  type ProviderSetup,
+} from "./providers/provider-store.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { paths } from "@kip/k8s-client";
-import type { Event, Pod, PodStatus } from "@kip/k8s-types";
+import type { Event, Pod } from "@kip/k8s-types";
 import type { PodProvider, ProviderCallbacks } from "@kip/virtual-kubelet";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
 import { until } from "./eventually.ts";
@@ -29,21 +29,24 @@ const faults: Readonly<Record<string, { readonly reason: string; readonly fault:
   "throws no error at all": {
     reason: "ProviderCreateFailed",
     // eslint-disable-next-line prefer-promise-reject-errors -- that is the point
-    fault: () => Promise.reject("broken" as unknown as Error),
+    fault: () => Promise.reject("broken"),
   },
   hangs: { reason: "ProviderNotResponding", fault: () => new Promise(() => {}) },
   "answers nonsense": {
     reason: "ProviderStatusInvalid",
-    fault: async (uid, { podStatus }) =>
-      podStatus({
+    fault: async (uid, callbacks) =>
+      callbacks.podStatus({
         uid,
-        status: { phase: "Excellent", containerStatuses: 7 } as never as PodStatus,
+        status: { phase: "Excellent", containerStatuses: 7 as never },
       }),
   },
   "answers what the API server refuses": {
     reason: "ProviderStatusInvalid",
-    fault: async (uid, { podStatus }) =>
-      podStatus({ uid, status: { phase: "Running", podIPs: [{ ip: "not an address" }] } }),
+    fault: async (uid, callbacks) =>
+      callbacks.podStatus({
+        uid,
+        status: { phase: "Running", podIPs: [{ ip: "not an address" }] },
+      }),
   },
 };
 

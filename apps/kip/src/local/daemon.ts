@@ -12,7 +12,7 @@ import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s
 import { installCells } from "@kip/kip";
 import type { Node } from "@kip/k8s-types";
 import { stringify } from "yaml";
-import { parseOptions, type Option, type OptionValues } from "../cli/options.ts";
+import { parseOptions, type Option, type OptionValues } from "@kip/base";
 import { writeRecord } from "./cluster-record.ts";
 import { localLayout, type LocalLayout } from "./layout.ts";
 import { upOptions } from "./local-options.ts";

@@ -3,7 +3,7 @@ import path from "node:path";
 import { errorText, silentLogger } from "@kip/base";
 import { createLocalCloud } from "@kip/cloud-local";
 import { removeKubeconfigContext } from "@kip/control-plane";
-import { helpText, parseOptions } from "../cli/options.ts";
+import { helpText, parseOptions } from "@kip/base";
 import { readRecord, type ClusterRecord } from "./cluster-record.ts";
 import { localLayout, type LocalLayout } from "./layout.ts";
 import { downOptions } from "./local-options.ts";

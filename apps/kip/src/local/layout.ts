@@ -1,5 +1,5 @@
 import path from "node:path";
-import type { OptionValues } from "../cli/options.ts";
+import type { OptionValues } from "@kip/base";
 
 /** Where `kip up` keeps things. */
 export interface LocalLayout {

@@ -1,4 +1,4 @@
-import type { Option } from "../cli/options.ts";
+import type { Option } from "@kip/base";
 
 /** Options that `kip up`, `kip down` and `kip status` share. */
 export const commonOptions: readonly Option[] = [

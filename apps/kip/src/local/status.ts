@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { KipError } from "@kip/base";
-import { helpText, parseOptions, type Option } from "../cli/options.ts";
+import { helpText, parseOptions, type Option } from "@kip/base";
 import { readRecord } from "./cluster-record.ts";
 import { localLayout } from "./layout.ts";
 import { commonOptions } from "./local-options.ts";

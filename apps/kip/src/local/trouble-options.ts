@@ -1,4 +1,4 @@
-import type { Option } from "../cli/options.ts";
+import type { Option } from "@kip/base";
 import { commonOptions } from "./local-options.ts";
 
 /** What `kip local` can be told. */

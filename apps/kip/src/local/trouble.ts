@@ -7,7 +7,7 @@ import {
   type NamedMachine,
 } from "@kip/cloud-local/adversity";
 import { parseDuration } from "../cli/duration.ts";
-import { helpText, parseOptions, type OptionValues } from "../cli/options.ts";
+import { helpText, parseOptions, type OptionValues } from "@kip/base";
 import { readRecord } from "./cluster-record.ts";
 import { describeRule } from "./describe-rule.ts";
 import { localLayout } from "./layout.ts";

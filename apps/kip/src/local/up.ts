@@ -6,7 +6,7 @@ import path from "node:path";
 import { acquireFileLock, KipError, silentLogger } from "@kip/base";
 import { buildCellImage, buildDemoImage } from "@kip/cell-image";
 import { obtainBinaries } from "@kip/control-plane";
-import { helpText, parseOptions, type OptionValues } from "../cli/options.ts";
+import { helpText, parseOptions, type OptionValues } from "@kip/base";
 import { readRecord } from "./cluster-record.ts";
 import type { DaemonMessage } from "./daemon.ts";
 import { localLayout, type LocalLayout } from "./layout.ts";

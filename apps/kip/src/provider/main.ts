@@ -9,7 +9,7 @@ import {
   type ProviderConfig,
 } from "@kip/kip";
 import { parse } from "yaml";
-import { helpText, parseOptions, type OptionValues } from "../cli/options.ts";
+import { helpText, parseOptions, type OptionValues } from "@kip/base";
 import { openDriver } from "./driver.ts";
 import { serveNode } from "./node.ts";
 import { providerOptions } from "./provider-options.ts";

@@ -9,7 +9,7 @@ import {
   type PodProvider,
   type RunningNode,
 } from "@kip/virtual-kubelet";
-import type { OptionValues } from "../cli/options.ts";
+import type { OptionValues } from "@kip/base";
 
 /** What {@link serveNode} needs. */
 export interface ServeNodeOptions {

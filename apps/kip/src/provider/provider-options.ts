@@ -1,4 +1,4 @@
-import type { Option } from "../cli/options.ts";
+import type { Option } from "@kip/base";
 
 /** Options of the provider. Names, variables and meaning follow the original Kip and Virtual Kubelet. */
 export const providerOptions: readonly Option[] = [

@@ -2,6 +2,7 @@ import type { Clock, Logger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type { KubeletApiOptions, KubeletTls } from "../kubelet-api/index.ts";
+import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider } from "../pod-provider.ts";
 
 /** A taint that keeps pods away which do not tolerate it. */
@@ -56,6 +57,8 @@ export interface NodeOptions {
    * @default true
    */
   readonly resolveEnv?: boolean;
+  /** Where the node counts what it does; also shown at `/metrics` of the kubelet API. */
+  readonly metrics?: NodeMetrics;
   /** Ends the node, also while it starts; it must be disposed of all the same. */
   readonly signal?: AbortSignal;
 }

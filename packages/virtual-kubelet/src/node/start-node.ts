@@ -1,6 +1,8 @@
 import { errorText } from "@kip/base";
 import { createEventRecorder } from "@kip/k8s-client";
 import { startKubeletApi, type KubeletTls } from "../kubelet-api/index.ts";
+import { measuredClient } from "../metrics/measured-client.ts";
+import { NodeMetrics } from "../metrics/node-metrics.ts";
 import { PodController } from "../pods/pod-controller.ts";
 import { kubeletHandlers } from "./kubelet-handlers.ts";
 import { NodeController } from "./node-controller.ts";
@@ -23,7 +25,8 @@ const lastEventsMs = 5000;
  * @throws {KipError} if the API server refuses the node for good, or the kubelet API cannot listen
  */
 export async function startNode(options: NodeOptions): Promise<RunningNode> {
-  const { client, nodeName, provider, clock } = options;
+  const { nodeName, provider, clock, metrics = new NodeMetrics() } = options;
+  const client = measuredClient(options.client, metrics);
   const logger = options.logger.with({ node: nodeName });
   const intervals = nodeIntervals(options.intervals);
   const stop = new AbortController();
@@ -66,10 +69,12 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     backoffMs: intervals.podBackoffMs,
     backoffMaxMs: intervals.podBackoffMaxMs,
     slowCallMs: intervals.slowCallMs,
+    metrics,
     clock,
     logger,
     signal: stop.signal,
   });
+  metrics.podCounts = () => pods.counts();
   const api =
     options.kubelet &&
     started.use(

@@ -5,6 +5,7 @@ import type { ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { ManualClock } from "../testing/manual-clock.ts";
 import { MemoryProvider } from "../testing/memory-provider.ts";
+import { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { ResolvedPod } from "../pod-provider.ts";
 import { PodActor } from "./pod-actor.ts";
 
@@ -69,6 +70,7 @@ async function start(first: Pod = pod(), api: ApiClient = client()): Promise<Pod
     recordEvent: (_about, { reason }) => void events.push(reason),
     backoff: { initialMs: 1000, maxMs: 8000, jitter: 0 },
     slowCallMs: 60_000,
+    metrics: new NodeMetrics(),
     onEnd: () => void ended++,
   });
   actor.offer(first);

@@ -9,6 +9,7 @@ import {
 } from "@kip/base";
 import { paths, wireTime, type ApiClient, type RecordedEvent } from "@kip/k8s-client";
 import type { Pod, PodCondition } from "@kip/k8s-types";
+import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
 import { findError } from "../providers/find-error.ts";
 import { goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
@@ -30,6 +31,7 @@ export interface PodActorOptions {
   readonly backoff: BackoffOptions;
   /** When a call of the provider that has not returned is told of, milliseconds. */
   readonly slowCallMs: number;
+  readonly metrics: NodeMetrics;
   /** The pod is gone from the API and from the provider. */
   readonly onEnd: () => void;
 }
@@ -93,7 +95,7 @@ export class PodActor {
       clock: options.clock,
       logger: options.logger,
       pod: () => this.#pod,
-      onWritten: (written) => this.#take(written),
+      onWritten: (written) => this.#written(written),
       onRefused: (error) => this.#complain("ProviderStatusInvalid", errorText(error)),
       observedGeneration: () => this.#generation,
       signal: this.#stop.signal,
@@ -138,6 +140,16 @@ export class PodActor {
     return this.#refreshAt !== undefined && this.#refreshAt <= now;
   }
 
+  /** Whether a step is under way, or the pause behind a failing one. */
+  get isBusy(): boolean {
+    return this.#running;
+  }
+
+  /** Whether a failed step waits to be repeated. */
+  get isFailing(): boolean {
+    return this.#pause !== undefined;
+  }
+
   /** Whether the provider has accepted the pod and should have it now. */
   get shouldBePresent(): boolean {
     return (
@@ -180,6 +192,14 @@ export class PodActor {
     this.#pause?.abort();
   }
 
+  #written(written: Pod): void {
+    const isFirst = !hasStarted(this.#pod) && written.status?.phase === "Running";
+    const created = Date.parse(written.metadata?.creationTimestamp ?? "");
+    if (isFirst && !Number.isNaN(created))
+      this.#options.metrics.podStarted(this.#options.clock.now() - created);
+    this.#take(written);
+  }
+
   /** Keeps the newer of two states: answers to writes and the watch overtake each other. */
   #take(pod: Pod): void {
     if (versionOf(pod) >= versionOf(this.#pod)) this.#pod = pod;
@@ -202,13 +222,17 @@ export class PodActor {
   }
 
   async #steps(): Promise<void> {
+    const { clock, metrics } = this.#options;
     for (;;) {
       const step = this.#stop.signal.aborted ? undefined : planStep(this.#state, this.#pod);
       if (!step) break;
+      const startedAt = clock.monotonic();
       try {
         await this.#executors[step]();
         this.#failures = 0;
+        metrics.step(step, "ok", clock.monotonic() - startedAt);
       } catch (error) {
+        metrics.step(step, "failed", clock.monotonic() - startedAt);
         await this.#failed(step, error);
       }
     }

@@ -11,6 +11,7 @@ import {
   type RecordedEvent,
 } from "@kip/k8s-client";
 import type { Pod, Service } from "@kip/k8s-types";
+import type { NodeMetrics, PodCounts } from "../metrics/node-metrics.ts";
 import type { PodEvent, PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
 import { unresolved } from "../references/reference.ts";
 import { ReferenceStore } from "../references/reference-store.ts";
@@ -31,6 +32,7 @@ export interface PodControllerOptions {
   readonly backoffMs: number;
   readonly backoffMaxMs: number;
   readonly slowCallMs: number;
+  readonly metrics: NodeMetrics;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -100,6 +102,14 @@ export class PodController {
 
   byUid(uid: string): Pod | undefined {
     return this.#pods.byUid(uid);
+  }
+
+  /** How many pods there are, and what their actors do. */
+  counts(): PodCounts {
+    const actors = [...this.#entries.values()].map(({ actor }) => actor);
+    const failing = actors.filter(({ isFailing }) => isFailing).length;
+    const busy = actors.filter(({ isBusy }) => isBusy).length - failing;
+    return { known: actors.length, busy, failing };
   }
 
   /** The provider reports a status. */
@@ -195,6 +205,7 @@ export class PodController {
       recordEvent: (about, event) => this.#record(about, event),
       backoff: { initialMs: backoffMs, maxMs: backoffMaxMs },
       slowCallMs: this.#options.slowCallMs,
+      metrics: this.#options.metrics,
       onEnd: () => {
         this.#entries.delete(uid);
         this.#references.release(uid);

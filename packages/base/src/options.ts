@@ -1,4 +1,5 @@
-import { KipError, nearest } from "@kip/base";
+import { KipError } from "./errors.ts";
+import { nearest } from "./nearest.ts";
 
 /** One option of a command: everything about it on one line. */
 export interface Option {

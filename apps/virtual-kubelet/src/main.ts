@@ -1,0 +1,38 @@
+import { errorText, helpText, isKipError, KipError, parseOptions } from "@kip/base";
+import { nodeOptions } from "./options.ts";
+import { builtInProviders } from "./providers.ts";
+import { runNode } from "./run.ts";
+
+const usage = `Usage: virtual-kubelet [options]
+       virtual-kubelet version
+       virtual-kubelet providers [name]
+
+Runs a Kubernetes node whose pods a provider runs.`;
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  console.error(`virtual-kubelet: ${errorText(error)}`);
+  if (isKipError(error) && error.remedy !== undefined) console.error(`     ${error.remedy}`);
+  process.exitCode = 1;
+}
+
+async function main(args: readonly string[]): Promise<void> {
+  const [command, name] = args;
+  if (command === "version") return void process.stdout.write("virtual-kubelet 0.1.0\n");
+  if (command === "providers") return listProviders(name);
+  const words = command === "help" ? ["--help"] : args;
+  const options = parseOptions(nodeOptions, words, process.env);
+  if (options.isSet("help")) return void process.stdout.write(helpText(usage, nodeOptions));
+  const stopped = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const)
+    process.once(signal, () => stopped.abort(new Error(`${signal} received`)));
+  await runNode(options, process.env, stopped.signal);
+}
+
+function listProviders(name: string | undefined): void {
+  const store = builtInProviders();
+  if (name === undefined) return void process.stdout.write(`${store.list().join("\n")}\n`);
+  if (!store.has(name)) throw new KipError("VK_PROVIDER_UNKNOWN", `Cannot find provider "${name}"`);
+  process.stdout.write(`${name}\n`);
+}

@@ -1,0 +1,46 @@
+import http from "node:http";
+import type { AddressInfo } from "node:net";
+import { KipError } from "@kip/base";
+
+/** A server for metrics only; disposing it ends it. */
+export interface MetricsServer extends AsyncDisposable {
+  readonly port: number;
+}
+
+/**
+ * Serves `GET /metrics` without TLS and without authentication, as the original's flag promised.
+ *
+ * @throws {KipError} `VK_LISTEN_FAILED`
+ */
+export async function serveMetrics(
+  where: { readonly host?: string; readonly port: number },
+  text: () => string,
+): Promise<MetricsServer> {
+  const server = http.createServer({ maxHeaderSize: 8192 }, (request, response) => {
+    if (request.method !== "GET" || request.url?.split("?")[0] !== "/metrics") {
+      response.writeHead(404).end("404 request not found\n");
+      return;
+    }
+    response.setHeader("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+    response.end(text());
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (cause) =>
+      reject(
+        new KipError("VK_LISTEN_FAILED", `Cannot serve metrics on port ${where.port}`, {
+          cause,
+          remedy: "Choose another address with --metrics-addr",
+        }),
+      ),
+    );
+    server.listen(where, resolve);
+  });
+  const { port } = server.address() as AddressInfo; // a TCP server that listens
+  return {
+    port,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

@@ -1,0 +1,202 @@
+import { readFile } from "node:fs/promises";
+import {
+  createLogger,
+  KipError,
+  logLevels,
+  systemClock,
+  type Logger,
+  type OptionValues,
+} from "@kip/base";
+import { createApiClient, loadKubeConfig, type KubeConfig } from "@kip/k8s-client";
+import { createSelfSigned } from "@kip/pki";
+import {
+  delegatedAccess,
+  NodeMetrics,
+  optionalCalls,
+  startNode,
+  startStandbyNode,
+  type NodeOptions,
+  type PodProvider,
+  type ProviderSetup,
+} from "@kip/virtual-kubelet";
+import { serveMetrics } from "./metrics-server.ts";
+import { builtInProviders } from "./providers.ts";
+import { address, choice, duration } from "./read-values.ts";
+import { textLine } from "./text-log.ts";
+
+/** Runs a node until the signal aborts. `ready` is told the ports once it is there. */
+export async function runNode(
+  options: OptionValues,
+  env: Readonly<Record<string, string | undefined>>,
+  signal: AbortSignal,
+  ready: (ports: { readonly kubelet: number; readonly metrics?: number }) => void = () => {},
+): Promise<void> {
+  const logger = createNodeLogger(options);
+  await using stack = new AsyncDisposableStack();
+  const path = options.text("kubeconfig");
+  const config = await loadKubeConfig({ env, ...(path !== undefined && { path }) });
+  const client = createApiClient(config, {
+    userAgent: "virtual-kubelet/0.1.0",
+    logger,
+    clock: systemClock,
+  });
+  stack.defer(() => client.close());
+  const metrics = new NodeMetrics();
+  const metricsAddress = options.text("metrics-addr");
+  const metricsServer =
+    metricsAddress === undefined
+      ? undefined
+      : stack.use(
+          await serveMetrics(address("metrics-addr", metricsAddress), () => metrics.text()),
+        );
+
+  const name = options.required("provider");
+  const setup = providerSetup(options, { client, logger });
+  const makeProvider = async (): Promise<PodProvider> => {
+    const provider = await builtInProviders().create(name, setup);
+    const missing = optionalCalls.filter((call) => !provider[call]);
+    if (missing.length > 0) logger.info("The provider cannot do everything", { name, missing });
+    return provider;
+  };
+  const node: Omit<NodeOptions, "provider"> = {
+    ...(await nodeSettings(options, setup, config)),
+    providerName: name,
+    metrics,
+    logger,
+  };
+  const limitMs = duration("startup-timeout", options.required("startup-timeout"));
+  const limit = new AbortController();
+  const late =
+    limitMs > 0 &&
+    systemClock.sleep(limitMs, limit.signal).then(
+      () => started.abort(),
+      () => {},
+    );
+  const started = new AbortController();
+  const ending = AbortSignal.any([signal, started.signal]);
+  if (options.isSet("standby")) {
+    const { signal: _, ...rest } = node;
+    const replica = stack.use(startStandbyNode({ ...rest, provider: makeProvider }));
+    void replica.active.then(
+      (running) => ready({ kubelet: running.kubeletPort ?? 0 }),
+      () => {},
+    );
+  } else {
+    const running = stack.use(
+      await startNode({ ...node, provider: await makeProvider(), signal: ending }),
+    );
+    ready({
+      kubelet: running.kubeletPort ?? 0,
+      ...(metricsServer && { metrics: metricsServer.port }),
+    });
+    logger.info("The node is ready", { node: setup.nodeName, port: running.kubeletPort });
+  }
+  limit.abort();
+  await late;
+  if (!signal.aborted)
+    await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+  logger.info("The node is stopping", { reason: String(signal.reason) });
+}
+
+function createNodeLogger(options: OptionValues): Logger {
+  const level = choice("log-level", options.required("log-level"), logLevels);
+  const format = choice("log-format", options.required("log-format"), ["text", "json"]);
+  if (format === "json") return createLogger({ level });
+  return createLogger({ level, write: (line) => void process.stderr.write(`${textLine(line)}\n`) });
+}
+
+function providerSetup(
+  options: OptionValues,
+  shared: Pick<ProviderSetup, "client" | "logger">,
+): ProviderSetup {
+  const configPath = options.text("provider-config");
+  return {
+    ...shared,
+    nodeName: options.required("nodename"),
+    // Early releases wrote "Linux".
+    os: choice("os", options.required("os").toLowerCase(), ["linux", "windows"]),
+    internalIp: options.required("node-ip"),
+    kubeletPort: options.integer("kubelet-port", { min: 0, max: 65_535 }),
+    clusterDomain: options.required("cluster-domain"),
+    clock: systemClock,
+    ...(configPath !== undefined && { configPath }),
+  };
+}
+
+async function nodeSettings(
+  options: OptionValues,
+  setup: ProviderSetup,
+  config: KubeConfig,
+): Promise<Omit<NodeOptions, "provider" | "logger">> {
+  const { client, clock, nodeName, internalIp, kubeletPort, os } = setup;
+  const given = await givenPair(options);
+  const pair =
+    given ??
+    (await createSelfSigned({
+      commonName: nodeName,
+      dnsNames: [nodeName],
+      ipAddresses: [internalIp],
+      usages: ["server"],
+      validMs: 365 * 24 * 60 * 60 * 1000,
+    }));
+  const effects = ["NoSchedule", "NoExecute", "PreferNoSchedule"] as const;
+  const taint = {
+    key: options.required("taint"),
+    value: options.text("taint-value") ?? options.required("provider"),
+    effect: choice("taint-effect", options.required("taint-effect"), effects),
+  };
+  return {
+    client,
+    clock,
+    nodeName,
+    os,
+    taints: options.isSet("disable-taint") ? [] : [taint],
+    kubeletVersion: "v1.34.0-vk-0.1.0",
+    requestCertificate: given === undefined,
+    kubelet: {
+      ...pair,
+      port: kubeletPort,
+      clientCa: await clientCa(options, config),
+      ...delegatedAccess({ client, nodeName, clock }),
+      streamIdleTimeoutMs: duration("stream-idle-timeout", options.required("stream-idle-timeout")),
+      streamCreationTimeoutMs: duration(
+        "stream-creation-timeout",
+        options.required("stream-creation-timeout"),
+      ),
+    },
+    intervals: {
+      sweepMs: duration("full-resync-period", options.required("full-resync-period")),
+    },
+  };
+}
+
+async function givenPair(
+  options: OptionValues,
+): Promise<{ readonly certificate: string; readonly key: string } | undefined> {
+  const certificateFile = options.text("tls-cert-file");
+  const keyFile = options.text("tls-private-key-file");
+  if (certificateFile === undefined && keyFile === undefined) return undefined;
+  return {
+    certificate: await readFlag(options, "tls-cert-file"),
+    key: await readFlag(options, "tls-private-key-file"),
+  };
+}
+
+/** Without a file: the authority that the kubeconfig trusts, which signs the API server's clients in most clusters. */
+async function clientCa(options: OptionValues, config: KubeConfig): Promise<string> {
+  if (options.text("client-ca-file") !== undefined) return readFlag(options, "client-ca-file");
+  const { ca } = await config.credentials();
+  if (ca) return ca.toString("utf8");
+  throw new KipError("OPTION_MISSING", "Cannot start: --client-ca-file is not given", {
+    remedy: "Give the authority of the API server's client certificate with --client-ca-file",
+  });
+}
+
+async function readFlag(options: OptionValues, flag: string): Promise<string> {
+  const file = options.required(flag);
+  try {
+    return await readFile(file, "utf8");
+  } catch (cause) {
+    throw new KipError("OPTION_INVALID", `Cannot read --${flag} ${file}`, { cause });
+  }
+}

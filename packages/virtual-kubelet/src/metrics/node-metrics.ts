@@ -1,0 +1,122 @@
+import {
+  metricsText,
+  type MetricFamily,
+  type MetricSample,
+} from "../kubelet-api/stats/metrics-text.ts";
+
+/** Upper bounds of duration buckets, seconds. */
+const bounds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+/** A distribution of durations under one set of labels. */
+class Histogram {
+  readonly #buckets: number[] = bounds.map(() => 0);
+  #sum = 0;
+  #count = 0;
+
+  observe(seconds: number): void {
+    this.#sum += seconds;
+    this.#count++;
+    const bucket = bounds.findIndex((bound) => seconds <= bound);
+    if (bucket !== -1) this.#buckets[bucket] = (this.#buckets[bucket] ?? 0) + 1;
+  }
+
+  samples(labels: Readonly<Record<string, string>>): MetricSample[] {
+    let cumulative = 0;
+    const buckets = bounds.map((bound, index) => {
+      cumulative += this.#buckets[index] ?? 0;
+      return { suffix: "_bucket", labels: { ...labels, le: String(bound) }, value: cumulative };
+    });
+    return [
+      ...buckets,
+      { suffix: "_bucket", labels: { ...labels, le: "+Inf" }, value: this.#count },
+      { suffix: "_sum", labels, value: this.#sum },
+      { suffix: "_count", labels, value: this.#count },
+    ];
+  }
+}
+
+/** Histograms of one family, by labels. */
+class Durations {
+  readonly #series = new Map<
+    string,
+    { readonly labels: Readonly<Record<string, string>>; readonly histogram: Histogram }
+  >();
+
+  observe(labels: Readonly<Record<string, string>>, seconds: number): void {
+    const key = Object.values(labels).join(" ");
+    const known = this.#series.get(key) ?? { labels, histogram: new Histogram() };
+    this.#series.set(key, known);
+    known.histogram.observe(seconds);
+  }
+
+  samples(): MetricSample[] {
+    return [...this.#series.values()].flatMap(({ labels, histogram }) => histogram.samples(labels));
+  }
+}
+
+/** How many pods are in which state of their actors. */
+export interface PodCounts {
+  readonly known: number;
+  /** A step is under way. */
+  readonly busy: number;
+  /** The last step failed, and is going to be repeated. */
+  readonly failing: number;
+}
+
+/** What a node measures of itself. */
+export class NodeMetrics {
+  readonly #steps = new Durations();
+  readonly #starts = new Durations();
+  readonly #requests = new Durations();
+  /** Asked for when the metrics are read. */
+  podCounts: () => PodCounts = () => ({ known: 0, busy: 0, failing: 0 });
+
+  /** A step of a pod's actor ended. */
+  step(step: string, result: "ok" | "failed", ms: number): void {
+    this.#steps.observe({ step, result }, ms / 1000);
+  }
+
+  /** A pod is Running: time since its object was created. */
+  podStarted(ms: number): void {
+    this.#starts.observe({}, Math.max(0, ms) / 1000);
+  }
+
+  /** A request to the API server ended. */
+  apiRequest(method: string, code: string, ms: number): void {
+    this.#requests.observe({ method, code }, ms / 1000);
+  }
+
+  /** In Prometheus' text format. */
+  text(): string {
+    const { known, busy, failing } = this.podCounts();
+    const families: MetricFamily[] = [
+      {
+        name: "virtual_kubelet_pods",
+        type: "gauge",
+        help: "Pods bound to the node, by what their actors do.",
+        samples: Object.entries({ idle: known - busy - failing, busy, failing }).map(
+          ([state, value]) => ({ labels: { state }, value }),
+        ),
+      },
+      {
+        name: "virtual_kubelet_pod_step_duration_seconds",
+        type: "histogram",
+        help: "Steps of pods' actors: apply, remove, finalize, forget.",
+        samples: this.#steps.samples(),
+      },
+      {
+        name: "virtual_kubelet_pod_start_duration_seconds",
+        type: "histogram",
+        help: "Time from a pod's creation until its status was written as Running.",
+        samples: this.#starts.samples(),
+      },
+      {
+        name: "virtual_kubelet_api_request_duration_seconds",
+        type: "histogram",
+        help: "Requests to the API server.",
+        samples: this.#requests.samples(),
+      },
+    ];
+    return metricsText(families);
+  }
+}

@@ -1,0 +1,98 @@
+import { KipError, nearest, type Clock, type Logger } from "@kip/base";
+import type { ApiClient } from "@kip/k8s-client";
+import type { PodProvider } from "../pod-provider.ts";
+import type { PolledPodProvider } from "../polling/polled-provider.ts";
+import { pollProvider } from "../polling/poll-provider.ts";
+
+/** What a provider is made with. */
+export interface ProviderSetup {
+  readonly nodeName: string;
+  /** Path of the provider's own configuration file. */
+  readonly configPath?: string;
+  readonly os: "linux" | "windows";
+  /** Address of the node, for its pods' `hostIP`. */
+  readonly internalIp: string;
+  /** Port of the kubelet API. */
+  readonly kubeletPort: number;
+  /** DNS domain of the cluster, for example `cluster.local`. */
+  readonly clusterDomain: string;
+  readonly client: ApiClient;
+  readonly logger: Logger;
+  readonly clock: Clock;
+}
+
+/** Makes a provider; one that is polled is adapted. */
+export type ProviderFactory = (
+  setup: ProviderSetup,
+) => PodProvider | PolledPodProvider | Promise<PodProvider | PolledPodProvider>;
+
+/** Providers by name. */
+export class ProviderStore {
+  readonly #factories = new Map<string, ProviderFactory>();
+
+  /** @throws {KipError} `VK_PROVIDER_INVALID` for an empty name, or one that is taken */
+  register(name: string, factory: ProviderFactory): void {
+    if (name === "" || this.#factories.has(name))
+      throw invalid(name, "its name is empty or taken already");
+    this.#factories.set(name, factory);
+  }
+
+  /** Names in alphabetical order. */
+  list(): readonly string[] {
+    return [...this.#factories.keys()].sort();
+  }
+
+  has(name: string): boolean {
+    return this.#factories.has(name);
+  }
+
+  /**
+   * The factory of that name: a registered one, else the export `createProvider` of the npm package or
+   * file of that name.
+   *
+   * @throws {KipError} `VK_PROVIDER_UNKNOWN`; `VK_PROVIDER_INVALID` for a package without that export
+   */
+  async find(name: string): Promise<ProviderFactory> {
+    const registered = this.#factories.get(name);
+    if (registered) return registered;
+    let module: { readonly createProvider?: unknown };
+    try {
+      module = (await import(name)) as typeof module; // checked below
+    } catch (cause) {
+      const near = nearest(name, this.list());
+      throw new KipError("VK_PROVIDER_UNKNOWN", `Cannot find provider "${name}"`, {
+        cause,
+        remedy:
+          near === undefined
+            ? `Name one of ${this.list().join(", ")}, or an npm package that is installed`
+            : `Did you mean ${near}?`,
+      });
+    }
+    const { createProvider } = module;
+    if (typeof createProvider === "function") return createProvider as ProviderFactory; // its contract
+    throw invalid(name, "the package does not export createProvider");
+  }
+
+  /** Makes the provider of that name; a polled one is adapted. */
+  async create(name: string, setup: ProviderSetup): Promise<PodProvider> {
+    const factory = await this.find(name);
+    const made: unknown = await factory(setup);
+    for (const call of [
+      "apply",
+      "remove",
+      "presence",
+      "list",
+      "removeUnknown",
+      "nodeFacts",
+      "ping",
+    ])
+      if (typeof (made as Record<string, unknown>)[call] !== "function")
+        throw invalid(name, `it has no ${call}()`);
+    const provider = made as PodProvider | PolledPodProvider; // as far as it can be checked
+    return "status" in provider ? pollProvider(provider, setup) : provider;
+  }
+}
+
+function invalid(name: string, reason: string): KipError {
+  return new KipError("VK_PROVIDER_INVALID", `Cannot use provider "${name}": ${reason}`);
+}
