@@ -216,6 +216,20 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
     });
   }
 
+  it("a WebSocket whose client says goodbye and stays is closed all the same", async () => {
+    const socket = await rawWebSocket("/exec/ns/p/c?command=sleep&command=1000&output=1");
+    socket.allowHalfOpen = true;
+    socket.resume();
+    socket.write(webSocketFrame(0x88, Buffer.of(3, 232)));
+    await once(socket, "end");
+    // Nothing more comes from the server; that it let go shows when something is sent to it.
+    while (!socket.destroyed) {
+      socket.write(webSocketFrame(0x8a, Buffer.alloc(0)));
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    await undisturbed();
+  });
+
   it("WebSocket frames against the protocol end the connection", async () => {
     const unmasked = Buffer.from([0x82, 0x02, 0x00, 0x61]);
     const breaches = [

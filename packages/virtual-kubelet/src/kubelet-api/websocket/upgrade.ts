@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import { WebSocketServer, type WebSocket } from "ws";
+import { WebSocketServer, type ServerOptions, type WebSocket } from "ws";
 import { HttpRefusal } from "../answer.ts";
 
 /**
@@ -8,6 +8,9 @@ import { HttpRefusal } from "../answer.ts";
  * the token, base64url. It is no protocol to choose.
  */
 export const bearerSubprotocol = "base64url.bearer.authorization.k8s.io.";
+
+/** How long a client that said goodbye has to close its connection: till then it does not count as gone. */
+const closeTimeoutMs = 5000;
 
 /** Whether a request asks for the connection to become a WebSocket. */
 export function isWebSocketUpgrade(request: IncomingMessage): boolean {
@@ -48,13 +51,15 @@ export function acceptWebSocket(
   head: Buffer,
   { protocol, maxMessageBytes }: { readonly protocol: string; readonly maxMessageBytes: number },
 ): WebSocket | undefined {
-  const server = new WebSocketServer({
+  const options: ServerOptions & { readonly closeTimeout: number } = {
+    closeTimeout: closeTimeoutMs, // known to the library, not yet to its types
     noServer: true,
     clientTracking: false,
     perMessageDeflate: false,
     maxPayload: maxMessageBytes,
     skipUTF8Validation: true, // texts are base64, which is checked when it is decoded
-  });
+  };
+  const server = new WebSocketServer(options);
   // The library reads the names as RFC 6455 defines them, which the slash of "SPDY/3.1+…" is not in.
   delete request.headers["sec-websocket-protocol"];
   server.on("headers", (headers) => {
