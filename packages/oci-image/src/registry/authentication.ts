@@ -51,7 +51,7 @@ export async function answerChallenge(
   const bearer = challenges.find(({ scheme }) => scheme === "bearer");
   if (bearer) return `Bearer ${await fetchToken(bearer, exchange, context)}`;
   const isBasic = challenges.some(({ scheme }) => scheme === "basic");
-  const basic = basicCredentials(config);
+  const basic = isBasic ? await basicCredentials(config, context.signal) : undefined;
   if (isBasic && basic !== undefined) return basic;
   const reason = isBasic
     ? `registry ${config.host} wants a user name and password, and has none for it`
@@ -72,7 +72,7 @@ async function fetchToken(
   const service = parameters.get("service");
   if (service !== undefined) url.searchParams.set("service", service);
   url.searchParams.set("scope", parameters.get("scope") ?? context.scope);
-  const basic = basicCredentials(config);
+  const basic = await basicCredentials(config, signal);
   const headers = {
     accept: "application/json",
     ...(basic !== undefined && { authorization: basic }),
@@ -101,7 +101,13 @@ function realmUrl(realm: string | undefined, config: RegistryConfig, baseUrl: UR
   );
 }
 
-function basicCredentials({ username, password }: RegistryConfig): string | undefined {
+async function basicCredentials(
+  config: RegistryConfig,
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  const isNamed = config.username !== undefined && config.username !== "";
+  const found = isNamed ? config : await config.credentials?.(config.host, signal);
+  const { username, password } = found ?? {};
   if (username === undefined || username === "") return undefined;
   const plain = password instanceof Secret ? password.reveal() : (password ?? "");
   return `Basic ${Buffer.from(`${username}:${plain}`).toString("base64")}`;

@@ -14,6 +14,9 @@ export interface HttpRequest {
   readonly signal?: AbortSignal;
 }
 
+/** `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, in either case, as curl reads them. */
+export type ProxyVariables = Readonly<Record<string, string | undefined>>;
+
 /** A peer that is silent for so long is given up, milliseconds; connecting counts. */
 const silenceMs = 30_000;
 
@@ -21,9 +24,13 @@ const silenceMs = 30_000;
 export class HttpExchange implements AsyncDisposable {
   readonly #agents: { readonly plain: http.Agent; readonly tls: https.Agent };
 
-  /** @param ca certificate authorities in PEM that count besides the system's */
-  constructor(ca: string | undefined) {
-    const options = { keepAlive: true, timeout: silenceMs };
+  /**
+   * @param ca certificate authorities in PEM that count besides the system's
+   * @param proxy variables that name proxies
+   */
+  constructor(ca: string | undefined, proxy?: ProxyVariables) {
+    const proxyEnv = proxy && { proxyEnv: { ...proxy } };
+    const options = { keepAlive: true, timeout: silenceMs, ...proxyEnv };
     const trust = ca === undefined ? {} : { ca: [...getCACertificates("default"), ca] };
     this.#agents = {
       plain: new http.Agent(options),

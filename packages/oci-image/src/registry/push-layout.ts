@@ -25,7 +25,9 @@ export async function pushLayout(
   options: PushOptions,
 ): Promise<{ readonly digest: string }> {
   try {
-    await using client = new RegistryClient(reference, options.registries, "pull,push");
+    await using client = new RegistryClient(reference, options.registries, {
+      actions: "pull,push",
+    });
     const push = new LayoutPush(client, layoutDir, options.signal);
     const root = await chooseDescriptor(layoutDir, reference);
     return { digest: await push.manifest(root, reference, reference.tag ?? root.digest) };

@@ -1,10 +1,12 @@
 import type { IncomingMessage } from "node:http";
+import { backoffDelay, isRetryable } from "@kip/base";
 import { imageError } from "../errors.ts";
 import type { Reference } from "../reference.ts";
 import { answerChallenge } from "./authentication.ts";
-import { HttpExchange, readBody, type HttpRequest } from "./http-exchange.ts";
+import { HttpExchange, readBody, type HttpRequest, type ProxyVariables } from "./http-exchange.ts";
 import type { RegistryConfig } from "./registry-config.ts";
 import { networkError, refusalError } from "./registry-errors.ts";
+import { withRetries, type RetryOptions } from "./retry.ts";
 
 /** One request to a repository. */
 export interface RepositoryRequest {
@@ -20,10 +22,19 @@ export interface RepositoryRequest {
   readonly accept: readonly number[];
 }
 
+/** Options of {@link RegistryClient}. */
+export interface ClientOptions {
+  readonly actions: "pull" | "pull,push";
+  /** @default each request is made once */
+  readonly retry?: RetryOptions;
+  readonly proxy?: ProxyVariables;
+}
+
 /** Docker Hub's registry has another name than its images. */
 const dockerHub = "https://registry-1.docker.io";
 const redirects: readonly number[] = [301, 302, 303, 307, 308];
 const maxRedirects = 5;
+const resumeBackoff = { initialMs: 100, maxMs: 5000 };
 
 /** One repository of a registry: addresses, log-in, redirects and failures (distribution-spec v1.1). */
 export class RegistryClient implements AsyncDisposable {
@@ -32,29 +43,72 @@ export class RegistryClient implements AsyncDisposable {
   readonly #baseUrl: URL;
   readonly #repository: string;
   readonly #scope: string;
+  readonly #retry: RetryOptions | undefined;
   #authorization: string | undefined;
 
   constructor(
     reference: Reference,
     registries: readonly RegistryConfig[],
-    actions: "pull" | "pull,push",
+    { actions, retry, proxy }: ClientOptions,
   ) {
+    this.#retry = retry;
     this.#config = registries.find(({ host }) => host === reference.registry) ?? {
       host: reference.registry,
     };
-    this.#exchange = new HttpExchange(this.#config.ca);
+    this.#exchange = new HttpExchange(this.#config.ca, proxy);
     this.#baseUrl = baseUrlOf(this.#config);
     this.#repository = reference.repository;
     this.#scope = `repository:${reference.repository}:${actions}`;
   }
 
   /**
-   * Sends a request; logs in if the registry wants that, once. The body of the answer must be read
-   * or destroyed.
+   * Sends a request, again if it fails and may be repeated; logs in if the registry wants that, once
+   * per attempt. The body of the answer must be read or destroyed.
    *
    * @throws {KipError} codes `IMAGE_NOT_FOUND`, `REGISTRY_*`
    */
   async request(request: RepositoryRequest): Promise<IncomingMessage> {
+    const { method, signal } = request;
+    const mayRepeat = method === "GET" || method === "HEAD";
+    if (!mayRepeat || !this.#retry) return await this.#attempt(request);
+    return await withRetries(() => this.#attempt(request), { ...this.#retry, signal });
+  }
+
+  /**
+   * The bytes of an answer to a GET. When the connection fails on the way, the rest is asked for
+   * (`Range`); a registry that sends all again has what is known passed over.
+   */
+  async *stream(request: RepositoryRequest): AsyncGenerator<Uint8Array> {
+    const { signal } = request;
+    let received = 0;
+    const retry = this.#retry;
+    let attempt = 0;
+    for (;;) {
+      const before = received;
+      try {
+        const response = await this.request(
+          received === 0 ? request : { ...request, ...restOf(request, received) },
+        );
+        let known = response.statusCode === 206 ? 0 : received;
+        if (response.statusCode === 206) checkRange(response, received);
+        for await (const chunk of this.body(response, signal)) {
+          const fresh = chunk.subarray(Math.min(known, chunk.length));
+          known -= chunk.length - fresh.length;
+          received += fresh.length;
+          if (fresh.length > 0) yield fresh;
+        }
+        return;
+      } catch (error) {
+        signal?.throwIfAborted();
+        attempt = received > before ? 0 : attempt + 1;
+        const isFinal = received === 0 || attempt >= (retry?.attempts ?? 4);
+        if (!retry || isFinal || !isRetryable(error)) throw error;
+        await retry.clock.sleep(backoffDelay(attempt, resumeBackoff), signal);
+      }
+    }
+  }
+
+  async #attempt(request: RepositoryRequest): Promise<IncomingMessage> {
     const { signal } = request;
     try {
       let response = await this.#follow(request);
@@ -145,6 +199,24 @@ export class RegistryClient implements AsyncDisposable {
     const reason = `registry ${this.#config.host} sends us ${where}`;
     return imageError("REGISTRY_UNREACHABLE", reason, { facts: { registry: this.#config.host } });
   }
+}
+
+/** The same request for what is missing; a registry without ranges answers 200. */
+function restOf(
+  request: RepositoryRequest,
+  received: number,
+): Pick<RepositoryRequest, "headers" | "accept"> {
+  return {
+    headers: { ...request.headers, range: `bytes=${received}-` },
+    accept: [...request.accept, 206],
+  };
+}
+
+function checkRange(response: IncomingMessage, received: number): void {
+  const start = /^bytes (\d+)-/.exec(response.headers["content-range"] ?? "")?.[1];
+  if (Number(start) === received) return;
+  response.destroy();
+  throw imageError("REGISTRY_UNREACHABLE", "a registry sends another range than was asked for");
 }
 
 /** A streamed body is gone once it was sent. */

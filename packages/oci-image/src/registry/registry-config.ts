@@ -1,4 +1,5 @@
 import type { Secret } from "@kip/base";
+import type { CredentialSource } from "./credentials.ts";
 
 /** How to reach one registry and who we are there. */
 export interface RegistryConfig {
@@ -11,6 +12,13 @@ export interface RegistryConfig {
   readonly endpoint?: string;
   readonly username?: string;
   readonly password?: string | Secret;
+  /** Asked for credentials when the registry wants a log-in and no `username` is given. */
+  readonly credentials?: CredentialSource;
+  /**
+   * Base URLs of registries that have the same repositories, tried in order before the registry
+   * itself. Credentials and certificates of a mirror are those of its own entry, by its host.
+   */
+  readonly mirrors?: readonly string[];
   /** Certificates in PEM that are trusted for this registry besides the system's. */
   readonly ca?: string;
 }

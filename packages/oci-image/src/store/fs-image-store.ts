@@ -66,7 +66,13 @@ class FsImageStore implements ImageStore {
     const platform = options.platform ?? hostPlatform();
     const name = formatReference(reference);
     try {
-      await using registry = openRegistry(reference, options.registries);
+      await using registry = openRegistry(reference, options.registries, {
+        retry: {
+          clock: this.#clock,
+          ...(options.attempts !== undefined && { attempts: options.attempts }),
+        },
+        ...(options.proxy && { proxy: options.proxy }),
+      });
       return await this.#take(registry, reference, { ...options, platform });
     } catch (error) {
       options.signal?.throwIfAborted();

@@ -2,6 +2,7 @@ import type { Clock, Logger } from "@kip/base";
 import type { ImageConfig } from "../image-config.ts";
 import type { Platform } from "../platform.ts";
 import type { Reference } from "../reference.ts";
+import type { ProxyVariables } from "../registry/http-exchange.ts";
 import type { RegistryConfig } from "../registry/registry-config.ts";
 import type { UnpackLimits } from "../unpack/limits.ts";
 
@@ -58,6 +59,10 @@ export interface PullOptions {
   readonly registries: readonly RegistryConfig[];
   /** @default linux on this machine's architecture */
   readonly platform?: Platform;
+  /** Times a request that fails in passing is made in all. @default 4 */
+  readonly attempts?: number;
+  /** Variables `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`. @default no proxy */
+  readonly proxy?: ProxyVariables;
   readonly signal?: AbortSignal;
   /** Called for each piece that arrives, and at the end of each layer. */
   readonly onProgress?: (progress: PullProgress) => void;

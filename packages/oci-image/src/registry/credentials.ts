@@ -1,0 +1,149 @@
+import { readFile } from "node:fs/promises";
+import { decode, hasCode, runCommand, Secret } from "@kip/base";
+import { imageError } from "../errors.ts";
+
+/** Who we are at a registry. */
+export interface RegistryCredentials {
+  readonly username: string;
+  readonly password: string | Secret;
+}
+
+/** Gives credentials for a registry, or nothing; asked when the registry wants a log-in. */
+export type CredentialSource = (
+  host: string,
+  signal?: AbortSignal,
+) => Promise<RegistryCredentials | undefined>;
+
+const account = decode.object({
+  auth: decode.optional(decode.string),
+  username: decode.optional(decode.string),
+  password: decode.optional(decode.string),
+});
+
+const configFile = decode.object({
+  auths: decode.optional(decode.map(account)),
+  credHelpers: decode.optional(decode.map(decode.string)),
+  credsStore: decode.optional(decode.string),
+});
+
+const helperAnswer = decode.object({ Username: decode.string, Secret: decode.string });
+
+/** Docker Hub's key in files of `docker login`. */
+const dockerHubKey = "https://index.docker.io/v1/";
+const helperTimeoutMs = 30_000;
+
+/** Asks each in turn; the first answer counts. */
+export function firstCredentials(sources: readonly CredentialSource[]): CredentialSource {
+  return async (host, signal) => {
+    for (const source of sources) {
+      const found = await source(host, signal);
+      if (found) return found;
+    }
+    return undefined;
+  };
+}
+
+/**
+ * A file as `docker login` writes it (`~/.docker/config.json`): a credential helper of the registry,
+ * then its entry in `auths`, then the default credential store. No file is no credentials.
+ *
+ * @param options.path the `PATH` that helper programs are looked for in
+ */
+export function dockerConfigCredentials(
+  file: string,
+  options: { readonly path?: string } = {},
+): CredentialSource {
+  return async (host, signal) => {
+    const text = await readFile(file, "utf8").catch((error: unknown) => {
+      if (hasCode(error, "ENOENT")) return undefined;
+      throw error;
+    });
+    if (text === undefined) return undefined;
+    const config = readConfig(text, file);
+    const keys = host === "docker.io" ? [host, dockerHubKey] : [host];
+    const helper = keys.map((key) => config.credHelpers?.[key]).find((name) => name !== undefined);
+    const asked = { ...options, ...(signal && { signal }) };
+    if (helper !== undefined) return await askHelper(helper, keys.at(-1) ?? host, asked);
+    const entry = Object.entries(config.auths ?? {}).find(
+      ([key]) => keys.includes(key) || hostOf(key) === host,
+    );
+    const known = entry && accountOf(entry[1]);
+    if (known) return known;
+    if (config.credsStore === undefined || config.credsStore === "") return undefined;
+    return await askHelper(config.credsStore, keys.at(-1) ?? host, asked);
+  };
+}
+
+/** A program `docker-credential-<name>`, asked by the protocol of docker-credential-helpers. */
+export function helperCredentials(
+  name: string,
+  options: { readonly path?: string } = {},
+): CredentialSource {
+  return async (host, signal) =>
+    await askHelper(name, host, { ...options, ...(signal && { signal }) });
+}
+
+async function askHelper(
+  name: string,
+  key: string,
+  options: { readonly path?: string; readonly signal?: AbortSignal },
+): Promise<RegistryCredentials | undefined> {
+  if (!/^[\w.-]+$/.test(name)) throw badHelper(name, "its name is no name of a program");
+  const { path, signal } = options;
+  try {
+    const { stdout } = await runCommand(`docker-credential-${name}`, ["get"], {
+      input: key,
+      timeoutMs: helperTimeoutMs,
+      ...(path !== undefined && { env: { PATH: path } }),
+      ...(signal && { signal }),
+    });
+    const { Username: username, Secret: password } = helperAnswer(JSON.parse(stdout), "");
+    return { username, password: new Secret(password) };
+  } catch (error) {
+    signal?.throwIfAborted();
+    // The protocol's way to say that there are none is a sentence on standard output and status 1.
+    if (hasCode(error, "COMMAND_FAILED") && isPlainRefusal(error)) return undefined;
+    throw badHelper(name, "it gave no credentials", error);
+  }
+}
+
+function isPlainRefusal(error: unknown): boolean {
+  const facts = error instanceof Error && "facts" in error ? error.facts : undefined;
+  return typeof facts === "object" && facts !== null && "exitCode" in facts && facts.exitCode === 1;
+}
+
+function badHelper(name: string, reason: string, cause?: unknown): Error {
+  return imageError(
+    "REGISTRY_UNAUTHORIZED",
+    `credential helper ${JSON.stringify(name)} cannot be used: ${reason}`,
+    { cause, remedy: `See that docker-credential-${name} is installed and runs` },
+  );
+}
+
+function readConfig(text: string, file: string): ReturnType<typeof configFile> {
+  try {
+    return configFile(JSON.parse(text), "");
+  } catch (error) {
+    // Its text may hold secrets: only the place of the fault is told.
+    throw imageError("REGISTRY_UNAUTHORIZED", `"${file}" is no configuration of docker login`, {
+      remedy: "Write it again with docker login",
+      ...(!(error instanceof SyntaxError) && { cause: error }),
+    });
+  }
+}
+
+function accountOf(entry: ReturnType<typeof account>): RegistryCredentials | undefined {
+  if (entry.username !== undefined && entry.username !== "") {
+    return { username: entry.username, password: new Secret(entry.password ?? "") };
+  }
+  const plain = Buffer.from(entry.auth ?? "", "base64").toString("utf8");
+  const colon = plain.indexOf(":");
+  if (colon < 1) return undefined;
+  return { username: plain.slice(0, colon), password: new Secret(plain.slice(colon + 1)) };
+}
+
+/** Old files have URLs for keys. */
+function hostOf(key: string): string | undefined {
+  const url = URL.parse(key);
+  return url?.protocol === "https:" || url?.protocol === "http:" ? url.host : undefined;
+}

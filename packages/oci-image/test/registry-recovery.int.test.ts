@@ -1,0 +1,288 @@
+// What a pull survives: passing failures, cut connections, dead mirrors, proxies, and where it finds
+// its credentials.
+import assert from "node:assert/strict";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import http from "node:http";
+import type { AddressInfo } from "node:net";
+import path from "node:path";
+import { describe, it } from "node:test";
+import { Secret, silentLogger, systemClock, type Clock } from "@kip/base";
+import {
+  dockerConfigCredentials,
+  firstCredentials,
+  helperCredentials,
+  openImageStore,
+  parseReference,
+  type PulledImage,
+  type PullOptions,
+  type RegistryConfig,
+} from "../src/index.ts";
+import { startFakeRegistry, type FakeRegistry, type Handler } from "./fixtures/fake-registry.ts";
+import { writeLayout } from "./fixtures/layout-writer.ts";
+import { tar } from "./fixtures/tar-writer.ts";
+import { temporaryFolder } from "./fixtures/temporary-folder.ts";
+
+const content = Buffer.alloc(900_000, "some content of a file, over and over; ");
+const layers = [tar([{ name: "one", content }]), tar([{ name: "two", content: "2" }])];
+
+interface Trial {
+  readonly layout: string;
+  readonly registry: FakeRegistry;
+  readonly pauses: readonly number[];
+  readonly pull: (
+    more?: Partial<RegistryConfig>,
+    options?: Partial<PullOptions>,
+  ) => Promise<PulledImage>;
+}
+
+/** Pulls from a registry with a handler; pauses are told and take no time. */
+async function trial(handler: Handler, run: (trial: Trial) => Promise<void>): Promise<void> {
+  using work = temporaryFolder();
+  const layout = path.join(work.path, "layout");
+  writeLayout(layout, { layers, compression: "none" });
+  await using registry = await startFakeRegistry(layout, handler);
+  const root = path.join(work.path, "store");
+  const pauses: number[] = [];
+  const clock: Clock = {
+    ...systemClock,
+    sleep: async (ms) => await Promise.resolve(void pauses.push(ms)),
+  };
+  const store = await openImageStore({ root, logger: silentLogger, clock });
+  const { host } = registry;
+  const pull: Trial["pull"] = async (more, options) => {
+    const registries = [{ host, endpoint: `http://${host}`, ...more }];
+    const image = await store.pull(parseReference(`${host}/app`), { registries, ...options });
+    assert.deepEqual(readFileSync(path.join(image.layers[0] ?? "", "one")), content);
+    return image;
+  };
+  await run({ layout, registry, pauses, pull });
+  assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
+}
+
+const blobOf = (layout: string, url: string | undefined): Buffer | undefined => {
+  const hex = /blobs\/sha256:([0-9a-f]{64})$/.exec(url ?? "")?.[1];
+  return hex === undefined ? undefined : readFileSync(path.join(layout, "blobs/sha256", hex));
+};
+
+describe("a pull", () => {
+  it("is repeated after a 503, and after a 429 when the registry said", async () => {
+    const refusals = [503, 429, 502];
+    const handler: Handler = (_request, response) => {
+      const status = refusals.shift();
+      if (status === undefined) return false;
+      response.writeHead(status, status === 429 ? { "retry-after": "7" } : {}).end();
+      return true;
+    };
+    await trial(handler, async ({ pull, pauses }) => {
+      await pull();
+      assert.equal(pauses.length, 3);
+      assert.ok((pauses[0] ?? 0) <= 250 && pauses[1] === 7000);
+    });
+  });
+
+  it("gives up after the attempts it was given, and at once on what asking again cannot change", async () => {
+    for (const [status, requests] of [
+      [503, 3],
+      [404, 1],
+      [403, 1],
+    ] as const) {
+      const handler: Handler = (_request, response) => {
+        response.writeHead(status).end();
+        return true;
+      };
+      await trial(handler, async ({ pull, registry }) => {
+        await assert.rejects(pull({}, { attempts: 3 }));
+        assert.equal(registry.requests.length, requests);
+      });
+    }
+  });
+
+  for (const hasRanges of [true, false]) {
+    it(`goes on where its connection was cut, ${hasRanges ? "by a range" : "passing over what it has"}`, async () => {
+      const ranges: string[] = [];
+      let layout = "";
+      const handler: Handler = (request, response) => {
+        const blob = blobOf(layout, request.url);
+        if (!blob || blob.length < 500_000) return false;
+        const { range } = request.headers;
+        ranges.push(range ?? "-");
+        const asked = Number(/^bytes=(\d+)-$/.exec(range ?? "")?.[1] ?? 0);
+        const start = hasRanges ? asked : 0;
+        const head = { "content-length": `${blob.length - start}` };
+        const place = { "content-range": `bytes ${start}-${blob.length - 1}/${blob.length}` };
+        response.writeHead(start > 0 ? 206 : 200, start > 0 ? { ...head, ...place } : head);
+        if (ranges.length === 4) response.end(blob.subarray(start));
+        else {
+          const piece = blob.subarray(start, asked + 200_000);
+          response.write(piece, () => setImmediate(() => response.destroy()));
+        }
+        return true;
+      };
+      await trial(handler, async (it) => {
+        ({ layout } = it);
+        await it.pull();
+        assert.equal(ranges.length, 4);
+        assert.deepEqual([ranges[0], ranges.slice(1).includes("-")], ["-", false]);
+      });
+    });
+  }
+
+  it("is not taken in by a range that is not the one it asked for", async () => {
+    let layout = "";
+    const handler: Handler = (request, response) => {
+      const blob = blobOf(layout, request.url);
+      if (!blob || blob.length < 500_000) return false;
+      if (request.headers.range === undefined) {
+        response.writeHead(200, { "content-length": `${blob.length}` });
+        response.write(blob.subarray(0, 300_000), () => setImmediate(() => response.destroy()));
+      } else {
+        response.writeHead(206, { "content-range": `bytes 5-9/${blob.length}` }).end("wrong");
+      }
+      return true;
+    };
+    await trial(handler, async (it) => {
+      ({ layout } = it);
+      await assert.rejects(it.pull(), { code: "REGISTRY_UNREACHABLE" });
+    });
+  });
+
+  it("is of what the tag means now, and pinned from then on", async () => {
+    await trial(
+      () => false,
+      async ({ layout, pull }) => {
+        const first = await pull();
+        writeLayout(layout, { layers: [...layers, tar([{ name: "three" }])], compression: "none" });
+        const second = await pull();
+        assert.notEqual(second.repoDigest, first.repoDigest);
+      },
+    );
+  });
+
+  it("takes a mirror first, and the registry where the mirror lacks something or is dead", async () => {
+    await trial(
+      () => false,
+      async ({ layout, pull, registry }) => {
+        const seen: string[] = [];
+        const handler: Handler = (request) => {
+          seen.push(`${request.url} ${request.headers.authorization ?? "-"}`);
+          return false;
+        };
+        await using mirror = await startFakeRegistry(layout, handler);
+        await using empty = await startFakeRegistry(layout, (request, response) => {
+          if (!request.url?.includes("/blobs/")) return false;
+          response.writeHead(404).end();
+          return true;
+        });
+        const dead = "http://127.0.0.1:1";
+        const mirrors = [dead, `http://${empty.host}`, `http://${mirror.host}`];
+        await pull({ mirrors, username: "ann", password: "geheim" });
+        assert.deepEqual(registry.requests, []);
+        assert.ok(seen.length >= 3);
+        for (const request of seen) assert.match(request, / -$/);
+        const again = await pull({ mirrors: [dead] });
+        assert.ok(again.repoDigest.includes(registry.host));
+      },
+    );
+  });
+
+  it("goes through a proxy, except where none is wanted", async () => {
+    await trial(
+      () => false,
+      async ({ pull, registry }) => {
+        const asked: string[] = [];
+        const proxy = http.createServer((request, response) => {
+          asked.push(request.url ?? "");
+          const forwarded = http.get(request.url ?? "", { headers: request.headers }, (answer) => {
+            response.writeHead(answer.statusCode ?? 500, answer.headers);
+            answer.pipe(response);
+          });
+          forwarded.on("error", () => response.writeHead(502).end());
+        });
+        proxy.listen(0, "127.0.0.1");
+        await once(proxy, "listening");
+        const { port } = proxy.address() as AddressInfo; // a TCP server's
+        try {
+          const variables = { HTTP_PROXY: `http://127.0.0.1:${port}` };
+          await pull({}, { proxy: { ...variables, NO_PROXY: "127.0.0.1" } });
+          assert.deepEqual(asked, []);
+          await pull({}, { proxy: variables });
+          assert.match(asked[0] ?? "", new RegExp(`^http://${registry.host}/v2/app/manifests/`));
+        } finally {
+          proxy.closeAllConnections();
+          proxy.close();
+        }
+      },
+    );
+  });
+
+  it("asks for credentials when the registry wants them, and only then", async () => {
+    const expected = `Basic ${Buffer.from("ann:geheim").toString("base64")}`;
+    let isGuarded = false;
+    const handler: Handler = (request, response) => {
+      if (!isGuarded || request.headers.authorization === expected) return false;
+      response.writeHead(401, { "www-authenticate": "Basic realm=x" }).end();
+      return true;
+    };
+    await trial(handler, async ({ pull, registry }) => {
+      const asked: string[] = [];
+      const credentials = async (host: string) => {
+        asked.push(host);
+        return await Promise.resolve({ username: "ann", password: new Secret("geheim") });
+      };
+      await pull({ credentials });
+      assert.deepEqual(asked, []);
+      isGuarded = true;
+      await pull({ credentials: firstCredentials([async () => undefined, credentials]) });
+      assert.deepEqual(asked, [registry.host]);
+    });
+  });
+});
+
+describe("credentials", () => {
+  it("of docker login: helper of the registry, entry, default store, nothing", async () => {
+    using work = temporaryFolder();
+    const bin = path.join(work.path, "bin");
+    mkdirSync(bin);
+    const helper = path.join(bin, "docker-credential-demo");
+    const lines = [
+      "#!/bin/sh",
+      "read -r host",
+      `[ "$host" = none.example ] && { echo "credentials not found"; exit 1; }`,
+      `printf '{"ServerURL":"x","Username":"u-%s","Secret":"s"}' "$host"`,
+    ];
+    writeFileSync(helper, lines.join("\n"));
+    chmodSync(helper, 0o755);
+    const file = path.join(work.path, "config.json");
+    const auth = Buffer.from("bob:a:b").toString("base64");
+    const config = {
+      auths: {
+        "plain.example": { auth },
+        "https://old.example/v1/": { username: "old", password: "p" },
+        "https://index.docker.io/v1/": { auth },
+        "stored.example": {},
+      },
+      credHelpers: { "helped.example": "demo", "bad.example": "../../bin/sh" },
+      credsStore: "demo",
+    };
+    writeFileSync(file, JSON.stringify(config));
+    const search = { path: `${bin}:${process.env["PATH"]}` };
+    const source = dockerConfigCredentials(file, search);
+    const found = async (host: string): Promise<string | undefined> => {
+      const { username, password } = (await source(host)) ?? {};
+      return username && `${username}/${password instanceof Secret ? password.reveal() : password}`;
+    };
+    assert.equal(await found("plain.example"), "bob/a:b");
+    assert.equal(await found("old.example"), "old/p");
+    assert.equal(await found("docker.io"), "bob/a:b");
+    assert.equal(await found("helped.example"), "u-helped.example/s");
+    assert.equal(await found("stored.example"), "u-stored.example/s");
+    assert.equal(await found("none.example"), undefined);
+    await assert.rejects(found("bad.example"), { code: "REGISTRY_UNAUTHORIZED" });
+    await assert.rejects(helperCredentials("not-there", search)("x"), /not-there/);
+    const missing = dockerConfigCredentials(path.join(work.path, "none.json"), search);
+    assert.equal(await missing("x"), undefined);
+    writeFileSync(file, '{"auths": geheim');
+    await assert.rejects(source("x"), (error) => !String(error).includes("geheim"));
+  });
+});
