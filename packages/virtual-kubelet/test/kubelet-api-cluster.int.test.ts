@@ -18,6 +18,7 @@ import {
   uniqueNodeName,
   useCluster,
 } from "./support/cluster.ts";
+import { adminTls } from "./support/admin-tls.ts";
 import { connectTunnel } from "./websocket-test-client.ts";
 
 const cluster = useCluster();
@@ -189,18 +190,10 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
   it("a WebSocket with SPDY in it reaches the node through the API server", async () => {
     await using node = await measuredNode("notifier");
     const { namespace } = await runningPod(node);
-    const kubeconfig = JSON.parse(
-      await cluster.plane.kubectl(["config", "view", "--raw", "--minify", "-o", "json"]),
-    ) as Kubeconfig;
-    const { user } = kubeconfig.users[0] ?? {};
     const server = new URL(cluster.plane.server);
     // The proxy drops the query of an upgrade; port-forward needs none.
     const path = `/api/v1/nodes/${node.name}/proxy/portForward/${namespace}/web`;
-    const client = await connectTunnel(Number(server.port), path, {
-      ca: cluster.plane.ca,
-      cert: decoded(user?.["client-certificate-data"]),
-      key: decoded(user?.["client-key-data"]),
-    });
+    const client = await connectTunnel(Number(server.port), path, await adminTls(cluster.plane));
     await client.open({ streamType: "error", port: "80", requestID: "0" });
     const data = await client.open({ streamType: "data", port: "80", requestID: "0" });
     client.data(data, "through the API server", true);
@@ -208,14 +201,6 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
     client.socket.destroy();
   });
 });
-
-interface Kubeconfig {
-  readonly users: readonly { readonly user: Readonly<Record<string, string>> }[];
-}
-
-function decoded(text: string | undefined): string {
-  return Buffer.from(text ?? "", "base64").toString();
-}
 
 interface MeasuredNode extends AsyncDisposable {
   readonly name: string;

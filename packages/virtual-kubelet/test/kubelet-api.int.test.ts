@@ -5,7 +5,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import http from "node:http";
-import type { AddressInfo } from "node:net";
+import net, { type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -15,6 +15,8 @@ import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/
 import type { Pod } from "@kip/k8s-types";
 import { startKubeletApi, type RunningKubeletApi } from "../src/index.ts";
 import { ProcessProvider } from "./process-provider.ts";
+import { adminTls } from "./support/admin-tls.ts";
+import { WebSocketTestClient } from "./websocket-test-client.ts";
 
 const address = "127.0.0.1";
 const tenMegabytes = randomBytes(10_000_000);
@@ -235,6 +237,57 @@ describe("kubelet API behind kube-apiserver", { timeout: 280_000 }, () => {
         web.close();
       },
     };
+  }
+
+  it("WebSocket UIs: exec by the old protocols, which the API server passes on as they are", async () => {
+    const script = encodeURIComponent("read line; echo got $line; echo err >&2; exit 6");
+    const command = `command=sh&command=-c&command=${script}`;
+    const path = `${podPath()}/exec?${command}&stdin=1&stdout=1&stderr=1&container=c`;
+    for (const protocol of ["v4.channel.k8s.io", "v4.base64.channel.k8s.io", "v5.channel.k8s.io"]) {
+      const client = await webSocket(path, [protocol]);
+      assert.equal(client.socket.protocol, protocol);
+      client.send(0, "hello\n");
+      await client.closed;
+      assert.equal(client.received(1).toString(), "got hello\n");
+      assert.equal(client.received(2).toString(), "err\n");
+      assert.match(client.received(3).toString(), /"reason":"ExitCode","message":"6"/);
+    }
+    const terminal = await webSocket(`${podPath()}/exec?command=sh&stdin=1&stdout=1&tty=1`, [
+      "v4.channel.k8s.io",
+    ]);
+    terminal.send(4, '{"Width":90,"Height":30}');
+    await terminal.until(() => terminal.received(1).includes("size 90x30"));
+    terminal.send(0, "exit\r");
+    await terminal.closed;
+    assert.match(terminal.received(3).toString(), /"ExitCode","message":"5"/);
+  });
+
+  it("WebSocket UIs: port-forward with its ports in the query", async () => {
+    const echo = net.createServer((socket) => socket.pipe(socket));
+    echo.listen(0, address);
+    await once(echo, "listening");
+    const { port } = echo.address() as AddressInfo;
+    const client = await webSocket(`${podPath()}/portforward?ports=${port}`, ["v4.channel.k8s.io"]);
+    client.send(0, "there and back");
+    await client.until(() => client.received(0).includes("there and back"));
+    assert.equal(client.received(0).readUInt16LE(), port);
+    client.socket.close();
+    await client.closed;
+    echo.close();
+  });
+
+  function podPath(): string {
+    return `/api/v1/namespaces/${namespace}/pods/p`;
+  }
+
+  /** A WebSocket to the API server, as its administrator. */
+  async function webSocket(
+    path: string,
+    protocols: readonly string[],
+  ): Promise<WebSocketTestClient> {
+    const server = new URL(controlPlane.server);
+    const tls = await adminTls(controlPlane);
+    return await WebSocketTestClient.connect(Number(server.port), path, protocols, tls);
   }
 
   async function createPod(name: string): Promise<Pod> {
