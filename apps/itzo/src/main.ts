@@ -37,8 +37,8 @@ async function main(): Promise<void> {
   process.once("SIGTERM", () => {
     void agent[Symbol.asyncDispose]().finally(() => process.exit(0));
   });
-  // The agent tells of a failure itself.
-  await agent.ready.then(interpretOnly, () => {});
+  // The agent tells of a failure itself. A template has had the flags since its start.
+  if (!copy) await agent.ready.then(interpretOnly, () => {});
 }
 
 async function bootedResults(): Promise<BootResults> {
@@ -48,8 +48,6 @@ async function bootedResults(): Promise<BootResults> {
 }
 
 async function becomeCopy(): Promise<TemplateCopy<AgentParts>> {
-  // At once: machine code of the rehearsal would be translated by each copy that runs it, the interpreter is needed anyhow.
-  interpretOnly();
   const directories = agentDirectories(stateDir, runDir);
   return await serveAsTemplate({
     directory: bootDirectory,

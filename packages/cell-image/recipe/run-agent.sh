@@ -6,9 +6,14 @@ log=/var/log/itzo.log
 export NODE_COMPILE_CACHE=/usr/lib/kip/code-cache NODE_COMPILE_CACHE_PORTABLE=1
 # One heap for all threads of the agent, and what it frees goes back to the machine: 2 MB less.
 export MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=131072
+# Copies of a template find all code compiled, and run no machine code that V8 made: under emulation it would be
+# translated on top of the interpreter.
+for_templates='--no-lazy --no-opt --no-maglev --no-sparkplug --no-regexp-tier-up'
 while :; do
+  options=
+  [ -e /run/kip/template ] && [ ! -e /run/kip/template-offered ] && options=$for_templates
   read -r before _ </proc/uptime
-  /usr/lib/kip/node /usr/lib/kip/itzo.js 2>&1
+  /usr/lib/kip/node $options /usr/lib/kip/itzo.js 2>&1
   code=$?
   read -r after _ </proc/uptime
   echo "kip: agent ended with code $code at $after"

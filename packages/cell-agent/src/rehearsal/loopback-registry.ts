@@ -22,7 +22,16 @@ export async function startLoopbackRegistry(directory: string): Promise<Loopback
     return { digest, size: data.length };
   };
   const file = `${directory}/layer.tar`;
-  await runCommand("tar", ["-C", "/", "-cf", file, "bin/busybox", "etc/passwd", "etc/group"]);
+  // A program, a file, and a folder with links.
+  await runCommand("tar", [
+    "-C",
+    "/",
+    "-cf",
+    file,
+    "bin/busybox",
+    "etc/passwd",
+    "etc/alternatives",
+  ]);
   const layer = readFileSync(file);
   const config = {
     architecture: process.arch === "x64" ? "amd64" : process.arch,
