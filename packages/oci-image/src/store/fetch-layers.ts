@@ -19,6 +19,7 @@ export interface FetchLayersOptions {
   /** A folder for layers that wait for their turn; what is left in it is of no use. */
   readonly spoolFolder: string;
   readonly limits: UnpackLimits;
+  readonly makesDevices: boolean;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: PullProgress) => void;
   /** Called when the last byte has arrived. */
@@ -46,7 +47,7 @@ export async function fetchLayers(
     spool: index === 0 ? undefined : new LayerSpool(path.join(options.spoolFolder, `${index}`)),
   }));
   const downloads = Array.from({ length: parallelDownloads - 1 }, fillSpools(feeds.slice(1)));
-  using tree = new TreeWriter(options.tree, options.limits);
+  using tree = new TreeWriter(options.tree, options.limits, options);
   const budget = { left: options.limits.unpackedBytes };
   try {
     for (const { index, layer, spool } of feeds) {

@@ -45,6 +45,7 @@ class FsImageStore implements ImageStore {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #limits: UnpackLimits;
+  readonly #makesDevices: boolean;
   readonly #lock = new KeyedLock();
 
   constructor(folder: StoreFolder, options: ImageStoreOptions) {
@@ -52,6 +53,7 @@ class FsImageStore implements ImageStore {
     this.#logger = options.logger.with({ component: "oci-image" });
     this.#clock = options.clock;
     this.#limits = { ...defaultUnpackLimits, ...options.limits };
+    this.#makesDevices = options.makesDevices ?? false;
   }
 
   async find(reference: Reference): Promise<StoredImage | undefined> {
@@ -178,6 +180,7 @@ class FsImageStore implements ImageStore {
         tree,
         spoolFolder: work,
         limits: this.#limits,
+        makesDevices: this.#makesDevices,
       });
       this.#folder.writeRecord("images", treeId, notes);
       this.#folder.publishTree(tree, treeId);

@@ -14,6 +14,8 @@ export interface ImageStoreOptions {
   readonly clock: Clock;
   /** What an image may be at most once unpacked. @default {@link defaultUnpackLimits} */
   readonly limits?: Partial<UnpackLimits>;
+  /** Whether device nodes of images are made. Containers get their own `/dev`. @default false */
+  readonly makesDevices?: boolean;
 }
 
 /** An image that is unpacked and ready to run. */

@@ -19,10 +19,22 @@ export function parsePaxRecords(body: Buffer): ReadonlyMap<string, string> {
     const value = body.toString("latin1", equals + 1, end - 1);
     // A zero byte ends a name for the kernel and not for us: two readings of one name.
     if (value.includes("\0") && !key.includes("xattr")) throw broken();
-    records.set(key, value);
+    records.set(key, listOf(key, value, records));
     at = end;
   }
   return records;
+}
+
+/**
+ * PAX 0.0 of sparse files repeats two keys, once per segment; they become the one list of PAX 0.1.
+ * With any other key the last one counts.
+ */
+function listOf(key: string, value: string, records: Map<string, string>): string {
+  if (key === "GNU.sparse.numbytes" || key === "GNU.sparse.offset") {
+    const list = records.get("GNU.sparse.map");
+    records.set("GNU.sparse.map", list === undefined ? value : `${list},${value}`);
+  }
+  return value;
 }
 
 /** A decimal number of a record, with a fraction if it is a time. @throws `IMAGE_INVALID` */

@@ -1,6 +1,7 @@
 import { invalidImage } from "../errors.ts";
 import { paxNumber } from "./pax-records.ts";
-import type { RawHeader } from "./tar-header.ts";
+import { parseSparseList, type SparseSegment } from "./sparse-map.ts";
+import type { DeviceNumbers, RawHeader } from "./tar-header.ts";
 
 /** An entry of an archive, its extensions resolved. Names are byte strings, not yet judged. */
 export interface TarEntry {
@@ -10,14 +11,24 @@ export interface TarEntry {
   readonly mode: number;
   readonly uid: number;
   readonly gid: number;
-  /** Bytes of content; 0 for all but files. */
+  /** Bytes of content, holes of a sparse file counted; 0 for all but files. */
   readonly size: number;
   /** Seconds since 1970, with a fraction. */
   readonly mtime: number;
   /** Target of a link. */
   readonly linkName: string;
-  /** Names of the extended attributes that the archive has for the entry. */
-  readonly xattrs: readonly string[];
+  /** Extended attributes by name; names and values are byte strings. */
+  readonly xattrs: ReadonlyMap<string, string>;
+  readonly device: DeviceNumbers;
+}
+
+/** An entry and how its content is stored. */
+export interface StoredEntry {
+  readonly entry: TarEntry;
+  /** Bytes in the archive. */
+  readonly stored: number;
+  /** Of a sparse file; `inContent` if the list stands before the stored bytes (PAX 1.0). */
+  readonly segments?: readonly SparseSegment[] | "inContent";
 }
 
 export type TarKind =
@@ -30,6 +41,7 @@ export interface Extensions {
   longLink?: string;
 }
 
+const none: ReadonlyMap<string, string> = new Map();
 /** Longest name, bytes: PATH_MAX of Linux. */
 const maxNameBytes = 4096;
 const xattrPrefix = "SCHILY.xattr.";
@@ -43,18 +55,22 @@ const kinds: Readonly<Record<string, TarKind>> = {
   "4": "block-device",
   "5": "directory",
   "6": "fifo",
+  S: "file",
 };
 
 /** Puts a header and its extensions together: PAX before GNU before ustar. @throws `IMAGE_INVALID` */
-export function resolveEntry(header: RawHeader, extensions: Extensions): TarEntry {
-  const pax = extensions.pax ?? new Map<string, string>();
+export function resolveEntry(header: RawHeader, extensions: Extensions): StoredEntry {
+  const pax = extensions.pax ?? none;
   const value = (key: string, plain: number): number => {
     const text = pax.get(key);
     return text === undefined ? plain : paxNumber(key, text);
   };
-  const kind = kindOf(header, pax);
-  const size = kind === "file" ? value("size", header.size) : 0;
-  const name = pax.get("path") ?? extensions.longName ?? header.name;
+  const kind = kindOf(header);
+  const stored = kind === "file" ? value("size", header.size) : 0;
+  const sparse = kind === "file" ? sparseOf(header, pax) : undefined;
+  const size = sparse?.size ?? stored;
+  const sparseName = sparse && pax.get("GNU.sparse.name");
+  const name = sparseName ?? pax.get("path") ?? extensions.longName ?? header.name;
   const linkName = pax.get("linkpath") ?? extensions.longLink ?? header.linkName;
   if (name.length > maxNameBytes || linkName.length > maxNameBytes) {
     throw invalidImage(`a layer has a name longer than ${maxNameBytes} bytes`);
@@ -62,7 +78,7 @@ export function resolveEntry(header: RawHeader, extensions: Extensions): TarEntr
   // v7 has no type for folders, only the slash at the end of the name.
   const isFolder = kind === "file" && name.endsWith("/");
   if (isFolder && size > 0) throw invalidImage("a layer has a folder with content");
-  return {
+  const entry: TarEntry = {
     name,
     kind: isFolder ? "directory" : kind,
     mode: header.mode,
@@ -71,16 +87,41 @@ export function resolveEntry(header: RawHeader, extensions: Extensions): TarEntr
     size,
     mtime: value("mtime", header.mtime),
     linkName,
-    xattrs: [...pax.keys()]
-      .filter((key) => key.startsWith(xattrPrefix))
-      .map((key) => key.slice(xattrPrefix.length)),
+    xattrs: pax.size === 0 ? none : xattrsOf(pax),
+    device: header.device,
   };
+  return { entry, stored, ...(sparse && { segments: sparse.segments }) };
 }
 
-function kindOf(header: RawHeader, pax: ReadonlyMap<string, string>): TarKind {
-  if (header.type === "S" || [...pax.keys()].some((key) => key.startsWith("GNU.sparse"))) {
-    throw invalidImage("a layer has a sparse file, which is not supported yet");
+function xattrsOf(pax: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const [key, value] of pax) {
+    if (key.startsWith(xattrPrefix)) found.set(key.slice(xattrPrefix.length), value);
   }
+  return found;
+}
+
+/** The four ways of GNU tar to store a sparse file; undefined for an ordinary one. */
+function sparseOf(
+  header: RawHeader,
+  pax: ReadonlyMap<string, string>,
+):
+  { readonly size: number; readonly segments: readonly SparseSegment[] | "inContent" } | undefined {
+  if (header.sparse || pax.size === 0) return header.sparse;
+  const major = pax.get("GNU.sparse.major");
+  const list = pax.get("GNU.sparse.map");
+  if (major === undefined && list === undefined) return undefined;
+  const sizeKey = major === undefined ? "GNU.sparse.size" : "GNU.sparse.realsize";
+  const size = paxNumber(sizeKey, pax.get(sizeKey) ?? "");
+  const version = `${major ?? "0"}.${pax.get("GNU.sparse.minor") ?? "0"}`;
+  if (version === "1.0") return { size, segments: "inContent" };
+  if (major !== undefined && major !== "0") {
+    throw invalidImage(`a layer has a sparse file of unknown form ${JSON.stringify(version)}`);
+  }
+  return { size, segments: parseSparseList(list ?? "") };
+}
+
+function kindOf(header: RawHeader): TarKind {
   const kind = kinds[header.type];
   if (kind !== undefined) return kind;
   throw invalidImage(`a layer has an entry of unknown type ${JSON.stringify(header.type)}`);

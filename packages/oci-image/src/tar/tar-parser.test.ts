@@ -24,6 +24,7 @@ function parse(archive: Buffer, sizes: readonly number[] = [archive.length]): re
     content: (piece) => {
       content += piece.toString("latin1");
     },
+    hole: () => {},
     contentEnd: () => {
       assert.ok(current);
       entries.push({ ...current, content });

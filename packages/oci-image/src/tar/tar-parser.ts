@@ -1,6 +1,13 @@
 import { invalidImage } from "../errors.ts";
 import { parsePaxRecords } from "./pax-records.ts";
-import { resolveEntry, type Extensions, type TarEntry } from "./tar-entry.ts";
+import {
+  maxSegments,
+  parseSparseBlocks,
+  readGnuSegments,
+  SparseMap,
+  type SparseSegment,
+} from "./sparse-map.ts";
+import { resolveEntry, type Extensions, type StoredEntry, type TarEntry } from "./tar-entry.ts";
 import { parseHeader, type RawHeader } from "./tar-header.ts";
 
 /** Receives what a {@link TarParser} reads, in order and at once. */
@@ -8,6 +15,8 @@ export interface TarSink {
   entry(entry: TarEntry): void;
   /** A piece of the last file's content; only valid during the call. */
   content(piece: Buffer): void;
+  /** So many bytes of the last file are a hole. */
+  hole(length: number): void;
   /** The last file is complete; called for files only, empty ones too. */
   contentEnd(): void;
 }
@@ -19,14 +28,15 @@ const maxExtensionBytes = 1024 * 1024;
 type State =
   | { readonly at: "header" }
   | { readonly at: "extension"; readonly type: string; readonly pieces: Buffer[]; left: number }
+  | { readonly at: "map"; readonly pieces: Buffer[]; left: number }
   | { readonly at: "content"; left: number }
   | { readonly at: "padding"; left: number }
   | { readonly at: "end" };
 
 /**
  * Reads tar archives piece by piece, whatever the pieces' sizes, in constant memory: v7, ustar, GNU
- * long names and numbers, PAX. Sparse files are refused rather than unpacked wrongly. What follows
- * the end mark is passed over, as every other reader does.
+ * long names and numbers, PAX, sparse files. What follows the end mark is passed over, as every
+ * other reader does.
  */
 export class TarParser {
   readonly #sink: TarSink;
@@ -39,6 +49,11 @@ export class TarParser {
   #hasZeroBlock = false;
   /** Bytes between the content that is being read and the next header. */
   #padding = 0;
+  /** The sparse file whose map is being read. */
+  #mapped:
+    { readonly found: StoredEntry; readonly segments: SparseSegment[]; text: string } | undefined;
+  /** Where the content that is being read belongs, if the file is sparse. */
+  #map: SparseMap | undefined;
 
   constructor(sink: TarSink) {
     this.#sink = sink;
@@ -58,8 +73,8 @@ export class TarParser {
       const piece = chunk.subarray(at, at + length);
       at += length;
       state.left -= length;
-      if (state.at === "content") this.#sink.content(piece);
-      if (state.at === "extension") state.pieces.push(Buffer.from(piece));
+      if (state.at === "content") this.#content(piece);
+      if ("pieces" in state) state.pieces.push(Buffer.from(piece));
       if (state.left === 0) this.#leave(state);
     }
   }
@@ -77,7 +92,7 @@ export class TarParser {
 
   #takeHeader(chunk: Buffer, at: number): number {
     if (this.#partialLength === 0 && chunk.length - at >= block) {
-      this.#header(chunk.subarray(at, at + block));
+      this.#header(chunk, at);
       return at + block;
     }
     const length = Math.min(block - this.#partialLength, chunk.length - at);
@@ -85,13 +100,13 @@ export class TarParser {
     this.#partialLength += length;
     if (this.#partialLength === block) {
       this.#partialLength = 0;
-      this.#header(this.#partial);
+      this.#header(this.#partial, 0);
     }
     return at + length;
   }
 
-  #header(bytes: Buffer): void {
-    const header = parseHeader(bytes);
+  #header(chunk: Buffer, at: number): void {
+    const header = parseHeader(chunk, at);
     if (header === undefined) {
       if (this.#hasPending()) throw invalidImage("a layer ends where an entry must follow");
       if (this.#hasZeroBlock) this.#state = { at: "end" };
@@ -118,17 +133,66 @@ export class TarParser {
   }
 
   #beginEntry(header: RawHeader): void {
-    const entry = resolveEntry(header, this.#extensions);
+    const found = resolveEntry(header, this.#extensions);
     this.#extensions = {};
+    const { segments } = found;
+    if (segments === undefined) return this.#open(found.entry, found.stored);
+    if (segments !== "inContent" && header.sparse?.isContinued !== true) {
+      return this.#openSparse(found, segments, found.stored);
+    }
+    this.#mapped = { found, segments: segments === "inContent" ? [] : [...segments], text: "" };
+    this.#readMapBlock();
+  }
+
+  #open(entry: TarEntry, stored: number): void {
     this.#sink.entry(entry);
     if (entry.kind !== "file") return;
-    this.#padding = paddingOf(entry.size);
-    this.#state = { at: "content", left: entry.size };
-    if (entry.size === 0) this.#leave(this.#state);
+    this.#padding = paddingOf(stored);
+    this.#state = { at: "content", left: stored };
+    if (stored === 0) this.#leave(this.#state);
+  }
+
+  #openSparse({ entry }: StoredEntry, segments: readonly SparseSegment[], stored: number): void {
+    this.#mapped = undefined;
+    this.#map = new SparseMap(segments, entry.size, stored);
+    this.#open(entry, stored);
+  }
+
+  #readMapBlock(): void {
+    this.#state = { at: "map", pieces: [], left: block };
+  }
+
+  #mapBlock(bytes: Buffer): void {
+    const mapped = this.#mapped;
+    if (!mapped) return;
+    if (mapped.found.segments === "inContent") mapped.text += bytes.toString("latin1");
+    else mapped.segments.push(...readGnuSegments(bytes, 0, 21));
+    const length = mapped.text.length;
+    const isOversized = length > mapped.found.stored || length > maxExtensionBytes;
+    if (isOversized || mapped.segments.length > maxSegments) {
+      throw invalidImage("a layer has a sparse file with an oversized map");
+    }
+    const isGnu = mapped.found.segments !== "inContent";
+    const whole = bytes[504] === 0 ? mapped.segments : undefined;
+    const segments = isGnu ? whole : parseSparseBlocks(mapped.text);
+    if (segments) this.#openSparse(mapped.found, segments, mapped.found.stored - length);
+    else this.#readMapBlock();
+  }
+
+  #content(piece: Buffer): void {
+    if (this.#map) this.#map.feed(piece, this.#sink);
+    else this.#sink.content(piece);
+  }
+
+  #contentEnd(): void {
+    this.#map?.end(this.#sink);
+    this.#map = undefined;
+    this.#sink.contentEnd();
   }
 
   #leave(state: State): void {
-    if (state.at === "content") this.#sink.contentEnd();
+    if (state.at === "map") return this.#mapBlock(Buffer.concat(state.pieces));
+    if (state.at === "content") this.#contentEnd();
     if (state.at === "extension") {
       const body = Buffer.concat(state.pieces);
       this.#padding = paddingOf(body.length);

@@ -211,15 +211,52 @@ describe("an image that attacks its unpacker", () => {
     });
   });
 
-  it("brings devices and FIFOs", async () => {
-    await attack(async ({ unpack }) => {
+  it("brings devices, and FIFOs through links", async () => {
+    await attack(async ({ outside, unpack, unpackImage }) => {
       const tree = await unpack([
         { name: "sda", type: "4" },
         { name: "null", type: "3" },
-        { name: "pipe", type: "6" },
+        symlink("out", outside),
+        { name: "out/pipe", type: "6" },
         file("ordinary"),
       ]);
-      assert.deepEqual(readdirSync(tree), ["ordinary"]);
+      const names = readdirSync(tree);
+      assert.ok(!names.includes("sda") && !names.includes("null"));
+      assert.ok(names.includes("ordinary"));
+      const many = Array.from({ length: 5000 }, (_, index) => ({ name: `p${index}`, type: "6" }));
+      await refused(
+        unpackImage({ layers: [tar(many)] }),
+        "IMAGE_LIMIT_EXCEEDED",
+        /4096 special files/,
+      );
+    });
+  });
+
+  it("brings attributes for what a link or another entry has taken the place of", async () => {
+    await attack(async ({ outside, unpack }) => {
+      const pax = { "SCHILY.xattr.user.evil": "evil", "SCHILY.xattr.trusted.overlay.opaque": "y" };
+      await unpack([
+        { name: "folder/inner", pax },
+        folder("other/"),
+        { name: "secret", pax },
+        symlink("folder", outside),
+        symlink("secret", path.join(outside, "secret")),
+        { name: "link", type: "2", linkName: outside, pax },
+        { name: "link/inner", pax },
+      ]);
+    });
+  });
+
+  it("has sparse files larger than may be", async () => {
+    await attack(async ({ unpackImage }) => {
+      const sparse = (size: string): Record<string, string> => ({
+        "GNU.sparse.map": "0,1",
+        "GNU.sparse.size": size,
+      });
+      const huge = tar([{ name: "huge", content: "x", pax: sparse(`${2 ** 50}`) }]);
+      await refused(unpackImage({ layers: [huge] }), "IMAGE_LIMIT_EXCEEDED", /unpacked bytes/);
+      const lying = tar([{ name: "lying", content: "xy", pax: sparse("100") }]);
+      await refused(unpackImage({ layers: [lying] }), "IMAGE_INVALID", /broken map/);
     });
   });
 
@@ -299,7 +336,7 @@ describe("an image that attacks its unpacker", () => {
           "IMAGE_INVALID",
           /oversized/,
         ],
-        [tar([{ name: "a", type: "S" }]), "IMAGE_INVALID", /sparse/],
+        [tar([{ name: "a", type: "S", content: "x" }]), "IMAGE_INVALID", /sparse/],
         [tar([{ name: "a", type: "Z" }]), "IMAGE_INVALID", /unknown type "Z"/],
         [tar([{ name: "a", pax: { uid: "4294967295" } }]), "IMAGE_INVALID", /impossible owner/],
         [tar([file("a"), file("a/b")]), "IMAGE_INVALID", /entry "a\/b": .*no folder/],

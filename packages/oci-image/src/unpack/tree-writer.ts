@@ -1,6 +1,8 @@
 import {
   closeSync,
   constants,
+  fstatSync,
+  ftruncateSync,
   linkSync,
   mkdirSync,
   openSync,
@@ -17,6 +19,7 @@ import { splitEntryName } from "./entry-name.ts";
 import { FolderStack, pathIn, type OpenFolder } from "./folder-stack.ts";
 import type { UnpackLimits } from "./limits.ts";
 import { isFolder, removeTree } from "./remove-tree.ts";
+import { SpecialEntries } from "./special-entries.ts";
 import { hideContent, hideName, LayerPaths, parseWhiteout, type Whiteout } from "./whiteouts.ts";
 
 const createFlags =
@@ -36,22 +39,36 @@ export class TreeWriter implements TarSink, Disposable {
   readonly #kept = new LayerPaths();
   #isBottom = true;
   #entries = 0;
-  #file: { readonly fd: number; readonly entry: TarEntry; readonly parent: OpenFolder } | undefined;
-  readonly #leftOut = { devices: 0, fifos: 0, xattrs: new Map<string, number>() };
+  #file:
+    | {
+        readonly fd: number;
+        readonly entry: TarEntry;
+        readonly parent: OpenFolder;
+        /** Where the next piece goes; absent while there was no hole. */
+        position?: number;
+      }
+    | undefined;
+  readonly #special: SpecialEntries;
+  #holes = 0;
 
   /** @param root an empty folder that nobody else writes to */
-  constructor(root: string, limits: UnpackLimits) {
+  constructor(
+    root: string,
+    limits: UnpackLimits,
+    options: { readonly makesDevices: boolean } = { makesDevices: false },
+  ) {
     this.#limits = limits;
+    this.#special = new SpecialEntries(root, options);
     this.#stack = new FolderStack(root, {
       maxDepth: limits.depth,
       keepsTimes: true,
-      onImplied: (path) => this.#keep(path),
+      onImplied: (path) => this.#wrote(path),
     });
   }
 
   /** What was left out so far, a sentence each. */
   get notes(): readonly string[] {
-    const { devices, fifos, xattrs } = this.#leftOut;
+    const { devices, fifos, xattrs } = this.#special.leftOut;
     return [
       ...(devices > 0 ? [`${devices} device nodes were left out`] : []),
       ...(fifos > 0 ? [`${fifos} FIFOs were left out`] : []),
@@ -61,6 +78,7 @@ export class TreeWriter implements TarSink, Disposable {
 
   /** Ends a layer; what comes next is above it. */
   nextLayer(): void {
+    this.#special.flush();
     this.#kept.clear();
     this.#isBottom = false;
   }
@@ -80,10 +98,27 @@ export class TreeWriter implements TarSink, Disposable {
     if (!this.#file) return;
     let written = 0;
     try {
-      while (written < piece.length) written += writeSync(this.#file.fd, piece, written);
+      while (written < piece.length) {
+        const left = piece.length - written;
+        const { fd, position } = this.#file;
+        const count = writeSync(fd, piece, written, left, position);
+        if (position !== undefined) this.#file.position = position + count;
+        written += count;
+      }
     } catch (error) {
       throw explain(error, this.#file.entry);
     }
+  }
+
+  hole(length: number): void {
+    const file = this.#file;
+    if (!file) return;
+    this.#holes += length;
+    // A hole costs no disk, but whoever reads the file reads it.
+    if (this.#holes > this.#limits.unpackedBytes) {
+      throw explain(limitExceeded("unpacked bytes", this.#limits.unpackedBytes), file.entry);
+    }
+    file.position = (file.position ?? fstatSync(file.fd).size) + length;
   }
 
   contentEnd(): void {
@@ -91,6 +126,7 @@ export class TreeWriter implements TarSink, Disposable {
     if (!file) return;
     this.#file = undefined;
     try {
+      if (file.position !== undefined) ftruncateSync(file.fd, file.entry.size);
       this.#attributes.ofNewFile(file.fd, file.entry, file.parent);
     } catch (error) {
       throw explain(error, file.entry);
@@ -105,39 +141,48 @@ export class TreeWriter implements TarSink, Disposable {
     this.#stack[Symbol.dispose]();
   }
 
+  /** Something new is at a real path. */
+  #wrote(path: string): void {
+    this.#special.forget(path);
+    this.#keep(path);
+  }
+
   #apply(entry: TarEntry): void {
     const parts = splitEntryName(entry.name);
     const base = parts.pop();
     if (base === undefined) return this.#applyRoot(entry);
+    const special = isSpecial(entry) ? parts.join("/") : undefined;
+    this.#special.settle(special);
     const whiteout = parseWhiteout(base);
     if (whiteout) return this.#applyWhiteout(whiteout, parts);
-    for (const xattr of entry.xattrs) {
-      this.#leftOut.xattrs.set(xattr, (this.#leftOut.xattrs.get(xattr) ?? 0) + 1);
-    }
     if (entry.kind === "hardlink") return this.#applyHardLink(parts, base, entry);
     const parent = this.#stack.enter(parts);
-    this.#keep(pathIn(parent, base));
+    const path = pathIn(parent, base);
+    this.#wrote(path);
     switch (entry.kind) {
       case "directory":
-        return this.#applyFolder(parent, base, entry);
+        this.#applyFolder(parent, base, entry);
+        break;
       case "file":
-        return this.#applyFile(parent, base, entry);
+        this.#applyFile(parent, base, entry);
+        break;
       case "symlink":
-        return this.#applySymlink(parent, base, entry);
+        this.#applySymlink(parent, base, entry);
+        break;
       case "fifo":
-        this.#leftOut.fifos++;
-        return removeTree(parent.fd, base);
       case "character-device":
       case "block-device":
-        this.#leftOut.devices++;
-        return removeTree(parent.fd, base);
+        removeTree(parent.fd, base);
+        if (!this.#special.makeNode(special ?? "", path, entry)) return;
     }
+    this.#special.describe(path, entry);
   }
 
   #applyRoot(entry: TarEntry): void {
     if (entry.kind !== "directory") throw unsafeEntry("it would replace the root");
     const root = this.#stack.enter([]);
     this.#describeFolder(root, entry, { isNew: false });
+    this.#special.describe("", entry);
   }
 
   #applyWhiteout(whiteout: Whiteout, parts: readonly string[]): void {
@@ -197,9 +242,11 @@ export class TreeWriter implements TarSink, Disposable {
     const targetFolder = reopenFolder(found.fd);
     try {
       const parent = this.#stack.enter(parts);
-      this.#keep(pathIn(parent, name));
-      if (targetPath === pathIn(parent, name)) throw invalidImage("a hard link is its own target");
+      const path = pathIn(parent, name);
+      this.#keep(path);
+      if (targetPath === path) throw invalidImage("a hard link is its own target");
       this.#make(parent, name, () => linkSync(at(targetFolder, targetName), at(parent.fd, name)));
+      this.#special.link(targetPath, path);
     } catch (error) {
       if (hasCode(error, "ENOENT", "EPERM")) throw missingTarget(entry);
       throw error;
@@ -226,6 +273,10 @@ export class TreeWriter implements TarSink, Disposable {
   #keep(path: string): void {
     if (!this.#isBottom) this.#kept.add(path);
   }
+}
+
+function isSpecial({ kind }: TarEntry): boolean {
+  return kind === "fifo" || kind === "character-device" || kind === "block-device";
 }
 
 function missingTarget(entry: TarEntry): Error {

@@ -1,0 +1,215 @@
+import { spawnSync } from "node:child_process";
+import { constants } from "node:os";
+import { imageError, limitExceeded } from "../errors.ts";
+import type { TarEntry } from "../tar/tar-entry.ts";
+import { closeFolder, openFolder } from "./descriptor-path.ts";
+import { syscallScript } from "./syscall-script.ts";
+
+/** Numbers of lsetxattr, llistxattr, lremovexattr and mknodat. */
+const calls: Readonly<Record<string, readonly number[]>> = {
+  x64: [189, 195, 198, 259],
+  arm64: [6, 12, 15, 33],
+};
+
+/** Attributes that wait in memory are at most so many bytes. */
+const maxPendingBytes = 1024 * 1024;
+/** Special files of an image; each run of them costs the start of a process. */
+const maxSpecialFiles = 4096;
+
+const fileTypes = {
+  fifo: 0o010000,
+  "character-device": 0o020000,
+  "block-device": 0o060000,
+} as const;
+
+interface Step {
+  readonly what: "set" | "clear" | "node";
+  /** Real path of the entry, without links. */
+  readonly path: string;
+  readonly key: string;
+  readonly value: string;
+}
+
+/** What was left out, for whoever asks. */
+interface LeftOut {
+  devices: number;
+  fifos: number;
+  readonly xattrs: Map<string, number>;
+}
+
+/**
+ * Which attributes an image may set: its users' own, file capabilities, access lists and `trusted.*`;
+ * never those that steer overlayfs, which would let an image redirect its own mount, and never the
+ * labels of the host's security modules.
+ */
+export function isTakenAttribute(name: string): boolean {
+  if (/^(?:user|trusted)\.overlay\./.test(name) || name.includes("\0")) return false;
+  return (
+    /^(?:user|trusted)\../.test(name) ||
+    name === "security.capability" ||
+    name === "system.posix_acl_access" ||
+    name === "system.posix_acl_default"
+  );
+}
+
+/**
+ * Extended attributes and special files of a tree that is being written. Node has no call for
+ * either, so they are collected and made by a child, many at once.
+ *
+ * Invariant: a path in here stands for the last entry that was written to it. Whoever writes to a
+ * path says so ({@link forget}), and a path that leads through something that is no folder any more
+ * is passed over by the child.
+ */
+export class SpecialEntries {
+  readonly #root: string;
+  readonly #makesDevices: boolean;
+  /** Attributes to set, by real path. */
+  #attributes = new Map<string, Step[]>();
+  #pendingBytes = 0;
+  /** Folders that got attributes: another layer's entry for one takes them away. */
+  readonly #marked = new Set<string>();
+  /** Special files to make, by real path; all in one folder, whose time is set when it is left. */
+  #nodes = new Map<string, Step>();
+  #nodesFolder = "";
+  #nodeCount = 0;
+  readonly leftOut: LeftOut = { devices: 0, fifos: 0, xattrs: new Map() };
+
+  constructor(root: string, options: { readonly makesDevices: boolean }) {
+    this.#root = root;
+    this.#makesDevices = options.makesDevices;
+  }
+
+  /** Something new is at a path. */
+  forget(path: string): void {
+    if (this.#attributes.size > 0) this.#attributes.delete(path);
+  }
+
+  /** A second name of a file. */
+  link(from: string, to: string): void {
+    const steps = this.#attributes.get(from);
+    this.forget(to);
+    if (steps)
+      this.#attributes.set(
+        to,
+        steps.map((step) => ({ ...step, path: to })),
+      );
+  }
+
+  /** The attributes of an entry that was just written. */
+  describe(path: string, entry: TarEntry): void {
+    const steps: Step[] = [];
+    if (this.#marked.delete(path)) steps.push({ what: "clear", path, key: "", value: "" });
+    for (const [key, value] of entry.xattrs) {
+      if (isTakenAttribute(key)) steps.push({ what: "set", path, key, value });
+      else this.#leaveOut(key);
+      this.#pendingBytes += path.length + key.length + value.length;
+    }
+    if (steps.length === 0) return;
+    if (entry.kind === "directory") this.#marked.add(path);
+    this.#attributes.set(path, steps);
+    if (this.#pendingBytes > maxPendingBytes) this.flush();
+  }
+
+  /**
+   * A special file; whatever had its name is gone. False if it is not wanted.
+   * @param folder the entry's folder, as in {@link settle}
+   */
+  makeNode(folder: string, path: string, entry: TarEntry): boolean {
+    if (entry.kind !== "fifo" && !this.#makesDevices) {
+      this.leftOut.devices++;
+      return false;
+    }
+    if (++this.#nodeCount > maxSpecialFiles) throw limitExceeded("special files", maxSpecialFiles);
+    const { kind, device } = entry;
+    const type = fileTypes[kind as keyof typeof fileTypes]; // the caller's switch
+    this.#nodes.set(path, {
+      what: "node",
+      path,
+      key: `${type | entry.mode} ${numberOf(device)}`,
+      value: `${entry.uid} ${entry.gid} ${Math.trunc(entry.mtime)}`,
+    });
+    this.#nodesFolder = folder;
+    return true;
+  }
+
+  /**
+   * Makes special files that wait: to be called before an entry of another folder, or of another
+   * kind, is written.
+   */
+  settle(folder?: string): void {
+    if (this.#nodes.size > 0 && folder !== this.#nodesFolder) this.flush();
+  }
+
+  /** Does all that waits. */
+  flush(): void {
+    const steps = [...this.#nodes.values(), ...[...this.#attributes.values()].flat()];
+    this.#nodes = new Map();
+    this.#attributes = new Map();
+    this.#pendingBytes = 0;
+    if (steps.length > 0) this.#run(steps);
+  }
+
+  #run(steps: readonly Step[]): void {
+    const numbers = calls[process.arch];
+    const root = openFolder(this.#root);
+    try {
+      const child = spawnSync(
+        "/usr/bin/perl",
+        ["-e", syscallScript, ...(numbers ?? []).map(String)],
+        {
+          input: Buffer.concat(steps.map(encode)),
+          stdio: ["pipe", "pipe", "pipe", root],
+          env: {},
+          maxBuffer: 64 * 1024 * 1024,
+        },
+      );
+      if (numbers === undefined || child.error || child.status !== 0) {
+        for (const step of steps) this.#failed(step);
+        return;
+      }
+      for (const line of child.stdout.toString("latin1").split("\n")) {
+        const [index = "", errno = ""] = line.split(" ");
+        const step = steps[Number(index)];
+        if (line !== "" && step) this.#failed(step, Number(errno));
+      }
+    } finally {
+      closeFolder(root);
+    }
+  }
+
+  #failed(step: Step, errno?: number): void {
+    if (errno === constants.errno.ENOSPC || errno === constants.errno.EDQUOT) {
+      throw imageError("IMAGE_STORE_FULL", "the disk of the image store is full", {
+        remedy: "Free some space, or give the machine a larger disk",
+      });
+    }
+    if (step.what === "set") this.#leaveOut(step.key);
+    if (step.what !== "node") return;
+    const isFifo = (Number(step.key.split(" ")[0]) & 0o170000) === fileTypes.fifo;
+    this.leftOut[isFifo ? "fifos" : "devices"]++;
+  }
+
+  #leaveOut(name: string): void {
+    const shown = name.slice(0, 100);
+    const { xattrs } = this.leftOut;
+    if (xattrs.size < 100 || xattrs.has(shown)) xattrs.set(shown, (xattrs.get(shown) ?? 0) + 1);
+  }
+}
+
+function encode({ what, path, key, value }: Step): Buffer {
+  const slash = path.lastIndexOf("/");
+  const folder = slash === -1 ? "" : path.slice(0, slash);
+  const fields = [what, folder, path.slice(slash + 1), key, value];
+  return Buffer.concat(
+    fields.flatMap((field) => {
+      const length = Buffer.alloc(4);
+      length.writeUInt32BE(field.length);
+      return [length, Buffer.from(field, "latin1")];
+    }),
+  );
+}
+
+/** The kernel's form of a device's numbers (`new_encode_dev`). */
+function numberOf({ major, minor }: TarEntry["device"]): number {
+  return ((minor & 0xff) | (major << 8) | ((minor & 0xfff00) << 12)) >>> 0;
+}
