@@ -77,6 +77,9 @@ export class FolderStack implements Disposable {
   }
 
   #walk(parts: readonly string[], how: Walk): OpenFolder | undefined {
+    const top = this.#top();
+    // All of its steps are open: the walk would end here.
+    if (parts.join("/") === top.path) return top;
     const left = parts.toReversed();
     let depth = 0;
     let links = 0;
