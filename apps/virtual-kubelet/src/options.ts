@@ -95,7 +95,7 @@ export const nodeOptions: readonly Option[] = [
     flag: "metrics-addr",
     type: "string",
     fallback: ":10255",
-    help: "address of GET /metrics; empty: only in the kubelet API",
+    help: "address of GET /metrics, or off: the kubelet API has it too",
   },
   {
     flag: "node-ip",

@@ -42,9 +42,9 @@ export async function runNode(
   });
   stack.defer(() => client.close());
   const metrics = new NodeMetrics();
-  const metricsAddress = options.text("metrics-addr");
+  const metricsAddress = options.required("metrics-addr");
   const metricsServer =
-    metricsAddress === undefined
+    metricsAddress === "off"
       ? undefined
       : stack.use(
           await serveMetrics(address("metrics-addr", metricsAddress), () => metrics.text()),

@@ -8,7 +8,7 @@ import { parseOptions, runCommand, silentLogger, systemClock } from "@kip/base";
 import { sharedControlPlane } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
-import { nodeSuite } from "@kip/virtual-kubelet/testing";
+import { nodeSuite } from "@kip/virtual-kubelet/node-suite";
 import { nodeOptions } from "../src/options.ts";
 import { runNode } from "../src/run.ts";
 
@@ -114,10 +114,10 @@ describe("virtual-kubelet", () => {
     ["a flag that does not exist", ["--provder=mock"], /Did you mean --provider\?/],
     [
       "a provider that does not exist",
-      ["--provider=mok", "--kubeconfig=KC", "--node-ip=192.0.2.1", "--metrics-addr="],
+      ["--provider=mok", "--kubeconfig=KC", "--node-ip=192.0.2.1", "--metrics-addr=off"],
       /Did you mean mock\?/,
     ],
-    ["no provider", ["--kubeconfig=KC", "--metrics-addr="], /--provider is not given/],
+    ["no provider", ["--kubeconfig=KC", "--metrics-addr=off"], /--provider is not given/],
     ["an unknown provider's name", ["providers", "nope"], /Cannot find provider "nope"/],
   ];
   for (const [name, args, message] of refused)

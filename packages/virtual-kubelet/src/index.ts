@@ -50,3 +50,15 @@ export {
   type ProviderFactory,
   type ProviderSetup,
 } from "./providers/provider-store.ts";
+// What a provider and its program need of the packages below, so that one package is enough.
+export {
+  createLogger,
+  KipError,
+  silentLogger,
+  systemClock,
+  type Clock,
+  type Logger,
+  type ProcessStreams,
+} from "@kip/base";
+export { createApiClient, loadKubeConfig, wireTime, type ApiClient } from "@kip/k8s-client";
+export type { Container, ContainerStatus, Node, Pod, PodStatus } from "@kip/k8s-types";

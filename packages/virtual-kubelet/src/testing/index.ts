@@ -1,5 +1,4 @@
 export { ManualClock } from "./manual-clock.ts";
 export { MemoryProvider, type SeenCall } from "./memory-provider.ts";
 export { polledVariant } from "./polled-variant.ts";
-export { nodeSuite, type NodeSuiteOptions } from "./node-suite.ts";
 export { until, type UntilOptions } from "./until.ts";
