@@ -91,6 +91,20 @@ export const nodeOptions: readonly Option[] = [
     help: "trace, debug, info, warn or error",
   },
   { flag: "log-format", type: "string", fallback: "text", help: "text or json" },
+  { flag: "trace-exporter", type: "list", help: "where traces go: otlp or log; repeatable" },
+  {
+    flag: "trace-service-name",
+    type: "string",
+    fallback: "virtual-kubelet",
+    help: "service.name of traces",
+  },
+  { flag: "trace-tag", type: "list", help: "key=value on all traces; repeatable" },
+  {
+    flag: "trace-sample-rate",
+    type: "string",
+    fallback: "always",
+    help: "share of traces: always, never, or 0 to 100 percent",
+  },
   {
     flag: "metrics-addr",
     type: "string",

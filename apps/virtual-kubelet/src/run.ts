@@ -22,6 +22,7 @@ import {
 import { serveMetrics } from "./metrics-server.ts";
 import { builtInProviders } from "./providers.ts";
 import { address, choice, duration } from "./read-values.ts";
+import { openTracer } from "./tracing/open-tracer.ts";
 import { textLine } from "./text-log.ts";
 
 /** Runs a node until the signal aborts. `ready` is told the ports once it is there. */
@@ -63,6 +64,7 @@ export async function runNode(
     providerName: name,
     metrics,
     logger,
+    tracer: stack.use(openTracer(options, env, { logger, provider: name })),
   };
   const limitMs = duration("startup-timeout", options.required("startup-timeout"));
   const limit = new AbortController();

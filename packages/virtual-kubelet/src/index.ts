@@ -62,3 +62,4 @@ export {
 } from "@kip/base";
 export { createApiClient, loadKubeConfig, wireTime, type ApiClient } from "@kip/k8s-client";
 export type { Container, ContainerStatus, Node, Pod, PodStatus } from "@kip/k8s-types";
+export { noTracer, type Span, type SpanFields, type Tracer } from "./tracing.ts";

@@ -336,6 +336,27 @@ describe("a node as the original had it", () => {
     await nodeIs(running.name, (node) => node?.metadata?.labels?.["fixed"] === "yes");
   });
 
+  it("goes on pinging while a write of its status hangs (N5)", async () => {
+    const provider = new MemoryProvider();
+    let pings = 0;
+    provider.ping = async () => void pings++;
+    let isHanging = false;
+    const client: typeof cluster.client = {
+      ...bound(cluster.client),
+      patch: async (path, body, type, options) => {
+        if (isHanging && path.endsWith("/status")) await new Promise(() => {});
+        return cluster.client.patch(path, body, type, options);
+      },
+    };
+    const running = await nodeWith(cluster, provider, { client, intervals: { pingMs: 20 } });
+    isHanging = true;
+    provider.facts = { ...provider.facts, labels: { a: "b" } };
+    provider.nodeChanged();
+    const before = pings;
+    await eventuallyTrue(() => pings >= before + 5);
+    void running[Symbol.asyncDispose](); // its last write hangs for ever
+  });
+
   it("writes what the provider says, and again when its object is made anew (N4)", async () => {
     const provider = new MemoryProvider();
     await using running = await nodeWith(cluster, provider, { intervals: { pingMs: 50 } });

@@ -4,6 +4,7 @@ import type { Pod } from "@kip/k8s-types";
 import type { KubeletApiOptions, KubeletTls } from "../kubelet-api/index.ts";
 import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider } from "../pod-provider.ts";
+import type { Tracer } from "../tracing.ts";
 
 /** A taint that keeps pods away which do not tolerate it. */
 export interface NodeTaint {
@@ -57,6 +58,8 @@ export interface NodeOptions {
    * @default true
    */
   readonly resolveEnv?: boolean;
+  /** Told of the steps of pods. @default nobody is */
+  readonly tracer?: Tracer;
   /** Where the node counts what it does; also shown at `/metrics` of the kubelet API. */
   readonly metrics?: NodeMetrics;
   /** Ends the node, also while it starts; it must be disposed of all the same. */

@@ -5,6 +5,7 @@ import { measuredClient } from "../metrics/measured-client.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
 import { PodController } from "../pods/pod-controller.ts";
 import { kubeletHandlers } from "./kubelet-handlers.ts";
+import { noTracer } from "../tracing.ts";
 import { NodeController } from "./node-controller.ts";
 import { nodeIntervals } from "./node-intervals.ts";
 import type { NodeOptions, RunningNode } from "./node-options.ts";
@@ -70,6 +71,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     backoffMaxMs: intervals.podBackoffMaxMs,
     slowCallMs: intervals.slowCallMs,
     metrics,
+    tracer: options.tracer ?? noTracer,
     clock,
     logger,
     signal: stop.signal,

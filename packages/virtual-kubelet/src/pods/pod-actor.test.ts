@@ -7,6 +7,7 @@ import { ManualClock } from "../testing/manual-clock.ts";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { ResolvedPod } from "../pod-provider.ts";
+import { noTracer } from "../tracing.ts";
 import { PodActor } from "./pod-actor.ts";
 
 let clock: ManualClock;
@@ -71,6 +72,7 @@ async function start(first: Pod = pod(), api: ApiClient = client()): Promise<Pod
     backoff: { initialMs: 1000, maxMs: 8000, jitter: 0 },
     slowCallMs: 60_000,
     metrics: new NodeMetrics(),
+    tracer: noTracer,
     onEnd: () => void ended++,
   });
   actor.offer(first);

@@ -15,6 +15,7 @@ import { findError } from "../providers/find-error.ts";
 import { goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
 import { statusProblem } from "../status/status-problem.ts";
+import type { SpanFields, Tracer } from "../tracing.ts";
 import { planStep, type ActorState, type Step } from "./actor-plan.ts";
 import { isFinished, isRelevantChange } from "./pod-changes.ts";
 import { StatusWriter } from "./status-writer.ts";
@@ -32,6 +33,7 @@ export interface PodActorOptions {
   /** When a call of the provider that has not returned is told of, milliseconds. */
   readonly slowCallMs: number;
   readonly metrics: NodeMetrics;
+  readonly tracer: Tracer;
   /** The pod is gone from the API and from the provider. */
   readonly onEnd: () => void;
 }
@@ -200,6 +202,11 @@ export class PodActor {
     this.#take(written);
   }
 
+  get #spanFields(): SpanFields {
+    const { namespace = "", name = "" } = this.#pod.metadata ?? {};
+    return { pod: `${namespace}/${name}`, podUid: this.uid };
+  }
+
   /** Keeps the newer of two states: answers to writes and the watch overtake each other. */
   #take(pod: Pod): void {
     if (versionOf(pod) >= versionOf(this.#pod)) this.#pod = pod;
@@ -222,16 +229,19 @@ export class PodActor {
   }
 
   async #steps(): Promise<void> {
-    const { clock, metrics } = this.#options;
+    const { clock, metrics, tracer } = this.#options;
     for (;;) {
       const step = this.#stop.signal.aborted ? undefined : planStep(this.#state, this.#pod);
       if (!step) break;
       const startedAt = clock.monotonic();
+      const span = tracer.start(`pod.${step}`, { ...this.#spanFields });
       try {
         await this.#executors[step]();
         this.#failures = 0;
+        span.end();
         metrics.step(step, "ok", clock.monotonic() - startedAt);
       } catch (error) {
+        span.end(error);
         metrics.step(step, "failed", clock.monotonic() - startedAt);
         await this.#failed(step, error);
       }

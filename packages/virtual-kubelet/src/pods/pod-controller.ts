@@ -15,6 +15,7 @@ import type { NodeMetrics, PodCounts } from "../metrics/node-metrics.ts";
 import type { PodEvent, PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
 import { unresolved } from "../references/reference.ts";
 import { ReferenceStore } from "../references/reference-store.ts";
+import type { Tracer } from "../tracing.ts";
 import { createTokenSource, type TokenSource } from "../volumes/token-source.ts";
 import { PodActor } from "./pod-actor.ts";
 import { resolvePod } from "./resolve-pod.ts";
@@ -33,6 +34,7 @@ export interface PodControllerOptions {
   readonly backoffMaxMs: number;
   readonly slowCallMs: number;
   readonly metrics: NodeMetrics;
+  readonly tracer: Tracer;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -206,6 +208,7 @@ export class PodController {
       backoff: { initialMs: backoffMs, maxMs: backoffMaxMs },
       slowCallMs: this.#options.slowCallMs,
       metrics: this.#options.metrics,
+      tracer: this.#options.tracer,
       onEnd: () => {
         this.#entries.delete(uid);
         this.#references.release(uid);

@@ -1,0 +1,65 @@
+import { KipError, systemClock, type Logger, type OptionValues } from "@kip/base";
+import { noTracer, type Tracer } from "@kip/virtual-kubelet";
+import { createExporter } from "./exporters.ts";
+import { createTracer } from "./otlp-tracer.ts";
+
+/** Tags that the program sets itself. */
+const reservedTags = ["operatingSystem", "provider", "nodeName"];
+
+/** The tracer that the options ask for; disposing it sends what is left. */
+export function openTracer(
+  options: OptionValues,
+  env: Readonly<Record<string, string | undefined>>,
+  { logger, provider }: { readonly logger: Logger; readonly provider: string },
+): Tracer & AsyncDisposable {
+  const names = options.list("trace-exporter");
+  const sampleShare = share(options.required("trace-sample-rate"));
+  const given = options.list("trace-tag").map(tag);
+  if (names.length === 0) return { ...noTracer, [Symbol.asyncDispose]: async () => {} };
+  const exporters = names.map((name) =>
+    createExporter(name, {
+      serviceName: options.required("trace-service-name"),
+      tags: {
+        ...Object.fromEntries(given),
+        operatingSystem: options.required("os"),
+        provider,
+        nodeName: options.required("nodename"),
+      },
+      env,
+      clock: systemClock,
+      logger,
+    }),
+  );
+  const tracer = createTracer({
+    clock: systemClock,
+    sampleShare,
+    onEnd: (span) => {
+      for (const exporter of exporters) exporter.export(span);
+    },
+  });
+  return {
+    ...tracer,
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all(exporters.map((exporter) => exporter[Symbol.asyncDispose]()));
+    },
+  };
+}
+
+function share(text: string): number {
+  if (text === "always") return 1;
+  if (text === "never") return 0;
+  const percent = Number(text);
+  if (text.trim() !== "" && percent >= 0 && percent <= 100) return percent / 100;
+  throw wrong("trace-sample-rate", text, "always, never, or 0 to 100 is expected");
+}
+
+function tag(text: string): readonly [string, string] {
+  const [, key = "", value = ""] = /^([^=]+)=(.*)$/.exec(text) ?? [];
+  if (key === "") throw wrong("trace-tag", text, "key=value is expected");
+  if (reservedTags.includes(key)) throw wrong("trace-tag", text, `${key} is set by the program`);
+  return [key, value];
+}
+
+function wrong(flag: string, text: string, expected: string): KipError {
+  return new KipError("OPTION_INVALID", `Cannot use --${flag} ${text}: ${expected}`);
+}
