@@ -13,8 +13,8 @@ import { sealOf, type Seal } from "./template-record.ts";
 import { templateCmdline, type MachineShape, type TemplateFacts } from "./template-shape.ts";
 import type { DraftFiles, TemplateStore } from "./template-store.ts";
 
-/** Everything else on this computer goes first. */
-const nice = ["nice", "-n", "19"] as const;
+/** Behind everything else on this computer, but with a fair share: where cells are always starting it is made too. */
+const nice = ["nice", "-n", "5"] as const;
 
 /**
  * The clock of a machine that is to be a template. Programs that draw new random numbers when much time has passed

@@ -15,7 +15,7 @@ import {
 import { TemplateStore } from "./template-store.ts";
 
 /** A build that takes longer is given up. */
-const buildLimitMs = 120_000;
+const buildLimitMs = 300_000;
 /** Disk that a build leaves free, bytes: machines that run may need it meanwhile. */
 const diskReserveBytes = 256 * 2 ** 20;
 /** How often copies of one template may fail before no other is made in its place. */
