@@ -3,8 +3,24 @@ import { rm } from "node:fs/promises";
 import path from "node:path";
 import { hasCode, KipError, mount, unmount } from "@kip/base";
 
-/** Names inside a container's folder. */
-const parts = { upper: "upper", work: "work", rootfs: "rootfs" } as const;
+/** The folders of a writable root file system, absolute, on one file system but for `rootfs`. */
+export interface OverlayPlaces {
+  /** Where it is mounted. */
+  readonly rootfs: string;
+  /** What is written into it. */
+  readonly upper: string;
+  /** The kernel's own. */
+  readonly work: string;
+}
+
+/** The places inside a container's folder. */
+function placesIn(containerDir: string): OverlayPlaces {
+  return {
+    rootfs: path.join(containerDir, "rootfs"),
+    upper: path.join(containerDir, "upper"),
+    work: path.join(containerDir, "work"),
+  };
+}
 
 /**
  * Mounts layers, bottom first, under a writable one of the container's own.
@@ -14,46 +30,56 @@ export async function mountRootfs(
   layers: readonly string[],
   containerDir: string,
 ): Promise<{ readonly rootfs: string }> {
-  const rootfs = path.join(containerDir, parts.rootfs);
-  if (isMounted(rootfs)) return { rootfs };
+  const places = placesIn(containerDir);
+  await mountOverlay(layers, places);
+  return { rootfs: places.rootfs };
+}
+
+/** Takes the mount of {@link mountRootfs} and what was written into it away; fine if there is none. */
+export async function unmountRootfs(containerDir: string): Promise<void> {
+  await unmountOverlay(placesIn(containerDir));
+}
+
+/**
+ * Mounts layers, bottom first, under a writable one. A second call changes nothing.
+ * @throws {KipError} code `ROOTFS_MOUNT_FAILED`
+ */
+export async function mountOverlay(
+  layers: readonly string[],
+  places: OverlayPlaces,
+): Promise<void> {
+  const { rootfs } = places;
+  if (isMounted(rootfs)) return;
   const top = layers.at(-1);
-  if (top === undefined) throw mountError(containerDir, "there are no layers to mount");
-  const upper = path.join(containerDir, parts.upper);
-  for (const folder of [upper, path.join(containerDir, parts.work), rootfs]) {
-    mkdirSync(folder, { recursive: true });
-  }
+  if (top === undefined) throw mountError(rootfs, "there are no layers to mount");
+  for (const folder of [places.upper, places.work, rootfs]) mkdirSync(folder, { recursive: true });
   try {
-    copyLook(top, upper);
+    copyLook(top, places.upper);
   } catch (error) {
-    throw mountError(containerDir, "a layer cannot be read", error);
+    throw mountError(rootfs, "a layer cannot be read", error);
   }
   // The kernel takes one page of options: layers go by names in their common folder, the
   // container's by a path relative to it.
   const store = path.dirname(top);
   const lower = layers.toReversed().map((layer) => path.relative(store, layer));
-  const own = path.relative(store, containerDir);
-  if ([...lower, own].some((name) => /[,:\\]/.test(name))) {
-    throw mountError(containerDir, "its path or a layer's holds one of , : \\");
+  const upper = path.relative(store, places.upper);
+  const work = path.relative(store, places.work);
+  if ([...lower, upper, work].some((name) => /[,:\\]/.test(name))) {
+    throw mountError(rootfs, "its path or a layer's holds one of , : \\");
   }
-  const options = [
-    `lowerdir=${lower.join(":")}`,
-    `upperdir=${path.join(own, parts.upper)}`,
-    `workdir=${path.join(own, parts.work)}`,
-  ].join(",");
+  const options = [`lowerdir=${lower.join(":")}`, `upperdir=${upper}`, `workdir=${work}`].join(",");
   try {
     await mount(["-t", "overlay", "overlay", "-o", options, rootfs], { cwd: store });
   } catch (error) {
-    throw mountError(containerDir, "the overlay mount failed", error);
+    throw mountError(rootfs, "the overlay mount failed", error);
   }
-  return { rootfs };
 }
 
-/** Takes the mount of {@link mountRootfs} and what was written into it away; fine if there is none. */
-export async function unmountRootfs(containerDir: string): Promise<void> {
-  const rootfs = path.join(containerDir, parts.rootfs);
-  while (isMounted(rootfs)) await unmount([rootfs]);
-  for (const name of Object.values(parts)) {
-    await rm(path.join(containerDir, name), { recursive: true, force: true });
+/** Takes the mount of {@link mountOverlay} and what was written into it away; fine if there is none. */
+export async function unmountOverlay(places: OverlayPlaces): Promise<void> {
+  while (isMounted(places.rootfs)) await unmount([places.rootfs]);
+  for (const folder of [places.upper, places.work, places.rootfs]) {
+    await rm(folder, { recursive: true, force: true });
   }
 }
 
@@ -80,13 +106,9 @@ function deviceOf(file: string): number | undefined {
   }
 }
 
-function mountError(containerDir: string, reason: string, cause?: unknown): KipError {
-  return new KipError(
-    "ROOTFS_MOUNT_FAILED",
-    `Cannot mount a root in "${containerDir}": ${reason}`,
-    {
-      cause,
-      remedy: "It needs root and a kernel with overlayfs",
-    },
-  );
+function mountError(rootfs: string, reason: string, cause?: unknown): KipError {
+  return new KipError("ROOTFS_MOUNT_FAILED", `Cannot mount a root at "${rootfs}": ${reason}`, {
+    cause,
+    remedy: "It needs root and a kernel with overlayfs",
+  });
 }

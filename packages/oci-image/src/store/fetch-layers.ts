@@ -9,8 +9,8 @@ import type { LayerPlan } from "./fetch-image.ts";
 import { LayerSpool } from "./layer-spool.ts";
 import type { PullProgress } from "./image-store.ts";
 
-/** Layers that arrive at the same time. */
-const parallelDownloads = 3;
+/** Layers that arrive at the same time, unless something else is asked for. */
+const defaultDownloads = 4;
 
 /** What {@link fetchLayers} takes beside the layers. */
 export interface FetchLayersOptions {
@@ -20,6 +20,8 @@ export interface FetchLayersOptions {
   readonly spoolFolder: string;
   readonly limits: UnpackLimits;
   readonly makesDevices: boolean;
+  /** Layers that arrive at the same time, 1 or more. @default 4 */
+  readonly parallelDownloads?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: PullProgress) => void;
   /** Called when the last byte has arrived. */
@@ -46,7 +48,10 @@ export async function fetchLayers(
     layer,
     spool: index === 0 ? undefined : new LayerSpool(path.join(options.spoolFolder, `${index}`)),
   }));
-  const downloads = Array.from({ length: parallelDownloads - 1 }, fillSpools(feeds.slice(1)));
+  // The first layer has its own; with one at a time, the next begin when it is done.
+  const others = (options.parallelDownloads ?? defaultDownloads) - 1;
+  const fill = fillSpools(feeds.slice(1));
+  const downloads = Array.from({ length: Math.min(others, layers.length - 1) }, fill);
   using tree = new TreeWriter(options.tree, options.limits, options);
   const budget = { left: options.limits.unpackedBytes };
   try {
@@ -58,6 +63,7 @@ export async function fetchLayers(
         fail(index, error);
       }
       signal.throwIfAborted();
+      if (index === 0 && others < 1) downloads.push(fill());
       await spool?.remove();
       progress.layerDone();
     }

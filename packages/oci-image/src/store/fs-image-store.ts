@@ -10,12 +10,16 @@ import { formatReference, type Reference } from "../reference.ts";
 import { openRegistry } from "../registry/registry-source.ts";
 import { mountRootfs, unmountRootfs } from "../rootfs/mount-rootfs.ts";
 import { defaultUnpackLimits, type UnpackLimits } from "../unpack/limits.ts";
+import { throughCache } from "./blob-cache.ts";
+import { collect, isMountedTree, type Collected, type CollectOptions } from "./collect.ts";
+import { findDifference } from "./compare-trees.ts";
 import { fetchPlan, type ImagePlan } from "./fetch-image.ts";
 import { fetchLayers } from "./fetch-layers.ts";
 import { imageRecord, nameRecord, type ImageRecord } from "./image-record.ts";
 import type {
-  ImageStore,
   ImageStoreOptions,
+  ListedImage,
+  ManagedImageStore,
   PulledImage,
   PullOptions,
   StoredImage,
@@ -24,7 +28,7 @@ import { KeyedLock } from "./keyed-lock.ts";
 import { StoreFolder } from "./store-folder.ts";
 
 /** Opens the store at `root`, making it if it is missing, and removes what killed pulls left. */
-export async function openImageStore(options: ImageStoreOptions): Promise<ImageStore> {
+export async function openImageStore(options: ImageStoreOptions): Promise<ManagedImageStore> {
   if (!path.isAbsolute(options.root) || /[,:\\]/.test(options.root)) {
     // They have a meaning of their own in the options of an overlay mount.
     throw new TypeError(
@@ -40,7 +44,7 @@ interface FetchOptions extends Omit<PullOptions, "registries"> {
   readonly platform: Platform;
 }
 
-class FsImageStore implements ImageStore {
+class FsImageStore implements ManagedImageStore {
   readonly #folder: StoreFolder;
   readonly #logger: Logger;
   readonly #clock: Clock;
@@ -68,14 +72,8 @@ class FsImageStore implements ImageStore {
     const platform = options.platform ?? hostPlatform();
     const name = formatReference(reference);
     try {
-      await using registry = openRegistry(reference, options.registries, {
-        retry: {
-          clock: this.#clock,
-          ...(options.attempts !== undefined && { attempts: options.attempts }),
-        },
-        ...(options.proxy && { proxy: options.proxy }),
-      });
-      return await this.#take(registry, reference, { ...options, platform });
+      await using registry = this.#openRegistry(reference, options);
+      return await this.#takeCached(registry, reference, { ...options, platform });
     } catch (error) {
       options.signal?.throwIfAborted();
       throw failedTo(`pull image "${name}"`, error);
@@ -109,6 +107,75 @@ class FsImageStore implements ImageStore {
 
   async unmountRootfs(containerDir: string): Promise<void> {
     await unmountRootfs(containerDir);
+  }
+
+  async list(): Promise<readonly ListedImage[]> {
+    const found = this.#folder.listNames().flatMap((record) => {
+      const name = read(nameRecord, record);
+      const image = name && this.#knownImage(name.image);
+      if (!image) return [];
+      const { id, sizeBytes } = image;
+      return [{ reference: name.name, digest: name.digest, id, sizeBytes }];
+    });
+    return await Promise.resolve(found.sort((a, b) => (a.reference < b.reference ? -1 : 1)));
+  }
+
+  async collect(options: CollectOptions): Promise<Collected> {
+    return await collect(this.#folder, options, this.#clock.now());
+  }
+
+  async verify(reference: Reference, options: PullOptions): Promise<string | undefined> {
+    const platform = options.platform ?? hostPlatform();
+    const pulled = await this.pull(reference, options);
+    const work = this.#folder.makeWorkFolder();
+    try {
+      await using registry = this.#openRegistry(reference, options);
+      const root = await registry.root(options.signal);
+      const all = { ...options, platform, limits: this.#limits };
+      const plan = await fetchPlan(registry, root, all);
+      const treeId = treeIdOf(plan);
+      const tree = path.join(work, "tree");
+      await this.#fill(registry, plan, work, all);
+      // What the name means may have changed since; the next pull sees to that.
+      if (!pulled.layers.includes(this.#folder.treePath(treeId))) return undefined;
+      const difference = findDifference(this.#folder.treePath(treeId), tree);
+      if (difference !== undefined && !isMountedTree(treeId)) {
+        await this.#folder.replaceTree(tree, treeId);
+      }
+      return difference;
+    } catch (error) {
+      options.signal?.throwIfAborted();
+      throw failedTo(`verify image "${formatReference(reference)}"`, error);
+    } finally {
+      await rm(work, { recursive: true, force: true });
+    }
+  }
+
+  #openRegistry(reference: Reference, options: PullOptions): ImageSource & AsyncDisposable {
+    const { attempts, proxy } = options;
+    return openRegistry(reference, options.registries, {
+      retry: { clock: this.#clock, ...(attempts !== undefined && { attempts }) },
+      ...(proxy && { proxy }),
+    });
+  }
+
+  /** By the cache if there is one; without it if what was in it was wrong. */
+  async #takeCached(
+    source: ImageSource,
+    reference: Reference,
+    options: FetchOptions,
+  ): Promise<PulledImage> {
+    if (options.cache === undefined) return await this.#take(source, reference, options);
+    let hits = 0;
+    const cached = throughCache(source, options.cache, () => void hits++);
+    try {
+      return await this.#take(cached, reference, options);
+    } catch (error) {
+      options.signal?.throwIfAborted();
+      if (hits === 0) throw error;
+      this.#logger.warn("Image cache not used", { image: formatReference(reference), error });
+      return await this.#take(source, reference, options);
+    }
   }
 
   /** Gets what is not here yet, and lets the name stand for it. */
@@ -148,7 +215,7 @@ class FsImageStore implements ImageStore {
   ): Promise<ImageRecord> {
     const plan = await fetchPlan(source, root, { ...options, limits: this.#limits });
     options.onDownloaded();
-    const treeId = digestOf(plan.layers.map(({ diffId }) => diffId).join("\n"));
+    const treeId = treeIdOf(plan);
     const notes = await this.#lock.run(treeId, async () => {
       options.signal?.throwIfAborted();
       return this.#knownNotes(treeId) ?? (await this.#unpack(source, plan, treeId, options));
@@ -173,15 +240,7 @@ class FsImageStore implements ImageStore {
     const work = this.#folder.makeWorkFolder();
     try {
       const tree = path.join(work, "tree");
-      await mkdir(tree);
-      await chmod(tree, 0o755);
-      const notes = await fetchLayers(source, plan.layers, {
-        ...options,
-        tree,
-        spoolFolder: work,
-        limits: this.#limits,
-        makesDevices: this.#makesDevices,
-      });
+      const notes = await this.#fill(source, plan, work, options);
       this.#folder.writeRecord("images", treeId, notes);
       this.#folder.publishTree(tree, treeId);
       return notes;
@@ -190,8 +249,29 @@ class FsImageStore implements ImageStore {
     }
   }
 
+  /** Unpacks an image to `tree` in a work folder. */
+  async #fill(
+    source: ImageSource,
+    plan: ImagePlan,
+    work: string,
+    options: FetchOptions & { readonly onDownloaded?: () => void },
+  ): Promise<readonly string[]> {
+    const tree = path.join(work, "tree");
+    await mkdir(tree);
+    await chmod(tree, 0o755);
+    return await fetchLayers(source, plan.layers, {
+      ...options,
+      tree,
+      spoolFolder: work,
+      limits: this.#limits,
+      makesDevices: this.#makesDevices,
+    });
+  }
+
   #knownImage(key: string): ImageRecord | undefined {
     const image = read(imageRecord, this.#folder.readRecord("images", key));
+    // First the mark, then the look: what is being collected is not found afterwards.
+    if (image) this.#folder.markUsed(image.treeId, this.#clock.now());
     return image && this.#folder.hasTree(image.treeId) ? image : undefined;
   }
 
@@ -219,6 +299,11 @@ class FsImageStore implements ImageStore {
       notes: image.notes,
     };
   }
+}
+
+/** A tree is named by what it is made of. */
+function treeIdOf({ layers }: ImagePlan): string {
+  return digestOf(layers.map(({ diffId }) => diffId).join("\n"));
 }
 
 /** A record of this version of the store; anything else counts as absent, and is fetched again. */

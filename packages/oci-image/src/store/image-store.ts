@@ -5,6 +5,7 @@ import type { Reference } from "../reference.ts";
 import type { ProxyVariables } from "../registry/http-exchange.ts";
 import type { RegistryConfig } from "../registry/registry-config.ts";
 import type { UnpackLimits } from "../unpack/limits.ts";
+import type { Collected, CollectOptions } from "./collect.ts";
 
 /** Options of {@link openImageStore}. */
 export interface ImageStoreOptions {
@@ -61,6 +62,13 @@ export interface PullOptions {
   readonly registries: readonly RegistryConfig[];
   /** @default linux on this machine's architecture */
   readonly platform?: Platform;
+  /** Layers that arrive at the same time, 1 or more. @default 4 */
+  readonly parallelDownloads?: number;
+  /**
+   * A folder of blobs by digest that is asked before the registry, see `prefetchImage`. What is in
+   * it is checked; where it is wrong or lacks something, the registry is asked.
+   */
+  readonly cache?: string;
   /** Times a request that fails in passing is made in all. @default 4 */
   readonly attempts?: number;
   /** Variables `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`. @default no proxy */
@@ -104,4 +112,27 @@ export interface ImageStore {
   mountRootfs(image: StoredImage, containerDir: string): Promise<{ readonly rootfs: string }>;
   /** Takes the mount and what was written away; fine if there is none. */
   unmountRootfs(containerDir: string): Promise<void>;
+}
+
+/** What a name in the store stands for. */
+export interface ListedImage {
+  readonly reference: string;
+  readonly digest: string;
+  readonly id: string;
+  readonly sizeBytes: number;
+}
+
+/** A store for whoever looks after it. */
+export interface ManagedImageStore extends ImageStore {
+  /** The names that stand for an image. */
+  list(): Promise<readonly ListedImage[]>;
+  /** Removes what is not used, by age and size. */
+  collect(options: CollectOptions): Promise<Collected>;
+  /**
+   * Fetches an image again and compares every entry with what is in the store. A tree that differs
+   * is replaced, unless it is mounted.
+   *
+   * @returns the first path that differs; undefined if all is as it must be
+   */
+  verify(reference: Reference, options: PullOptions): Promise<string | undefined>;
 }

@@ -1,16 +1,20 @@
 import { createHash, randomUUID } from "node:crypto";
 import {
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { rm } from "node:fs/promises";
 import path from "node:path";
 import { hasCode } from "@kip/base";
-import { digestHex } from "../digest.ts";
+import { digestHex, isDigest } from "../digest.ts";
 
 /**
  * The files of a store:
@@ -56,6 +60,82 @@ export class StoreFolder {
     return existsSync(this.treePath(treeId));
   }
 
+  /** Unpacked trees: the hex digits of their digest, bytes on disk, when they were last used. */
+  listTrees(): readonly {
+    readonly hex: string;
+    readonly bytes: number;
+    readonly usedAt: number;
+  }[] {
+    const trees = path.join(this.#root, "trees");
+    return readdirSync(trees).map((hex) => ({
+      hex,
+      bytes: diskBytes(path.join(trees, hex)),
+      usedAt: this.#usedAt(hex),
+    }));
+  }
+
+  /** Notes that a tree is used now; to be called before it is looked for. */
+  markUsed(treeId: string, now: number): void {
+    const seconds = now / 1000;
+    try {
+      utimesSync(this.#recordPath("images", treeId), seconds, seconds);
+    } catch (error) {
+      // No such tree, or a store that is shared read-only.
+      if (!hasCode(error, "ENOENT", "EROFS", "EACCES", "EPERM")) throw error;
+    }
+  }
+
+  /** Puts a tree in the place of one that is damaged. */
+  async replaceTree(folder: string, treeId: string): Promise<void> {
+    const grave = path.join(this.makeWorkFolder(), "tree");
+    renameSync(this.treePath(treeId), grave);
+    this.publishTree(folder, treeId);
+    await rm(path.dirname(grave), { recursive: true, force: true });
+  }
+
+  async removeTree(hex: string): Promise<void> {
+    const grave = path.join(this.makeWorkFolder(), "tree");
+    renameSync(path.join(this.#root, "trees", hex), grave);
+    await rm(path.dirname(grave), { recursive: true, force: true });
+    rmSync(this.#recordPath("images", `sha256:${hex}`), { force: true });
+  }
+
+  /** Removes records of images and names whose tree is gone. */
+  removeDanglingRecords(): void {
+    for (const kind of ["images", "names"] as const) {
+      const folder = path.join(this.#root, kind);
+      for (const name of readdirSync(folder)) {
+        const record = this.#parse(path.join(folder, name));
+        if (kind === "images" && this.#lacksTree(record))
+          rmSync(path.join(folder, name), { force: true });
+        if (kind === "names" && this.#lacksImage(record))
+          rmSync(path.join(folder, name), { force: true });
+      }
+    }
+  }
+
+  /** The names that stand for an image. */
+  listNames(): readonly unknown[] {
+    const folder = path.join(this.#root, "names");
+    return readdirSync(folder).map((name) => this.#parse(path.join(folder, name)));
+  }
+
+  #lacksTree(record: unknown): boolean {
+    const treeId = textField(record, "treeId");
+    return treeId !== undefined && isDigest(treeId) && !this.hasTree(treeId);
+  }
+
+  #lacksImage(record: unknown): boolean {
+    const image = textField(record, "image");
+    return image !== undefined && !existsSync(this.#recordPath("images", image));
+  }
+
+  #usedAt(hex: string): number {
+    const own = statSync(this.#recordPath("images", `sha256:${hex}`), { throwIfNoEntry: false });
+    // Without a record: just made, or of a process that was killed before it wrote one.
+    return (own ?? statSync(path.join(this.#root, "trees", hex))).mtimeMs;
+  }
+
   /** Makes a folder for unfinished work. The caller removes it. */
   makeWorkFolder(): string {
     const folder = path.join(this.#root, "tmp", `${this.#processId}.${randomUUID()}`);
@@ -74,8 +154,12 @@ export class StoreFolder {
 
   /** Reads a record; undefined if there is none, or it is not ours to understand. */
   readRecord(kind: "images" | "names", key: string): unknown {
+    return this.#parse(this.#recordPath(kind, key));
+  }
+
+  #parse(file: string): unknown {
     try {
-      return JSON.parse(readFileSync(this.#recordPath(kind, key), "utf8"));
+      return JSON.parse(readFileSync(file, "utf8"));
     } catch (error) {
       if (hasCode(error, "ENOENT") || error instanceof SyntaxError) return undefined;
       throw error;
@@ -92,6 +176,30 @@ export class StoreFolder {
     const hex = createHash("sha256").update(key).digest("hex");
     return path.join(this.#root, kind, `${hex}.json`);
   }
+}
+
+function textField(record: unknown, name: string): string | undefined {
+  if (typeof record !== "object" || record === null || !(name in record)) return undefined;
+  const value: unknown = Reflect.get(record, name);
+  return typeof value === "string" ? value : undefined;
+}
+
+/** Bytes that a tree takes on the disk, files with several names counted once. */
+function diskBytes(root: string): number {
+  const seen = new Set<number>();
+  let bytes = 0;
+  const visit = (place: Buffer): void => {
+    const facts = lstatSync(place, { throwIfNoEntry: false });
+    if (!facts || (facts.nlink > 1 && !facts.isDirectory() && seen.has(facts.ino))) return;
+    if (facts.nlink > 1) seen.add(facts.ino);
+    bytes += facts.blocks * 512;
+    if (!facts.isDirectory()) return;
+    for (const name of readdirSync(place, { encoding: "buffer" })) {
+      visit(Buffer.concat([place, Buffer.from("/"), name]));
+    }
+  };
+  visit(Buffer.from(root));
+  return bytes;
 }
 
 /** `<pid>-<start time>-<boot>`: no later process is ever called the same. Empty if it is gone. */

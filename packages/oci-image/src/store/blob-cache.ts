@@ -1,0 +1,141 @@
+import { randomUUID } from "node:crypto";
+import { lstat, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import path from "node:path";
+import { hasCode } from "@kip/base";
+import { digestHex, digestOf, verified } from "../digest.ts";
+import { invalidImage } from "../errors.ts";
+import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../image-source.ts";
+import { readBlob } from "../layout/layout-source.ts";
+import { parseManifest, type Descriptor } from "../manifest.ts";
+import { choosePlatform, type Platform } from "../platform.ts";
+
+/**
+ * A folder of blobs and manifests by digest, `blobs/sha256/<hex>` as in an OCI layout, that many
+ * machines share, for example over NFS, commonly read-only.
+ *
+ * It needs no lock, and so none that NFS would have to keep: a blob is written under a name of its
+ * own (`O_EXCL`) and gets its final one by a rename, and two that write the same write the same
+ * bytes. Nothing in it is believed: what is read is checked like what a registry sends.
+ */
+export class BlobCache {
+  readonly #root: string;
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#root = folder;
+    this.#folder = path.join(folder, "blobs", "sha256");
+  }
+
+  /** The bytes of a blob; undefined if it is not here, or not of the size it must have. */
+  async read(descriptor: Descriptor): Promise<AsyncIterable<Uint8Array> | undefined> {
+    // Whatever is wrong with the cache, there is still the registry.
+    const facts = await lstat(this.#path(descriptor.digest)).catch(() => undefined);
+    if (!facts?.isFile() || facts.size !== descriptor.size) return undefined;
+    return readBlob(this.#root, descriptor);
+  }
+
+  async has({ digest, size }: Descriptor): Promise<boolean> {
+    try {
+      return (await stat(this.#path(digest))).size === size;
+    } catch (error) {
+      if (hasCode(error, "ENOENT")) return false;
+      throw error;
+    }
+  }
+
+  /** Takes a blob in; it is there whole or not at all. */
+  async write(descriptor: Descriptor, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+    await mkdir(this.#folder, { recursive: true });
+    const draft = path.join(this.#folder, `.${randomUUID()}`);
+    try {
+      {
+        await using file = await open(draft, "wx", 0o644);
+        for await (const chunk of verified(bytes, descriptor)) await file.writeFile(chunk);
+        // Another machine must not see the name before the bytes.
+        await file.sync();
+      }
+      await rename(draft, this.#path(descriptor.digest));
+    } finally {
+      await rm(draft, { force: true });
+    }
+  }
+
+  #path(digest: string): string {
+    return path.join(this.#folder, digestHex(digest));
+  }
+}
+
+/**
+ * A source that takes what it can from a cache. What a name means is still the registry's word.
+ * @param onHit told of each blob that came from the cache
+ */
+export function throughCache(source: ImageSource, folder: string, onHit: () => void): ImageSource {
+  const cache = new BlobCache(folder);
+  return {
+    root: async (signal) => await source.root(signal),
+    manifest: async (descriptor, signal) => {
+      const found = await readManifest(cache, descriptor);
+      if (found) onHit();
+      return found ?? (await source.manifest(descriptor, signal));
+    },
+    blob: async (descriptor, signal) => {
+      const found = await cache.read(descriptor);
+      if (found) onHit();
+      return found ?? (await source.blob(descriptor, signal));
+    },
+  };
+}
+
+/** Puts all of an image for one platform into a cache. @returns bytes that were new */
+export async function fillCache(
+  source: ImageSource,
+  folder: string,
+  options: { readonly platform: Platform; readonly signal?: AbortSignal },
+): Promise<number> {
+  const cache = new BlobCache(folder);
+  let written = 0;
+  const take = async (descriptor: Descriptor, bytes: () => Promise<AsyncIterable<Uint8Array>>) => {
+    if (await cache.has(descriptor)) return;
+    await cache.write(descriptor, await bytes());
+    written += descriptor.size;
+  };
+  let fetched = await source.root(options.signal);
+  for (let level = 0; ; level++) {
+    const parsed = parseManifest(fetched.bytes, fetched.mediaType);
+    const { bytes, digest, mediaType = "" } = fetched;
+    await take({ digest, mediaType, size: bytes.length }, async () => await once(bytes));
+    if (parsed.kind === "manifest") {
+      for (const blob of [parsed.config, ...parsed.layers]) {
+        await take(blob, async () => await source.blob(blob, options.signal));
+      }
+      return written;
+    }
+    if (level === 4) throw invalidImage("its indexes are nested too deep");
+    fetched = await source.manifest(
+      choosePlatform(parsed.manifests, options.platform),
+      options.signal,
+    );
+  }
+}
+
+async function readManifest(
+  cache: BlobCache,
+  descriptor: Descriptor,
+): Promise<FetchedManifest | undefined> {
+  if (descriptor.size > maxDocumentBytes) return undefined;
+  const stream = await cache.read(descriptor);
+  if (!stream) return undefined;
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  const bytes = Buffer.concat(chunks);
+  const { digest, mediaType } = descriptor;
+  return digestOf(bytes) === digest ? { bytes, digest, mediaType } : undefined;
+}
+
+async function once(bytes: Uint8Array): Promise<AsyncIterable<Uint8Array>> {
+  return await Promise.resolve(
+    (async function* () {
+      yield await Promise.resolve(bytes);
+    })(),
+  );
+}

@@ -1,0 +1,248 @@
+// Looking after a store: collection, verification, a shared cache, full disks, kills.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from "node:fs";
+import path from "node:path";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { mount, silentLogger, systemClock, unmount } from "@kip/base";
+import { openImageStore, parseReference, prefetchImage } from "../src/index.ts";
+import { startFakeRegistry } from "./fixtures/fake-registry.ts";
+import { writeLayout } from "./fixtures/layout-writer.ts";
+import { tar } from "./fixtures/tar-writer.ts";
+import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
+import { listTree } from "./fixtures/tree-listing.ts";
+
+const script = fileURLToPath(new URL("fixtures/pull-child.ts", import.meta.url));
+const logger = silentLogger;
+const layerOf = (name: string, size = 100_000): Buffer =>
+  tar([{ name, content: Buffer.alloc(size, `${name} `) }]);
+
+/** A clock that a test moves. */
+function movableClock(): typeof systemClock & { skew: number } {
+  const clock = { ...systemClock, skew: 0, now: () => Date.now() + clock.skew };
+  return clock;
+}
+
+describe("a store's care", () => {
+  it("removes the longest unused first, until the rest is small enough", async () => {
+    using work = temporaryFolder();
+    const root = path.join(work.path, "store");
+    const clock = movableClock();
+    const store = await openImageStore({ root, logger, clock });
+    const trees: string[] = [];
+    for (const name of ["a", "b", "c"]) {
+      const layout = path.join(work.path, name);
+      writeLayout(layout, { layers: [layerOf(name, 1_000_000)] });
+      const image = await store.importLayout(layout, parseReference(name));
+      trees.push(image.layers[0] ?? "");
+      clock.skew += 3_600_000;
+    }
+    assert.ok(await store.find(parseReference("a")));
+    clock.skew += 1_800_000;
+    // Somebody may be about to mount what was used just now.
+    const young = await store.collect({ maxBytes: 0, graceMs: 24 * 3_600_000 });
+    assert.deepEqual([young.removed, young.keptBytes > 3_000_000], [[], true]);
+    const { removed } = await store.collect({ maxBytes: 2_100_000 });
+    assert.deepEqual(removed, [path.basename(trees[1] ?? "")]);
+    assert.deepEqual(trees.map(existsSync), [true, false, true]);
+    assert.equal(await store.find(parseReference("b")), undefined);
+    const names = (await store.list()).map(({ reference }) => reference.replace(/@.*/, ""));
+    assert.deepEqual([...new Set(names)].sort(), [
+      "docker.io/library/a",
+      "docker.io/library/a:latest",
+      "docker.io/library/c",
+      "docker.io/library/c:latest",
+    ]);
+    clock.skew += 3_600_000;
+    await store.collect({ maxIdleMs: 1_000_000 });
+    assert.deepEqual(readdirSync(path.join(root, "trees")), []);
+    for (const folder of ["names", "images", "tmp"]) {
+      assert.deepEqual(readdirSync(path.join(root, folder)), []);
+    }
+    await store.importLayout(path.join(work.path, "b"), parseReference("b"));
+    assert.ok(await store.find(parseReference("b")));
+  });
+
+  it(
+    "never removes what is mounted",
+    { skip: missing({ root: true, programs: ["mount", "umount"] }) },
+    async () => {
+      using work = temporaryFolder();
+      const clock = movableClock();
+      const store = await openImageStore({ root: path.join(work.path, "store"), logger, clock });
+      writeLayout(path.join(work.path, "layout"), { layers: [layerOf("a")] });
+      const image = await store.importLayout(path.join(work.path, "layout"), parseReference("a"));
+      const container = path.join(work.path, "container");
+      await store.mountRootfs(image, container);
+      clock.skew = 1e9;
+      try {
+        assert.deepEqual((await store.collect({ maxBytes: 0 })).removed, []);
+      } finally {
+        await store.unmountRootfs(container);
+      }
+      assert.equal((await store.collect({ maxBytes: 0 })).removed.length, 1);
+    },
+  );
+
+  it("finds and mends a tree that somebody has changed", async () => {
+    using work = temporaryFolder();
+    const layout = path.join(work.path, "layout");
+    writeLayout(layout, { layers: [tar([{ name: "etc/motd", content: "hello" }])] });
+    await using registry = await startFakeRegistry(layout, () => false);
+    const { host } = registry;
+    const options = { registries: [{ host, endpoint: `http://${host}` }] };
+    const store = await openImageStore({
+      root: path.join(work.path, "store"),
+      logger,
+      clock: systemClock,
+    });
+    const reference = parseReference(`${host}/app`);
+    const [tree = ""] = (await store.pull(reference, options)).layers;
+    const before = listTree(tree);
+    assert.equal(await store.verify(reference, options), undefined);
+    writeFileSync(path.join(tree, "etc/motd"), "hullo");
+    assert.equal(await store.verify(reference, options), "/etc/motd");
+    assert.equal(await store.verify(reference, options), undefined);
+    assert.deepEqual(
+      listTree(tree).map((line) => line.replace(/ \d+$/, "")),
+      before.map((line) => line.replace(/ \d+$/, "")),
+    );
+    assert.deepEqual(readdirSync(path.join(work.path, "store/tmp")), []);
+  });
+
+  it("takes blobs from a shared cache, and from the registry where that is wrong", async () => {
+    using work = temporaryFolder();
+    const layout = path.join(work.path, "layout");
+    const layers = [layerOf("one"), layerOf("two"), layerOf("three")];
+    writeLayout(layout, { layers, isIndexed: true, compression: "none" });
+    await using registry = await startFakeRegistry(layout, () => false);
+    const { host } = registry;
+    const cache = path.join(work.path, "cache");
+    const registries = [{ host, endpoint: `http://${host}` }];
+    const reference = parseReference(`${host}/app`);
+    const [first, second] = await Promise.all([
+      prefetchImage(reference, cache, { registries }),
+      prefetchImage(reference, cache, { registries }),
+    ]);
+    assert.ok(first > 300_000 && second > 0);
+    assert.equal(await prefetchImage(reference, cache, { registries }), 0);
+    const blobs = path.join(cache, "blobs/sha256");
+    assert.equal(readdirSync(blobs).length, 6);
+    const pull = async (name: string): Promise<readonly string[]> => {
+      registry.requests.length = 0;
+      const root = path.join(work.path, name);
+      const store = await openImageStore({ root, logger, clock: systemClock });
+      const image = await store.pull(reference, { registries, cache });
+      assert.deepEqual(readdirSync(image.layers[0] ?? "").sort(), ["one", "three", "two"]);
+      assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
+      return registry.requests;
+    };
+    // What the tag means is asked; nothing else.
+    assert.equal((await pull("whole")).length, 1);
+    // A blob that is altered, one that is cut off, one that is missing, one that is a link.
+    const big = readdirSync(blobs).filter(
+      (name) => readFileSync(path.join(blobs, name)).length > 50_000,
+    );
+    const [altered = "", cut = "", gone = ""] = big.map((name) => path.join(blobs, name));
+    const bytes = readFileSync(altered);
+    writeFileSync(altered, Buffer.from(bytes).fill(1, 5000, 6000));
+    assert.ok((await pull("altered")).length > 1);
+    writeFileSync(altered, bytes);
+    writeFileSync(cut, readFileSync(cut).subarray(0, 1000));
+    renameSync(gone, `${gone}.moved`);
+    assert.equal((await pull("cut")).length, 3);
+    assert.ok((await pull("no cache")).length >= 3);
+  });
+
+  it(
+    "says that the disk is full, and goes on when it is not any more",
+    { skip: missing({ root: true, programs: ["mount", "umount"] }) },
+    async () => {
+      using work = temporaryFolder();
+      const layout = path.join(work.path, "layout");
+      writeLayout(layout, { layers: [layerOf("a", 500_000), layerOf("b", 9_000_000)] });
+      const root = path.join(work.path, "store");
+      mkdirSync(root);
+      await mount(["-t", "tmpfs", "-o", "size=4m", "tmpfs", root]);
+      try {
+        const store = await openImageStore({ root, logger, clock: systemClock });
+        const take = async () => await store.importLayout(layout, parseReference("app"));
+        await assert.rejects(take(), (error) => {
+          assert.match(
+            String(error),
+            /layer 2 of 2: entry "b": the disk of the image store is full/,
+          );
+          return true;
+        });
+        assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
+        assert.equal(await store.find(parseReference("app")), undefined);
+        await mount(["-o", "remount,size=40m", root]);
+        const image = await take();
+        assert.deepEqual(readdirSync(image.layers[0] ?? ""), ["a", "b"]);
+      } finally {
+        await unmount([root]);
+      }
+    },
+  );
+
+  it("is whole after kills at random moments of pulls", async (context) => {
+    using work = temporaryFolder();
+    const layout = path.join(work.path, "layout");
+    const files = (prefix: string) =>
+      Array.from({ length: 200 }, (_, index) => ({
+        name: `${prefix}/${index}`,
+        content: Buffer.alloc(3000, `${prefix} ${index} `),
+      }));
+    const layers = [tar(files("a")), tar([...files("b"), { name: ".wh.a" }]), tar(files("c"))];
+    writeLayout(layout, { layers });
+    await using registry = await startFakeRegistry(layout, () => false);
+    const pull = (root: string) =>
+      spawn(process.execPath, [script, root, registry.host, "app"], { stdio: "ignore" });
+    const judge = path.join(work.path, "judge");
+    const start = performance.now();
+    assert.deepEqual(await once(pull(judge), "exit"), [0, null]);
+    const tookMs = performance.now() - start;
+    const treeOf = (root: string): readonly string[] => {
+      const trees = path.join(root, "trees");
+      return readdirSync(trees).flatMap((name) =>
+        listTree(path.join(trees, name)).map((line) => line.replace(/ \d+$/, "")),
+      );
+    };
+    const expected = treeOf(judge);
+    assert.equal(expected.length, 403);
+    const root = path.join(work.path, "store");
+    let killed = 0;
+    // KIP_KILLS=200 for the long run.
+    const kills = Number(process.env["KIP_KILLS"] ?? 12);
+    for (let count = 0; count < kills; count++) {
+      const child = pull(root);
+      const exited = once(child, "exit");
+      // The moment itself is what is random; nothing is waited for.
+      const timer = setTimeout(() => void child.kill("SIGKILL"), tookMs * (0.3 + Math.random()));
+      const [code] = (await exited) as [number | null]; // as Node documents it
+      clearTimeout(timer);
+      if (code === null) killed++;
+      // A tree that has its name is whole, at any time.
+      if (
+        existsSync(path.join(root, "trees")) &&
+        readdirSync(path.join(root, "trees")).length > 0
+      ) {
+        assert.deepEqual(treeOf(root), expected);
+        renameSync(root, path.join(work.path, `done-${count}`));
+      }
+    }
+    assert.deepEqual(await once(pull(root), "exit"), [0, null]);
+    assert.deepEqual(treeOf(root), expected);
+    assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
+    context.diagnostic(`${killed} of ${kills} pulls were killed`);
+  });
+});
