@@ -3,8 +3,13 @@ import path from "node:path";
 import type { Logger } from "@kip/base";
 import { applyUserData, parseUserData, readNoCloudSeed, type NoCloudSeed } from "@kip/cloud-init";
 
+/** Whether this machine is a template's, and no copy that is a machine of its own already. */
+export function isTemplate(directory: string): boolean {
+  return existsSync(path.join(directory, "template")) && !isSeedApplied(directory);
+}
+
 /** Whether this machine has had its user data since it was started. */
-export function isSeedApplied(directory: string): boolean {
+function isSeedApplied(directory: string): boolean {
   return existsSync(markOf(directory));
 }
 

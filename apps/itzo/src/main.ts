@@ -1,14 +1,19 @@
 // The agent of a cell. PID 1 starts it again when it ends; containers live on without it.
 import { readFileSync, writeSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { decodeCellIdentity } from "@kip/agent-api";
 import { createLogger, systemClock } from "@kip/base";
-import { agentDirectories, loadParts, startAgent, type AgentParts } from "@kip/cell-agent";
+import {
+  agentDirectories,
+  loadParts,
+  rehearse,
+  startAgent,
+  type AgentParts,
+} from "@kip/cell-agent";
 import manifest from "../package.json" with { type: "json" };
 import { readBootResults, type BootResults } from "./boot-results.ts";
-import { applySeedOnce } from "./first-boot.ts";
-import { isTemplate, serveAsTemplate, type TemplateCopy } from "./template.ts";
+import { applySeedOnce, isTemplate } from "./first-boot.ts";
+import type { TemplateCopy } from "./template.ts";
 
 /** Where the boot script of the image leaves its results, on a tmpfs. */
 const bootDirectory = "/run/kip";
@@ -47,28 +52,21 @@ async function bootedResults(): Promise<BootResults> {
   return results;
 }
 
+/** What only templates need is loaded only there. */
 async function becomeCopy(): Promise<TemplateCopy<AgentParts>> {
+  const { serveAsTemplate } = await import("./template.ts");
   const directories = agentDirectories(stateDir, runDir);
   return await serveAsTemplate({
     directory: bootDirectory,
     logFile,
     load: async () => {
-      const { rehearse } = await import("@kip/cell-agent");
       await rehearse({ stateDir, runDir, hostInterface: "eth0", logger, clock: systemClock });
       const parts = await loadParts({ directories, logger, clock: systemClock });
       await parts.prepared;
       return parts;
     },
-    onLoaded: collectGarbage,
     logger,
   });
-}
-
-/** So that a copy does not have to, which would write to all of its memory. */
-function collectGarbage(): void {
-  setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc") as () => void; // what the flag puts into new contexts
-  collect();
 }
 
 /**

@@ -1,9 +1,10 @@
 import { existsSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { hasCode, KipError, type Logger } from "@kip/base";
 import { becomeMachine, ProgramHelper } from "./become-machine.ts";
 import { appearance, writeBootResults, type BootResults } from "./boot-results.ts";
-import { isSeedApplied } from "./first-boot.ts";
 import { PersonalityPort } from "./personality-port.ts";
 import { rehearseBecoming } from "./rehearse-becoming.ts";
 
@@ -27,14 +28,7 @@ export interface TemplateOptions<T> {
   readonly logFile: string;
   /** Loads what copies have in common; called when the boot script has done what it does for templates. */
   readonly load: () => Promise<T>;
-  /** Called when nothing but the personality is missing. */
-  readonly onLoaded: () => void;
   readonly logger: Logger;
-}
-
-/** Whether this machine is a template's, and no copy that is a machine of its own already. */
-export function isTemplate(directory: string): boolean {
-  return existsSync(path.join(directory, "template")) && !isSeedApplied(directory);
 }
 
 /**
@@ -58,7 +52,7 @@ export async function serveAsTemplate<T>(options: TemplateOptions<T>): Promise<T
   const port = await PersonalityPort.open();
   for (let count = 0; count < rehearsals; count++)
     await rehearseBecoming(path.join(directory, "rehearsal"));
-  options.onLoaded();
+  collectGarbage();
   empty(options.logFile);
   // A new file is cheaper than one that takes the place of another: the file system would write that one's content at once.
   rmSync("/etc/hostname", { force: true });
@@ -80,6 +74,13 @@ export async function serveAsTemplate<T>(options: TemplateOptions<T>): Promise<T
       port[Symbol.dispose]();
     },
   };
+}
+
+/** So that a copy does not have to, which would write to all of its memory. */
+function collectGarbage(): void {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void; // what the flag puts into new contexts
+  collect();
 }
 
 function empty(file: string): void {

@@ -7,7 +7,8 @@ import { createServer } from "node:tls";
 import { promisify } from "node:util";
 import { createLogger } from "@kip/base";
 import { readBootResults } from "../src/boot-results.ts";
-import { isTemplate, serveAsTemplate } from "../src/template.ts";
+import { isTemplate } from "../src/first-boot.ts";
+import { serveAsTemplate } from "../src/template.ts";
 
 const directory = "/run/kip";
 const text = (file: string): string => readFileSync(file, "utf8").trim();
@@ -55,7 +56,6 @@ async function becomeCopy(): Promise<object> {
     load: async () => {
       drawn = await draw();
     },
-    onLoaded: () => {},
     logger: createLogger(),
   });
   copy.sayReady();

@@ -4,34 +4,17 @@ import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
 import { createSecureContext } from "node:tls";
 import { AgentClient, type DesiredPod, type PodReport } from "@kip/agent-api";
-import { KipError, silentLogger, type Clock, type Logger } from "@kip/base";
+import { KipError, silentLogger } from "@kip/base";
 import { agentDirectories } from "../agent-directories.ts";
 import { loadParts, type AgentParts } from "../agent-parts.ts";
 import { startAgent } from "../start-agent.ts";
 import { kernelMounter } from "../volumes/mounter.ts";
+import type { RehearsalOptions } from "./rehearsal.ts";
 import { startLoopbackRegistry } from "./loopback-registry.ts";
 import { throwAwayIdentity } from "./throw-away-identity.ts";
 
-/** Options of {@link rehearse}. */
-export interface RehearsalOptions {
-  /** Directory on disk; a folder in it is used, and removed at the end. */
-  readonly stateDir: string;
-  /** Directory on a tmpfs; a folder in it is used, and removed at the end. */
-  readonly runDir: string;
-  /** Interface that the pod's traffic would go through; it may be down. */
-  readonly hostInterface: string;
-  readonly logger: Logger;
-  readonly clock: Clock;
-}
-
-/**
- * Goes once through all that the start of a pod needs, in a machine that will be copied: what is compiled, loaded, opened
- * and cached by it need not be so in each copy. A whole agent with a throw-away identity is given a pod by the same client
- * that kip uses, and both vanish: no image, file, mount, namespace or connection is left.
- *
- * @throws {KipError} `REHEARSAL_FAILED` when the pod fails; whatever the agent and its parts throw
- */
-export async function rehearse(options: RehearsalOptions): Promise<void> {
+/** @see RehearsalOptions */
+export async function runRehearsal(options: RehearsalOptions): Promise<void> {
   const stateDir = `${options.stateDir}/rehearsal`;
   const runDir = `${options.runDir}/rehearsal`;
   const begin = options.clock.monotonic();
