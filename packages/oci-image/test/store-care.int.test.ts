@@ -133,7 +133,8 @@ describe("a store's care", () => {
       prefetchImage(reference, cache, { registries }),
       prefetchImage(reference, cache, { registries }),
     ]);
-    assert.ok(first > 300_000 && second > 0);
+    // One may find what the other has just written.
+    assert.ok(Math.max(first, second) > 300_000);
     assert.equal(await prefetchImage(reference, cache, { registries }), 0);
     const blobs = path.join(cache, "blobs/sha256");
     assert.equal(readdirSync(blobs).length, 6);

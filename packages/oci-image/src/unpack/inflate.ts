@@ -60,8 +60,8 @@ async function readStart(chunks: AsyncIterator<Uint8Array>): Promise<Buffer> {
 }
 
 async function* rejoin(start: Buffer, rest: AsyncIterator<Uint8Array>): AsyncGenerator<Buffer> {
-  yield start;
   try {
+    yield start;
     for (let next = await rest.next(); !next.done; next = await rest.next()) {
       yield Buffer.from(next.value.buffer, next.value.byteOffset, next.value.length);
     }
