@@ -3,6 +3,7 @@
 //   node bench/virtual-kubelet.ts [--pods 1000]
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import path from "node:path";
 import { parseArgs } from "node:util";
 import { hasCode, silentLogger, systemClock } from "@kip/base";
 import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
@@ -16,9 +17,10 @@ import {
   type ApiClient,
 } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
+import { packVirtualKubelet } from "../tools/pack-virtual-kubelet.ts";
 
 const { values } = parseArgs({
-  options: { pods: { type: "string", default: "1000" }, only: { type: "string" } },
+  options: { pods: { type: "string", default: "1000" } },
 });
 const count = Number(values.pods);
 
@@ -70,8 +72,8 @@ function fail(): never {
   throw new Error("A round is missing");
 }
 
-async function connect(path: string): Promise<ApiClient> {
-  return createApiClient(await loadKubeConfig({ path }), {
+async function connect(kubeconfig: string): Promise<ApiClient> {
+  return createApiClient(await loadKubeConfig({ path: kubeconfig }), {
     userAgent: "bench/1",
     logger: silentLogger,
     clock: systemClock,
@@ -137,6 +139,7 @@ async function remove(namespace: string, name: string): Promise<void> {
 /** The same calls for each pod as the library's, and nothing else: token, status, last status, deletion. */
 async function withBareLoop(nodeName: string, work: () => Promise<void>): Promise<void> {
   const client = await connect(plane.kipKubeconfigPath);
+  const underWay = new Set<Promise<void>>();
   const stop = new AbortController();
   const informer = createInformer<Pod>({
     client,
@@ -144,11 +147,11 @@ async function withBareLoop(nodeName: string, work: () => Promise<void>): Promis
     query: { fieldSelector: `spec.nodeName=${nodeName}` },
     onEvent: (event) => {
       const { object } = event;
-      if (event.type === "added") void startBare(client, object);
+      if (event.type === "added") underWay.add(unlessGone(startBare(client, object)));
       if (event.type !== "updated") return;
       const wasAsked = event.previous.metadata?.deletionTimestamp !== undefined;
       if (object.metadata?.deletionTimestamp !== undefined && !wasAsked)
-        void endBare(client, object);
+        underWay.add(unlessGone(endBare(client, object)));
     },
     logger: silentLogger,
     clock: systemClock,
@@ -156,8 +159,17 @@ async function withBareLoop(nodeName: string, work: () => Promise<void>): Promis
   });
   await informer.synced;
   await work();
+  await Promise.all(underWay);
   stop.abort();
   client.close();
+}
+
+async function unlessGone(work: Promise<void>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
+  }
 }
 
 async function startBare(client: ApiClient, { metadata, spec }: Pod): Promise<void> {
@@ -190,7 +202,11 @@ async function endBare(client: ApiClient, { metadata }: Pod): Promise<void> {
 }
 
 async function startLibrary({ kipKubeconfigPath }: SharedControlPlane): Promise<ChildProcess> {
-  const child = fork(new URL("virtual-kubelet-node.ts", import.meta.url), [kipKubeconfigPath], {
+  // Inside the repository: its dependencies are found there.
+  const folder = path.join(import.meta.dirname, "../dist/bench");
+  packVirtualKubelet(folder);
+  const program = path.join(import.meta.dirname, "virtual-kubelet-node.mjs");
+  const child = fork(program, [path.join(folder, "package"), kipKubeconfigPath], {
     // What docs/virtual-kubelet.md tells to start programs with.
     execArgv: ["--max-semi-space-size=1"],
     env: { ...process.env, MALLOC_ARENA_MAX: "1" },
