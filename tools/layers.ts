@@ -21,6 +21,7 @@ export const layers: Readonly<Record<string, number>> = {
   "@kip/kip": 4,
   "@kip/app-kip": 5,
   "@kip/app-itzo": 5,
+  "@kip/app-tosi": 5,
   "@kip/app-virtual-kubelet": 5,
 };
 
@@ -33,4 +34,5 @@ export const withoutDependencies: readonly string[] = [
   "@kip/oci-runtime",
   "@kip/cloud-init",
   "@kip/app-itzo",
+  "@kip/app-tosi",
 ];

@@ -1,0 +1,42 @@
+import { parseOptions, type Option, type OptionValues } from "@kip/base";
+
+/** A command line, taken apart. */
+export interface CommandLine {
+  /** What is no flag. */
+  readonly words: readonly string[];
+  readonly options: OptionValues;
+}
+
+/**
+ * Reads flags as Go programs do, and so the original tosi: one dash or two, `-flag value` or
+ * `-flag=value`, words after `--`.
+ *
+ * @throws {KipError} `OPTION_UNKNOWN`, `OPTION_INVALID`
+ */
+export function readCommandLine(
+  table: readonly Option[],
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): CommandLine {
+  const words: string[] = [];
+  const flags: string[] = [];
+  for (let index = 0; index < args.length; index++) {
+    const arg = args[index] ?? "";
+    if (arg === "--") {
+      words.push(...args.slice(index + 1));
+      break;
+    }
+    const flag = /^--?([a-z][^=]*)(=.*)?$/s.exec(arg);
+    if (!flag) {
+      words.push(arg);
+      continue;
+    }
+    const [, name = "", value] = flag;
+    const option = table.find((each) => each.flag === (name === "h" ? "help" : name));
+    const takesNext = value === undefined && option !== undefined && option.type !== "boolean";
+    const next = takesNext ? args[++index] : undefined;
+    const long = `--${option?.flag ?? name}`;
+    flags.push(next === undefined ? `${long}${value ?? ""}` : `${long}=${next}`);
+  }
+  return { words, options: parseOptions(table, flags, env) };
+}

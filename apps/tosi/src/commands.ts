@@ -1,0 +1,162 @@
+import { readFileSync } from "node:fs";
+import { bytes, KipError, nearest, type OptionValues } from "@kip/base";
+import { formatReference, prefetchImage, type StoredImage } from "@kip/oci-image";
+import { extractTo, mountAt, saveConfig } from "./place-image.ts";
+import type { Reporter } from "./reporter.ts";
+import { openStore, pullOptions, readReference } from "./settings.ts";
+
+/** What a command works with. */
+export interface CommandContext {
+  readonly words: readonly string[];
+  readonly options: OptionValues;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly reporter: Reporter;
+  readonly signal: AbortSignal;
+}
+
+type Command = (context: CommandContext) => Promise<void>;
+
+const commands: Readonly<Record<string, Command>> = {
+  pull: async (context) => {
+    const image = await get(context, oneName(context));
+    context.reporter.done(factsOf(image), image.repoDigest);
+  },
+  unpack: async (context) => {
+    const [name, folder = ""] = wanted(context, ["NAME", "DIR"]);
+    const image = await get(context, name ?? "");
+    await extractTo(image, folder);
+    context.reporter.done({ ...factsOf(image), folder }, "");
+  },
+  inspect,
+  verify,
+  gc,
+  prefetch,
+};
+
+/** Runs the command that the words name; without one, what the original's flags ask for. */
+export async function runCommandLine(context: CommandContext): Promise<void> {
+  const [first, ...words] = context.words;
+  if (first === undefined) return await original(context);
+  const command = Object.hasOwn(commands, first) ? commands[first] : undefined;
+  if (command) return await command({ ...context, words });
+  const near = nearest(first, Object.keys(commands));
+  throw new KipError("OPTION_UNKNOWN", `Cannot run "tosi ${first}": there is no such command`, {
+    remedy: near === undefined ? "See tosi -help" : `Did you mean tosi ${near}?`,
+  });
+}
+
+async function original(context: CommandContext): Promise<void> {
+  const { options } = context;
+  const [extract, mount] = [options.text("extractto"), options.text("mount")];
+  if (extract !== undefined && mount !== undefined) {
+    throw new KipError("OPTION_INVALID", "Cannot use -extractto and -mount together");
+  }
+  const image = await get(context, options.required("image"));
+  if (extract !== undefined) await extractTo(image, extract);
+  if (mount !== undefined) await mountAt(image, mount);
+  const file = options.text("saveconfig");
+  if (file !== undefined) saveConfig(image.config, file);
+  context.reporter.done(factsOf(image), "");
+}
+
+async function get(context: CommandContext, name: string): Promise<StoredImage> {
+  const { options, env, reporter, signal } = context;
+  const reference = readReference(name, options);
+  const store = await openStore(options);
+  const how = {
+    ...pullOptions(reference, options, env),
+    signal,
+    onProgress: (progress: Parameters<Reporter["progress"]>[1]) =>
+      reporter.progress(name, progress),
+  };
+  if (options.isSet("validate-cache")) await store.verify(reference, how);
+  return await store.pull(reference, how);
+}
+
+async function inspect(context: CommandContext): Promise<void> {
+  const reference = readReference(oneName(context), context.options);
+  const image = await (await openStore(context.options)).find(reference);
+  if (!image) {
+    throw new KipError(
+      "IMAGE_NOT_FOUND",
+      `Cannot inspect image "${formatReference(reference)}": it is not in the store`,
+      { remedy: "Pull it first" },
+    );
+  }
+  const facts = { ...factsOf(image), config: image.config };
+  context.reporter.done(facts, JSON.stringify(facts, undefined, 2));
+}
+
+async function verify(context: CommandContext): Promise<void> {
+  const { options, env, signal, reporter } = context;
+  const name = oneName(context);
+  const reference = readReference(name, options);
+  const store = await openStore(options);
+  const how = { ...pullOptions(reference, options, env), signal };
+  const difference = await store.verify(reference, how);
+  const line = difference === undefined ? "as it must be" : `${difference} differed; mended`;
+  reporter.done({ image: name, isWhole: difference === undefined, difference }, `${name}: ${line}`);
+}
+
+async function gc(context: CommandContext): Promise<void> {
+  const { options, reporter } = context;
+  wanted(context, []);
+  const size = options.text("max-size");
+  const idle = options.text("unused-for");
+  if (size === undefined && idle === undefined) {
+    throw new KipError(
+      "OPTION_MISSING",
+      "Cannot collect: neither -max-size nor -unused-for is given",
+    );
+  }
+  const collected = await (
+    await openStore(options)
+  ).collect({
+    ...(size !== undefined && { maxBytes: bytes(size) }),
+    ...(idle !== undefined && { maxIdleMs: readDuration(idle) }),
+  });
+  const { removed, removedBytes, keptBytes } = collected;
+  const line = `${removed.length} images removed, ${removedBytes} bytes; ${keptBytes} bytes kept`;
+  reporter.done({ ...collected }, line);
+}
+
+async function prefetch(context: CommandContext): Promise<void> {
+  const { options, env, signal, reporter } = context;
+  const list = options.text("list");
+  const listed = list === undefined ? [] : readFileSync(list, "utf8").split("\n");
+  const names = [...context.words, ...listed].map((name) => name.trim());
+  const cache = options.required("cache");
+  for (const name of names.filter((it) => it !== "" && !it.startsWith("#"))) {
+    const reference = readReference(name, options);
+    const how = { ...pullOptions(reference, options, env), signal };
+    const written = await prefetchImage(reference, cache, how);
+    reporter.done({ image: name, written }, `${name}: ${written} bytes new`);
+  }
+}
+
+function factsOf(image: StoredImage): Readonly<Record<string, unknown>> {
+  const { id, reference, repoDigest, layers, sizeBytes, notes } = image;
+  return { image: reference, id, repoDigest, sizeBytes, layers, notes };
+}
+
+function oneName(context: CommandContext): string {
+  return wanted(context, ["NAME"])[0] ?? "";
+}
+
+function wanted({ words }: CommandContext, names: readonly string[]): readonly string[] {
+  if (words.length === names.length) return words;
+  const expected = names.length === 0 ? "no words" : names.join(" ");
+  throw new KipError("OPTION_INVALID", `Cannot read the command: ${expected} expected after it`);
+}
+
+/** Milliseconds of `90s`, `10m`, `24h`, `7d`. */
+function readDuration(text: string): number {
+  const units: Readonly<Record<string, number>> = { s: 1e3, m: 6e4, h: 36e5, d: 864e5 };
+  const [, digits = "", unit = ""] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
+  const factor = units[unit];
+  if (factor !== undefined) return Number(digits) * factor;
+  throw new KipError(
+    "OPTION_INVALID",
+    `Cannot use -unused-for ${text}: for example 24h is expected`,
+  );
+}

@@ -1,0 +1,27 @@
+import { readCommandLine } from "./command-line.ts";
+import { runCommandLine } from "./commands.ts";
+import { exitCodeOf } from "./exit-code.ts";
+import { commonOptions, helpText } from "./option-table.ts";
+import { jsonReporter, textReporter, type Reporter } from "./reporter.ts";
+
+const out = (text: string): void => void process.stdout.write(text);
+const stop = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.once(signal, () => stop.abort(new Error("interrupted")));
+}
+let reporter: Reporter = textReporter(out, process.stderr, false);
+try {
+  const { words, options } = readCommandLine(commonOptions, process.argv.slice(2), process.env);
+  reporter = options.isSet("json")
+    ? jsonReporter(out)
+    : textReporter(out, process.stderr, !options.isSet("quiet"));
+  if (options.isSet("version")) out("tosi 0.1.0\n");
+  else if (options.isSet("help")) out(helpText());
+  else {
+    const { signal } = stop;
+    await runCommandLine({ words, options, env: process.env, reporter, signal });
+  }
+} catch (error) {
+  reporter.failed(error);
+  process.exitCode = exitCodeOf(error);
+}

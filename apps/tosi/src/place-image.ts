@@ -1,0 +1,49 @@
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { hasCode, KipError, runCommand } from "@kip/base";
+import { mountOverlay, type ImageConfig, type StoredImage } from "@kip/oci-image";
+
+/** Copies an image's files to an empty folder: owners, modes, times, links, attributes, holes. */
+export async function extractTo(image: StoredImage, folder: string): Promise<void> {
+  wantEmpty("extractto", folder);
+  for (const layer of image.layers) {
+    await runCommand("cp", ["--archive", "--reflink=auto", "--no-target-directory", layer, folder]);
+  }
+}
+
+/** Mounts an image at an empty folder, to be written in; what is written goes beside it. */
+export async function mountAt(image: StoredImage, folder: string): Promise<void> {
+  wantEmpty("mount", folder);
+  const rootfs = path.resolve(folder);
+  await mountOverlay(image.layers, { rootfs, upper: `${rootfs}.upper`, work: `${rootfs}.work` });
+}
+
+/** Writes the configuration with the names that OCI gives its fields. */
+export function saveConfig(config: ImageConfig, file: string): void {
+  const keys = (names: readonly string[]): object =>
+    Object.fromEntries(names.map((it) => [it, {}]));
+  const document = {
+    User: config.user,
+    ExposedPorts: keys(config.exposedPorts),
+    Env: config.env,
+    Entrypoint: config.entrypoint,
+    Cmd: config.cmd,
+    Volumes: keys(config.volumes),
+    WorkingDir: config.workingDir,
+    Labels: config.labels,
+    ...(config.stopSignal !== undefined && { StopSignal: config.stopSignal }),
+  };
+  writeFileSync(file, `${JSON.stringify(document)}\n`);
+}
+
+function wantEmpty(flag: string, folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+    if (readdirSync(folder).length === 0) return;
+  } catch (error) {
+    if (!hasCode(error, "EEXIST", "ENOTDIR")) throw error;
+  }
+  throw new KipError("OPTION_INVALID", `Cannot use -${flag} ${folder}: it is no empty folder`, {
+    remedy: "Name a folder that is empty or does not exist",
+  });
+}

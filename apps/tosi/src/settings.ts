@@ -1,0 +1,116 @@
+import { readFileSync, lstatSync, mkdirSync } from "node:fs";
+import { homedir } from "node:os";
+import path from "node:path";
+import { createLogger, hasCode, KipError, Secret, systemClock, type OptionValues } from "@kip/base";
+import {
+  dockerConfigCredentials,
+  openImageStore,
+  parseReference,
+  type ManagedImageStore,
+  type Platform,
+  type PullOptions,
+  type Reference,
+  type RegistryConfig,
+} from "@kip/oci-image";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The store that the flags name; its folder must be ours alone. */
+export async function openStore(options: OptionValues): Promise<ManagedImageStore> {
+  const root = path.resolve(options.text("overlaydir") ?? options.required("workdir"));
+  ownFolder(root);
+  return await openImageStore({
+    root,
+    logger: createLogger({ level: "error" }),
+    clock: systemClock,
+    makesDevices: options.isSet("devices"),
+  });
+}
+
+/** The default is in a folder that everybody writes to: who made it first could plant images. */
+function ownFolder(root: string): void {
+  try {
+    mkdirSync(root, { mode: 0o700 });
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) mkdirSync(root, { recursive: true, mode: 0o700 });
+    else if (!hasCode(error, "EEXIST")) throw error;
+  }
+  const facts = lstatSync(root);
+  const isOurs = facts.uid === process.geteuid?.() && (facts.mode & 0o022) === 0;
+  if (isOurs && facts.isDirectory()) return;
+  throw new KipError("OPTION_INVALID", `Cannot use -workdir ${root}: others may write to it`, {
+    remedy: "Name a folder that belongs to you alone",
+  });
+}
+
+/** The image that a name and `-url` mean. */
+export function readReference(name: string, options: OptionValues): Reference {
+  const url = options.text("url");
+  if (url === undefined) return parseReference(name);
+  // As in the original: with a URL, the name is the registry's own and holds no registry.
+  const place = parseReference(`registry.invalid/${name}`);
+  return { ...place, registry: urlOf("url", url).host };
+}
+
+/** How to get an image, by the flags. */
+export function pullOptions(
+  reference: Reference,
+  options: OptionValues,
+  env: Environment,
+): PullOptions {
+  const layers = options.integer("parallel-downloads", { min: -1000, max: 1000 });
+  const platform = options.text("platform");
+  const cache = options.text("cache");
+  return {
+    registries: registriesOf(reference, options, env),
+    parallelDownloads: layers === 0 ? 1000 : Math.max(1, layers),
+    proxy: env,
+    ...(platform !== undefined && { platform: readPlatform(platform) }),
+    ...(cache !== undefined && { cache: path.resolve(cache) }),
+  };
+}
+
+function registriesOf(
+  reference: Reference,
+  options: OptionValues,
+  env: Environment,
+): readonly RegistryConfig[] {
+  const url = options.text("url");
+  const username = options.text("username");
+  const caFile = options.text("ca");
+  const insecure = options.list("insecure");
+  const configFile =
+    options.text("docker-config") ??
+    path.join(env["DOCKER_CONFIG"] ?? path.join(homedir(), ".docker"), "config.json");
+  const credentials = dockerConfigCredentials(configFile, { path: env["PATH"] ?? "" });
+  const ca = caFile === undefined ? undefined : readFileSync(caFile, "utf8");
+  const common = { credentials, ...(ca !== undefined && { ca }) };
+  const plain = insecure.includes(reference.registry) ? `http://${reference.registry}` : undefined;
+  const endpoint = url ?? plain;
+  const mirrors = options.list("mirror");
+  const own: RegistryConfig = {
+    host: reference.registry,
+    ...common,
+    ...(endpoint !== undefined && { endpoint }),
+    ...(username !== undefined && {
+      username,
+      password: new Secret(options.text("password") ?? ""),
+    }),
+    ...(mirrors.length > 0 && { mirrors }),
+  };
+  return [own, ...mirrors.map((mirror) => ({ host: urlOf("mirror", mirror).host, ...common }))];
+}
+
+function urlOf(flag: string, text: string): URL {
+  const url = URL.parse(text);
+  if (url && /^https?:$/.test(url.protocol)) return url;
+  throw new KipError("OPTION_INVALID", `Cannot use -${flag} ${text}: it is no http or https URL`);
+}
+
+function readPlatform(text: string): Platform {
+  const [os = "", architecture = "", variant, ...more] = text.split("/");
+  if (os !== "" && architecture !== "" && more.length === 0) {
+    return { os, architecture, ...(variant !== undefined && { variant }) };
+  }
+  throw new KipError("OPTION_INVALID", `Cannot use -platform ${text}: os/architecture is expected`);
+}
