@@ -41,11 +41,14 @@ export async function loadParts(options: {
   const volumes = prepareVolumes(directories, kernelMounter).catch((error: unknown) =>
     logger.warn("Could not prepare volumes", { err: error }),
   );
+  const monitor = runtime
+    .prepare(directories.logs)
+    .catch((error: unknown) => logger.warn("Could not prepare a container", { err: error }));
   return {
     runtime,
     images,
     mounter: kernelMounter,
-    prepared: Promise.all([sandbox, volumes]).then(() => {}),
+    prepared: Promise.all([sandbox, volumes, monitor]).then(() => {}),
     createSandbox: async (wanted) => {
       const prepared = await sandbox;
       sandbox = Promise.resolve(undefined); // it is used up

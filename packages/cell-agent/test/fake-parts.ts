@@ -27,6 +27,10 @@ export class FakeRuntime implements ContainerRuntime {
     async () => 0;
   readonly #exits = new EventEmitter();
 
+  async prepare(): Promise<void> {}
+
+  takePreparedId(): undefined {}
+
   async create(spec: ContainerSpec): Promise<void> {
     this.calls.push(`create ${spec.labels?.["container"]}`);
     const error = this.nextCreateError;

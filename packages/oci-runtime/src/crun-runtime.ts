@@ -27,10 +27,11 @@ import { execProcess, execSpec } from "./exec/exec-process.ts";
 import { NamedPipes } from "./exec/named-pipes.ts";
 import { readLog, type LogReadOptions } from "./logs/read-log.ts";
 import { containerPaths, isContainerId, notFound, runPaths, type RunPaths } from "./run-paths.ts";
-import { runtimeArguments, startMonitor } from "./spawn/conmon.ts";
+import { Monitor, runtimeArguments, type ConmonOptions } from "./spawn/conmon.ts";
 import { protectCrun, type CrunProgram } from "./spawn/crun-program.ts";
 import { releaseContainer } from "./spawn/release-container.ts";
 import { makeMonitorCgroup, monitorCgroupProcs } from "./spawn/monitor-cgroup.ts";
+import { WaitingMonitor } from "./spawn/waiting-monitor.ts";
 import { readProcess, readRecord, writeRecord } from "./state/container-record.ts";
 import { ExitWatcher, writeLostExit } from "./state/exit-watcher.ts";
 import { hasMonitor, readState } from "./state/read-state.ts";
@@ -91,6 +92,8 @@ class CrunRuntime implements ContainerRuntime {
   readonly #pipes: NamedPipes;
   readonly #monitorCgroup: string | undefined;
   #execs = 0;
+  #waiting: WaitingMonitor | undefined;
+  #isIdTaken = false;
 
   constructor(options: RuntimeOptions, parts: RuntimeParts) {
     const { paths, crun, machine, exits, hasCgroup } = parts;
@@ -105,22 +108,30 @@ class CrunRuntime implements ContainerRuntime {
     this.#monitorCgroup = hasCgroup ? monitorCgroupProcs : undefined;
   }
 
+  async prepare(logDir: string): Promise<void> {
+    this.#waiting ??= await WaitingMonitor.begin(logDir, this.#monitorOptions());
+  }
+
+  takePreparedId(): string | undefined {
+    const id = this.#isIdTaken ? undefined : this.#waiting?.id;
+    this.#isIdTaken = true;
+    return id;
+  }
+
   async create(spec: ContainerSpec): Promise<void> {
     const files = containerPaths(this.#paths, spec.id);
     const config = buildSpec(spec, this.#machine);
     // Small files, and on a tmpfs, are written at once: a turn through the thread pool takes longer.
     mkdirSync(path.dirname(spec.logPath), { recursive: true });
+    const waiting = this.#takeWaiting(spec);
     // Fails on a second container of the same ID, before anything of the first is touched.
-    mkdirSync(files.bundle, { mode: 0o700 });
+    if (!waiting) mkdirSync(files.bundle, { mode: 0o700 });
     try {
       writeFileSync(files.config, JSON.stringify(config), { mode: 0o600 });
-      await startMonitor(spec, files, {
-        conmon: this.#conmon,
-        crun: this.#crun,
-        paths: this.#paths,
-        monitorCgroup: this.#monitorCgroup,
-        logger: this.#logger,
-      });
+      const monitor =
+        waiting?.take(spec.logPath) ??
+        (await Monitor.start({ ...spec, files }, this.#monitorOptions()));
+      await monitor.createContainer();
       writeRecord(files, {
         id: spec.id,
         labels: spec.labels ?? {},
@@ -222,6 +233,7 @@ class CrunRuntime implements ContainerRuntime {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#waiting?.abandon();
     this.#exits[Symbol.dispose]();
     await rm(this.#paths.pipes, { recursive: true, force: true });
   }
@@ -240,6 +252,26 @@ class CrunRuntime implements ContainerRuntime {
     const { stdout } = await this.#runCrun("state", id).catch(() => ({ stdout: "" }));
     if (!/"status":\s*"created"/.test(stdout)) return;
     await rm(containerPaths(this.#paths, id).started, { force: true });
+  }
+
+  /** The monitor that waits for this very container; one that does not fit it makes room. */
+  #takeWaiting(spec: ContainerSpec): WaitingMonitor | undefined {
+    if (this.#waiting?.id !== spec.id) return undefined;
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    if (waiting.fits(spec)) return waiting;
+    waiting.abandon();
+    return undefined;
+  }
+
+  #monitorOptions(): ConmonOptions {
+    return {
+      conmon: this.#conmon,
+      crun: this.#crun,
+      paths: this.#paths,
+      monitorCgroup: this.#monitorCgroup,
+      logger: this.#logger,
+    };
   }
 
   async #state(id: string): Promise<ContainerState> {

@@ -194,6 +194,39 @@ test("a container's output goes to its log and its exit code is told", limit, as
   await runtime.remove("hello");
 });
 
+test("a monitor that waits takes the container of its ID", limit, async () => {
+  const logs = path.join(home, "logs");
+  await runtime.prepare(logs);
+  const id = runtime.takePreparedId() ?? "";
+  assert.match(id, /^[0-9a-f]{32}$/);
+  assert.equal(runtime.takePreparedId(), undefined);
+  assert.equal(
+    (await timed("prepared", async () => await runToEnd(spec(id, "echo a; exit 4")))).exitCode,
+    4,
+  );
+  assert.equal(await logOf(id), "a\n");
+  assert.equal(existsSync(path.join(logs, ".next.log")), false);
+  await runtime.remove(id);
+});
+
+test("a monitor that waits and does not fit makes room", limit, async () => {
+  await using other = await createRuntime({
+    runDir: path.join(home, "other"),
+    logger: silentLogger,
+    clock: systemClock,
+  });
+  await other.prepare(path.join(home, "logs"));
+  const id = other.takePreparedId() ?? "";
+  await other.create(spec(id, "cat", { stdin: "open" }));
+  await other.start(id);
+  await other.remove(id);
+  assert.deepEqual(await other.list(), []);
+  await other.prepare(path.join(home, "logs"));
+  await other[Symbol.asyncDispose]();
+  assert.deepEqual(readdirSync(path.join(home, "other", "containers")), []);
+  await runCommand("umount", [path.join(home, "other", "programs", "crun")]);
+});
+
 test("a command that does not exist fails the creation and leaves nothing", limit, async () => {
   await assert.rejects(
     runtime.create(spec("nothing", "", { args: ["/no/such/program"] })),

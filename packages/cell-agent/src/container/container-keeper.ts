@@ -127,7 +127,10 @@ export class ContainerKeeper {
       directories,
       parts,
     };
-    const run = describeRun(input);
+    const isPlain = desired.tty !== true && desired.stdin !== true;
+    // A run that is made again keeps its ID.
+    const preparedId = isPlain && !saved.run ? parts.runtime.takePreparedId() : undefined;
+    const run = describeRun(input, preparedId);
     const isRepeated = saved.run?.id === run.id;
     this.#beginRun(run);
     try {

@@ -30,13 +30,18 @@ export interface RunInput {
   readonly parts: AgentParts;
 }
 
-/** The run that {@link createContainer} will make. Known before, so that it can be written down first. */
+/**
+ * The run that {@link createContainer} will make. Known before, so that it can be written down first.
+ *
+ * @param preparedId the ID that the runtime has prepared for it, if it has
+ */
 export function describeRun(
   input: Pick<RunInput, "pod" | "container" | "image" | "attempt" | "directories">,
+  preparedId?: string,
 ): ContainerRun {
   const { container, attempt, image } = input;
   return {
-    id: runId(input.pod.uid, container.name, attempt),
+    id: preparedId ?? runId(input.pod.uid, container.name, attempt),
     attempt,
     image: container.image,
     imageId: image.repoDigest,

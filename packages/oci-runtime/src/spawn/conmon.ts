@@ -1,7 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { existsSync, writeFileSync } from "node:fs";
 import type { Duplex } from "node:stream";
 import { errorText, KipError, type Logger } from "@kip/base";
 import type { ContainerSpec } from "../container-spec.ts";
@@ -18,52 +17,105 @@ export interface ConmonOptions {
   readonly logger: Logger;
 }
 
+/** What a monitor is told at its start. */
+export interface MonitorLaunch extends Pick<ContainerSpec, "id" | "logPath" | "tty" | "stdin"> {
+  readonly files: ContainerPaths;
+}
+
 /**
- * Starts a container's monitor, which has crun create the container. Resolves when the container
- * waits to be started. The monitor is a session of its own and in another cgroup than the agent,
- * so that neither the agent's end nor systemd's `KillMode=control-group` reaches it.
+ * A container's monitor. It is a session of its own and in another cgroup than the agent, so that
+ * neither the agent's end nor systemd's `KillMode=control-group` reaches it.
  *
  * Pipes as conmon.8 has them: on `_OCI_STARTPIPE` it waits for a byte, on `_OCI_SYNCPIPE` it tells
  * the container's process ID or what went wrong.
- * @throws {KipError} `CONTAINER_CREATE_FAILED`
  */
-export async function startMonitor(
-  spec: ContainerSpec,
-  files: ContainerPaths,
-  options: ConmonOptions,
-): Promise<number> {
-  const child = spawn(options.conmon, conmonArguments(spec, files, options), {
-    cwd: files.bundle,
-    // Nothing of the agent's environment concerns a container; crun gets this one through conmon.
-    env: { ...options.crun.env, _OCI_SYNCPIPE: "3", _OCI_STARTPIPE: "4" },
-    stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"],
-    detached: true,
-  });
-  const errors: string[] = [];
-  child.stderr?.setEncoding("utf8").on("data", (text: string) => errors.push(text));
-  try {
-    if (child.pid === undefined) await once(child, "spawn");
-    leaveCgroup(child, options);
-    const start = child.stdio[4] as Duplex; // "pipe" above makes it one
+export class Monitor {
+  readonly #launch: MonitorLaunch;
+  readonly #child: ChildProcess;
+  readonly #errors: string[] = [];
+
+  private constructor(launch: MonitorLaunch, child: ChildProcess) {
+    this.#launch = launch;
+    this.#child = child;
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => this.#errors.push(text));
+  }
+
+  /**
+   * Starts it; it opens its log, then waits. Its folder, the bundle, must be there.
+   * @throws {KipError} `CONTAINER_CREATE_FAILED`
+   */
+  static async start(launch: MonitorLaunch, options: ConmonOptions): Promise<Monitor> {
+    const child = spawn(options.conmon, conmonArguments(launch, options), {
+      cwd: launch.files.bundle,
+      // Nothing of the agent's environment concerns a container; crun gets this one through conmon.
+      env: { ...options.crun.env, _OCI_SYNCPIPE: "3", _OCI_STARTPIPE: "4" },
+      stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"],
+      detached: true,
+    });
+    const monitor = new Monitor(launch, child);
+    try {
+      if (child.pid === undefined) await once(child, "spawn");
+      leaveCgroup(child, options);
+      return monitor;
+    } catch (error) {
+      monitor.#letGo();
+      throw createFailed(launch.id, errorText(error), error);
+    }
+  }
+
+  /**
+   * Has crun create the container from its bundle. Resolves when the container waits to be started.
+   * @throws {KipError} `CONTAINER_CREATE_FAILED`
+   */
+  async createContainer(): Promise<void> {
+    const start = this.#child.stdio[4] as Duplex; // "pipe" above makes it one
     start.on("error", () => {}); // a conmon that died says why on the other pipe
     start.end("0");
-    return await readPid(spec, child.stdio[3] as Duplex, errors, files);
-  } catch (error) {
-    if (error instanceof KipError) throw error;
-    throw createFailed(spec, errorText(error), error);
-  } finally {
-    for (const stream of [child.stderr, child.stdio[3], child.stdio[4]]) stream?.destroy();
+    try {
+      await this.#readPid(this.#child.stdio[3] as Duplex);
+    } catch (error) {
+      if (error instanceof KipError) throw error;
+      throw createFailed(this.#launch.id, errorText(error), error);
+    } finally {
+      this.#letGo();
+    }
+  }
+
+  /** Ends a monitor that has no container yet. */
+  kill(): void {
+    this.#child.kill("SIGKILL");
+    this.#letGo();
+  }
+
+  #letGo(): void {
+    const { stderr, stdio } = this.#child;
+    for (const stream of [stderr, stdio[3], stdio[4]]) stream?.destroy();
+  }
+
+  /** One JSON line: the process ID, or a negative number and a message. */
+  async #readPid(pipe: Duplex): Promise<void> {
+    const { id, files } = this.#launch;
+    pipe.setEncoding("utf8");
+    let text = "";
+    for await (const chunk of pipe) {
+      text += String(chunk);
+      if (text.includes("\n")) break;
+    }
+    const line = text.split("\n", 1)[0] ?? "";
+    if (line === "")
+      throw createFailed(id, this.#errors.join("").trim() || "conmon ended without a word");
+    const message = JSON.parse(line) as { data?: number; pid?: number; message?: string };
+    if ((message.data ?? message.pid ?? -1) > 0) return;
+    const fallback = existsSync(files.pid) ? "the container ended at once" : "crun gave no reason";
+    throw createFailed(id, message.message?.trim() || fallback);
   }
 }
 
-function conmonArguments(
-  spec: ContainerSpec,
-  files: ContainerPaths,
-  options: ConmonOptions,
-): readonly string[] {
+function conmonArguments(launch: MonitorLaunch, options: ConmonOptions): readonly string[] {
+  const { id, files, logPath, tty, stdin } = launch;
   return [
-    `--cid=${spec.id}`,
-    `--cuuid=${spec.id}`,
+    `--cid=${id}`,
+    `--cuuid=${id}`,
     `--bundle=${files.bundle}`,
     `--runtime=${options.crun.path}`,
     ...runtimeArguments(options.paths).map((argument) => `--runtime-arg=${argument}`),
@@ -73,13 +125,13 @@ function conmonArguments(
     `--persist-dir=${files.bundle}`,
     // The attach socket goes into the bundle, however long its path is.
     "--full-attach",
-    `--log-path=k8s-file:${spec.logPath}`,
+    `--log-path=k8s-file:${logPath}`,
     "--log-level=error",
     // Waiting for the disk at each container's end would delay what is told of it.
     "--no-sync-log",
-    ...(spec.tty ? ["--terminal"] : []),
-    ...(spec.stdin === "closed" ? [] : ["--stdin"]),
-    ...(spec.stdin === "open" ? ["--leave-stdin-open"] : []),
+    ...(tty ? ["--terminal"] : []),
+    ...(stdin === "closed" ? [] : ["--stdin"]),
+    ...(stdin === "open" ? ["--leave-stdin-open"] : []),
   ];
 }
 
@@ -99,41 +151,10 @@ function leaveCgroup(child: ChildProcess, options: ConmonOptions): void {
   }
 }
 
-/** One JSON line: the process ID, or a negative number and a message. */
-async function readPid(
-  spec: ContainerSpec,
-  pipe: Duplex,
-  errors: readonly string[],
-  files: ContainerPaths,
-): Promise<number> {
-  pipe.setEncoding("utf8");
-  let text = "";
-  for await (const chunk of pipe) {
-    text += String(chunk);
-    if (text.includes("\n")) break;
-  }
-  const line = text.split("\n", 1)[0] ?? "";
-  if (line === "") {
-    throw createFailed(spec, errors.join("").trim() || "conmon ended without a word");
-  }
-  const message = JSON.parse(line) as { data?: number; pid?: number; message?: string };
-  const pid = message.data ?? message.pid ?? -1;
-  if (pid > 0) return pid;
-  const fallback = await readFile(files.pid, "utf8").then(
-    () => "the container ended at once",
-    () => "crun gave no reason",
-  );
-  throw createFailed(spec, message.message?.trim() || fallback);
-}
-
-function createFailed(spec: ContainerSpec, reason: string, cause?: unknown): KipError {
-  return new KipError(
-    "CONTAINER_CREATE_FAILED",
-    `Cannot create container "${spec.id}": ${reason}`,
-    {
-      cause,
-      remedy: "Check the container's command, working directory, user and mounts.",
-      facts: { reason },
-    },
-  );
+function createFailed(id: string, reason: string, cause?: unknown): KipError {
+  return new KipError("CONTAINER_CREATE_FAILED", `Cannot create container "${id}": ${reason}`, {
+    cause,
+    remedy: "Check the container's command, working directory, user and mounts.",
+    facts: { reason },
+  });
 }
