@@ -1,7 +1,6 @@
 import fs from "node:fs";
 import path from "node:path";
 import type { DesiredPod } from "@kip/agent-api";
-import { hasCode } from "@kip/base";
 
 /** Files the pod gets from the node, by their path in each container. */
 export type PodFiles = ReadonlyMap<string, string>;
@@ -21,17 +20,9 @@ export function writePodFiles(directory: string, pod: DesiredPod): PodFiles {
   const files = new Map<string, string>();
   for (const [target, content] of contents) {
     const file = path.join(directory, path.basename(target));
-    if (readNow(file) !== content) fs.writeFileSync(file, content, { mode: 0o644 });
+    const isSame = fs.existsSync(file) && fs.readFileSync(file, "utf8") === content;
+    if (!isSame) fs.writeFileSync(file, content, { mode: 0o644 });
     files.set(target, file);
   }
   return files;
-}
-
-function readNow(file: string): string | undefined {
-  try {
-    return fs.readFileSync(file, "utf8");
-  } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
-    throw error;
-  }
 }

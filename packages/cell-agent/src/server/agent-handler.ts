@@ -1,5 +1,4 @@
 import { readFileSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import type { ServerHttp2Stream } from "node:http2";
 import { release } from "node:os";
 import { pipeline } from "node:stream/promises";
@@ -41,7 +40,7 @@ type Route = (
 
 /** By method and path; `*` is the name of a container. The contract is in agent-api's routes.ts. */
 const routes: Readonly<Record<string, Route>> = {
-  "GET /v1/info": async (stream, _request, options) => answerJson(stream, 200, await info(options)),
+  "GET /v1/info": async (stream, _request, options) => answerJson(stream, 200, info(options)),
   "PUT /v1/pod": putPod,
   "DELETE /v1/pod": deletePod,
   "GET /v1/status": async (stream, _request, { status }) => status.serve(stream),
@@ -72,9 +71,9 @@ export function agentHandler(options: HandlerOptions): Handler {
   };
 }
 
-async function info(options: HandlerOptions): Promise<AgentInfo> {
+function info(options: HandlerOptions): AgentInfo {
   const pod = options.supervisor.pod;
-  const bootId = await readFile("/proc/sys/kernel/random/boot_id", "utf8");
+  const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8");
   return {
     cellName: options.identity().cellName,
     agentVersion: options.agentVersion,

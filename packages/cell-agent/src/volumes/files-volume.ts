@@ -105,10 +105,6 @@ function isSame(root: string, files: readonly VolumeFile[]): boolean {
 }
 
 function linkTarget(link: string): string | undefined {
-  try {
-    return fs.readlinkSync(link);
-  } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
-    throw error;
-  }
+  const isThere = fs.lstatSync(link, { throwIfNoEntry: false }) !== undefined;
+  return isThere ? fs.readlinkSync(link) : undefined;
 }

@@ -1,3 +1,4 @@
+import { chmodSync, mkdirSync, statSync } from "node:fs";
 import fs from "node:fs/promises";
 import path from "node:path";
 import type { DesiredPod, DesiredVolume } from "@kip/agent-api";
@@ -15,9 +16,12 @@ export async function prepareVolumes(
   directories: AgentDirectories,
   mounter: Mounter,
 ): Promise<void> {
+  const directory = directories.secretVolumes;
+  mkdirSync(directory, { recursive: true });
   // Own tmpfs: scripts in ConfigMaps must be executable, which /run forbids.
-  await makeTmpfs(directories.secretVolumes, mounter, {});
-  await fs.chmod(directories.secretVolumes, 0o755);
+  if (statSync(directory).dev === statSync(path.dirname(directory)).dev)
+    await mounter.mountTmpfs(directory, {});
+  chmodSync(directory, 0o755);
 }
 
 /**

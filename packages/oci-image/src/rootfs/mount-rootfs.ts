@@ -1,7 +1,7 @@
 import { chmodSync, chownSync, mkdirSync, statSync, utimesSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import path from "node:path";
-import { hasCode, KipError, mount, unmount } from "@kip/base";
+import { KipError, mount, unmount } from "@kip/base";
 
 /** The folders of a writable root file system, absolute, on one file system but for `rootfs`. */
 export interface OverlayPlaces {
@@ -98,12 +98,7 @@ function isMounted(folder: string): boolean {
 }
 
 function deviceOf(file: string): number | undefined {
-  try {
-    return statSync(file).dev;
-  } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
-    throw error;
-  }
+  return statSync(file, { throwIfNoEntry: false })?.dev;
 }
 
 function mountError(rootfs: string, reason: string, cause?: unknown): KipError {

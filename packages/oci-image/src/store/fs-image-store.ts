@@ -1,4 +1,5 @@
-import { chmod, mkdir, rm } from "node:fs/promises";
+import { chmodSync, mkdirSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import path from "node:path";
 import { decode, type Clock, type Logger } from "@kip/base";
 import { digestOf } from "../digest.ts";
@@ -257,8 +258,8 @@ class FsImageStore implements ManagedImageStore {
     options: FetchOptions & { readonly onDownloaded?: () => void },
   ): Promise<readonly string[]> {
     const tree = path.join(work, "tree");
-    await mkdir(tree);
-    await chmod(tree, 0o755);
+    mkdirSync(tree);
+    chmodSync(tree, 0o755);
     return await fetchLayers(source, plan.layers, {
       ...options,
       tree,

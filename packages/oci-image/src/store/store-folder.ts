@@ -158,6 +158,8 @@ export class StoreFolder {
   }
 
   #parse(file: string): unknown {
+    // Most often there is none; to make an error of that takes longer than to look.
+    if (!existsSync(file)) return undefined;
     try {
       return JSON.parse(readFileSync(file, "utf8"));
     } catch (error) {

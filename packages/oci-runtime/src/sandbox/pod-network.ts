@@ -123,10 +123,10 @@ export function defaultRouteInterface(table: string): string | undefined {
   const routes = table
     .split("\n")
     .slice(1)
-    .map((line) => line.trim().split(/\s+/))
-    .filter((fields) => fields[1] === "00000000" && fields[7] === "00000000")
-    .sort((a, b) => Number(a[6]) - Number(b[6]));
-  return routes[0]?.[0];
+    .map((line) => line.split("\t").map((field) => field.trim()))
+    .filter((fields) => fields[1] === "00000000" && fields[7] === "00000000");
+  const least = Math.min(...routes.map((fields) => Number(fields[6])));
+  return routes.find((fields) => Number(fields[6]) === least)?.[0];
 }
 
 function isIpv4(text: string): boolean {

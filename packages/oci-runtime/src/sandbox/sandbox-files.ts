@@ -1,6 +1,6 @@
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { decode, hasCode, type Decoded } from "@kip/base";
+import { decode, type Decoded } from "@kip/base";
 
 const { boolean, number, object, optional, string } = decode;
 
@@ -46,12 +46,8 @@ export function sandboxFiles(runDir: string, name: string): SandboxFiles {
 
 /** The record of a complete sandbox; undefined if there is none. */
 export function readSandbox(files: SandboxFiles): SandboxRecord | undefined {
-  try {
-    return decodeRecord(JSON.parse(readFileSync(files.record, "utf8")), files.record);
-  } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
-    throw error;
-  }
+  if (!existsSync(files.record)) return undefined;
+  return decodeRecord(JSON.parse(readFileSync(files.record, "utf8")), files.record);
 }
 
 /** Says that a sandbox is complete. */
