@@ -208,7 +208,7 @@ async function startLibrary({ kipKubeconfigPath }: SharedControlPlane): Promise<
   const program = path.join(import.meta.dirname, "virtual-kubelet-node.mjs");
   const child = fork(program, [path.join(folder, "package"), kipKubeconfigPath], {
     // What docs/virtual-kubelet.md tells to start programs with.
-    execArgv: ["--max-semi-space-size=1"],
+    execArgv: ["--max-semi-space-size=1", `--max-old-space-size=${48 + Math.ceil(count / 50)}`],
     env: { ...process.env, MALLOC_ARENA_MAX: "1" },
   });
   await once(child, "message");

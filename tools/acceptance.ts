@@ -1,5 +1,5 @@
 // The acceptance list of the Virtual Kubelet library (the original's own tests, by id), and which test of
-// ours shows each: a test carries the ids it shows in brackets at the end of its name, as in "(L1, P4)".
+// ours shows each: a test carries the ids it shows in its name, as "(L1, P4)" at its end or as "A1: " at its start.
 //   node tools/acceptance.ts           runs those tests and prints the table
 //   node tools/acceptance.ts --write   ... into docs/acceptance.md
 import { globSync, readFileSync, writeFileSync } from "node:fs";
@@ -107,8 +107,8 @@ export interface TestResult {
 
 /** The ids that a test's name carries. */
 function idsOf(name: string): readonly string[] {
-  const groups = name.matchAll(/\(((?:[A-Z]\d+(?:, ?|,)?)+)\)/g);
-  return [...groups].flatMap(([, ids = ""]) => ids.split(/, ?/));
+  const groups = name.matchAll(/\(((?:[A-Z]\d+(?:, ?)?)+)\)|(?:^|["'`])((?:[A-Z]\d+(?:, ?)?)+):/gm);
+  return [...groups].flatMap(([, behind, before]) => (behind ?? before ?? "").split(/, ?/));
 }
 
 /** Ids without a test that passed. */

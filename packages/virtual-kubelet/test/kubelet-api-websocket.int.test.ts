@@ -176,7 +176,7 @@ describe("kubelet API over WebSocket", { timeout: 120_000 }, () => {
     assert.deepEqual(JSON.parse(client.received(3).toString()), success);
   });
 
-  it("port-forward: ports by query, each with two channels that begin with the port", async () => {
+  it("S8: port-forward: ports by query, each with two channels that begin with the port", async () => {
     await using echo = await echoServer();
     const path = `/portForward/ns/p?port=${echo.port},${echo.port}&port=1`;
     const client = await connect(path, ["v4.channel.k8s.io"]);
