@@ -15,7 +15,7 @@ import { localInstanceTypes } from "./catalog.ts";
 import { findImage, readImage } from "./image.ts";
 import type { LocalCloud } from "./local-cloud.ts";
 import type { ResolvedLocalCloudOptions } from "./local-cloud-options.ts";
-import { chooseAccelerator, type Accelerator } from "./machine/accelerator.ts";
+import { AcceleratorChoice } from "./machine/accelerator.ts";
 import { describeEnd } from "./machine/end-reason.ts";
 import { MachineWatch } from "./machine/machine-watch.ts";
 import { endMachineProcess, freeMachine, readTail } from "./machine/machine-process.ts";
@@ -52,6 +52,7 @@ export class QemuCloud implements LocalCloud {
   readonly #watch: MachineWatch;
   readonly #volumes: LocalVolumes;
   readonly #admission: Admission;
+  readonly #accelerator: AcceleratorChoice;
   readonly #templates: Templates;
   readonly #starter: MachineStarter;
   readonly #offers: readonly InstanceTypeOffer[];
@@ -60,7 +61,6 @@ export class QemuCloud implements LocalCloud {
   readonly #told = new Set<string>();
   /** QEMU's words of ends that were not over when they were heard, by the same. */
   readonly #reasons = new Map<string, string>();
-  #accelerator: Promise<Accelerator> | undefined;
   #isNetworkPrepared = false;
 
   constructor(options: ResolvedLocalCloudOptions) {
@@ -82,6 +82,7 @@ export class QemuCloud implements LocalCloud {
       machinesDir: this.#store.folder,
       readRoom: async () => await readRoom(options, this.#store),
     });
+    this.#accelerator = new AcceleratorChoice(options);
     this.#templates = new Templates(options, this.#store);
     this.#starter = new MachineStarter({
       options,
@@ -120,7 +121,7 @@ export class QemuCloud implements LocalCloud {
     await this.#store.lockNetwork(() => this.#network.prepare());
     this.#isNetworkPrepared = true;
     // Known by the time the first machine is asked for.
-    this.#chooseAccelerator().catch(() => {}); // asked again, and reported, by the launch
+    this.#accelerator.get().catch(() => {}); // asked again, and reported, by the launch
   }
 
   async removeNetwork(): Promise<void> {
@@ -162,7 +163,7 @@ export class QemuCloud implements LocalCloud {
   ): Promise<Instance> {
     const options = this.#options;
     const image = await readImage(options.imagesDir, request.image);
-    const accelerator = await this.#chooseAccelerator();
+    const accelerator = await this.#accelerator.get();
     if (!this.#isNetworkPrepared || !(await this.#network.namespace.exists()))
       await this.prepareNetwork();
     if (known) await this.#remove(known);
@@ -193,10 +194,10 @@ export class QemuCloud implements LocalCloud {
 
   async waitForRunning(instanceId: string, signal?: AbortSignal): Promise<Instance> {
     signal?.throwIfAborted();
-    // A launch in progress holds the lock, in whichever process it is.
-    const instance = await this.#store.lockMachine(instanceId, () => this.describe(instanceId));
+    const isInterrupted = await this.#removeInterrupted(instanceId);
+    const instance = await this.describe(instanceId);
     if (instance?.state === "running") return instance;
-    if (instance === undefined) {
+    if (instance === undefined && !isInterrupted) {
       throw new CloudError(
         "CLOUD_NOT_FOUND",
         `Cannot wait for machine "${instanceId}": it is gone`,
@@ -301,7 +302,7 @@ export class QemuCloud implements LocalCloud {
     const image = await readImage(this.#options.imagesDir, imageId);
     const offer = findOffer(this.#offers, instanceType);
     const size = machineSize(offer, rootDiskBytes, image);
-    const accelerator = await this.#chooseAccelerator();
+    const accelerator = await this.#accelerator.get();
     await this.#templates.prepare(await this.#starter.shape(size, image, accelerator), signal);
   }
 
@@ -387,6 +388,17 @@ export class QemuCloud implements LocalCloud {
     await this.#admission.ended(record.id);
   }
 
+  /** Removes a machine whose launch was killed: what it was to be told is gone with that process. */
+  async #removeInterrupted(id: string): Promise<boolean> {
+    // A launch in progress holds the lock, in whichever process it is.
+    return await this.#store.lockMachine(id, async () => {
+      const record = await this.#store.read(id);
+      if (record?.owner !== this.#options.owner || record.state !== "starting") return false;
+      await this.#remove(record);
+      return true;
+    });
+  }
+
   async #removeIfStopping(id: string, isOld: boolean): Promise<void> {
     const record = await this.#store.read(id);
     if (record?.state === "stopping" || (isOld && record?.state === "ended"))
@@ -439,17 +451,5 @@ export class QemuCloud implements LocalCloud {
 
   async #nameservers(): Promise<readonly string[]> {
     return (await this.#network.hasInternet()) ? [this.#network.plan.gateway] : [];
-  }
-
-  async #chooseAccelerator(): Promise<Accelerator> {
-    const { accelerator, qemu, stateDir, logger } = this.#options;
-    if (accelerator !== "auto") return accelerator;
-    this.#accelerator ??= chooseAccelerator({ qemu, stateDir, logger });
-    try {
-      return await this.#accelerator;
-    } catch (error) {
-      this.#accelerator = undefined;
-      throw error;
-    }
   }
 }

@@ -47,6 +47,28 @@ export async function chooseAccelerator(options: ChooseAcceleratorOptions): Prom
   return accelerator;
 }
 
+/** The accelerator that the options name, or that is found out once. */
+export class AcceleratorChoice {
+  readonly #options: ChooseAcceleratorOptions & { readonly accelerator: Accelerator | "auto" };
+  #found: Promise<Accelerator> | undefined;
+
+  constructor(options: ChooseAcceleratorOptions & { readonly accelerator: Accelerator | "auto" }) {
+    this.#options = options;
+  }
+
+  async get(): Promise<Accelerator> {
+    const { accelerator } = this.#options;
+    if (accelerator !== "auto") return accelerator;
+    this.#found ??= chooseAccelerator(this.#options);
+    try {
+      return await this.#found;
+    } catch (error) {
+      this.#found = undefined; // asked anew next time
+      throw error;
+    }
+  }
+}
+
 /** Runs the tiny guest; undefined if it ran, else why KVM is not to be used. */
 async function whyNotKvm(options: ChooseAcceleratorOptions): Promise<string | undefined> {
   const limitMs = options.timeLimitMs ?? 2000;
