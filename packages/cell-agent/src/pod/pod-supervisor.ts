@@ -20,6 +20,9 @@ import { PodStore, type SavedPod } from "./pod-store.ts";
 import { podReport } from "./report.ts";
 import { StartTimings } from "./start-timings.ts";
 
+/** Made once: an abort without a reason makes one with a stack trace, at each plan. */
+const overtaken = new Error("A newer plan took the place of this one");
+
 /** Options of {@link PodSupervisor}. */
 export interface SupervisorOptions {
   readonly directories: AgentDirectories;
@@ -259,7 +262,7 @@ export class PodSupervisor implements AsyncDisposable {
   }
 
   #advance(pod: DesiredPod, parts: AgentParts): void {
-    this.#wake.abort();
+    this.#wake.abort(overtaken);
     this.#wake = new AbortController();
     const view = this.#view(pod);
     if (this.#timings.running(this.#records()))

@@ -11,6 +11,8 @@ import type { PullProgress } from "./image-store.ts";
 
 /** Layers that arrive at the same time, unless something else is asked for. */
 const defaultDownloads = 4;
+/** Made once: an abort without a reason makes one with a stack trace. */
+const finished = new Error("All layers are unpacked");
 
 /** What {@link fetchLayers} takes beside the layers. */
 export interface FetchLayersOptions {
@@ -69,7 +71,7 @@ export async function fetchLayers(
     }
     return tree.notes;
   } finally {
-    stop.abort();
+    stop.abort(finished);
     await Promise.all(downloads);
   }
 
