@@ -92,7 +92,9 @@ async function compare(
   const host = name.slice(0, name.indexOf("/"));
   const store = path.join(work, "store");
   const node = process.execPath;
-  const pull = [node, tosi, "pull", "-quiet", "-workdir", store, "-insecure", host, name];
+  // As bin/tosi does it.
+  const flags = ["--max-semi-space-size=1", tosi];
+  const pull = [node, ...flags, "pull", "-quiet", "-workdir", store, "-insecure", host, name];
   await measure(image, "tosi", pull, { store, isCold: true });
   await measure(image, "tosi, again", pull, { store, isCold: false });
   rmSync(store, { recursive: true, force: true });

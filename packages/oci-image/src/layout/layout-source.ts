@@ -53,7 +53,7 @@ export async function* readBlob(
     const reason = hasCode(error, "ENOENT") ? "lacks" : "has an unreadable";
     throw invalidImage(`the layout ${reason} blob ${descriptor.digest}`, error);
   });
-  yield* file.createReadStream({ highWaterMark: 256 * 1024, autoClose: false });
+  yield* file.createReadStream({ highWaterMark: 128 * 1024, autoClose: false });
 }
 
 async function readManifest(folder: string, descriptor: Descriptor): Promise<FetchedManifest> {

@@ -43,7 +43,7 @@ export class LayerSpool {
         await this.#progress();
         continue;
       }
-      const buffer = Buffer.allocUnsafe(Math.min(256 * 1024, this.#written - at));
+      const buffer = Buffer.allocUnsafe(Math.min(128 * 1024, this.#written - at));
       const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
       at += bytesRead;
       yield buffer.subarray(0, bytesRead);
