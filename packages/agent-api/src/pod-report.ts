@@ -28,7 +28,7 @@ const containerReport = object({
   image: string,
   /** `<repository>@sha256:...` of the image really used. */
   imageId: optional(string),
-  /** `crun://<id>`. */
+  /** `crun://<id>`; the same for no other run of any container of any pod. */
   containerId: optional(string),
 });
 

@@ -79,10 +79,10 @@ class Cell implements AsyncDisposable {
     await report(this.client, isOver, patience);
     // Nothing tells that the last things are freed after the last report: look until they are.
     const crun = `${this.runDir}/oci/programs/crun`; // for the whole life of a machine
-    const isMounted = async (): Promise<boolean> =>
-      (await fs.readFile("/proc/self/mountinfo", "utf8"))
-        .replaceAll(crun, "")
-        .includes("/kip-agent-");
+    const isMounted = async (): Promise<boolean> => {
+      const mounts = (await fs.readFile("/proc/self/mountinfo", "utf8")).replaceAll(crun, "");
+      return mounts.includes(`${this.runDir}/`) || mounts.includes(`${this.stateDir}/`);
+    };
     for (let tries = 0; tries < 600 && (await isMounted()); tries++)
       await new Promise((resolve) => setTimeout(resolve, 50));
     assert.equal(await isMounted(), false, "a mount is left");

@@ -16,6 +16,7 @@ import {
 import { crashDelayMs, failureDelayMs } from "../pod/crash-backoff.ts";
 import type { PodEvents } from "../pod/pod-events.ts";
 import { seconds } from "../pod/report.ts";
+import { shownId } from "./container-spec.ts";
 import type { GracePeriod } from "./grace-period.ts";
 import {
   createContainer,
@@ -204,7 +205,7 @@ export class ContainerKeeper {
       ...(message !== undefined && { message }),
       ...(saved.run?.startedAtMs !== undefined && { startedAt: seconds(saved.run.startedAtMs) }),
       finishedAt: seconds(exit.finishedAtMs),
-      containerId: `crun://${run.id}`,
+      containerId: this.#shownId(run),
     };
     this.#runEnded({ ...run, ...saved.run, exit: report }, exit.finishedAtMs);
     await this.#discard(run);
@@ -264,7 +265,7 @@ export class ContainerKeeper {
     if (hasCode(error, "CONTAINER_CREATE_FAILED", "CONTAINER_START_FAILED")) {
       // The container is to blame: this was a run, and it counts for the restart policy.
       const finishedAt = seconds(clock.now());
-      const containerId = `crun://${run.id}`;
+      const containerId = this.#shownId(run);
       const exit = { exitCode: 128, reason: "StartError", message, finishedAt, containerId };
       record.waiting = { reason: "RunContainerError", message };
       this.#runEnded({ ...run, exit }, clock.now());
@@ -382,6 +383,10 @@ export class ContainerKeeper {
         err: error,
       });
     }
+  }
+
+  #shownId(run: ContainerRun): string {
+    return shownId(this.#host.pod.uid, this.record.desired.name, run.attempt);
   }
 
   #target(run: ContainerRun): CheckTarget {

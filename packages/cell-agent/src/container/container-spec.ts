@@ -33,6 +33,14 @@ export function runId(podUid: string, container: string, attempt: number): strin
 }
 
 /**
+ * ID of a run as the API shows it. Not the runtime's own: one that was prepared before the machine was
+ * copied is the same on each copy.
+ */
+export function shownId(podUid: string, container: string, attempt: number): string {
+  return `crun://${runId(podUid, container, attempt)}`;
+}
+
+/**
  * Joins what the pod wants with what the image says, by Kubernetes' rules. Pure.
  *
  * @throws {KipError} code `AGENT_CONTAINER_CONFIG` when the two do not go together

@@ -1,4 +1,5 @@
 import type { ContainerReport, DesiredPod, PodReport } from "@kip/agent-api";
+import { shownId } from "../container/container-spec.ts";
 import { isRunning, type ContainerRecord } from "./container-record.ts";
 import { podPhase } from "./phase.ts";
 import type { PodEvents } from "./pod-events.ts";
@@ -32,7 +33,7 @@ export function podReport(view: ReportView): PodReport {
   const part = (...kinds: readonly string[]): ContainerReport[] =>
     containers
       .filter((record) => kinds.includes(record.kind))
-      .map((record) => containerReport(record, isInitialised));
+      .map((record) => containerReport(record, { podUid: pod.uid, isInitialised }));
   return {
     podUid: pod.uid,
     generation: pod.generation,
@@ -49,19 +50,25 @@ export function podReport(view: ReportView): PodReport {
   };
 }
 
-function containerReport(record: ContainerRecord, isInitialised: boolean): ContainerReport {
+function containerReport(
+  record: ContainerRecord,
+  context: { readonly podUid: string; readonly isInitialised: boolean },
+): ContainerReport {
   const { saved, desired, kind } = record;
   const { run } = saved;
   const running = isRunning(record);
   const isComplete = kind === "init" && run?.exit?.exitCode === 0;
   return {
     name: desired.name,
-    ...containerState(record, isInitialised),
+    ...containerState(record, context.isInitialised),
     ready: isComplete || (running && saved.ready),
     started: running && saved.started,
     restartCount: run?.attempt ?? 0,
     image: desired.image,
-    ...(run && { imageId: run.imageId, containerId: `crun://${run.id}` }),
+    ...(run && {
+      imageId: run.imageId,
+      containerId: shownId(context.podUid, desired.name, run.attempt),
+    }),
   };
 }
 
