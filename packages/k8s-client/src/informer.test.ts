@@ -14,17 +14,24 @@ function item(name: string, resourceVersion: string): Item {
   return { metadata: { name, uid: `uid-${name}`, resourceVersion } };
 }
 
-/** Time that passes at once: waits end in the next turn and are counted. */
+/** A clock whose pauses end in the next turn and are counted; nothing lasts as long as a time limit. */
 function hastyClock(): Clock & { sleeps: number } {
   return {
     sleeps: 0,
     now: () => 0,
     monotonic: () => 0,
-    async sleep() {
+    async sleep(ms, signal) {
+      if (ms >= 60_000) return await untilAborted(signal);
       this.sleeps++;
       await new Promise((resolve) => setImmediate(resolve));
     },
   };
+}
+
+async function untilAborted(signal: AbortSignal | undefined): Promise<void> {
+  await new Promise((_resolve, reject) => {
+    signal?.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
+  });
 }
 
 /** A collection whose answers the test writes. */
