@@ -68,7 +68,7 @@ describe(
       );
       const left = { ...(await leftovers()) };
       console.log(JSON.stringify({ seed, ...counts, ...ledger(), left }, undefined, 1));
-      assert.deepEqual(left, { processes: [], taps: [], machineFolders: [], drafts: [] });
+      assert.deepEqual(left, { processes: [], taps: [], machineFolders: [], waiting: [] });
     });
 
     async function killProvider(): Promise<void> {
@@ -117,6 +117,6 @@ async function leftovers(): Promise<Readonly<Record<string, readonly unknown[]>>
     processes: machineProcesses(),
     taps: [...links.stdout.matchAll(/^\d+: (cell\d+)/gm)].map(([, name]) => name),
     machineFolders: names("machines"),
-    drafts: names("templates").filter((name) => name.startsWith(".")),
+    waiting: names("queue"),
   };
 }
