@@ -23,9 +23,10 @@ export {
   type LoggerOptions,
   type LogLevel,
 } from "./logger.ts";
-export { mount, unmount } from "./mount.ts";
+export { mount, unmount, type Mount } from "./mount.ts";
 export { nearest } from "./nearest.ts";
 export { bytes, formatBytes, milliCpu, parseQuantity } from "./quantity.ts";
 export { runCommand, type CommandResult, type RunCommandOptions } from "./run-command.ts";
 export { helpText, parseOptions, type Option, type OptionValues } from "./options.ts";
+export { waitingMount } from "./waiting-mount.ts";
 export type { ProcessStreams, TerminalSize } from "./process-streams.ts";

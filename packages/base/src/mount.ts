@@ -2,7 +2,10 @@ import { existsSync } from "node:fs";
 import { runCommand } from "./run-command.ts";
 
 /** Where Debian has busybox. */
-const busybox = "/bin/busybox";
+export const busybox = "/bin/busybox";
+
+/** Mounts something; {@link mount} or what does the same. */
+export type Mount = typeof mount;
 
 /**
  * Mounts by mount(8), as Node has no call for it: by busybox's where there is one, since a program

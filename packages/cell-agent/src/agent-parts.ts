@@ -1,4 +1,4 @@
-import type { Clock, Logger } from "@kip/base";
+import { waitingMount, type Clock, type Logger } from "@kip/base";
 import type { ImageStore, ResolvedUser } from "@kip/oci-image";
 import type { ContainerRuntime, PodSandbox, PodSandboxOptions } from "@kip/oci-runtime";
 import type { AgentDirectories } from "./agent-directories.ts";
@@ -28,9 +28,15 @@ export async function loadParts(options: {
 }): Promise<AgentParts> {
   const { directories, logger, clock } = options;
   const [oci, imaging] = await Promise.all([import("@kip/oci-runtime"), import("@kip/oci-image")]);
+  const rootfsMount = waitingMount();
   const [runtime, images] = await Promise.all([
     oci.createRuntime({ runDir: directories.runtime, logger, clock }),
-    imaging.openImageStore({ root: directories.images, logger, clock }),
+    imaging.openImageStore({
+      root: directories.images,
+      logger,
+      clock,
+      mount: async (...what) => await (await rootfsMount)(...what),
+    }),
   ]);
   let sandbox = oci
     .preparePodSandbox({ runDir: directories.runtime, logger })
@@ -48,7 +54,7 @@ export async function loadParts(options: {
     runtime,
     images,
     mounter: kernelMounter,
-    prepared: Promise.all([sandbox, volumes, monitor]).then(() => {}),
+    prepared: Promise.all([sandbox, volumes, monitor, rootfsMount]).then(() => {}),
     createSandbox: async (wanted) => {
       const prepared = await sandbox;
       sandbox = Promise.resolve(undefined); // it is used up

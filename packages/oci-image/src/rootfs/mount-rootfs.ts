@@ -1,7 +1,7 @@
 import { chmodSync, chownSync, mkdirSync, statSync, utimesSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import path from "node:path";
-import { KipError, mount, unmount } from "@kip/base";
+import { KipError, mount, unmount, type Mount } from "@kip/base";
 
 /** The folders of a writable root file system, absolute, on one file system but for `rootfs`. */
 export interface OverlayPlaces {
@@ -29,9 +29,10 @@ function placesIn(containerDir: string): OverlayPlaces {
 export async function mountRootfs(
   layers: readonly string[],
   containerDir: string,
+  by?: Mount,
 ): Promise<{ readonly rootfs: string }> {
   const places = placesIn(containerDir);
-  await mountOverlay(layers, places);
+  await mountOverlay(layers, places, by);
   return { rootfs: places.rootfs };
 }
 
@@ -47,6 +48,7 @@ export async function unmountRootfs(containerDir: string): Promise<void> {
 export async function mountOverlay(
   layers: readonly string[],
   places: OverlayPlaces,
+  by: Mount = mount,
 ): Promise<void> {
   const { rootfs } = places;
   if (isMounted(rootfs)) return;
@@ -69,7 +71,7 @@ export async function mountOverlay(
   }
   const options = [`lowerdir=${lower.join(":")}`, `upperdir=${upper}`, `workdir=${work}`].join(",");
   try {
-    await mount(["-t", "overlay", "overlay", "-o", options, rootfs], { cwd: store });
+    await by(["-t", "overlay", "overlay", "-o", options, rootfs], { cwd: store });
   } catch (error) {
     throw mountError(rootfs, "the overlay mount failed", error);
   }

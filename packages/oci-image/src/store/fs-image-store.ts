@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import path from "node:path";
-import { decode, type Clock, type Logger } from "@kip/base";
+import { decode, type Clock, type Logger, type Mount } from "@kip/base";
 import { digestOf } from "../digest.ts";
 import { failedTo } from "../errors.ts";
 import type { FetchedManifest, ImageSource } from "../image-source.ts";
@@ -51,12 +51,14 @@ class FsImageStore implements ManagedImageStore {
   readonly #clock: Clock;
   readonly #limits: UnpackLimits;
   readonly #makesDevices: boolean;
+  readonly #mount: Mount | undefined;
   readonly #lock = new KeyedLock();
 
   constructor(folder: StoreFolder, options: ImageStoreOptions) {
     this.#folder = folder;
     this.#logger = options.logger.with({ component: "oci-image" });
     this.#clock = options.clock;
+    this.#mount = options.mount;
     this.#limits = { ...defaultUnpackLimits, ...options.limits };
     this.#makesDevices = options.makesDevices ?? false;
   }
@@ -103,7 +105,7 @@ class FsImageStore implements ManagedImageStore {
     image: StoredImage,
     containerDir: string,
   ): Promise<{ readonly rootfs: string }> {
-    return await mountRootfs(image.layers, containerDir);
+    return await mountRootfs(image.layers, containerDir, this.#mount);
   }
 
   async unmountRootfs(containerDir: string): Promise<void> {

@@ -1,4 +1,4 @@
-import type { Clock, Logger } from "@kip/base";
+import type { Clock, Logger, Mount } from "@kip/base";
 import type { ImageConfig } from "../image-config.ts";
 import type { Platform } from "../platform.ts";
 import type { Reference } from "../reference.ts";
@@ -17,6 +17,8 @@ export interface ImageStoreOptions {
   readonly limits?: Partial<UnpackLimits>;
   /** Whether device nodes of images are made. Containers get their own `/dev`. @default false */
   readonly makesDevices?: boolean;
+  /** Mounts the root file systems. @default by mount(8) */
+  readonly mount?: Mount;
 }
 
 /** An image that is unpacked and ready to run. */
