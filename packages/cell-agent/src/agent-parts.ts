@@ -15,6 +15,8 @@ export interface AgentParts {
   resolveUser(rootfs: string, user: string): Promise<ResolvedUser>;
   /** Resolves when all is prepared that can be before the pod comes. Never fails: a pod makes what is missing. */
   readonly prepared?: Promise<void>;
+  /** The part of it that volumes wait for, so that nothing is made twice. */
+  readonly volumesPrepared?: Promise<void>;
 }
 
 /**
@@ -54,6 +56,7 @@ export async function loadParts(options: {
     runtime,
     images,
     mounter: kernelMounter,
+    volumesPrepared: volumes,
     prepared: Promise.all([sandbox, volumes, monitor, rootfsMount]).then(() => {}),
     createSandbox: async (wanted) => {
       const prepared = await sandbox;

@@ -95,6 +95,6 @@ async function volumesOf(
   pod: DesiredPod,
   { parts, directories }: GroundOptions,
 ): Promise<ReadonlyMap<string, string>> {
-  await parts.prepared;
+  await parts.volumesPrepared;
   return await makeVolumes(pod, directories, parts.mounter);
 }

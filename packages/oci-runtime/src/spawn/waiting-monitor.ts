@@ -42,13 +42,15 @@ export class WaitingMonitor {
     const launch = { id, files, logPath, tty: false, stdin: "closed" } as const;
     const opened = new AbortController();
     const watcher = watch(logDir, { signal: opened.signal });
+    let monitor: Monitor | undefined;
     try {
-      const monitor = await Monitor.start(launch, options);
+      monitor = await Monitor.start(launch, options);
       // Its log is the last thing that it opens.
       const limit = AbortSignal.timeout(startLimitMs);
       while (!existsSync(logPath)) await once(watcher, "change", { signal: limit });
       return new WaitingMonitor(id, monitor, files, logPath);
     } catch (error) {
+      monitor?.kill();
       rmSync(files.bundle, { recursive: true, force: true });
       throw error;
     } finally {
