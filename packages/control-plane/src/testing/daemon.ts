@@ -3,17 +3,19 @@
 import { rm } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
-import { createLogger } from "@kip/base";
+import { acquireFileLock, createLogger } from "@kip/base";
 import { obtainBinaries } from "../binaries/obtain-binaries.ts";
 import { startControlPlane } from "../start-control-plane.ts";
 
 /** How long a control plane that test files share waits for the next one, milliseconds. */
-const idleMs = 30_000;
+const idleMs = 120_000;
 
 const [directory = "", cacheDir = "", mode = "single"] = process.argv.slice(2);
 const logger = createLogger();
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 
+// Held until this process is gone: one before it that is still being stopped is waited for.
+await acquireFileLock(join(directory, "daemon.lock"));
 const binaries = await obtainBinaries({ cacheDir, onProgress: say, logger });
 const controlPlane = await startControlPlane({
   binaries,
