@@ -46,6 +46,9 @@ export function createApiClient(config: KubeConfig, options: ApiClientOptions): 
   return new HttpApiClient(config, options);
 }
 
+/** Lists of metadata without an entry come with `"items": null`. */
+type WireList<T> = Omit<ObjectList<T>, "items"> & { readonly items: readonly T[] | null };
+
 class HttpApiClient implements ApiClient {
   readonly server: string;
   readonly #config: KubeConfig;
@@ -68,8 +71,9 @@ class HttpApiClient implements ApiClient {
     return this.#json("GET", path, options);
   }
 
-  list<T>(path: string, options?: RequestOptions): Promise<ObjectList<T>> {
-    return this.#json("GET", path, options);
+  async list<T>(path: string, options?: RequestOptions): Promise<ObjectList<T>> {
+    const answer = await this.#json<WireList<T>>("GET", path, options);
+    return { ...answer, items: answer.items ?? [] };
   }
 
   create<T>(path: string, body: unknown, options?: RequestOptions): Promise<T> {
