@@ -14,8 +14,8 @@ const [directory = "", cacheDir = "", mode = "single"] = process.argv.slice(2);
 const logger = createLogger();
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 
-// Held until this process is gone: one before it that is still being stopped is waited for.
-await acquireFileLock(join(directory, "daemon.lock"));
+// One before this that is still being stopped is waited for.
+const lock = await acquireFileLock(join(directory, "daemon.lock"));
 const binaries = await obtainBinaries({ cacheDir, onProgress: say, logger });
 const controlPlane = await startControlPlane({
   binaries,
@@ -71,4 +71,5 @@ async function stopOnce(): Promise<void> {
   await controlPlane.stop();
   if (mode === "single") await rm(directory, { recursive: true, force: true });
   for (const user of users) user.destroy();
+  await lock[Symbol.asyncDispose]();
 }
