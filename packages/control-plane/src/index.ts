@@ -1,9 +1,12 @@
 export { obtainBinaries, type ObtainOptions } from "./binaries/obtain-binaries.ts";
 export {
   binariesIn,
+  findRelease,
+  newest,
   pinned,
   programNames,
   type Binaries,
+  type PinnedRelease,
   type ProgramName,
 } from "./binaries/pinned-version.ts";
 export type { ControlPlane, ControlPlaneOptions, ProgramExit } from "./control-plane.ts";

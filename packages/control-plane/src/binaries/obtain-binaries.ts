@@ -12,7 +12,7 @@ import {
 } from "@kip/base";
 import { readCache, writeCache, type CacheEntry } from "./binary-cache.ts";
 import { buildFromModules } from "./module-build.ts";
-import { pinned, type Binaries, type ProgramName } from "./pinned-version.ts";
+import { pinned, type Binaries, type PinnedRelease, type ProgramName } from "./pinned-version.ts";
 import { releaseDigests, type ReleaseDigests } from "./release-digests.ts";
 import { downloadRelease, type DownloadOptions } from "./release-download.ts";
 import { readUserDirectory } from "./user-directory.ts";
@@ -21,6 +21,8 @@ import { readUserDirectory } from "./user-directory.ts";
 export interface ObtainOptions {
   /** Kept between runs; the programs go to `kubernetes/<version>/` in it. */
   readonly cacheDir: string;
+  /** Which release. @default {@link pinned} */
+  readonly release?: PinnedRelease;
   /** A directory of the user's with all programs; nothing else is tried then. @default none */
   readonly userDir?: string;
   /** Told of each step that takes time, one line without line end. */
@@ -32,9 +34,9 @@ export interface ObtainOptions {
   readonly allowDownload?: boolean;
   /** The go command. @default "go" */
   readonly go?: string;
-  /** Directory of the go.mod that pins the modules. @default the repository's */
+  /** Directory of the go.mod that pins the modules. @default the release's */
   readonly modulesDir?: string;
-  /** Digests of the release, by architecture. @default {@link releaseDigests} */
+  /** Digests of the release, by architecture. @default those of the pinned release, {@link releaseDigests} */
   readonly digests?: Readonly<Partial<Record<string, ReleaseDigests>>>;
   /** Where the release is downloaded from. @default the projects' own sites */
   readonly sites?: NonNullable<DownloadOptions["sites"]>;
@@ -44,7 +46,7 @@ type Sources = Readonly<Record<ProgramName, string>>;
 const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
 /**
- * The programs of the pinned Kubernetes version: from a directory the user names, else the cache,
+ * The programs of a Kubernetes version: from a directory the user names, else the cache,
  * else the official release (checked against pinned digests), else built from pinned Go modules.
  *
  * May be called by several processes at once: one works, the others wait for it. May be interrupted
@@ -56,13 +58,14 @@ const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64:
  */
 export async function obtainBinaries(options: ObtainOptions): Promise<Binaries> {
   if (options.userDir !== undefined) return await readUserDirectory(options.userDir);
+  const { kubernetes, etcd } = options.release ?? pinned;
   const root = join(resolve(options.cacheDir), "kubernetes");
-  const entry: CacheEntry = { ...pinned, directory: join(root, pinned.kubernetes) };
+  const entry: CacheEntry = { kubernetes, etcd, directory: join(root, kubernetes) };
   const cached = await readCache(entry);
   if (cached) return cached;
 
   await mkdir(root, { recursive: true });
-  const lockPath = join(root, `${pinned.kubernetes}.lock`);
+  const lockPath = join(root, `${kubernetes}.lock`);
   await using _lock = await acquireFileLock(lockPath, {
     onWait: () => options.onProgress?.("Waiting for another process that obtains Kubernetes"),
     ...(options.signal && { signal: options.signal }),
@@ -79,7 +82,7 @@ async function obtainAnew(entry: CacheEntry, options: ObtainOptions): Promise<Bi
   const binaries = await writeCache(entry, sources);
   await rm(work, { recursive: true, force: true });
   const durationMs = Math.round(clock.monotonic() - begin);
-  options.onProgress?.(`Kubernetes ${pinned.kubernetes} is ready after ${duration(durationMs)}`);
+  options.onProgress?.(`Kubernetes ${entry.kubernetes} is ready after ${duration(durationMs)}`);
   (options.logger ?? silentLogger).info("Kubernetes obtained", {
     component: "control-plane",
     durationMs,
@@ -90,12 +93,15 @@ async function obtainAnew(entry: CacheEntry, options: ObtainOptions): Promise<Bi
 
 async function tryDownload(work: string, options: ObtainOptions): Promise<Sources | undefined> {
   const architecture = goArchitectures[process.arch];
-  const digests = architecture && (options.digests ?? releaseDigests)[architecture];
+  const { release = pinned } = options;
+  const known = options.digests ?? (release === pinned ? releaseDigests : {});
+  const digests = architecture && known[architecture];
   if (!digests || options.allowDownload === false) return undefined;
   const directory = join(work, "download");
   try {
     return await downloadRelease({
-      ...pinned,
+      kubernetes: release.kubernetes,
+      etcd: release.etcd,
       architecture,
       digests,
       directory,
@@ -112,11 +118,12 @@ async function tryDownload(work: string, options: ObtainOptions): Promise<Source
 }
 
 async function build(work: string, options: ObtainOptions, clock: Clock): Promise<Sources> {
-  const repository = join(import.meta.dirname, "../../../..");
+  const { kubernetes, modules } = options.release ?? pinned;
+  const tools = join(import.meta.dirname, "../../../../tools");
   try {
     return await buildFromModules({
-      kubernetes: pinned.kubernetes,
-      modulesDir: options.modulesDir ?? join(repository, "tools/kubernetes"),
+      kubernetes,
+      modulesDir: options.modulesDir ?? join(tools, modules),
       go: options.go ?? "go",
       directory: join(work, "build"),
       clock,
@@ -124,20 +131,20 @@ async function build(work: string, options: ObtainOptions, clock: Clock): Promis
       ...(options.signal && { signal: options.signal }),
     });
   } catch (error) {
-    if (hasCode(error, "GO_MISSING")) throw unobtainable(error);
+    if (hasCode(error, "GO_MISSING")) throw unobtainable(kubernetes, error);
     if (!hasCode(error, "GO_FAILED")) throw error;
     throw new KipError(
       "KUBERNETES_BUILD_FAILED",
-      `Cannot build Kubernetes ${pinned.kubernetes}: ${errorText(error)}`,
+      `Cannot build Kubernetes ${kubernetes}: ${errorText(error)}`,
       { cause: error, remedy: "Try again: it goes on where it stopped. Go needs its module proxy" },
     );
   }
 }
 
-function unobtainable(cause: unknown): KipError {
+function unobtainable(version: string, cause: unknown): KipError {
   return new KipError(
     "KUBERNETES_UNOBTAINABLE",
-    `Cannot obtain Kubernetes ${pinned.kubernetes}: ` +
+    `Cannot obtain Kubernetes ${version}: ` +
       "there is no release to download here, and no Go toolchain to build it with",
     {
       cause,

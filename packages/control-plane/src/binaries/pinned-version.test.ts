@@ -2,25 +2,36 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { pinned } from "./pinned-version.ts";
+import { hasCode } from "@kip/base";
+import { findRelease, newest, pinned } from "./pinned-version.ts";
 
-describe("pinned", () => {
-  it("names the versions that the Go modules pin, and no folder of anybody's", async () => {
-    const path = join(import.meta.dirname, "../../../../tools/kubernetes/go.mod");
-    const modules = await readFile(path, "utf8");
-    assert.match(
-      modules,
-      new RegExp(`^\\tk8s\\.io/kubernetes ${pinned.kubernetes} // indirect$`, "m"),
+describe("the releases", () => {
+  for (const release of [pinned, newest])
+    it(`${release.kubernetes} is what its Go modules pin, and no folder of anybody's`, async () => {
+      const path = join(import.meta.dirname, "../../../../tools", release.modules, "go.mod");
+      const modules = await readFile(path, "utf8");
+      assert.match(
+        modules,
+        new RegExp(`^\\tk8s\\.io/kubernetes ${release.kubernetes} // indirect$`, "m"),
+      );
+      assert.match(
+        modules,
+        new RegExp(`^\\tgo\\.etcd\\.io/etcd/server/v3 ${release.etcd} // indirect$`, "m"),
+      );
+      const staging = release.kubernetes.replace("v1.", "v0.");
+      const replaced = [...modules.matchAll(/^\t(\S+) => (\S+) (\S+)$/gm)];
+      assert.ok(replaced.length > 20);
+      for (const [, from, to, version] of replaced)
+        assert.deepEqual([to, version], [from, staging], from);
+      assert.doesNotMatch(modules, /=> \.{0,2}\//);
+    });
+
+  it("are found by version, the newest by that word", () => {
+    assert.equal(findRelease("newest"), newest);
+    assert.equal(findRelease(pinned.kubernetes), pinned);
+    assert.throws(
+      () => findRelease("v1.2.3"),
+      (error) => hasCode(error, "KUBERNETES_UNOBTAINABLE"),
     );
-    assert.match(
-      modules,
-      new RegExp(`^\\tgo\\.etcd\\.io/etcd/server/v3 ${pinned.etcd} // indirect$`, "m"),
-    );
-    const staging = pinned.kubernetes.replace("v1.", "v0.");
-    const replaced = [...modules.matchAll(/^\t(\S+) => (\S+) (\S+)$/gm)];
-    assert.ok(replaced.length > 20);
-    for (const [, from, to, version] of replaced)
-      assert.deepEqual([to, version], [from, staging], from);
-    assert.doesNotMatch(modules, /=> \.{0,2}\//);
   });
 });

@@ -1,5 +1,39 @@
-/** Versions that Kip runs and tests with; `tools/kubernetes/go.mod` pins the same ones. */
-export const pinned = { kubernetes: "v1.34.10", etcd: "v3.6.16" } as const;
+import { KipError } from "@kip/base";
+
+/** Versions of the programs, and the go.mod that pins the same ones, below the repository's `tools`. */
+export interface PinnedRelease {
+  readonly kubernetes: string;
+  readonly etcd: string;
+  readonly modules: string;
+}
+
+/** What Kip runs, and tests with. */
+export const pinned = {
+  kubernetes: "v1.34.10",
+  etcd: "v3.6.16",
+  modules: "kubernetes",
+} as const satisfies PinnedRelease;
+
+/** The newest stable release, which the opt-in matrix of the tests runs against. */
+export const newest = {
+  kubernetes: "v1.36.3",
+  etcd: "v3.6.16",
+  modules: "kubernetes/newest",
+} as const satisfies PinnedRelease;
+
+/**
+ * The release of that Kubernetes version, or `newest`.
+ *
+ * @throws {KipError} `KUBERNETES_UNOBTAINABLE`
+ */
+export function findRelease(version: string): PinnedRelease {
+  if (version === "newest") return newest;
+  const found = [pinned, newest].find(({ kubernetes }) => kubernetes === version);
+  if (found) return found;
+  throw new KipError("KUBERNETES_UNOBTAINABLE", `Cannot obtain Kubernetes "${version}"`, {
+    remedy: `Use ${pinned.kubernetes} or ${newest.kubernetes} ("newest"), or a directory of programs`,
+  });
+}
 
 /** Programs of a control plane, by file name. */
 export const programNames = [

@@ -1,22 +1,24 @@
 // Runs one control plane for tests and ends when nobody uses it any more.
-// Arguments: its directory, the cache of Kubernetes' programs, "shared" or "single".
+// Arguments: its directory, the cache of Kubernetes' programs, "shared" or "single", Kubernetes' version or nothing.
 import { rm } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { acquireFileLock, createLogger } from "@kip/base";
 import { obtainBinaries } from "../binaries/obtain-binaries.ts";
+import { findRelease, pinned } from "../binaries/pinned-version.ts";
 import { startControlPlane } from "../start-control-plane.ts";
 
 /** How long a control plane that test files share waits for the next one, milliseconds. */
 const idleMs = 120_000;
 
-const [directory = "", cacheDir = "", mode = "single"] = process.argv.slice(2);
+const [directory = "", cacheDir = "", mode = "single", kubernetes = ""] = process.argv.slice(2);
 const logger = createLogger();
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 
 // One before this that is still being stopped is waited for.
 const lock = await acquireFileLock(join(directory, "daemon.lock"));
-const binaries = await obtainBinaries({ cacheDir, onProgress: say, logger });
+const release = kubernetes === "" ? pinned : findRelease(kubernetes);
+const binaries = await obtainBinaries({ cacheDir, release, onProgress: say, logger });
 const controlPlane = await startControlPlane({
   binaries,
   dataDir: join(directory, "data"),

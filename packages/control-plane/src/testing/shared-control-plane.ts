@@ -51,6 +51,11 @@ export interface SharedControlPlaneOptions {
    * @default the environment's KIP_CACHE_DIR, else /var/cache/kip
    */
   readonly cacheDir?: string;
+  /**
+   * Kubernetes version, as `findRelease` takes it; nothing for the pinned one.
+   * @default the environment's KIP_KUBERNETES_VERSION
+   */
+  readonly kubernetes?: string;
 }
 
 /** What the daemon tells everybody who connects. */
@@ -72,10 +77,16 @@ export async function sharedControlPlane(
 ): Promise<SharedControlPlane> {
   const shared = options.directory ?? fromEnvironment("KIP_TEST_CONTROL_PLANE");
   const cacheDir = options.cacheDir ?? fromEnvironment("KIP_CACHE_DIR") ?? "/var/cache/kip";
+  const kubernetes = options.kubernetes ?? fromEnvironment("KIP_KUBERNETES_VERSION") ?? "";
   const directory = shared ?? (await mkdtemp(join(tmpdir(), "kip-test-")));
   await mkdir(directory, { recursive: true });
 
-  const socket = await joinOrStart({ directory, cacheDir, isShared: shared !== undefined });
+  const socket = await joinOrStart({
+    directory,
+    cacheDir,
+    kubernetes,
+    isShared: shared !== undefined,
+  });
   socket.on("error", () => {}); // the daemon's end shows in the calls that need it
   const [line] = await once(createInterface({ input: socket }), "line");
   socket.unref();
@@ -95,6 +106,7 @@ export async function endSharedControlPlane(directory: string): Promise<void> {
 interface Where {
   readonly directory: string;
   readonly cacheDir: string;
+  readonly kubernetes: string;
   readonly isShared: boolean;
 }
 
@@ -119,13 +131,13 @@ async function tryConnect(directory: string): Promise<Socket | undefined> {
   }
 }
 
-async function startDaemon({ directory, cacheDir, isShared }: Where): Promise<void> {
+async function startDaemon({ directory, cacheDir, kubernetes, isShared }: Where): Promise<void> {
   const logPath = join(directory, "daemon.log");
   await using log = await open(logPath, "a");
   const script = join(import.meta.dirname, "daemon.ts");
   const daemon = spawn(
     process.execPath,
-    [script, directory, cacheDir, isShared ? "shared" : "single"],
+    [script, directory, cacheDir, isShared ? "shared" : "single", kubernetes],
     { detached: true, stdio: ["ignore", "pipe", log.fd] },
   ) as ChildProcessByStdio<null, Readable, null>; // what a file number for stderr means
   // It says one word when it is ready, and closes its output when it ends.
