@@ -104,6 +104,13 @@ const container = object({
   restartPolicy: optional(string),
 });
 
+const account = object({
+  /** Repositories it is for: those that begin with this; absent: all. */
+  path: optional(string),
+  username: string,
+  password: string,
+});
+
 const registry = object({
   /** Host (and port) as it stands in image names. */
   host: string,
@@ -113,6 +120,26 @@ const registry = object({
   password: optional(string),
   /** PEM certificates trusted for this registry besides the system's. */
   ca: optional(string),
+  /** Base URLs of registries that are asked first, in this order; what else is known of them is in the entries of their hosts. */
+  mirrors: optional(list(string)),
+  /** Whom to log in as, tried in this order before `username`. */
+  accounts: optional(list(account)),
+});
+
+const imageSettings = object({
+  /** Blobs that cells share; what is wrong or missing there comes from the registry. */
+  cache: optional(
+    object({
+      /** Folder on the cell, absolute. */
+      path: string,
+      /** What to mount there first, if anything: `<server>:<path>`, by NFS 4. */
+      nfs: optional(string),
+      /** Mount options besides the agent's own, each a word or `name=value`. */
+      options: optional(list(string)),
+    }),
+  ),
+  /** `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`: for pulls alone, never for the pod. */
+  proxy: optional(map(string)),
 });
 
 /** Decodes the body of `PUT /v1/pod`. */
@@ -146,6 +173,8 @@ export const decodeDesiredPod = object({
   ephemeralContainers: optional(list(container)),
   volumes: list(volume),
   registries: list(registry),
+  /** How the cell gets images, besides `registries`. */
+  images: optional(imageSettings),
 });
 
 /** Everything the agent needs to run a pod: all references resolved, all secrets inside. */
@@ -156,3 +185,4 @@ export type DesiredVolumeMount = Decoded<typeof volumeMount>;
 export type DesiredProbe = Decoded<typeof probe>;
 export type DesiredHook = Decoded<typeof hook>;
 export type DesiredRegistry = Decoded<typeof registry>;
+export type DesiredImageSettings = Decoded<typeof imageSettings>;

@@ -11,6 +11,7 @@ export {
   decodeDesiredPod,
   type DesiredContainer,
   type DesiredHook,
+  type DesiredImageSettings,
   type DesiredPod,
   type DesiredProbe,
   type DesiredRegistry,

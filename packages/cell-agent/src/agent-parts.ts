@@ -2,6 +2,7 @@ import { waitingMount, type Clock, type Logger } from "@kip/base";
 import type { ImageStore, ResolvedUser } from "@kip/oci-image";
 import type { ContainerRuntime, PodSandbox, PodSandboxOptions } from "@kip/oci-runtime";
 import type { AgentDirectories } from "./agent-directories.ts";
+import { cacheFolder, type CacheFolder } from "./image/cache-folder.ts";
 import { kernelMounter, type Mounter } from "./volumes/mounter.ts";
 import { prepareVolumes } from "./volumes/pod-volumes.ts";
 
@@ -9,6 +10,8 @@ import { prepareVolumes } from "./volumes/pod-volumes.ts";
 export interface AgentParts {
   readonly runtime: ContainerRuntime;
   readonly images: ImageStore;
+  /** @default no cache */
+  readonly cacheFolder?: CacheFolder;
   readonly mounter: Mounter;
   createSandbox(options: PodSandboxOptions): Promise<PodSandbox>;
   removeSandbox(options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">): Promise<void>;
@@ -55,6 +58,7 @@ export async function loadParts(options: {
   return {
     runtime,
     images,
+    cacheFolder: cacheFolder({ logger, clock }),
     mounter: kernelMounter,
     volumesPrepared: volumes,
     prepared: Promise.all([sandbox, volumes, monitor, rootfsMount]).then(() => {}),

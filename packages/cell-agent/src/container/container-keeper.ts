@@ -6,6 +6,7 @@ import type { AgentDirectories } from "../agent-directories.ts";
 import type { AgentParts } from "../agent-parts.ts";
 import { startProbes } from "../checks/container-probes.ts";
 import { podAddress, runCheck, type CheckTarget } from "../checks/handlers.ts";
+import { goDuration } from "../go-duration.ts";
 import { obtainImage } from "../image/obtain-image.ts";
 import {
   isRunning,
@@ -49,6 +50,9 @@ export interface KeeperHost {
   save(): void;
 }
 
+/** For how long a failed pull shows its error before it shows that it is held back, milliseconds. */
+const errorShownMs = 1000;
+
 /** Carries out the steps of one container and notes in its record what became of them. */
 export class ContainerKeeper {
   readonly record: ContainerRecord;
@@ -66,15 +70,15 @@ export class ContainerKeeper {
   async pull(): Promise<void> {
     const { record } = this;
     const { events, clock, parts, pod, ending } = this.#host;
-    const { name, image } = record.desired;
     const attempt = nextAttempt(record);
     const failures = record.image.is === "failed" ? record.image.failures : 0;
     record.image = { is: "pulling" };
     try {
-      const images = parts.images;
+      const { images, cacheFolder } = parts;
       const obtained = await obtainImage(record.desired, {
         pod,
         images,
+        cacheFolder,
         events,
         clock,
         signal: ending,
@@ -86,29 +90,39 @@ export class ContainerKeeper {
       if (ending.aborted) return;
       const reason = isKipError(error) ? String(error.facts["reason"]) : "ErrImagePull";
       const message = errorText(error);
-      const retryAtMs = clock.now() + failureDelayMs(failures + 1);
-      record.image = { is: "failed", reason, message, failures: failures + 1, retryAtMs };
-      events.warning("Failed", message, name);
-      events.warning("Failed", `Error: ${reason}`, name);
+      const failedAtMs = clock.now();
+      const retryAtMs = failedAtMs + failureDelayMs(failures + 1);
+      record.image = {
+        is: "failed",
+        reason,
+        message,
+        failures: failures + 1,
+        retryAtMs,
+        ...(reason === "ErrImagePull" && { holdAtMs: failedAtMs + errorShownMs }),
+      };
+      events.warning("Failed", `Error: ${reason}`, record.desired.name);
       record.waiting = { reason, message };
-      if (failures > 0) this.#backOffPulling(image, { reason, message });
     } finally {
       this.#host.changed();
     }
   }
 
-  /** From the second failure on the container shows that it is being held back. */
-  #backOffPulling(
-    image: string,
-    last: { readonly reason: string; readonly message: string },
-  ): void {
-    if (last.reason !== "ErrImagePull") return;
-    const { name } = this.record.desired;
-    const message = `Back-off pulling image "${image}"`;
+  /** Shows that the next pull is being held back, as the kubelet does when it next looks at the pod. */
+  async hold(): Promise<void> {
+    const { record } = this;
+    const { image } = record;
+    if (image.is !== "failed") return;
+    const { holdAtMs: _, ...held } = image;
+    record.image = held;
+    const { name, image: imageName } = record.desired;
+    const message = `Back-off pulling image "${imageName}"`;
     this.#host.events.normal("BackOff", message, name);
     this.#host.events.warning("Failed", "Error: ImagePullBackOff", name);
-    const reason = "ImagePullBackOff";
-    this.record.waiting = { reason, message: `${message}: ErrImagePull: ${last.message}` };
+    record.waiting = {
+      reason: "ImagePullBackOff",
+      message: `${message}: ${image.reason}: ${image.message}`,
+    };
+    await Promise.resolve();
   }
 
   /** Makes the container and starts it; resolves after its postStart hook. */
@@ -399,11 +413,4 @@ function exitReason(exit: ContainerExit): string {
   if (exit.lost) return "ContainerStatusUnknown";
   if (exit.oomKilled) return "OOMKilled";
   return exit.exitCode === 0 ? "Completed" : "Error";
-}
-
-/** `10s`, `1m20s`: as Go prints whole seconds. */
-function goDuration(ms: number): string {
-  const total = Math.round(ms / 1000);
-  const minutes = Math.floor(total / 60);
-  return minutes === 0 ? `${total}s` : `${minutes}m${total % 60}s`;
 }

@@ -1,7 +1,10 @@
 import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
 import { errorText, KipError, type Clock } from "@kip/base";
 import { parseReference, type ImageStore, type Reference, type StoredImage } from "@kip/oci-image";
+import { goDuration } from "../go-duration.ts";
 import type { PodEvents } from "../pod/pod-events.ts";
+import type { CacheFolder } from "./cache-folder.ts";
+import { pullAs } from "./pull-as.ts";
 
 /** An image that is ready, and what it took. */
 export interface ObtainedImage {
@@ -11,7 +14,7 @@ export interface ObtainedImage {
 }
 
 /**
- * Gets the image of a container by its pull policy, with the kubelet's events.
+ * Gets the image of a container by its pull policy, with the kubelet's events, in its words.
  *
  * @throws {KipError} code `AGENT_IMAGE_FAILED` with fact `reason`: `ErrImagePull`,
  * `ErrImageNeverPull` or `InvalidImageName`
@@ -21,6 +24,7 @@ export async function obtainImage(
   options: {
     readonly pod: DesiredPod;
     readonly images: Pick<ImageStore, "find" | "pull">;
+    readonly cacheFolder?: CacheFolder | undefined;
     readonly events: PodEvents;
     readonly clock: Clock;
     readonly signal: AbortSignal;
@@ -28,7 +32,18 @@ export async function obtainImage(
 ): Promise<ObtainedImage> {
   const { events, images, clock } = options;
   const { image: name, name: owner, imagePullPolicy: policy } = container;
-  const reference = readName(name);
+  const fail = (reason: string, event: string, message: string, cause?: unknown): KipError => {
+    events.warning(event, message, owner);
+    return new KipError("AGENT_IMAGE_FAILED", message, { cause, facts: { reason } });
+  };
+  let reference: Reference;
+  try {
+    reference = parseReference(name);
+  } catch (error) {
+    const why = `couldn't parse image name: ${errorText(error)}`;
+    const message = `Failed to apply default image tag "${name}": ${why}`;
+    throw fail("InvalidImageName", "InspectFailed", message, error);
+  }
   if (policy !== "Always") {
     const present = await images.find(reference);
     if (present) {
@@ -36,18 +51,15 @@ export async function obtainImage(
       return { image: present };
     }
     if (policy === "Never") {
-      throw failed(
-        "ErrImageNeverPull",
-        `Container image "${name}" is not present with pull policy of Never`,
-      );
+      const message = `Container image "${name}" is not present with pull policy of Never`;
+      throw fail("ErrImageNeverPull", "ErrImageNeverPull", message);
     }
   }
   events.normal("Pulling", `Pulling image "${name}"`, owner);
   const begin = clock.monotonic();
   try {
-    const registries = options.pod.registries;
-    const image = await images.pull(reference, { registries, signal: options.signal });
-    const took = duration(clock.monotonic() - begin);
+    const image = await pullAs(reference, options);
+    const took = goDuration(clock.monotonic() - begin);
     events.normal(
       "Pulled",
       `Successfully pulled image "${name}" in ${took} (${took} including waiting). Image size: ${image.sizeBytes} bytes.`,
@@ -55,30 +67,8 @@ export async function obtainImage(
     );
     return { image, timingsMs: image.timingsMs };
   } catch (error) {
-    throw failed("ErrImagePull", `Failed to pull image "${name}": ${errorText(error)}`, error);
+    options.signal.throwIfAborted();
+    const message = `Failed to pull image "${name}": ${errorText(error)}`;
+    throw fail("ErrImagePull", "Failed", message, error);
   }
-}
-
-function readName(name: string): Reference {
-  try {
-    return parseReference(name);
-  } catch (error) {
-    throw failed(
-      "InvalidImageName",
-      `Failed to apply default image tag "${name}": couldn't parse image name: ${errorText(error)}`,
-      error,
-    );
-  }
-}
-
-function failed(reason: string, message: string, cause?: unknown): KipError {
-  return new KipError("AGENT_IMAGE_FAILED", message, {
-    cause,
-    facts: { reason },
-  });
-}
-
-/** A duration as Go prints it to three digits: `850ms`, `1.204s`. */
-function duration(ms: number): string {
-  return ms < 1000 ? `${Math.round(ms)}ms` : `${Number((ms / 1000).toFixed(3))}s`;
 }

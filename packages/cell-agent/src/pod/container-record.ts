@@ -49,6 +49,8 @@ export type ImageState =
       readonly message: string;
       readonly failures: number;
       readonly retryAtMs: number;
+      /** When the container is to show that it is held back; absent if it does or need not. */
+      readonly holdAtMs?: number;
     };
 
 /** A container of the pod: what is wanted, what is there, what is being done. */

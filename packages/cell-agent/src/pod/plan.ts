@@ -6,6 +6,8 @@ export type Step =
   /** Make namespaces, network and volumes. */
   | { readonly do: "prepare" }
   | { readonly do: "pull"; readonly container: string }
+  /** Show that the next pull is held back. */
+  | { readonly do: "hold"; readonly container: string }
   | { readonly do: "start"; readonly container: string }
   | { readonly do: "stop"; readonly container: string; readonly message: string }
   /** Everything has ended for good: free what the pod had. */
@@ -77,7 +79,11 @@ function planImage(view: PodView, record: ContainerRecord): readonly Step[] {
   if (image.is === "pulling" || isRunning(record) || record.activity !== undefined) return [];
   if (saved.run && !mayRunAgain(view, record)) return [];
   const pull: Step = { do: "pull", container: desired.name };
-  if (image.is === "failed") return [at(view, image.retryAtMs, pull)];
+  if (image.is === "failed") {
+    const { holdAtMs } = image;
+    if (holdAtMs === undefined) return [at(view, image.retryAtMs, pull)];
+    return [at(view, holdAtMs, { do: "hold", container: desired.name })];
+  }
   if (image.is === "unknown") return [at(view, record.retryAtMs, pull)];
   const isStale = desired.imagePullPolicy === "Always" && image.attempt < nextAttempt(record);
   return isStale ? [at(view, record.retryAtMs, pull)] : [];

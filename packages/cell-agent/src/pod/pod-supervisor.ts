@@ -314,6 +314,8 @@ export class PodSupervisor implements AsyncDisposable {
         return this.#run(this.#ground.prepare(pod, this.#groundOptions(parts)));
       case "pull":
         return this.#run(this.#keeper(step.container).pull());
+      case "hold":
+        return this.#run(this.#keeper(step.container).hold());
       case "start":
         return this.#run(this.#keeper(step.container).start());
       case "stop": {

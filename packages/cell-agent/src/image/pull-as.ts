@@ -1,0 +1,67 @@
+import type { DesiredPod, DesiredRegistry } from "@kip/agent-api";
+import { hasCode } from "@kip/base";
+import type {
+  ImageStore,
+  PulledImage,
+  PullOptions,
+  Reference,
+  RegistryConfig,
+} from "@kip/oci-image";
+import type { CacheFolder } from "./cache-folder.ts";
+
+/**
+ * Pulls an image with what the pod says about registries. Of several accounts for its registry, the next
+ * is tried when one is refused; the failure told is the first's.
+ *
+ * @throws {KipError} as `ImageStore.pull`
+ */
+export async function pullAs(
+  reference: Reference,
+  options: {
+    readonly pod: Pick<DesiredPod, "registries" | "images">;
+    readonly images: Pick<ImageStore, "pull">;
+    readonly cacheFolder?: CacheFolder | undefined;
+    readonly signal: AbortSignal;
+  },
+): Promise<PulledImage> {
+  const { pod, images, signal } = options;
+  const { cache: wanted, proxy } = pod.images ?? {};
+  const cache = wanted && (await options.cacheFolder?.(wanted));
+  const settings: Omit<PullOptions, "registries"> = {
+    signal,
+    ...(cache !== undefined && { cache }),
+    ...(proxy && { proxy }),
+  };
+  const [first = [], ...others] = logIns(pod.registries, reference);
+  try {
+    return await images.pull(reference, { ...settings, registries: first });
+  } catch (error) {
+    signal.throwIfAborted();
+    // Registries hide from strangers whether there is such an image.
+    if (!hasCode(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND")) throw error;
+    for (const registries of others) {
+      const pulled = await images.pull(reference, { ...settings, registries }).catch(() => {});
+      signal.throwIfAborted();
+      if (pulled) return pulled;
+    }
+    throw error;
+  }
+}
+
+/** The registries, once for each account that may be for the image. */
+function logIns(
+  registries: readonly DesiredRegistry[],
+  reference: Reference,
+): readonly (readonly RegistryConfig[])[] {
+  const own = registries.find(({ host }) => host === reference.registry);
+  const accounts = (own?.accounts ?? []).filter(({ path = "" }) =>
+    reference.repository.startsWith(path),
+  );
+  if (!own || accounts.length === 0) return [registries];
+  const { username, password } = own;
+  const last = username === undefined ? [] : [{ username, password: password ?? "" }];
+  return [...accounts, ...last].map((account) => {
+    const logIn = { ...own, username: account.username, password: account.password };
+    return registries.map((each) => (each === own ? logIn : each));
+  });
+}

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { mkdtempDisposable } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { describe, it } from "node:test";
+import { silentLogger, type Clock } from "@kip/base";
+import { desiredPod } from "../../test/desired-pod.ts";
+import { fakeParts } from "../../test/fake-parts.ts";
+import { agentDirectories } from "../agent-directories.ts";
+import { PodSupervisor } from "./pod-supervisor.ts";
+
+/** A clock on which sleeping takes no time. */
+function fastClock(): Clock {
+  let now = 0;
+  return {
+    now: () => now,
+    monotonic: () => now,
+    sleep: async (ms, signal) => {
+      await new Promise((resolve) => setImmediate(resolve));
+      signal?.throwIfAborted();
+      now += ms;
+    },
+  };
+}
+
+describe("ImagePullBackOff", () => {
+  it("holds pulls back as the kubelet does, and shows ErrImagePull after each", async () => {
+    await using work = await mkdtempDisposable(path.join(tmpdir(), "kip-agent-"));
+    const directories = agentDirectories(path.join(work.path, "s"), path.join(work.path, "r"));
+    const clock = fastClock();
+    const states: string[] = [];
+    const over = Promise.withResolvers<void>();
+    const missing = new Set(["web"]);
+    await using supervisor = new PodSupervisor({
+      directories,
+      clock,
+      logger: silentLogger,
+      onChange: () => {
+        const report = supervisor.report();
+        const state = report?.containers[0];
+        const reason = state?.waiting?.reason ?? (state?.running ? "running" : "");
+        if (states.at(-1) !== reason) states.push(reason);
+        if (clock.now() > 1_000_000) missing.clear();
+        if (reason === "running") over.resolve();
+      },
+    });
+    await supervisor.begin(fakeParts({ missing }));
+    supervisor.put(desiredPod());
+    await over.promise;
+    const events = supervisor.report()?.events ?? [];
+    const begin = Date.parse(events[0]?.time ?? "");
+    const secondsOf = (word: string): number[] =>
+      events
+        .filter(({ reason }) => reason === word)
+        .map(({ time }) => (Date.parse(time) - begin) / 1000);
+    // 10 s, doubling to 5 min.
+    assert.deepEqual(secondsOf("Pulling"), [0, 10, 30, 70, 150, 310, 610, 910, 1210]);
+    assert.deepEqual(secondsOf("BackOff"), [1, 11, 31, 71, 151, 311, 611, 911]);
+    assert.deepEqual(states.slice(0, 5), [
+      "ContainerCreating",
+      "ErrImagePull",
+      "ImagePullBackOff",
+      "ErrImagePull",
+      "ImagePullBackOff",
+    ]);
+    const first = events.slice(0, 5).map(({ type, reason, message }) => {
+      return `${type} ${reason}: ${message.replace(/: Cannot.*/, ": …")}`;
+    });
+    assert.deepEqual(first, [
+      'Normal Pulling: Pulling image "registry.test/web:1"',
+      'Warning Failed: Failed to pull image "registry.test/web:1": …',
+      "Warning Failed: Error: ErrImagePull",
+      'Normal BackOff: Back-off pulling image "registry.test/web:1"',
+      "Warning Failed: Error: ImagePullBackOff",
+    ]);
+    supervisor.remove(0);
+  });
+});
