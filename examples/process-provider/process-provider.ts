@@ -1,195 +1,111 @@
 // A complete provider: each container is a process of this machine, run by its command. What is left out:
 // restarts, probes, init containers, volumes and isolation. Processes end with the node's own process.
 import { spawn, type ChildProcess } from "node:child_process";
-import { PassThrough, type Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { once } from "node:events";
 import {
-  containerStatus,
+  connectPort,
+  connectProcess,
+  ContainerLog,
   KipError,
-  podConditions,
-  wireTime,
-  type LogOptions,
-  type NodeFacts,
+  PodTable,
+  podStatus,
+  type ContainerRun,
   type Pod,
   type PodProvider,
-  type PodStatus,
-  type ProcessExit,
-  type ProcessStreams,
   type ProviderCallbacks,
   type ProviderSetup,
-  type ResolvedPod,
 } from "@kip/virtual-kubelet";
 
-interface Process {
+interface Process extends ContainerRun {
   readonly child: ChildProcess;
-  readonly startedAt: string;
-  readonly log: Buffer[];
+  readonly log: ContainerLog;
   readonly env: Readonly<Record<string, string>>;
-  ended?: { readonly exitCode: number; readonly finishedAt: string };
-}
-
-interface Entry {
-  readonly pod: Pod;
-  readonly processes: ReadonlyMap<string, Process>;
+  ended?: { readonly exitCode: number; readonly finishedAtMs: number };
 }
 
 /** What `--provider` loads. */
-export function createProvider(setup: ProviderSetup): PodProvider {
-  return new ProcessProvider(setup.internalIp);
-}
+export function createProvider({ clock, internalIp: ip }: ProviderSetup): PodProvider {
+  const table = new PodTable<Map<string, Process>>();
+  let callbacks: ProviderCallbacks | undefined;
 
-class ProcessProvider implements PodProvider {
-  readonly #ip: string;
-  readonly #entries = new Map<string, Entry>();
-  #callbacks: ProviderCallbacks | undefined;
-
-  constructor(ip: string) {
-    this.#ip = ip;
+  function report(pod: Pod): void {
+    const [runs, uid = ""] = [table.get(pod), pod.metadata?.uid];
+    if (!runs) return; // it was removed
+    const status = podStatus(pod, { runs, podIp: ip, hostIp: ip, nowMs: clock.now() });
+    callbacks?.podStatus({ uid, status });
   }
 
-  async start(callbacks: ProviderCallbacks): Promise<void> {
-    this.#callbacks = callbacks;
-  }
-
-  async apply({ pod, env }: ResolvedPod): Promise<void> {
-    const uid = pod.metadata?.uid ?? "";
-    if (this.#entries.has(uid)) return; // running processes cannot be changed
-    const processes = new Map<string, Process>();
-    for (const { name, command = [], args = [] } of pod.spec?.containers ?? []) {
-      const [program, ...rest] = [...command, ...args];
-      if (program === undefined)
-        throw new KipError("VK_INVALID_POD", `Cannot run container "${name}": it has no command`);
-      const values = Object.fromEntries(
-        (env.get(name) ?? []).map((each) => [each.name, each.value]),
-      );
-      processes.set(name, this.#spawn(uid, program, rest, { PATH: "/usr/bin:/bin", ...values }));
-    }
-    this.#entries.set(uid, { pod, processes });
-    this.#report(uid);
-  }
-
-  async remove(pod: Pod, graceSeconds: number): Promise<void> {
-    const uid = pod.metadata?.uid ?? "";
-    const running = [...this.#processes(uid)].filter(({ ended }) => !ended);
-    const gone = running.map(({ child }) => new Promise((resolve) => child.once("close", resolve)));
-    for (const { child } of running) child.kill("SIGTERM");
-    const late = setTimeout(() => {
-      for (const { child } of running) child.kill("SIGKILL");
-    }, graceSeconds * 1000);
-    await Promise.all(gone);
-    clearTimeout(late);
-    this.#report(uid);
-    this.#entries.delete(uid);
-  }
-
-  async removeUnknown(uid: string): Promise<void> {
-    for (const { child } of this.#processes(uid)) child.kill("SIGKILL");
-    this.#entries.delete(uid);
-  }
-
-  async presence(uid: string): Promise<"present" | "absent"> {
-    return this.#entries.has(uid) ? "present" : "absent";
-  }
-
-  async list(): Promise<{ uid: string; namespace: string; name: string }[]> {
-    return [...this.#entries].map(([uid, { pod }]) => ({
-      uid,
-      namespace: pod.metadata?.namespace ?? "",
-      name: pod.metadata?.name ?? "",
-    }));
-  }
-
-  async nodeFacts(): Promise<NodeFacts> {
-    return { capacity: { cpu: "2", memory: "4Gi", pods: "20" }, internalIp: this.#ip };
-  }
-
-  async ping(): Promise<void> {}
-
-  async logs(
-    pod: Pod,
-    container: string,
-    options: LogOptions,
-    signal: AbortSignal,
-  ): Promise<Readable> {
-    const { log, child, ended } = this.#find(pod, container);
-    const output = new PassThrough();
-    for (const chunk of log) output.write(chunk);
-    if (!options.follow || ended) return output.end();
-    const add = (chunk: Buffer): void => void output.write(chunk);
-    for (const stream of [child.stdout, child.stderr]) stream?.on("data", add);
-    child.once("close", () => output.end());
-    signal.addEventListener("abort", () => output.end(), { once: true });
-    return output;
-  }
-
-  async exec(
-    pod: Pod,
-    container: string,
-    command: readonly string[],
-    streams: ProcessStreams,
-    signal: AbortSignal,
-  ): Promise<ProcessExit> {
-    const { env } = this.#find(pod, container);
-    const [program = "", ...args] = command;
-    const child = spawn(program, args, { env, signal });
-    const ended = new Promise<number>((resolve, reject) => {
-      child.once("error", reject);
-      child.once("close", (code) => resolve(code ?? 137));
+  function start(pod: Pod, command: readonly string[], env: Process["env"]): Process {
+    const child = spawn(command[0] ?? "", command.slice(1), {
+      env,
+      stdio: ["ignore", "pipe", "pipe"],
     });
-    if (streams.stdin)
-      pipeline(streams.stdin, child.stdin).catch(() => {}); // it may end unread
-    else child.stdin.end();
-    const copies = [
-      streams.stdout && pipeline(child.stdout, streams.stdout),
-      streams.stderr && pipeline(child.stderr, streams.stderr),
-    ];
-    const [exitCode] = await Promise.all([ended, ...copies]);
-    return { exitCode };
-  }
-
-  #spawn(uid: string, program: string, args: string[], env: Record<string, string>): Process {
-    const child = spawn(program, args, { env, stdio: ["ignore", "pipe", "pipe"] });
-    const process: Process = { child, startedAt: wireTime(Date.now()), log: [], env };
-    for (const stream of [child.stdout, child.stderr])
-      stream.on("data", (chunk: Buffer) => process.log.push(chunk));
-    child.on("error", (error) => process.log.push(Buffer.from(`${error.message}\n`)));
+    const log = new ContainerLog({ clock });
+    const run: Process = { child, log, env, startedAtMs: clock.now() };
+    child.stdout.on("data", (chunk: Buffer) => log.write("Stdout", chunk));
+    child.stderr.on("data", (chunk: Buffer) => log.write("Stderr", chunk));
+    child.on("error", ({ message }) => log.write("Stderr", `${message}\n`));
     child.once("close", (code) => {
-      process.ended = { exitCode: code ?? 137, finishedAt: wireTime(Date.now()) };
-      this.#report(uid);
+      run.ended = { exitCode: code ?? 137, finishedAtMs: clock.now() };
+      log.end();
+      report(pod);
     });
-    return process;
+    return run;
   }
 
-  #report(uid: string): void {
-    const entry = this.#entries.get(uid);
-    if (entry) this.#callbacks?.podStatus({ uid, status: this.#status(entry) });
-  }
+  const running = (pod: Pod | string): readonly Process[] =>
+    [...(table.get(pod)?.values() ?? [])].filter(({ ended }) => !ended);
 
-  #status({ pod, processes }: Entry): PodStatus {
-    const all = [...processes.values()];
-    const isDone = all.every(({ ended }) => ended);
-    const hasFailed = all.some(({ ended }) => ended && ended.exitCode !== 0);
-    const phase = !isDone ? "Running" : hasFailed ? "Failed" : "Succeeded";
-    const containerStatuses = (pod.spec?.containers ?? []).map((container) => {
-      const { startedAt = "", ended } = processes.get(container.name) ?? {};
-      const state = ended ? { terminated: { startedAt, ...ended } } : { running: { startedAt } };
-      return containerStatus(container, state, { ready: !ended });
-    });
-    const ips = { podIP: this.#ip, podIPs: [{ ip: this.#ip }], hostIP: this.#ip };
-    const status = { phase, containerStatuses, startTime: all[0]?.startedAt ?? "", ...ips };
-    return { ...status, conditions: podConditions(pod, { ...status, now: wireTime(Date.now()) }) };
-  }
-
-  #processes(uid: string): Iterable<Process> {
-    return this.#entries.get(uid)?.processes.values() ?? [];
-  }
-
-  #find(pod: Pod, container: string): Process {
-    const found = this.#entries.get(pod.metadata?.uid ?? "")?.processes.get(container);
+  function find(pod: Pod, container: string): Process {
+    const found = table.get(pod)?.get(container);
     if (found) return found;
-    throw new KipError(
-      "VK_NOT_FOUND",
-      `Cannot find container "${container}": it does not run here`,
-    );
+    throw new KipError("VK_NOT_FOUND", `Cannot find container "${container}": it is not here`);
   }
+
+  return {
+    async start(given) {
+      callbacks = given;
+    },
+    async apply({ pod, env }) {
+      if (table.get(pod)) return; // running processes cannot be changed
+      const runs = new Map<string, Process>();
+      const commands = (pod.spec?.containers ?? []).map(({ name, command = [], args = [] }) => {
+        if (command.length > 0) return { name, words: [...command, ...args] };
+        throw new KipError("VK_INVALID_POD", `Cannot run container "${name}": it has no command`);
+      });
+      for (const { name, words } of commands) {
+        const given = (env.get(name) ?? []).map((each) => [each.name, each.value] as const);
+        runs.set(name, start(pod, words, { PATH: "/usr/bin:/bin", ...Object.fromEntries(given) }));
+      }
+      table.set(pod, runs);
+      report(pod);
+    },
+    async remove(pod, graceSeconds) {
+      const left = running(pod);
+      const gone = left.map(({ child }) => once(child, "close"));
+      for (const { child } of left) child.kill("SIGTERM");
+      const late = setTimeout(() => {
+        for (const { child } of left) child.kill("SIGKILL");
+      }, graceSeconds * 1000);
+      await Promise.all(gone);
+      clearTimeout(late);
+      table.delete(pod);
+    },
+    async removeUnknown(uid) {
+      for (const { child } of running(uid)) child.kill("SIGKILL");
+      table.delete(uid);
+    },
+    presence: async (uid) => table.presence(uid),
+    list: async () => table.list(),
+    nodeFacts: async () => ({ capacity: { cpu: "2", memory: "4Gi", pods: "20" }, internalIp: ip }),
+    async ping() {},
+    hasLogStreams: true,
+    logs: async (pod, name, options, signal) => find(pod, name).log.read(options, signal),
+    async exec(pod, container, [program = "", ...args], streams, signal) {
+      const { env } = find(pod, container);
+      return connectProcess(spawn(program, args, { env, signal }), streams);
+    },
+    portForward: async (_pod, port, connection, signal) =>
+      connectPort({ host: "127.0.0.1", port }, connection, signal),
+  };
 }

@@ -62,7 +62,7 @@ describe("examples/process-provider", () => {
           {
             name: "main",
             image: "none",
-            command: ["sh", "-c", 'echo "hello $NAME"; exec sleep 600'],
+            command: ["sh", "-c", 'echo "hello $NAME"; echo careful >&2; exec sleep 600'],
             env: [{ name: "NAME", value: "world" }],
           },
         ],
@@ -70,7 +70,8 @@ describe("examples/process-provider", () => {
       const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "web" }, spec };
       await plane.kubectl(["-n", namespace, "create", "-f", "-"], { input: JSON.stringify(pod) });
       await kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=60s");
-      assert.equal(await kubectl("logs", "web"), "hello world\n");
+      assert.match(await kubectl("logs", "web"), /^hello world\n/);
+      assert.match(await kubectl("logs", "web", "--timestamps", "--tail=1"), /Z careful\n$/);
       assert.equal(await kubectl("exec", "web", "--", "sh", "-c", "echo $NAME"), "world\n");
       await kubectl("delete", "pod/web", "--timeout=60s", "--grace-period=5");
     } finally {

@@ -33,8 +33,12 @@ export { startNode } from "./node/start-node.ts";
 export { bindLateEnv, type LateAddresses } from "./environment/late-env.ts";
 export { mergeConditions, type ConditionVerdict } from "./status/conditions.ts";
 export { containerStatus, goneStatuses, waitingStatuses } from "./status/container-statuses.ts";
+export { podStatus, type ContainerRun, type PodFacts } from "./status/pod-status.ts";
 export { podConditions, type PodConditionFacts } from "./status/pod-conditions.ts";
 export { qosClass } from "./status/qos-class.ts";
+export { ContainerLog, type ContainerLogOptions } from "./logs/container-log.ts";
+export { connectPort, connectProcess } from "./providers/connect.ts";
+export { PodTable } from "./providers/pod-table.ts";
 export { pollProvider, type PollOptions } from "./polling/poll-provider.ts";
 export type { PolledPodProvider } from "./polling/polled-provider.ts";
 export {
@@ -43,7 +47,14 @@ export {
   type StandbyNodeOptions,
   type StandbyOptions,
 } from "./node/standby-node.ts";
-export type { ContainerUsage, NetworkUsage, PodUsage, ProviderStats, Usage } from "./usage.ts";
+export type {
+  ContainerUsage,
+  NetworkUsage,
+  PodUsage,
+  ProbeCounts,
+  ProviderStats,
+  Usage,
+} from "./usage.ts";
 export { NodeMetrics, type PodCounts } from "./metrics/node-metrics.ts";
 export {
   ProviderStore,

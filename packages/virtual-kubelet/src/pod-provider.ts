@@ -1,7 +1,7 @@
 import type { Duplex, Readable } from "node:stream";
 import type { ProcessStreams } from "@kip/base";
 import type { EnvVar, Node, Pod, PodStatus } from "@kip/k8s-types";
-import type { ProviderStats } from "./usage.ts";
+import type { ProbeCounts, ProviderStats } from "./usage.ts";
 
 /** Whether a provider has a pod. "unknown" means it cannot tell now, and never leads to a deletion. */
 export type PodPresence = "present" | "absent" | "unknown";
@@ -53,6 +53,8 @@ export interface LogOptions {
   readonly sinceTimeMs?: number;
   /** Largest answer in bytes, 1 or more. */
   readonly limitBytes?: number;
+  /** One stream only; asked of providers with {@link PodProvider.hasLogStreams} alone. @default both */
+  readonly stream?: "Stdout" | "Stderr";
 }
 
 /** How a process that somebody was connected to ended. */
@@ -148,6 +150,8 @@ export interface PodProvider {
   ping(signal: AbortSignal): Promise<void>;
   /** Optional: `kubectl logs`. Ends with the log, or never with `follow` until `signal`. */
   logs?(pod: Pod, container: string, options: LogOptions, signal: AbortSignal): Promise<Readable>;
+  /** Whether its logs can tell standard output from standard error (KEP-3288). @default false */
+  readonly hasLogStreams?: boolean;
   /** Optional: `kubectl exec`. */
   exec?(
     pod: Pod,
@@ -167,6 +171,8 @@ export interface PodProvider {
   portForward?(pod: Pod, port: number, connection: Duplex, signal: AbortSignal): Promise<void>;
   /** Optional: what the pods use now; for `kubectl top`, autoscalers and `/metrics`. */
   stats?(signal: AbortSignal): Promise<ProviderStats>;
+  /** Optional: how probes of containers went, for `/metrics/probes`. */
+  probes?(signal: AbortSignal): Promise<readonly ProbeCounts[]>;
 }
 
 /** The calls that a provider may leave out, and what is missing then. */
@@ -176,7 +182,8 @@ export const optionalCalls = [
   "attach",
   "portForward",
   "stats",
+  "probes",
 ] as const satisfies readonly (keyof PodProvider)[];
 
 /** What a provider may leave out. */
-export type OptionalCalls = Pick<PodProvider, (typeof optionalCalls)[number]>;
+export type OptionalCalls = Pick<PodProvider, (typeof optionalCalls)[number] | "hasLogStreams">;

@@ -40,3 +40,15 @@ export interface ProviderStats {
   /** The node as a whole. @default the sum of its pods */
   readonly node?: Usage;
 }
+
+/** How the probes of one kind of one container went since its pod was started. */
+export interface ProbeCounts {
+  /** UID of the pod. */
+  readonly uid: string;
+  readonly container: string;
+  readonly kind: "Liveness" | "Readiness" | "Startup";
+  readonly successful: number;
+  readonly failed: number;
+  /** Probes whose outcome could not be told. @default 0 */
+  readonly unknown?: number;
+}

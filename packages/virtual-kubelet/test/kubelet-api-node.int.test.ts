@@ -1,7 +1,7 @@
 // What the kubelet API tells of the node as a whole.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import type { KubeletHandlers, ProviderStats } from "../src/index.ts";
+import type { KubeletHandlers, ProbeCounts, ProviderStats } from "../src/index.ts";
 import { KubeletApiFixture } from "./kubelet-api-fixture.ts";
 import { ProcessProvider } from "./process-provider.ts";
 
@@ -22,6 +22,13 @@ class FullProvider extends ProcessProvider implements KubeletHandlers {
     return { pods: [{ uid: "u1", containers }] };
   };
 
+  readonly hasLogStreams = true;
+
+  readonly probes = async (): Promise<readonly ProbeCounts[]> => [
+    { uid: "u1", container: "c", kind: "Readiness", successful: 7, failed: 2 },
+    { uid: "gone", container: "c", kind: "Liveness", successful: 1, failed: 0 },
+  ];
+
   checkHealth(): void {
     if (this.failure) throw this.failure;
   }
@@ -37,7 +44,10 @@ class FullProvider extends ProcessProvider implements KubeletHandlers {
 
 describe("kubelet API: the node", { timeout: 60_000 }, () => {
   const provider = new FullProvider(
-    { metadata: { name: "p", namespace: "ns", uid: "u1" } },
+    {
+      metadata: { name: "p", namespace: "ns", uid: "u1" },
+      spec: { containers: [{ name: "c", image: "x" }] },
+    },
     "/tmp",
   );
   let api: KubeletApiFixture;
@@ -96,8 +106,32 @@ describe("kubelet API: the node", { timeout: 60_000 }, () => {
     assert.match(text, /^kubelet_running_pods 1$/m);
     assert.match(text, /^process_resident_memory_bytes \d+$/m);
     assert.match(text, /^extra_total 1$/m);
-    assert.deepEqual((await api.ask("/metrics/probes")).status, 200);
     assert.match((await api.ask("/metrics/cadvisor")).text, /container_memory_working_set_bytes/);
+  });
+
+  it("/metrics/probes has the provider's counts by a kubelet's names, or nothing", async () => {
+    const [head, type, ...samples] = (await api.ask("/metrics/probes")).text.trim().split("\n");
+    assert.match(head ?? "", /^# HELP prober_probe_total /);
+    assert.equal(type, "# TYPE prober_probe_total counter");
+    const labels = `container="c",namespace="ns",pod="p",pod_uid="u1",probe_type="Readiness"`;
+    assert.deepEqual(samples, [
+      `prober_probe_total{${labels},result="successful"} 7`,
+      `prober_probe_total{${labels},result="failed"} 2`,
+    ]);
+    await using bare = await KubeletApiFixture.start();
+    const empty = await bare.ask("/metrics/probes");
+    assert.deepEqual([empty.status, empty.text], [200, ""]);
+  });
+
+  it("containerLogs gives one stream where the provider can, and says so where it cannot", async () => {
+    const path = "/containerLogs/ns/p/c?stream=Stderr";
+    assert.equal((await api.ask(path)).status, 200);
+    assert.equal(provider.logRequests.at(-1)?.stream, "Stderr");
+    await using bare = await KubeletApiFixture.start();
+    const refused = await bare.ask(path);
+    assert.equal(refused.status, 400);
+    assert.match(refused.text, /cannot tell the streams apart; only "All" works/);
+    assert.equal((await bare.ask("/containerLogs/ns/p/c?stream=All")).status, 200);
   });
 
   it("/healthz and its checks", async () => {

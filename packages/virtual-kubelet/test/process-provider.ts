@@ -1,10 +1,14 @@
 import { spawn } from "node:child_process";
-import net from "node:net";
 import { Readable, type Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { KipError, type ProcessStreams } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
-import type { KubeletHandlers, LogOptions } from "../src/index.ts";
+import {
+  connectPort,
+  connectProcess,
+  type KubeletHandlers,
+  type LogOptions,
+} from "../src/index.ts";
 
 /**
  * Kubelet handlers whose containers are processes of this machine, for tests: `exec` runs the command
@@ -74,26 +78,7 @@ export class ProcessProvider implements KubeletHandlers {
     this.#watch("exec", signal);
     if (streams.tty) return await terminal(streams);
     const [program = "", ...args] = command;
-    const child = spawn(program, args, {
-      cwd: this.folder,
-      signal,
-      stdio: [
-        streams.stdin ? "pipe" : "ignore",
-        streams.stdout ? "pipe" : "ignore",
-        streams.stderr ? "pipe" : "ignore",
-      ],
-    });
-    const ended = new Promise<number>((resolve, reject) => {
-      child.once("error", reject);
-      child.once("close", (code) => resolve(code ?? 137));
-    });
-    // A program may end before it has read all of its input.
-    if (streams.stdin && child.stdin) pipeline(streams.stdin, child.stdin).catch(() => {});
-    const copies: Promise<void>[] = [];
-    if (streams.stdout && child.stdout) copies.push(pipeline(child.stdout, streams.stdout));
-    if (streams.stderr && child.stderr) copies.push(pipeline(child.stderr, streams.stderr));
-    const [exitCode] = await Promise.all([ended, ...copies]);
-    return { exitCode };
+    return connectProcess(spawn(program, args, { cwd: this.folder, signal }), streams);
   };
 
   readonly attach = async (
@@ -115,12 +100,7 @@ export class ProcessProvider implements KubeletHandlers {
     signal: AbortSignal,
   ): Promise<void> => {
     this.#watch("portForward", signal);
-    const socket = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
-    await new Promise<void>((resolve, reject) => {
-      socket.once("connect", resolve);
-      socket.once("error", reject);
-    });
-    await Promise.all([pipeline(connection, socket), pipeline(socket, connection)]);
+    await connectPort({ host: "127.0.0.1", port }, connection, signal);
   };
 
   #watch(name: string, signal: AbortSignal): void {

@@ -25,6 +25,8 @@ export async function sendContainerLogs(request: LogRequest): Promise<void> {
   const { pod, container, response, handlers, logger } = request;
   const options = parseLogQuery(request.query, request.clock.now());
   if (handlers.logs === undefined) throw new HttpRefusal(501, "501 not implemented");
+  if (options.stream !== undefined && handlers.hasLogStreams !== true)
+    throw new HttpRefusal(400, 'stream: this node cannot tell the streams apart; only "All" works');
   const left = new AbortController();
   response.once("close", () => {
     if (!response.writableFinished) left.abort(new Error("The client closed the connection"));

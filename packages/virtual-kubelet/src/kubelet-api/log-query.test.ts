@@ -25,6 +25,12 @@ describe("parseLogQuery()", () => {
       assert.deepEqual(parse(`sinceTime=${time}`), { ...off, sinceTimeMs: nowMs });
   });
 
+  it("takes one stream, but not its last lines (KEP-3288)", () => {
+    for (const stream of ["Stdout", "Stderr"])
+      assert.deepEqual(parse(`stream=${stream}`), { ...off, stream });
+    assert.deepEqual(parse("stream=All&tailLines=1"), { ...off, tailLines: 1 });
+  });
+
   it("tells no lines from all lines", () => {
     assert.deepEqual(parse("tailLines=0"), { ...off, tailLines: 0 });
   });
@@ -41,7 +47,8 @@ describe("parseLogQuery()", () => {
       "sinceTime=yesterday",
       "sinceTime=2026-13-01T00:00:00Z",
       "follow=yes",
-      "stream=Stderr",
+      "stream=stderr",
+      "stream=Stderr&tailLines=1",
     ]) {
       assert.throws(
         () => parse(query),

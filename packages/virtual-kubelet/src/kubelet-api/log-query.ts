@@ -22,9 +22,9 @@ export function parseLogQuery(query: URLSearchParams, nowMs: number): LogOptions
   const sinceTime = query.get("sinceTime") ?? "";
   if (sinceSeconds !== undefined && sinceTime !== "")
     throw new HttpRefusal(400, "at most one of sinceTime or sinceSeconds may be specified");
-  const stream = query.get("stream") ?? "";
-  if (stream !== "" && stream !== "All")
-    throw new HttpRefusal(400, `stream: "${stream}" cannot be told apart here; only "All" can`);
+  const stream = streamOf(query);
+  if (stream !== undefined && tailLines !== undefined)
+    throw new HttpRefusal(400, `tailLines: may not be specified when stream is "${stream}"`);
   if (sinceTime !== "" && !(timestamp.test(sinceTime) && Number.isFinite(Date.parse(sinceTime))))
     throw new HttpRefusal(400, `sinceTime: "${sinceTime}" is not an RFC 3339 time`);
   const sinceTimeMs =
@@ -36,7 +36,16 @@ export function parseLogQuery(query: URLSearchParams, nowMs: number): LogOptions
     ...(tailLines !== undefined && { tailLines }),
     ...(Number.isFinite(sinceTimeMs) && { sinceTimeMs }),
     ...(limitBytes !== undefined && { limitBytes }),
+    ...(stream !== undefined && { stream }),
   };
+}
+
+/** KEP-3288. */
+function streamOf(query: URLSearchParams): LogOptions["stream"] {
+  const stream = query.get("stream") ?? "";
+  if (stream === "" || stream === "All") return undefined;
+  if (stream === "Stdout" || stream === "Stderr") return stream;
+  throw new HttpRefusal(400, `stream: "${stream}" is not one of All, Stdout, Stderr`);
 }
 
 function wholeNumber(query: URLSearchParams, key: string, least: number): number | undefined {

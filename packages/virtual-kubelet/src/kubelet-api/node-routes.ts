@@ -9,6 +9,7 @@ import { cadvisorMetrics } from "./stats/cadvisor-metrics.ts";
 import { CpuRates } from "./stats/cpu-rates.ts";
 import { metricsContentType, metricsText, type MetricFamily } from "./stats/metrics-text.ts";
 import { nodeUsage, type NodeUsage } from "./stats/node-usage.ts";
+import { probeMetrics } from "./stats/probe-metrics.ts";
 import { processMetrics } from "./stats/process-metrics.ts";
 import type { RequestMetrics } from "./stats/request-metrics.ts";
 import { resourceMetrics } from "./stats/resource-metrics.ts";
@@ -24,6 +25,9 @@ export interface NodeAnswersOptions {
   readonly clock: Clock;
   readonly logger: Logger;
 }
+
+/** How long the provider has to say how probes went. */
+const probesTimeoutMs = 15_000;
 
 /** Answers what is asked of the node as a whole. */
 export class NodeAnswers {
@@ -63,10 +67,20 @@ export class NodeAnswers {
       case "cadvisorMetrics":
         return answerMetrics(response, cadvisorMetrics(await this.#usage()));
       case "probeMetrics":
-        return answer(response, metricsContentType, (await handlers.probeMetrics?.()) ?? "");
+        return answerMetrics(response, await this.#probes());
       default:
         return answer(response, metricsContentType, await this.#metrics());
     }
+  }
+
+  /** Without counts of the provider there is nothing to tell, which is an answer too. */
+  async #probes(): Promise<readonly MetricFamily[]> {
+    const { handlers } = this.#options;
+    const [counts, pods] = await Promise.all([
+      handlers.probes?.(AbortSignal.timeout(probesTimeoutMs)) ?? [],
+      handlers.pods(),
+    ]);
+    return probeMetrics(counts, pods);
   }
 
   async #health({ check: only }: NodeRoute, query: URLSearchParams): Promise<string> {

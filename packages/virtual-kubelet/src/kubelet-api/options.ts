@@ -18,7 +18,7 @@ export interface KubeletTls {
  */
 export interface KubeletHandlers extends Pick<
   PodProvider,
-  "logs" | "exec" | "attach" | "portForward" | "stats"
+  "logs" | "hasLogStreams" | "exec" | "attach" | "portForward" | "stats" | "probes"
 > {
   /** Name of the Node object. */
   readonly nodeName: string;
@@ -32,8 +32,6 @@ export interface KubeletHandlers extends Pick<
   checkHealth?(): Promise<void> | void;
   /** Optional: more of `/metrics`, in Prometheus' text format. */
   metrics?(): Promise<string> | string;
-  /** Optional: `/metrics/probes`, in Prometheus' text format. @default an empty text */
-  probeMetrics?(): Promise<string> | string;
   /** Optional: more fields of the KubeletConfiguration that `/configz` shows. */
   config?(): Readonly<Record<string, unknown>>;
 }

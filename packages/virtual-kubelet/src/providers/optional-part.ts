@@ -6,5 +6,8 @@ export function optionalPart(provider: OptionalCalls): OptionalCalls {
     const call: unknown = provider[name];
     return typeof call === "function" ? [[name, call.bind(provider) as unknown] as const] : [];
   });
-  return Object.fromEntries(bound);
+  return {
+    ...Object.fromEntries(bound),
+    ...(provider.hasLogStreams === true && { hasLogStreams: true }),
+  };
 }

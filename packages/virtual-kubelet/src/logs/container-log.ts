@@ -1,0 +1,129 @@
+import { Readable } from "node:stream";
+import type { Clock } from "@kip/base";
+import type { LogOptions } from "../pod-provider.ts";
+
+/** A piece of a line: whole, or what came of it at once. */
+interface Piece {
+  readonly timeMs: number;
+  readonly stream: "Stdout" | "Stderr";
+  readonly bytes: Buffer;
+  /** Whether a line begins with it. */
+  readonly isStart: boolean;
+}
+
+/** Options of {@link ContainerLog}. */
+export interface ContainerLogOptions {
+  readonly clock: Pick<Clock, "now">;
+  /** Memory for what is kept, some 130 bytes for each line besides its text; the oldest go first. @default 1048576 */
+  readonly maxBytes?: number;
+}
+
+const newline = 10;
+/** What a piece costs besides its bytes. */
+const pieceBytes = 128;
+
+/**
+ * A container's output in memory, read as `kubectl logs` asks for it: the last lines, those since a
+ * time, with timestamps, one stream alone, cut off, followed. For providers whose backend has no log.
+ */
+export class ContainerLog {
+  readonly #clock: Pick<Clock, "now">;
+  readonly #maxBytes: number;
+  #pieces: Piece[] = [];
+  /** Number of the first piece that is kept. */
+  #first = 0;
+  #bytes = 0;
+  #isEnded = false;
+  #changed = Promise.withResolvers<void>();
+
+  constructor({ clock, maxBytes = 1024 * 1024 }: ContainerLogOptions) {
+    this.#clock = clock;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Adds output as it comes. */
+  write(stream: "Stdout" | "Stderr", output: Uint8Array | string): void {
+    const chunk = Buffer.from(output);
+    const timeMs = this.#clock.now();
+    for (let from = 0; from < chunk.length;) {
+      const end = chunk.indexOf(newline, from);
+      const to = end < 0 ? chunk.length : end + 1;
+      const before = this.#pieces.findLast((piece) => piece.stream === stream);
+      const isStart = before === undefined || before.bytes.at(-1) === newline;
+      this.#pieces.push({ timeMs, stream, bytes: chunk.subarray(from, to), isStart });
+      this.#bytes += to - from + pieceBytes;
+      from = to;
+    }
+    this.#drop();
+    this.#change();
+  }
+
+  /** There is no more to come: whoever follows is at the end. */
+  end(): void {
+    this.#isEnded = true;
+    this.#change();
+  }
+
+  /** As `PodProvider.logs`; `previous` is for the provider to look at. */
+  read(options: LogOptions, signal: AbortSignal): Readable {
+    return Readable.from(this.#read(options, signal), { objectMode: false });
+  }
+
+  async *#read(options: LogOptions, signal: AbortSignal): AsyncGenerator<Buffer> {
+    let left = options.limitBytes ?? Number.POSITIVE_INFINITY;
+    const aborted = new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      signal.addEventListener("abort", () => resolve(), { once: true });
+    });
+    let next = this.#begin(options);
+    while (!signal.aborted) {
+      const changed = this.#changed.promise;
+      const isEnded = this.#isEnded;
+      // What was dropped meanwhile is lost to a reader that is too slow.
+      const pieces = this.#pieces.slice(Math.max(0, next - this.#first));
+      next = this.#first + this.#pieces.length;
+      for (const piece of pieces.filter((each) => isWanted(each, options))) {
+        const bytes = printed(piece, options).subarray(0, left);
+        left -= bytes.length;
+        if (bytes.length > 0) yield bytes;
+      }
+      if (left <= 0 || !options.follow || isEnded) return;
+      await Promise.race([changed, aborted]);
+    }
+  }
+
+  /** Number of the first piece that is shown. */
+  #begin(options: LogOptions): number {
+    const { tailLines } = options;
+    if (tailLines === undefined) return this.#first;
+    const starts = this.#pieces.flatMap((piece, index) =>
+      piece.isStart && isWanted(piece, options) ? [index] : [],
+    );
+    const start = tailLines === 0 ? undefined : starts.at(-Math.min(tailLines, starts.length));
+    return this.#first + (start ?? this.#pieces.length);
+  }
+
+  /** A quarter at a time, so that it is not done for each line. */
+  #drop(): void {
+    if (this.#bytes <= this.#maxBytes) return;
+    let count = 0;
+    for (; this.#bytes > this.#maxBytes * 0.75 && count < this.#pieces.length - 1; count++)
+      this.#bytes -= (this.#pieces[count]?.bytes.length ?? 0) + pieceBytes;
+    this.#pieces.splice(0, count);
+    this.#first += count;
+  }
+
+  #change(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+}
+
+function isWanted(piece: Piece, { sinceTimeMs, stream }: LogOptions): boolean {
+  return piece.timeMs >= (sinceTimeMs ?? 0) && (stream === undefined || stream === piece.stream);
+}
+
+function printed({ timeMs, bytes, isStart }: Piece, { timestamps }: LogOptions): Buffer {
+  if (!timestamps || !isStart) return bytes;
+  return Buffer.concat([Buffer.from(`${new Date(timeMs).toISOString()} `), bytes]);
+}

@@ -1,0 +1,47 @@
+import type { Pod } from "@kip/k8s-types";
+
+/**
+ * What a provider knows of its pods, by UID: its answers to `presence` and `list` for the time that
+ * its process lives. A provider whose backend outlives it asks the backend instead.
+ */
+export class PodTable<T> {
+  readonly #rows = new Map<string, { readonly pod: Pod; readonly value: T }>();
+
+  /** What is known of a pod, by the pod or its UID. */
+  get(pod: Pod | string): T | undefined {
+    return this.#rows.get(uidOf(pod))?.value;
+  }
+
+  set(pod: Pod, value: T): void {
+    this.#rows.set(uidOf(pod), { pod, value });
+  }
+
+  delete(pod: Pod | string): void {
+    this.#rows.delete(uidOf(pod));
+  }
+
+  /** As `PodProvider.presence`. */
+  presence(uid: string): "present" | "absent" {
+    return this.#rows.has(uid) ? "present" : "absent";
+  }
+
+  /** As `PodProvider.list`. */
+  list(): { uid: string; namespace: string; name: string }[] {
+    return [...this.#rows].map(
+      ([
+        uid,
+        {
+          pod: { metadata },
+        },
+      ]) => ({
+        uid,
+        namespace: metadata?.namespace ?? "",
+        name: metadata?.name ?? "",
+      }),
+    );
+  }
+}
+
+function uidOf(pod: Pod | string): string {
+  return typeof pod === "string" ? pod : (pod.metadata?.uid ?? "");
+}

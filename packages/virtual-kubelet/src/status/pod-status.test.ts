@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Pod } from "@kip/k8s-types";
+import { podStatus, type ContainerRun } from "./pod-status.ts";
+
+const nowMs = Date.UTC(2030, 0, 1);
+const pod: Pod = {
+  metadata: { uid: "u" },
+  spec: { containers: ["a", "b"].map((name) => ({ name, image: `${name}:1` })) },
+};
+const running: ContainerRun = { startedAtMs: nowMs };
+const ended = (exitCode: number): ContainerRun => ({
+  startedAtMs: nowMs,
+  ended: { exitCode, finishedAtMs: nowMs + 1000 },
+});
+
+describe("podStatus()", () => {
+  const cases: readonly (readonly [Readonly<Record<string, ContainerRun>>, string, string])[] = [
+    [{}, "Pending", "False"],
+    [{ a: running }, "Pending", "False"],
+    [{ a: running, b: running }, "Running", "True"],
+    [{ a: running, b: { ...running, isReady: false } }, "Running", "False"],
+    [{ a: running, b: ended(1) }, "Running", "False"],
+    [{ a: ended(0), b: ended(0) }, "Succeeded", "False"],
+    [{ a: ended(0), b: ended(3) }, "Failed", "False"],
+  ];
+  for (const [runs, phase, ready] of cases)
+    it(`is ${phase}, Ready=${ready}, with ${JSON.stringify(runs)}`, () => {
+      const status = podStatus(pod, { runs: new Map(Object.entries(runs)), nowMs });
+      assert.equal(status.phase, phase);
+      assert.equal(status.conditions?.find(({ type }) => type === "Ready")?.status, ready);
+    });
+
+  it("tells how containers ended, and where the pod is", () => {
+    const status = podStatus(pod, {
+      runs: new Map([["a", ended(3)]]),
+      podIp: "192.0.2.1",
+      hostIp: "192.0.2.2",
+      nowMs,
+    });
+    assert.deepEqual(status.containerStatuses?.[0]?.state?.terminated, {
+      startedAt: "2030-01-01T00:00:00Z",
+      finishedAt: "2030-01-01T00:00:01Z",
+      exitCode: 3,
+      reason: "Error",
+    });
+    assert.equal(status.containerStatuses[1]?.state?.waiting?.reason, "ContainerCreating");
+    assert.deepEqual([status.podIPs, status.hostIP], [[{ ip: "192.0.2.1" }], "192.0.2.2"]);
+    assert.equal(status.startTime, "2030-01-01T00:00:00Z");
+  });
+});

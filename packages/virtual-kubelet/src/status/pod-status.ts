@@ -1,0 +1,91 @@
+import { wireTime } from "@kip/k8s-client";
+import type { Container, ContainerState, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import { containerStatus } from "./container-statuses.ts";
+import { podConditions } from "./pod-conditions.ts";
+import { qosClass } from "./qos-class.ts";
+
+/** A container that was started. */
+export interface ContainerRun {
+  /** Milliseconds since the epoch. */
+  readonly startedAtMs: number;
+  /** Absent while it runs. */
+  readonly ended?: {
+    readonly exitCode: number;
+    /** Milliseconds since the epoch. */
+    readonly finishedAtMs: number;
+    /** @default "Completed" or "Error", by the exit code */
+    readonly reason?: string;
+  };
+  /** Whether it can serve. @default it runs */
+  readonly isReady?: boolean;
+  /** @default 0 */
+  readonly restartCount?: number;
+  readonly containerId?: string;
+}
+
+/** What {@link podStatus} is made of, besides the pod. */
+export interface PodFacts {
+  /** Containers by name, init containers among them; those that are missing wait. */
+  readonly runs: ReadonlyMap<string, ContainerRun>;
+  readonly podIp?: string;
+  readonly hostIp?: string;
+  /** Milliseconds since the epoch. */
+  readonly nowMs: number;
+}
+
+/**
+ * The status of a pod by what its containers do, as a kubelet words it: phase, conditions, statuses,
+ * addresses. A pod all of whose containers have ended has ended; one that is to be started again says
+ * so by leaving `ended` out.
+ *
+ * @see https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
+ */
+export function podStatus(pod: Pod, { runs, podIp, hostIp, nowMs }: PodFacts): PodStatus {
+  const { initContainers = [], containers = [] } = pod.spec ?? {};
+  const statuses = (list: readonly Container[]): ContainerStatus[] =>
+    list.map((container) => statusOf(container, runs.get(container.name)));
+  const phase = phaseOf(containers.map(({ name }) => runs.get(name)));
+  const startTime = pod.status?.startTime ?? wireTime(nowMs);
+  const initContainerStatuses = statuses(initContainers);
+  const containerStatuses = statuses(containers);
+  const facts = { phase, initContainerStatuses, containerStatuses, now: wireTime(nowMs) };
+  return {
+    phase,
+    startTime,
+    qosClass: qosClass(pod),
+    containerStatuses,
+    ...(initContainers.length > 0 && { initContainerStatuses }),
+    ...(hostIp !== undefined && { hostIP: hostIp, hostIPs: [{ ip: hostIp }] }),
+    ...(podIp !== undefined && { podIP: podIp, podIPs: [{ ip: podIp }] }),
+    conditions: podConditions(pod, facts),
+  };
+}
+
+function phaseOf(runs: readonly (ContainerRun | undefined)[]): string {
+  if (runs.includes(undefined)) return "Pending";
+  const ends = runs.map((run) => run?.ended?.exitCode);
+  if (ends.includes(undefined)) return "Running";
+  return ends.every((exitCode) => exitCode === 0) ? "Succeeded" : "Failed";
+}
+
+function statusOf(container: Container, run: ContainerRun | undefined): ContainerStatus {
+  if (run === undefined)
+    return containerStatus(container, { waiting: { reason: "ContainerCreating" } });
+  const { startedAtMs, ended, restartCount = 0, isReady = true, containerId } = run;
+  const startedAt = wireTime(startedAtMs);
+  const state: ContainerState = ended
+    ? {
+        terminated: {
+          startedAt,
+          exitCode: ended.exitCode,
+          finishedAt: wireTime(ended.finishedAtMs),
+          reason: ended.reason ?? (ended.exitCode === 0 ? "Completed" : "Error"),
+        },
+      }
+    : { running: { startedAt } };
+  return containerStatus(container, state, {
+    ready: !ended && isReady,
+    restartCount,
+    ...(containerId !== undefined && { containerID: containerId }),
+  });
+}
