@@ -1,10 +1,8 @@
 // The acceptance list of the Virtual Kubelet library (the original's own tests, by id), and which test of
 // ours shows each: a test carries the ids it shows in its name, as "(L1, P4)" at its end or as "A1: " at its start.
-//   node tools/acceptance.ts           runs those tests and prints the table
-//   node tools/acceptance.ts --write   ... into docs/acceptance.md
-import { globSync, readFileSync, writeFileSync } from "node:fs";
+// tools/run-tests.ts writes the table into docs/acceptance.md, and fails where an id has no test that passed.
+import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { run } from "node:test";
 
 const list: readonly (readonly [id: string, what: string])[] = [
   ["L1", "createStartDelete: a terminal phase, then the object disappears"],
@@ -98,6 +96,12 @@ const list: readonly (readonly [id: string, what: string])[] = [
   ["K10", "a deleted Node is registered again"],
 ];
 
+const head = `# Acceptance list of the virtual kubelet library
+
+Written by the tests (\`npm test\`, or \`npm run test:acceptance\`); do not edit.
+
+`;
+
 /** How one test ended. */
 export interface TestResult {
   readonly name: string;
@@ -112,7 +116,7 @@ function idsOf(name: string): readonly string[] {
 }
 
 /** Ids without a test that passed. */
-export function openIds(results: readonly TestResult[]): readonly string[] {
+function openIds(results: readonly TestResult[]): readonly string[] {
   const shown = new Set(
     results.filter(({ result }) => result === "passed").flatMap(({ name }) => idsOf(name)),
   );
@@ -120,7 +124,7 @@ export function openIds(results: readonly TestResult[]): readonly string[] {
 }
 
 /** The table as Markdown. */
-export function acceptanceTable(results: readonly TestResult[]): string {
+function acceptanceTable(results: readonly TestResult[]): string {
   const rows = list.map(([id, what]) => {
     const tests = results.filter(({ name }) => idsOf(name).includes(id));
     const has = (wanted: TestResult["result"]): boolean =>
@@ -134,31 +138,26 @@ export function acceptanceTable(results: readonly TestResult[]): string {
   return `| id | what | tests | result |\n| --- | --- | --- | --- |\n${rows.join("\n")}\n`;
 }
 
-async function main(): Promise<void> {
-  const files = globSync(["packages/**/*.test.ts", "apps/**/*.test.ts"], {
-    exclude: ["**/node_modules/**"],
-  }).filter((file) => idsOf(readFileSync(file, "utf8")).length > 0);
-  const results: TestResult[] = [];
-  const stream = run({ files: files.sort(), concurrency: 2, timeout: 180_000 });
-  stream.on("test:pass", ({ name, file = "", skip, todo }) => {
-    const isSkipped = skip !== undefined || todo !== undefined;
-    results.push({ name, file, result: isSkipped ? "skipped" : "passed" });
-  });
-  stream.on("test:fail", ({ name, file = "" }) => {
-    results.push({ name, file, result: "failed" });
-  });
-  stream.resume();
-  await new Promise((resolve) => stream.once("end", resolve));
-  const table = acceptanceTable(results);
+/**
+ * Says how much of the list these tests show, and writes the table if they show all of it.
+ *
+ * @returns whether every id has a test that passed
+ */
+export function closeAcceptance(results: readonly TestResult[]): boolean {
   const open = openIds(results);
-  if (process.argv.includes("--write")) {
-    const head = `# Acceptance list of the virtual kubelet library\n\nWritten by \`node tools/acceptance.ts --write\`; do not edit.\n\n`;
-    writeFileSync("docs/acceptance.md", head + table);
-  } else process.stdout.write(table);
-  console.log(`${list.length - open.length} of ${list.length} ids are shown by a test that passed`);
-  if (open.length > 0) console.log(`open: ${open.join(", ")}`);
-  process.exitCode =
-    open.length === 0 && results.every(({ result }) => result !== "failed") ? 0 : 1;
+  console.log(`acceptance list: ${list.length - open.length} of ${list.length} ids are shown`);
+  const table = acceptanceTable(results);
+  if (open.length > 0) {
+    const rows = table.split("\n").filter((row) => open.some((id) => row.startsWith(`| ${id} |`)));
+    console.log(`${rows.join("\n")}\nopen: ${open.join(", ")}`);
+    return false;
+  }
+  const page = path.join(import.meta.dirname, "../docs/acceptance.md");
+  writeFileSync(page, `${head}${table}`);
+  return true;
 }
 
-if (import.meta.main) await main();
+/** Whether a file has tests of the list. */
+export function isAcceptanceFile(file: string): boolean {
+  return idsOf(readFileSync(file, "utf8")).length > 0;
+}

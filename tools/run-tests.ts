@@ -1,5 +1,7 @@
 // Runs one stage of the tests with node:test and prints one closing line: N passed, N failed, N skipped.
-//   node tools/run-tests.ts unit|integration|e2e|all [file ...]
+//   node tools/run-tests.ts unit|integration|e2e|acceptance|all [file ...]
+// "acceptance" runs the tests that the acceptance list of the virtual kubelet names; its table is made
+// of them, and of unit and integration tests together.
 import { spawnSync } from "node:child_process";
 import { globSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,18 +11,21 @@ import { spec } from "node:test/reporters";
 import { PassThrough } from "node:stream";
 import { endSharedControlPlane } from "@kip/control-plane/testing";
 import { removeCluster } from "../e2e/cluster.ts";
+import { closeAcceptance, isAcceptanceFile, type TestResult } from "./acceptance.ts";
 
-const patterns: Readonly<Record<string, readonly string[]>> = {
+const patterns: Record<string, readonly string[]> = {
   unit: ["packages/*/src/**/*.test.ts", "apps/*/src/**/*.test.ts", "tools/*.test.ts"],
   integration: ["packages/*/test/**/*.int.test.ts", "apps/*/test/**/*.int.test.ts"],
   e2e: ["e2e/**/*.test.ts"],
 };
+patterns["acceptance"] = [...(patterns["unit"] ?? []), ...(patterns["integration"] ?? [])];
 
 const kip = path.join(import.meta.dirname, "..", "apps/kip/bin/kip");
 const [stage = "all", ...chosen] = process.argv.slice(2);
 const stages = stage === "all" ? ["unit", "integration", "e2e"] : [stage];
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const skips: string[] = [];
+const results: TestResult[] = [];
 const controlPlaneDir = mkdtempSync(path.join(tmpdir(), "kip-tests-"));
 process.env["KIP_TEST_CONTROL_PLANE"] = controlPlaneDir;
 try {
@@ -37,8 +42,12 @@ try {
   if (stages.includes("e2e")) removeCluster();
 }
 for (const line of skips) console.log(line);
+const isWhole =
+  chosen.length === 0 &&
+  (stages.includes("acceptance") || (stages.includes("unit") && stages.includes("integration")));
+const isAccepted = !isWhole || closeAcceptance(results);
 console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
-process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+process.exitCode = counts.failed > 0 || counts.passed === 0 || !isAccepted ? 1 : 0;
 
 /** Binaries and images are made before the first test: no test is to wait for them. */
 function prepare(): void {
@@ -51,7 +60,9 @@ async function runStage(name: string): Promise<void> {
   const found = patterns[name];
   if (!found)
     throw new RangeError(`Unknown stage "${name}": use ${Object.keys(patterns).join(", ")} or all`);
-  const files = chosen.length > 0 ? chosen : globSync([...found]).sort();
+  const all = globSync([...found]).sort();
+  const listed = name === "acceptance" ? all.filter(isAcceptanceFile) : all;
+  const files = chosen.length > 0 ? chosen : listed;
   if (files.length === 0) return;
   console.log(`── ${name}: ${files.length} files`);
   // End-to-end files share one control plane and two cores: one at a time. The others do not.
@@ -61,16 +72,26 @@ async function runStage(name: string): Promise<void> {
     timeout: name === "e2e" ? 1_200_000 : 180_000,
   });
   stream.on("test:pass", (event) => {
+    const isSkipped = event.skip !== undefined || event.todo !== undefined;
+    note(event, isSkipped ? "skipped" : "passed");
     if (event.details.type === "suite") return;
-    if (event.skip === undefined && event.todo === undefined) counts.passed++;
+    if (!isSkipped) counts.passed++;
     else {
       counts.skipped++;
       skips.push(`skipped: ${event.name}: ${String(event.skip ?? event.todo)}`);
     }
   });
   stream.on("test:fail", (event) => {
+    note(event, "failed");
     if (event.details.type !== "suite") counts.failed++;
   });
   const output = stream.compose(spec).pipe(new PassThrough());
   for await (const chunk of output) process.stdout.write(chunk as Buffer);
+}
+
+function note(
+  { name, file = "" }: { readonly name: string; readonly file?: string },
+  result: TestResult["result"],
+): void {
+  results.push({ name, file, result });
 }
