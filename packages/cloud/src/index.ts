@@ -20,3 +20,8 @@ export {
   type CloudErrorOptions,
 } from "./errors.ts";
 export { checkLaunchRequest, checkVolumeRequest, cloudLimits } from "./limits.ts";
+export {
+  givesRegistryLogIns,
+  type RegistryLogIn,
+  type RegistryLogIns,
+} from "./registry-log-ins.ts";

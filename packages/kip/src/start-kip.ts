@@ -1,5 +1,5 @@
 import { hasCode, type Clock, type Logger } from "@kip/base";
-import type { CloudDriver } from "@kip/cloud";
+import { givesRegistryLogIns, type CloudDriver } from "@kip/cloud";
 import { createInformer, paths, type ApiClient } from "@kip/k8s-client";
 import type { KubeObject } from "@kip/k8s-client";
 import type { NodeFacts } from "@kip/virtual-kubelet";
@@ -9,6 +9,7 @@ import { nodeLabel, type Cell } from "./cell/cell.ts";
 import { freeFinishedPods } from "./collect/finished-pods.ts";
 import { collectOrphanInstances } from "./collect/orphan-instances.ts";
 import type { ProviderConfig } from "./config/provider-config.ts";
+import { CloudLogIns } from "./dispatch/cloud-log-ins.ts";
 import type { DnsSettings } from "./dispatch/pod-network-files.ts";
 import { CellIdentities } from "./identity/cell-identity.ts";
 import { LogArchive } from "./logs/log-archive.ts";
@@ -75,6 +76,8 @@ export async function startKip(options: StartKipOptions): Promise<RunningKip> {
     archive,
     dns: () => dnsSettings(options),
     registries: config.registries,
+    images: config.images,
+    ...(givesRegistryLogIns(driver) && { logIns: new CloudLogIns(driver, { clock, logger }) }),
     nodeIp: options.nodeIp,
     clock,
     logger: logger.with({ component: "cells" }),

@@ -134,6 +134,28 @@ function ended(phase: "Succeeded" | "Failed"): PodReport {
 }
 
 describe("CellActor", () => {
+  it("gives the agent fresh credentials before those it has end", async () => {
+    const { actor, clock, count, run } = start({
+      dispatch: async ({ memory }) => {
+        memory.status = { phase: "Claimed" };
+        memory.isDispatched = true;
+        memory.renewAt = clock.monotonic() + 3_600_000;
+      },
+    });
+    await run();
+    assert.equal(count("dispatch"), 1);
+    await clock.advance(3_500_000);
+    assert.equal(count("dispatch"), 1);
+    await clock.advance(200_000);
+    assert.equal(count("dispatch"), 2);
+    await clock.advance(3_600_000);
+    assert.equal(count("dispatch"), 3);
+    actor.remove(30);
+    await calm();
+    await clock.advance(60_000);
+    assert.equal(clock.sleepers.size, 0);
+  });
+
   it("starts a pod and stops it, and leaves no timer behind", async () => {
     const { actor, clock, steps, run } = start();
     await run();

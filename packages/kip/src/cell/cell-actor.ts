@@ -221,7 +221,7 @@ export class CellActor {
       isCellDeleted: memory.isCellDeleted || memory.status.phase === "Terminating",
       instance: memory.instanceState,
       isAgentConnected: memory.agent !== undefined,
-      isDispatched: memory.isDispatched,
+      isDispatched: memory.isDispatched && this.#renewalIn() > 0,
       drainSent: memory.drainSent,
       isDrained:
         memory.drainSent !== undefined && (memory.isAgentEmpty || isDrained(memory.report)),
@@ -238,6 +238,13 @@ export class CellActor {
 
   #isUnhealthy(): boolean {
     return this.#unhealthyIn() <= 0;
+  }
+
+  /** Milliseconds until the agent needs fresh credentials. */
+  #renewalIn(): number {
+    const { renewAt } = this.memory;
+    if (renewAt === undefined) return Number.POSITIVE_INFINITY;
+    return renewAt - this.#options.clock.monotonic();
   }
 
   /** Milliseconds until stopping has taken too long. */
@@ -329,7 +336,8 @@ export class CellActor {
   /** Resolves at the next change, when time alone changes the plan, or with what `result` resolves with. */
   async #untilChange<T>(result: Promise<T> | undefined): Promise<T | undefined> {
     const timer = new AbortController();
-    const ms = Math.min(...[this.#overdueIn(), this.#unhealthyIn()].filter((each) => each > 0));
+    const times = [this.#overdueIn(), this.#unhealthyIn(), this.#renewalIn()];
+    const ms = Math.min(...times.filter((each) => each > 0));
     const events: Promise<T | undefined>[] = [this.#change.promise.then(() => undefined)];
     if (result) events.unshift(result);
     if (Number.isFinite(ms))

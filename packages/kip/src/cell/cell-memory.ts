@@ -30,6 +30,8 @@ export interface CellMemory {
   report: PodReport | undefined;
   /** Whether `resolved` is what the agent was given. */
   isDispatched: boolean;
+  /** When the agent is to be given fresh credentials, monotonic milliseconds. */
+  renewAt: number | undefined;
   drainSent: number | undefined;
   /** The agent has no pod to stop: its cell was claimed, and the pod never arrived. */
   isAgentEmpty: boolean;
@@ -75,6 +77,7 @@ export function newCellMemory(podRef: PodRef): CellMemory {
     agent: undefined,
     report: undefined,
     isDispatched: false,
+    renewAt: undefined,
     drainSent: undefined,
     isAgentEmpty: false,
     areLogsSaved: false,

@@ -1,4 +1,12 @@
+import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
 import { bytes, decode, KipError, parseQuantity } from "@kip/base";
+import {
+  cellConfigKeys,
+  decodeImages,
+  decodeRegistries,
+  imageSettings,
+  registrySettings,
+} from "./image-settings.ts";
 
 const { boolean, list, map, number, object, optional, string, unknownValue } = decode;
 const strict = { unknownKeys: "reject" } as const;
@@ -52,17 +60,6 @@ const kubelet = object(
   strict,
 );
 
-const registry = object(
-  {
-    host: string,
-    endpoint: optional(string),
-    username: optional(string),
-    password: optional(string),
-    ca: optional(string),
-  },
-  strict,
-);
-
 const document = object(
   {
     apiVersion: optional(string),
@@ -72,7 +69,8 @@ const document = object(
     cloud: map(unknownValue),
     cells: optional(cells),
     kubelet: optional(kubelet),
-    registries: optional(list(registry)),
+    registries: optional(decodeRegistries),
+    images: optional(decodeImages),
   },
   strict,
 );
@@ -94,7 +92,10 @@ export interface ProviderConfig {
   /** Of the virtual node. @default cpu 20, memory 100Gi, pods 20 */
   readonly capacity: Readonly<Record<string, string>>;
   readonly nodeLabels: Readonly<Record<string, string>>;
-  readonly registries: readonly decode.Decoded<typeof registry>[];
+  /** What cells are told of registries. */
+  readonly registries: readonly DesiredRegistry[];
+  /** Shared cache and proxies of cells, if there are. */
+  readonly images: DesiredImageSettings | undefined;
   /** Keys that were read but have no effect in this version, for a warning at start. */
   readonly withoutEffect: readonly string[];
 }
@@ -106,14 +107,13 @@ const withoutEffect: readonly (keyof decode.Decoded<typeof cells>)[] = [
   "extraCIDRs",
   "extraSecurityGroups",
   "statusInterval",
-  "cellConfig",
   "defaultIAMPermissions",
   "useCloudParameterStore",
 ];
 
 /**
  * Reads the content of `provider.yaml` (already parsed from YAML or JSON). Key names are those of the
- * original Kip; `cloud.local` and `registries` are new.
+ * original Kip; `cloud.local`, `registries` and `images` are new.
  *
  * @throws {KipError} `DECODE_FAILED` naming the path and the nearest known key; `CONFIG_INVALID`
  */
@@ -122,9 +122,6 @@ export function decodeProviderConfig(value: unknown): ProviderConfig {
   const section = read.cells ?? {};
   const { cpu, memory, pods, capacity = {}, labels = {} } = read.kubelet ?? {};
   const healthy = section.healthcheck?.status?.healthyTimeout ?? 90;
-  const unused = withoutEffect
-    .filter((key) => section[key] !== undefined)
-    .map((key) => `cells.${key}`);
   return {
     cloud: theCloud(read.cloud),
     controllerID: read.testing?.controllerID,
@@ -141,9 +138,25 @@ export function decodeProviderConfig(value: unknown): ProviderConfig {
       ...capacity,
     },
     nodeLabels: labels,
-    registries: read.registries ?? [],
-    withoutEffect: read.etcd === undefined ? unused : ["etcd", ...unused],
+    registries: registrySettings(read.registries ?? []),
+    images: imageSettings(read.images ?? {}, section.cellConfig ?? {}),
+    withoutEffect: keysWithoutEffect(read),
   };
+}
+
+function keysWithoutEffect({
+  etcd,
+  cells = {},
+}: decode.Decoded<typeof document>): readonly string[] {
+  const keys = withoutEffect.filter((key) => cells[key] !== undefined);
+  const ofCells = Object.keys(cells.cellConfig ?? {}).filter(
+    (key) => !cellConfigKeys.includes(key),
+  );
+  return [
+    ...(etcd === undefined ? [] : ["etcd"]),
+    ...keys.map((key) => `cells.${key}`),
+    ...ofCells.map((key) => `cells.cellConfig.${key}`),
+  ];
 }
 
 function theCloud(clouds: Readonly<Record<string, unknown>>): ProviderConfig["cloud"] {

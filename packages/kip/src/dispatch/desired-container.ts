@@ -62,7 +62,9 @@ function messagePolicy(container: AnyContainer): DesiredContainer["terminationMe
 function pullPolicy(container: AnyContainer): DesiredContainer["imagePullPolicy"] {
   const policy = container.imagePullPolicy;
   if (policy === "Always" || policy === "IfNotPresent" || policy === "Never") return policy;
-  return /:latest$|^[^:@]*$/.test(container.image ?? "") ? "Always" : "IfNotPresent";
+  return /(?::latest|^[^@]*(?:^|\/)[^:@/]*)$/.test(container.image ?? "")
+    ? "Always"
+    : "IfNotPresent";
 }
 
 function limits({ resources }: AnyContainer) {

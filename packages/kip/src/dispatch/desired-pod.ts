@@ -1,5 +1,11 @@
 import { bytes, defined } from "@kip/base";
-import type { DesiredPod, DesiredRegistry, DesiredVolume } from "@kip/agent-api";
+import type {
+  DesiredImageSettings,
+  DesiredPod,
+  DesiredRegistry,
+  DesiredVolume,
+} from "@kip/agent-api";
+import type { RegistryLogIn } from "@kip/cloud";
 import type { Pod, Volume } from "@kip/k8s-types";
 import type { LateAddresses, ResolvedPod } from "@kip/virtual-kubelet";
 import { desiredContainer } from "./desired-container.ts";
@@ -11,6 +17,9 @@ export interface DesiredPodContext {
   readonly addresses: LateAddresses;
   readonly dns: DnsSettings;
   readonly registries: readonly DesiredRegistry[];
+  /** What the cloud gives for its own registries, by host. */
+  readonly logIns?: ReadonlyMap<string, RegistryLogIn>;
+  readonly images?: DesiredImageSettings | undefined;
   /** See `DesiredPod.generation`. */
   readonly generation: number;
 }
@@ -42,8 +51,20 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     containers: spec.containers.map(container),
     ephemeralContainers: (spec.ephemeralContainers ?? []).map(container),
     volumes: (spec.volumes ?? []).map((volume) => desiredVolume(resolved, volume)),
-    registries: mergeRegistries(resolved.pullSecrets, context.registries),
+    registries: mergeRegistries(imagesOf(pod), {
+      pullSecrets: resolved.pullSecrets,
+      own: context.registries,
+      ...(context.logIns && { logIns: context.logIns }),
+    }),
+    images: context.images,
   });
+}
+
+/** The names of the images of a pod's containers. */
+export function imagesOf({ spec }: Pod): readonly string[] {
+  const { initContainers = [], containers = [], ephemeralContainers = [] } = spec ?? {};
+  const all = [...initContainers, ...containers, ...ephemeralContainers];
+  return all.flatMap(({ image }) => image ?? []);
 }
 
 function podIdentity({ metadata = {} }: Pod) {

@@ -1,4 +1,5 @@
-import { desiredPod } from "../../dispatch/desired-pod.ts";
+import { desiredPod, imagesOf } from "../../dispatch/desired-pod.ts";
+import { registriesOf } from "../../dispatch/registries.ts";
 import type { CellMemory } from "../cell-memory.ts";
 import { startPhases } from "../cell.ts";
 import { podAddress } from "../pod-address.ts";
@@ -10,15 +11,18 @@ export async function dispatch(
   memory: CellMemory,
   signal: AbortSignal,
 ): Promise<void> {
-  const { clock, nodeIp, registries, dns, onEvent } = context.options;
+  const { clock, nodeIp, registries, images, logIns, dns, onEvent } = context.options;
   const resolved = required(memory.resolved, "the pod is not known");
   const agent = required(memory.agent, "the agent is not connected");
   const cell = required(memory.cell, "there is no cell");
   const podIp = podAddress(memory, resolved.pod.spec?.hostNetwork === true);
+  const found = await logIns?.find(registriesOf(imagesOf(resolved.pod)), signal);
   const document = desiredPod(resolved, {
     addresses: { podIPs: [podIp], hostIPs: [nodeIp] },
     dns: await dns(),
     registries,
+    images,
+    ...(found && { logIns: found.logIns }),
     generation: clock.now() * 1000,
   });
   if (memory.status.phase !== "Claimed") {
@@ -30,6 +34,8 @@ export async function dispatch(
   await agent.putPod(document, signal);
   // Content that changed while it was on its way is sent with the next dispatch.
   memory.isDispatched = memory.resolved === resolved;
+  const { renewInMs } = found ?? {};
+  memory.renewAt = renewInMs === undefined ? undefined : clock.monotonic() + renewInMs;
   memory.waitingFor = undefined;
 }
 

@@ -1,6 +1,7 @@
 import type { Clock, Logger } from "@kip/base";
-import type { DesiredRegistry } from "@kip/agent-api";
+import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
 import type { CloudDriver } from "@kip/cloud";
+import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
 import type { DnsSettings } from "../../dispatch/pod-network-files.ts";
 import type { CellIdentities } from "../../identity/cell-identity.ts";
 import type { LogArchive } from "../../logs/log-archive.ts";
@@ -19,6 +20,9 @@ export interface CellStepsOptions {
   readonly archive: LogArchive;
   readonly dns: () => Promise<DnsSettings>;
   readonly registries: readonly DesiredRegistry[];
+  readonly images?: DesiredImageSettings | undefined;
+  /** Log-ins of the cloud's own registries, if it has some. */
+  readonly logIns?: CloudLogIns | undefined;
   /** The virtual node's address, `status.hostIP` of its pods. */
   readonly nodeIp: string;
   readonly clock: Clock;

@@ -1,0 +1,66 @@
+import { errorText, type Clock, type Logger } from "@kip/base";
+import type { RegistryLogIn, RegistryLogIns } from "@kip/cloud";
+
+/** What {@link CloudLogIns.find} has found. */
+export interface FoundLogIns {
+  readonly logIns: ReadonlyMap<string, RegistryLogIn>;
+  /** In how many milliseconds to ask again: the first of them is about to end then, or could not be had now. */
+  readonly renewInMs?: number;
+}
+
+/** After a failure, and where a log-in ends almost at once, milliseconds. */
+const shortestMs = 60_000;
+
+/**
+ * Log-ins that the cloud gives for its own registries, shared by all pods. One that has passed half of its life
+ * is not handed out any more; whoever has one asks again after three quarters.
+ */
+export class CloudLogIns {
+  readonly #source: RegistryLogIns;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #known = new Map<
+    string,
+    { readonly logIn: RegistryLogIn; readonly freshUntil: number }
+  >();
+
+  constructor(source: RegistryLogIns, options: { readonly clock: Clock; readonly logger: Logger }) {
+    this.#source = source;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+  }
+
+  /** Asks for these registries. Never fails: the image may be for everybody. */
+  async find(hosts: readonly string[], signal?: AbortSignal): Promise<FoundLogIns> {
+    const logIns = new Map<string, RegistryLogIn>();
+    const renewals: number[] = [];
+    for (const host of hosts) {
+      try {
+        const logIn = await this.#one(host, signal);
+        if (!logIn) continue;
+        logIns.set(host, logIn);
+        if (logIn.expiresAt !== undefined) renewals.push(this.#leftMs(logIn) * 0.75);
+      } catch (error) {
+        signal?.throwIfAborted();
+        this.#logger.warn("The cloud gave no log-in", { registry: host, reason: errorText(error) });
+        renewals.push(shortestMs);
+      }
+    }
+    if (renewals.length === 0) return { logIns };
+    return { logIns, renewInMs: Math.max(shortestMs, Math.min(...renewals)) };
+  }
+
+  async #one(host: string, signal: AbortSignal | undefined): Promise<RegistryLogIn | undefined> {
+    const known = this.#known.get(host);
+    if (known && known.freshUntil > this.#clock.now()) return known.logIn;
+    const logIn = await this.#source.registryLogIn(host, signal);
+    if (!logIn) return undefined;
+    const left = logIn.expiresAt === undefined ? Number.POSITIVE_INFINITY : this.#leftMs(logIn);
+    this.#known.set(host, { logIn, freshUntil: this.#clock.now() + left / 2 });
+    return logIn;
+  }
+
+  #leftMs({ expiresAt = "" }: RegistryLogIn): number {
+    return Math.max(0, Date.parse(expiresAt) - this.#clock.now());
+  }
+}
