@@ -1,4 +1,5 @@
 import { errorText, helpText, isKipError, KipError, parseOptions } from "@kip/base";
+import { withKlogNames } from "./klog-flags.ts";
 import { nodeOptions } from "./options.ts";
 import { builtInProviders } from "./providers.ts";
 import { runNode } from "./run.ts";
@@ -21,7 +22,7 @@ async function main(args: readonly string[]): Promise<void> {
   const [command, name] = args;
   if (command === "version") return void process.stdout.write("virtual-kubelet 0.1.0\n");
   if (command === "providers") return listProviders(name);
-  const words = command === "help" ? ["--help"] : args;
+  const words = command === "help" ? ["--help"] : withKlogNames(args);
   const options = parseOptions(nodeOptions, words, process.env);
   if (options.isSet("help")) return void process.stdout.write(helpText(usage, nodeOptions));
   const stopped = new AbortController();

@@ -1,4 +1,5 @@
 import type { Option } from "@kip/base";
+import { klogOptions } from "./klog-flags.ts";
 
 /** Options of virtual-kubelet: names, variables and meaning of the original, and of its early releases. */
 export const nodeOptions: readonly Option[] = [
@@ -91,7 +92,11 @@ export const nodeOptions: readonly Option[] = [
     help: "trace, debug, info, warn or error",
   },
   { flag: "log-format", type: "string", fallback: "text", help: "text or json" },
-  { flag: "trace-exporter", type: "list", help: "where traces go: otlp or log; repeatable" },
+  {
+    flag: "trace-exporter",
+    type: "list",
+    help: "where traces go: otlp, log, zpages, or jaeger and ocagent (as otlp); repeatable",
+  },
   {
     flag: "trace-service-name",
     type: "string",
@@ -140,5 +145,6 @@ export const nodeOptions: readonly Option[] = [
   { flag: "standby", type: "boolean", help: "replicas of this node stand by for each other" },
   { flag: "namespace", type: "string", help: "accepted, without effect as in the original" },
   { flag: "enable-node-lease", type: "boolean", help: "accepted; nodes always have a lease" },
+  ...klogOptions,
   { flag: "help", type: "boolean", help: "show this" },
 ];

@@ -19,11 +19,13 @@ import {
   type PodProvider,
   type ProviderSetup,
 } from "@kip/virtual-kubelet";
+import { flagNotices } from "./klog-flags.ts";
+import { openLogOutput, verboseLevel, type LogOutput } from "./log-output.ts";
 import { serveMetrics } from "./metrics-server.ts";
 import { builtInProviders } from "./providers.ts";
 import { address, choice, duration } from "./read-values.ts";
 import { openTracer } from "./tracing/open-tracer.ts";
-import { textLine } from "./text-log.ts";
+import { levelOf, textLine } from "./text-log.ts";
 
 /** Runs a node until the signal aborts. `ready` is told the ports once it is there. */
 export async function runNode(
@@ -32,8 +34,10 @@ export async function runNode(
   signal: AbortSignal,
   ready: (ports: { readonly kubelet: number; readonly metrics?: number }) => void = () => {},
 ): Promise<void> {
-  const logger = createNodeLogger(options);
   await using stack = new AsyncDisposableStack();
+  const logger = createNodeLogger(options, stack.use(openLogOutput(options)));
+  for (const notice of flagNotices(options)) logger.warn(notice);
+  options.integer("pod-sync-workers", { min: 1, max: 2 ** 31 - 1 });
   const path = options.text("kubeconfig");
   const config = await loadKubeConfig({ env, ...(path !== undefined && { path }) });
   const client = createApiClient(config, {
@@ -100,11 +104,17 @@ export async function runNode(
   logger.info("The node is stopping", { reason: String(signal.reason) });
 }
 
-function createNodeLogger(options: OptionValues): Logger {
+function createNodeLogger(options: OptionValues, output: LogOutput): Logger {
   const level = choice("log-level", options.required("log-level"), logLevels);
   const format = choice("log-format", options.required("log-format"), ["text", "json"]);
-  if (format === "json") return createLogger({ level });
-  return createLogger({ level, write: (line) => void process.stderr.write(`${textLine(line)}\n`) });
+  const hasHeader = !options.isSet("klog.skip_headers");
+  return createLogger({
+    level: verboseLevel(level, options),
+    write: (record) => {
+      const line = format === "json" ? record : textLine(record, { hasHeader });
+      output.write(line, levelOf(record));
+    },
+  });
 }
 
 function providerSetup(

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createLogger } from "@kip/base";
-import { fieldTexts, textLine } from "./text-log.ts";
+import { fieldTexts, levelOf, textLine } from "./text-log.ts";
 
 describe("text logs (G1)", () => {
   const cases: readonly (readonly [string, Readonly<Record<string, unknown>>, string])[] = [
@@ -18,5 +18,10 @@ describe("text logs (G1)", () => {
     const logger = createLogger({ write: (record) => lines.push(textLine(record)) });
     logger.with({ node: "n" }).info("Registered the node", { attempt: 2 });
     assert.match(lines[0] ?? "", /^\S+Z INFO {2}Registered the node attempt=2 node=n$/);
+    assert.equal(levelOf(JSON.stringify({ level: "warn" })), "warn");
+    const bare = textLine(JSON.stringify({ level: "info", msg: "Hello", a: 1 }), {
+      hasHeader: false,
+    });
+    assert.equal(bare, "Hello a=1");
   });
 });

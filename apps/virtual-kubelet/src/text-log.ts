@@ -1,8 +1,18 @@
+import type { LogLevel } from "@kip/base";
+
 /** A log record of `createLogger`, one JSON document, as a line for people: `time level message key=value`. */
-export function textLine(record: string): string {
+export function textLine(
+  record: string,
+  { hasHeader = true }: { readonly hasHeader?: boolean } = {},
+): string {
   const { time, level, msg, ...fields } = JSON.parse(record) as Readonly<Record<string, unknown>>; // our own logger's
-  const head = `${text(time)} ${text(level).toUpperCase().padEnd(5)} ${text(msg)}`;
-  return [head, ...fieldTexts(fields)].join(" ");
+  const header = hasHeader ? `${text(time)} ${text(level).toUpperCase().padEnd(5)} ` : "";
+  return [`${header}${text(msg)}`, ...fieldTexts(fields)].join(" ");
+}
+
+/** The level of a log record. */
+export function levelOf(record: string): LogLevel {
+  return (JSON.parse(record) as { readonly level: LogLevel }).level; // our own logger's
 }
 
 /** The fields as `key=value`, sorted; what holds spaces is quoted. */

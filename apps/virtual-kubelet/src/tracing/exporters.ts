@@ -1,5 +1,7 @@
 import { errorText, KipError, type Clock, type Logger } from "@kip/base";
+import { jaegerTarget, ocagentTarget, type OlderTarget } from "./older-targets.ts";
 import { attributesOf, type OtlpSpan } from "./otlp-tracer.ts";
+import { zpagesExporter } from "./zpages.ts";
 
 /** Takes spans that have ended and sends them on. */
 export interface SpanExporter extends AsyncDisposable {
@@ -12,7 +14,7 @@ export interface ExporterSetup {
   readonly serviceName: string;
   /** Further attributes of the process. */
   readonly tags: Readonly<Record<string, string>>;
-  /** Environment: `OTEL_EXPORTER_OTLP_ENDPOINT` and the like. */
+  /** Environment: `OTEL_EXPORTER_OTLP_ENDPOINT` and the like, and the original's variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -20,6 +22,9 @@ export interface ExporterSetup {
 
 const exporters: Readonly<Record<string, (setup: ExporterSetup) => SpanExporter>> = {
   otlp: otlpExporter,
+  jaeger: (setup) => otlpExporter(setup, jaegerTarget(setup.env)),
+  ocagent: (setup) => otlpExporter(setup, ocagentTarget(setup.env)),
+  zpages: zpagesExporter,
   log: ({ logger }) => ({
     export: (span) => logger.info("A span ended", { span: span.name, status: span.status }),
     [Symbol.asyncDispose]: async () => {},
@@ -36,7 +41,7 @@ export function createExporter(name: string, setup: ExporterSetup): SpanExporter
   const create = Object.hasOwn(exporters, name) ? exporters[name] : undefined;
   if (create) return create(setup);
   throw new KipError("TRACE_EXPORTER_UNKNOWN", `Cannot export traces with "${name}"`, {
-    remedy: `Use one of ${availableExporters().join(", ")}; collectors of jaeger and ocagent speak otlp`,
+    remedy: `Use one of ${availableExporters().join(", ")}`,
   });
 }
 
@@ -45,9 +50,17 @@ const maxBatch = 512;
 const maxWaiting = 4096;
 
 /** OTLP over HTTP with JSON: https://opentelemetry.io/docs/specs/otlp/#otlphttp */
-function otlpExporter({ serviceName, tags, env, clock, logger }: ExporterSetup): SpanExporter {
-  const base = env["OTEL_EXPORTER_OTLP_ENDPOINT"] ?? "http://localhost:4318";
+function otlpExporter(
+  { serviceName, tags, env, clock, logger }: ExporterSetup,
+  older?: OlderTarget,
+): SpanExporter {
+  const base = env["OTEL_EXPORTER_OTLP_ENDPOINT"] ?? older?.base ?? "http://localhost:4318";
   const url = env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] ?? `${base.replace(/\/$/, "")}/v1/traces`;
+  if (older)
+    logger.warn("Traces go out as OTLP: name the collector's OTLP port if it is another", {
+      url,
+      instead: "--trace-exporter=otlp with OTEL_EXPORTER_OTLP_ENDPOINT",
+    });
   const attributes = attributesOf(Object.entries({ ...tags, "service.name": serviceName }));
   const waiting: OtlpSpan[] = [];
   const stop = new AbortController();
@@ -59,7 +72,7 @@ function otlpExporter({ serviceName, tags, env, clock, logger }: ExporterSetup):
       const scopeSpans = [{ scope: { name: "virtual-kubelet" }, spans }];
       const body = JSON.stringify({ resourceSpans: [{ resource: { attributes }, scopeSpans }] });
       try {
-        const headers = { "Content-Type": "application/json" };
+        const headers = { "Content-Type": "application/json", ...older?.headers };
         const signal = AbortSignal.timeout(10_000);
         const answer = await fetch(url, {
           method: "POST",

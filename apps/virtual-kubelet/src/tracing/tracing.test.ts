@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { describe, it } from "node:test";
 import { hasCode, silentLogger, systemClock } from "@kip/base";
 import { availableExporters, createExporter, type ExporterSetup } from "./exporters.ts";
+import { jaegerTarget, ocagentTarget } from "./older-targets.ts";
 import { createTracer, type OtlpSpan } from "./otlp-tracer.ts";
 
 function traced(): {
@@ -57,11 +58,58 @@ describe("traces", () => {
   });
 
   it("go to an exporter chosen by name (O1)", () => {
-    assert.deepEqual(availableExporters(), ["log", "otlp"]);
+    assert.deepEqual(availableExporters(), ["jaeger", "log", "ocagent", "otlp", "zpages"]);
     assert.throws(
-      () => createExporter("jaeger", setup),
+      () => createExporter("zipkin", setup),
       (error) => hasCode(error, "TRACE_EXPORTER_UNKNOWN"),
     );
+  });
+
+  it("take the original's variables: Jaeger, OpenCensus", () => {
+    const jaeger = { JAEGER_AGENT_ENDPOINT: "agent:6831" };
+    assert.deepEqual(jaegerTarget(jaeger), { base: "http://agent:4318", headers: {} });
+    const collector = {
+      ...jaeger,
+      JAEGER_COLLECTOR_ENDPOINT: "https://[2001:db8::1]:14268/api/traces",
+      JAEGER_USER: "a",
+      JAEGER_PASSWORD: "b",
+    };
+    assert.deepEqual(jaegerTarget(collector), {
+      base: "https://[2001:db8::1]:4318",
+      headers: { Authorization: "Basic YTpi" },
+    });
+    const agent = { OCAGENT_ENDPOINT: "oc:55678" };
+    assert.equal(ocagentTarget(agent).base, "https://oc:4318");
+    assert.equal(ocagentTarget({ ...agent, OCAGENT_INSECURE: "yes" }).base, "http://oc:4318");
+    for (const name of ["jaeger", "ocagent", "zpages"])
+      assert.throws(
+        () => createExporter(name, setup),
+        (error) => hasCode(error, "OPTION_MISSING"),
+      );
+    for (const [name, env] of [
+      ["jaeger", { JAEGER_COLLECTOR_ENDPOINT: "collector" }],
+      ["zpages", { ZPAGES_PORT: "70000" }],
+    ] as const)
+      assert.throws(
+        () => createExporter(name, { ...setup, env }),
+        (error) => hasCode(error, "OPTION_INVALID"),
+      );
+  });
+
+  it("are shown on a page (zpages)", async () => {
+    const free = http.createServer().listen(0, "127.0.0.1");
+    await once(free, "listening");
+    const { port } = free.address() as AddressInfo; // a TCP server that listens
+    free.close();
+    await once(free, "close");
+    const exporter = createExporter("zpages", { ...setup, env: { ZPAGES_PORT: String(port) } });
+    const tracer = createTracer({ clock: systemClock, onEnd: (span) => exporter.export(span) });
+    tracer.start("apply").end();
+    tracer.start("apply").end(new Error("cloud\naway"));
+    const page = await fetch(`http://127.0.0.1:${port}/debug/tracez`);
+    assert.match(await page.text(), /^apply\t2\t1\t[\d.]+\t[\d.]+\tcloud away$/m);
+    assert.equal((await fetch(`http://127.0.0.1:${port}/debug/rpcz`)).status, 404);
+    await exporter[Symbol.asyncDispose]();
   });
 
   it("reach a collector over OTLP/HTTP", async () => {

@@ -1,0 +1,79 @@
+import type { Option, OptionValues } from "@kip/base";
+
+/** The flags of klog, which the original passes on as `--klog.*` and its libraries know without prefix. */
+export const klogOptions: readonly Option[] = [
+  { flag: "klog.v", type: "string", help: "verbosity: from 4 debug, from 8 trace; also -v" },
+  {
+    flag: "klog.logtostderr",
+    type: "boolean",
+    fallback: "true",
+    help: "log to standard error instead of a file",
+  },
+  { flag: "klog.alsologtostderr", type: "boolean", help: "log to standard error and the file" },
+  {
+    flag: "klog.alsologtostderrthreshold",
+    type: "string",
+    fallback: "INFO",
+    help: "lowest severity that --klog.alsologtostderr shows",
+  },
+  {
+    flag: "klog.stderrthreshold",
+    type: "string",
+    fallback: "ERROR",
+    help: "lowest severity that is on standard error although there is a file",
+  },
+  { flag: "klog.log_file", type: "string", help: "the file" },
+  {
+    flag: "klog.log_dir",
+    type: "string",
+    help: "directory of virtual-kubelet.log, without --klog.log_file; default the one for temporary files",
+  },
+  {
+    flag: "klog.log_file_max_size",
+    type: "string",
+    fallback: "1800",
+    help: "size in MB at which the file becomes <file>.1; 0 for none",
+  },
+  { flag: "klog.skip_headers", type: "boolean", help: "text logs without time and level" },
+  { flag: "klog.vmodule", type: "string", help: "deprecated, without effect" },
+  { flag: "klog.log_backtrace_at", type: "string", help: "deprecated, without effect" },
+  { flag: "klog.add_dir_header", type: "boolean", help: "deprecated, without effect" },
+  { flag: "klog.one_output", type: "boolean", help: "deprecated, without effect" },
+  { flag: "klog.skip_log_headers", type: "boolean", help: "deprecated, without effect" },
+  {
+    flag: "klog.legacy_stderr_threshold_behavior",
+    type: "boolean",
+    help: "deprecated, without effect",
+  },
+];
+
+const names = new Set(klogOptions.map(({ flag }) => flag.replace("klog.", "")));
+
+/** Writes klog's flags as the table has them: `-v=4`, `--logtostderr` and `--log-file=x` are klog's, too. */
+export function withKlogNames(args: readonly string[]): readonly string[] {
+  return args.map((arg) => {
+    const [, name = "", rest = ""] = /^--?(?:klog\.)?([\w-]+)(=.*)?$/s.exec(arg) ?? [];
+    const known = name.replaceAll("-", "_");
+    return names.has(known) ? `--klog.${known}${rest}` : arg;
+  });
+}
+
+/** Why each flag that is accepted and ignored is no loss. */
+const withoutEffect: Readonly<Record<string, string>> = {
+  namespace: "a node has the pods of all namespaces, as in the original",
+  "enable-node-lease": "nodes always have a lease",
+  "klog.vmodule": "there are no Go files whose verbosity could differ; use --klog.v",
+  "klog.log_backtrace_at": "there are no Go files; errors are logged with where they come from",
+  "klog.add_dir_header": "records do not name files",
+  "klog.one_output": "there is one file for all severities",
+  "klog.skip_log_headers": "files have no headers",
+  "klog.legacy_stderr_threshold_behavior":
+    "with --klog.logtostderr everything goes to standard error",
+};
+
+/** A sentence for each flag that was given and does nothing. */
+export function flagNotices(options: OptionValues): readonly string[] {
+  return Object.entries(withoutEffect)
+    .filter(([flag]) => options.text(flag) !== undefined)
+    .map(([flag, reason]) => `--${flag} is deprecated and has no effect: ${reason}`);
+}
