@@ -1,8 +1,16 @@
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
-import { hasCode, isKipError, silentLogger, systemClock, type KipError } from "@kip/base";
+import {
+  hasCode,
+  isKipError,
+  silentLogger,
+  systemClock,
+  type Clock,
+  type KipError,
+} from "@kip/base";
 import { openImageStore, parseReference, type PulledImage } from "../src/index.ts";
 import { startFakeRegistry, type FakeRegistry, type Handler } from "./fixtures/fake-registry.ts";
 import { writeLayout } from "./fixtures/layout-writer.ts";
@@ -16,19 +24,24 @@ const layers = [
 ];
 
 interface Trial {
+  readonly layout: string;
   readonly registry: FakeRegistry;
   readonly pull: (signal?: AbortSignal) => Promise<PulledImage>;
   readonly failure: (code: string, text: RegExp) => Promise<KipError>;
 }
 
 /** Pulls from a registry that misbehaves; afterwards nothing may lie around. */
-async function trial(handler: Handler, run: (trial: Trial) => Promise<void>): Promise<void> {
+async function trial(
+  handler: Handler,
+  run: (trial: Trial) => Promise<void>,
+  clock: Clock = systemClock,
+): Promise<void> {
   using work = temporaryFolder();
   const layout = path.join(work.path, "layout");
   writeLayout(layout, { layers, compression: "none" });
   await using registry = await startFakeRegistry(layout, handler);
   const root = path.join(work.path, "store");
-  const store = await openImageStore({ root, logger: silentLogger, clock: systemClock });
+  const store = await openImageStore({ root, logger: silentLogger, clock });
   const { host } = registry;
   const account = { username: "ann", password: "geheim" };
   const registries = [{ host, endpoint: `http://${host}`, ...account }];
@@ -43,9 +56,22 @@ async function trial(handler: Handler, run: (trial: Trial) => Promise<void>): Pr
     assert.match(error.message, text);
     return error;
   };
-  await run({ registry, pull, failure });
+  await run({ layout, registry, pull, failure });
   assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
 }
+
+/** A clock on which half a second passes at every look, and waiting takes no time. */
+function hastyClock(): Clock {
+  let now = 0;
+  return { now: () => now, monotonic: () => (now += 500), sleep: async () => {} };
+}
+
+/** Sends a byte, and another, for as long as somebody listens. */
+const trickle = (response: ServerResponse): void => {
+  const more = (): void =>
+    void (response.destroyed || response.write("x", () => setImmediate(more)));
+  more();
+};
 
 const isBlob = (url: string | undefined): boolean => url?.includes("/blobs/") ?? false;
 
@@ -163,6 +189,153 @@ describe("a registry that misbehaves", () => {
     };
     await trial(handler, async ({ failure }) => {
       await failure("IMAGE_INVALID", /an answer of its registry is over 4194304 bytes/);
+    });
+  });
+
+  for (const what of ["/manifests/", "/blobs/"]) {
+    it(`that trickles for ${what} is given up`, async () => {
+      const handler: Handler = (request, response) => {
+        if (!request.url?.includes(what)) return false;
+        trickle(response);
+        return true;
+      };
+      await trial(
+        handler,
+        async ({ failure }) => {
+          const text = /registry 127\.\S+ sent \d+ bytes in \d+ s$/;
+          const error = await failure("REGISTRY_TOO_SLOW", text);
+          const { bytes, seconds } = error.facts;
+          assert.ok(Number(seconds) >= 60 && Number(bytes) < 1024 * Number(seconds));
+        },
+        hastyClock(),
+      );
+    });
+  }
+
+  it("whose token service trickles is given up", async () => {
+    const handler: Handler = (request, response) => {
+      if (request.url?.startsWith("/token") === true) trickle(response);
+      else {
+        const challenge = `Bearer realm="http://${request.headers.host}/token",service="x"`;
+        response.writeHead(401, { "www-authenticate": challenge }).end();
+      }
+      return true;
+    };
+    await trial(
+      handler,
+      async ({ failure }) => void (await failure("REGISTRY_TOO_SLOW", /bytes in/)),
+      hastyClock(),
+    );
+  });
+
+  it("that is slow is waited for while it is not too slow, and while we are slow ourselves", async () => {
+    await trial(
+      () => false,
+      async ({ pull }) => void (await pull()),
+      hastyClock(),
+    );
+  });
+
+  it("that gives another digest for a tag than the manifest it then sends is not believed", async () => {
+    // What a HEAD said is of no interest: the digest counts that stands beside the content.
+    const handler: Handler = (request, response) => {
+      const digest = `sha256:${(request.method === "HEAD" ? "1" : "2").repeat(64)}`;
+      if (request.url?.includes("/manifests/") === true)
+        response.setHeader("docker-content-digest", digest);
+      return false;
+    };
+    await trial(handler, async ({ failure, registry }) => {
+      await failure("IMAGE_DIGEST_MISMATCH", /its manifest should be sha256:2+ but is sha256:/);
+      assert.ok(registry.requests.every((request) => request.startsWith("GET ")));
+    });
+  });
+
+  it("whose tag moves during a pull gives the image of the first answer", async () => {
+    let layout = "";
+    let asked = 0;
+    const handler: Handler = (request) => {
+      if (request.url?.endsWith("/manifests/latest") === true) asked++;
+      else if (asked === 1 && layout !== "") {
+        // The registry keeps the blobs of before.
+        writeLayout(layout, { layers: [tar([{ name: "moved" }])], compression: "none" });
+        layout = "";
+      }
+      return false;
+    };
+    await trial(handler, async (it) => {
+      layout = it.layout;
+      const image = await it.pull();
+      assert.deepEqual(readdirSync(image.layers[0] ?? "").sort(), ["one", "three", "two"]);
+      assert.equal(asked, 1);
+    });
+  });
+
+  for (const [what, change, code] of [
+    ["more", 10, "REGISTRY_UNREACHABLE"],
+    ["less", -10, "IMAGE_DIGEST_MISMATCH"],
+  ] as const) {
+    it(`that announces ${what} bytes than there are is not believed`, async () => {
+      let layout = "";
+      const handler: Handler = (request, response) => {
+        const hex = /blobs\/sha256:([0-9a-f]{64})$/.exec(request.url ?? "")?.[1];
+        if (hex === undefined) return false;
+        const bytes = readFileSync(path.join(layout, "blobs/sha256", hex));
+        response.writeHead(200, { "content-length": bytes.length + change });
+        response.write(change < 0 ? bytes.subarray(0, change) : bytes, () => response.destroy());
+        return true;
+      };
+      await trial(
+        handler,
+        async (it) => {
+          ({ layout } = it);
+          await it.failure(code, /blob|bytes|cannot be reached/);
+        },
+        hastyClock(),
+      );
+    });
+  }
+
+  it("that refuses every token it gives is asked for one only", async () => {
+    let tokens = 0;
+    const handler: Handler = (request, response) => {
+      if (request.url?.startsWith("/token") === true) {
+        response.end(JSON.stringify({ token: `t${++tokens}` }));
+        return true;
+      }
+      const challenge = `Bearer realm="http://${request.headers.host}/token",service="x"`;
+      response.writeHead(401, { "www-authenticate": challenge }).end();
+      return true;
+    };
+    await trial(handler, async ({ failure, registry }) => {
+      await failure("REGISTRY_UNAUTHORIZED", /refuses "app:latest"/);
+      assert.deepEqual([tokens, registry.requests.length], [1, 3]);
+    });
+  });
+
+  it("whose token service wants a log-in itself is not asked again", async () => {
+    const handler: Handler = (request, response) => {
+      const challenge = `Bearer realm="http://${request.headers.host}/token",service="x"`;
+      response.writeHead(401, { "www-authenticate": challenge }).end();
+      return true;
+    };
+    await trial(handler, async ({ failure, registry }) => {
+      await failure("REGISTRY_UNAUTHORIZED", /refuses a token/);
+      assert.equal(registry.requests.length, 2);
+    });
+  });
+
+  it("that limits us until a date is understood by its own clock", async () => {
+    const handler: Handler = (_request, response) => {
+      response.writeHead(429, {
+        date: "Wed, 21 Oct 2015 07:28:00 GMT",
+        "retry-after": "Wed, 21 Oct 2015 07:30:00 GMT",
+      });
+      response.end();
+      return true;
+    };
+    await trial(handler, async ({ failure }) => {
+      const error = await failure("REGISTRY_RATE_LIMITED", /limits its use/);
+      assert.equal(error.facts["retryAfterSeconds"], 120);
     });
   });
 

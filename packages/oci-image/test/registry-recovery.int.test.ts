@@ -186,6 +186,25 @@ describe("a pull", () => {
     );
   });
 
+  it("takes the rest of a blob from the registry when a mirror fails on the way", async () => {
+    await trial(
+      () => false,
+      async ({ layout, pull, registry }) => {
+        const handler: Handler = (request, response) => {
+          const blob = blobOf(layout, request.url);
+          if (!blob || blob.length < 500_000) return false;
+          response.writeHead(200, { "content-length": `${blob.length}` });
+          response.write(blob.subarray(0, 300_000), () => setImmediate(() => response.destroy()));
+          return true;
+        };
+        await using mirror = await startFakeRegistry(layout, handler);
+        await pull({ mirrors: [`http://${mirror.host}`] });
+        // The rest of the blob, and what came after it.
+        assert.match(registry.requests[0] ?? "", /^GET \/v2\/app\/blobs\//);
+      },
+    );
+  });
+
   it("goes through a proxy, except where none is wanted", async () => {
     await trial(
       () => false,

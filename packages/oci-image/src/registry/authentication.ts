@@ -1,6 +1,7 @@
-import { decode, Secret } from "@kip/base";
+import { decode, Secret, type Clock } from "@kip/base";
 import { imageError } from "../errors.ts";
 import { readBody, type HttpExchange } from "./http-exchange.ts";
+import { withLeastThroughput } from "./least-throughput.ts";
 import type { RegistryConfig } from "./registry-config.ts";
 import { refusalError } from "./registry-errors.ts";
 
@@ -43,6 +44,7 @@ export async function answerChallenge(
     readonly baseUrl: URL;
     /** Asked for if the challenge names no scope: `repository:<name>:pull`. */
     readonly scope: string;
+    readonly clock: Clock;
     readonly signal?: AbortSignal;
   },
 ): Promise<string> {
@@ -78,7 +80,11 @@ async function fetchToken(
     ...(basic !== undefined && { authorization: basic }),
   };
   const response = await exchange.send({ method: "GET", url, headers, ...(signal && { signal }) });
-  const body = await readBody(response, 1024 * 1024);
+  const paced = withLeastThroughput(response as AsyncIterable<Uint8Array>, {
+    clock: context.clock,
+    registry: url.host,
+  });
+  const body = await readBody(paced, 1024 * 1024);
   const status = response.statusCode ?? 0;
   // A redirect is an error too: the credentials are for this service alone.
   if (status !== 200) {

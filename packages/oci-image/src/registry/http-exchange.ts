@@ -20,6 +20,9 @@ export type ProxyVariables = Readonly<Record<string, string | undefined>>;
 /** A peer that is silent for so long is given up, milliseconds; connecting counts. */
 const silenceMs = 30_000;
 
+/** The head of an answer must be whole by then, milliseconds, however busily it trickles in. */
+const headMs = 120_000;
+
 /** Connections to a registry and those it sends us to, kept open for the time of one pull. */
 export class HttpExchange implements AsyncDisposable {
   readonly #agents: { readonly plain: http.Agent; readonly tls: https.Agent };
@@ -43,7 +46,7 @@ export class HttpExchange implements AsyncDisposable {
    * @throws Node's network errors, and the signal's reason
    */
   async send(request: HttpRequest): Promise<IncomingMessage> {
-    const { url, method, headers, signal } = request;
+    const { url, method, headers, body, signal } = request;
     signal?.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     const isTls = url.protocol === "https:";
@@ -52,9 +55,13 @@ export class HttpExchange implements AsyncDisposable {
       ? https.request(url, { ...options, agent: this.#agents.tls })
       : http.request(url, { ...options, agent: this.#agents.plain });
     sent.on("response", resolve);
+    if (body === undefined) {
+      const late = (): void => void sent.destroy(new Error(`no answer within ${headMs / 1000} s`));
+      const timer = setTimeout(late, headMs).unref();
+      for (const event of ["response", "close"]) sent.once(event, () => clearTimeout(timer));
+    }
     sent.on("error", (error) => reject(signal?.aborted ? abortReason(signal) : error));
     sent.on("timeout", () => sent.destroy(new Error(`no answer for ${silenceMs / 1000} s`)));
-    const { body } = request;
     if (body === undefined || body instanceof Uint8Array) sent.end(body);
     else pipeline(Readable.from(body, { objectMode: false }), sent).catch(reject);
     return await promise;

@@ -1,9 +1,10 @@
 import type { IncomingMessage } from "node:http";
-import { backoffDelay, isRetryable } from "@kip/base";
+import { backoffDelay, isRetryable, systemClock, type Clock } from "@kip/base";
 import { imageError } from "../errors.ts";
 import type { Reference } from "../reference.ts";
 import { answerChallenge } from "./authentication.ts";
 import { HttpExchange, readBody, type HttpRequest, type ProxyVariables } from "./http-exchange.ts";
+import { withLeastThroughput } from "./least-throughput.ts";
 import type { RegistryConfig } from "./registry-config.ts";
 import { networkError, refusalError } from "./registry-errors.ts";
 import { withRetries, type RetryOptions } from "./retry.ts";
@@ -28,6 +29,8 @@ export interface ClientOptions {
   /** @default each request is made once */
   readonly retry?: RetryOptions;
   readonly proxy?: ProxyVariables;
+  /** Measures how slow the registry is. @default that of `retry` */
+  readonly clock?: Clock;
 }
 
 /** Docker Hub's registry has another name than its images. */
@@ -44,14 +47,16 @@ export class RegistryClient implements AsyncDisposable {
   readonly #repository: string;
   readonly #scope: string;
   readonly #retry: RetryOptions | undefined;
+  readonly #clock: Clock;
   #authorization: string | undefined;
 
   constructor(
     reference: Reference,
     registries: readonly RegistryConfig[],
-    { actions, retry, proxy }: ClientOptions,
+    { actions, retry, proxy, clock }: ClientOptions,
   ) {
     this.#retry = retry;
+    this.#clock = clock ?? retry?.clock ?? systemClock;
     this.#config = registries.find(({ host }) => host === reference.registry) ?? {
       host: reference.registry,
     };
@@ -77,10 +82,12 @@ export class RegistryClient implements AsyncDisposable {
   /**
    * The bytes of an answer to a GET. When the connection fails on the way, the rest is asked for
    * (`Range`); a registry that sends all again has what is known passed over.
+   *
+   * @param from bytes that are known already, from elsewhere
    */
-  async *stream(request: RepositoryRequest): AsyncGenerator<Uint8Array> {
+  async *stream(request: RepositoryRequest, from = 0): AsyncGenerator<Uint8Array> {
     const { signal } = request;
-    let received = 0;
+    let received = from;
     const retry = this.#retry;
     let attempt = 0;
     for (;;) {
@@ -101,7 +108,7 @@ export class RegistryClient implements AsyncDisposable {
       } catch (error) {
         signal?.throwIfAborted();
         attempt = received > before ? 0 : attempt + 1;
-        const isFinal = received === 0 || attempt >= (retry?.attempts ?? 4);
+        const isFinal = received === from || attempt >= (retry?.attempts ?? 4);
         if (!retry || isFinal || !isRetryable(error)) throw error;
         await retry.clock.sleep(backoffDelay(attempt, resumeBackoff), signal);
       }
@@ -119,13 +126,14 @@ export class RegistryClient implements AsyncDisposable {
           config: this.#config,
           baseUrl: this.#baseUrl,
           scope: this.#scope,
+          clock: this.#clock,
           ...(signal && { signal }),
         });
         response = await this.#follow(request);
       }
       const status = response.statusCode ?? 0;
       if (request.accept.includes(status)) return response;
-      const body = await readBody(response, 64 * 1024);
+      const body = await readBody(this.#paced(response), 64 * 1024);
       throw refusalError(
         { status, headers: response.headers, body },
         this.#config.host,
@@ -140,11 +148,17 @@ export class RegistryClient implements AsyncDisposable {
   /** The body of an answer, its network failures in our terms. */
   async *body(response: IncomingMessage, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
     try {
-      yield* response as AsyncIterable<Uint8Array>; // no encoding is set, so it gives bytes
+      yield* this.#paced(response);
     } catch (error) {
       signal?.throwIfAborted();
       throw networkError(error, this.#config.host);
     }
+  }
+
+  /** Its body, for as long as it is worth waiting for. */
+  #paced(response: IncomingMessage): AsyncIterable<Uint8Array> {
+    const body = response as AsyncIterable<Uint8Array>; // no encoding is set, so it gives bytes
+    return withLeastThroughput(body, { clock: this.#clock, registry: this.#config.host });
   }
 
   /** The URL that a `Location` header of the registry means. */

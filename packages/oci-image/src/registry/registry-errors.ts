@@ -28,8 +28,8 @@ export function refusalError(refusal: Refusal, who: string, what: string): KipEr
         remedy: "Check the image's name and tag",
       });
     case 429: {
-      const seconds = Number(refusal.headers["retry-after"]);
-      const wait = Number.isFinite(seconds) ? { retryAfterSeconds: seconds } : {};
+      const seconds = retryAfter(refusal.headers);
+      const wait = seconds === undefined ? {} : { retryAfterSeconds: seconds };
       return imageError("REGISTRY_RATE_LIMITED", `registry ${who} limits its use${detail}`, {
         facts: { ...facts, ...wait },
         retryable: true,
@@ -41,6 +41,14 @@ export function refusalError(refusal: Refusal, who: string, what: string): KipEr
       return imageError("REGISTRY_UNREACHABLE", reason, { facts, retryable: status >= 500 });
     }
   }
+}
+
+/** Seconds, or a date (RFC 9110, 10.2.3), which is taken by the registry's own clock. */
+function retryAfter(headers: IncomingHttpHeaders): number | undefined {
+  const text = headers["retry-after"]?.trim() ?? "";
+  if (/^\d+$/.test(text)) return Number(text);
+  const seconds = Math.ceil((Date.parse(text) - Date.parse(headers.date ?? "")) / 1000);
+  return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
 }
 
 /** Maps a network failure; failures that are ours already stay as they are. */

@@ -27,7 +27,11 @@ export function openRegistry(
   registries: readonly RegistryConfig[],
   options: RegistrySourceOptions,
 ): ImageSource & AsyncDisposable {
-  const common = { actions: "pull" as const, ...(options.proxy && { proxy: options.proxy }) };
+  const common = {
+    actions: "pull" as const,
+    clock: options.retry.clock,
+    ...(options.proxy && { proxy: options.proxy }),
+  };
   const config = registries.find(({ host }) => host === reference.registry);
   // A mirror is asked once: the registry itself is there to turn to.
   const mirrors = (config?.mirrors ?? []).map((endpoint) => {
@@ -46,8 +50,11 @@ export function openRegistry(
     },
     manifest: async ({ digest: id }, signal) =>
       await places.first((client) => fetchManifest(client, { id, name, signal }), signal),
-    blob: async (descriptor, signal) =>
-      await places.first((client) => fetchBlob(client, descriptor, signal), signal),
+    blob: async (descriptor, signal) => {
+      const stream = fetchBlob(places, descriptor, signal);
+      // It begins here, so that a blob that nobody has is noticed by whoever asks for it.
+      return startingWith(await stream.next(), stream);
+    },
     [Symbol.asyncDispose]: async () => await places[Symbol.asyncDispose](),
   };
 }
@@ -66,17 +73,27 @@ class Places implements AsyncDisposable {
     signal: AbortSignal | undefined,
   ): Promise<T> {
     for (;;) {
-      const place = this.#next;
-      const client = this.#clients[place];
-      if (!client) throw new TypeError("There is no registry to ask");
+      const { client, leave } = this.next();
       try {
         return await ask(client);
       } catch (error) {
         signal?.throwIfAborted();
-        if (place === this.#clients.length - 1) throw error;
-        this.#next = Math.max(this.#next, place + 1);
+        if (!leave()) throw error;
       }
     }
+  }
+
+  /** Whom to ask now, and how to turn to the one after it; false if there is none. */
+  next(): { readonly client: RegistryClient; readonly leave: () => boolean } {
+    const place = this.#next;
+    const client = this.#clients[place];
+    if (!client) throw new TypeError("There is no registry to ask");
+    const leave = (): boolean => {
+      if (place === this.#clients.length - 1) return false;
+      this.#next = Math.max(this.#next, place + 1);
+      return true;
+    };
+    return { client, leave };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -107,21 +124,33 @@ async function fetchManifest(
   return { bytes, digest, ...(mediaType !== undefined && { mediaType }) };
 }
 
-/** The stream begins here, so that a mirror without the blob is noticed. */
-async function fetchBlob(
-  client: RegistryClient,
+/** A mirror that fails on the way is left, and the rest comes from the next. */
+async function* fetchBlob(
+  places: Places,
   { digest }: Descriptor,
   signal: AbortSignal | undefined,
-): Promise<AsyncIterable<Uint8Array>> {
-  const stream = client.stream({
-    method: "GET",
+): AsyncGenerator<Uint8Array, void> {
+  const request = {
+    method: "GET" as const,
     path: `blobs/${digest}`,
     what: `blob ${digest}`,
     accept: [200],
     signal,
-  });
-  const first = await stream.next();
-  return startingWith(first, stream);
+  };
+  let received = 0;
+  for (;;) {
+    const { client, leave } = places.next();
+    try {
+      for await (const chunk of client.stream(request, received)) {
+        received += chunk.length;
+        yield chunk;
+      }
+      return;
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (!leave()) throw error;
+    }
+  }
 }
 
 async function* startingWith(

@@ -85,7 +85,7 @@ export interface PullOptions {
  *
  * Failures of `pull` and `importLayout` are {@link KipError}s: `IMAGE_NOT_FOUND`,
  * `REGISTRY_UNAUTHORIZED`, `REGISTRY_UNREACHABLE` (retryable), `REGISTRY_RATE_LIMITED` (retryable,
- * fact `retryAfterSeconds` if the registry said), `IMAGE_DIGEST_MISMATCH`, `IMAGE_INVALID`,
+ * fact `retryAfterSeconds` if the registry said), `REGISTRY_TOO_SLOW`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_INVALID`,
  * `IMAGE_UNSAFE_ENTRY`, `IMAGE_LIMIT_EXCEEDED`.
  */
 export interface ImageStore {

@@ -1,0 +1,45 @@
+import type { Clock } from "@kip/base";
+import { imageError } from "../errors.ts";
+
+/** The slowest that a registry may be, bytes per second: an image at this rate never gets anywhere. */
+const leastBytesPerSecond = 1024;
+/** It may be slower for so long, milliseconds. A peer that sends nothing at all is given up sooner. */
+const windowMs = 60_000;
+
+/**
+ * Hands a body on, and gives it up when it has been slower than 1 KiB/s for a minute. Only the time that is
+ * spent waiting for the peer counts: whoever reads may be as slow as they are.
+ *
+ * @throws {KipError} `REGISTRY_TOO_SLOW`
+ */
+export async function* withLeastThroughput(
+  body: AsyncIterable<Uint8Array>,
+  { clock, registry }: { readonly clock: Pick<Clock, "monotonic">; readonly registry: string },
+): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  let waitedMs = 0;
+  let asked = clock.monotonic();
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    waitedMs += clock.monotonic() - asked;
+    if (waitedMs >= windowMs) {
+      if (bytes < (leastBytesPerSecond * waitedMs) / 1000) throw tooSlow(registry, bytes, waitedMs);
+      bytes = 0;
+      waitedMs = 0;
+    }
+    yield chunk;
+    asked = clock.monotonic();
+  }
+}
+
+function tooSlow(registry: string, bytes: number, ms: number): Error {
+  const seconds = Math.round(ms / 1000);
+  return imageError(
+    "REGISTRY_TOO_SLOW",
+    `registry ${registry} sent ${bytes} bytes in ${seconds} s`,
+    {
+      facts: { registry, bytes, seconds },
+      remedy: "Look at the network to the registry, or use a mirror of it",
+    },
+  );
+}
