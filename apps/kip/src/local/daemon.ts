@@ -25,6 +25,7 @@ import {
   startRegistry,
 } from "./registry.ts";
 import { superviseChild, type SupervisedChild } from "./supervised-child.ts";
+import { readUserSettings, type UserSettings } from "./user-settings.ts";
 
 /** Root disk of a cell whose pod asks for no other. */
 const cellDiskBytes = 5 * 2 ** 30;
@@ -206,6 +207,9 @@ async function startProvider(
   await writePrivate(file("kubelet.crt"), pair.certificate);
   await writePrivate(file("kubelet.key"), pair.key);
   await writePrivate(file("client-ca.crt"), controlPlane.ca);
+  const settingsFile = options.text("settings");
+  const settings: UserSettings =
+    settingsFile === undefined ? { registries: [] } : await readUserSettings(settingsFile);
   const config = {
     cloud: {
       local: {
@@ -226,7 +230,9 @@ async function startProvider(
     kubelet: { capacity: { pods: "100" } },
     registries: [
       { host: localRegistryHost, endpoint: `http://${cloud.hostAddress}:${localRegistryPort}` },
+      ...settings.registries,
     ],
+    ...(settings.images !== undefined && { images: settings.images }),
   };
   await writePrivate(layout.providerConfig, stringify(config));
   return superviseChild({

@@ -63,6 +63,12 @@ export const upOptions: readonly Option[] = [
     fallback: "true",
     help: "false: boot each cell instead of copying one that has booted",
   },
+  {
+    flag: "settings",
+    type: "string",
+    env: "KIP_SETTINGS",
+    help: "YAML file with registries and images, as in provider.yaml: mirrors, certificates, cache, proxies",
+  },
   { flag: "node-name", type: "string", fallback: "kip", help: "name of the virtual node" },
 ];
 

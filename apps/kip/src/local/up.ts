@@ -23,6 +23,11 @@ export async function up(args: readonly string[]): Promise<void> {
   if (options.isSet("help")) return void process.stdout.write(helpText(usage, upOptions));
   const layout = localLayout(options);
   checkHost();
+  const settings = options.text("settings");
+  if (settings !== undefined) {
+    const { readUserSettings } = await import("./user-settings.ts");
+    await readUserSettings(settings);
+  }
   await mkdir(layout.cacheDir, { recursive: true });
   await using _lock = await acquireFileLock(path.join(layout.cacheDir, "up.lock"), {
     onWait: () => console.log("Waiting for another kip up"),
@@ -91,6 +96,8 @@ async function startDaemon(
   const passed = ["port", "network-range", "namespace-name", "node-name", "templates"].map(
     (flag) => `--${flag}=${options.required(flag)}`,
   );
+  const settings = options.text("settings");
+  if (settings !== undefined) passed.push(`--settings=${path.resolve(settings)}`);
   const child = spawn(
     process.execPath,
     [

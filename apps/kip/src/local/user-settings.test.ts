@@ -1,0 +1,37 @@
+import assert from "node:assert/strict";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { describe, it } from "node:test";
+import { isKipError } from "@kip/base";
+import { readUserSettings } from "./user-settings.ts";
+
+describe("readUserSettings()", () => {
+  it("reads registries and images, and names what is wrong in them", async () => {
+    await using work = await mkdtempDisposable(path.join(tmpdir(), "kip-settings-"));
+    const file = path.join(work.path, "settings.yaml");
+    const read = async (text: string) => {
+      await writeFile(file, text);
+      return await readUserSettings(file);
+    };
+    assert.deepEqual(await read(""), { registries: [] });
+    assert.deepEqual(await read("registries:\n- host: lab:5000\n  insecure: true\n"), {
+      registries: [{ host: "lab:5000", insecure: true }],
+    });
+    assert.deepEqual(await read("images: { cache: { path: /x } }"), {
+      registries: [],
+      images: { cache: { path: "/x" } },
+    });
+    for (const [text, message] of [
+      ["registry: []", /registry/],
+      ["registries: [{ host: kip.local }]", /"kip\.local" has an entry already/],
+      ["images: { cache: {} }", /images\.cache/],
+      ["{", /Cannot read --settings/],
+    ] as const) {
+      await assert.rejects(read(text), (error) => isKipError(error) && message.test(error.message));
+    }
+    await assert.rejects(readUserSettings(path.join(work.path, "none")), {
+      code: "OPTION_INVALID",
+    });
+  });
+});

@@ -1,0 +1,41 @@
+import { readFile } from "node:fs/promises";
+import { decode, KipError } from "@kip/base";
+import { parse } from "yaml";
+import { localRegistryHost } from "./registry.ts";
+
+/** Sections of `provider.yaml` that a local cluster takes from its user. */
+export interface UserSettings {
+  readonly registries: readonly unknown[];
+  readonly images?: unknown;
+}
+
+const sections = decode.object(
+  {
+    registries: decode.optional(decode.list(decode.unknownValue)),
+    images: decode.optional(decode.unknownValue),
+  },
+  { unknownKeys: "reject" },
+);
+
+/**
+ * Reads the file of `--settings`, and checks it as the provider will.
+ *
+ * @throws {KipError} `OPTION_INVALID`; `CONFIG_INVALID` and `DECODE_FAILED` of what is in it
+ */
+export async function readUserSettings(file: string): Promise<UserSettings> {
+  let content: unknown;
+  try {
+    content = parse(await readFile(file, "utf8"));
+  } catch (cause) {
+    throw new KipError("OPTION_INVALID", `Cannot read --settings "${file}"`, {
+      cause,
+      remedy: "Give a YAML file with the sections registries and images",
+    });
+  }
+  const { registries = [], images } = sections(content ?? {}, "");
+  // Loaded when it is needed: most who start a cluster have no such file.
+  const { decodeProviderConfig } = await import("@kip/kip");
+  const all = [{ host: localRegistryHost }, ...registries];
+  decodeProviderConfig({ cloud: { local: {} }, registries: all, images });
+  return { registries, ...(images !== undefined && { images }) };
+}
