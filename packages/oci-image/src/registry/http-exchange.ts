@@ -1,8 +1,8 @@
-import http, { type IncomingMessage } from "node:http";
-import https from "node:https";
+import type http from "node:http";
+import type { IncomingMessage } from "node:http";
+import type https from "node:https";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { getCACertificates } from "node:tls";
 import { invalidImage } from "../errors.ts";
 
 /** One request. */
@@ -23,9 +23,22 @@ const silenceMs = 30_000;
 /** The head of an answer must be whole by then, milliseconds, however busily it trickles in. */
 const headMs = 120_000;
 
+/**
+ * Node's modules, when they are needed: the import statement takes 15 ms longer, as it reads what is lazy in them
+ * (undici, the certificates), and TLS takes 10 ms that plain HTTP does not need.
+ */
+const modules = {
+  http: () => process.getBuiltinModule("node:http"),
+  https: () => process.getBuiltinModule("node:https"),
+  tls: () => process.getBuiltinModule("node:tls"),
+};
+
 /** Connections to a registry and those it sends us to, kept open for the time of one pull. */
 export class HttpExchange implements AsyncDisposable {
-  readonly #agents: { readonly plain: http.Agent; readonly tls: https.Agent };
+  readonly #options: http.AgentOptions;
+  readonly #ca: string | undefined;
+  #plain: http.Agent | undefined;
+  #tls: https.Agent | undefined;
 
   /**
    * @param ca certificate authorities in PEM that count besides the system's
@@ -33,12 +46,8 @@ export class HttpExchange implements AsyncDisposable {
    */
   constructor(ca: string | undefined, proxy?: ProxyVariables) {
     const proxyEnv = proxy && { proxyEnv: { ...proxy } };
-    const options = { keepAlive: true, timeout: silenceMs, ...proxyEnv };
-    const trust = ca === undefined ? {} : { ca: [...getCACertificates("default"), ca] };
-    this.#agents = {
-      plain: new http.Agent(options),
-      tls: new https.Agent({ ...options, ...trust }),
-    };
+    this.#options = { keepAlive: true, timeout: silenceMs, ...proxyEnv };
+    this.#ca = ca;
   }
 
   /**
@@ -49,11 +58,7 @@ export class HttpExchange implements AsyncDisposable {
     const { url, method, headers, body, signal } = request;
     signal?.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-    const isTls = url.protocol === "https:";
-    const options = { method, headers, ...(signal && { signal }) };
-    const sent = isTls
-      ? https.request(url, { ...options, agent: this.#agents.tls })
-      : http.request(url, { ...options, agent: this.#agents.plain });
+    const sent = this.#request(url, { method, headers, ...(signal && { signal }) });
     sent.on("response", resolve);
     if (body === undefined) {
       const late = (): void => void sent.destroy(new Error(`no answer within ${headMs / 1000} s`));
@@ -68,8 +73,24 @@ export class HttpExchange implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#agents.plain.destroy();
-    this.#agents.tls.destroy();
+    this.#plain?.destroy();
+    this.#tls?.destroy();
+  }
+
+  #request(url: URL, options: http.RequestOptions): http.ClientRequest {
+    if (url.protocol !== "https:") {
+      const plain = modules.http();
+      this.#plain ??= new plain.Agent(this.#options);
+      return plain.request(url, { ...options, agent: this.#plain });
+    }
+    const secure = modules.https();
+    this.#tls ??= new secure.Agent({ ...this.#options, ...this.#trust() });
+    return secure.request(url, { ...options, agent: this.#tls });
+  }
+
+  #trust(): { readonly ca?: string[] } {
+    if (this.#ca === undefined) return {};
+    return { ca: [...modules.tls().getCACertificates("default"), this.#ca] };
   }
 }
 
