@@ -117,10 +117,12 @@ class Candidate {
       return new Term(this.#options, made, startedAt);
     }
     const version = lease.metadata?.resourceVersion ?? "";
-    if (this.#seen?.version !== version) this.#seen = { version, at: startedAt };
+    // From when it was seen, not from when it was asked for: it may have been renewed in between.
+    const seenAt = clock.monotonic();
+    if (this.#seen?.version !== version) this.#seen = { version, at: seenAt };
     const heldMs = (lease.spec?.leaseDurationSeconds ?? durationMs / 1000) * 1000;
     const isFree = (lease.spec?.holderIdentity ?? "") === "";
-    const remainingMs = this.#seen.at + heldMs - startedAt;
+    const remainingMs = this.#seen.at + heldMs - seenAt;
     if (!isFree && remainingMs > 0) return remainingMs;
     const body = this.#claim(lease, (lease.spec?.leaseTransitions ?? 0) + 1);
     const taken = await client.replace<Lease>(paths.leases(namespace, name), body, this.#request);
