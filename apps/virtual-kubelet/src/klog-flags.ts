@@ -63,7 +63,7 @@ const withoutEffect: Readonly<Record<string, string>> = {
   namespace: "a node has the pods of all namespaces, as in the original",
   "enable-node-lease": "nodes always have a lease",
   "klog.vmodule": "there are no Go files whose verbosity could differ; use --klog.v",
-  "klog.log_backtrace_at": "there are no Go files; errors are logged with where they come from",
+  "klog.log_backtrace_at": "there are no Go files; errors are logged with their stack",
   "klog.add_dir_header": "records do not name files",
   "klog.one_output": "there is one file for all severities",
   "klog.skip_log_headers": "files have no headers",

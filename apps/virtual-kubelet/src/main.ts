@@ -10,6 +10,9 @@ const usage = `Usage: virtual-kubelet [options]
 
 Runs a Kubernetes node whose pods a provider runs.`;
 
+/** How long the end may take once everything is closed. */
+const lastWordsMs = 2000;
+
 try {
   await main(process.argv.slice(2));
 } catch (error) {
@@ -17,6 +20,8 @@ try {
   if (isKipError(error) && error.remedy !== undefined) console.error(`     ${error.remedy}`);
   process.exitCode = 1;
 }
+// What a provider that hangs has left open does not keep the program.
+setTimeout(() => process.exit(), lastWordsMs).unref();
 
 async function main(args: readonly string[]): Promise<void> {
   const [command, name] = args;
@@ -28,7 +33,9 @@ async function main(args: readonly string[]): Promise<void> {
   const stopped = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const)
     process.once(signal, () => stopped.abort(new Error(`${signal} received`)));
-  await runNode(options, process.env, stopped.signal);
+  await runNode(options, process.env, stopped.signal).catch((error: unknown) => {
+    if (!stopped.signal.aborted) throw error; // else it was stopped before it was there
+  });
 }
 
 function listProviders(name: string | undefined): void {

@@ -1,3 +1,4 @@
+import path from "node:path";
 import { KipError } from "@kip/base";
 
 const units: Readonly<Record<string, number>> = {
@@ -41,6 +42,15 @@ export function address(
   const [, host = "", port = ""] = /^(.*):(\d{1,5})$/.exec(text) ?? [];
   if (port === "" || Number(port) > 65_535) throw wrong(flag, text, "host:port is expected");
   return { port: Number(port), ...(host !== "" && { host: host.replace(/^\[|\]$/g, "") }) };
+}
+
+/** A provider's name as a label's value may be: of a file its name, of a package its name without `@` and `/`. */
+export function labelValue(provider: string): string {
+  const name = path.isAbsolute(provider) ? path.parse(provider).name : provider;
+  return name
+    .replaceAll(/[^\w.-]+/g, "-")
+    .slice(0, 63)
+    .replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, "");
 }
 
 function wrong(flag: string, text: string, expected: string): KipError {

@@ -23,7 +23,7 @@ import { flagNotices } from "./klog-flags.ts";
 import { openLogOutput, verboseLevel, type LogOutput } from "./log-output.ts";
 import { serveMetrics } from "./metrics-server.ts";
 import { builtInProviders } from "./providers.ts";
-import { address, choice, duration } from "./read-values.ts";
+import { address, choice, duration, labelValue } from "./read-values.ts";
 import { openTracer } from "./tracing/open-tracer.ts";
 import { levelOf, textLine } from "./text-log.ts";
 
@@ -70,16 +70,6 @@ export async function runNode(
     logger,
     tracer: stack.use(openTracer(options, env, { logger, provider: name })),
   };
-  const limitMs = duration("startup-timeout", options.required("startup-timeout"));
-  const limit = new AbortController();
-  const late =
-    limitMs > 0 &&
-    systemClock.sleep(limitMs, limit.signal).then(
-      () => started.abort(),
-      () => {},
-    );
-  const started = new AbortController();
-  const ending = AbortSignal.any([signal, started.signal]);
   if (options.isSet("standby")) {
     const { signal: _, ...rest } = node;
     const replica = stack.use(startStandbyNode({ ...rest, provider: makeProvider }));
@@ -88,8 +78,11 @@ export async function runNode(
       () => {},
     );
   } else {
+    const limitMs = duration("startup-timeout", options.required("startup-timeout"));
     const running = stack.use(
-      await startNode({ ...node, provider: await makeProvider(), signal: ending }),
+      await inTime(limitMs, signal, async (ending) =>
+        startNode({ ...node, provider: await makeProvider(), signal: ending }),
+      ),
     );
     ready({
       kubelet: running.kubeletPort ?? 0,
@@ -97,11 +90,48 @@ export async function runNode(
     });
     logger.info("The node is ready", { node: setup.nodeName, port: running.kubeletPort });
   }
-  limit.abort();
-  await late;
   if (!signal.aborted)
     await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   logger.info("The node is stopping", { reason: String(signal.reason) });
+}
+
+/**
+ * Waits for the start no longer than until the signal aborts or the time is over: a provider may hang
+ * and heed nothing.
+ *
+ * @param limitMs 0 for no limit
+ * @throws {KipError} `VK_START_TIMEOUT`
+ */
+async function inTime<T>(
+  limitMs: number,
+  signal: AbortSignal,
+  start: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = new AbortController();
+  const ending = AbortSignal.any([signal, late.signal]);
+  const isDone = new AbortController();
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = (): void =>
+    aborted.reject(ending.reason instanceof Error ? ending.reason : new Error("stopped"));
+  ending.addEventListener("abort", onAbort, { once: true, signal: isDone.signal });
+  if (limitMs > 0)
+    void systemClock.sleep(limitMs, isDone.signal).then(
+      () => late.abort(startTimeout(limitMs)),
+      () => {}, // it started in time
+    );
+  try {
+    return await Promise.race([start(ending), aborted.promise]);
+  } finally {
+    isDone.abort();
+  }
+}
+
+function startTimeout(limitMs: number): KipError {
+  return new KipError(
+    "VK_START_TIMEOUT",
+    `Cannot start the node: it is not there after ${limitMs / 1000} s`,
+    { remedy: "Look at what the log says last, or give --startup-timeout more" },
+  );
 }
 
 function createNodeLogger(options: OptionValues, output: LogOutput): Logger {
@@ -154,7 +184,7 @@ async function nodeSettings(
   const effects = ["NoSchedule", "NoExecute", "PreferNoSchedule"] as const;
   const taint = {
     key: options.required("taint"),
-    value: options.text("taint-value") ?? options.required("provider"),
+    value: options.text("taint-value") ?? labelValue(options.required("provider")),
     effect: choice("taint-effect", options.required("taint-effect"), effects),
   };
   return {

@@ -37,7 +37,6 @@ describe("examples/process-provider", () => {
         `--node-ip=${hostAddress}`,
         "--kubelet-port=0",
         "--metrics-addr=off",
-        "--taint-value=processes",
         `--tls-cert-file=${path.join(folder, "cert")}`,
         `--tls-private-key-file=${path.join(folder, "key")}`,
         `--client-ca-file=${path.join(folder, "ca")}`,
@@ -69,6 +68,8 @@ describe("examples/process-provider", () => {
       };
       const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "web" }, spec };
       await plane.kubectl(["-n", namespace, "create", "-f", "-"], { input: JSON.stringify(pod) });
+      const taints = ["get", "node", nodeName, "-o", "jsonpath={.spec.taints[*].value}"];
+      assert.match(await plane.kubectl(taints), /\bprocess-provider\b/);
       await kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=60s");
       assert.match(await kubectl("logs", "web"), /^hello world\n/);
       assert.match(await kubectl("logs", "web", "--timestamps", "--tail=1"), /Z careful\n$/);
