@@ -1,14 +1,21 @@
 // A node's kubelet API as the cluster sees it: through the API server's proxy, and by kubectl top.
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import https from "node:https";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { after, before, describe, it } from "node:test";
-import { runCommand, systemClock } from "@kip/base";
+import { runCommand, systemClock, type ProcessStreams } from "@kip/base";
 import { paths } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { MemoryProvider, polledVariant } from "@kip/virtual-kubelet/testing";
-import { delegatedAccess, type ProviderStats } from "../src/index.ts";
+import {
+  connectProcess,
+  delegatedAccess,
+  type ProcessExit,
+  type ProviderStats,
+  type ResolvedPod,
+} from "../src/index.ts";
 import { startMetricsDouble } from "./metrics-double.ts";
 import {
   createPod,
@@ -48,6 +55,23 @@ class MeasuredProvider extends MemoryProvider {
       containers: (pod.spec?.containers ?? []).map(({ name }) => ({ name, ...usage })),
     }));
     return { pods };
+  }
+
+  /** An ephemeral container runs as soon as it is asked for. */
+  override async apply(resolved: ResolvedPod): Promise<void> {
+    await super.apply(resolved);
+    const { ephemeralContainers = [] } = resolved.pod.spec ?? {};
+    if (ephemeralContainers.length > 0) this.report(resolved.pod.metadata?.uid ?? "", "Running");
+  }
+
+  /** To a shell of its own for each. */
+  async attach(
+    _pod: Pod,
+    container: string,
+    streams: ProcessStreams,
+    signal: AbortSignal,
+  ): Promise<ProcessExit> {
+    return connectProcess(spawn("sh", [], { env: { ...process.env, container }, signal }), streams);
   }
 
   async portForward(_pod: Pod, _port: number, connection: Duplex): Promise<void> {
@@ -185,6 +209,24 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
       await kubectl("delete", "clusterrolebinding", namespace);
       await kubectl("delete", "clusterrole", namespace);
     }
+  });
+
+  it("kubectl debug puts a container into the pod and connects with it", async () => {
+    await using node = await measuredNode("notifier");
+    const { namespace } = await runningPod(node);
+    const debug = ["debug", "web", "-i", "--image=example.test/tools:1", "--container=tools"];
+    const told = await cluster.plane.kubectl(["-n", namespace, ...debug, "--", "sh"], {
+      input: 'echo "I am $container"; exit\n',
+    });
+    assert.equal(told, "I am tools\n");
+    const [pod] = await podsUntil(
+      cluster,
+      namespace,
+      ([each]) =>
+        each?.status?.ephemeralContainerStatuses?.some(({ state }) => state?.running) === true,
+    );
+    assert.equal(pod?.spec?.ephemeralContainers?.[0]?.name, "tools");
+    assert.ok(isRunning(pod), "the pod goes on beside it");
   });
 
   it("a WebSocket with SPDY in it reaches the node through the API server", async () => {

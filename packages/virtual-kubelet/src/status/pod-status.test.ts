@@ -31,6 +31,21 @@ describe("podStatus()", () => {
       assert.equal(status.conditions?.find(({ type }) => type === "Ready")?.status, ready);
     });
 
+  it("has init and ephemeral containers where the pod has them", () => {
+    const spec = {
+      containers: [],
+      initContainers: [{ name: "i" }],
+      ephemeralContainers: [{ name: "e" }],
+    };
+    const runs = new Map([
+      ["i", ended(0)],
+      ["e", running],
+    ]);
+    const status = podStatus({ spec }, { runs, nowMs });
+    assert.equal(status.initContainerStatuses?.[0]?.state?.terminated?.reason, "Completed");
+    assert.ok(status.ephemeralContainerStatuses?.[0]?.state?.running);
+  });
+
   it("tells how containers ended, and where the pod is", () => {
     const status = podStatus(pod, {
       runs: new Map([["a", ended(3)]]),

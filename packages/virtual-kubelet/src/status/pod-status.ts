@@ -1,5 +1,12 @@
 import { wireTime } from "@kip/k8s-client";
-import type { Container, ContainerState, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import type {
+  Container,
+  ContainerState,
+  ContainerStatus,
+  EphemeralContainer,
+  Pod,
+  PodStatus,
+} from "@kip/k8s-types";
 import { containerStatus } from "./container-statuses.ts";
 import { podConditions } from "./pod-conditions.ts";
 import { qosClass } from "./qos-class.ts";
@@ -25,7 +32,7 @@ export interface ContainerRun {
 
 /** What {@link podStatus} is made of, besides the pod. */
 export interface PodFacts {
-  /** Containers by name, init containers among them; those that are missing wait. */
+  /** Containers by name, init and ephemeral ones among them; those that are missing wait. */
   readonly runs: ReadonlyMap<string, ContainerRun>;
   readonly podIp?: string;
   readonly hostIp?: string;
@@ -41,8 +48,8 @@ export interface PodFacts {
  * @see https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
  */
 export function podStatus(pod: Pod, { runs, podIp, hostIp, nowMs }: PodFacts): PodStatus {
-  const { initContainers = [], containers = [] } = pod.spec ?? {};
-  const statuses = (list: readonly Container[]): ContainerStatus[] =>
+  const { initContainers = [], containers = [], ephemeralContainers = [] } = pod.spec ?? {};
+  const statuses = (list: readonly (Container | EphemeralContainer)[]): ContainerStatus[] =>
     list.map((container) => statusOf(container, runs.get(container.name)));
   const phase = phaseOf(containers.map(({ name }) => runs.get(name)));
   const startTime = pod.status?.startTime ?? wireTime(nowMs);
@@ -55,6 +62,9 @@ export function podStatus(pod: Pod, { runs, podIp, hostIp, nowMs }: PodFacts): P
     qosClass: qosClass(pod),
     containerStatuses,
     ...(initContainers.length > 0 && { initContainerStatuses }),
+    ...(ephemeralContainers.length > 0 && {
+      ephemeralContainerStatuses: statuses(ephemeralContainers),
+    }),
     ...(hostIp !== undefined && { hostIP: hostIp, hostIPs: [{ ip: hostIp }] }),
     ...(podIp !== undefined && { podIP: podIp, podIPs: [{ ip: podIp }] }),
     conditions: podConditions(pod, facts),
@@ -68,7 +78,10 @@ function phaseOf(runs: readonly (ContainerRun | undefined)[]): string {
   return ends.every((exitCode) => exitCode === 0) ? "Succeeded" : "Failed";
 }
 
-function statusOf(container: Container, run: ContainerRun | undefined): ContainerStatus {
+function statusOf(
+  container: Container | EphemeralContainer,
+  run: ContainerRun | undefined,
+): ContainerStatus {
   if (run === undefined)
     return containerStatus(container, { waiting: { reason: "ContainerCreating" } });
   const { startedAtMs, ended, restartCount = 0, isReady = true, containerId } = run;

@@ -1,6 +1,6 @@
 import { KipError } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
-import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import type { Pod, PodStatus } from "@kip/k8s-types";
 import type {
   NodeFacts,
   PodPresence,
@@ -9,9 +9,7 @@ import type {
   ProviderCallbacks,
   ResolvedPod,
 } from "../pod-provider.ts";
-import { containerStatus } from "../status/container-statuses.ts";
-import { podConditions } from "../status/pod-conditions.ts";
-import { qosClass } from "../status/qos-class.ts";
+import { podStatus, type ContainerRun } from "../status/pod-status.ts";
 
 /** A call that a {@link MemoryProvider} has seen. */
 export interface SeenCall {
@@ -125,27 +123,18 @@ export class MemoryProvider implements PodProvider {
   }
 
   #status(pod: Pod, phase: "Running" | "Succeeded" | "Failed"): PodStatus {
-    const now = wireTime(Date.now());
-    const startTime = pod.status?.startTime ?? now;
-    const exitCode = phase === "Failed" ? 1 : 0;
-    const containerStatuses = (pod.spec?.containers ?? []).map((container): ContainerStatus => {
-      const isRunning = phase === "Running";
-      const state = isRunning
-        ? { running: { startedAt: startTime } }
-        : { terminated: { exitCode, startedAt: startTime, finishedAt: now, reason: "Completed" } };
-      return containerStatus(container, state, { ready: isRunning });
+    const nowMs = Date.now();
+    const startedAtMs = Date.parse(pod.status?.startTime ?? wireTime(nowMs));
+    const ended = { exitCode: phase === "Failed" ? 1 : 0, finishedAtMs: nowMs };
+    const run: ContainerRun = { startedAtMs, ...(phase !== "Running" && { ended }) };
+    const { containers = [], ephemeralContainers = [] } = pod.spec ?? {};
+    const runs = new Map([...containers, ...ephemeralContainers].map(({ name }) => [name, run]));
+    return podStatus(pod, {
+      runs,
+      hostIp: this.facts.internalIp,
+      podIp: "198.51.100.7",
+      nowMs,
     });
-    return {
-      phase,
-      qosClass: qosClass(pod),
-      hostIP: this.facts.internalIp,
-      hostIPs: [{ ip: this.facts.internalIp }],
-      podIP: "198.51.100.7",
-      podIPs: [{ ip: "198.51.100.7" }],
-      startTime,
-      containerStatuses,
-      conditions: podConditions(pod, { phase, containerStatuses, now }),
-    };
   }
 }
 
