@@ -101,7 +101,7 @@ function ledger(): Readonly<Record<string, number>> {
   const count = (pattern: RegExp): number => [...log.matchAll(pattern)].length;
   return {
     machinesStarted: count(/"msg":"Machine started"/g),
-    fromTemplate: count(/"msg":"Machine started".*"startedFrom":"template"/g),
+    fromTemplate: count(/"msg":"Machine started".*"startedFrom":"(image-)?template"/g),
     machinesTerminated: count(/"msg":"Machine terminated"/g),
     providerStarts: count(/"msg":"Provider started"/g),
   };

@@ -281,6 +281,30 @@ describe("a pod in its own machine", () => {
     assert.equal(ofPod, ofCell);
   });
 
+  it("starts an image that is often used from machines that have it", async () => {
+    const startedFrom = async (name: string): Promise<string> => {
+      const always = { imagePullPolicy: "Always" };
+      await kube.apply(shellPod(name, "echo ran; sleep 1000", {}, always));
+      await kube.ok("wait", "--for=condition=Ready", `pod/${name}`, "--timeout=240s");
+      assert.equal(await kube.ok("logs", name), "ran\n");
+      const uid = await kube.ok("get", "pod", name, "-o", "jsonpath={.metadata.uid}");
+      const cell = `cell-${uid}`;
+      const way = await kube.ok("get", "cell", cell, "-o", "jsonpath={.status.startedFrom}");
+      await kube.ok("delete", "pod", name, "--timeout=120s");
+      return way;
+    };
+    // The template is made in the background, after the first pods that could have used it.
+    const ways: string[] = [];
+    await eventually(
+      "a copy with the image",
+      async () => {
+        ways.push(await startedFrom(`often-${ways.length}`));
+        return ways.at(-1) === "image-template";
+      },
+      240_000,
+    );
+  });
+
   it("leaves neither machine nor Cell behind", async () => {
     await kube.ok("delete", "pod", "--all", "--timeout=120s");
     await eventually("the last machine to go", () => machineProcesses().length === 0);

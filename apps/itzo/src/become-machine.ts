@@ -70,14 +70,32 @@ export async function becomeMachine(
   helper.answer();
   // OpenSSL's generator sees by the clock that it has to take new entropy; what was drawn before must not be used.
   for (let count = 0; count < uuidsInAdvance; count++) randomUUID();
-  const [address = "", prefix] = network.address.split("/");
-  helper.ask(`network ${network.mac} ${address} ${netmask(Number(prefix))} ${network.gateway}`);
-  writeFileSync(path.join(root, "etc/machine-id"), `${machineId}\n`);
-  const servers = network.nameservers.map((server) => `nameserver ${server}\n`);
-  writeFileSync(path.join(root, "etc/resolv.conf"), servers.join(""));
-  helper.answer();
+  setUpNetwork(helper, network, root, () => {
+    writeFileSync(path.join(root, "etc/machine-id"), `${machineId}\n`);
+  });
   const userData = Buffer.from(personality.userData);
   await applySeed({ instanceId, localHostname: hostname, userData }, options);
+}
+
+/**
+ * Gives the machine its network.
+ *
+ * @param root put before the paths of the files that are written
+ * @param meanwhile done while the helper works
+ * @throws {KipError} `BECOME_FAILED`
+ */
+export function setUpNetwork(
+  helper: BecomeHelper,
+  network: Personality["network"],
+  root: string,
+  meanwhile: () => void = () => {},
+): void {
+  const [address = "", prefix] = network.address.split("/");
+  helper.ask(`network ${network.mac} ${address} ${netmask(Number(prefix))} ${network.gateway}`);
+  const servers = network.nameservers.map((server) => `nameserver ${server}\n`);
+  writeFileSync(path.join(root, "etc/resolv.conf"), servers.join(""));
+  meanwhile();
+  helper.answer();
 }
 
 /** The mask of an IPv4 prefix of so many bits. */

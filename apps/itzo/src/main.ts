@@ -13,6 +13,7 @@ import {
 import manifest from "../package.json" with { type: "json" };
 import { readBootResults, type BootResults } from "./boot-results.ts";
 import { applySeedOnce, isTemplate } from "./first-boot.ts";
+import { fetchWord } from "./fetch-word.ts";
 import type { TemplateCopy } from "./template.ts";
 
 /** Where the boot script of the image leaves its results, on a tmpfs. */
@@ -80,8 +81,15 @@ function interpretOnly(): void {
   for (const flag of ["--no-opt", "--no-maglev", "--no-sparkplug"]) setFlagsFromString(flag);
 }
 
+async function run(): Promise<void> {
+  if (process.argv[2] !== fetchWord) return await main();
+  // Loaded by this process only.
+  const { fetchAsAsked } = await import("./fetch-process.ts");
+  await fetchAsAsked(stateDir, runDir);
+}
+
 // No top-level await: the image holds this program as one CommonJS file.
-main().catch((err: unknown) => {
+run().catch((err: unknown) => {
   logger.error("Agent failed", { err });
   process.exitCode = 1;
 });

@@ -3,10 +3,10 @@ import { setTimeout } from "node:timers/promises";
 import { KipError } from "@kip/base";
 import {
   maxPersonalityBytes,
-  parsePersonality,
+  parseOrder,
   personalityPort,
   personalityWords,
-  type Personality,
+  type Order,
 } from "@kip/cloud-init";
 import { readLineSync } from "./read-line.ts";
 
@@ -37,18 +37,23 @@ export class PersonalityPort implements Disposable {
     );
   }
 
+  /** Tells why the errand failed. The launcher takes any word but the one it waits for as that. */
+  complain(reason: string): void {
+    writeSync(this.#descriptor, `${reason.replaceAll("\n", " ").slice(0, 1000)}\n`);
+  }
+
   say(word: keyof typeof personalityWords): void {
     writeSync(this.#descriptor, `${personalityWords[word]}\n`);
   }
 
   /**
-   * Waits for the personality, with the whole program: nothing of it may run in a copy before the copy has its own
-   * random numbers and its own time.
+   * Waits for what the launcher wants, with the whole program: nothing of it may run in a copy before the copy has its
+   * own random numbers and its own time.
    *
    * @throws {KipError} `PERSONALITY_INVALID`
    */
-  read(): Personality {
-    return parsePersonality(readLineSync(this.#descriptor, maxPersonalityBytes));
+  read(): Order {
+    return parseOrder(readLineSync(this.#descriptor, maxPersonalityBytes));
   }
 
   [Symbol.dispose](): void {

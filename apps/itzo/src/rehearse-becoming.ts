@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { silentLogger } from "@kip/base";
-import { parsePersonality, personalityLine } from "@kip/cloud-init";
+import { orderLine, parseOrder } from "@kip/cloud-init";
 import { writeBootResults } from "./boot-results.ts";
 import { becomeMachine } from "./become-machine.ts";
 
@@ -13,7 +13,7 @@ import { becomeMachine } from "./become-machine.ts";
 export async function rehearseBecoming(directory: string): Promise<void> {
   mkdirSync(path.join(directory, "etc"), { recursive: true });
   const file = { path: "/var/lib/file", content: "{}", permissions: "0600" };
-  const line = personalityLine({
+  const line = orderLine({
     version: 1,
     instanceId: "i-0",
     hostname: "rehearsal",
@@ -28,7 +28,9 @@ export async function rehearseBecoming(directory: string): Promise<void> {
     },
     userData: `#cloud-config\n${JSON.stringify({ hostname: "rehearsal", write_files: [file] })}`,
   });
-  await becomeMachine(parsePersonality(line.trimEnd()), {
+  const order = parseOrder(line.trimEnd());
+  if (order.kind !== "become") throw new TypeError("A personality is no errand");
+  await becomeMachine(order.personality, {
     helper: { ask: () => {}, answer: () => {} },
     receivedAtMs: performance.now(),
     directory,

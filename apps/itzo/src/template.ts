@@ -2,11 +2,13 @@ import { existsSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { hasCode, KipError, type Logger } from "@kip/base";
-import { becomeMachine, ProgramHelper } from "./become-machine.ts";
+import { errorText, hasCode, KipError, type Logger } from "@kip/base";
+import type { Personality } from "@kip/cloud-init";
+import { becomeMachine, ProgramHelper, type BecomeHelper } from "./become-machine.ts";
 import { appearance, writeBootResults, type BootResults } from "./boot-results.ts";
 import { PersonalityPort } from "./personality-port.ts";
 import { rehearseBecoming } from "./rehearse-becoming.ts";
+import { runErrand } from "./run-errand.ts";
 
 /** V8 compiles a regular expression when it is used a second time. */
 const rehearsals = 3;
@@ -58,8 +60,7 @@ export async function serveAsTemplate<T>(options: TemplateOptions<T>): Promise<T
   rmSync("/etc/hostname", { force: true });
   writeFileSync(mark, "");
   const helper = new ProgramHelper(directory);
-  port.say("template");
-  const personality = port.read();
+  const personality = waitForPersonality(port, helper);
   const receivedAtMs = performance.now();
   const startedAtMs = Number(process.hrtime.bigint()) / 1e6;
   await becomeMachine(personality, { helper, receivedAtMs, directory, logger });
@@ -74,6 +75,21 @@ export async function serveAsTemplate<T>(options: TemplateOptions<T>): Promise<T
       port[Symbol.dispose]();
     },
   };
+}
+
+/** Does what the launcher wants until that is to be a machine. */
+function waitForPersonality(port: PersonalityPort, helper: BecomeHelper): Personality {
+  port.say("template");
+  for (;;) {
+    const order = port.read();
+    if (order.kind === "become") return order.personality;
+    try {
+      runErrand(order.errand, helper);
+      port.say("template");
+    } catch (error) {
+      port.complain(errorText(error));
+    }
+  }
 }
 
 /** So that a copy does not have to, which would write to all of its memory. */

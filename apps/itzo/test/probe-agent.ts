@@ -1,12 +1,14 @@
 // Stands in for the agent in the template's test: draws random numbers in the template and in its copies, tells them on
 // the console, dies once, and tells again.
 import { randomBytes, randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { hostname, networkInterfaces } from "node:os";
+import { text as consume } from "node:stream/consumers";
 import { createServer } from "node:tls";
 import { promisify } from "node:util";
 import { createLogger } from "@kip/base";
 import { readBootResults } from "../src/boot-results.ts";
+import { fetchWord } from "../src/fetch-word.ts";
 import { isTemplate } from "../src/first-boot.ts";
 import { serveAsTemplate } from "../src/template.ts";
 
@@ -21,7 +23,16 @@ const draw = async (): Promise<object> => ({
   ticketKeys: createServer().getTicketKeys().toString("hex"),
 });
 
+/** What the process sees that fetches images. */
+async function fetchImages(): Promise<void> {
+  const { bytes } = (await draw()) as { readonly bytes: string };
+  const input = await consume(process.stdin);
+  const facts = { time: Date.now(), bytes, input, routes: text("/proc/net/route") };
+  writeFileSync("/dev/console", `errand: ${JSON.stringify(facts)}\n`);
+}
+
 async function main(): Promise<void> {
+  if (process.argv[2] === fetchWord) return await fetchImages();
   const drawn = isTemplate(directory) ? await becomeCopy() : undefined;
   // Before anything else is drawn: the state of this one is copied, so that copies are known by it.
   const copied = Math.random();

@@ -41,6 +41,12 @@ const decodeFacts = decode.object({
   routes: decode.string,
   file: decode.string,
 });
+const decodeErrandFacts = decode.object({
+  time: decode.integer,
+  bytes: decode.string,
+  input: decode.string,
+  routes: decode.string,
+});
 type Facts = ReturnType<typeof decodeFacts>;
 
 async function build(agentEntry: string): Promise<CellImage> {
@@ -61,9 +67,14 @@ suite("copies of a template", { skip, timeout: 280_000 }, () => {
     image = await build("probe-agent.ts");
   });
 
-  test("are machines of their own", async () => {
+  test("are machines of their own, also if the template has been online", async () => {
     await using directory = await mkdtempDisposable(path.join(tmpdir(), "template-"));
-    const template = await makeTemplate(image, path.join(directory.path, "template"));
+    const startedMs = Date.now();
+    const template = await makeTemplate(image, path.join(directory.path, "template"), ["app"]);
+    const errand = decodeErrandFacts(JSON.parse(template.errand[0] ?? ""), "errand");
+    assert.deepEqual(JSON.parse(errand.input), { images: ["app"], pull: "{}" });
+    assert.ok(errand.time >= startedMs && errand.time <= Date.now() + 1000, "the time is wrong");
+    assert.match(errand.routes, /^eth0\t00000000\t0202000A\t0003/m);
     const copies = [await look(template, "one"), await look(template, "two")] as const;
     for (const copy of copies) {
       const { personality, first, again } = copy;
@@ -90,6 +101,7 @@ suite("copies of a template", { skip, timeout: 280_000 }, () => {
     // ... and yet nothing that matters is the same, nor what the template had.
     for (const key of ["bytes", "bytesOfPool", "uuid", "ticketKeys"] as const) {
       const drawn = [one.drawn?.[key], one.own[key], two.own[key]];
+      assert.ok(!drawn.includes(errand.bytes));
       assert.equal(new Set(drawn).size, 3, key);
     }
     assert.notEqual(one.kernelUuid, two.kernelUuid);

@@ -142,6 +142,15 @@ const imageSettings = object({
   proxy: optional(map(string)),
 });
 
+/** Decodes how images are got before there is a pod, as its document will have it. */
+export const decodeImagePull = object({
+  registries: list(registry),
+  /** See {@link DesiredImageSettings}. */
+  proxy: optional(map(string)),
+});
+/** @see decodeImagePull */
+export type ImagePull = Decoded<typeof decodeImagePull>;
+
 /** Decodes the body of `PUT /v1/pod`. */
 export const decodeDesiredPod = object({
   uid: string,

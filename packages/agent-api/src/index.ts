@@ -9,6 +9,7 @@ export {
 } from "./agent-info.ts";
 export {
   decodeDesiredPod,
+  decodeImagePull,
   type DesiredContainer,
   type DesiredHook,
   type DesiredImageSettings,
@@ -17,6 +18,7 @@ export {
   type DesiredRegistry,
   type DesiredVolume,
   type DesiredVolumeMount,
+  type ImagePull,
 } from "./desired-pod.ts";
 export {
   channels,

@@ -4,6 +4,12 @@
 #   hello
 #   machine <entropy, hexadecimal> <seconds> <nanoseconds>
 #   network <hardware address> <address> <mask> <gateway>
+#
+# In a template that fetches images, also:
+#
+#   seed <entropy, hexadecimal>
+#   clock <seconds> <nanoseconds>
+#   offline
 use strict;
 use warnings;
 
@@ -32,16 +38,28 @@ sub hello {
 }
 
 sub machine {
-  my ($entropy, $seconds, $nanoseconds) = @_;
-  syswrite $random, pack('H*', $entropy) or return "write /dev/urandom: $!";
-  # Without it the kernel would go on from the template's state for up to a minute.
-  ioctl $random, $request{RNDRESEEDCRNG}, 0 or return "reseed the kernel's generator: $!";
-  my $time = pack 'q2', $seconds, $nanoseconds;
-  syscall($call{clock_settime}, $CLOCK_REALTIME, $time) == 0 or return "set the clock: $!";
+  my ($entropy, @time) = @_;
+  for (seed($entropy), clock(@time)) {
+    return $_ if $_ ne 'done';
+  }
   # The kernel makes the boot's ID when it is first read, and nobody has read it: a file stood in for it.
   my $bootId = '/proc/sys/kernel/random/boot_id';
   syscall($call{umount2}, $bootId, 0) == 0 or return "give the boot its own ID: $!";
   return 'done';
+}
+
+sub seed {
+  my ($entropy) = @_;
+  syswrite $random, pack('H*', $entropy) or return "write /dev/urandom: $!";
+  # Without it the kernel would go on from the template's state for up to a minute.
+  ioctl $random, $request{RNDRESEEDCRNG}, 0 or return "reseed the kernel's generator: $!";
+  return 'done';
+}
+
+sub clock {
+  my ($seconds, $nanoseconds) = @_;
+  my $time = pack 'q2', $seconds, $nanoseconds;
+  return syscall($call{clock_settime}, $CLOCK_REALTIME, $time) == 0 ? 'done' : "set the clock: $!";
 }
 
 # "ip" would do the same in 3 times the time, most of it for its own end.
@@ -63,12 +81,28 @@ sub network {
   return 'done';
 }
 
+# Routes and neighbours go with the device's end, the address by its own.
+sub offline {
+  my @steps = (
+    ['SIOCSIFFLAGS', pack 'a16 S x22', 'eth0', 0],
+    ['SIOCSIFADDR', pack 'a16 a24', 'eth0', sockaddr('0.0.0.0')],
+  );
+  for (@steps) {
+    my ($name, $argument) = @$_;
+    ioctl $socket, $request{$name}, $argument or return "take the network down: $name: $!";
+  }
+  return 'done';
+}
+
 sub sockaddr {
   my ($ip) = @_;
   return pack 'S n C4 x8', $AF_INET, 0, split /\./, $ip;
 }
 
-my %commands = (hello => \&hello, machine => \&machine, network => \&network);
+my %commands = (
+  hello => \&hello, machine => \&machine, network => \&network,
+  seed => \&seed, clock => \&clock, offline => \&offline,
+);
 while (<STDIN>) {
   my ($command, @arguments) = split;
   print $commands{$command}->(@arguments), "\n";

@@ -3,10 +3,12 @@ export { readNoCloudSeed, type NoCloudSeed } from "./no-cloud.ts";
 export { maxUserDataBytes, parseUserData, type CloudConfig, type WriteFile } from "./user-data.ts";
 export {
   maxPersonalityBytes,
-  parsePersonality,
-  personalityLine,
+  orderLine,
+  parseOrder,
   personalityPort,
   personalityWords,
   templateWord,
+  type Errand,
+  type Order,
   type Personality,
 } from "./personality.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { hasCode } from "@kip/base";
-import { parsePersonality, personalityLine, type Personality } from "./personality.ts";
+import { orderLine, parseOrder, type Errand, type Personality } from "./personality.ts";
 
 const personality: Personality = {
   version: 1,
@@ -19,11 +19,21 @@ const personality: Personality = {
   userData: "#cloud-config\n{}",
 };
 
-suite("parsePersonality", () => {
-  test("reads what personalityLine wrote, which is one line", () => {
-    const line = personalityLine(personality);
+const errand: Errand = {
+  version: 1,
+  images: [`registry.example/app@sha256:${"0".repeat(64)}`],
+  pull: "{}",
+  unixMs: personality.unixMs,
+  entropy: personality.entropy,
+  network: personality.network,
+};
+
+suite("parseOrder", () => {
+  test("reads what orderLine wrote, which is one line", () => {
+    const line = orderLine(personality);
     assert.equal(line.indexOf("\n"), line.length - 1);
-    assert.deepEqual(parsePersonality(line), personality);
+    assert.deepEqual(parseOrder(line), { kind: "become", personality });
+    assert.deepEqual(parseOrder(orderLine(errand)), { kind: "fetch", errand });
   });
 
   const invalid: readonly (readonly [string, object])[] = [
@@ -36,15 +46,22 @@ suite("parsePersonality", () => {
     test(`refuses ${name}`, () => {
       const line = JSON.stringify({ ...personality, ...change });
       assert.throws(
-        () => parsePersonality(line),
+        () => parseOrder(line),
         (error) => hasCode(error, "PERSONALITY_INVALID"),
       );
     });
   }
 
+  test("refuses an errand with too little entropy", () => {
+    assert.throws(
+      () => parseOrder(JSON.stringify({ ...errand, entropy: "" })),
+      (error) => hasCode(error, "PERSONALITY_INVALID"),
+    );
+  });
+
   test("refuses half a line", () => {
     assert.throws(
-      () => parsePersonality(personalityLine(personality).slice(0, 50)),
+      () => parseOrder(orderLine(personality).slice(0, 50)),
       (error) => hasCode(error, "PERSONALITY_INVALID"),
     );
   });

@@ -1,4 +1,4 @@
-import type { CloudDriver } from "@kip/cloud";
+import type { CloudDriver, LaunchImages } from "@kip/cloud";
 import { CloudError } from "@kip/cloud";
 import { requirePrograms } from "./host/programs.ts";
 import { resolveLocalCloudOptions, type LocalCloudOptions } from "./local-cloud-options.ts";
@@ -22,7 +22,8 @@ export interface LocalCloud extends CloudDriver {
   removeNetwork(): Promise<void>;
   /**
    * Makes a template for machines of this type, image and disk size, if there is none: machines that are launched
-   * later start from it. Without this one is made in the background when the first such machine has booted.
+   * later start from it. Without this one is made in the background when the first such machine has booted, and one
+   * with images when the first machine that was to have them has been copied.
    *
    * @throws {CloudError} `CLOUD_INVALID_REQUEST` if the image knows of no templates or they are switched off,
    * `CLOUD_UNAVAILABLE` or `CLOUD_NO_CAPACITY` if it cannot be made now
@@ -31,7 +32,11 @@ export interface LocalCloud extends CloudDriver {
     instanceType: string,
     image: string,
     rootDiskBytes: number,
-    signal?: AbortSignal,
+    options?: {
+      readonly signal?: AbortSignal;
+      /** That the template, and machines of it, have. @default none */
+      readonly images?: LaunchImages;
+    },
   ): Promise<void>;
   /** Terminates every machine of every owner in the state folder; for `kip down`. */
   terminateAll(): Promise<void>;

@@ -83,7 +83,7 @@ export class QemuCloud implements LocalCloud {
       readRoom: async () => await readRoom(options, this.#store),
     });
     this.#accelerator = new AcceleratorChoice(options);
-    this.#templates = new Templates(options, this.#store);
+    this.#templates = new Templates(options, this.#store, this.#network);
     this.#starter = new MachineStarter({
       options,
       store: this.#store,
@@ -181,7 +181,8 @@ export class QemuCloud implements LocalCloud {
         image,
         accelerator,
         userData: request.userData,
-        nameservers: await this.#nameservers(),
+        nameservers: await this.#network.nameservers(),
+        ...(request.images && { images: request.images }),
       });
       const instance = await this.#confirmRunning({ ...record, ...started });
       turn.isRunning(this.#store.files(record.id), started.startedFrom);
@@ -256,7 +257,7 @@ export class QemuCloud implements LocalCloud {
   async networkFacts(): Promise<NetworkFacts> {
     const { plan } = this.#network;
     return {
-      nameservers: await this.#nameservers(),
+      nameservers: await this.#network.nameservers(),
       searchDomains: [],
       cidrs: [plan.machines, plan.pods],
     };
@@ -296,14 +297,15 @@ export class QemuCloud implements LocalCloud {
     instanceType: string,
     imageId: string,
     rootDiskBytes: number,
-    signal?: AbortSignal,
+    { signal, images }: Parameters<LocalCloud["prepareTemplate"]>[3] = {},
   ): Promise<void> {
     signal?.throwIfAborted();
     const image = await readImage(this.#options.imagesDir, imageId);
     const offer = findOffer(this.#offers, instanceType);
     const size = machineSize(offer, rootDiskBytes, image);
     const accelerator = await this.#accelerator.get();
-    await this.#templates.prepare(await this.#starter.shape(size, image, accelerator), signal);
+    const shape = await this.#starter.shape(size, image, accelerator);
+    await this.#templates.prepare({ ...shape, ...(images && { images }) }, signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -447,9 +449,5 @@ export class QemuCloud implements LocalCloud {
     } catch (error) {
       this.#options.logger.error("A listener failed", { err: errorText(error) });
     }
-  }
-
-  async #nameservers(): Promise<readonly string[]> {
-    return (await this.#network.hasInternet()) ? [this.#network.plan.gateway] : [];
   }
 }

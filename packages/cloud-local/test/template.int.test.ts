@@ -18,8 +18,9 @@ import path from "node:path";
 import { after, describe, it } from "node:test";
 import { createLogger, runCommand } from "@kip/base";
 import type { Instance, LaunchRequest } from "@kip/cloud";
-import { parsePersonality } from "@kip/cloud-init";
+import { parseOrder, type Personality } from "@kip/cloud-init";
 import { findProcesses } from "../src/host/processes.ts";
+import { namespaceOf } from "../src/network/namespace.ts";
 import type { LocalCloud, LocalCloudOptions } from "../src/index.ts";
 import { writeTalkingImage, type TalkingGuest } from "./support/talking-image.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
@@ -80,6 +81,12 @@ async function told(cloud: LocalCloud, { id }: Instance, word: string): Promise<
   );
 }
 
+function personalityIn(line: string): Personality {
+  const order = parseOrder(line);
+  assert.ok(order.kind === "become");
+  return order.personality;
+}
+
 /** The one template that is there. */
 async function templateFolder(): Promise<string> {
   const names = (await readdir(templates)).filter((name) => !name.startsWith("."));
@@ -117,7 +124,7 @@ describe("Templates", { timeout: 600_000 }, () => {
       ["template", "template"],
     );
     const [one, two] = await Promise.all(
-      machines.map(async (machine) => parsePersonality(await told(cloud, machine, "personality"))),
+      machines.map(async (machine) => personalityIn(await told(cloud, machine, "personality"))),
     );
     assert.ok(one && two);
     assert.deepEqual([one.hostname, two.hostname], ["one", "two"]);
@@ -183,6 +190,51 @@ describe("Templates", { timeout: 600_000 }, () => {
     assert.equal(second.startedFrom, "template");
     assert.deepEqual(warnings, []);
     for (const { id } of [first, second]) await cloud.terminate(id);
+  });
+
+  it("have images once a machine that was to have them has been copied", async () => {
+    await using base = await test.open();
+    await base.prepareTemplate(type, "good", 0);
+    const { cloud, warnings } = await openCloud();
+    await using _cloud = cloud;
+    const images = { references: [`registry.test/app@sha256:${"0".repeat(64)}`], pull: "{}" };
+    const first = await cloud.launch({ ...request("good"), images });
+    assert.equal(first.startedFrom, "template");
+    await cloud.prepareTemplate(type, "good", 0, { images }); // waits for it
+    const second = await cloud.launch({ ...request("good"), images });
+    assert.equal(second.startedFrom, "image-template");
+    assert.equal((await cloud.launch(request("good"))).startedFrom, "template");
+    const [one, two] = await Promise.all(
+      [first, second].map(async (each) => personalityIn(await told(cloud, each, "personality"))),
+    );
+    assert.ok(one && two);
+    const order = parseOrder(await told(cloud, second, "errand"));
+    assert.ok(order.kind === "fetch");
+    assert.deepEqual(order.errand.images, images.references);
+    assert.ok(Math.abs(order.errand.unixMs - Date.now()) < 60_000);
+    // It was online at an address that no machine has.
+    const addresses = [order.errand, one, two].map(({ network }) => network.address);
+    assert.equal(new Set(addresses).size, 3);
+    const { stdout } = await namespaceOf("kipttpl").run("ip", ["-o", "link"]);
+    const devices = [...stdout.matchAll(/: (cell\d+):/g)].map(([, name]) => name);
+    assert.deepEqual(new Set(devices), new Set(["cell0", "cell1", "cell2"]));
+    assert.deepEqual(warnings, []);
+    for (const { id } of await cloud.list()) await cloud.terminate(id);
+  });
+
+  it("are copied without images that cannot be had, which is said once", async () => {
+    const { cloud, warnings } = await openCloud();
+    await using _cloud = cloud;
+    const images = { references: ["registry.test/unknown@sha256:0"], pull: "{}" };
+    await assert.rejects(cloud.prepareTemplate(type, "good", 0, { images }), /no such image/);
+    const machine = await cloud.launch({ ...request("good"), images });
+    assert.equal(machine.startedFrom, "template");
+    await assert.rejects(cloud.prepareTemplate(type, "good", 0, { images }), /failed before/);
+    assert.equal(warnings.length, 1, warnings.join("\n"));
+    assert.match(String(warnings[0]), /No machine template is made.*no such image/);
+    assert.deepEqual(await drafts(), []);
+    await cloud.terminate(machine.id);
+    await removeTemplates();
   });
 
   const damages: readonly (readonly [string, RegExp, (folder: string) => Promise<void>])[] = [

@@ -22,6 +22,11 @@ export interface LaunchRequest {
   readonly privateIpOnly: boolean;
   /** Tags of the instance besides those the driver needs itself. */
   readonly tags: Readonly<Record<string, string>>;
+  /**
+   * Images that the instance will run. A driver may give an instance that has them already; it pulls them itself
+   * otherwise, and asks the registry what its tags mean in any case.
+   */
+  readonly images?: LaunchImages;
   /** When it was asked for, RFC 3339: where a driver must choose, the oldest comes first. @default now */
   readonly createdAt?: string;
   /**
@@ -29,6 +34,14 @@ export interface LaunchRequest {
    * with what it waits for, at once and when that has changed much. Aborting the launch ends the waiting.
    */
   readonly onWait?: (wait: LaunchWait) => void;
+}
+
+/** Images that anybody may pull, as far as a {@link LaunchRequest} knows them. */
+export interface LaunchImages {
+  /** Names with a digest, `registry/repository@sha256:…`. */
+  readonly references: readonly string[];
+  /** How the agent gets them: `ImagePull` of `@kip/agent-api` as JSON. Not for drivers to read. */
+  readonly pull: string;
 }
 
 /** What a launch waits for. */
@@ -59,8 +72,8 @@ export interface Instance {
   /** RFC 3339. */
   readonly launchedAt: string;
   readonly tags: Readonly<Record<string, string>>;
-  /** How it came up, where the cloud has two ways: booted, or copied from a machine that had booted. */
-  readonly startedFrom?: "boot" | "template";
+  /** How it came up, where the cloud has several ways: booted, or copied from a machine that had booted, perhaps with images. */
+  readonly startedFrom?: "boot" | "template" | "image-template";
   /** Why it ended or cannot start, one sentence, if the cloud says so. */
   readonly stateReason?: string;
 }

@@ -6,6 +6,7 @@ export type {
   InterruptionNotice,
   LaunchRequest,
   LaunchType,
+  LaunchImages,
   LaunchWait,
   NetworkFacts,
   Volume,

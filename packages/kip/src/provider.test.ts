@@ -35,7 +35,7 @@ async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) 
         if (step.kind === "createCell")
           await new Promise((resolve) => abort.addEventListener("abort", resolve));
       },
-      noteStart: () => {},
+      noteReport: () => {},
     },
     cells: { synced: Promise.resolve(), isSynced: true, list: () => cells },
     archive: { read: async () => undefined, remove: async () => {}, pods: async () => [] },

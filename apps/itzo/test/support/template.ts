@@ -3,7 +3,13 @@ import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { runCommand } from "@kip/base";
 import type { CellImage } from "@kip/cell-image";
-import { personalityLine, personalityPort, templateWord, type Personality } from "@kip/cloud-init";
+import {
+  orderLine,
+  personalityPort,
+  templateWord,
+  type Errand,
+  type Personality,
+} from "@kip/cloud-init";
 import { Qemu } from "./qemu.ts";
 
 const memory = "512M";
@@ -15,8 +21,23 @@ export interface Template {
   readonly image: CellImage;
 }
 
-/** Boots the image with the template's word, and saves it once it has said that it waits. */
-export async function makeTemplate(image: CellImage, folder: string): Promise<Template> {
+/** The network that QEMU gives a machine. */
+const network = {
+  address: "10.0.2.15/24",
+  gateway: "10.0.2.2",
+  nameservers: ["10.0.2.3", "10.0.2.4"],
+};
+
+/**
+ * Boots the image with the template's word, and saves it once it has said that it waits.
+ *
+ * @param images fetched before that; `errand` is what the console has said of it
+ */
+export async function makeTemplate(
+  image: CellImage,
+  folder: string,
+  images?: readonly string[],
+): Promise<Template & { readonly errand: readonly string[] }> {
   await mkdir(folder);
   const disk = path.join(folder, "disk.qcow2");
   const overlay = ["-q", "-f", "qcow2", "-b", image.rootDisk, "-F", "raw", disk, `${diskBytes}`];
@@ -29,9 +50,27 @@ export async function makeTemplate(image: CellImage, folder: string): Promise<Te
   const word = machine.word();
   await machine.execute("cont");
   if ((await word) !== "template") throw new Error(`The machine said "${await word}"`);
+  let errand: readonly string[] = [];
+  if (images) {
+    const again = machine.word();
+    machine.port.write(orderLine(errandFor(images)));
+    if ((await again) !== "template") throw new Error(`The machine said "${await again}"`);
+    errand = await machine.told("errand: ", 1);
+  }
   await machine.execute("stop");
   await machine.migrate("migrate", `exec:cat >${folder}/state`);
-  return template;
+  return { ...template, errand };
+}
+
+function errandFor(images: readonly string[]): Errand {
+  return {
+    version: 1,
+    images,
+    pull: "{}",
+    unixMs: Date.now(),
+    entropy: randomBytes(64).toString("base64"),
+    network: { ...network, mac: "02:6b:00:00:00:02" },
+  };
 }
 
 /** Starts a copy and hands it what it is to be; `ready` tells what it says then. */
@@ -68,13 +107,11 @@ export async function startCopy(
         mac: `02:6b:${randomBytes(4)
           .toString("hex")
           .replaceAll(/..(?=.)/g, "$&:")}`,
-        address: "10.0.2.15/24",
-        gateway: "10.0.2.2",
-        nameservers: ["10.0.2.3", "10.0.2.4"],
+        ...network,
       },
       userData: options.userData,
     };
-    machine.port.write(personalityLine(personality));
+    machine.port.write(orderLine(personality));
     const ready = machine.word();
     ready.catch(() => {}); // for whom it concerns
     await machine.execute("cont");

@@ -165,7 +165,7 @@ async function firstTemplate(
   );
   if (!smallest || !options.isSet("templates")) return;
   const image = options.required("image");
-  await cloud.prepareTemplate(smallest.name, image, cellDiskBytes, signal).catch(() => {});
+  await cloud.prepareTemplate(smallest.name, image, cellDiskBytes, { signal }).catch(() => {});
 }
 
 /** What pods reach of this computer: API server, registry, kubelet (all but the registry ask who it is). */

@@ -27,7 +27,8 @@ export async function untilUp(
   signal: AbortSignal,
 ): Promise<void> {
   // The agent of a copy listens when it runs.
-  if (startedFrom !== "template") await untilSign("agent", files, clock, signal);
+  if (startedFrom === undefined || startedFrom === "boot")
+    await untilSign("agent", files, clock, signal);
   await untilSign("pod", files, clock, signal);
 }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { open } from "node:fs/promises";
 import { decode } from "@kip/base";
-import { personalityLine, personalityWords, type Personality } from "@kip/cloud-init";
+import { orderLine, personalityWords, type Personality } from "@kip/cloud-init";
 import { loadDeviceState } from "../template/device-state.ts";
 import { waitForWord } from "../template/port-words.ts";
 import type { TemplateFiles } from "../template/template-record.ts";
@@ -81,7 +81,7 @@ async function run(
   hangUp.catch(() => {}); // awaited below
   await started.commands.execute("cont");
   // Last of all, for its clock.
-  started.port.write(personalityLine(personalityOf(options)));
+  started.port.write(orderLine(personalityOf(options)));
   onStep("run");
   await Promise.race([ready, hangUp, started.end]);
   onStep("ready");

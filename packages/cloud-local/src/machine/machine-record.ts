@@ -30,7 +30,7 @@ const recordDocument = decode.object({
   state: decode.oneOf("starting", "running", "stopping", "ended"),
   stateReason: decode.optional(decode.string),
   /** How it came up, once it runs. */
-  startedFrom: decode.optional(decode.oneOf("boot", "template")),
+  startedFrom: decode.optional(decode.oneOf("boot", "template", "image-template")),
   /** Key of the template that its disk stands on. */
   template: decode.optional(decode.string),
   /** Milliseconds since the epoch. */

@@ -1,3 +1,4 @@
+import type { LaunchImages } from "@kip/cloud";
 import type { LocalImage } from "../image.ts";
 import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
@@ -37,6 +38,7 @@ export interface StartRequest {
   readonly accelerator: Accelerator;
   readonly userData: string;
   readonly nameservers: readonly string[];
+  readonly images?: LaunchImages;
 }
 
 /** Starts machines: as a copy of a template if there is one, else they boot. */
@@ -67,13 +69,20 @@ export class MachineStarter {
       onPaused: async () => await watch.hear(record.id, files),
       onStep: steps.done,
     };
-    const template = await templates.find(shape);
+    const { images } = request;
+    const full = images && { ...shape, images };
+    const fullTemplate = full && (await templates.find(full));
+    const template = fullTemplate ?? (await templates.find(shape));
     steps.done("template");
     if (template) {
       const failure = await cloneMachine(start, template.files);
       const fields = { instance: record.id, steps, ...(failure !== undefined && { failure }) };
       options.logger.debug("Machine copied", fields);
-      if (failure === undefined) return { startedFrom: "template", template: template.key };
+      if (failure === undefined) {
+        if (full && !fullTemplate) templates.want(full);
+        const startedFrom = fullTemplate ? "image-template" : "template";
+        return { startedFrom, template: template.key };
+      }
       watch.drop(record.id);
       await endMachineProcess(files);
       const console = (await readTail(files.console, consoleBytes)).trim();

@@ -6,8 +6,8 @@ import { isAtLeast, type QemuVersion } from "./qemu-version.ts";
 /** Where a machine's memory comes from. */
 export type MachineMemory =
   | { readonly kind: "new" }
-  /** A file that what the machine writes goes to: it is to become a template. */
-  | { readonly kind: "shared"; readonly file: string }
+  /** A file that what the machine writes goes to: it is to become a template. Full if it was another one's before. */
+  | { readonly kind: "shared"; readonly file: string; readonly isFull?: boolean }
   /** A file that the machine sees and does not change: that of a template. */
   | { readonly kind: "private"; readonly file: string };
 
@@ -94,9 +94,14 @@ export function qemuArguments(machine: QemuMachine): readonly string[] {
     ["-mon", "chardev=command,mode=control"],
     // Locked by QEMU for its life: a second QEMU of the same machine cannot start.
     ["-pidfile", machine.pid],
-    machine.memory.kind === "private" ? ["-incoming", "defer"] : [],
+    isCopy(machine.memory) ? ["-incoming", "defer"] : [],
     confinement(machine),
   ].flat();
+}
+
+/** Whether the machine goes on from where another one was stopped. */
+function isCopy(memory: MachineMemory): boolean {
+  return memory.kind === "private" || (memory.kind === "shared" && memory.isFull === true);
 }
 
 function memoryObject(machine: QemuMachine): string {

@@ -19,7 +19,9 @@ export interface AddressPlan {
   readonly uplinkDns: string;
   /** How many machines there can be. */
   readonly capacity: number;
-  /** Address of machine `slot`, 0 to capacity − 1. */
+  /** Slot of the machine that gets images for a template: behind those of machines. */
+  readonly errandSlot: number;
+  /** Address of machine `slot`, 0 to capacity − 1, or of {@link AddressPlan.errandSlot}. */
   machine(slot: number): string;
   /** Address of the pod on machine `slot`. */
   pod(slot: number): string;
@@ -40,9 +42,9 @@ export function planAddresses(range: string): AddressPlan {
     throw invalidRange(range, "its prefix is not between /8 and /22");
   const half = 2 ** (32 - prefixLength) / 2;
   const uplink = base + half - 256;
-  const capacity = half - 256 - firstSlot;
+  const capacity = half - 256 - firstSlot - 1;
   const address = (slot: number, offset: number): string => {
-    if (slot < 0 || slot >= capacity) throw new RangeError(`Slot ${slot} is not in ${range}`);
+    if (slot < 0 || slot > capacity) throw new RangeError(`Slot ${slot} is not in ${range}`);
     return formatAddress(base + offset + firstSlot + slot);
   };
   return {
@@ -55,6 +57,7 @@ export function planAddresses(range: string): AddressPlan {
     uplink: `${formatAddress(uplink)}/24`,
     uplinkDns: formatAddress(uplink + 3), // slirp4netns always serves DNS at the third address
     capacity,
+    errandSlot: capacity,
     machine: (slot) => address(slot, 0),
     pod: (slot) => address(slot, half),
   };

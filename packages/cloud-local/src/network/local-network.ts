@@ -96,6 +96,11 @@ export class LocalNetwork {
     return false;
   }
 
+  /** Of the machines; none if nobody could answer. */
+  async nameservers(): Promise<readonly string[]> {
+    return (await this.hasInternet()) ? [this.plan.gateway] : [];
+  }
+
   /** Removes all of it, and ends every process that is still in the namespace. */
   async remove(): Promise<void> {
     await stopUplink(this.namespace);

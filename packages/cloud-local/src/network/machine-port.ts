@@ -20,5 +20,5 @@ export function machinePort(plan: AddressPlan, slot: number): MachinePort {
 /** The port that a device on the bridge is; undefined if it is no machine's. */
 export function portOfDevice(plan: AddressPlan, device: string): MachinePort | undefined {
   const slot = Number(/^cell(\d{1,9})$/.exec(device)?.[1] ?? Number.NaN);
-  return slot < plan.capacity ? machinePort(plan, slot) : undefined;
+  return slot <= plan.errandSlot ? machinePort(plan, slot) : undefined;
 }

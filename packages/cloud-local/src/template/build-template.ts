@@ -1,4 +1,4 @@
-import { chmod, mkdir, rm } from "node:fs/promises";
+import { chmod, mkdir, open, rm } from "node:fs/promises";
 import { runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { personalityWords } from "@kip/cloud-init";
@@ -7,7 +7,14 @@ import { createRootDisk, reasonOf, readTail } from "../machine/machine-process.t
 import { templateUser } from "../machine/machine-user.ts";
 import { qemuArguments } from "../machine/qemu-arguments.ts";
 import { startQemu } from "../machine/qemu-process.ts";
-import { saveDeviceState } from "./device-state.ts";
+import { loadDeviceState, saveDeviceState } from "./device-state.ts";
+import {
+  addErrandDevice,
+  copyTemplate,
+  errandDevice,
+  errandLine,
+  type ImageErrand,
+} from "./image-errand.ts";
 import { waitForWord } from "./port-words.ts";
 import { sealOf, type Seal } from "./template-record.ts";
 import { templateCmdline, type MachineShape, type TemplateFacts } from "./template-shape.ts";
@@ -31,13 +38,15 @@ export interface BuildTemplateOptions {
   readonly firstUserId: number;
   /** RFC 3339. */
   readonly created: string;
+  /** Makes it of another template, by getting images. @default it boots */
+  readonly errand?: ImageErrand;
   /** Ends it. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Boots a machine up to the point where it needs a personality, and keeps its memory, disk and device state. Callers
- * hold the templates' lock. If it fails nothing is left.
+ * Boots a machine up to the point where it needs a personality, or lets a copy of one that has got there get images, and
+ * keeps its memory, disk and device state. Callers hold the templates' lock. If it fails nothing is left.
  *
  * @throws {CloudError} `CLOUD_UNAVAILABLE` with what the machine's console said last
  */
@@ -50,7 +59,7 @@ export async function buildTemplate(options: BuildTemplateOptions): Promise<void
   try {
     signal.throwIfAborted();
     await mkdir(draft.folder, { mode: 0o711 });
-    await bootAndSave(options, draft);
+    await runAndSave(options, draft);
     const seals = await sealFiles(draft, signal);
     await store.write(draft, {
       key,
@@ -75,19 +84,20 @@ export async function buildTemplate(options: BuildTemplateOptions): Promise<void
 }
 
 /** Returns when QEMU has ended. */
-async function bootAndSave(
-  { key, shape, firstUserId, signal }: BuildTemplateOptions,
+async function runAndSave(
+  { key, shape, firstUserId, signal, errand }: BuildTemplateOptions,
   draft: DraftFiles,
 ): Promise<void> {
-  const { image, qemu } = shape;
-  await createRootDisk(draft.disk, shape.rootDiskBytes, { file: image.rootDisk, format: "raw" });
+  const { image, qemu, rootDiskBytes } = shape;
+  if (errand) await copyTemplate(errand, draft, signal);
+  else await createRootDisk(draft.disk, rootDiskBytes, { file: image.rootDisk, format: "raw" });
   const args = qemuArguments({
     id: `template-${key}`,
     qemuVersion: qemu.version,
     accelerator: shape.accelerator,
     cpus: shape.cpus,
     memoryBytes: shape.memoryBytes,
-    memory: { kind: "shared", file: draft.memory },
+    memory: { kind: "shared", file: draft.memory, isFull: errand !== undefined },
     kernel: image.kernel,
     initrd: image.initrd,
     cmdline: templateCmdline(image),
@@ -96,19 +106,29 @@ async function bootAndSave(
     control: draft.control,
     command: draft.command,
     pid: draft.pid,
-    tap: "cell0",
-    mac: "02:6b:00:00:00:01",
+    ...(errand ? errandDevice(errand) : { tap: "cell0", mac: "02:6b:00:00:00:01" }),
     folder: draft.folder,
     user: templateUser(firstUserId),
     clock: templateClock,
     hasPort: true,
   });
-  // The same kind of device as a machine has, in a network of its own that leads nowhere.
-  const program = [...nice, "unshare", "--net", qemu.program] as const;
-  using started = await startQemu({ program, args, logFile: draft.log });
+  // The same kind of device as a machine has; in a network of its own, that leads nowhere, if it needs none.
+  const network = errand
+    ? ["nsenter", `--net=${errand.network.namespace.file}`]
+    : ["unshare", "--net"];
+  await using state = errand && (await open(errand.base.state));
+  await using _device = errand && (await addErrandDevice(errand));
+  using started = await startQemu({
+    program: [...nice, ...network, qemu.program],
+    args,
+    logFile: draft.log,
+    ...(state && { state }),
+  });
+  if (errand) await loadDeviceState(started);
   const word = waitForWord(started.port, personalityWords.template);
   word.catch(() => {}); // awaited below
   await started.commands.execute("cont");
+  if (errand) started.port.write(await errandLine(errand));
   await Promise.race([word, started.end, aborted(signal)]);
   await saveDeviceState(started, draft.stateSocket, draft.state);
   await started.commands.execute("quit").catch(() => {}); // what it says last is not always read

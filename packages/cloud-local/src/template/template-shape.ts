@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import os from "node:os";
+import type { LaunchImages } from "@kip/cloud";
 import { templateWord } from "@kip/cloud-init";
 import type { LocalImage } from "../image.ts";
 import type { Accelerator } from "../machine/accelerator.ts";
@@ -16,6 +17,14 @@ export interface MachineShape {
   readonly rootDiskBytes: number;
   readonly qemu: QemuFacts;
   readonly accelerator: Accelerator;
+  /** Images that the machine has already. */
+  readonly images?: LaunchImages;
+}
+
+/** The same, without images. */
+export function withoutImages(shape: MachineShape): MachineShape {
+  const { images, ...rest } = shape;
+  return images ? rest : shape;
 }
 
 /** Everything that a template depends on, as text to compare and to show. */
@@ -58,6 +67,7 @@ export async function templateFacts(shape: MachineShape): Promise<TemplateFacts>
     hostCpu: os.cpus()[0]?.model ?? "",
     accelerator,
     arguments: shapeArguments(shape).join(" "),
+    ...(shape.images && { images: [...shape.images.references].sort().join(" ") }),
   };
 }
 

@@ -33,8 +33,13 @@ export class TemplateStore {
     this.#lock = path.join(folder, ".lock");
   }
 
-  /** Removes what killed processes have left. @param inUse keys of templates that machines stand on */
-  async open(inUse: ReadonlySet<string>): Promise<void> {
+  /**
+   * Removes what killed processes have left.
+   *
+   * @param inUse keys of templates that machines stand on
+   * @param tidy removes what builds have left elsewhere; called while none can begin
+   */
+  async open(inUse: ReadonlySet<string>, tidy: () => Promise<void>): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     await using lock = await this.#lockIfFree();
     if (!lock) return;
@@ -44,6 +49,7 @@ export class TemplateStore {
       if (aside !== undefined && !inUse.has(aside)) await this.#delete(name);
       if (name.startsWith(".removed-")) await this.#delete(name);
     }
+    await tidy();
   }
 
   files(key: string): TemplateFiles {

@@ -1,14 +1,18 @@
 import { errorText, isKipError, type LogFields, type Logger } from "@kip/base";
-import { CloudError } from "@kip/cloud";
+import { CloudError, type LaunchImages } from "@kip/cloud";
 import { availableMemoryBytes, freeDiskBytes, readBootId } from "../host/host-facts.ts";
 import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
 import { reasonOf } from "../machine/machine-process.ts";
+import type { LocalNetwork } from "../network/local-network.ts";
 import type { MachineStore } from "../machine/machine-store.ts";
+import { tapOf } from "../machine/qemu-arguments.ts";
 import { buildTemplate, hashFiles } from "./build-template.ts";
+import type { ImageErrand } from "./image-errand.ts";
 import { findDamage, type TemplateFiles, type TemplateRecord } from "./template-record.ts";
 import {
   templateFacts,
   templateKey,
+  withoutImages,
   type MachineShape,
   type TemplateFacts,
 } from "./template-shape.ts";
@@ -35,6 +39,7 @@ export interface UsableTemplate {
 export class Templates {
   readonly #options: ResolvedLocalCloudOptions;
   readonly #machines: MachineStore;
+  readonly #network: LocalNetwork;
   readonly #store: TemplateStore;
   readonly #logger: Logger;
   /** Work in the background, by key. */
@@ -49,8 +54,9 @@ export class Templates {
   #abort = new AbortController();
   #isClosed = false;
 
-  constructor(options: ResolvedLocalCloudOptions, machines: MachineStore) {
+  constructor(options: ResolvedLocalCloudOptions, machines: MachineStore, network: LocalNetwork) {
     this.#options = options;
+    this.#network = network;
     this.#machines = machines;
     this.#store = new TemplateStore(options.templatesDir);
     this.#logger = options.logger;
@@ -58,7 +64,8 @@ export class Templates {
 
   /** Removes what killed processes have left. */
   async open(): Promise<void> {
-    await this.#store.open(await this.#inUse());
+    const device = tapOf(this.#network.plan.errandSlot);
+    await this.#store.open(await this.#inUse(), async () => await this.#network.removeTap(device));
   }
 
   /** The template for machines of this shape, if there is one and nothing speaks against it. */
@@ -69,7 +76,7 @@ export class Templates {
     const files = this.#store.files(key);
     const record = await this.#read(key);
     if (!record) {
-      await this.#explainMiss(key, facts);
+      if (!shape.images) await this.#explainMiss(key, facts);
       return undefined;
     }
     const damage = await findDamage(record, files);
@@ -216,6 +223,7 @@ export class Templates {
       });
     }
     const { signal } = this.#abort;
+    if (shape.images) await this.prepare(withoutImages(shape), signal);
     await using _lock = await this.#store.lock(signal);
     if (await this.#read(key)) return; // another process was first
     const started = performance.now();
@@ -238,6 +246,7 @@ export class Templates {
         store: this.#store,
         firstUserId: this.#options.firstUserId,
         created: new Date(this.#options.clock.now()).toISOString(),
+        ...(shape.images && { errand: await this.#errand(shape, shape.images) }),
         signal: AbortSignal.any([signal, limit]),
       });
     } catch (error) {
@@ -259,9 +268,18 @@ export class Templates {
       image: shape.image.id,
       cpus: shape.cpus,
       memoryBytes: shape.memoryBytes,
+      ...(shape.images && { images: shape.images.references }),
       durationMs: Math.round(performance.now() - started),
     });
     await this.#collect(key);
+  }
+
+  /** What it takes to make a template with images of one without. */
+  async #errand(shape: MachineShape, images: LaunchImages): Promise<ImageErrand> {
+    const base = await this.find(withoutImages(shape));
+    if (!base)
+      throw new CloudError("CLOUD_UNAVAILABLE", "Cannot make a template: its base is gone");
+    return { network: this.#network, base: base.files, images };
   }
 
   async #collect(made: string): Promise<void> {
@@ -293,6 +311,7 @@ export class Templates {
     if (this.#explained.has(key)) return;
     this.#explained.add(key);
     const sameSize = (other: TemplateFacts): boolean =>
+      other["images"] === undefined &&
       ["cpus", "memoryBytes", "rootDiskBytes"].every((name) => other[name] === facts[name]);
     const other = (await this.#store.readAll()).find((record) => sameSize(record.facts));
     if (!other) return;

@@ -65,8 +65,14 @@ case "$cmdline" in *" talk=never "*) echo waiting; while :; do sleep 1000; done 
 until port=$(ls /dev/vport*p1); do usleep 10000; done 2>/dev/null
 exec 3<>$port
 echo template >&3
-IFS= read -r line <&3
+while :; do
+  IFS= read -r line <&3
+  case "$line" in *'"images":'*) ;; *) break ;; esac
+  errand=$line
+  case "$line" in *unknown*) echo "no such image" >&3 ;; *) echo template >&3 ;; esac
+done
 echo "personality $line"
+echo "errand $errand"
 echo "disk $(head -c 7 /dev/vda | tr -d '\\0')"
 printf changed >/dev/vda
 sync

@@ -106,7 +106,7 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
         steps.push(step.kind);
         await (fakes[step.kind] ?? usual[step.kind])?.(each, signal, step);
       },
-      noteStart: () => {},
+      noteReport: () => {},
     } as unknown as CellSteps, // all that an actor calls
     limits: { bootMs: 1_200_000, healthyMs: 90_000, drainLeewayMs: 15_000 },
     clock,

@@ -138,7 +138,7 @@ export class CellActor {
   reportSeen(report: PodReport): void {
     if (report.podUid !== this.memory.podRef.uid) return;
     this.memory.report = report;
-    this.#options.steps.noteStart(this.memory);
+    this.#options.steps.noteReport(this.memory);
     if (report.phase === "Succeeded" || report.phase === "Failed") {
       // A pod that is stopped because its Cell was deleted has not come to an end of its own.
       const isOwnEnd = this.memory.wanted.kind === "run" && this.memory.status.phase !== "Draining";

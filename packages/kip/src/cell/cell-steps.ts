@@ -3,7 +3,7 @@ import type { CellMemory } from "./cell-memory.ts";
 import type { CellStep } from "./cell-plan.ts";
 import { connect } from "./steps/connect-agent.ts";
 import { createCell } from "./steps/create-cell.ts";
-import { dispatch, noteStart } from "./steps/dispatch-pod.ts";
+import { dispatch, noteReport } from "./steps/dispatch-pod.ts";
 import { deleteCell, drain, saveLogs, terminate } from "./steps/end-cell.ts";
 import { awaitRunning, launch, observeInstance } from "./steps/start-instance.ts";
 import { StepContext, type CellStepsOptions } from "./steps/step-context.ts";
@@ -53,8 +53,8 @@ export class CellSteps {
     await executor(this.#context, actor, signal, step);
   }
 
-  /** The agent reported: completes the times of the start, once. */
-  noteStart(memory: CellMemory): void {
-    noteStart(this.#context, memory);
+  /** The agent reported. */
+  noteReport(memory: CellMemory): void {
+    noteReport(this.#context, memory);
   }
 }

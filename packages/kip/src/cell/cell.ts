@@ -59,7 +59,7 @@ export interface CellStatus {
   readonly ip?: string;
   readonly podIP?: string;
   /** How the machine came up, where the cloud has two ways. */
-  readonly startedFrom?: "boot" | "template";
+  readonly startedFrom?: "boot" | "template" | "image-template";
   /** Milliseconds each phase of the start took. */
   readonly startMs?: Partial<Readonly<Record<StartPhase, number>>>;
   /** When the cell's certificate ends, RFC 3339. */

@@ -31,6 +31,7 @@ export async function launch(
   const cell = required(memory.cell, "there is no cell");
   const { driver, identities, clock, onEvent } = context.options;
   const began = clock.monotonic();
+  const images = memory.resolved && context.imagesOf(memory.resolved);
   const { name = "", creationTimestamp: createdAt } = cell.metadata;
   const { identity, expires } = await identities.issueForCell(name);
   let instance: Instance;
@@ -44,6 +45,7 @@ export async function launch(
         image: cell.spec.image,
         rootDiskBytes: cell.spec.rootDiskBytes,
         userData: userData(identity),
+        ...(images && { images }),
         ...(createdAt !== undefined && { createdAt }),
         onWait: ({ message }) => actor.waitsFor("CellWaits", message),
         privateIpOnly: cell.spec.privateIPOnly,

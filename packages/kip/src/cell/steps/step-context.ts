@@ -1,8 +1,10 @@
 import type { Clock, Logger } from "@kip/base";
 import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
-import type { CloudDriver } from "@kip/cloud";
+import type { CloudDriver, LaunchImages } from "@kip/cloud";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
 import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
 import type { DnsSettings } from "../../dispatch/pod-network-files.ts";
+import { KnownImages } from "../../dispatch/launch-images.ts";
 import type { CellIdentities } from "../../identity/cell-identity.ts";
 import type { LogArchive } from "../../logs/log-archive.ts";
 import type { CellChooser } from "../../selection/cell-chooser.ts";
@@ -35,10 +37,18 @@ export interface CellStepsOptions {
 export class StepContext {
   readonly options: CellStepsOptions;
   readonly statuses: CellStatusWriter;
+  readonly knownImages = new KnownImages();
 
   constructor(options: CellStepsOptions) {
     this.options = options;
     this.statuses = new CellStatusWriter(options.store);
+  }
+
+  /** What a cell for this pod may have ready. */
+  imagesOf(resolved: ResolvedPod): LaunchImages | undefined {
+    const { registries, images } = this.options;
+    const proxy = images?.proxy;
+    return this.knownImages.imagesOf(resolved, { registries, ...(proxy && { proxy }) });
   }
 
   /** Notes a new status and writes it in the background; the newest one wins. */

@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { ContainerReport, PodReport } from "@kip/agent-api";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
+import { KnownImages } from "./launch-images.ts";
+
+const digest = `sha256:${"a".repeat(64)}`;
+
+function report(...containers: readonly Partial<ContainerReport>[]): PodReport {
+  return { initContainers: [], containers } as unknown as PodReport;
+}
+
+function pod(images: readonly string[], pullSecrets: readonly unknown[] = []): ResolvedPod {
+  const containers = images.map((image, index) => ({ name: `c${index}`, image }));
+  return {
+    pod: { spec: { containers } },
+    env: new Map(),
+    lateEnv: new Map(),
+    files: new Map(),
+    pullSecrets,
+  };
+}
+
+describe("KnownImages", () => {
+  it("knows what a name meant last", () => {
+    const known = new KnownImages();
+    assert.equal(known.imagesOf(pod(["app"]), { registries: [] }), undefined);
+    known.learn(
+      report({ image: "app", imageId: `docker.io/library/app@sha256:${"0".repeat(64)}` }),
+    );
+    known.learn(report({ image: "app", imageId: `docker.io/library/app@${digest}` }));
+    assert.deepEqual(known.imagesOf(pod(["app", "app"]), { registries: [] }), {
+      references: [`docker.io/library/app@${digest}`],
+      pull: '{"registries":[]}',
+    });
+  });
+
+  it("says nothing of a pod with an image that is not known", () => {
+    const known = new KnownImages();
+    known.learn(
+      report({ image: "app", imageId: `docker.io/library/app@${digest}` }, { image: "b" }),
+    );
+    assert.equal(known.imagesOf(pod(["app", "b"]), { registries: [] }), undefined);
+  });
+
+  it("says nothing of images that need credentials, and gives none away", () => {
+    const known = new KnownImages();
+    known.learn(report({ image: "r.test/app", imageId: `r.test/app@${digest}` }));
+    const secret = { auths: { "r.test": { username: "u", password: "p" } } };
+    assert.equal(known.imagesOf(pod(["r.test/app"], [secret]), { registries: [] }), undefined);
+    const own = [
+      { host: "other.test", username: "u", password: "p" },
+      { host: "r.test", endpoint: "http://r.test" },
+    ];
+    assert.deepEqual(
+      JSON.parse(known.imagesOf(pod(["r.test/app"]), { registries: own })?.pull ?? ""),
+      {
+        registries: [own[1]],
+      },
+    );
+  });
+
+  it("forgets what it has not seen for long", () => {
+    const known = new KnownImages();
+    for (let count = 0; count <= 1000; count++)
+      known.learn(report({ image: `app:${count}`, imageId: `docker.io/library/app@${digest}` }));
+    assert.equal(known.imagesOf(pod(["app:0"]), { registries: [] }), undefined);
+    assert.ok(known.imagesOf(pod(["app:1"]), { registries: [] }));
+  });
+});
