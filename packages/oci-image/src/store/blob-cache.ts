@@ -1,21 +1,23 @@
 import { randomUUID } from "node:crypto";
 import { lstat, mkdir, open, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
-import { hasCode } from "@kip/base";
+import { hasCode, type Clock } from "@kip/base";
 import { digestHex, digestOf, verified } from "../digest.ts";
 import { invalidImage } from "../errors.ts";
 import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../image-source.ts";
 import { readBlob } from "../layout/layout-source.ts";
 import { parseManifest, type Descriptor } from "../manifest.ts";
 import { choosePlatform, type Platform } from "../platform.ts";
+import { doOnce } from "./fill-claim.ts";
 
 /**
  * A folder of blobs and manifests by digest, `blobs/sha256/<hex>` as in an OCI layout, that many
  * machines share, for example over NFS, commonly read-only.
  *
- * It needs no lock, and so none that NFS would have to keep: a blob is written under a name of its
- * own (`O_EXCL`) and gets its final one by a rename, and two that write the same write the same
- * bytes. Nothing in it is believed: what is read is checked like what a registry sends.
+ * It needs no lock to be right, and so none that NFS would have to keep: a blob is written under a name of its
+ * own and gets its final one by a rename, and two that write the same write the same bytes. That each
+ * blob is fetched once is seen to by {@link doOnce}. Nothing in it is believed: what is read is
+ * checked like what a registry sends.
  */
 export class BlobCache {
   readonly #root: string;
@@ -41,6 +43,26 @@ export class BlobCache {
       if (hasCode(error, "ENOENT")) return false;
       throw error;
     }
+  }
+
+  /** Lets one of all who share the folder take a blob in; the others wait. @returns whether it was us */
+  async takeOnce(
+    descriptor: Descriptor,
+    bytes: () => Promise<AsyncIterable<Uint8Array>>,
+    options: { readonly clock: Clock; readonly signal?: AbortSignal | undefined },
+  ): Promise<boolean> {
+    if (await this.has(descriptor)) return false;
+    await mkdir(this.#folder, { recursive: true });
+    let isOurs = false;
+    await doOnce(path.join(this.#folder, `.${digestHex(descriptor.digest)}.claim`), {
+      ...options,
+      isDone: async () => await this.has(descriptor),
+      work: async () => {
+        await this.write(descriptor, await bytes());
+        isOurs = true;
+      },
+    });
+    return isOurs;
   }
 
   /** Takes a blob in; it is there whole or not at all. */
@@ -90,14 +112,12 @@ export function throughCache(source: ImageSource, folder: string, onHit: () => v
 export async function fillCache(
   source: ImageSource,
   folder: string,
-  options: { readonly platform: Platform; readonly signal?: AbortSignal },
+  options: { readonly platform: Platform; readonly clock: Clock; readonly signal?: AbortSignal },
 ): Promise<number> {
   const cache = new BlobCache(folder);
   let written = 0;
   const take = async (descriptor: Descriptor, bytes: () => Promise<AsyncIterable<Uint8Array>>) => {
-    if (await cache.has(descriptor)) return;
-    await cache.write(descriptor, await bytes());
-    written += descriptor.size;
+    if (await cache.takeOnce(descriptor, bytes, options)) written += descriptor.size;
   };
   let fetched = await source.root(options.signal);
   for (let level = 0; ; level++) {

@@ -8,8 +8,8 @@ import type { PullOptions } from "./image-store.ts";
 
 /**
  * Puts an image's blobs into a folder that other machines pull from (`PullOptions.cache`). Several
- * may fill one folder at once, on NFS too: everything in it is written under a name of its own and
- * renamed when it is whole.
+ * may fill one folder at once, on NFS too: each blob is fetched by one of them, written under a name of
+ * its own and renamed when it is whole.
  *
  * @returns bytes that were not there before
  * @throws {KipError} the codes of `ImageStore.pull`
@@ -26,7 +26,8 @@ export async function prefetchImage(
       ...(proxy && { proxy }),
     });
     const platform = options.platform ?? hostPlatform();
-    return await fillCache(registry, cache, { platform, ...(signal && { signal }) });
+    const filled = { platform, clock: systemClock, ...(signal && { signal }) };
+    return await fillCache(registry, cache, filled);
   } catch (error) {
     signal?.throwIfAborted();
     throw failedTo(`prefetch image "${formatReference(reference)}"`, error);
