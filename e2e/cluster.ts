@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { registryPort, writeSettings } from "./image-registry.ts";
 
 const root = path.join(import.meta.dirname, "..");
 const kip = path.join(root, "apps/kip/bin/kip");
@@ -55,10 +56,13 @@ export const upFlags = [
   "--port=16443",
   "--network-range=198.19.0.0/16",
   "--node-name=kip-e2e",
+  `--settings=${stateDir}/settings.yaml`,
+  `--host-port=${registryPort}`,
 ];
 
 /** Runs the kip command. */
 export async function kipCommand(...args: readonly string[]): Promise<Result> {
+  if (args.includes(`--settings=${stateDir}/settings.yaml`)) await writeSettings(stateDir);
   return await run(kip, args, { timeoutMs: 1_200_000 });
 }
 
@@ -73,12 +77,18 @@ export interface Cluster {
   readonly kubeconfig: string;
 }
 
-/** Starts the cluster of this test run, or joins it. */
-export async function cluster(namespace: string): Promise<Cluster> {
-  const up = await kipCommand("up", ...upFlags);
+/** Starts the cluster of this test run, or joins it; or one of the test's own, by the flags of `kip up` and `kip status`. */
+export async function cluster(
+  namespace: string,
+  flags: { readonly up: readonly string[]; readonly status: readonly string[] } = {
+    up: upFlags,
+    status: clusterFlags,
+  },
+): Promise<Cluster> {
+  const up = await kipCommand("up", ...flags.up);
   assert.equal(up.status, 0, up.stdout + up.stderr);
   const show = async (fact: string): Promise<string> =>
-    (await kipCommand("status", ...clusterFlags, `--show=${fact}`)).stdout.trim();
+    (await kipCommand("status", ...flags.status, `--show=${fact}`)).stdout.trim();
   const kubectlPath = await show("kubectl");
   const kubeconfig = await show("kubeconfig");
   const base = ["--kubeconfig", kubeconfig, "--namespace", namespace];

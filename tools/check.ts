@@ -7,6 +7,7 @@ const steps: readonly (readonly [name: string, command: string, ...args: string[
   ["lint", "oxlint", "--type-aware", "--deny-warnings"],
   ["layers", "node", "tools/check-layers.ts"],
   ["errors and docs", "node", "tools/check-errors.ts"],
+  ["threats", "node", "tools/check-threats.ts"],
   ["dead code", "knip", "--no-progress", "--no-config-hints"],
 ];
 

@@ -100,7 +100,7 @@ function entries(outside: string): fc.Arbitrary<RawEntry> {
 }
 
 describe("the unpacker", () => {
-  it("leaves the rest of the disk alone, whatever an image holds", async (context) => {
+  it("containerd's fuzzing audit: leaves the rest of the disk alone, whatever an image holds", async (context) => {
     using work = temporaryFolder();
     const outside = path.join(work.path, "outside");
     mkdirSync(path.join(outside, "folder"), { recursive: true });

@@ -39,6 +39,13 @@ describe("qemuArguments()", () => {
     assert.ok(args.includes("-nodefaults"));
   });
 
+  it("CVE-2026-47243: shares no folder with the machine", () => {
+    for (const accelerator of ["tcg", "kvm"] as const) {
+      const args = qemuArguments({ ...machine, accelerator }).join(" ");
+      assert.doesNotMatch(args, /virtfs|fsdev|9p|virtiofs|vhost-user|smb=|fat:/);
+    }
+  });
+
   it("emulates a processor of its own without KVM", () => {
     const accelOf = (args: readonly string[]) => [
       args[args.indexOf("-accel") + 1],

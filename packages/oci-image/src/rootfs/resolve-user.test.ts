@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
@@ -74,6 +75,25 @@ describe("resolveUser()", () => {
     writeFileSync(path.join(image.path, "linked/users"), "inner:x:7:8::/:/bin/sh\n");
     execFileSync("ln", ["-sfn", "/linked/root/linked/users", path.join(image.path, "etc/passwd")]);
     assert.equal((await resolveUser(image.path, "inner")).uid, 7);
+  });
+
+  it("CVE-2019-14271: runs nothing of the image, and loads nothing of it, to read its users", async () => {
+    using image = root();
+    // What a C library would be led to by the image's configuration and environment.
+    mkdirSync(path.join(image.path, "lib"));
+    writeFileSync(path.join(image.path, "etc/nsswitch.conf"), "passwd: files\n");
+    writeFileSync(path.join(image.path, "lib/libnss_files.so.2"), "not even a library");
+    const started: unknown[] = [];
+    const note = (message: unknown): void => void started.push(message);
+    subscribe("child_process", note);
+    try {
+      assert.equal((await resolveUser(image.path, "0")).uid, 0);
+      assert.deepEqual(started, []);
+      spawn("true");
+      assert.equal(started.length, 1, "a process would be noticed");
+    } finally {
+      unsubscribe("child_process", note);
+    }
   });
 
   it("is not kept waiting by a FIFO, nor fed by a device or an endless link", async () => {
