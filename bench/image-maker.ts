@@ -1,10 +1,11 @@
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import { createWriteStream, mkdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { PassThrough, type Readable, type Transform } from "node:stream";
+import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip, createZstdCompress } from "node:zlib";
 import { header } from "../packages/oci-image/test/fixtures/tar-writer.ts";
+import { content, Sequence } from "./image-content.ts";
 
 /** What a made image is like. */
 export interface ImageShape {
@@ -12,7 +13,7 @@ export interface ImageShape {
   readonly layers: number;
   /** Files of each layer. */
   readonly files: number;
-  /** Bytes of each file. */
+  /** Bytes of a file in the middle; files have from nearly none to twice as many. */
   readonly fileBytes: number;
 }
 
@@ -21,21 +22,24 @@ export type ImageFormat = "gzip" | "zstd";
 /** Where the parts of a made image are. */
 export interface MadeImage {
   readonly layout: string;
-  /** Blobs of the layers. */
+  /** Blobs of the layers, bottom first. */
   readonly blobs: readonly string[];
+  /** Bytes of all blobs, and of all archives in them. */
+  readonly packedBytes: number;
+  readonly plainBytes: number;
 }
 
 interface Layer {
   readonly digest: string;
   readonly size: number;
+  readonly plainSize: number;
   readonly diffId: string;
 }
 
-/** About half of it compresses, as in images of programs. */
-const noise = randomBytes(4 * 1024 * 1024);
-const words = Buffer.alloc(4 * 1024 * 1024, "the quick brown fox jumps over the lazy dog; ");
+const pieceBytes = 32_768;
+const filesOfFolder = 40;
 
-/** Writes an image as an OCI layout. */
+/** Writes an image as an OCI layout: the same bytes in every run. */
 export async function makeImage(
   folder: string,
   shape: ImageShape,
@@ -44,13 +48,25 @@ export async function makeImage(
   const blobs = path.join(folder, "blobs", "sha256");
   mkdirSync(blobs, { recursive: true });
   const layers: Layer[] = [];
-  for (let index = 0; index < shape.layers; index++) {
-    layers.push(await writeLayer(blobs, entries(shape, index), format));
+  // Two at a time: compressing is what takes long.
+  for (let index = 0; index < shape.layers; index += 2) {
+    const pair = [index, index + 1].filter((it) => it < shape.layers);
+    layers.push(...(await Promise.all(pair.map((it) => writeLayer(blobs, shape, it, format)))));
   }
+  writeDocuments(folder, layers, format);
+  return {
+    layout: folder,
+    blobs: layers.map(({ digest }) => path.join(blobs, digest.slice(7))),
+    packedBytes: layers.reduce((sum, { size }) => sum + size, 0),
+    plainBytes: layers.reduce((sum, { plainSize }) => sum + plainSize, 0),
+  };
+}
+
+function writeDocuments(folder: string, layers: readonly Layer[], format: ImageFormat): void {
   const put = (value: object, mediaType: string): object => {
     const bytes = Buffer.from(JSON.stringify(value));
     const hex = createHash("sha256").update(bytes).digest("hex");
-    writeFileSync(path.join(blobs, hex), bytes);
+    writeFileSync(path.join(folder, "blobs", "sha256", hex), bytes);
     return { mediaType, digest: `sha256:${hex}`, size: bytes.length };
   };
   const config = put(
@@ -77,49 +93,49 @@ export async function makeImage(
   const index = { schemaVersion: 2, manifests: [{ ...manifest, annotations }] };
   writeFileSync(path.join(folder, "index.json"), JSON.stringify(index));
   writeFileSync(path.join(folder, "oci-layout"), '{"imageLayoutVersion":"1.0.0"}');
-  return { layout: folder, blobs: layers.map(({ digest }) => path.join(blobs, digest.slice(7))) };
 }
 
+/** Folders of 40 files of all sizes, each folder with a link and a second name, some files of a user. */
 function* entries({ files, fileBytes }: ImageShape, layer: number): Generator<Buffer> {
+  const sequence = new Sequence(100 + layer);
   for (let index = 0; index < files; index++) {
-    if (index % 100 === 0) yield header({ name: folderOf(layer, index), type: "5" });
-    yield header({ name: `${folderOf(layer, index)}file-${index}`, size: fileBytes });
-    for (let left = fileBytes; left > 0; left -= 32_768) yield content(Math.min(left, 32_768));
-    yield Buffer.alloc((512 - (fileBytes % 512)) % 512);
+    const folder = `layer-${layer}/folder-${Math.floor(index / filesOfFolder)}/`;
+    const name = `${folder}file-${index}`;
+    if (index % filesOfFolder === 0) yield header({ name: folder, type: "5" });
+    const size = files < 4 ? fileBytes : 1 + sequence.below(2 * fileBytes);
+    const uid = index % 10 === 0 ? 1000 : 0;
+    yield header({ name, size, uid, gid: uid, mode: index % 5 === 0 ? 0o755 : 0o644 });
+    for (let left = size; left > 0; left -= pieceBytes) {
+      yield content(sequence, Math.min(left, pieceBytes));
+    }
+    yield Buffer.alloc((512 - (size % 512)) % 512);
+    if (index % filesOfFolder > 0) continue;
+    yield header({ name: `${folder}link`, type: "2", linkName: `file-${index}` });
+    yield header({ name: `${folder}second`, type: "1", linkName: name });
   }
   yield Buffer.alloc(1024);
 }
 
-function folderOf(layer: number, index: number): string {
-  return `layer-${layer}/folder-${Math.floor(index / 100)}/`;
-}
-
-function content(length: number): Buffer {
-  const half = length >> 1;
-  const start = Math.floor(Math.random() * (noise.length - half));
-  return Buffer.concat([noise.subarray(start, start + half), words.subarray(0, length - half)]);
-}
-
 async function writeLayer(
   folder: string,
-  archive: Iterable<Buffer>,
+  shape: ImageShape,
+  index: number,
   format: ImageFormat,
 ): Promise<Layer> {
-  const plain = createHash("sha256");
-  const packed = createHash("sha256");
-  const draft = path.join(folder, "draft");
-  const compress = format === "gzip" ? createGzip({ level: 6 }) : createZstdCompress();
+  const plain = new Meter();
+  const packed = new Meter();
+  const draft = path.join(folder, `draft-${index}`);
   await pipeline(
-    chunks(archive) as unknown as Readable, // an async iterable of buffers
-    hashing(plain),
-    compress,
-    hashing(packed),
+    chunks(entries(shape, index)) as unknown as Readable, // an async iterable of buffers
+    plain,
+    format === "gzip" ? createGzip({ level: 6 }) : createZstdCompress(),
+    packed,
     createWriteStream(draft),
   );
-  const hex = packed.digest("hex");
-  const size = statSync(draft).size;
+  const hex = packed.hex();
   renameSync(draft, path.join(folder, hex));
-  return { digest: `sha256:${hex}`, size, diffId: `sha256:${plain.digest("hex")}` };
+  const { size } = statSync(path.join(folder, hex));
+  return { digest: `sha256:${hex}`, size, plainSize: plain.bytes, diffId: `sha256:${plain.hex()}` };
 }
 
 async function* chunks(archive: Iterable<Buffer>): AsyncGenerator<Buffer> {
@@ -136,11 +152,22 @@ async function* chunks(archive: Iterable<Buffer>): AsyncGenerator<Buffer> {
   if (length > 0) yield Buffer.concat(pieces);
 }
 
-function hashing(hash: ReturnType<typeof createHash>): Transform {
-  return new PassThrough({
-    transform(chunk: Buffer, _encoding, done) {
-      hash.update(chunk);
-      done(undefined, chunk);
-    },
-  });
+/** Counts and hashes what passes. */
+class Meter extends PassThrough {
+  readonly #hash = createHash("sha256");
+  bytes = 0;
+
+  constructor() {
+    super({
+      transform: (chunk: Buffer, _encoding, done) => {
+        this.#hash.update(chunk);
+        this.bytes += chunk.length;
+        done(undefined, chunk);
+      },
+    });
+  }
+
+  hex(): string {
+    return this.#hash.digest("hex");
+  }
 }

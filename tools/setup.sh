@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is missing on a Debian machine: packages of the system, and of npm. Run again at will.
-# With the word "test": also the programs that tests compare us with.
+# With the word "test": also the programs that tests compare us with; with "bench": those of the image benchmark.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,6 +16,10 @@ nft:nftables genisoimage:genisoimage cpio:cpio busybox:busybox-static docker-reg
 slirp4netns:slirp4netns flock:util-linux socat:socat"
 if [ "${1-}" = test ]; then
   needed="$needed skopeo:skopeo umoci:umoci htpasswd:apache2-utils openssl:openssl script:bsdutils"
+fi
+if [ "${1-}" = bench ]; then
+  needed="$needed skopeo:skopeo umoci:umoci containerd:containerd curl:curl zstd:zstd gzip:gzip tar:tar time:time
+mkfs.ext4:e2fsprogs fallocate:util-linux sha256sum:coreutils"
 fi
 missing=""
 for pair in $needed; do
@@ -33,6 +37,9 @@ if [ -n "$missing" ]; then
   # Debian starts a registry for the whole machine with the package; we start our own when we need it.
   case "$missing" in
     *docker-registry*) [ ! -d /run/systemd/system ] || systemctl disable --now docker-registry >/dev/null 2>&1 || true ;;
+  esac
+  case "$missing" in
+    *containerd*) [ ! -d /run/systemd/system ] || systemctl disable --now containerd >/dev/null 2>&1 || true ;;
   esac
 fi
 

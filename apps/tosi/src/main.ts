@@ -9,19 +9,24 @@ const stop = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.once(signal, () => stop.abort(new Error("interrupted")));
 }
-let reporter: Reporter = textReporter(out, process.stderr, false);
-try {
-  const { words, options } = readCommandLine(commonOptions, process.argv.slice(2), process.env);
-  reporter = options.isSet("json")
-    ? jsonReporter(out)
-    : textReporter(out, process.stderr, !options.isSet("quiet"));
-  if (options.isSet("version")) out("tosi 0.1.0\n");
-  else if (options.isSet("help")) out(helpText());
-  else {
-    const { signal } = stop;
-    await runCommandLine({ words, options, env: process.env, reporter, signal });
+void main();
+
+/** No `await` outside of a function: packed, this is no module. */
+async function main(): Promise<void> {
+  let reporter: Reporter = textReporter(out, process.stderr, false);
+  try {
+    const { words, options } = readCommandLine(commonOptions, process.argv.slice(2), process.env);
+    reporter = options.isSet("json")
+      ? jsonReporter(out)
+      : textReporter(out, process.stderr, !options.isSet("quiet"));
+    if (options.isSet("version")) out("tosi 0.1.0\n");
+    else if (options.isSet("help")) out(helpText());
+    else {
+      const { signal } = stop;
+      await runCommandLine({ words, options, env: process.env, reporter, signal });
+    }
+  } catch (error) {
+    reporter.failed(error);
+    process.exitCode = exitCodeOf(error);
   }
-} catch (error) {
-  reporter.failed(error);
-  process.exitCode = exitCodeOf(error);
 }

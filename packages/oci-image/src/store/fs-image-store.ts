@@ -15,7 +15,6 @@ import { throughCache } from "./blob-cache.ts";
 import { collect, isMountedTree, type Collected, type CollectOptions } from "./collect.ts";
 import { findDifference } from "./compare-trees.ts";
 import { fetchPlan, type ImagePlan } from "./fetch-image.ts";
-import { fetchLayers } from "./fetch-layers.ts";
 import { imageRecord, nameRecord, type ImageRecord } from "./image-record.ts";
 import type {
   ImageStoreOptions,
@@ -259,6 +258,8 @@ class FsImageStore implements ManagedImageStore {
     work: string,
     options: FetchOptions & { readonly onDownloaded?: () => void },
   ): Promise<readonly string[]> {
+    // Loaded now: most pulls find the image here, and are done before this would be loaded.
+    const { fetchLayers } = await import("./fetch-layers.ts");
     const tree = path.join(work, "tree");
     mkdirSync(tree);
     chmodSync(tree, 0o755);

@@ -1,0 +1,44 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+
+/** A containerd of our own. */
+export interface Containerd extends AsyncDisposable {
+  readonly pid: number;
+  /** Pulls an image and unpacks it. */
+  pullCommand(name: string): readonly string[];
+}
+
+/** @param store folder of its images; `socketFolder` is one with a short name */
+export async function startContainerd(store: string, socketFolder: string): Promise<Containerd> {
+  mkdirSync(socketFolder, { recursive: true });
+  const address = path.join(socketFolder, "socket");
+  const config = path.join(socketFolder, "config.toml");
+  const lines = [
+    "version = 2",
+    `root = "${store}"`,
+    `state = "${path.join(socketFolder, "state")}"`,
+    'disabled_plugins = ["io.containerd.grpc.v1.cri"]',
+    "[grpc]",
+    `address = "${address}"`,
+  ];
+  writeFileSync(config, lines.join("\n"));
+  const child = spawn("containerd", ["--config", config], { stdio: ["ignore", "ignore", "pipe"] });
+  const exited = once(child, "exit");
+  await new Promise<void>((resolve, reject) => {
+    child.stderr.on("data", (text: Buffer) => {
+      if (text.includes("successfully booted")) resolve();
+    });
+    void exited.then(() => reject(new Error("containerd stopped")));
+  });
+  return {
+    pid: child.pid ?? 0,
+    pullCommand: (name) => ["ctr", "--address", address, "images", "pull", "--plain-http", name],
+    [Symbol.asyncDispose]: async () => {
+      child.kill("SIGTERM");
+      await exited;
+      rmSync(socketFolder, { recursive: true, force: true });
+    },
+  };
+}
