@@ -13,6 +13,7 @@ export {
   type KipErrorOptions,
 } from "./errors.ts";
 export { acquireFileLock, type FileLockOptions } from "./file-lock.ts";
+export { httpModule } from "./http-module.ts";
 export {
   createLogger,
   logLevels,

@@ -30,6 +30,11 @@ export interface RequestOptions {
   readonly timeoutMs?: number;
   /** Media type wanted. @default "application/json" */
   readonly accept?: string;
+  /**
+   * Goes before all requests that wait for a connection: for heartbeats, which thousands of pods must
+   * not hold up, and for answers that a person waits for. @default false
+   */
+  readonly isUrgent?: boolean;
 }
 
 /** Options of {@link ApiClient.patch}. */

@@ -1,6 +1,6 @@
 import { backoffDelay, errorText, hasCode, KipError, type Clock, type Logger } from "@kip/base";
 import type { Lease } from "@kip/k8s-types";
-import type { ApiClient } from "./api-client.ts";
+import type { ApiClient, RequestOptions } from "./api-client.ts";
 import { createInformer } from "./informer.ts";
 import { paths } from "./paths.ts";
 import { microTime } from "./wire-time.ts";
@@ -156,8 +156,8 @@ class Candidate {
     };
   }
 
-  get #request(): { readonly signal: AbortSignal; readonly timeoutMs: number } {
-    return { signal: this.#signal, timeoutMs: this.#options.durationMs };
+  get #request(): RequestOptions {
+    return { signal: this.#signal, timeoutMs: this.#options.durationMs, isUrgent: true };
   }
 }
 
@@ -201,7 +201,10 @@ class Term implements LeaderTerm {
       spec: { ...spec, holderIdentity: "", leaseDurationSeconds: 1 },
     };
     try {
-      await client.replace(paths.leases(namespace, name), freed, { timeoutMs: durationMs });
+      await client.replace(paths.leases(namespace, name), freed, {
+        timeoutMs: durationMs,
+        isUrgent: true,
+      });
     } catch (error) {
       // It runs out by itself.
       logger.debug("Could not release the lease", { lease: name, cause: errorText(error) });
@@ -243,6 +246,7 @@ class Term implements LeaderTerm {
     this.#lease = await client.replace<Lease>(paths.leases(namespace, name), renewed, {
       signal: this.#stop.signal,
       timeoutMs: durationMs / renewalsPerDuration,
+      isUrgent: true,
     });
     this.#heldUntil = sentAt + durationMs * heldShare;
   }
@@ -253,6 +257,7 @@ class Term implements LeaderTerm {
     try {
       const lease = await client.get<Lease>(paths.leases(namespace, name), {
         signal: this.#stop.signal,
+        isUrgent: true,
       });
       if (lease.spec?.holderIdentity === identity) this.#lease = lease;
       else this.#lose("another process took it");

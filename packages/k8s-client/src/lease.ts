@@ -59,7 +59,7 @@ export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
   }
 
   async function write(signal: AbortSignal | undefined): Promise<Lease> {
-    const request = signal ? { signal } : {};
+    const request = { ...(signal && { signal }), isUrgent: true };
     return known
       ? client.replace<Lease>(path, desired(known), request)
       : client.create<Lease>(paths.leases(namespace), desired(undefined), request);
@@ -68,7 +68,7 @@ export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
   /** A lease may also be collected with its node: then there is nothing to read. */
   async function read(signal: AbortSignal | undefined): Promise<Lease | undefined> {
     try {
-      return await client.get<Lease>(path, signal ? { signal } : {});
+      return await client.get<Lease>(path, { ...(signal && { signal }), isUrgent: true });
     } catch (error) {
       if (hasCode(error, "K8S_NOT_FOUND")) return undefined;
       throw error;

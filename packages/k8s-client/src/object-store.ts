@@ -1,7 +1,11 @@
 import type { KubeObject } from "./api-client.ts";
 import type { InformerEvent } from "./informer.ts";
+import { shareUnchanged } from "./share-unchanged.ts";
 
-/** Objects by namespace/name and by UID. Every change answers with the events it means. */
+/**
+ * Objects by namespace/name and by UID. Every change answers with the events it means. Parts of an
+ * object that did not change are those of the state before: who keeps an older state holds them once.
+ */
 export class ObjectStore<T extends KubeObject> {
   readonly #byName = new Map<string, T>();
   readonly #byUid = new Map<string, T>();
@@ -32,6 +36,7 @@ export class ObjectStore<T extends KubeObject> {
       return [...this.remove(previous), ...this.put(object)];
     }
     if (previous && versionOf(previous) === versionOf(object)) return [];
+    if (previous) shareUnchanged(previous, object);
     this.#byName.set(keyOf(object), object);
     this.#byUid.set(uidOf(object), object);
     return [previous ? { type: "updated", object, previous } : { type: "added", object }];

@@ -9,6 +9,9 @@ export interface TimeLimit {
   end(): void;
 }
 
+/** Why a timer ends early. One for all: an error for each request costs more than the timer. */
+const inTime = new Error("Answered in time");
+
 /**
  * Joins a time limit and the caller's signal. Unlike `AbortSignal.timeout` and `AbortSignal.any`,
  * nothing of it outlives the request: thousands of short requests would each leave a timer behind.
@@ -23,15 +26,15 @@ export function timeLimit(
   const timer = new AbortController();
   clock.sleep(timeoutMs, timer.signal).then(
     () => controller.abort(new DOMException("The server did not answer in time", "TimeoutError")),
-    () => {}, // in time
+    () => {}, // in time, or let go of
   );
   if (outer?.aborted === true) onAbort();
   outer?.addEventListener("abort", onAbort, { once: true });
   return {
     signal: controller.signal,
-    clearTime: () => timer.abort(),
+    clearTime: () => timer.abort(inTime),
     end: () => {
-      timer.abort();
+      timer.abort(inTime);
       outer?.removeEventListener("abort", onAbort);
     },
   };

@@ -1,5 +1,7 @@
-import http from "node:http";
+import type http from "node:http";
 import https from "node:https";
+import tls from "node:tls";
+import { httpModule } from "@kip/base";
 import type { Credentials } from "./kubeconfig.ts";
 import { unavailable } from "./status-error.ts";
 
@@ -60,16 +62,19 @@ export class Transport {
       path: `${this.#server.pathname.replace(/\/$/, "")}${request.path}`,
       headers: { ...request.credentials.headers, ...request.headers },
       agent: request.streaming ? agents.streams : agents.requests,
-      ...(request.signal && { signal: request.signal }),
     };
+    const { signal } = request;
     return new Promise((resolve, reject) => {
-      const module = this.#server.protocol === "http:" ? http : https;
-      const outgoing = module.request(options, resolve);
+      signal?.throwIfAborted();
+      const outgoing = this.#isPlain
+        ? httpModule.request(options, resolve)
+        : https.request(options, resolve);
+      // Node's own `signal` option costs a watcher of the whole stream for each request.
+      const abort = (): void => void outgoing.destroy(reasonOf(signal));
+      signal?.addEventListener("abort", abort, { once: true });
+      outgoing.on("close", () => signal?.removeEventListener("abort", abort));
       outgoing.on("error", (error: NodeJS.ErrnoException) => {
-        if (request.signal?.aborted === true) {
-          reject(request.signal.reason instanceof Error ? request.signal.reason : error);
-          return;
-        }
+        if (signal?.aborted === true) return reject(reasonOf(signal) ?? error);
         const failed = unavailable(request, error);
         if (outgoing.reusedSocket && error.code === "ECONNRESET") staleConnections.add(failed);
         reject(failed);
@@ -78,33 +83,60 @@ export class Transport {
     });
   }
 
+  get #isPlain(): boolean {
+    return this.#server.protocol === "http:";
+  }
+
   #agentsFor(credentials: Credentials): Agents {
     if (this.#agents?.credentials === credentials) return this.#agents;
     this.close();
-    const tls = {
-      ...(credentials.ca && { ca: credentials.ca }),
-      ...(credentials.cert && { cert: credentials.cert }),
-      ...(credentials.key && { key: credentials.key }),
-      ...(credentials.serverName !== undefined && { servername: credentials.serverName }),
-      rejectUnauthorized: credentials.verifyServer,
-      keepAlive: true,
-      // Below the load balancers' idle limits, so that a dead peer is noticed.
-      keepAliveMsecs: 30_000,
-    };
-    const module = this.#server.protocol === "http:" ? http : https;
+    // Below the load balancers' idle limits, so that a dead peer is noticed.
+    const alive = { keepAlive: true, keepAliveMsecs: 30_000 };
+    const requests = {
+      ...alive,
+      maxSockets: this.#maxConnections,
+      scheduling: "lifo",
+      // Idle connections beyond a few only cost memory on both sides.
+      maxFreeSockets: 8,
+    } as const;
+    if (this.#isPlain) {
+      const { Agent } = httpModule;
+      this.#agents = { credentials, requests: new Agent(requests), streams: new Agent(alive) };
+      return this.#agents;
+    }
+    const secure = secureOptions(credentials);
     this.#agents = {
       credentials,
-      requests: new module.Agent({
-        ...tls,
-        maxSockets: this.#maxConnections,
-        scheduling: "lifo",
-        // Idle connections beyond a few only cost memory on both sides.
-        maxFreeSockets: 8,
-      }),
-      streams: new module.Agent(tls),
+      requests: new OneServerAgent({ ...secure, ...requests }),
+      streams: new OneServerAgent({ ...secure, ...alive }),
     };
     return this.#agents;
   }
+}
+
+/** One context for all connections: each would parse the certificates again. */
+function secureOptions({ ca, cert, key, serverName, verifyServer }: Credentials) {
+  return {
+    secureContext: tls.createSecureContext({
+      ...(ca && { ca }),
+      ...(cert && { cert }),
+      ...(key && { key }),
+    }),
+    ...(serverName !== undefined && { servername: serverName }),
+    rejectUnauthorized: verifyServer,
+  };
+}
+
+/** An agent that connects to one server with one set of credentials. */
+class OneServerAgent extends https.Agent {
+  /** What connections are told apart by; Node joins all options of a connection, for each request. */
+  override getName(): string {
+    return "server";
+  }
+}
+
+function reasonOf(signal: AbortSignal | undefined): Error | undefined {
+  return signal?.reason instanceof Error ? signal.reason : undefined;
 }
 
 interface Agents {

@@ -1,8 +1,8 @@
-import { ServerResponse, type IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import https from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { errorText, KipError } from "@kip/base";
+import { errorText, httpModule, KipError } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { allowUsers, certificateUser, type KubeletUser } from "./access/user.ts";
 import { HttpRefusal, refusalOf, refuse } from "./answer.ts";
@@ -161,7 +161,7 @@ class KubeletApi implements RunningKubeletApi {
       if (isWebSocketUpgrade(request)) this.#requests.webSocket(route.kind.toLowerCase());
       await streams.begin(socket, head);
     } catch (error) {
-      const response = new ServerResponse(request);
+      const response = new httpModule.ServerResponse(request);
       response.shouldKeepAlive = false;
       // Node gives this response a socket only if asked to; the types know the server's own class.
       response.assignSocket(socket as Parameters<ServerResponse["assignSocket"]>[0]);

@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { backoffDelay, errorText, KipError, type Clock, type Logger } from "@kip/base";
 import { createInformer, paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
 import type { CertificateSigningRequest } from "@kip/k8s-types";
-import { createSigningRequest, type KeyPair } from "@kip/pki";
+import type { KeyPair } from "@kip/pki";
 
 /** Options of {@link keepServingCertificate}. */
 export interface ServingCertificateOptions {
@@ -60,6 +60,8 @@ export async function keepServingCertificate(options: ServingCertificateOptions)
 
 async function request(options: ServingCertificateOptions): Promise<KeyPair> {
   const { client, nodeName, ipAddresses, expirationSeconds, signal } = options;
+  // Loaded only here: it takes 11 MB, and most nodes are given their certificate.
+  const { createSigningRequest } = await import("@kip/pki");
   const { request: pem, key } = await createSigningRequest({
     commonName: `system:node:${nodeName}`,
     organizations: ["system:nodes"],

@@ -15,6 +15,7 @@ let provider: MemoryProvider;
 let events: string[];
 let writes: unknown[];
 let ended: number;
+let metrics: NodeMetrics;
 let version: number;
 /** The pod as the API server has it. */
 let stored: Pod;
@@ -25,6 +26,7 @@ beforeEach(() => {
   events = [];
   writes = [];
   ended = 0;
+  metrics = new NodeMetrics();
   version = 1;
   stored = { spec: { containers: [{ name: "main", image: "x:1" }] } };
 });
@@ -71,7 +73,7 @@ async function start(first: Pod = pod(), api: ApiClient = client()): Promise<Pod
     recordEvent: (_about, { reason }) => void events.push(reason),
     backoff: { initialMs: 1000, maxMs: 8000, jitter: 0 },
     slowCallMs: 60_000,
-    metrics: new NodeMetrics(),
+    metrics,
     tracer: noTracer,
     onEnd: () => void ended++,
   });
@@ -116,6 +118,30 @@ describe("PodActor", () => {
     assert.equal(provider.count("apply"), 1);
     assert.equal(provider.count("removeUnknown"), 1);
     assert.equal(ended, 1);
+  });
+
+  it("keeps the watch's copy of a state that a write answered too, and counts the start once", async () => {
+    const held = Promise.withResolvers<void>();
+    const created = { creationTimestamp: "2030-01-01T00:00:00Z" };
+    const first = pod({ metadata: created });
+    provider.report = () => {};
+    const actor = await start(
+      first,
+      client(async () => {
+        // The watch is faster than the answer, which carries the same state.
+        actor.offer(pod({ ...stored, status: { phase: "Running" } }));
+        version--;
+        await held.promise;
+      }),
+    );
+    actor.offerStatus({ uid: "u", status: { phase: "Running" } });
+    await clock.advance(0);
+    const seen = actor.pod;
+    assert.equal(seen.status?.phase, "Running");
+    held.resolve();
+    await clock.advance(0);
+    assert.equal(actor.pod, seen);
+    assert.match(metrics.text(), /pod_start_duration_seconds_count 1\n/);
   });
 
   it("waits without a timer when there is nothing to do (Q4)", async () => {

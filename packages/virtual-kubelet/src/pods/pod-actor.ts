@@ -38,6 +38,10 @@ export interface PodActorOptions {
   readonly onEnd: () => void;
 }
 
+/** Why waits and actors end. One for all: an error for each costs more than the rest of it. */
+const inTime = new Error("In time");
+const ended = new DOMException("The pod's actor has ended", "AbortError");
+
 /** Condition of a pod whose provider fails it; there only once it did. */
 const providerCondition = "virtual-kubelet.io/ProviderReady";
 const maxConditionMessage = 1024;
@@ -189,17 +193,14 @@ export class PodActor {
 
   /** Ends the actor; pod and provider stay as they are. */
   stop(): void {
-    this.#stop.abort();
+    this.#stop.abort(ended);
     this.#applying?.abort();
     this.#pause?.abort();
   }
 
+  /** Of equal states it is the watch's that is kept: others hold it too. */
   #written(written: Pod): void {
-    const isFirst = !hasStarted(this.#pod) && written.status?.phase === "Running";
-    const created = Date.parse(written.metadata?.creationTimestamp ?? "");
-    if (isFirst && !Number.isNaN(created))
-      this.#options.metrics.podStarted(this.#options.clock.now() - created);
-    this.#take(written);
+    if (versionOf(written) > versionOf(this.#pod)) this.#take(written);
   }
 
   get #spanFields(): SpanFields {
@@ -209,7 +210,12 @@ export class PodActor {
 
   /** Keeps the newer of two states: answers to writes and the watch overtake each other. */
   #take(pod: Pod): void {
-    if (versionOf(pod) >= versionOf(this.#pod)) this.#pod = pod;
+    if (versionOf(pod) < versionOf(this.#pod)) return;
+    const isStart = !hasStarted(this.#pod) && pod.status?.phase === "Running";
+    this.#pod = pod;
+    const created = Date.parse(pod.metadata?.creationTimestamp ?? "");
+    if (isStart && !Number.isNaN(created))
+      this.#options.metrics.podStarted(this.#options.clock.now() - created);
   }
 
   #run(): void {
@@ -353,8 +359,9 @@ export class PodActor {
   async #inTime(call: string, start: () => Promise<void>, graceSeconds = 0): Promise<void> {
     const { clock, slowCallMs } = this.#options;
     const done = new AbortController();
-    const stopped = AbortSignal.any([done.signal, this.#stop.signal]);
-    clock.sleep(slowCallMs + graceSeconds * 1000, stopped).then(
+    const end = (): void => done.abort(inTime);
+    this.#stop.signal.addEventListener("abort", end, { once: true });
+    clock.sleep(slowCallMs + graceSeconds * 1000, done.signal).then(
       () => {
         const message = `The provider has not answered "${call}" for ${slowCallMs / 1000} s`;
         this.#complain("ProviderNotResponding", message);
@@ -364,7 +371,8 @@ export class PodActor {
     try {
       await start();
     } finally {
-      done.abort();
+      end();
+      this.#stop.signal.removeEventListener("abort", end);
     }
   }
 

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from "node:util";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 
 /** Fields of a pod's status that a node writes; others are left to whoever wrote them. */
@@ -97,16 +96,26 @@ function changedConditions(
 
 /** undefined, null, "" and empty lists and objects are the same on the wire. */
 function isSame(a: unknown, b: unknown): boolean {
-  return isDeepStrictEqual(normal(a), normal(b));
+  if (a === b) return true;
+  if (isNothing(a) || isNothing(b)) return isNothing(a) && isNothing(b);
+  if (typeof a !== "object" || typeof b !== "object") return false;
+  if (Array.isArray(a) || Array.isArray(b))
+    return (
+      Array.isArray(a) &&
+      Array.isArray(b) &&
+      a.length === b.length &&
+      a.every((each, index) => isSame(each, b[index]))
+    );
+  const left = a as Readonly<Record<string, unknown>>; // nothing was ruled out above
+  const right = b as typeof left;
+  return (
+    Object.keys(left).every((key) => isSame(left[key], right[key])) &&
+    Object.keys(right).every((key) => Object.hasOwn(left, key) || isNothing(right[key]))
+  );
 }
 
-function normal(value: unknown): unknown {
-  if (value === null || value === "" || value === undefined) return undefined;
-  if (Array.isArray(value)) return value.length === 0 ? undefined : value.map(normal);
-  if (typeof value !== "object") return value;
-  const entries = Object.entries(value).flatMap(([key, each]) => {
-    const inner = normal(each);
-    return inner === undefined ? [] : [[key, inner] as const];
-  });
-  return entries.length === 0 ? undefined : Object.fromEntries(entries);
+function isNothing(value: unknown): boolean {
+  if (value === null || value === "" || value === undefined) return true;
+  if (Array.isArray(value)) return value.length === 0;
+  return typeof value === "object" && Object.values(value).every(isNothing);
 }

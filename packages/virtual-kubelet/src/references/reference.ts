@@ -1,5 +1,6 @@
 import { KipError } from "@kip/base";
 import type { ConfigMap, Secret } from "@kip/k8s-types";
+import { ownBytes } from "./own-bytes.ts";
 
 /** Kinds of objects that pods take content from. */
 export type ReferenceKind = "ConfigMap" | "Secret";
@@ -56,16 +57,15 @@ export function nameOf({ kind, name }: Reference): string {
 export function configMapContent({ data = {}, binaryData = {} }: ConfigMap): ReferencedContent {
   const text = new Map(Object.entries(data));
   const bytes = new Map<string, Uint8Array>();
-  for (const [key, value] of text) bytes.set(key, Buffer.from(value, "utf8"));
-  for (const [key, value] of Object.entries(binaryData))
-    bytes.set(key, Buffer.from(value, "base64"));
+  for (const [key, value] of text) bytes.set(key, ownBytes(value));
+  for (const [key, value] of Object.entries(binaryData)) bytes.set(key, ownBytes(value, "base64"));
   return { text, bytes };
 }
 
 /** Content of a Secret as the API has it. */
 export function secretContent({ data = {}, type }: Secret): ReferencedContent {
   const bytes = new Map(
-    Object.entries(data).map(([key, value]) => [key, Buffer.from(value, "base64")]),
+    Object.entries(data).map(([key, value]) => [key, ownBytes(value, "base64")]),
   );
   const text = new Map([...bytes].map(([key, value]) => [key, value.toString("utf8")]));
   return { text, bytes, ...(type !== undefined && { type }) };

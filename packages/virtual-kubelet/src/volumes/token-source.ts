@@ -1,6 +1,7 @@
 import type { Clock } from "@kip/base";
 import { requestToken, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
+import { ownBytes } from "../references/own-bytes.ts";
 
 /** Which token a volume wants. */
 export interface TokenWish {
@@ -12,7 +13,8 @@ export interface TokenWish {
 
 /** A token and when to replace it. */
 export interface FreshToken {
-  readonly token: string;
+  /** What the volume shows: the token's bytes. */
+  readonly data: Uint8Array;
   /** Milliseconds since the epoch: at 80 % of the token's life, or after a day, as in the kubelet. */
   readonly refreshAt: number;
 }
@@ -44,7 +46,7 @@ export function createTokenSource(client: ApiClient, pod: Pod, clock: Clock): To
         ...(audience !== undefined && { audiences: [audience] }),
       });
       const refreshAt = now + Math.min(oldestMs, (expiresAt - now) * lifeShare);
-      const fresh = { token, refreshAt };
+      const fresh = { data: ownBytes(token), refreshAt };
       tokens.set(key, fresh);
       return fresh;
     },

@@ -23,7 +23,7 @@ async function files(volume: Omit<Volume, "name">) {
       references: fakeReferences(objects),
       tokens: {
         token: async ({ audience = "api", expirationSeconds }) => ({
-          token: `token for ${audience} ${expirationSeconds}`,
+          data: Buffer.from(`token for ${audience} ${expirationSeconds}`),
           refreshAt: 5000,
         }),
       },

@@ -2,6 +2,7 @@ import type { Pod, Volume } from "@kip/k8s-types";
 import { fieldValue } from "../environment/field-reference.ts";
 import { resourceValue } from "../environment/resource-reference.ts";
 import type { VolumeFile } from "../pod-provider.ts";
+import { ownBytes } from "../references/own-bytes.ts";
 import {
   nameOf,
   unresolved,
@@ -119,7 +120,7 @@ async function projectionContent(
       ...(audience !== undefined && { audience }),
       expirationSeconds: expirationSeconds ?? 3600,
     });
-    const file = { path, data: Buffer.from(token.token, "utf8"), mode };
+    const file = { path, data: token.data, mode };
     return { files: [file], refreshAt: token.refreshAt };
   }
   const [kind = "nothing"] = Object.keys(projection);
@@ -174,6 +175,6 @@ function downwardFiles(
       const what = fieldRef?.fieldPath ?? resourceFieldRef?.resource ?? item.path;
       throw unresolved(`unsupported field of the downward API: ${what}`);
     }
-    return { path: item.path, data: Buffer.from(text, "utf8"), mode: item.mode ?? mode };
+    return { path: item.path, data: ownBytes(text), mode: item.mode ?? mode };
   });
 }

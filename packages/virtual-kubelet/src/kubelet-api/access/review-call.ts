@@ -13,7 +13,7 @@ export async function createReview<T>(
 ): Promise<T> {
   for (let attempt = 0; ; attempt++) {
     try {
-      return await client.create<T>(path, review, { timeoutMs });
+      return await client.create<T>(path, review, { timeoutMs, isUrgent: true });
     } catch (error) {
       if (!isRetryable(error) || attempt + 1 >= attempts) throw error;
       await clock.sleep(backoffDelay(attempt, backoff));

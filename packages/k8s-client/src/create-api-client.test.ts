@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import http from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { hasCode, silentLogger, systemClock } from "@kip/base";
+import type { ApiClient } from "./api-client.ts";
+import { createApiClient } from "./create-api-client.ts";
+
+let server: http.Server;
+let client: ApiClient;
+let answer: (request: http.IncomingMessage, response: http.ServerResponse) => void;
+const sockets = new Set<Socket>();
+
+before(async () => {
+  server = http.createServer((request, response) => answer(request, response));
+  server.on("connection", (socket) => sockets.add(socket));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+});
+
+after(() => {
+  client.close();
+  server.closeAllConnections();
+  server.close();
+});
+
+beforeEach(() => {
+  const { port } = server.address() as AddressInfo; // a TCP server that listens
+  const credentials = { verifyServer: true, headers: {} };
+  client = createApiClient(
+    {
+      server: `http://127.0.0.1:${port}`,
+      namespace: "default",
+      source: "test",
+      credentials: async () => credentials,
+    },
+    { userAgent: "test/1", logger: silentLogger, clock: systemClock, maxConnections: 2 },
+  );
+  sockets.clear();
+});
+
+describe("createApiClient()", () => {
+  it("puts an answer together, however it is cut, and uses connections again", async () => {
+    const items = Array.from({ length: 500 }, (_, index) => ({ text: `${index} ☃` }));
+    const body = Buffer.from(JSON.stringify({ items }));
+    answer = (_request, response) => {
+      for (let at = 0; at < body.length; at += 1001) response.write(body.subarray(at, at + 1001));
+      response.end();
+    };
+    const answers = await Promise.all(Array.from({ length: 20 }, () => client.get("/pods")));
+    for (const each of answers) assert.deepEqual(each, { items });
+    assert.ok(sockets.size <= 2);
+  });
+
+  it("ends a request for the caller's reason, before it, in it and in its answer", async () => {
+    const reason = new Error("not wanted any more");
+    await assert.rejects(client.get("/", { signal: AbortSignal.abort(reason) }), reason);
+
+    const inIt = new AbortController();
+    answer = () => inIt.abort(reason);
+    await assert.rejects(client.get("/", { signal: inIt.signal }), reason);
+
+    const inAnswer = new AbortController();
+    answer = (_request, response) => {
+      response.write('{"half":');
+      setImmediate(() => inAnswer.abort(reason));
+    };
+    await assert.rejects(client.get("/", { signal: inAnswer.signal }), reason);
+  });
+
+  it("calls an answer that is cut, or late, unavailable", async () => {
+    answer = (_request, response) => {
+      response.writeHead(200, { "Content-Length": "100" });
+      response.write("half", () => response.destroy());
+    };
+    await assert.rejects(client.get("/"), (error) => hasCode(error, "K8S_UNAVAILABLE"));
+    answer = () => {};
+    await assert.rejects(client.get("/", { timeoutMs: 20 }), (error) =>
+      hasCode(error, "K8S_UNAVAILABLE"),
+    );
+  });
+
+  it("cuts a stream when its signal aborts, and ends the server's side too", async () => {
+    const closed = Promise.withResolvers<void>();
+    answer = (_request, response) => {
+      response.write("line\n");
+      response.on("close", () => closed.resolve());
+    };
+    const stop = new AbortController();
+    const body = await client.stream("/watch", { signal: stop.signal });
+    await once(body, "data");
+    stop.abort(new Error("stopped"));
+    await assert.rejects(once(body, "end"));
+    await closed.promise;
+  });
+
+  it("sends what is urgent before what waits for a connection", async () => {
+    const held: http.ServerResponse[] = [];
+    const seen: string[] = [];
+    const two = Promise.withResolvers<void>();
+    answer = (request, response) => {
+      seen.push(request.url ?? "");
+      if (held.push(response) === 2) two.resolve();
+      else if (held.length > 2) response.end("{}");
+    };
+    const busy = [client.get("/busy"), client.get("/busy")];
+    await two.promise;
+    const waiting = [
+      client.get("/pod"),
+      client.get("/pod"),
+      client.get("/lease", { isUrgent: true }),
+    ];
+    held[0]?.end("{}");
+    await Promise.all(waiting);
+    held[1]?.end("{}");
+    await Promise.all(busy);
+    assert.deepEqual(seen, ["/busy", "/busy", "/lease", "/pod", "/pod"]);
+  });
+});

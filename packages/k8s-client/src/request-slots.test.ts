@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { RequestSlots } from "./request-slots.ts";
+
+/** Fills a single slot, lets requests wait for it, and tells their order. */
+async function order(wishes: readonly { readonly name: string; readonly isUrgent?: boolean }[]) {
+  const slots = new RequestSlots(1);
+  const busy = Promise.withResolvers<void>();
+  const seen: string[] = [];
+  const all = [
+    slots.run(() => busy.promise, {}),
+    ...wishes.map(({ name, isUrgent }) =>
+      slots.run(async () => void seen.push(name), { isUrgent }),
+    ),
+  ];
+  busy.resolve();
+  await Promise.all(all);
+  return seen;
+}
+
+describe("RequestSlots", () => {
+  it("lets requests go in the order they came, the urgent ones first", async () => {
+    const wishes = [
+      { name: "pod 1" },
+      { name: "pod 2" },
+      { name: "lease", isUrgent: true },
+      { name: "pod 3" },
+      { name: "node", isUrgent: true },
+    ];
+    assert.deepEqual(await order(wishes), ["lease", "node", "pod 1", "pod 2", "pod 3"]);
+  });
+
+  it("runs as many as there are slots, and goes on after a failure", async () => {
+    const slots = new RequestSlots(2);
+    let running = 0;
+    let most = 0;
+    const tasks = Array.from({ length: 6 }, (_, index) =>
+      slots.run(async () => {
+        most = Math.max(most, ++running);
+        await new Promise(setImmediate);
+        running--;
+        if (index % 2 === 0) throw new Error("failed");
+      }, {}),
+    );
+    const ends = await Promise.allSettled(tasks);
+    assert.equal(ends.filter(({ status }) => status === "rejected").length, 3);
+    assert.equal(most, 2);
+  });
+
+  it("does not start a request that was given up while it waited", async () => {
+    const slots = new RequestSlots(1);
+    const busy = Promise.withResolvers<void>();
+    const first = slots.run(() => busy.promise, {});
+    const stop = new AbortController();
+    let hasRun = false;
+    const second = slots.run(async () => void (hasRun = true), { signal: stop.signal });
+    stop.abort(new Error("stopped"));
+    busy.resolve();
+    await first;
+    await assert.rejects(second, /stopped/);
+    assert.equal(hasRun, false);
+    await slots.run(async () => {}, {});
+  });
+});
