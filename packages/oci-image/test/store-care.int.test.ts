@@ -8,6 +8,8 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import path from "node:path";
@@ -162,6 +164,10 @@ describe("a store's care", () => {
     renameSync(gone, `${gone}.moved`);
     assert.equal((await pull("cut")).length, 3);
     assert.ok((await pull("no cache")).length >= 3);
+    // One that does not work at all, as when its server is gone.
+    rmSync(path.join(cache, "blobs"), { recursive: true });
+    symlinkSync("blobs", path.join(cache, "blobs"));
+    assert.ok((await pull("broken")).length >= 5);
   });
 
   it(

@@ -16,7 +16,7 @@ export type CacheFolder = (settings: CacheSettings) => Promise<string | undefine
 const mountOptions = [
   "ro",
   "soft",
-  "timeo=50",
+  "timeo=20",
   "retrans=1",
   "noatime",
   "nosuid",

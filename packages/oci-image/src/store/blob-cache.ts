@@ -28,10 +28,15 @@ export class BlobCache {
     this.#folder = path.join(folder, "blobs", "sha256");
   }
 
-  /** The bytes of a blob; undefined if it is not here, or not of the size it must have. */
+  /**
+   * The bytes of a blob; undefined if it is not here, or not of the size it must have.
+   * @throws what the file system says when it does not work
+   */
   async read(descriptor: Descriptor): Promise<AsyncIterable<Uint8Array> | undefined> {
-    // Whatever is wrong with the cache, there is still the registry.
-    const facts = await lstat(this.#path(descriptor.digest)).catch(() => undefined);
+    const facts = await lstat(this.#path(descriptor.digest)).catch((error: unknown) => {
+      if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
+      throw error;
+    });
     if (!facts?.isFile() || facts.size !== descriptor.size) return undefined;
     return readBlob(this.#root, descriptor);
   }
@@ -93,15 +98,28 @@ export class BlobCache {
  */
 export function throughCache(source: ImageSource, folder: string, onHit: () => void): ImageSource {
   const cache = new BlobCache(folder);
+  let isBroken = false;
+  let turn: Promise<unknown> = Promise.resolve();
+  // One at a time: where the server of a share is silent, each look holds one of Node's few threads for files.
+  const find = async (descriptor: Descriptor): Promise<AsyncIterable<Uint8Array> | undefined> => {
+    const look = turn.then(async () => (isBroken ? undefined : await cache.read(descriptor)));
+    // Whatever is wrong with the cache, there is still the registry.
+    const safe = look.catch(() => {
+      isBroken = true;
+      return undefined;
+    });
+    turn = safe;
+    return await safe;
+  };
   return {
     root: async (signal) => await source.root(signal),
     manifest: async (descriptor, signal) => {
-      const found = await readManifest(cache, descriptor);
+      const found = await readManifest(find, descriptor);
       if (found) onHit();
       return found ?? (await source.manifest(descriptor, signal));
     },
     blob: async (descriptor, signal) => {
-      const found = await cache.read(descriptor);
+      const found = await find(descriptor);
       if (found) onHit();
       return found ?? (await source.blob(descriptor, signal));
     },
@@ -139,11 +157,11 @@ export async function fillCache(
 }
 
 async function readManifest(
-  cache: BlobCache,
+  find: (descriptor: Descriptor) => Promise<AsyncIterable<Uint8Array> | undefined>,
   descriptor: Descriptor,
 ): Promise<FetchedManifest | undefined> {
   if (descriptor.size > maxDocumentBytes) return undefined;
-  const stream = await cache.read(descriptor);
+  const stream = await find(descriptor);
   if (!stream) return undefined;
   const chunks: Uint8Array[] = [];
   for await (const chunk of stream) chunks.push(chunk);
