@@ -1,5 +1,5 @@
 import { hasCode, type Clock, type Logger } from "@kip/base";
-import { givesRegistryLogIns, type CloudDriver } from "@kip/cloud";
+import type { CloudDriver } from "@kip/cloud";
 import { createInformer, paths, type ApiClient } from "@kip/k8s-client";
 import type { KubeObject } from "@kip/k8s-client";
 import type { NodeFacts } from "@kip/virtual-kubelet";
@@ -10,6 +10,7 @@ import { freeFinishedPods } from "./collect/finished-pods.ts";
 import { collectOrphanInstances } from "./collect/orphan-instances.ts";
 import type { ProviderConfig } from "./config/provider-config.ts";
 import { CloudLogIns } from "./dispatch/cloud-log-ins.ts";
+import { logInSource } from "./dispatch/log-in-source.ts";
 import type { DnsSettings } from "./dispatch/pod-network-files.ts";
 import { CellIdentities } from "./identity/cell-identity.ts";
 import { LogArchive } from "./logs/log-archive.ts";
@@ -35,6 +36,8 @@ export interface StartKipOptions {
   readonly clusterDomain?: string;
   /** Directory for the logs of finished pods. */
   readonly logDir: string;
+  /** Where credential helpers are looked for. @default the process's own */
+  readonly path?: string;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -61,6 +64,12 @@ export async function startKip(options: StartKipOptions): Promise<RunningKip> {
   });
   const stop = new AbortController();
   const archive = new LogArchive(options.logDir, logger);
+  const logIns = logInSource({
+    dockerConfig: config.dockerConfig,
+    driver,
+    clock,
+    ...(options.path !== undefined && { path: options.path }),
+  });
   const steps = new CellSteps({
     store,
     driver,
@@ -77,7 +86,7 @@ export async function startKip(options: StartKipOptions): Promise<RunningKip> {
     dns: () => dnsSettings(options),
     registries: config.registries,
     images: config.images,
-    ...(givesRegistryLogIns(driver) && { logIns: new CloudLogIns(driver, { clock, logger }) }),
+    ...(logIns && { logIns: new CloudLogIns(logIns, { clock, logger }) }),
     nodeIp: options.nodeIp,
     clock,
     logger: logger.with({ component: "cells" }),

@@ -31,6 +31,7 @@ export const decodeImages = object(
         strict,
       ),
     ),
+    dockerConfig: optional(string),
     proxy: optional(
       object(
         { http: optional(string), https: optional(string), no: optional(list(string)) },

@@ -96,6 +96,8 @@ export interface ProviderConfig {
   readonly registries: readonly DesiredRegistry[];
   /** Shared cache and proxies of cells, if there are. */
   readonly images: DesiredImageSettings | undefined;
+  /** A file of `docker login` on kip's machine, if one is named. */
+  readonly dockerConfig: string | undefined;
   /** Keys that were read but have no effect in this version, for a warning at start. */
   readonly withoutEffect: readonly string[];
 }
@@ -140,6 +142,7 @@ export function decodeProviderConfig(value: unknown): ProviderConfig {
     nodeLabels: labels,
     registries: registrySettings(read.registries ?? []),
     images: imageSettings(read.images ?? {}, section.cellConfig ?? {}),
+    dockerConfig: read.images?.dockerConfig,
     withoutEffect: keysWithoutEffect(read),
   };
 }
