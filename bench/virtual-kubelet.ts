@@ -1,75 +1,141 @@
-// The virtual kubelet library against the real API server: N bound pods created at once, all Running, all
-// deleted, beside a bare loop that makes the same API calls in the same run. One JSON line per figure.
-//   node bench/virtual-kubelet.ts [--pods 1000]
-import { fork, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
-import path from "node:path";
+// npm run bench:virtual-kubelet: the virtual kubelet library against the real API server, beside a bare loop that
+// makes the same API calls in the same run. One JSON line per figure, and a table with the goals at the end.
+//   --pods 1000          pods that are created and deleted at once, beside the floor
+//   --many 5000          pods for memory, and for CPU time while nothing happens
+//   --idle-seconds 120   how long nothing happens: the comparison of API and provider runs each minute
+//   --megabytes 100      what goes through exec and port-forward, 3 times each
+//   --flags "..."        of the node's process
+// 0 leaves a part out.
+import { cpus, loadavg } from "node:os";
+import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { hasCode, silentLogger, systemClock } from "@kip/base";
-import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
+import { silentLogger, systemClock } from "@kip/base";
+import { sharedControlPlane } from "@kip/control-plane/testing";
+import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
+import { withBareLoop } from "./virtual-kubelet/bare-loop.ts";
+import { Goals } from "./virtual-kubelet/goals.ts";
 import {
-  createApiClient,
-  createInformer,
-  loadKubeConfig,
-  paths,
-  requestToken,
-  wireTime,
-  type ApiClient,
-} from "@kip/k8s-client";
-import type { Pod } from "@kip/k8s-types";
-import { packVirtualKubelet } from "../tools/pack-virtual-kubelet.ts";
+  buildPackage,
+  startNodeProcess,
+  type NodeProcess,
+} from "./virtual-kubelet/node-process.ts";
+import { runRound, type Round } from "./virtual-kubelet/round.ts";
+import { throughput } from "./virtual-kubelet/throughput.ts";
 
 const { values } = parseArgs({
-  options: { pods: { type: "string", default: "1000" } },
+  options: {
+    pods: { type: "string", default: "1000" },
+    many: { type: "string", default: "5000" },
+    "idle-seconds": { type: "string", default: "120" },
+    megabytes: { type: "string", default: "100" },
+    // What docs/virtual-kubelet.md tells to start programs with.
+    flags: { type: "string", default: "--max-semi-space-size=4 --max-old-space-size=512" },
+  },
 });
-const count = Number(values.pods);
+const pods = Number(values.pods);
+const many = Number(values.many);
+const idleSeconds = Number(values["idle-seconds"]);
+const megabytes = Number(values.megabytes);
 
-interface Round {
-  readonly runningMs: number;
-  readonly goneMs: number;
-  /** Versions of the pods on their way to Running. */
-  readonly writesPerPod: number;
-}
-
+const goals = new Goals();
 await using plane = await sharedControlPlane();
 const admin = await connect(plane.kubeconfigPath);
-
-const rounds: Record<string, Round> = {};
-await withBareLoop("bench-warm-up", async () => void (await round("bench-warm-up", 100)));
-for (const name of ["floor before", "library", "floor after"]) {
-  if (name === "library") {
-    const child = await startLibrary(plane);
-    rounds[name] = await round("bench-vk", count);
-    const { rssMiB, maxRssMiB } = await ask(child);
-    report("library: largest resident memory", maxRssMiB, "MiB");
-    report("library: resident memory after", rssMiB, "MiB");
-    child.kill();
-    await once(child, "exit");
-    await admin.delete(paths.nodes("bench-vk"));
-  } else {
-    await withBareLoop("bench-bare", async () => {
-      rounds[name] = await round("bench-bare", count);
-    });
-  }
-  const { runningMs, goneMs, writesPerPod } = rounds[name] ?? fail();
-  report(`${name}: all ${count} Running`, runningMs / 1000, "s");
-  report(`${name}: all ${count} gone`, goneMs / 1000, "s");
-  report(`${name}: writes per pod to Running`, writesPerPod, "");
-}
-const library = rounds["library"] ?? fail();
-const floors = [rounds["floor before"] ?? fail(), rounds["floor after"] ?? fail()];
-const mean = (field: "runningMs" | "goneMs"): number =>
-  floors.reduce((sum, floor) => sum + floor[field], 0) / floors.length;
-report("Running: times the floor", library.runningMs / mean("runningMs"), "");
-report("gone: times the floor", library.goneMs / mean("goneMs"), "");
+const kip = await connect(plane.kipKubeconfigPath);
+const folder = buildPackage();
+goals.figure("processors", cpus().length, "");
+goals.figure("load before, 1 minute", loadavg()[0] ?? 0, "");
+if (pods > 0) await besideTheFloor();
+if (many > 0) await manyPods();
+if (megabytes > 0) await streams();
+goals.figure("load after, 1 minute", loadavg()[0] ?? 0, "");
+goals.print();
 admin.close();
+kip.close();
 
-function report(figure: string, value: number, unit: string): void {
-  console.log(JSON.stringify({ figure, value: Math.round(value * 100) / 100, unit }));
+/** The library between two rounds of the floor. */
+async function besideTheFloor(): Promise<void> {
+  await bare(100); // the API server warms up
+  const before = await bare(pods);
+  let memory = 0;
+  let usedMs = 0;
+  const library = await withNode(async (node) => {
+    const round = await runRound({ plane, client: admin, nodeName: "bench-vk", pods });
+    ({ maxRssMiB: memory, cpuMs: usedMs } = await node.usage());
+    return round;
+  });
+  const after = await bare(pods);
+  const floor = (field: "runningMs" | "goneMs"): number => (before[field] + after[field]) / 2;
+  goals.figure(`floor: ${pods} pods, all Running`, floor("runningMs") / 1000, "s");
+  goals.figure(`floor: ${pods} pods, all gone`, floor("goneMs") / 1000, "s");
+  goals.figure(`${pods} pods, all Running`, library.runningMs / 1000, "s", pods / 100);
+  goals.figure("  times the floor", library.runningMs / floor("runningMs"), "", 1.5);
+  goals.figure(`${pods} pods, all gone`, library.goneMs / 1000, "s", pods / 100);
+  goals.figure("  times the floor", library.goneMs / floor("goneMs"), "", 1.5);
+  goals.figure("  status writes per pod to Running", library.writesPerPod, "", 1);
+  goals.figure("  resident memory at most", memory, "MiB", 150);
+  goals.figure("  CPU time of the node, start and end included", usedMs / 1000, "s");
 }
 
-function fail(): never {
-  throw new Error("A round is missing");
+async function manyPods(): Promise<void> {
+  await withNode(async (node) => {
+    let idle = 0;
+    const { runningMs, goneMs } = await runRound({
+      plane,
+      client: admin,
+      nodeName: "bench-vk",
+      pods: many,
+      whileRunning: async () => {
+        idle = await idleShare(node);
+      },
+    });
+    const { maxRssMiB } = await node.usage();
+    goals.figure(`${many} pods, all Running`, runningMs / 1000, "s", many / 100);
+    goals.figure(`${many} pods, all gone`, goneMs / 1000, "s", many / 100);
+    goals.figure("  resident memory at most", maxRssMiB, "MiB", 300);
+    if (idleSeconds > 0) goals.figure(`  CPU for ${idleSeconds} s idle`, idle, "% of a core", 3);
+  });
+}
+
+/** CPU time that the node takes while nothing happens, in percent of one core. */
+async function idleShare(node: NodeProcess): Promise<number> {
+  if (idleSeconds === 0) return 0;
+  const before = await node.usage();
+  const startedAt = performance.now();
+  await pause(idleSeconds * 1000); // what is measured is that nothing happens
+  const after = await node.usage();
+  return (100 * (after.cpuMs - before.cpuMs)) / (performance.now() - startedAt);
+}
+
+async function streams(): Promise<void> {
+  for (const [way, speed] of Object.entries(await throughput(megabytes, 3)))
+    goals.figure(way, speed, "MB/s");
+}
+
+async function bare(count: number): Promise<Round> {
+  let round: Round | undefined;
+  const nodeName = "bench-bare";
+  await withBareLoop(kip, nodeName, async () => {
+    round = await runRound({ plane, client: admin, nodeName, pods: count });
+  });
+  if (!round) throw new Error("The floor was not measured");
+  return round;
+}
+
+/** Has the library run the node `bench-vk`, and removes the node afterwards. */
+async function withNode<T>(work: (node: NodeProcess) => Promise<T>): Promise<T> {
+  const flags = values.flags.split(" ").filter((flag) => flag !== "");
+  const kubeconfigPath = plane.kipKubeconfigPath;
+  try {
+    await using node = await startNodeProcess({
+      folder,
+      kubeconfigPath,
+      nodeName: "bench-vk",
+      flags,
+    });
+    return await work(node);
+  } finally {
+    await admin.delete(paths.nodes("bench-vk"));
+  }
 }
 
 async function connect(kubeconfig: string): Promise<ApiClient> {
@@ -78,145 +144,4 @@ async function connect(kubeconfig: string): Promise<ApiClient> {
     logger: silentLogger,
     clock: systemClock,
   });
-}
-
-/** Creates the pods, waits until all run, deletes them, waits until all are gone. */
-async function round(nodeName: string, pods: number): Promise<Round> {
-  const namespace = await plane.createNamespace("bench");
-  const stop = new AbortController();
-  const running = Promise.withResolvers<void>();
-  const gone = Promise.withResolvers<void>();
-  const isRunning = new Set<string>();
-  let left = pods;
-  let writes = 0;
-  createInformer<Pod>({
-    client: admin,
-    path: paths.pods(namespace),
-    onEvent: ({ type, object }) => {
-      if (type === "updated" && isRunning.size < pods) writes++;
-      if (type !== "deleted" && object.status?.phase === "Running") {
-        isRunning.add(object.metadata?.uid ?? "");
-        if (isRunning.size === pods) running.resolve();
-      }
-      if (type === "deleted" && --left === 0) gone.resolve();
-    },
-    logger: silentLogger,
-    clock: systemClock,
-    signal: stop.signal,
-  });
-  const names = Array.from({ length: pods }, (_, index) => `p${index}`);
-  const createdAt = performance.now();
-  await Promise.all(names.map((name) => admin.create(paths.pods(namespace), pod(name, nodeName))));
-  await running.promise;
-  const runningMs = performance.now() - createdAt;
-  const writesPerPod = writes / pods;
-  const deletedAt = performance.now();
-  await Promise.all(names.map((name) => remove(namespace, name)));
-  await gone.promise;
-  stop.abort();
-  return { runningMs, goneMs: performance.now() - deletedAt, writesPerPod };
-}
-
-function pod(name: string, nodeName: string): Pod {
-  return {
-    metadata: { name },
-    spec: {
-      nodeName,
-      tolerations: [{ operator: "Exists" }],
-      containers: [{ name: "main", image: "example.test/web:1" }],
-    },
-  };
-}
-
-async function remove(namespace: string, name: string): Promise<void> {
-  try {
-    await admin.delete(paths.pods(namespace, name));
-  } catch (error) {
-    if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
-  }
-}
-
-/** The same calls for each pod as the library's, and nothing else: token, status, last status, deletion. */
-async function withBareLoop(nodeName: string, work: () => Promise<void>): Promise<void> {
-  const client = await connect(plane.kipKubeconfigPath);
-  const underWay = new Set<Promise<void>>();
-  const stop = new AbortController();
-  const informer = createInformer<Pod>({
-    client,
-    path: paths.pods(),
-    query: { fieldSelector: `spec.nodeName=${nodeName}` },
-    onEvent: (event) => {
-      const { object } = event;
-      if (event.type === "added") underWay.add(unlessGone(startBare(client, object)));
-      if (event.type !== "updated") return;
-      const wasAsked = event.previous.metadata?.deletionTimestamp !== undefined;
-      if (object.metadata?.deletionTimestamp !== undefined && !wasAsked)
-        underWay.add(unlessGone(endBare(client, object)));
-    },
-    logger: silentLogger,
-    clock: systemClock,
-    signal: stop.signal,
-  });
-  await informer.synced;
-  await work();
-  await Promise.all(underWay);
-  stop.abort();
-  client.close();
-}
-
-async function unlessGone(work: Promise<void>): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
-  }
-}
-
-async function startBare(client: ApiClient, { metadata, spec }: Pod): Promise<void> {
-  const { namespace = "", name = "", uid = "" } = metadata ?? {};
-  await requestToken(client, { namespace, serviceAccount: "default", pod: { name, uid } });
-  const startedAt = wireTime(Date.now());
-  const state = { running: { startedAt } };
-  const status = {
-    phase: "Running",
-    podIP: "198.51.100.7",
-    startTime: startedAt,
-    conditions: [{ type: "Ready", status: "True" }],
-    containerStatuses: (spec?.containers ?? []).map(({ name: container }) => ({
-      name: container,
-      ready: true,
-      restartCount: 0,
-      image: "",
-      imageID: "",
-      state,
-    })),
-  };
-  await client.patch(paths.pods(namespace, name, "status"), { status }, "strategic");
-}
-
-async function endBare(client: ApiClient, { metadata }: Pod): Promise<void> {
-  const { namespace = "", name = "", uid = "" } = metadata ?? {};
-  const status = { phase: "Succeeded" };
-  await client.patch(paths.pods(namespace, name, "status"), { status }, "strategic");
-  await client.delete(paths.pods(namespace, name), { uid, graceSeconds: 0 });
-}
-
-async function startLibrary({ kipKubeconfigPath }: SharedControlPlane): Promise<ChildProcess> {
-  // Inside the repository: its dependencies are found there.
-  const folder = path.join(import.meta.dirname, "../dist/bench");
-  packVirtualKubelet(folder);
-  const program = path.join(import.meta.dirname, "virtual-kubelet-node.mjs");
-  const child = fork(program, [path.join(folder, "package"), kipKubeconfigPath], {
-    // What docs/virtual-kubelet.md tells to start programs with.
-    execArgv: ["--max-semi-space-size=1", `--max-old-space-size=${48 + Math.ceil(count / 50)}`],
-    env: { ...process.env, MALLOC_ARENA_MAX: "1" },
-  });
-  await once(child, "message");
-  return child;
-}
-
-async function ask(child: ChildProcess): Promise<{ rssMiB: number; maxRssMiB: number }> {
-  child.send("figures");
-  const [answer] = (await once(child, "message")) as [{ rssMiB: number; maxRssMiB: number }]; // our own child's
-  return answer;
 }

@@ -84,9 +84,15 @@ for (let run = 0; run < runs; run++) {
     speeds.get(name)?.push(total / 1e6 / ((performance.now() - before) / 1000));
   }
 }
-for (const [name, list] of speeds) {
-  const middle = list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? 0;
+const medians = [...speeds].map(([name, list]): [string, number] => [
+  name,
+  list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? 0,
+]);
+for (const [name, middle] of medians)
   console.log(`${name.padEnd(24)} ${middle.toFixed(0).padStart(6)} MB/s`);
+if (process.send) {
+  // A benchmark started us.
+  await new Promise((resolve) => process.send?.(Object.fromEntries(medians), resolve));
 }
 target.kill();
 source.close();

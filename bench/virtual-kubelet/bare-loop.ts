@@ -1,0 +1,73 @@
+import { hasCode, silentLogger, systemClock } from "@kip/base";
+import { createInformer, paths, requestToken, wireTime, type ApiClient } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+
+/**
+ * The floor: the same calls for each pod as the library's, and nothing else: token, status, last status,
+ * deletion. Runs while `work` does.
+ */
+export async function withBareLoop(
+  client: ApiClient,
+  nodeName: string,
+  work: () => Promise<void>,
+): Promise<void> {
+  const underWay = new Set<Promise<void>>();
+  const stop = new AbortController();
+  const informer = createInformer<Pod>({
+    client,
+    path: paths.pods(),
+    query: { fieldSelector: `spec.nodeName=${nodeName}` },
+    onEvent: (event) => {
+      const { object } = event;
+      if (event.type === "added") underWay.add(unlessGone(startBare(client, object)));
+      if (event.type !== "updated") return;
+      const wasAsked = event.previous.metadata?.deletionTimestamp !== undefined;
+      if (object.metadata?.deletionTimestamp !== undefined && !wasAsked)
+        underWay.add(unlessGone(endBare(client, object)));
+    },
+    logger: silentLogger,
+    clock: systemClock,
+    signal: stop.signal,
+  });
+  await informer.synced;
+  await work();
+  await Promise.all(underWay);
+  stop.abort();
+}
+
+async function unlessGone(work: Promise<void>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
+  }
+}
+
+async function startBare(client: ApiClient, { metadata, spec }: Pod): Promise<void> {
+  const { namespace = "", name = "", uid = "" } = metadata ?? {};
+  await requestToken(client, { namespace, serviceAccount: "default", pod: { name, uid } });
+  const startedAt = wireTime(Date.now());
+  const state = { running: { startedAt } };
+  const status = {
+    phase: "Running",
+    podIP: "198.51.100.7",
+    startTime: startedAt,
+    conditions: [{ type: "Ready", status: "True" }],
+    containerStatuses: (spec?.containers ?? []).map(({ name: container }) => ({
+      name: container,
+      ready: true,
+      restartCount: 0,
+      image: "",
+      imageID: "",
+      state,
+    })),
+  };
+  await client.patch(paths.pods(namespace, name, "status"), { status }, "strategic");
+}
+
+async function endBare(client: ApiClient, { metadata }: Pod): Promise<void> {
+  const { namespace = "", name = "", uid = "" } = metadata ?? {};
+  const status = { phase: "Succeeded" };
+  await client.patch(paths.pods(namespace, name, "status"), { status }, "strategic");
+  await client.delete(paths.pods(namespace, name), { uid, graceSeconds: 0 });
+}

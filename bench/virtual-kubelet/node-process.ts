@@ -1,0 +1,52 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
+import { packVirtualKubelet } from "../../tools/pack-virtual-kubelet.ts";
+
+/** What a process has used so far. */
+export interface Usage {
+  /** Resident memory now, and the most it ever was. */
+  readonly rssMiB: number;
+  readonly maxRssMiB: number;
+  readonly cpuMs: number;
+}
+
+/** A node that the library runs in a process of its own; disposing it ends the process. */
+export interface NodeProcess extends AsyncDisposable {
+  usage(): Promise<Usage>;
+}
+
+/** Builds the library's package inside the repository, where its dependencies are found. */
+export function buildPackage(): string {
+  const folder = path.join(import.meta.dirname, "../../dist/bench");
+  packVirtualKubelet(folder);
+  return path.join(folder, "package");
+}
+
+/** Starts a node and resolves when it is registered. */
+export async function startNodeProcess(options: {
+  readonly folder: string;
+  readonly kubeconfigPath: string;
+  readonly nodeName: string;
+  /** Of Node. */
+  readonly flags: readonly string[];
+}): Promise<NodeProcess> {
+  const program = path.join(import.meta.dirname, "node.mjs");
+  const child = fork(program, [options.folder, options.kubeconfigPath, options.nodeName], {
+    execArgv: [...options.flags],
+    env: { ...process.env, MALLOC_ARENA_MAX: "1" },
+  });
+  await once(child, "message");
+  return {
+    usage: async () => {
+      child.send("usage");
+      const [answer] = (await once(child, "message")) as [Usage]; // our own child's
+      return answer;
+    },
+    [Symbol.asyncDispose]: async () => {
+      const ended = once(child, "exit");
+      child.kill();
+      await ended;
+    },
+  };
+}
