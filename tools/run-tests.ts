@@ -1,7 +1,8 @@
 // Runs one stage of the tests with node:test and prints one closing line: N passed, N failed, N skipped.
-//   node tools/run-tests.ts unit|integration|e2e|acceptance|all [file ...]
+//   node tools/run-tests.ts unit|integration|e2e|acceptance|matrix|all [file ...]
 // "acceptance" runs the tests that the acceptance list of the virtual kubelet names; its table is made
-// of them, and of unit and integration tests together.
+// of them, and of unit and integration tests together. "matrix" runs the virtual kubelet's integration tests
+// against the newest stable Kubernetes, or the one that KIP_KUBERNETES_VERSION names.
 import { spawnSync } from "node:child_process";
 import { globSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,6 +10,7 @@ import path from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { PassThrough } from "node:stream";
+import { findRelease, obtainBinaries } from "@kip/control-plane";
 import { endSharedControlPlane } from "@kip/control-plane/testing";
 import { removeCluster } from "../e2e/cluster.ts";
 import { closeAcceptance, isAcceptanceFile, type TestResult } from "./acceptance.ts";
@@ -17,6 +19,10 @@ const patterns: Record<string, readonly string[]> = {
   unit: ["packages/*/src/**/*.test.ts", "apps/*/src/**/*.test.ts", "tools/*.test.ts"],
   integration: ["packages/*/test/**/*.int.test.ts", "apps/*/test/**/*.int.test.ts"],
   e2e: ["e2e/**/*.test.ts"],
+  matrix: [
+    "packages/virtual-kubelet/test/*.int.test.ts",
+    "apps/virtual-kubelet/test/*.int.test.ts",
+  ],
 };
 patterns["acceptance"] = [...(patterns["unit"] ?? []), ...(patterns["integration"] ?? [])];
 
@@ -31,7 +37,8 @@ process.env["KIP_TEST_CONTROL_PLANE"] = controlPlaneDir;
 try {
   // What a run before this one left behind when it was killed.
   if (stages.includes("e2e")) removeCluster();
-  if (stages.some((name) => name !== "unit")) prepare();
+  if (stages.includes("matrix")) await prepareMatrix();
+  else if (stages.some((name) => name !== "unit")) prepare();
   for (const name of stages) {
     // The end-to-end tests bring their own, and look at what runs on this machine.
     if (name === "e2e") await endSharedControlPlane(controlPlaneDir);
@@ -54,6 +61,18 @@ function prepare(): void {
   const { status } = spawnSync(kip, ["up", "--prepare"], { stdio: "inherit" });
   if (status !== 0)
     throw new Error("The binaries and images that the tests need could not be made");
+}
+
+/** The Kubernetes of the matrix, which is built the first time: some ten minutes on two cores. */
+async function prepareMatrix(): Promise<void> {
+  const version = (process.env["KIP_KUBERNETES_VERSION"] ??= "newest");
+  const release = findRelease(version);
+  await obtainBinaries({
+    cacheDir: process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip",
+    release,
+    onProgress: (line) => console.log(line),
+  });
+  console.log(`── Kubernetes ${release.kubernetes}, etcd ${release.etcd}`);
 }
 
 async function runStage(name: string): Promise<void> {

@@ -5,7 +5,12 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { systemClock } from "@kip/base";
-import { obtainBinaries, startControlPlane, type ControlPlane } from "@kip/control-plane";
+import {
+  findRelease,
+  obtainBinaries,
+  startControlPlane,
+  type ControlPlane,
+} from "@kip/control-plane";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import type { Lease, Node, Pod } from "@kip/k8s-types";
 import { startNode } from "@kip/virtual-kubelet";
@@ -13,6 +18,7 @@ import { until } from "./eventually.ts";
 import { isRunning, logger, variants } from "./support/cluster.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
+const version = process.env["KIP_KUBERNETES_VERSION"];
 const namespace = "default";
 const kills = 2;
 let folder: string;
@@ -33,7 +39,10 @@ before(
   async () => {
     folder = await mkdtemp(path.join(tmpdir(), "vk-killed-"));
     plane = await startControlPlane({
-      binaries: await obtainBinaries({ cacheDir }),
+      binaries: await obtainBinaries({
+        cacheDir,
+        ...(version !== undefined && { release: findRelease(version) }),
+      }),
       dataDir: path.join(folder, "data"),
       logDir: path.join(folder, "log"),
       port: 0,

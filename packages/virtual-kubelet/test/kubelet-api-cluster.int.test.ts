@@ -211,6 +211,15 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
     }
   });
 
+  it("declares what its kubelet API can do, to API servers that know what that is", async () => {
+    await using node = await measuredNode("notifier");
+    const { status } = await cluster.admin.get<{
+      readonly status: { readonly declaredFeatures?: readonly string[] };
+    }>(paths.nodes(node.name));
+    const isKnown = Number(cluster.plane.version.split(".")[1]) >= 36;
+    assert.deepEqual(status.declaredFeatures, isKnown ? ["ExtendWebSocketsToKubelet"] : undefined);
+  });
+
   it("kubectl debug puts a container into the pod and connects with it", async () => {
     await using node = await measuredNode("notifier");
     const { namespace } = await runningPod(node);

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
 import { runCommand, silentLogger, systemClock } from "@kip/base";
+import { findRelease, pinned } from "@kip/control-plane";
 import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
 import type { Pod } from "@kip/k8s-types";
 import { startKubeletApi, type RunningKubeletApi } from "../src/index.ts";
@@ -27,7 +28,18 @@ interface Ended {
   readonly stderr: string;
 }
 
-describe("kubelet API behind kube-apiserver", { timeout: 280_000 }, () => {
+const version = process.env["KIP_KUBERNETES_VERSION"];
+const { kubernetes } = version === undefined ? pinned : findRelease(version);
+const knowsFeatures = Number(kubernetes.split(".")[1]) >= 36;
+
+describe("kubelet API behind kube-apiserver", { timeout: 280_000 }, () => suite());
+// An API server that is told so speaks WebSocket to the kubelet, where it would translate to SPDY.
+if (knowsFeatures)
+  describe("kubelet API behind kube-apiserver, by WebSocket", { timeout: 280_000 }, () => {
+    suite(["ExtendWebSocketsToKubelet"]);
+  });
+
+function suite(declaredFeatures: readonly string[] = []): void {
   let controlPlane: SharedControlPlane;
   let api: RunningKubeletApi;
   let provider: ProcessProvider;
@@ -56,6 +68,7 @@ describe("kubelet API behind kube-apiserver", { timeout: 280_000 }, () => {
     await patchStatus("node", node, {
       addresses: [{ type: "InternalIP", address }],
       daemonEndpoints: { kubeletEndpoint: { Port: api.port } },
+      ...(declaredFeatures.length > 0 && { declaredFeatures }),
     });
   });
 
@@ -239,6 +252,17 @@ describe("kubelet API behind kube-apiserver", { timeout: 280_000 }, () => {
     };
   }
 
+  if (declaredFeatures.length > 0)
+    it("is spoken to by WebSocket", async () => {
+      const metrics = await succeed("get", "--raw", "/metrics");
+      for (const subresource of ["exec", "attach", "portforward"]) {
+        const name = "apiserver_websocket_streaming_requests_total";
+        const labels = `proxy_type="proxied_to_kubelet",subresource="${subresource}"`;
+        const sample = new RegExp(`^${name}\\{${labels}\\} [1-9]`, "m");
+        assert.match(metrics, sample);
+      }
+    });
+
   it("WebSocket UIs: exec by the old protocols, which the API server passes on as they are", async () => {
     const script = encodeURIComponent("read line; echo got $line; echo err >&2; exit 6");
     const command = `command=sh&command=-c&command=${script}`;
@@ -334,7 +358,7 @@ describe("kubelet API behind kube-apiserver", { timeout: 280_000 }, () => {
     const where = ["--kubeconfig", controlPlane.kubeconfigPath, "-n", namespace];
     return spawn(controlPlane.kubectlPath, [...where, ...args], { env: { HOME: folder, PATH } });
   }
-});
+}
 
 const PATH = process.env["PATH"];
 

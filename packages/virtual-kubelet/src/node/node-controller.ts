@@ -10,6 +10,7 @@ import {
 } from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
 import type { NodeFacts, PodProvider } from "../pod-provider.ts";
+import { declarable } from "./declared-features.ts";
 import { keepNodeLease } from "./node-lease.ts";
 import type { NodeIntervals, NodeOptions, NodeTaint } from "./node-options.ts";
 import {
@@ -55,6 +56,7 @@ export class NodeController {
   #written: unknown;
   #writtenAt = Number.NEGATIVE_INFINITY;
   #isRegistered = false;
+  #declared: readonly string[] = [];
   /** Whether a write of the status may be needed, and what ends the wait for that. */
   #isDue = false;
   #due = new AbortController();
@@ -231,6 +233,7 @@ export class NodeController {
       logger.info("Registered the node");
     }
     await this.#addTaints(this.#node);
+    this.#declared = await declarable(client, identity.features, signal);
     this.#written = undefined;
     await this.#writeStatus();
     this.#isRegistered = true;
@@ -291,7 +294,10 @@ export class NodeController {
       labels: { ...nodeLabels(identity), ...this.#facts.labels },
       annotations: { ...this.#facts.annotations },
     };
-    const content = { metadata, status: nodeStatus(identity, this.#facts, conditions) };
+    const content = {
+      metadata,
+      status: nodeStatus(identity, this.#facts, conditions, this.#declared),
+    };
     const substance = { ...content, status: { ...content.status, conditions: notReady ?? true } };
     const ready = known.find(({ type }) => type === "Ready")?.status;
     const isCurrent =

@@ -9,6 +9,8 @@ export interface NodeIdentity {
   readonly kubeletVersion: string;
   /** Port of the kubelet API; absent if none is served. */
   readonly kubeletPort: number | undefined;
+  /** What the kubelet API can do beyond what every kubelet can. */
+  readonly features: readonly string[];
 }
 
 /** Why the node cannot take pods. */
@@ -35,8 +37,11 @@ export function nodeStatus(
   identity: NodeIdentity,
   facts: NodeFacts,
   conditions: readonly NodeCondition[],
+  declaredFeatures: readonly string[],
 ): NodeStatus {
   return {
+    // Newer than the types we have.
+    ...(declaredFeatures.length > 0 && { declaredFeatures: [...declaredFeatures] }),
     capacity: { ...facts.capacity },
     allocatable: { ...(facts.allocatable ?? facts.capacity) },
     conditions: [...conditions],

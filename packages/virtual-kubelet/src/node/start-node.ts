@@ -4,6 +4,7 @@ import { startKubeletApi, type KubeletTls } from "../kubelet-api/index.ts";
 import { measuredClient } from "../metrics/measured-client.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
 import { PodController } from "../pods/pod-controller.ts";
+import { kubeletApiFeatures } from "./declared-features.ts";
 import { kubeletHandlers } from "./kubelet-handlers.ts";
 import { noTracer } from "../tracing.ts";
 import { NodeController } from "./node-controller.ts";
@@ -105,6 +106,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
       arch: options.arch ?? "amd64",
       kubeletVersion: options.kubeletVersion ?? "v1.34.0-kip",
       kubeletPort,
+      features: api ? kubeletApiFeatures : [],
     },
     provider,
     taints: options.taints ?? [
