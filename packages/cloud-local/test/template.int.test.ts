@@ -17,7 +17,7 @@ import {
 import path from "node:path";
 import { after, describe, it } from "node:test";
 import { createLogger, runCommand } from "@kip/base";
-import type { Instance, LaunchRequest } from "@kip/cloud";
+import type { Instance, LaunchImages, LaunchRequest } from "@kip/cloud";
 import { parseOrder, type Personality } from "@kip/cloud-init";
 import { findProcesses } from "../src/host/processes.ts";
 import { namespaceOf } from "../src/network/namespace.ts";
@@ -85,6 +85,18 @@ function personalityIn(line: string): Personality {
   const order = parseOrder(line);
   assert.ok(order.kind === "become");
   return order.personality;
+}
+
+/** Devices of machines in the cloud's network, in order. */
+async function machineDevices(): Promise<readonly string[]> {
+  const { stdout } = await namespaceOf("kipttpl").run("ip", ["-o", "link"]);
+  const names = [...stdout.matchAll(/: (cell\d+):/g)].map(([, name = ""]) => name);
+  return names.sort((a, b) => a.localeCompare(b, "en"));
+}
+
+/** An image by a name that says what the guest is to do with it. */
+function imagesNamed(name: string): LaunchImages {
+  return { references: [`registry.test/${name}@sha256:${"0".repeat(64)}`], pull: "{}" };
 }
 
 /** The one template that is there. */
@@ -197,7 +209,7 @@ describe("Templates", { timeout: 600_000 }, () => {
     await base.prepareTemplate(type, "good", 0);
     const { cloud, warnings } = await openCloud();
     await using _cloud = cloud;
-    const images = { references: [`registry.test/app@sha256:${"0".repeat(64)}`], pull: "{}" };
+    const images = imagesNamed("app");
     const first = await cloud.launch({ ...request("good"), images });
     assert.equal(first.startedFrom, "template");
     await cloud.prepareTemplate(type, "good", 0, { images }); // waits for it
@@ -215,9 +227,7 @@ describe("Templates", { timeout: 600_000 }, () => {
     // It was online at an address that no machine has.
     const addresses = [order.errand, one, two].map(({ network }) => network.address);
     assert.equal(new Set(addresses).size, 3);
-    const { stdout } = await namespaceOf("kipttpl").run("ip", ["-o", "link"]);
-    const devices = [...stdout.matchAll(/: (cell\d+):/g)].map(([, name]) => name);
-    assert.deepEqual(new Set(devices), new Set(["cell0", "cell1", "cell2"]));
+    assert.deepEqual(await machineDevices(), ["cell0", "cell1", "cell2"]);
     assert.deepEqual(warnings, []);
     for (const { id } of await cloud.list()) await cloud.terminate(id);
   });
@@ -225,7 +235,7 @@ describe("Templates", { timeout: 600_000 }, () => {
   it("are copied without images that cannot be had, which is said once", async () => {
     const { cloud, warnings } = await openCloud();
     await using _cloud = cloud;
-    const images = { references: ["registry.test/unknown@sha256:0"], pull: "{}" };
+    const images = imagesNamed("unknown");
     await assert.rejects(cloud.prepareTemplate(type, "good", 0, { images }), /no such image/);
     const machine = await cloud.launch({ ...request("good"), images });
     assert.equal(machine.startedFrom, "template");
@@ -354,20 +364,31 @@ describe("Templates", { timeout: 600_000 }, () => {
     await changed.cloud.terminate(two.id);
   });
 
-  it("leave nothing of a build whose process was killed", async () => {
-    const act = path.join(import.meta.dirname, "support/act.ts");
-    const acts = JSON.stringify({ options: test.options, prepareTemplate: "never" });
-    const child = spawn(process.execPath, [act, acts], { stdio: ["ignore", "ignore", "inherit"] });
-    const exited = once(child, "exit");
-    const draft = await draftThatWaits();
-    child.kill("SIGKILL");
-    await exited;
-    const pidFile = path.join(templates, draft, "qemu.pid");
-    assert.equal((await findProcesses(pidFile)).length, 1);
-    await using _cloud = await test.open();
-    assert.deepEqual(await findProcesses(pidFile), []);
-    assert.deepEqual(await drafts(), []);
-  });
+  for (const [what, build] of [
+    ["that boots", { prepareTemplate: "never" }],
+    ["that fetches images", { prepareTemplate: "good", images: imagesNamed("endless") }],
+  ] as const) {
+    it(`leave nothing of a build ${what} and whose process was killed`, async () => {
+      await using base = await test.open();
+      await base.prepareNetwork();
+      await base.prepareTemplate(type, "good", 0);
+      const act = path.join(import.meta.dirname, "support/act.ts");
+      const acts = JSON.stringify({ options: test.options, ...build });
+      const child = spawn(process.execPath, [act, acts], {
+        stdio: ["ignore", "ignore", "inherit"],
+      });
+      const exited = once(child, "exit");
+      const draft = await draftThatWaits();
+      child.kill("SIGKILL");
+      await exited;
+      const pidFile = path.join(templates, draft, "qemu.pid");
+      assert.equal((await findProcesses(pidFile)).length, 1);
+      await using _cloud = await test.open();
+      assert.deepEqual(await findProcesses(pidFile), []);
+      assert.deepEqual(await drafts(), []);
+      assert.deepEqual(await machineDevices(), []);
+    });
+  }
 
   it("are not made any more when the cloud is closed, or terminates all", async () => {
     const cloud = await test.open();

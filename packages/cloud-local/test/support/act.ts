@@ -1,6 +1,6 @@
 // Run by crash.int.test.ts as a process of its own: does one thing to the cloud, and is killed meanwhile.
 import { createLocalCloud, type LocalCloudOptions } from "../../src/index.ts";
-import type { LaunchRequest } from "@kip/cloud";
+import type { LaunchImages, LaunchRequest } from "@kip/cloud";
 
 interface Act {
   readonly options: LocalCloudOptions;
@@ -8,6 +8,7 @@ interface Act {
   readonly terminate?: string;
   readonly prepareNetwork?: boolean;
   readonly prepareTemplate?: string;
+  readonly images?: LaunchImages;
   readonly removeNetwork?: boolean;
 }
 
@@ -17,5 +18,7 @@ if (act.launch) await cloud.launch(act.launch);
 if (act.terminate !== undefined) await cloud.terminate(act.terminate);
 if (act.prepareNetwork === true) await cloud.prepareNetwork();
 if (act.prepareTemplate !== undefined)
-  await cloud.prepareTemplate("local.nano", act.prepareTemplate, 0);
+  await cloud.prepareTemplate("local.nano", act.prepareTemplate, 0, {
+    ...(act.images && { images: act.images }),
+  });
 if (act.removeNetwork === true) await cloud.removeNetwork();

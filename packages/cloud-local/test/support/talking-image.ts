@@ -69,7 +69,11 @@ while :; do
   IFS= read -r line <&3
   case "$line" in *'"images":'*) ;; *) break ;; esac
   errand=$line
-  case "$line" in *unknown*) echo "no such image" >&3 ;; *) echo template >&3 ;; esac
+  case "$line" in
+  *unknown*) echo "no such image" >&3 ;;
+  *endless*) echo waiting; while :; do sleep 1000; done ;;
+  *) echo template >&3 ;;
+  esac
 done
 echo "personality $line"
 echo "errand $errand"
