@@ -34,7 +34,6 @@ export async function startNodeProcess(options: {
   const program = path.join(import.meta.dirname, "node.mjs");
   const child = fork(program, [options.folder, options.kubeconfigPath, options.nodeName], {
     execArgv: [...options.flags],
-    env: { ...process.env, MALLOC_ARENA_MAX: "1" },
   });
   await once(child, "message");
   return {

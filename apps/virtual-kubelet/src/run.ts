@@ -8,7 +8,7 @@ import {
   type OptionValues,
 } from "@kip/base";
 import { createApiClient, loadKubeConfig, type KubeConfig } from "@kip/k8s-client";
-import { createSelfSigned } from "@kip/pki";
+import type { KeyPair } from "@kip/pki";
 import {
   delegatedAccess,
   NodeMetrics,
@@ -172,15 +172,7 @@ async function nodeSettings(
 ): Promise<Omit<NodeOptions, "provider" | "logger">> {
   const { client, clock, nodeName, internalIp, kubeletPort, os } = setup;
   const given = await givenPair(options);
-  const pair =
-    given ??
-    (await createSelfSigned({
-      commonName: nodeName,
-      dnsNames: [nodeName],
-      ipAddresses: [internalIp],
-      usages: ["server"],
-      validMs: 365 * 24 * 60 * 60 * 1000,
-    }));
+  const pair = given ?? (await selfSigned(nodeName, internalIp));
   const effects = ["NoSchedule", "NoExecute", "PreferNoSchedule"] as const;
   const taint = {
     key: options.required("taint"),
@@ -210,6 +202,18 @@ async function nodeSettings(
       sweepMs: duration("full-resync-period", options.required("full-resync-period")),
     },
   };
+}
+
+async function selfSigned(nodeName: string, internalIp: string): Promise<KeyPair> {
+  // Loaded only here: it takes 7 MB.
+  const { createSelfSigned } = await import("@kip/pki");
+  return createSelfSigned({
+    commonName: nodeName,
+    dnsNames: [nodeName],
+    ipAddresses: [internalIp],
+    usages: ["server"],
+    validMs: 365 * 24 * 60 * 60 * 1000,
+  });
 }
 
 async function givenPair(
