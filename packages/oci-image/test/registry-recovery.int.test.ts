@@ -205,6 +205,23 @@ describe("a pull", () => {
     );
   });
 
+  it("turns to the registry when a mirror sends something else", async () => {
+    await trial(
+      () => false,
+      async ({ layout, pull, registry }) => {
+        const handler: Handler = (request, response) => {
+          const blob = blobOf(layout, request.url);
+          if (!blob || blob.length < 500_000) return false;
+          response.end(Buffer.from(blob).fill(1, 5000, 6000));
+          return true;
+        };
+        await using mirror = await startFakeRegistry(layout, handler);
+        await pull({ mirrors: [`http://${mirror.host}`] });
+        assert.ok(registry.requests.length >= 4);
+      },
+    );
+  });
+
   it("goes through a proxy, except where none is wanted", async () => {
     await trial(
       () => false,

@@ -1,13 +1,14 @@
 import { chmodSync, mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import path from "node:path";
-import { decode, type Clock, type Logger, type Mount } from "@kip/base";
+import { decode, hasCode, type Clock, type Logger, type Mount } from "@kip/base";
 import { digestOf } from "../digest.ts";
 import { failedTo } from "../errors.ts";
 import type { FetchedManifest, ImageSource } from "../image-source.ts";
 import { openLayout } from "../layout/layout-source.ts";
 import { formatPlatform, hostPlatform, type Platform } from "../platform.ts";
 import { formatReference, type Reference } from "../reference.ts";
+import type { RegistryConfig } from "../registry/registry-config.ts";
 import { openRegistry } from "../registry/registry-source.ts";
 import { mountRootfs, unmountRootfs } from "../rootfs/mount-rootfs.ts";
 import { defaultUnpackLimits, type UnpackLimits } from "../unpack/limits.ts";
@@ -73,9 +74,18 @@ class FsImageStore implements ManagedImageStore {
   async pull(reference: Reference, options: PullOptions): Promise<PulledImage> {
     const platform = options.platform ?? hostPlatform();
     const name = formatReference(reference);
+    const take = async (settings: PullOptions): Promise<PulledImage> => {
+      await using registry = this.#openRegistry(reference, settings);
+      return await this.#takeCached(registry, reference, { ...settings, platform });
+    };
     try {
-      await using registry = this.#openRegistry(reference, options);
-      return await this.#takeCached(registry, reference, { ...options, platform });
+      return await take(options).catch(async (error: unknown) => {
+        options.signal?.throwIfAborted();
+        const registries = withoutMirrors(options.registries, reference.registry);
+        if (!registries || !hasCode(error, "IMAGE_DIGEST_MISMATCH")) throw error;
+        this.#logger.warn("Mirrors not used", { image: name, error });
+        return await take({ ...options, registries });
+      });
     } catch (error) {
       options.signal?.throwIfAborted();
       throw failedTo(`pull image "${name}"`, error);
@@ -303,6 +313,16 @@ class FsImageStore implements ManagedImageStore {
       notes: image.notes,
     };
   }
+}
+
+/** The registries without the mirrors of one; undefined if it has none. */
+function withoutMirrors(
+  registries: readonly RegistryConfig[],
+  host: string,
+): readonly RegistryConfig[] | undefined {
+  const mirrored = registries.find((registry) => registry.host === host);
+  if (!mirrored?.mirrors || mirrored.mirrors.length === 0) return undefined;
+  return registries.map((each) => (each === mirrored ? { ...each, mirrors: [] } : each));
 }
 
 /** A tree is named by what it is made of. */
