@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Container } from "@kip/k8s-types";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
+import { desiredContainer } from "./desired-container.ts";
+
+function policyOf(container: Pick<Container, "image" | "imagePullPolicy">): string {
+  const whole = { name: "main", ...container };
+  const pod = { spec: { containers: [whole] } };
+  const resolved = { pod, env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
+  const addresses = { podIPs: [], hostIPs: [] };
+  return desiredContainer(resolved satisfies ResolvedPod, whole, addresses).imagePullPolicy;
+}
+
+describe("the pull policy", () => {
+  const digest = `sha256:${"0".repeat(64)}`;
+  for (const [image, policy] of [
+    ["busybox", "Always"],
+    ["busybox:latest", "Always"],
+    ["localhost:5000/app", "Always"],
+    ["localhost:5000/app:latest", "Always"],
+    ["busybox:1.36", "IfNotPresent"],
+    ["localhost:5000/app:1", "IfNotPresent"],
+    [`r.test/app@${digest}`, "IfNotPresent"],
+    [`r.test/app:1@${digest}`, "IfNotPresent"],
+  ] as const)
+    it(`of ${image} is ${policy} unless the pod says`, () => {
+      assert.equal(policyOf({ image }), policy);
+      assert.equal(policyOf({ image, imagePullPolicy: "Never" }), "Never");
+    });
+});
