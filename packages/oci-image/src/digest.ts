@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { digestMismatch } from "./errors.ts";
+import { localHashing, type Hashing } from "./hashing.ts";
 
 const pattern = /^sha256:[0-9a-f]{64}$/;
 
@@ -26,20 +27,22 @@ export function digestOf(bytes: Uint8Array | string): string {
 export async function* verified(
   source: AsyncIterable<Uint8Array>,
   expected: { readonly digest: string; readonly size: number },
+  hashing: Hashing = localHashing,
 ): AsyncGenerator<Uint8Array> {
-  const hash = createHash("sha256");
+  const hash = hashing.sha256();
   let size = 0;
   for await (const chunk of source) {
     size += chunk.length;
     if (size > expected.size) {
       throw digestMismatch(`content ${expected.digest}`, `${expected.size} bytes`, "more");
     }
-    hash.update(chunk);
+    const room = hash.update(chunk);
+    if (room) await room;
     yield chunk;
   }
   if (size !== expected.size) {
     throw digestMismatch(`content ${expected.digest}`, `${expected.size} bytes`, `${size}`);
   }
-  const actual = `sha256:${hash.digest("hex")}`;
+  const actual = `sha256:${await hash.digest()}`;
   if (actual !== expected.digest) throw digestMismatch("content", expected.digest, actual);
 }

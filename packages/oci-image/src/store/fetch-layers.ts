@@ -1,6 +1,7 @@
 import path from "node:path";
 import { verified } from "../digest.ts";
 import { within, writeFailure } from "../errors.ts";
+import { openHashing } from "../hash-thread.ts";
 import type { ImageSource } from "../image-source.ts";
 import { applyLayer } from "../unpack/apply-layer.ts";
 import type { UnpackLimits } from "../unpack/limits.ts";
@@ -44,6 +45,7 @@ export async function fetchLayers(
 ): Promise<readonly string[]> {
   const stop = new AbortController();
   const signal = options.signal ? AbortSignal.any([stop.signal, options.signal]) : stop.signal;
+  await using hashing = openHashing(layers.reduce((sum, { blob }) => sum + blob.size, 0));
   const progress = new Progress(layers, options);
   const feeds = layers.map((layer, index) => ({
     index,
@@ -60,7 +62,7 @@ export async function fetchLayers(
     for (const { index, layer, spool } of feeds) {
       const blob = spool?.read() ?? stream(layer);
       try {
-        await applyLayer(blob, tree, { ...options, signal, diffId: layer.diffId, budget });
+        await applyLayer(blob, tree, { ...options, signal, diffId: layer.diffId, budget, hashing });
       } catch (error) {
         fail(index, error);
       }
@@ -82,7 +84,7 @@ export async function fetchLayers(
 
   async function* stream({ blob }: LayerPlan): AsyncGenerator<Uint8Array> {
     signal.throwIfAborted();
-    for await (const chunk of verified(await source.blob(blob, signal), blob)) {
+    for await (const chunk of verified(await source.blob(blob, signal), blob, hashing)) {
       signal.throwIfAborted();
       progress.received(chunk.length);
       yield chunk;

@@ -1,5 +1,5 @@
-import { createHash } from "node:crypto";
 import { digestMismatch, limitExceeded } from "../errors.ts";
+import type { Hashing } from "../hashing.ts";
 import { TarParser } from "../tar/tar-parser.ts";
 import { inflate } from "./inflate.ts";
 import type { UnpackLimits } from "./limits.ts";
@@ -25,10 +25,11 @@ export async function applyLayer(
     readonly diffId: string;
     readonly limits: UnpackLimits;
     readonly budget: ByteBudget;
+    readonly hashing: Hashing;
     readonly signal?: AbortSignal;
   },
 ): Promise<void> {
-  const hash = createHash("sha256");
+  const hash = options.hashing.sha256();
   const parser = new TarParser(tree);
   for await (const chunk of inflate(blob)) {
     options.signal?.throwIfAborted();
@@ -36,11 +37,12 @@ export async function applyLayer(
     if (options.budget.left < 0) {
       throw limitExceeded("unpacked bytes", options.limits.unpackedBytes);
     }
-    hash.update(chunk);
+    const room = hash.update(chunk);
+    if (room) await room;
     parser.write(chunk);
   }
   parser.end();
-  const actual = `sha256:${hash.digest("hex")}`;
+  const actual = `sha256:${await hash.digest()}`;
   if (actual !== options.diffId) throw digestMismatch("its content", options.diffId, actual);
   tree.nextLayer();
 }

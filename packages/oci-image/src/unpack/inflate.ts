@@ -10,7 +10,7 @@ const chunkSize = 128 * 1024;
 /**
  * Inflates a layer by what its first bytes say it is: gzip, zstd or plain. Media types are not
  * asked: Docker does not either, and some builders write the wrong one. The source is always read
- * to its end, so that its own checks are made.
+ * to its end, so that its own checks are made. A chunk is only valid until the next is asked for.
  */
 export async function* inflate(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   const chunks = source[Symbol.asyncIterator]();
@@ -28,7 +28,10 @@ export async function* inflate(source: AsyncIterable<Uint8Array>): AsyncGenerato
   // Its failure is seen by the loop below first; awaited after it, for what the loop cannot see.
   flow.catch(() => {});
   try {
-    for await (const chunk of inflater) yield chunk as Buffer; // zlib streams give buffers
+    for await (const chunk of inflater) {
+      yield chunk as Buffer; // zlib streams give buffers
+      release(chunk as Buffer);
+    }
     await flow;
   } catch (error) {
     if (isZlibError(error)) throw invalidImage("it is damaged and cannot be inflated", error);
@@ -42,6 +45,16 @@ function formatOf(start: Buffer): "gzip" | "zstd" | "plain" {
   const magic = start.readUInt32LE(0);
   const isZstd = magic === 0xfd2fb528 || (magic & 0xfffffff0) >>> 0 === 0x184d2a50;
   return isZstd ? "zstd" : "plain";
+}
+
+/**
+ * Gives the memory of a chunk back that nobody reads any more. The garbage collector would do so as well, some 40 MiB
+ * later: it counts the small objects that it made, not what they stand for. Only if it is the end of a buffer that
+ * zlib made: it has no more room to write there.
+ */
+function release({ buffer, byteOffset, byteLength }: Buffer): void {
+  const isLast = byteOffset + byteLength === chunkSize && buffer.byteLength === chunkSize;
+  if (isLast && buffer instanceof ArrayBuffer) buffer.transfer(0);
 }
 
 async function* frameByFrame(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {

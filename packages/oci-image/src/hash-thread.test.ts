@@ -1,0 +1,53 @@
+import { strict as assert } from "node:assert";
+import { createHash, randomBytes } from "node:crypto";
+import { availableParallelism } from "node:os";
+import { describe, test } from "node:test";
+import { openHashing } from "./hash-thread.ts";
+import { localHashing } from "./hashing.ts";
+
+const large = 1024 ** 3;
+const content = randomBytes(1024 * 1024);
+/** Nothing, less than a slot of the ring, just one, more. */
+const sizes = [0, 1, 100, 4096, 128 * 1024, 128 * 1024 + 1, 700_000];
+
+describe("the hashing thread", () => {
+  test("hashes many streams at once, pieces of all sizes", { timeout: 120_000 }, async () => {
+    await using hashing = openHashing(large);
+    const streams = Array.from({ length: 6 }, async (_, stream) => {
+      const hash = hashing.sha256();
+      const expected = createHash("sha256");
+      for (let count = 0; count < 3000; count++) {
+        const size = sizes[(count * 7 + stream * 3) % (count % 50 === 0 ? sizes.length : 4)] ?? 0;
+        const piece = content.subarray(count, count + size);
+        expected.update(piece);
+        const room = hash.update(piece);
+        if (room) await room;
+        // The others have their turns, too.
+        if (count % 10 === stream) await Promise.resolve();
+      }
+      assert.equal(await hash.digest(), expected.digest("hex"));
+    });
+    await Promise.all(streams);
+  });
+
+  test("takes a piece over: it may be overwritten at once", async () => {
+    await using hashing = openHashing(large);
+    const hash = hashing.sha256();
+    const piece = Buffer.from("one");
+    await hash.update(piece);
+    piece.fill(0);
+    assert.equal(await hash.digest(), createHash("sha256").update("one").digest("hex"));
+  });
+
+  test("can be left in the middle", async () => {
+    const hashing = openHashing(large);
+    const hash = hashing.sha256();
+    await hash.update(content);
+    await hashing[Symbol.asyncDispose]();
+    if (availableParallelism() > 1) await assert.rejects(hash.digest(), /has ended/);
+  });
+
+  test("is not started for little", () => {
+    assert.equal(openHashing(1000), localHashing);
+  });
+});

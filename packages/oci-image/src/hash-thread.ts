@@ -1,0 +1,103 @@
+import { availableParallelism } from "node:os";
+import { Worker } from "node:worker_threads";
+import { localHashing, type Hashing, type StreamHash } from "./hashing.ts";
+import { hashScript } from "./hash-script.ts";
+
+/** Below so many bytes a thread costs more than it saves: some 15 ms and 8 MiB. */
+const worthwhileBytes = 32 * 1024 * 1024;
+/** As large as the pieces that layers are inflated to. */
+const slotBytes = 128 * 1024;
+/** A power of two, as the counts go round. */
+const slots = 8;
+
+/** Hashes in a thread of their own if there is enough to hash and a processor for it. */
+export function openHashing(bytes: number): Hashing {
+  const isWorthwhile = bytes >= worthwhileBytes && availableParallelism() > 1;
+  return isWorthwhile ? new HashThread() : localHashing;
+}
+
+/**
+ * A thread that hashes: a quarter of the work of a pull, and Node's hashes know no thread pool.
+ *
+ * Bytes go through a ring of slots in shared memory. `#state` holds how many slots were filled and how
+ * many were emptied so far, and then two numbers for each slot: which hash, and how many bytes (-1 for
+ * its end). Only one side writes each of the two counts.
+ */
+class HashThread implements Hashing {
+  readonly #state = new Int32Array(new SharedArrayBuffer((2 + 2 * slots) * 4));
+  readonly #bytes = new Uint8Array(new SharedArrayBuffer(slots * slotBytes));
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, PromiseWithResolvers<string>>();
+  readonly #failed = Promise.withResolvers<never>();
+  #hashes = 0;
+
+  constructor() {
+    this.#worker = new Worker(hashScript, {
+      eval: true,
+      workerData: { state: this.#state, bytes: this.#bytes, slots, slotBytes },
+      resourceLimits: { maxYoungGenerationSizeMb: 1, maxOldGenerationSizeMb: 16 },
+    });
+    this.#failed.promise.catch(() => {});
+    this.#worker.on("message", ({ hash, hex }: { readonly hash: number; readonly hex: string }) => {
+      this.#waiting.get(hash)?.resolve(hex);
+      this.#waiting.delete(hash);
+    });
+    this.#worker.on("error", (error) => this.#failed.reject(error));
+    this.#worker.on("exit", () => this.#failed.reject(new Error("the hashing thread has ended")));
+  }
+
+  sha256(): StreamHash {
+    const hash = this.#hashes++;
+    return {
+      update: (chunk) => this.#update(hash, chunk),
+      digest: async () => await this.#digest(hash),
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  #update(hash: number, chunk: Uint8Array): Promise<void> | undefined {
+    if (chunk.length > slotBytes || this.#isFull()) return this.#updateSlowly(hash, chunk);
+    this.#put(hash, chunk);
+    return undefined;
+  }
+
+  async #updateSlowly(hash: number, chunk: Uint8Array): Promise<void> {
+    for (let at = 0; at < chunk.length; at += slotBytes) {
+      while (this.#isFull()) await this.#change();
+      this.#put(hash, chunk.subarray(at, at + slotBytes));
+    }
+  }
+
+  async #digest(hash: number): Promise<string> {
+    const result = Promise.withResolvers<string>();
+    this.#waiting.set(hash, result);
+    while (this.#isFull()) await this.#change();
+    this.#put(hash, undefined);
+    return await Promise.race([result.promise, this.#failed.promise]);
+  }
+
+  #filled(): number {
+    return this.#state[0] ?? 0; // only we write it
+  }
+
+  #isFull(): boolean {
+    return ((this.#filled() - Atomics.load(this.#state, 1)) | 0) === slots;
+  }
+
+  async #change(): Promise<void> {
+    const change = Atomics.waitAsync(this.#state, 1, this.#filled() - slots);
+    if (change.async) await Promise.race([change.value, this.#failed.promise]);
+  }
+
+  #put(hash: number, chunk: Uint8Array | undefined): void {
+    const slot = (this.#filled() >>> 0) % slots;
+    if (chunk) this.#bytes.set(chunk, slot * slotBytes);
+    this.#state[2 + slot * 2] = hash;
+    this.#state[3 + slot * 2] = chunk?.length ?? -1;
+    Atomics.add(this.#state, 0, 1);
+    Atomics.notify(this.#state, 0);
+  }
+}
