@@ -23,7 +23,8 @@ describe("what pods use", () => {
 
   it("tells collectors how much processor time and memory each container takes", async () => {
     const busy = { name: "busy", image: "kip.local/demo:latest" };
-    const idle = { ...busy, name: "idle", command: ["sleep", "1000000"] };
+    const readinessProbe = { exec: { command: ["true"] }, periodSeconds: 1, timeoutSeconds: 10 };
+    const idle = { ...busy, name: "idle", command: ["sleep", "1000000"], readinessProbe };
     const script = "while :; do :; done";
     await kube.apply(
       shellPod("worker", script, {
@@ -50,6 +51,10 @@ describe("what pods use", () => {
     assert.ok(Number(seconds.exec(text)?.[1]) > 0, text);
     assert.match(text, /^container_start_time_seconds\{container="idle"/m);
     assert.match(text, /^node_memory_working_set_bytes [1-9]/m);
+    const probes = await kube.ok("get", "--raw", `${node}/metrics/probes`);
+    const probed =
+      /^prober_probe_total\{container="idle",namespace="usage",pod="worker",.*\} [1-9]/m;
+    assert.match(probes, probed);
     await kube.ok("delete", "pod", "worker");
   });
 

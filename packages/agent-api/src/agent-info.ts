@@ -1,6 +1,6 @@
 import { decode, type Decoded } from "@kip/base";
 
-const { integer, map, number, object, optional, string } = decode;
+const { integer, list, map, number, object, oneOf, optional, string } = decode;
 
 /** Decodes the answer of `GET /v1/info`. */
 export const decodeAgentInfo = object({
@@ -40,6 +40,17 @@ export const decodeAgentStats = object({
       memoryUsageBytes: number,
       memoryWorkingSetBytes: number,
     }),
+  ),
+  /** How probes went since the agent has begun. @default none */
+  probes: optional(
+    list(
+      object({
+        container: string,
+        kind: oneOf("Liveness", "Readiness", "Startup"),
+        successful: integer,
+        failed: integer,
+      }),
+    ),
   ),
   agentRssBytes: integer,
   /** Processor time the agent itself has used, microseconds. */

@@ -198,6 +198,9 @@ echo serving; exec httpd -f -p 127.0.0.1:8080 -h /www`;
 
     const stats = await client.stats();
     assert.ok((stats.containers["web"]?.memoryUsageBytes ?? 0) > 0);
+    const [probes, ...others] = stats.probes ?? [];
+    assert.deepEqual([probes?.container, probes?.kind, others], ["web", "Readiness", []]);
+    assert.ok((probes?.successful ?? 0) > 0);
     console.log("agent", {
       rssMiB: Math.round(stats.agentRssBytes / 2 ** 20),
       cpuMs: Math.round(stats.agentCpuMicroseconds / 1000),

@@ -19,6 +19,7 @@ import type {
   PodProvider,
   ProcessExit,
   ProviderCallbacks,
+  ProbeCounts,
   ProviderStats,
   ResolvedPod,
 } from "@kip/virtual-kubelet";
@@ -29,7 +30,7 @@ import type { Cell } from "./cell/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
 import { eventsOfReport } from "./status/pod-events.ts";
 import { podStatus } from "./status/pod-status.ts";
-import { measurePods, type MeasuredPod } from "./status/pod-usage.ts";
+import { countProbes, measurePods, type MeasuredPod } from "./status/pod-usage.ts";
 
 /** What a {@link KipProvider} works with. */
 export interface KipProviderOptions {
@@ -204,11 +205,11 @@ export class KipProvider implements PodProvider {
   }
 
   async stats(signal: AbortSignal): Promise<ProviderStats> {
-    const connected = [...this.#actors.values()].flatMap(({ memory }): MeasuredPod[] => {
-      const { agent, report } = memory;
-      return agent ? [{ uid: memory.podRef.uid, agent, report }] : [];
-    });
-    return { pods: await measurePods(connected, this.#options.logger, signal) };
+    return { pods: await measurePods(this.#connected(), this.#options.logger, signal) };
+  }
+
+  async probes(signal: AbortSignal): Promise<readonly ProbeCounts[]> {
+    return await countProbes(this.#connected(), this.#options.logger, signal);
   }
 
   /** Ends all workers. Pods and cells stay as they are. */
@@ -222,6 +223,13 @@ export class KipProvider implements PodProvider {
     const memory = this.#actors.get(pod.metadata?.uid ?? "")?.memory;
     if (!memory?.agent && isFinished(pod)) return false;
     return memory === undefined || memory.report !== undefined || wasClaimed(memory.status);
+  }
+
+  #connected(): readonly MeasuredPod[] {
+    return [...this.#actors.values()].flatMap(({ memory }): MeasuredPod[] => {
+      const { agent, report } = memory;
+      return agent ? [{ uid: memory.podRef.uid, agent, report }] : [];
+    });
   }
 
   #agent(pod: Pod): AgentClient {

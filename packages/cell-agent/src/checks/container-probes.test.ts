@@ -26,8 +26,9 @@ async function said(
   overrides: Partial<DesiredContainer>,
   codes: readonly number[],
   enough: number,
-): Promise<{ said: string[]; events: string[] }> {
+): Promise<{ said: string[]; events: string[]; probed: string[] }> {
   const list: string[] = [];
+  const probed: string[] = [];
   const done = Promise.withResolvers<void>();
   const say = (text: string): void => {
     if (list.push(text) === enough) done.resolve();
@@ -49,12 +50,13 @@ async function said(
     listener: {
       started: () => say("started"),
       ready: (isReady) => say(isReady ? "ready" : "not ready"),
+      probed: (kind, isSuccess) => probed.push(`${kind} ${isSuccess}`),
       failed: (message) => say(message),
     },
   });
   await done.promise;
   stop();
-  return { said: list.slice(0, enough), events: events.list.map((event) => event.message) };
+  return { said: list.slice(0, enough), events: events.list.map((event) => event.message), probed };
 }
 
 const probe = { exec: { command: ["check"] } };
@@ -84,5 +86,10 @@ describe("startProbes()", () => {
   it("tells readiness as it changes", async () => {
     const result = await said({ readinessProbe: { ...probe, failureThreshold: 1 } }, [0, 1, 0], 4);
     assert.deepEqual(result.said, ["started", "ready", "not ready", "ready"]);
+    assert.deepEqual(result.probed.slice(0, 3), [
+      "Readiness true",
+      "Readiness false",
+      "Readiness true",
+    ]);
   });
 });

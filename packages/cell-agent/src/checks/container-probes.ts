@@ -4,11 +4,16 @@ import type { PodEvents } from "../pod/pod-events.ts";
 import { runCheck, type CheckResult, type CheckTarget } from "./handlers.ts";
 import { ProbeTally, type ProbeVerdict } from "./probe-tally.ts";
 
+/** What a probe is for, as the kubelet spells it. */
+export type ProbeKind = "Startup" | "Readiness" | "Liveness";
+
 /** Whom the probes tell. */
 export interface ProbeListener {
   /** The startup probe, or its absence, says that the container has started. */
   started(): void;
   ready(isReady: boolean): void;
+  /** How one probe went. */
+  probed(kind: ProbeKind, isSuccess: boolean): void;
   /** The container must be killed; the message is for the Killing event. */
   failed(message: string): void;
 }
@@ -25,8 +30,6 @@ export interface ProbeOptions {
   readonly events: PodEvents;
   readonly clock: Clock;
 }
-
-type Kind = "Startup" | "Readiness" | "Liveness";
 
 /**
  * Probes a running container as the kubelet does: the others wait for the startup probe; a container
@@ -53,7 +56,7 @@ export function startProbes(options: ProbeOptions): () => void {
     await Promise.all([watchReadiness(), watchLiveness()]);
   }
 
-  async function probeUntilVerdict(kind: Kind, probe: DesiredProbe): Promise<ProbeVerdict> {
+  async function probeUntilVerdict(kind: ProbeKind, probe: DesiredProbe): Promise<ProbeVerdict> {
     for await (const verdict of verdicts(kind, probe)) return verdict;
     return "success";
   }
@@ -73,7 +76,7 @@ export function startProbes(options: ProbeOptions): () => void {
     }
   }
 
-  async function* verdicts(kind: Kind, probe: DesiredProbe): AsyncGenerator<ProbeVerdict> {
+  async function* verdicts(kind: ProbeKind, probe: DesiredProbe): AsyncGenerator<ProbeVerdict> {
     const tally = new ProbeTally({
       ...(probe.successThreshold !== undefined && { success: probe.successThreshold }),
       ...(probe.failureThreshold !== undefined && { failure: probe.failureThreshold }),
@@ -84,6 +87,7 @@ export function startProbes(options: ProbeOptions): () => void {
       const begin = options.clock.monotonic();
       const result = await runOnce(probe);
       stop.signal.throwIfAborted();
+      listener.probed(kind, result.isSuccess);
       if (!result.isSuccess) {
         options.events.warning(
           "Unhealthy",

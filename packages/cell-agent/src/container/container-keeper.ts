@@ -343,6 +343,11 @@ export class ContainerKeeper {
           record.saved.ready = isReady;
           changed();
         },
+        probed: (kind, isSuccess) => {
+          const counts = record.probes.get(kind) ?? { successful: 0, failed: 0 };
+          counts[isSuccess ? "successful" : "failed"]++;
+          record.probes.set(kind, counts);
+        },
         failed: (message) => {
           record.killReason = message;
           changed();

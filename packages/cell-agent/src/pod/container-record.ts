@@ -1,3 +1,4 @@
+import type { ProbeKind } from "../checks/container-probes.ts";
 import type { DesiredContainer, DesiredPod, TerminatedReport } from "@kip/agent-api";
 import type { StoredImage } from "@kip/oci-image";
 
@@ -69,6 +70,8 @@ export interface ContainerRecord {
   killReason?: string;
   /** Failed attempts to create the container since the last that went well. */
   createFailures: number;
+  /** How probes went since the agent has begun. */
+  readonly probes: Map<ProbeKind, { successful: number; failed: number }>;
 }
 
 /** Containers of a pod with their kinds, in the order in which they start. */
@@ -97,6 +100,7 @@ export function newRecord(
     saved: saved ?? { name: desired.name, started: false, ready: false },
     image: { is: "unknown" },
     retryAtMs: 0,
+    probes: new Map(),
     createFailures: 0,
   };
 }

@@ -1,4 +1,4 @@
-import type { DesiredPod, PodReport } from "@kip/agent-api";
+import type { AgentStats, DesiredPod, PodReport } from "@kip/agent-api";
 import { KipError, type Clock, type Logger } from "@kip/base";
 import type { AgentDirectories } from "../agent-directories.ts";
 import type { AgentParts } from "../agent-parts.ts";
@@ -176,6 +176,13 @@ export class PodSupervisor implements AsyncDisposable {
   running(): ReadonlyMap<string, string> {
     const running = this.#records().filter(isRunning);
     return new Map(running.map(({ desired, saved }) => [desired.name, saved.run?.id ?? ""]));
+  }
+
+  /** How the probes of the containers went. */
+  probes(): NonNullable<AgentStats["probes"]> {
+    return this.#records().flatMap(({ desired, probes }) =>
+      [...probes].map(([kind, counts]) => ({ container: desired.name, kind, ...counts })),
+    );
   }
 
   /**

@@ -205,6 +205,7 @@ async function stats(options: HandlerOptions): Promise<AgentStats> {
   return {
     time: new Date(options.clock.now()).toISOString(),
     containers,
+    probes: options.supervisor.probes(),
     agentRssBytes: process.memoryUsage.rss(),
     agentCpuMicroseconds: cpu.user + cpu.system,
   };

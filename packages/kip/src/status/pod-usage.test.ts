@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import type { AgentClient, AgentStats, PodReport } from "@kip/agent-api";
-import { measurePods, podUsage } from "./pod-usage.ts";
+import { countProbes, measurePods, podUsage } from "./pod-usage.ts";
 
 const stats: AgentStats = {
   time: "2026-01-01T00:01:00.500Z",
@@ -55,5 +55,18 @@ describe("measurePods()", () => {
       measured.map(({ uid }) => uid),
       ["a"],
     );
+  });
+});
+
+describe("countProbes()", () => {
+  it("gives each pod's counts; an older agent has none", async () => {
+    const probes = [{ container: "main", kind: "Readiness", successful: 7, failed: 1 }] as const;
+    const agents = [stats, { ...stats, probes }].map(
+      (answer) => ({ stats: async () => answer }) as unknown as AgentClient, // all that is called
+    );
+    const pods = agents.map((agent, index) => ({ uid: `u${index}`, agent, report: undefined }));
+    assert.deepEqual(await countProbes(pods, silentLogger, new AbortController().signal), [
+      { uid: "u1", container: "main", kind: "Readiness", successful: 7, failed: 1 },
+    ]);
   });
 });

@@ -1,6 +1,6 @@
 import { errorText, type Logger } from "@kip/base";
 import type { AgentClient, AgentStats, PodReport } from "@kip/agent-api";
-import type { PodUsage } from "@kip/virtual-kubelet";
+import type { PodUsage, ProbeCounts } from "@kip/virtual-kubelet";
 
 /** How long a cell has to tell what its pod uses. One that is busy must not hold up the others. */
 const timeoutMs = 5000;
@@ -18,14 +18,35 @@ export async function measurePods(
   logger: Logger,
   signal: AbortSignal,
 ): Promise<readonly PodUsage[]> {
+  return await askCells(pods, { logger, signal }, ({ uid, report }, stats) => [
+    podUsage(uid, stats, report),
+  ]);
+}
+
+/** How the pods' probes went, each asked of its own cell. */
+export async function countProbes(
+  pods: readonly MeasuredPod[],
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<readonly ProbeCounts[]> {
+  return await askCells(pods, { logger, signal }, ({ uid }, { probes = [] }) =>
+    probes.map((counts) => ({ ...counts, uid })),
+  );
+}
+
+async function askCells<T>(
+  pods: readonly MeasuredPod[],
+  { logger, signal }: { readonly logger: Logger; readonly signal: AbortSignal },
+  convert: (pod: MeasuredPod, stats: AgentStats) => readonly T[],
+): Promise<readonly T[]> {
   const measured = await Promise.all(
-    pods.map(async ({ uid, agent, report }): Promise<readonly PodUsage[]> => {
+    pods.map(async (pod): Promise<readonly T[]> => {
       try {
         const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
-        return [podUsage(uid, await agent.stats(limit), report)];
+        return convert(pod, await pod.agent.stats(limit));
       } catch (error) {
         logger.debug("A cell did not tell what its pod uses", {
-          podUid: uid,
+          podUid: pod.uid,
           err: errorText(error),
         });
         return [];

@@ -3,17 +3,19 @@ import type { ProbeCounts } from "../../usage.ts";
 import type { MetricFamily } from "./metrics-text.ts";
 
 /**
- * The family of `/metrics/probes` by a kubelet's name and labels. Pods that are gone are left out.
+ * The family of `/metrics/probes` by a kubelet's name and labels. Pods that are gone are left out, and
+ * what is no container of its pod.
  * @see https://kubernetes.io/docs/reference/instrumentation/metrics/
  */
 export function probeMetrics(
   counts: readonly ProbeCounts[],
   pods: readonly Pod[],
 ): readonly MetricFamily[] {
-  const byUid = new Map(pods.map((pod) => [pod.metadata?.uid, pod.metadata]));
+  const byUid = new Map(pods.map((pod) => [pod.metadata?.uid, pod]));
   const samples = counts.flatMap(({ uid, container, kind, ...results }) => {
-    const { name = "", namespace = "" } = byUid.get(uid) ?? {};
-    if (!byUid.has(uid)) return [];
+    const { metadata: { name = "", namespace = "" } = {}, spec } = byUid.get(uid) ?? {};
+    const containers = [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])];
+    if (!containers.some((each) => each.name === container)) return [];
     const labels = { container, namespace, pod: name, pod_uid: uid, probe_type: kind };
     return (["successful", "failed", "unknown"] as const).flatMap((result) => {
       const value = results[result] ?? 0;
