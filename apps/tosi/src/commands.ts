@@ -128,7 +128,8 @@ async function prefetch(context: CommandContext): Promise<void> {
   const cache = options.required("cache");
   for (const name of names.filter((it) => it !== "" && !it.startsWith("#"))) {
     const reference = readReference(name, options);
-    const how = { ...pullOptions(reference, options, env), signal };
+    const verifies = options.isSet("validate-cache");
+    const how = { ...pullOptions(reference, options, env), verifies, signal };
     const written = await prefetchImage(reference, cache, how);
     reporter.done({ image: name, written }, `${name}: ${written} bytes new`);
   }

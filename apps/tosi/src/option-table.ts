@@ -22,7 +22,7 @@ export const originalOptions: readonly Option[] = [
   {
     flag: "validate-cache",
     type: "boolean",
-    help: "compare what is in the store with the registry",
+    help: "compare what is in the store, or for prefetch in the cache, with the registry",
   },
   { flag: "version", type: "boolean", help: "print the version" },
 ];

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { lstat, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { lstat, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { hasCode, type Clock } from "@kip/base";
 import { digestHex, digestOf, verified } from "../digest.ts";
@@ -22,6 +22,8 @@ import { doOnce } from "./fill-claim.ts";
 export class BlobCache {
   readonly #root: string;
   readonly #folder: string;
+  /** Names in the folder, as of the first look. */
+  #hidden: Promise<readonly string[]> | undefined;
 
   constructor(folder: string) {
     this.#root = folder;
@@ -50,6 +52,22 @@ export class BlobCache {
     }
   }
 
+  /** Whether a blob that is here has the content that it must have. */
+  async isWhole(descriptor: Descriptor): Promise<boolean> {
+    try {
+      for await (const _ of verified(readBlob(this.#root, descriptor), descriptor));
+      return true;
+    } catch (error) {
+      if (hasCode(error, "IMAGE_DIGEST_MISMATCH")) return false;
+      throw error;
+    }
+  }
+
+  /** Removes a blob that is wrong. A machine that reads it meanwhile turns to the registry. */
+  async remove({ digest }: Descriptor): Promise<void> {
+    await rm(this.#path(digest), { force: true });
+  }
+
   /** Lets one of all who share the folder take a blob in; the others wait. @returns whether it was us */
   async takeOnce(
     descriptor: Descriptor,
@@ -63,6 +81,7 @@ export class BlobCache {
       ...options,
       isDone: async () => await this.has(descriptor),
       work: async () => {
+        await this.#removeDrafts(descriptor);
         await this.write(descriptor, await bytes());
         isOurs = true;
       },
@@ -73,7 +92,7 @@ export class BlobCache {
   /** Takes a blob in; it is there whole or not at all. */
   async write(descriptor: Descriptor, bytes: AsyncIterable<Uint8Array>): Promise<void> {
     await mkdir(this.#folder, { recursive: true });
-    const draft = path.join(this.#folder, `.${randomUUID()}`);
+    const draft = `${this.#draftsOf(descriptor)}${randomUUID()}`;
     try {
       {
         await using file = await open(draft, "wx", 0o644);
@@ -81,10 +100,27 @@ export class BlobCache {
         // Another machine must not see the name before the bytes.
         await file.sync();
       }
-      await rename(draft, this.#path(descriptor.digest));
+      await rename(draft, this.#path(descriptor.digest)).catch(async (error: unknown) => {
+        // One that was taken for dead finds that another has done it.
+        if (!hasCode(error, "ENOENT") || !(await this.has(descriptor))) throw error;
+      });
     } finally {
       await rm(draft, { force: true });
     }
+  }
+
+  /** What those have left who held the claim before and were killed; found at the first look. */
+  async #removeDrafts(descriptor: Descriptor): Promise<void> {
+    this.#hidden ??= readdir(this.#folder);
+    const prefix = this.#draftsOf(descriptor);
+    for (const name of await this.#hidden) {
+      const file = path.join(this.#folder, name);
+      if (file.startsWith(prefix)) await rm(file, { force: true });
+    }
+  }
+
+  #draftsOf({ digest }: Descriptor): string {
+    return path.join(this.#folder, `.${digestHex(digest)}.draft-`);
   }
 
   #path(digest: string): string {
@@ -130,11 +166,20 @@ export function throughCache(source: ImageSource, folder: string, onHit: () => v
 export async function fillCache(
   source: ImageSource,
   folder: string,
-  options: { readonly platform: Platform; readonly clock: Clock; readonly signal?: AbortSignal },
+  options: {
+    readonly platform: Platform;
+    readonly clock: Clock;
+    /** Whether what is there is checked, and replaced if it is wrong. */
+    readonly verifies: boolean;
+    readonly signal?: AbortSignal;
+  },
 ): Promise<number> {
   const cache = new BlobCache(folder);
   let written = 0;
   const take = async (descriptor: Descriptor, bytes: () => Promise<AsyncIterable<Uint8Array>>) => {
+    const isWrong =
+      options.verifies && (await cache.has(descriptor)) && !(await cache.isWhole(descriptor));
+    if (isWrong) await cache.remove(descriptor);
     if (await cache.takeOnce(descriptor, bytes, options)) written += descriptor.size;
   };
   let fetched = await source.root(options.signal);

@@ -17,16 +17,19 @@ import type { PullOptions } from "./image-store.ts";
 export async function prefetchImage(
   reference: Reference,
   cache: string,
-  options: Pick<PullOptions, "registries" | "platform" | "attempts" | "proxy" | "signal">,
+  options: Pick<PullOptions, "registries" | "platform" | "attempts" | "proxy" | "signal"> & {
+    /** Whether what is in the folder already is checked, and fetched again if it is wrong. @default false */
+    readonly verifies?: boolean;
+  },
 ): Promise<number> {
-  const { attempts, proxy, signal } = options;
+  const { attempts, proxy, signal, verifies = false } = options;
   try {
     await using registry = openRegistry(reference, options.registries, {
       retry: { clock: systemClock, ...(attempts !== undefined && { attempts }) },
       ...(proxy && { proxy }),
     });
     const platform = options.platform ?? hostPlatform();
-    const filled = { platform, clock: systemClock, ...(signal && { signal }) };
+    const filled = { platform, verifies, clock: systemClock, ...(signal && { signal }) };
     return await fillCache(registry, cache, filled);
   } catch (error) {
     signal?.throwIfAborted();
