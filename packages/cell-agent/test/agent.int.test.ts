@@ -318,6 +318,7 @@ describe("a pod's life", limit, () => {
     await client.putPod(desiredPod({ restartPolicy: "Never" }));
     const seen = await report(client, (one) => one.phase === "Failed");
     assert.equal(seen.containers[0]?.terminated?.reason, "StartError");
+    assert.equal(seen.containers[0]?.terminated?.startedAt, "1970-01-01T00:00:00Z");
     assert.equal(seen.containers[0]?.terminated?.exitCode, 128);
   });
 

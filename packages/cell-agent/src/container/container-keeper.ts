@@ -280,7 +280,15 @@ export class ContainerKeeper {
       // The container is to blame: this was a run, and it counts for the restart policy.
       const finishedAt = seconds(clock.now());
       const containerId = this.#shownId(run);
-      const exit = { exitCode: 128, reason: "StartError", message, finishedAt, containerId };
+      const startedAt = seconds(0); // never; as the kubelet writes it
+      const exit = {
+        exitCode: 128,
+        reason: "StartError",
+        message,
+        startedAt,
+        finishedAt,
+        containerId,
+      };
       record.waiting = { reason: "RunContainerError", message };
       this.#runEnded({ ...run, exit }, clock.now());
     } else {
