@@ -7,7 +7,7 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { unmount } from "@kip/base";
+import { runCommand, unmount } from "@kip/base";
 import { startFakeRegistry } from "../../../packages/oci-image/test/fixtures/fake-registry.ts";
 import { writeLayout } from "../../../packages/oci-image/test/fixtures/layout-writer.ts";
 import { tar } from "../../../packages/oci-image/test/fixtures/tar-writer.ts";
@@ -15,6 +15,7 @@ import {
   missing,
   temporaryFolder,
 } from "../../../packages/oci-image/test/fixtures/temporary-folder.ts";
+import { packTosi } from "../../../tools/pack-tosi.ts";
 
 const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 const layers = [
@@ -165,6 +166,22 @@ describe("tosi", () => {
       mkdirSync(open);
       chmodSync(open, 0o777);
       assert.equal(await codeOf("pull", `${host}/app`, "-workdir", open), 2);
+    });
+  });
+
+  it("is the same packed into one file", async () => {
+    await setting(async ({ host, folder, tosi }) => {
+      const program = path.join(folder, "tosi");
+      await packTosi(program, process.execPath);
+      const store = ["-workdir", path.join(folder, "other"), "-insecure", host];
+      const packed = async (...args: readonly string[]): Promise<string> =>
+        (await runCommand(program, [...store, ...args])).stdout;
+      const image = `${host}/app:1`;
+      assert.equal(await packed("pull", image), (await tosi("pull", image)).out);
+      assert.equal(await packed("pull", image), (await tosi("pull", image)).out);
+      await packed("unpack", image, path.join(folder, "unpacked"));
+      assert.equal(readFileSync(path.join(folder, "unpacked/etc/motd"), "utf8"), "hello");
+      assert.match(await packed("gc", "-max-size", "0"), /images removed/);
     });
   });
 });

@@ -169,9 +169,13 @@ export class StoreFolder {
   }
 
   writeRecord(kind: "images" | "names", key: string, record: unknown): void {
+    const text = JSON.stringify(record);
+    const file = this.#recordPath(kind, key);
+    // To read what is most often the same takes less than to write it again.
+    if (existsSync(file) && readFileSync(file, "utf8") === text) return;
     const draft = path.join(this.#root, "tmp", `${this.#processId}.${randomUUID()}`);
-    writeFileSync(draft, JSON.stringify(record), { mode: 0o600 });
-    renameSync(draft, this.#recordPath(kind, key));
+    writeFileSync(draft, text, { mode: 0o600 });
+    renameSync(draft, file);
   }
 
   #recordPath(kind: string, key: string): string {
