@@ -1,6 +1,7 @@
 import { decode, type Decoded } from "@kip/base";
+import { rfc3339 } from "./plain-text.ts";
 
-const { integer, list, map, number, object, oneOf, optional, string } = decode;
+const { between, integer, list, map, number, object, oneOf, optional, string } = decode;
 
 /** Decodes the answer of `GET /v1/info`. */
 export const decodeAgentInfo = object({
@@ -30,15 +31,20 @@ export const decodeCellIdentity = object({
 });
 export type CellIdentity = Decoded<typeof decodeCellIdentity>;
 
+/** Figures beyond these are none of a machine: 31 years of one processor; 8 PiB. */
+const nanoseconds = between(number, 0, 1e18);
+const bytes = between(number, 0, 2 ** 53);
+const count = between(integer, 0, Number.MAX_SAFE_INTEGER);
+
 /** Decodes the answer of `GET /v1/stats`. */
 export const decodeAgentStats = object({
   /** RFC 3339. */
-  time: string,
+  time: rfc3339,
   containers: map(
     object({
-      cpuUsageNanoseconds: number,
-      memoryUsageBytes: number,
-      memoryWorkingSetBytes: number,
+      cpuUsageNanoseconds: nanoseconds,
+      memoryUsageBytes: bytes,
+      memoryWorkingSetBytes: bytes,
     }),
   ),
   /** How probes went since the agent has begun. @default none */
@@ -47,8 +53,8 @@ export const decodeAgentStats = object({
       object({
         container: string,
         kind: oneOf("Liveness", "Readiness", "Startup"),
-        successful: integer,
-        failed: integer,
+        successful: count,
+        failed: count,
       }),
     ),
   ),

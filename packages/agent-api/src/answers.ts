@@ -1,5 +1,6 @@
 import type { Readable } from "node:stream";
 import { decode, errorText, KipError, type Decoder } from "@kip/base";
+import { plainText } from "./plain-text.ts";
 
 const maxAnswerBytes = 1024 * 1024;
 
@@ -35,7 +36,7 @@ export async function readError(stream: Readable, status: number): Promise<Error
   try {
     const answer = decodeAnswer(await readText(stream), decodeError);
     if (!/^AGENT_[A-Z_]{1,40}$/.test(answer.code)) return invalidAnswer(`status ${status}`);
-    return new KipError(answer.code, answer.message.slice(0, 4096), {
+    return new KipError(answer.code, plainText(answer.message, 4096), {
       retryable: answer.retryable ?? false,
     });
   } catch {

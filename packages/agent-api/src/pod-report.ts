@@ -1,66 +1,83 @@
-import { decode, type Decoded } from "@kip/base";
+import { decode, type Decoded, type Decoder } from "@kip/base";
+import { plain, rfc3339 } from "./plain-text.ts";
 
-const { boolean, integer, list, map, number, object, oneOf, optional, string } = decode;
+const { between, boolean, integer, list, map, number, object, oneOf, optional, string } = decode;
+
+/** What the API's objects can hold: with anything else in it, a pod's status could not be written. */
+const int32 = between(integer, -(2 ** 31), 2 ** 31 - 1);
+const count = between(integer, 0, 2 ** 31 - 1);
+const word = plain(128);
+const reference = plain(1024);
+/** As long as the kubelet lets a termination message be. */
+const sentence = plain(4096);
+
+/** The last entries of a list. */
+function newest<T>(entries: number, inner: Decoder<readonly T[]>): Decoder<readonly T[]> {
+  return (value, path) => inner(value, path).slice(-entries);
+}
 
 const terminated = object({
-  exitCode: integer,
-  signal: optional(integer),
+  exitCode: int32,
+  signal: optional(int32),
   /** Kubernetes' words: Completed, Error, OOMKilled, ContainerCannotRun, ... */
-  reason: string,
-  message: optional(string),
+  reason: word,
+  message: optional(sentence),
   /** RFC 3339 with seconds. */
-  startedAt: optional(string),
-  finishedAt: string,
-  containerId: optional(string),
+  startedAt: optional(rfc3339),
+  finishedAt: rfc3339,
+  containerId: optional(reference),
 });
 
 const containerReport = object({
-  name: string,
+  name: word,
   /** Exactly one of the three is set. */
-  waiting: optional(object({ reason: string, message: optional(string) })),
-  running: optional(object({ startedAt: string })),
+  waiting: optional(object({ reason: word, message: optional(sentence) })),
+  running: optional(object({ startedAt: rfc3339 })),
   terminated: optional(terminated),
   /** How the run before this one ended. */
   lastTerminated: optional(terminated),
   ready: boolean,
   started: boolean,
-  restartCount: integer,
-  image: string,
+  restartCount: count,
+  image: reference,
   /** `<repository>@sha256:...` of the image really used. */
-  imageId: optional(string),
+  imageId: optional(reference),
   /** `crun://<id>`; the same for no other run of any container of any pod. */
-  containerId: optional(string),
+  containerId: optional(reference),
 });
 
 const event = object({
   /** Counts up from 1 within one life of the pod; kip uses it to emit each event once. */
-  sequence: integer,
+  sequence: between(integer, 0, Number.MAX_SAFE_INTEGER),
   type: oneOf("Normal", "Warning"),
   /** As the kubelet words them: Pulling, Pulled, Created, Started, Killing, BackOff, Failed, Unhealthy. */
-  reason: string,
-  message: string,
+  reason: word,
+  message: sentence,
   /** Name of the container concerned, if one is. */
-  container: optional(string),
-  time: string,
+  container: optional(word),
+  time: rfc3339,
 });
 
-/** Decodes one line of the status stream. */
+/**
+ * Decodes one line of the status stream. A cell may lie about its pod, but not so that the lie does harm
+ * elsewhere: figures and times are such as the API takes, texts are short and can be shown.
+ */
 export const decodePodReport = object({
   podUid: string,
   /** The generation of the desired pod that this report reflects. */
   generation: integer,
   phase: oneOf("Pending", "Running", "Succeeded", "Failed"),
   /** Pod-level reason and message: `DeadlineExceeded`, `Evicted`, ... */
-  reason: optional(string),
-  message: optional(string),
-  startTime: string,
+  reason: optional(word),
+  message: optional(sentence),
+  startTime: rfc3339,
   initContainers: list(containerReport),
   containers: list(containerReport),
   ephemeralContainers: list(containerReport),
   /** Events since the pod came to this cell, oldest first, the last 100. */
-  events: list(event),
+  events: newest(100, list(event)),
   /** Durations of the start's phases in milliseconds, as far as they are known: pull, unpack, start. */
-  timingsMs: map(number),
+  timingsMs: map(between(number, -1e10, 1e10)),
   /** The pod has ended and the cell has let go of all that it had: its disks can be unplugged. Absent until then. */
   isReleased: optional(boolean),
 });

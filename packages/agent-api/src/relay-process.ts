@@ -1,6 +1,7 @@
 import type { Duplex, Readable, Writable } from "node:stream";
 import { decode, KipError, type ProcessStreams } from "@kip/base";
 import { decodeAnswer } from "./answers.ts";
+import { plainText } from "./plain-text.ts";
 import { channels, FrameParser, FrameWriter, writeTo, type Frame } from "./framing.ts";
 
 /** How a process that was executed or attached to ended. */
@@ -9,7 +10,7 @@ export interface AgentProcessExit {
 }
 
 const decodeExit = decode.object({
-  exitCode: decode.optional(decode.integer),
+  exitCode: decode.optional(decode.between(decode.integer, -(2 ** 31), 2 ** 31 - 1)),
   error: decode.optional(decode.string),
 });
 
@@ -86,6 +87,6 @@ function readExit(frame: Frame): AgentProcessExit {
   if (exit.exitCode !== undefined) return { exitCode: exit.exitCode };
   throw new KipError(
     "AGENT_PROCESS_FAILED",
-    exit.error?.slice(0, 4096) ?? "Cannot run the process",
+    exit.error === undefined ? "Cannot run the process" : plainText(exit.error, 4096),
   );
 }

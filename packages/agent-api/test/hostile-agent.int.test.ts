@@ -1,10 +1,11 @@
 // What comes from a cell is not trusted: an agent that answers with anything but what it should.
 import assert from "node:assert/strict";
 import http2, { type Http2SecureServer, type ServerHttp2Stream } from "node:http2";
-import type { AddressInfo } from "node:net";
+import { once } from "node:events";
+import net, { type AddressInfo } from "node:net";
 import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
-import { silentLogger } from "@kip/base";
+import { hasCode, silentLogger } from "@kip/base";
 import { CertificateAuthority } from "@kip/pki";
 import { AgentClient, cellServerName, channels } from "../src/index.ts";
 import { frameHeader } from "../src/framing.ts";
@@ -81,7 +82,7 @@ async function firstReport(client: AgentClient): Promise<unknown> {
   return undefined;
 }
 
-describe("the client of a hostile agent", limit, () => {
+describe("hostile cell: the client of its agent", limit, () => {
   const invalid = { code: "AGENT_ANSWER_INVALID" };
 
   it("reads no endless answer", async () => {
@@ -119,6 +120,43 @@ describe("the client of a hostile agent", limit, () => {
     await assert.rejects(meeting.client.info(), invalid);
   });
 
+  it("CVE-2020-8559: goes nowhere else when the agent says so, with no request and no credentials", async () => {
+    const elsewhere = net.createServer().listen(0, "127.0.0.1");
+    await once(elsewhere, "listening");
+    let visits = 0;
+    elsewhere.on("connection", (socket) => {
+      visits += 1;
+      socket.destroy();
+    });
+    const { port } = elsewhere.address() as AddressInfo; // it listens on TCP
+    try {
+      for (const status of [101, 301, 302, 307, 308]) {
+        await using meeting = await Meeting.with((stream) => {
+          try {
+            stream.respond({ ":status": status, location: `https://127.0.0.1:${port}/v1/info` });
+          } catch {
+            stream.close(); // HTTP/2 has no 101
+          }
+          stream.end("{}");
+        });
+        const { client } = meeting;
+        const asks = [
+          client.info(),
+          client.logs("web", {}, never),
+          client.exec("web", ["x"], { tty: false }, never),
+          client.portForward(80, never),
+        ];
+        for (const ask of asks)
+          await assert.rejects(ask, (error) =>
+            hasCode(error, "AGENT_ANSWER_INVALID", "AGENT_UNREACHABLE"),
+          );
+      }
+      assert.equal(visits, 0);
+    } finally {
+      elsewhere.close();
+    }
+  });
+
   it("takes no frame of a channel that goes the other way, and no frame too large", async () => {
     const run = async (bytes: Buffer): Promise<unknown> => {
       await using meeting = await Meeting.with(send(bytes));
@@ -143,7 +181,7 @@ describe("the client of a hostile agent", limit, () => {
         podUid: "1",
         generation,
         phase: "Running",
-        startTime: "",
+        startTime: "2026-01-01T00:00:00Z",
         initContainers: [],
         containers: [],
         ephemeralContainers: [],

@@ -7,9 +7,14 @@ export type Decoder<T> = (value: unknown, path: string) => T;
 /** The type a decoder returns. */
 export type Decoded<D> = D extends Decoder<infer T> ? T : never;
 
-function fail(path: string, expected: string, value: unknown): never {
+/** The error of a decoder that expected something else. */
+export function failure(path: string, expected: string, value: unknown): KipError {
   const shown = value === null ? "null" : Array.isArray(value) ? "a list" : typeof value;
-  throw new KipError("DECODE_FAILED", `Cannot read "${path}": ${expected} expected, got ${shown}`);
+  return new KipError("DECODE_FAILED", `Cannot read "${path}": ${expected} expected, got ${shown}`);
+}
+
+function fail(path: string, expected: string, value: unknown): never {
+  throw failure(path, expected, value);
 }
 
 /** Any text. */
@@ -23,6 +28,14 @@ export const number: Decoder<number> = (value, path) =>
 /** A whole number within JavaScript's safe range. */
 export const integer: Decoder<number> = (value, path) =>
   Number.isSafeInteger(value) ? (value as number) : fail(path, "a whole number", value);
+
+/** A number that the other decoder takes and that is neither below `min` nor above `max`. */
+export function between(inner: Decoder<number>, min: number, max: number): Decoder<number> {
+  return (value, path) => {
+    const found = inner(value, path);
+    return found >= min && found <= max ? found : fail(path, `${min} to ${max}`, value);
+  };
+}
 
 /** true or false. */
 export const boolean: Decoder<boolean> = (value, path) =>

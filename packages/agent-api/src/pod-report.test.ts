@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { hasCode } from "@kip/base";
+import * as fc from "fast-check";
+import { decodeAgentStats } from "./agent-info.ts";
+import { decodePodReport } from "./pod-report.ts";
+
+const time = "2026-01-01T00:00:00Z";
+const ended = { exitCode: 1, reason: "Error", finishedAt: time };
+const main = { name: "main", image: "i", ready: false, started: false, restartCount: 0 };
+const event = { sequence: 1, type: "Normal", reason: "Started", message: "m", time };
+const report = {
+  podUid: "p",
+  generation: 1,
+  phase: "Running",
+  startTime: time,
+  initContainers: [],
+  containers: [{ ...main, terminated: ended }],
+  ephemeralContainers: [],
+  events: [event],
+  timingsMs: {},
+};
+
+function isRefused(make: () => unknown): void {
+  assert.throws(make, (error) => hasCode(error, "DECODE_FAILED"));
+}
+
+describe("decodePodReport()", () => {
+  it("hostile cell: has no exit code, count or time that the API would not take", () => {
+    assert.deepEqual(decodePodReport(report, ""), report);
+    const container = (change: object) => ({ ...report, containers: [{ ...main, ...change }] });
+    for (const exitCode of [2 ** 31, -(2 ** 31) - 1, 1e300, 0.5, "1"])
+      isRefused(() => decodePodReport(container({ terminated: { ...ended, exitCode } }), ""));
+    for (const restartCount of [-1, 2 ** 31])
+      isRefused(() => decodePodReport(container({ restartCount }), ""));
+    for (const startedAt of ["", "now", "2026-13-01T00:00:00Z", "2026-01-01", `${time}\n`]) {
+      isRefused(() => decodePodReport(container({ running: { startedAt } }), ""));
+      isRefused(() => decodePodReport({ ...report, startTime: startedAt }, ""));
+    }
+    isRefused(() => decodePodReport({ ...report, timingsMs: { start: 1e300 } }, ""));
+  });
+
+  it("hostile cell: has short texts, and none that moves a terminal's cursor", () => {
+    const message = `\u001b]0;owned\u0007\u001b[2Jall is well\r\u009b\u202e\n\tdone\r\n${"x".repeat(1e5)}`;
+    const decoded = decodePodReport(
+      {
+        ...report,
+        message,
+        containers: [
+          { ...main, name: message, terminated: { ...ended, message, reason: message } },
+        ],
+        events: [{ ...event, message }],
+      },
+      "",
+    );
+    const { name, terminated } = decoded.containers[0] ?? {};
+    const texts = [decoded.message, decoded.events[0]?.message, terminated?.message];
+    for (const text of [...texts, name, terminated?.reason]) {
+      assert.equal(
+        text?.replace(/x+$/, ""),
+        "\ufffd]0;owned\ufffd\ufffd[2Jall is well\ufffd\ufffd\ufffd\n\tdone\r\n",
+      );
+      assert.ok((text?.length ?? 0) <= 4096);
+    }
+    assert.equal(terminated?.reason.length, 128);
+  });
+
+  it("hostile cell: has the newest hundred events at most", () => {
+    const events = Array.from({ length: 5000 }, (_, index) => ({ ...event, sequence: index }));
+    const decoded = decodePodReport({ ...report, events }, "").events;
+    assert.deepEqual([decoded.length, decoded[0]?.sequence], [100, 4900]);
+  });
+
+  it("hostile cell: is a report or no report, whatever is in it", () => {
+    const fields = Object.fromEntries(Object.keys(report).map((key) => [key, fc.jsonValue()]));
+    fc.assert(
+      fc.property(fc.record(fields), fc.subarray(Object.keys(report)), (wild, kept) => {
+        const own = Object.fromEntries(kept.map((key) => [key, Reflect.get(report, key)]));
+        try {
+          decodePodReport({ ...wild, ...own }, "");
+        } catch (error) {
+          if (!hasCode(error, "DECODE_FAILED")) throw error;
+        }
+      }),
+    );
+  });
+});
+
+describe("decodeAgentStats()", () => {
+  const usage = { cpuUsageNanoseconds: 1, memoryUsageBytes: 1, memoryWorkingSetBytes: 1 };
+  const stats = { time, containers: { main: usage }, agentRssBytes: 1, agentCpuMicroseconds: 1 };
+
+  it("hostile cell: has no figures that no machine has", () => {
+    assert.deepEqual(decodeAgentStats(stats, ""), stats);
+    for (const change of [{ memoryUsageBytes: 1e300 }, { cpuUsageNanoseconds: -1 }])
+      isRefused(() =>
+        decodeAgentStats({ ...stats, containers: { main: { ...usage, ...change } } }, ""),
+      );
+    isRefused(() => decodeAgentStats({ ...stats, time: "soon" }, ""));
+  });
+});
