@@ -29,6 +29,7 @@ import type { CellSteps } from "./cell/cell-steps.ts";
 import type { Cell } from "./cell/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
 import { eventsOfReport } from "./status/pod-events.ts";
+import { containerNames } from "./status/own-report.ts";
 import { podStatus } from "./status/pod-status.ts";
 import { countProbes, measurePods, type MeasuredPod } from "./status/pod-usage.ts";
 
@@ -227,8 +228,9 @@ export class KipProvider implements PodProvider {
 
   #connected(): readonly MeasuredPod[] {
     return [...this.#actors.values()].flatMap(({ memory }): MeasuredPod[] => {
-      const { agent, report } = memory;
-      return agent ? [{ uid: memory.podRef.uid, agent, report }] : [];
+      const { agent, report, resolved } = memory;
+      const containers = containerNames(resolved?.pod ?? {});
+      return agent ? [{ uid: memory.podRef.uid, agent, report, containers }] : [];
     });
   }
 

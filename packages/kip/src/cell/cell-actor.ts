@@ -3,6 +3,7 @@ import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { Instance, InterruptionNotice } from "@kip/cloud";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { interruptionMessage } from "../status/disruption.ts";
+import { ownReport } from "../status/own-report.ts";
 import type { Cell } from "./cell.ts";
 import { newCellMemory, type CellMemory, type PodRef } from "./cell-memory.ts";
 import { planCell, type CellObservation, type CellStep } from "./cell-plan.ts";
@@ -75,8 +76,10 @@ export class CellActor {
 
   /** The pod is wanted, in this form. */
   apply(resolved: ResolvedPod): void {
-    this.memory.resolved = resolved;
-    this.memory.isDispatched = false;
+    const { memory } = this;
+    memory.resolved = resolved;
+    if (memory.report) memory.report = ownReport(memory.report, resolved.pod);
+    memory.isDispatched = false;
     this.#tryAtOnce();
   }
 
@@ -137,7 +140,7 @@ export class CellActor {
   /** The agent sent a report. */
   reportSeen(report: PodReport): void {
     if (report.podUid !== this.memory.podRef.uid) return;
-    this.memory.report = report;
+    this.memory.report = ownReport(report, this.memory.resolved?.pod);
     this.#options.steps.noteReport(this.memory);
     if (report.phase === "Succeeded" || report.phase === "Failed") {
       // A pod that is stopped because its Cell was deleted has not come to an end of its own.

@@ -6,6 +6,12 @@ import { KnownImages } from "./launch-images.ts";
 
 const digest = `sha256:${"a".repeat(64)}`;
 
+/** What a cell reports of a pod with these images. */
+function learn(known: KnownImages, ...containers: readonly Partial<ContainerReport>[]): void {
+  const images = containers.map(({ image = "" }) => image);
+  known.learn(report(...containers), pod(images).pod);
+}
+
 function report(...containers: readonly Partial<ContainerReport>[]): PodReport {
   return { initContainers: [], containers } as unknown as PodReport;
 }
@@ -25,10 +31,8 @@ describe("KnownImages", () => {
   it("knows what a name meant last", () => {
     const known = new KnownImages();
     assert.equal(known.imagesOf(pod(["app"]), { registries: [] }), undefined);
-    known.learn(
-      report({ image: "app", imageId: `docker.io/library/app@sha256:${"0".repeat(64)}` }),
-    );
-    known.learn(report({ image: "app", imageId: `docker.io/library/app@${digest}` }));
+    learn(known, { image: "app", imageId: `docker.io/library/app@sha256:${"0".repeat(64)}` });
+    learn(known, { image: "app", imageId: `docker.io/library/app@${digest}` });
     assert.deepEqual(known.imagesOf(pod(["app", "app"]), { registries: [] }), {
       references: [`docker.io/library/app@${digest}`],
       pull: '{"registries":[]}',
@@ -37,15 +41,13 @@ describe("KnownImages", () => {
 
   it("says nothing of a pod with an image that is not known", () => {
     const known = new KnownImages();
-    known.learn(
-      report({ image: "app", imageId: `docker.io/library/app@${digest}` }, { image: "b" }),
-    );
+    learn(known, { image: "app", imageId: `docker.io/library/app@${digest}` }, { image: "b" });
     assert.equal(known.imagesOf(pod(["app", "b"]), { registries: [] }), undefined);
   });
 
   it("says nothing of images that need credentials, and gives none away", () => {
     const known = new KnownImages();
-    known.learn(report({ image: "r.test/app", imageId: `r.test/app@${digest}` }));
+    learn(known, { image: "r.test/app", imageId: `r.test/app@${digest}` });
     const secret = { auths: { "r.test": { username: "u", password: "p" } } };
     assert.equal(known.imagesOf(pod(["r.test/app"], [secret]), { registries: [] }), undefined);
     const own = [
@@ -60,10 +62,21 @@ describe("KnownImages", () => {
     );
   });
 
+  it("hostile cell: is not believed of other images than its pod's, nor where one comes from", () => {
+    const known = new KnownImages();
+    const evil = `evil.test/app@${digest}`;
+    const mine = pod(["mine"]).pod;
+    known.learn(report({ image: "app", imageId: `docker.io/library/app@${digest}` }), mine);
+    for (const imageId of [evil, "docker.io/library/mine:1", "mine", `x y@${digest}`])
+      known.learn(report({ image: "mine", imageId }), mine);
+    for (const image of ["app", "mine"])
+      assert.equal(known.imagesOf(pod([image]), { registries: [] }), undefined, image);
+  });
+
   it("forgets what it has not seen for long", () => {
     const known = new KnownImages();
     for (let count = 0; count <= 1000; count++)
-      known.learn(report({ image: `app:${count}`, imageId: `docker.io/library/app@${digest}` }));
+      learn(known, { image: `app:${count}`, imageId: `docker.io/library/app@${digest}` });
     assert.equal(known.imagesOf(pod(["app:0"]), { registries: [] }), undefined);
     assert.ok(known.imagesOf(pod(["app:1"]), { registries: [] }));
   });

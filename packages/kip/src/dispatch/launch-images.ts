@@ -1,8 +1,9 @@
 import type { DesiredRegistry, ImagePull, PodReport } from "@kip/agent-api";
 import type { LaunchImages } from "@kip/cloud";
+import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { imagesOf } from "./desired-pod.ts";
-import { mergeRegistries, registriesOf } from "./registries.ts";
+import { mergeRegistries, referenceOf, registriesOf } from "./registries.ts";
 
 /** More names than this are not remembered; those that were seen last are. */
 const maxNames = 1000;
@@ -15,10 +16,12 @@ export class KnownImages {
   /** Image name as pods have it → name with digest. */
   readonly #digests = new Map<string, string>();
 
-  learn(report: PodReport | undefined): void {
-    if (!report) return;
+  /** What a cell says of its own pod's images. Of others it is not believed, nor that one comes from elsewhere. */
+  learn(report: PodReport | undefined, pod: Pod | undefined): void {
+    if (!report || !pod) return;
+    const own = new Set(imagesOf(pod));
     for (const { image, imageId } of [...report.initContainers, ...report.containers]) {
-      if (!imageId?.includes("@sha256:")) continue;
+      if (imageId === undefined || !own.has(image) || !isOf(imageId, image)) continue;
       this.#digests.delete(image); // the newest are last
       this.#digests.set(image, imageId);
     }
@@ -46,6 +49,14 @@ export class KnownImages {
     const pull: ImagePull = { registries: own.filter(isOpen), ...(proxy && { proxy }) };
     return { references, pull: JSON.stringify(pull) };
   }
+}
+
+/** Whether an image named by its digest is of the repository that the other name is of. */
+function isOf(withDigest: string, image: string): boolean {
+  const found = referenceOf(withDigest);
+  const named = referenceOf(image);
+  const isSame = found?.registry === named?.registry && found?.repository === named?.repository;
+  return isSame && found?.digest !== undefined;
 }
 
 function isOpen({ username, accounts }: DesiredRegistry): boolean {

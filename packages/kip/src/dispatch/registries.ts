@@ -50,7 +50,8 @@ export function mergeRegistries(
   return [...byHost.values()];
 }
 
-function referenceOf(image: string): Reference | undefined {
+/** The name of an image, taken apart; undefined if it is none. */
+export function referenceOf(image: string): Reference | undefined {
   try {
     return parseReference(image);
   } catch {

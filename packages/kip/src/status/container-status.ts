@@ -2,6 +2,9 @@ import { defined } from "@kip/base";
 import type { ContainerReport, TerminatedReport } from "@kip/agent-api";
 import type { ContainerState, ContainerStatus } from "@kip/k8s-types";
 
+/** The largest figure of the API's int32. */
+const maxCount = 2 ** 31 - 1;
+
 /** A container's status as the API has it, from what the agent reports. */
 export function containerStatus(report: ContainerReport, earlierRestarts: number): ContainerStatus {
   const lastState = report.lastTerminated
@@ -13,7 +16,7 @@ export function containerStatus(report: ContainerReport, earlierRestarts: number
     lastState,
     ready: report.ready,
     started: report.started,
-    restartCount: report.restartCount + earlierRestarts,
+    restartCount: Math.min(report.restartCount + earlierRestarts, maxCount),
     image: report.image,
     imageID: report.imageId ?? "",
     containerID: report.containerId,

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { PodReport } from "@kip/agent-api";
+import { decodePodReport, type PodReport } from "@kip/agent-api";
+import type { Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import { newCellMemory, type CellMemory } from "../cell/cell-memory.ts";
 import { podStatus } from "./pod-status.ts";
@@ -93,6 +94,33 @@ describe("podStatus()", () => {
       disruption(memory({ report: report("Running"), conditions: [byScheduler] })),
       undefined,
     );
+  });
+
+  it("CVE-2020-8562, CVE-2022-3294: has the addresses that the cloud told, whatever the agent says", () => {
+    const own = { podIp: "10.0.0.7", managementIp: "10.0.0.6" };
+    const lie = {
+      podIP: "127.0.0.1",
+      podIp: "127.0.0.1",
+      hostIP: "10.96.0.1",
+      managementIp: "::1",
+    };
+    const told = decodePodReport({ ...report("Running"), ...lie, containers: [] }, "");
+    const instance = own as Instance; // all that is looked at
+    for (const [hostNetwork, ip] of [
+      [false, own.podIp],
+      [true, own.managementIp],
+    ] as const) {
+      const seen = memory({ report: told, instance });
+      const status = podStatus(
+        seen,
+        { ...pod, spec: { ...pod.spec, hostNetwork } } as Pod,
+        context,
+      );
+      assert.deepEqual(
+        [status?.podIP, status?.podIPs, status?.hostIP],
+        [ip, [{ ip }], context.nodeIp],
+      );
+    }
   });
 
   const silent: readonly (readonly [string, Partial<CellMemory>])[] = [

@@ -14,6 +14,8 @@ const stats: AgentStats = {
   agentCpuMicroseconds: 1,
 };
 
+const names = new Set(["main"]);
+
 describe("podUsage()", () => {
   it("gives each container its figures and its start, if it is known", () => {
     const running = { startedAt: "2026-01-01T00:00:00Z" };
@@ -41,14 +43,35 @@ describe("podUsage()", () => {
 });
 
 describe("measurePods()", () => {
+  it("hostile cell: has no figures of containers that its pod does not have, and one count per probe", async () => {
+    const count = { container: "main", kind: "Liveness", successful: 1, failed: 1 } as const;
+    const probes = [count, { ...count, container: "other" }, { ...count, successful: 2 }];
+    const agent = { stats: async () => ({ ...stats, probes }) } as unknown as AgentClient; // all that is called
+    const pods = [{ uid: "a", agent, report: undefined, containers: names }];
+    const never = new AbortController().signal;
+    const [usage] = await measurePods(pods, silentLogger, never);
+    assert.deepEqual(
+      usage?.containers.map(({ name }) => name),
+      ["main"],
+    );
+    const counted = await countProbes(pods, silentLogger, never);
+    assert.deepEqual(counted, [{ ...count, successful: 2, uid: "a" }]);
+  });
+
   it("leaves out cells that do not answer", async () => {
     const agent = (answer: () => Promise<AgentStats>): AgentClient =>
       ({ stats: answer }) as unknown as AgentClient; // all that is called
-    const good = { uid: "a", agent: agent(async () => stats), report: undefined };
+    const good = {
+      uid: "a",
+      agent: agent(async () => stats),
+      report: undefined,
+      containers: names,
+    };
     const away = {
       uid: "b",
       agent: agent(async () => await Promise.reject(new Error("away"))),
       report: undefined,
+      containers: names,
     };
     const measured = await measurePods([away, good], silentLogger, new AbortController().signal);
     assert.deepEqual(
@@ -64,7 +87,12 @@ describe("countProbes()", () => {
     const agents = [stats, { ...stats, probes }].map(
       (answer) => ({ stats: async () => answer }) as unknown as AgentClient, // all that is called
     );
-    const pods = agents.map((agent, index) => ({ uid: `u${index}`, agent, report: undefined }));
+    const pods = agents.map((agent, index) => ({
+      uid: `u${index}`,
+      agent,
+      report: undefined,
+      containers: names,
+    }));
     assert.deepEqual(await countProbes(pods, silentLogger, new AbortController().signal), [
       { uid: "u1", container: "main", kind: "Readiness", successful: 7, failed: 1 },
     ]);

@@ -10,6 +10,8 @@ export interface MeasuredPod {
   readonly uid: string;
   readonly agent: AgentClient;
   readonly report: PodReport | undefined;
+  /** Names of the pod's containers; figures of others are not believed. */
+  readonly containers: ReadonlySet<string>;
 }
 
 /** What the pods use, each asked of its own cell; those whose cell does not answer are left out. */
@@ -18,8 +20,8 @@ export async function measurePods(
   logger: Logger,
   signal: AbortSignal,
 ): Promise<readonly PodUsage[]> {
-  return await askCells(pods, { logger, signal }, ({ uid, report }, stats) => [
-    podUsage(uid, stats, report),
+  return await askCells(pods, { logger, signal }, ({ uid, report, containers }, stats) => [
+    podUsage(uid, ownStats(stats, containers), report),
   ]);
 }
 
@@ -29,9 +31,10 @@ export async function countProbes(
   logger: Logger,
   signal: AbortSignal,
 ): Promise<readonly ProbeCounts[]> {
-  return await askCells(pods, { logger, signal }, ({ uid }, { probes = [] }) =>
-    probes.map((counts) => ({ ...counts, uid })),
-  );
+  return await askCells(pods, { logger, signal }, ({ uid, containers }, stats) => {
+    const { probes = [] } = ownStats(stats, containers);
+    return probes.map((counts) => ({ ...counts, uid }));
+  });
 }
 
 async function askCells<T>(
@@ -54,6 +57,19 @@ async function askCells<T>(
     }),
   );
   return measured.flat();
+}
+
+/** A cell must not fill the node's metrics: no other containers, and no more counts than a container has probes. */
+function ownStats(stats: AgentStats, names: ReadonlySet<string>): AgentStats {
+  const probes = stats.probes?.filter(({ container }) => names.has(container));
+  const byProbe = new Map(probes?.map((each) => [`${each.kind} ${each.container}`, each]));
+  return {
+    ...stats,
+    containers: Object.fromEntries(
+      Object.entries(stats.containers).filter(([name]) => names.has(name)),
+    ),
+    probes: [...byProbe.values()],
+  };
 }
 
 /** An agent's figures in the terms of the virtual kubelet. */

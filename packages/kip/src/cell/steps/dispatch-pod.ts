@@ -41,8 +41,8 @@ export async function dispatch(
 
 /** Takes from what the agent reports what is of use for others; completes the times of the start, once. */
 export function noteReport(context: StepContext, memory: CellMemory): void {
-  const { report, status } = memory;
-  context.knownImages.learn(report);
+  const { report, status, resolved } = memory;
+  context.knownImages.learn(report, resolved?.pod);
   const { pull, unpack, start } = report?.timingsMs ?? {};
   if (start === undefined || !status.startMs || status.startMs.start !== undefined) return;
   const startMs = rounded({ ...status.startMs, pull: pull ?? 0, unpack: unpack ?? 0, start });

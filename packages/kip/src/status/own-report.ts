@@ -1,0 +1,33 @@
+import type { ContainerReport, PodReport } from "@kip/agent-api";
+import type { Pod } from "@kip/k8s-types";
+
+/**
+ * A cell's report of the containers that the pod has, each once: a cell that lies cannot fill the pod's
+ * status, its Cell or the metrics with others. The report as it is while the pod is not known.
+ */
+export function ownReport(report: PodReport, pod: Pod | undefined): PodReport {
+  if (!pod?.spec) return report;
+  const { initContainers = [], containers, ephemeralContainers = [] } = pod.spec;
+  return {
+    ...report,
+    initContainers: known(report.initContainers, initContainers),
+    containers: known(report.containers, containers),
+    ephemeralContainers: known(report.ephemeralContainers, ephemeralContainers),
+  };
+}
+
+/** The names of all containers of a pod. */
+export function containerNames({ spec }: Pod): ReadonlySet<string> {
+  const { initContainers = [], containers = [], ephemeralContainers = [] } = spec ?? {};
+  return new Set(
+    [...initContainers, ...containers, ...ephemeralContainers].map(({ name }) => name),
+  );
+}
+
+function known(
+  reports: readonly ContainerReport[],
+  specified: readonly { readonly name: string }[],
+): readonly ContainerReport[] {
+  const byName = new Map(reports.map((report) => [report.name, report]));
+  return specified.flatMap(({ name }) => byName.get(name) ?? []);
+}
