@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { test } from "node:test";
+import * as fc from "fast-check";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 import { execSpec } from "./exec-process.ts";
 import { terminalCommand } from "./terminal.ts";
@@ -31,9 +33,24 @@ test("execSpec() lets the call's environment win and names the terminal", () => 
   ]);
 });
 
-test("terminalCommand() quotes what a shell would take apart", () => {
+test("CVE-2024-9042, CVE-2023-3676: terminalCommand() quotes what a shell would take apart", () => {
   assert.equal(
     terminalCommand(["/usr/bin/crun", "--root=/run/a b", "it's"]).at(-1),
     String.raw`exec /usr/bin/crun '--root=/run/a b' 'it'\''s'`,
+  );
+});
+
+test("CVE-2024-9042, CVE-2023-3676: a shell takes every word of terminalCommand() for a word", () => {
+  const word = fc.string({
+    unit: fc.constantFrom("'", '"', "$", "`", "\\", "\n", ";", "&", " ", "*", "é"),
+  });
+  const words = fc.array(word, { minLength: 1, maxLength: 20 });
+  fc.assert(
+    fc.property(words, (some) => {
+      const line = terminalCommand(["/usr/bin/printf", String.raw`%s\0`, ...some]).at(-1) ?? "";
+      const { stdout } = spawnSync("sh", ["-c", line]);
+      assert.equal(stdout.toString(), some.map((each) => `${each}\0`).join(""));
+    }),
+    { numRuns: 25 },
   );
 });

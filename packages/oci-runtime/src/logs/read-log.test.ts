@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { appendFile, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, test } from "node:test";
+import { runCommand } from "@kip/base";
 import * as fc from "fast-check";
 import { readLog, type LogReadOptions } from "./read-log.ts";
 
@@ -115,4 +116,22 @@ test("readLog() says that a log does not exist", async () => {
   await assert.rejects(text(readLog(path.join(folder, "none"), {}, done, never)), {
     code: "LOG_NOT_FOUND",
   });
+});
+
+test("KHV047: readLog() follows no link, and opens nothing but a file", async () => {
+  const place = path.join(folder, "planted.log");
+  const plants: readonly (() => Promise<unknown>)[] = [
+    async () => await symlink(file, place),
+    async () => await symlink("/etc/shadow", place),
+    async () => await symlink("planted.log", place),
+    async () => await runCommand("mkfifo", [place]),
+    async () => await mkdir(place),
+  ];
+  await writeFile(file, entry("secret"));
+  for (const plant of plants) {
+    await plant();
+    for (const options of [{}, { tailLines: 1 }, { follow: true }])
+      await assert.rejects(text(readLog(place, options, done, never)), { code: "LOG_NOT_FOUND" });
+    await rm(place, { recursive: true });
+  }
 });

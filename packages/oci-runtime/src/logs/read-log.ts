@@ -1,4 +1,4 @@
-import { watch } from "node:fs";
+import { constants, watch } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { AsyncQueue, hasCode, KipError } from "@kip/base";
@@ -30,6 +30,7 @@ export interface LogEntriesOptions {
   readonly signal: AbortSignal;
 }
 
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
 const blockBytes = 65_536;
 /** A line longer than this is handed on in parts, so that a hostile log cannot fill the memory. */
 const longestLineBytes = 1_048_576;
@@ -151,9 +152,13 @@ class LogNews implements Disposable {
 
 async function openLog(file: string): Promise<FileHandle> {
   try {
-    return await open(file, "r");
+    // A container that can write beside it may have put a link, a pipe or a device in its place.
+    const handle = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if ((await handle.stat()).isFile()) return handle;
+    await handle.close();
+    throw new KipError("LOG_NOT_FOUND", `Cannot read log "${file}": it is no file`);
   } catch (error) {
-    if (!hasCode(error, "ENOENT")) throw error;
+    if (!hasCode(error, "ENOENT", "ELOOP", "ENXIO")) throw error;
     throw new KipError("LOG_NOT_FOUND", `Cannot read log "${file}": it does not exist`, {
       cause: error,
       remedy: "The container has not been created yet, or its log is removed.",
