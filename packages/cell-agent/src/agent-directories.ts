@@ -12,7 +12,7 @@ export interface AgentDirectories {
   readonly podState: string;
   /** File with an identity that kip has put. */
   readonly identity: string;
-  /** `/etc/hosts` and its like of the pod. */
+  /** `/etc/hosts` and its like of the pod. On the disk: containers can write to them, as much as they like. */
   readonly podFiles: string;
   /** ConfigMaps, Secrets, projected volumes: a tmpfs of their own. */
   readonly secretVolumes: string;
@@ -39,7 +39,7 @@ export function agentDirectories(stateDir: string, runDir: string): AgentDirecto
     desiredPod: `${runDir}/desired-pod.json`,
     podState: `${runDir}/pod-state.json`,
     identity: `${runDir}/identity.json`,
-    podFiles: `${runDir}/pod`,
+    podFiles: `${stateDir}/pod`,
     secretVolumes: `${runDir}/files`,
     memoryVolumes: `${runDir}/memory`,
     subPaths: `${runDir}/subpaths`,

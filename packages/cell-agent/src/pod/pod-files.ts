@@ -7,8 +7,8 @@ export type PodFiles = ReadonlyMap<string, string>;
 
 /**
  * Writes `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf` of the pod. Written in place, since a
- * container's mount stays with the file it was made from. At once: they are small and on a tmpfs, where
- * a turn through the thread pool takes longer than the writing.
+ * container's mount stays with the file it was made from. At once: they are small, and a turn through
+ * the thread pool takes longer than the writing.
  */
 export function writePodFiles(directory: string, pod: DesiredPod): PodFiles {
   fs.mkdirSync(directory, { recursive: true, mode: 0o755 });
@@ -20,9 +20,14 @@ export function writePodFiles(directory: string, pod: DesiredPod): PodFiles {
   const files = new Map<string, string>();
   for (const [target, content] of contents) {
     const file = path.join(directory, path.basename(target));
-    const isSame = fs.existsSync(file) && fs.readFileSync(file, "utf8") === content;
-    if (!isSame) fs.writeFileSync(file, content, { mode: 0o644 });
+    if (!isSame(file, content)) fs.writeFileSync(file, content, { mode: 0o644 });
     files.set(target, file);
   }
   return files;
+}
+
+/** A container may have written to the file: it is read only if it is no larger than what it should hold. */
+function isSame(file: string, content: string): boolean {
+  const size = fs.statSync(file, { throwIfNoEntry: false })?.size;
+  return size === Buffer.byteLength(content) && fs.readFileSync(file, "utf8") === content;
 }

@@ -49,11 +49,8 @@ async function connectLocally(port: number): Promise<Duplex> {
 }
 
 function connectInNamespace(namespace: string, port: number, logger: Logger): Duplex {
-  const child = spawn(
-    "/usr/bin/nsenter",
-    [`--net=${namespace}`, "socat", "-t", "86400", "STDIO", `TCP4:127.0.0.1:${port}`],
-    { stdio: ["pipe", "pipe", "pipe"] },
-  );
+  const [program = "", ...args] = dialCommand(namespace, port);
+  const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"] });
   const connection = Duplex.from({ readable: child.stdout, writable: child.stdin });
   child.stderr
     .setEncoding("utf8")
@@ -64,6 +61,12 @@ function connectInNamespace(namespace: string, port: number, logger: Logger): Du
   });
   connection.once("close", () => child.kill("SIGKILL"));
   return connection;
+}
+
+/** Dials a port of a network namespace's own loopback: nobody names an address, so none elsewhere is reached. */
+export function dialCommand(namespace: string, port: number): readonly string[] {
+  const socat = ["socat", "-t", "86400", "STDIO", `TCP4:127.0.0.1:${port}`];
+  return ["/usr/bin/nsenter", `--net=${namespace}`, ...socat];
 }
 
 function refused(port: number, reason: string): KipError {

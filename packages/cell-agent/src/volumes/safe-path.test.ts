@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
+import { Worker } from "node:worker_threads";
+import { hasCode } from "@kip/base";
 import { pinPath } from "./safe-path.ts";
 
 describe("pinPath()", () => {
@@ -44,16 +47,53 @@ describe("pinPath()", () => {
     "..data/out/secret",
     "file/../../..",
   ])
-    it(`refuses "${way}"`, () => {
+    it(`CVE-2017-1002101, kubernetes#56625: refuses "${way}"`, () => {
       assert.throws(() => pinPath(volume(), way), { code: "AGENT_PATH_UNSAFE" });
     });
 
-  it("stays with what it found when a link is put in its place", () => {
+  it("CVE-2021-25741: stays with what it found when a link is put in its place", () => {
     fs.mkdirSync(path.join(volume(), "dir"));
     using pinned = pinPath(volume(), "dir");
     fs.rmdirSync(path.join(volume(), "dir"));
     fs.symlinkSync("/etc", path.join(volume(), "dir"));
     assert.deepEqual(fs.readdirSync(pinned.path), []);
+  });
+
+  it("CVE-2021-25741: never leads out while somebody exchanges folder and link without pause", async () => {
+    const place = path.join(volume(), "race");
+    fs.mkdirSync(path.join(volume(), "folder/sub"), { recursive: true });
+    fs.writeFileSync(path.join(volume(), "folder/sub/mark"), "");
+    fs.mkdirSync(path.join(root, "sub"), { recursive: true });
+    // Each link is put in the place by a rename, so that the place is never empty.
+    const exchange = `const fs = require("node:fs");
+      const [place, done] = require("node:worker_threads").workerData;
+      for (let turn = 0; Atomics.load(done, 0) === 0; turn++) {
+        fs.symlinkSync(turn % 2 ? "folder" : "..", place + ".new");
+        fs.renameSync(place + ".new", place);
+        if (turn === 1) require("node:worker_threads").parentPort.postMessage("begun");
+      }`;
+    const done = new Int32Array(new SharedArrayBuffer(4));
+    const worker = new Worker(exchange, { eval: true, workerData: [place, done] });
+    const ended = once(worker, "exit");
+    await once(worker, "message");
+    const seen = { inside: 0, refused: 0 };
+    for (
+      let tries = 0;
+      tries < 20_000 && (tries < 500 || Math.min(seen.inside, seen.refused) === 0);
+      tries++
+    ) {
+      try {
+        using pinned = pinPath(volume(), "race/sub");
+        assert.deepEqual(fs.readdirSync(pinned.path), ["mark"]);
+        seen.inside += 1;
+      } catch (error) {
+        if (!hasCode(error, "AGENT_PATH_UNSAFE")) throw error;
+        seen.refused += 1;
+      }
+    }
+    Atomics.store(done, 0, 1);
+    await ended;
+    assert.ok(seen.inside > 0 && seen.refused > 0, JSON.stringify(seen));
   });
 
   it("leaves no descriptor open", () => {

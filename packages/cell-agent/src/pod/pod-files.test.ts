@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { describe, it } from "node:test";
+import type { DesiredPod } from "@kip/agent-api";
+import { agentDirectories } from "../agent-directories.ts";
+import { writePodFiles } from "./pod-files.ts";
+
+const pod = {
+  etcHosts: "127.0.0.1 localhost\n",
+  hostname: "web",
+  resolvConf: "nameserver 192.0.2.1\n",
+} as unknown as DesiredPod; // all that is looked at
+
+describe("writePodFiles()", () => {
+  it("CVE-2020-8557: whatever a container has written to its /etc/hosts, the agent does not read it", () => {
+    using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-pod-files-"));
+    const hosts = writePodFiles(folder.path, pod).get("/etc/hosts") ?? "";
+    const { ino } = fs.statSync(hosts);
+    fs.truncateSync(hosts, 2 ** 40); // more than any memory, and no byte of the disk
+    writePodFiles(folder.path, pod);
+    assert.equal(fs.readFileSync(hosts, "utf8"), pod.etcHosts);
+    // The same file: it is mounted.
+    assert.equal(fs.statSync(hosts).ino, ino);
+  });
+
+  it("writes nothing where nothing changed", () => {
+    using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-pod-files-"));
+    const files = writePodFiles(folder.path, pod);
+    const times = () => [...files.values()].map((file) => fs.statSync(file).mtimeMs);
+    for (const file of files.values()) fs.utimesSync(file, 1, 1);
+    writePodFiles(folder.path, pod);
+    assert.deepEqual(times(), [1000, 1000, 1000]);
+  });
+});
+
+describe("agentDirectories()", () => {
+  it("CVE-2020-8557: what containers write to is on the disk or on a tmpfs of its own, never beside the agent's state", () => {
+    const { run, ...places } = agentDirectories("/state", "/run");
+    const written = ["podFiles", "containers", "diskVolumes", "logs", "images"] as const;
+    for (const name of written) assert.ok(places[name].startsWith("/state/"), name);
+    for (const name of ["desiredPod", "podState", "identity"] as const)
+      assert.equal(path.dirname(places[name]), run, name);
+  });
+});
