@@ -137,6 +137,14 @@ describe("what a machine may send", { timeout: 120_000 }, () => {
     });
   }
 
+  it("CVE-2020-8558: is nothing for what another has on its loopback", async () => {
+    const frames = ["127.0.0.1", "127.0.0.53", "127.255.255.254"].flatMap((address) => [
+      from(tcpPacket(cell.podIp, address, [1, 8080], syn)),
+      from(udpPacket(cell.podIp, address, [1, 53])),
+    ]);
+    assert.deepEqual(await arriving(...frames), []);
+  });
+
   it("does not reach a machine that it is not meant for", async () => {
     // The bridge does not know this hardware address, and so sends the frame to all.
     const stray = from(udpPacket(cell.podIp, plan.pod(9), [1, 2]), "02:6b:00:00:00:77");
@@ -266,7 +274,7 @@ describe("what a machine reaches", { timeout: 120_000 }, () => {
     }
   });
 
-  it("is the internet, and neither the host by its other addresses nor what is link-local", async (context) => {
+  it("node impersonation: is the internet, and neither the host by its other addresses nor what is link-local", async (context) => {
     const hasProgram = await runCommand("sh", ["-c", "command -v slirp4netns"]).catch(
       () => undefined,
     );

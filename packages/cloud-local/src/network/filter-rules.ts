@@ -92,6 +92,7 @@ table bridge kip {
   chain own {
     ether type arp iifname . ether saddr . arp saddr ip @senders iifname . arp saddr ether . arp saddr ip @senders accept
     ether type ip udp sport 67 drop
+    ether type ip ip daddr 127.0.0.0/8 drop
     ether type ip ${unicast} iifname . ether saddr . ip saddr @senders accept
     drop
   }
