@@ -40,7 +40,7 @@ describe("decodePodReport()", () => {
     isRefused(() => decodePodReport({ ...report, timingsMs: { start: 1e300 } }, ""));
   });
 
-  it("hostile cell: has short texts, and none that moves a terminal's cursor", () => {
+  it("CVE-2021-25743: has short texts, and none that moves a terminal's cursor", () => {
     const message = `\u001b]0;owned\u0007\u001b[2Jall is well\r\u009b\u202e\n\tdone\r\n${"x".repeat(1e5)}`;
     const decoded = decodePodReport(
       {

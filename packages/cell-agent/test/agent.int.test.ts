@@ -101,7 +101,7 @@ describe("mutual TLS", limit, () => {
     await assert.rejects(cell.connect(pair), { message: /may refuse our certificate/ });
   });
 
-  it("refuses a client of another name, such as another cell", async () => {
+  it("cells against each other: refuses a client of another name, such as another cell", async () => {
     await using cell = await Cell.start();
     const pair = await authority.issue({
       commonName: "cell-2",

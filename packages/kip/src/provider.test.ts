@@ -18,6 +18,7 @@ const signal = new AbortController().signal;
 /** A provider whose cells stay at their first step. */
 async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) {
   const events: PodEvent[] = [];
+  const statuses: { readonly uid: string }[] = [];
   let actor: CellActor | undefined;
   let interrupt: (notice: InterruptionNotice) => void = () => {};
   const fakes = {
@@ -46,12 +47,12 @@ async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) 
   };
   const provider = new KipProvider(fakes as unknown as KipProviderOptions); // all that is called
   await provider.start({
-    podStatus: () => {},
+    podStatus: (status) => void statuses.push(status),
     podEvent: (event) => events.push(event),
     nodeChanged: () => {},
   });
   await provider.apply({ pod } as unknown as ResolvedPod); // all that is looked at
-  return { provider, events, actor: () => actor, interrupt };
+  return { provider, events, statuses, actor: () => actor, interrupt };
 }
 
 function report(...sequences: readonly number[]): PodReport {
@@ -142,6 +143,23 @@ describe("KipProvider", () => {
         reason: "CellInterrupted",
         message: 'The cloud takes instance "i-1" of this pod back at 2026-01-01T00:00:00Z',
       })),
+    );
+    await provider.stop();
+  });
+
+  it("hostile cell: tells nothing about another pod", async () => {
+    const { provider, events, statuses, actor } = await start();
+    await provider.apply({ pod: { metadata: { uid: "q" } } } as unknown as ResolvedPod);
+    const ofQ = actor();
+    await provider.apply({ pod } as unknown as ResolvedPod); // all that is looked at
+    const before = statuses.length;
+    ofQ?.reportSeen({ ...report(1), podUid: "p", phase: "Failed" });
+    assert.equal(ofQ?.memory.podRef.uid, "q");
+    assert.deepEqual([events, statuses.length, ofQ.memory.report], [[], before, undefined]);
+    ofQ.reportSeen({ ...report(1), podUid: "q" });
+    assert.deepEqual(
+      [...new Set([...events, ...statuses.slice(before)].map(({ uid }) => uid))],
+      ["q"],
     );
     await provider.stop();
   });

@@ -106,7 +106,7 @@ describe("kubelet API: access by TokenReview and SubjectAccessReview", { timeout
     assert.equal(await status("/logs/", wide), 403);
   });
 
-  it("does not let somebody who may look run commands by a WebSocket's GET", async () => {
+  it("nodes/proxy: does not let somebody who may look run commands by a WebSocket's GET", async () => {
     await serviceAccount("looker", [["get", "nodes/proxy"]]);
     const looker = await tokenOf("looker");
     for (const path of [execPath, execPath.replace("exec", "%65xec"), "/attach/ns/p/c?output=1"])
@@ -137,7 +137,7 @@ describe("kubelet API: access by TokenReview and SubjectAccessReview", { timeout
     assert.equal(await ask(meant), 200);
   });
 
-  it("lets nobody be anonymous, unless told to; then RBAC says what they may do", async () => {
+  it("anonymous access: lets nobody be anonymous, unless told to; then RBAC says what they may do", async () => {
     await using open = await KubeletApiFixture.start(access({ anonymous: true }));
     assert.equal((await open.ask("/pods", {}, open.nobody)).status, 403);
     await bind("anonymous", [["get", "nodes/healthz"]], "--user=system:anonymous");

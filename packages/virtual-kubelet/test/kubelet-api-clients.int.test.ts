@@ -259,7 +259,7 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
     for (const hoarder of hoarders) hoarder.socket.destroy();
   });
 
-  it("closes connections above its limit: first strangers, then the new one", async () => {
+  it("CVE-2020-8551: closes connections above its limit: first strangers, then the new one", async () => {
     await using limited = await startKubeletApi({ ...options, limits: { connections: 2 } });
     const connect = async (pair: KeyPair | "none"): Promise<tls.TLSSocket> => {
       const socket = tls.connect({ host, port: limited.port, ...tlsClient(pair) });

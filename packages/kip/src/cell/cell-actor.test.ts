@@ -244,7 +244,7 @@ describe("CellActor", () => {
     await actor.settled;
   });
 
-  it("gives up a machine whose agent only ever answers for a moment", async () => {
+  it("hostile cell: gives up a machine whose agent only ever answers for a moment", async () => {
     const { actor, clock, count, run } = start();
     await run();
     for (let turn = 0; turn < 20 && count("terminate") === 0; turn++) {

@@ -46,8 +46,8 @@ describe("LogArchive.read()", () => {
   });
 });
 
-describe("LogArchive and what a hostile cell or a strange folder names", () => {
-  it("touches nothing outside of a pod's folder", async () => {
+describe("LogArchive and what others name", () => {
+  it("hostile cell: touches nothing outside of a pod's folder", async () => {
     const folder = mkdtempSync(path.join(tmpdir(), "kip-archive-"));
     after(() => rmSync(folder, { recursive: true }));
     mkdirSync(path.join(folder, "logs", "audit"), { recursive: true });

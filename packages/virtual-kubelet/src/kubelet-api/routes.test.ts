@@ -28,7 +28,7 @@ describe("findRoute()", () => {
     assert.deepEqual(findRoute("/portForward/ns/p/u1"), { kind: "portForward", ...pod, uid: "u1" });
   });
 
-  it("knows the paths that a kubelet can have switched off", () => {
+  it("CVE-2024-9042, CVE-2025-0426, KHV047: knows the paths that a kubelet can have switched off", () => {
     for (const path of ["/run/ns/p/c", "/logs", "/logs/a/b", "/checkpoint/a/b/c", "/debug/pprof"])
       assert.equal(findRoute(path)?.kind, "disabled", path);
   });
@@ -70,7 +70,7 @@ describe("requestAction()", () => {
     assert.equal(action("DELETE", "/pods"), "delete pods proxy");
   });
 
-  it("counts opening a stream as create, whatever the method and the spelling", () => {
+  it("nodes/proxy: counts opening a stream as create, whatever the method and the spelling", () => {
     for (const path of ["/exec/ns/p/c", "/%65xec/ns/p/c", "/attach/x", "/portForward/x", "/run/x"])
       assert.equal(requestAction("GET", path).verb, "create", path);
   });

@@ -31,7 +31,7 @@ describe("metricsText()", () => {
     );
   });
 
-  it("keeps each figure on one line, whatever its labels are", () => {
+  it("hostile cell: keeps each figure on one line, whatever its labels are", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (value) => {
         const samples = [{ labels: { x: value }, value: 1 }];
