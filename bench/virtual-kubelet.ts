@@ -76,7 +76,11 @@ async function besideTheFloor(): Promise<void> {
   goals.figure("  CPU time of the node, start and end included", usedMs / 1000, "s");
 }
 
+/** The library alone, and the floor for comparison: what a busy machine does to both. */
 async function manyPods(): Promise<void> {
+  const floor = await bare(many);
+  goals.figure(`floor: ${many} pods, all Running`, floor.runningMs / 1000, "s");
+  goals.figure(`floor: ${many} pods, all gone`, floor.goneMs / 1000, "s");
   await withNode(async (node) => {
     let idle = 0;
     const { runningMs, goneMs } = await runRound({
@@ -90,7 +94,9 @@ async function manyPods(): Promise<void> {
     });
     const { maxRssMiB } = await node.usage();
     goals.figure(`${many} pods, all Running`, runningMs / 1000, "s", many / 100);
+    goals.figure("  times the floor", runningMs / floor.runningMs, "", 1.5);
     goals.figure(`${many} pods, all gone`, goneMs / 1000, "s", many / 100);
+    goals.figure("  times the floor", goneMs / floor.goneMs, "", 1.5);
     goals.figure("  resident memory at most", maxRssMiB, "MiB", 300);
     if (idleSeconds > 0) goals.figure(`  CPU for ${idleSeconds} s idle`, idle, "% of a core", 3);
   });
