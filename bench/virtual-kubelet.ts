@@ -120,7 +120,7 @@ async function streams(): Promise<void> {
 async function bare(count: number): Promise<Round> {
   let round: Round | undefined;
   const nodeName = "bench-bare";
-  await withBareLoop(kip, nodeName, async () => {
+  await withBareLoop({ client: kip, administrator: admin }, nodeName, async () => {
     round = await runRound({ plane, client: admin, nodeName, pods: count });
   });
   if (!round) throw new Error("The floor was not measured");
