@@ -209,6 +209,17 @@ describe("a container that tries to reach its machine", () => {
     assert.doesNotMatch(sockets, / @/);
   });
 
+  it("CVE-2020-8557: fills the machine's disk with its /etc/hosts, not the memory that the agent needs", async () => {
+    await exec("runtime", "dd", "if=/dev/zero", "of=/etc/hosts", "bs=1M", "count=16");
+    const size = await machine("wc", "-c", "/machine/var/lib/itzo/pod/hosts");
+    assert.match(size, /^16777216 /);
+  });
+
+  it("CVE-2020-8558: is on a machine that takes nothing from its neighbours for 127.0.0.1", async () => {
+    for (const name of ["all", "default"])
+      assert.equal(await machine("cat", `/proc/sys/net/ipv4/conf/${name}/route_localnet`), "0");
+  });
+
   it("CVE-2019-1002101: writes nothing outside of the folder that is copied to", async () => {
     const folder = mkdtempSync(path.join(tmpdir(), "kip-e2e-copy-"));
     try {
