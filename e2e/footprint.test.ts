@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { kipCommand, run } from "./cluster.ts";
+import { kipCommand, removeCluster, run } from "./cluster.ts";
 
 /** What of a machine `kip up` and `kip down` could leave changed. */
 async function footprint(): Promise<Readonly<Record<string, readonly string[]>>> {
@@ -47,6 +47,8 @@ describe("kip up and kip down", () => {
       "--namespace-name=kip-foot",
     ];
     const upFlags = [...flags, "--port=16553", "--network-range=198.18.248.0/22"];
+    // Machines of other tests come and go, and templates are made in the background; the next test has it started anew.
+    assert.equal(removeCluster(), 0);
     const before = await footprint();
     const interrupted = await run(
       path.join(import.meta.dirname, "../apps/kip/bin/kip"),

@@ -132,6 +132,7 @@ function acceptanceTable(results: readonly TestResult[]): string {
     const order = ["failed", "passed", "skipped"] as const;
     const verdict = order.find(has) ?? "no test";
     const names = [...new Set(tests.map(({ name, file }) => `${path.basename(file)}: ${name}`))];
+    names.sort((a, b) => a.localeCompare(b, "en")); // the order in which tests end differs
     const times = tests.length > names.length ? ` (${tests.length} times)` : "";
     return `| ${id} | ${what} | ${names.join("<br>").replaceAll("|", "\\|")}${times} | ${verdict === "passed" ? verdict : `**${verdict}**`} |`;
   });
