@@ -64,9 +64,7 @@ export async function becomeMachine(
   const { helper, root = "/" } = options;
   const { entropy, unixMs, network, machineId, instanceId, hostname } = personality;
   const nowMs = unixMs + performance.now() - options.receivedAtMs;
-  const nanoseconds = Math.trunc((nowMs % 1000) * 1e6);
-  const hex = Buffer.from(entropy, "base64").toString("hex");
-  helper.ask(`machine ${hex} ${Math.trunc(nowMs / 1000)} ${nanoseconds}`);
+  helper.ask(`machine ${entropyWord(entropy)} ${timeWords(nowMs)}`);
   helper.answer();
   // OpenSSL's generator sees by the clock that it has to take new entropy; what was drawn before must not be used.
   for (let count = 0; count < uuidsInAdvance; count++) randomUUID();
@@ -75,6 +73,16 @@ export async function becomeMachine(
   });
   const userData = Buffer.from(personality.userData);
   await applySeed({ instanceId, localHostname: hostname, userData }, options);
+}
+
+/** Entropy of an order, as the helper takes it. */
+export function entropyWord(base64: string): string {
+  return Buffer.from(base64, "base64").toString("hex");
+}
+
+/** Milliseconds since the epoch, as the helper takes them: seconds and nanoseconds. */
+export function timeWords(ms: number): string {
+  return `${Math.trunc(ms / 1000)} ${Math.trunc((ms % 1000) * 1e6)}`;
 }
 
 /**

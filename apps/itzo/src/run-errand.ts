@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { KipError } from "@kip/base";
 import type { Errand } from "@kip/cloud-init";
+import { entropyWord, setUpNetwork, timeWords, type BecomeHelper } from "./become-machine.ts";
 import { fetchWord } from "./fetch-word.ts";
-import { setUpNetwork, type BecomeHelper } from "./become-machine.ts";
 
 /** How long all images together may take, milliseconds; the launcher gives up at about the same time. */
 const limitMs = 290_000;
@@ -20,7 +20,7 @@ const maxAnswerBytes = 1_048_576;
 export function runErrand(errand: Errand, helper: BecomeHelper): void {
   const begin = performance.now();
   const templateMs = Date.now();
-  helper.ask(`seed ${Buffer.from(errand.entropy, "base64").toString("hex")}`);
+  helper.ask(`seed ${entropyWord(errand.entropy)}`);
   helper.answer();
   setClock(helper, errand.unixMs);
   setUpNetwork(helper, errand.network, "/");
@@ -38,7 +38,7 @@ export function runErrand(errand: Errand, helper: BecomeHelper): void {
 }
 
 function setClock(helper: BecomeHelper, ms: number): void {
-  helper.ask(`clock ${Math.trunc(ms / 1000)} ${Math.trunc((ms % 1000) * 1e6)}`);
+  helper.ask(`clock ${timeWords(ms)}`);
   helper.answer();
 }
 

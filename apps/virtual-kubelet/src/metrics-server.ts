@@ -15,7 +15,7 @@ export async function serveMetrics(
   where: { readonly host?: string; readonly port: number },
   text: () => string,
 ): Promise<MetricsServer> {
-  const server = httpModule.createServer({ maxHeaderSize: 8192 }, (request, response) => {
+  const server = httpModule().createServer({ maxHeaderSize: 8192 }, (request, response) => {
     if (request.method !== "GET" || request.url?.split("?")[0] !== "/metrics") {
       response.writeHead(404).end("404 request not found\n");
       return;

@@ -1,11 +1,11 @@
 import { decode, type Decoded, type Decoder } from "@kip/base";
 import { plain, rfc3339 } from "./plain-text.ts";
 
-const { between, boolean, integer, list, map, number, object, oneOf, optional, string } = decode;
+const { between, boolean, int32, integer, list, map, number, object, oneOf, optional, string } =
+  decode;
 
-/** What the API's objects can hold: with anything else in it, a pod's status could not be written. */
-const int32 = between(integer, -(2 ** 31), 2 ** 31 - 1);
-const count = between(integer, 0, 2 ** 31 - 1);
+/** As int32: with more than the API's objects can hold in it, a pod's status could not be written. */
+const count = between(int32, 0, 2 ** 31 - 1);
 const word = plain(128);
 const reference = plain(1024);
 /** As long as the kubelet lets a termination message be. */

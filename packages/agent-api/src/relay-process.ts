@@ -10,7 +10,7 @@ export interface AgentProcessExit {
 }
 
 const decodeExit = decode.object({
-  exitCode: decode.optional(decode.between(decode.integer, -(2 ** 31), 2 ** 31 - 1)),
+  exitCode: decode.optional(decode.int32),
   error: decode.optional(decode.string),
 });
 

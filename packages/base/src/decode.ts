@@ -37,6 +37,9 @@ export function between(inner: Decoder<number>, min: number, max: number): Decod
   };
 }
 
+/** A whole number of 32 bits with its sign, as the API's objects have them. */
+export const int32: Decoder<number> = between(integer, -(2 ** 31), 2 ** 31 - 1);
+
 /** true or false. */
 export const boolean: Decoder<boolean> = (value, path) =>
   typeof value === "boolean" ? value : fail(path, "true or false", value);

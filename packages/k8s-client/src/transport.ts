@@ -67,7 +67,7 @@ export class Transport {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
       const outgoing = this.#isPlain
-        ? httpModule.request(options, resolve)
+        ? httpModule().request(options, resolve)
         : https.request(options, resolve);
       // Node's own `signal` option costs a watcher of the whole stream for each request.
       const abort = (): void => void outgoing.destroy(reasonOf(signal));
@@ -100,7 +100,7 @@ export class Transport {
       maxFreeSockets: 8,
     } as const;
     if (this.#isPlain) {
-      const { Agent } = httpModule;
+      const { Agent } = httpModule();
       this.#agents = { credentials, requests: new Agent(requests), streams: new Agent(alive) };
       return this.#agents;
     }

@@ -65,6 +65,25 @@ const blobOf = (layout: string, url: string | undefined): Buffer | undefined => 
   return hex === undefined ? undefined : readFileSync(path.join(layout, "blobs/sha256", hex));
 };
 
+/** Answers for large blobs; the registry answers for all else. @param layout known once the trial runs */
+function largeBlobs(
+  layout: () => string,
+  answer: (blob: Buffer, ...exchange: Parameters<Handler>) => void,
+): Handler {
+  return (request, response) => {
+    const blob = blobOf(layout(), request.url);
+    if (!blob || blob.length < 500_000) return false;
+    answer(blob, request, response);
+    return true;
+  };
+}
+
+/** The beginning of a blob, and the end of the connection. */
+function sendCut(blob: Buffer, ...[, response]: Parameters<Handler>): void {
+  response.writeHead(200, { "content-length": `${blob.length}` });
+  response.write(blob.subarray(0, 300_000), () => setImmediate(() => response.destroy()));
+}
+
 describe("a pull", () => {
   it("is repeated after a 503, and after a 429 when the registry said", async () => {
     const refusals = [503, 429, 502];
@@ -102,9 +121,7 @@ describe("a pull", () => {
     it(`goes on where its connection was cut, ${hasRanges ? "by a range" : "passing over what it has"}`, async () => {
       const ranges: string[] = [];
       let layout = "";
-      const handler: Handler = (request, response) => {
-        const blob = blobOf(layout, request.url);
-        if (!blob || blob.length < 500_000) return false;
+      const answer = (blob: Buffer, ...[request, response]: Parameters<Handler>): void => {
         const { range } = request.headers;
         ranges.push(range ?? "-");
         const asked = Number(/^bytes=(\d+)-$/.exec(range ?? "")?.[1] ?? 0);
@@ -117,8 +134,8 @@ describe("a pull", () => {
           const piece = blob.subarray(start, asked + 200_000);
           response.write(piece, () => setImmediate(() => response.destroy()));
         }
-        return true;
       };
+      const handler = largeBlobs(() => layout, answer);
       await trial(handler, async (it) => {
         ({ layout } = it);
         await it.pull();
@@ -130,17 +147,11 @@ describe("a pull", () => {
 
   it("is not taken in by a range that is not the one it asked for", async () => {
     let layout = "";
-    const handler: Handler = (request, response) => {
-      const blob = blobOf(layout, request.url);
-      if (!blob || blob.length < 500_000) return false;
-      if (request.headers.range === undefined) {
-        response.writeHead(200, { "content-length": `${blob.length}` });
-        response.write(blob.subarray(0, 300_000), () => setImmediate(() => response.destroy()));
-      } else {
-        response.writeHead(206, { "content-range": `bytes 5-9/${blob.length}` }).end("wrong");
-      }
-      return true;
+    const answer = (blob: Buffer, ...[request, response]: Parameters<Handler>): void => {
+      if (request.headers.range === undefined) sendCut(blob, request, response);
+      else response.writeHead(206, { "content-range": `bytes 5-9/${blob.length}` }).end("wrong");
     };
+    const handler = largeBlobs(() => layout, answer);
     await trial(handler, async (it) => {
       ({ layout } = it);
       await assert.rejects(it.pull(), { code: "REGISTRY_UNREACHABLE" });
@@ -190,14 +201,8 @@ describe("a pull", () => {
     await trial(
       () => false,
       async ({ layout, pull, registry }) => {
-        const handler: Handler = (request, response) => {
-          const blob = blobOf(layout, request.url);
-          if (!blob || blob.length < 500_000) return false;
-          response.writeHead(200, { "content-length": `${blob.length}` });
-          response.write(blob.subarray(0, 300_000), () => setImmediate(() => response.destroy()));
-          return true;
-        };
-        await using mirror = await startFakeRegistry(layout, handler);
+        const cut = largeBlobs(() => layout, sendCut);
+        await using mirror = await startFakeRegistry(layout, cut);
         await pull({ mirrors: [`http://${mirror.host}`] });
         // The rest of the blob, and what came after it.
         assert.match(registry.requests[0] ?? "", /^GET \/v2\/app\/blobs\//);
@@ -209,13 +214,13 @@ describe("a pull", () => {
     await trial(
       () => false,
       async ({ layout, pull, registry }) => {
-        const handler: Handler = (request, response) => {
-          const blob = blobOf(layout, request.url);
-          if (!blob || blob.length < 500_000) return false;
-          response.end(Buffer.from(blob).fill(1, 5000, 6000));
-          return true;
-        };
-        await using mirror = await startFakeRegistry(layout, handler);
+        const altered = largeBlobs(
+          () => layout,
+          (blob, _request, response) => {
+            response.end(Buffer.from(blob).fill(1, 5000, 6000));
+          },
+        );
+        await using mirror = await startFakeRegistry(layout, altered);
         await pull({ mirrors: [`http://${mirror.host}`] });
         assert.ok(registry.requests.length >= 4);
       },

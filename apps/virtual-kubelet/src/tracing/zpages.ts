@@ -1,5 +1,4 @@
-import http from "node:http";
-import { errorText, KipError } from "@kip/base";
+import { errorText, httpModule, KipError } from "@kip/base";
 import type { ExporterSetup, SpanExporter } from "./exporters.ts";
 import type { OtlpSpan } from "./otlp-tracer.ts";
 
@@ -21,15 +20,18 @@ const maxRows = 1000;
 export function zpagesExporter({ env, logger }: ExporterSetup): SpanExporter {
   const port = portOf(env["ZPAGES_PORT"]);
   const rows = new Map<string, Row>();
-  const server = http.createServer({ maxHeaderSize: 8192 }, ({ method, url = "" }, response) => {
-    const page = url.split("?")[0]?.replace(/\/$/, "");
-    if (method !== "GET" || (page !== "/debug" && page !== "/debug/tracez")) {
-      response.writeHead(404).end("404 request not found; spans are at /debug/tracez\n");
-      return;
-    }
-    response.setHeader("Content-Type", "text/plain; charset=utf-8");
-    response.end(table(rows));
-  });
+  const server = httpModule().createServer(
+    { maxHeaderSize: 8192 },
+    ({ method, url = "" }, response) => {
+      const page = url.split("?")[0]?.replace(/\/$/, "");
+      if (method !== "GET" || (page !== "/debug" && page !== "/debug/tracez")) {
+        response.writeHead(404).end("404 request not found; spans are at /debug/tracez\n");
+        return;
+      }
+      response.setHeader("Content-Type", "text/plain; charset=utf-8");
+      response.end(table(rows));
+    },
+  );
   server.on("error", (error) => logger.warn("Cannot show traces", { port, err: errorText(error) }));
   server.listen(port, "127.0.0.1");
   return {

@@ -1,25 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { DesiredContainer } from "@kip/agent-api";
-import type { Clock } from "@kip/base";
 import { container } from "../../test/desired-pod.ts";
+import { fastClock } from "../../test/fast-clock.ts";
 import { PodEvents } from "../pod/pod-events.ts";
 import { startProbes } from "./container-probes.ts";
-
-/** A clock on which sleeping takes no time. */
-function fastClock(): Clock {
-  let now = 0;
-  return {
-    now: () => now,
-    monotonic: () => now,
-    sleep: async (ms, signal) => {
-      signal?.throwIfAborted();
-      now += ms;
-      await new Promise((resolve) => setImmediate(resolve));
-      signal?.throwIfAborted();
-    },
-  };
-}
 
 /** Runs the probes until they have said `enough` things, with exec probes that give these codes. */
 async function said(

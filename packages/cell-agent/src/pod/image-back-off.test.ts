@@ -3,25 +3,12 @@ import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { silentLogger, type Clock } from "@kip/base";
+import { silentLogger } from "@kip/base";
 import { desiredPod } from "../../test/desired-pod.ts";
 import { fakeParts } from "../../test/fake-parts.ts";
+import { fastClock } from "../../test/fast-clock.ts";
 import { agentDirectories } from "../agent-directories.ts";
 import { PodSupervisor } from "./pod-supervisor.ts";
-
-/** A clock on which sleeping takes no time. */
-function fastClock(): Clock {
-  let now = 0;
-  return {
-    now: () => now,
-    monotonic: () => now,
-    sleep: async (ms, signal) => {
-      await new Promise((resolve) => setImmediate(resolve));
-      signal?.throwIfAborted();
-      now += ms;
-    },
-  };
-}
 
 describe("ImagePullBackOff", () => {
   it("holds pulls back as the kubelet does, and shows ErrImagePull after each", async () => {

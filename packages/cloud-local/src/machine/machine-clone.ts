@@ -12,7 +12,8 @@ import {
   reasonOf,
   type StartMachineOptions,
 } from "./machine-process.ts";
-import { macOf, qemuArguments, tapOf } from "./qemu-arguments.ts";
+import { momentOf } from "./machine-moment.ts";
+import { qemuArguments, tapOf } from "./qemu-arguments.ts";
 import { startQemu, type StartedQemu } from "./qemu-process.ts";
 
 /** How long a copy may take until its agent listens. */
@@ -106,20 +107,12 @@ function personalityOf({
   network,
   nameservers,
 }: StartMachineOptions): Personality {
-  const { plan } = network;
   return {
     version: 1,
     instanceId: record.id,
     hostname: record.name,
     machineId: randomBytes(16).toString("hex"),
-    unixMs: Date.now(),
-    entropy: randomBytes(64).toString("base64"),
-    network: {
-      mac: macOf(record.managementIp),
-      address: `${record.managementIp}/${plan.prefixLength}`,
-      gateway: plan.gateway,
-      nameservers,
-    },
+    ...momentOf(network.plan, record.slot, nameservers),
     userData,
   };
 }

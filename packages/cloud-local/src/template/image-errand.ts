@@ -1,9 +1,9 @@
-import { randomBytes } from "node:crypto";
 import { runCommand } from "@kip/base";
 import type { LaunchImages } from "@kip/cloud";
 import { orderLine } from "@kip/cloud-init";
-import { macOf, tapOf } from "../machine/qemu-arguments.ts";
+import { momentOf } from "../machine/machine-moment.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
+import { machinePort } from "../network/machine-port.ts";
 import type { TemplateFiles } from "./template-record.ts";
 
 /** How a template with images is made of one without. */
@@ -28,18 +28,16 @@ export async function copyTemplate(
 }
 
 /** The device of the machine that fetches images: it has a place of its own among machines. */
-export function errandDevice({ network: { plan } }: Pick<ImageErrand, "network">): {
+export function errandDevice({ network: { plan } }: ImageErrand): {
   readonly tap: string;
   readonly mac: string;
 } {
-  const { errandSlot } = plan;
-  return { tap: tapOf(errandSlot), mac: macOf(plan.machine(errandSlot)) };
+  const { device, mac } = machinePort(plan, plan.errandSlot);
+  return { tap: device, mac };
 }
 
 /** Makes the device; disposing of the result removes it. */
-export async function addErrandDevice(
-  errand: Pick<ImageErrand, "network">,
-): Promise<AsyncDisposable> {
+export async function addErrandDevice(errand: ImageErrand): Promise<AsyncDisposable> {
   const { network } = errand;
   const { tap } = errandDevice(errand);
   await network.addTap(tap);
@@ -54,13 +52,6 @@ export async function errandLine(errand: ImageErrand): Promise<string> {
     version: 1,
     images: images.references,
     pull: images.pull,
-    unixMs: Date.now(),
-    entropy: randomBytes(64).toString("base64"),
-    network: {
-      mac: errandDevice(errand).mac,
-      address: `${plan.machine(plan.errandSlot)}/${plan.prefixLength}`,
-      gateway: plan.gateway,
-      nameservers: await network.nameservers(),
-    },
+    ...momentOf(plan, plan.errandSlot, await network.nameservers()),
   });
 }

@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type https from "node:https";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { httpModule } from "@kip/base";
 import { invalidImage } from "../errors.ts";
 
 /** One request. */
@@ -28,7 +29,7 @@ const headMs = 120_000;
  * (undici, the certificates), and TLS takes 10 ms that plain HTTP does not need.
  */
 const modules = {
-  http: () => process.getBuiltinModule("node:http"),
+  http: httpModule,
   https: () => process.getBuiltinModule("node:https"),
   tls: () => process.getBuiltinModule("node:tls"),
 };

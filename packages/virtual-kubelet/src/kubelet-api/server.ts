@@ -161,7 +161,7 @@ class KubeletApi implements RunningKubeletApi {
       if (isWebSocketUpgrade(request)) this.#requests.webSocket(route.kind.toLowerCase());
       await streams.begin(socket, head);
     } catch (error) {
-      const response = new httpModule.ServerResponse(request);
+      const response = new (httpModule().ServerResponse)(request);
       response.shouldKeepAlive = false;
       // Node gives this response a socket only if asked to; the types know the server's own class.
       response.assignSocket(socket as Parameters<ServerResponse["assignSocket"]>[0]);

@@ -1,0 +1,22 @@
+import { randomBytes } from "node:crypto";
+import type { Errand } from "@kip/cloud-init";
+import type { AddressPlan } from "../network/address-plan.ts";
+import { machinePort } from "../network/machine-port.ts";
+
+/** What every order to a copy has: the time it is now, random numbers that nobody else is given, and a network. */
+export function momentOf(
+  plan: AddressPlan,
+  slot: number,
+  nameservers: readonly string[],
+): Pick<Errand, "unixMs" | "entropy" | "network"> {
+  return {
+    unixMs: Date.now(),
+    entropy: randomBytes(64).toString("base64"),
+    network: {
+      mac: machinePort(plan, slot).mac,
+      address: `${plan.machine(slot)}/${plan.prefixLength}`,
+      gateway: plan.gateway,
+      nameservers,
+    },
+  };
+}
