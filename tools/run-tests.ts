@@ -10,6 +10,7 @@ import path from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { PassThrough } from "node:stream";
+import { errorText } from "@kip/base";
 import { findRelease, obtainBinaries } from "@kip/control-plane";
 import { endSharedControlPlane } from "@kip/control-plane/testing";
 import { removeCluster } from "../e2e/cluster.ts";
@@ -26,11 +27,13 @@ const patterns: Record<string, readonly string[]> = {
 };
 patterns["acceptance"] = [...(patterns["unit"] ?? []), ...(patterns["integration"] ?? [])];
 
-const kip = path.join(import.meta.dirname, "..", "apps/kip/bin/kip");
+const root = path.join(import.meta.dirname, "..");
+const kip = path.join(root, "apps/kip/bin/kip");
 const [stage = "all", ...chosen] = process.argv.slice(2);
 const stages = stage === "all" ? ["unit", "integration", "e2e"] : [stage];
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const skips: string[] = [];
+const failures: string[] = [];
 const results: TestResult[] = [];
 const controlPlaneDir = mkdtempSync(path.join(tmpdir(), "kip-tests-"));
 process.env["KIP_TEST_CONTROL_PLANE"] = controlPlaneDir;
@@ -48,7 +51,7 @@ try {
   await endSharedControlPlane(controlPlaneDir);
   if (stages.includes("e2e")) removeCluster();
 }
-for (const line of skips) console.log(line);
+for (const line of [...skips, ...failures]) console.log(line);
 const isWhole =
   chosen.length === 0 &&
   (stages.includes("acceptance") || (stages.includes("unit") && stages.includes("integration")));
@@ -102,7 +105,11 @@ async function runStage(name: string): Promise<void> {
   });
   stream.on("test:fail", (event) => {
     note(event, "failed");
-    if (event.details.type !== "suite") counts.failed++;
+    if (event.details.type === "suite") return;
+    counts.failed++;
+    const { file = "", name, details } = event;
+    const where = path.relative(root, file);
+    failures.push(`failed: ${where}: ${name}: ${errorText(details.error.cause ?? details.error)}`);
   });
   const output = stream.compose(spec).pipe(new PassThrough());
   for await (const chunk of output) process.stdout.write(chunk as Buffer);

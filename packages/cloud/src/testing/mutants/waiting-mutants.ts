@@ -22,7 +22,7 @@ export const waitingMutants: readonly Mutant[] = [
     breaks: ["hears of an end as fast as the end itself is"],
     mutate: ({ sound }) => ({
       waitForTerminated: async (id) => {
-        while (await sound.describe(id)) await setTimeout(250, undefined, { ref: false });
+        while (await sound.describe(id)) await setTimeout(60_000, undefined, { ref: false });
       },
     }),
   },
