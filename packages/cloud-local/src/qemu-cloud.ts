@@ -1,5 +1,4 @@
 import path from "node:path";
-import { errorText } from "@kip/base";
 import {
   checkLaunchRequest,
   CloudError,
@@ -16,9 +15,10 @@ import { findImage, readImage } from "./image.ts";
 import type { LocalCloud } from "./local-cloud.ts";
 import type { ResolvedLocalCloudOptions } from "./local-cloud-options.ts";
 import { AcceleratorChoice } from "./machine/accelerator.ts";
-import { describeEnd } from "./machine/end-reason.ts";
+import { growRootDisk } from "./machine/grow-root-disk.ts";
+import { MachineEnds } from "./machine/machine-ends.ts";
 import { MachineWatch } from "./machine/machine-watch.ts";
-import { endMachineProcess, freeMachine, readTail } from "./machine/machine-process.ts";
+import { readTail } from "./machine/machine-process.ts";
 import { toInstance, type MachineRecord } from "./machine/machine-record.ts";
 import {
   findOffer,
@@ -34,9 +34,6 @@ import { LocalNetwork } from "./network/local-network.ts";
 import { Templates } from "./template/templates.ts";
 import type { DiskMachine } from "./volume/hot-plug.ts";
 import { LocalVolumes } from "./volume/local-volumes.ts";
-
-/** How long the console of a machine that ended by itself is kept. */
-const endedKeptMs = 60 * 60 * 1000;
 
 /**
  * The local cloud on QEMU. Nothing is remembered here that the state folder does not say: any process
@@ -56,11 +53,7 @@ export class QemuCloud implements LocalCloud {
   readonly #templates: Templates;
   readonly #starter: MachineStarter;
   readonly #offers: readonly InstanceTypeOffer[];
-  readonly #listeners = new Set<(instance: Instance) => void>();
-  /** Ends that this process has told of, by ID and time of launch. */
-  readonly #told = new Set<string>();
-  /** QEMU's words of ends that were not over when they were heard, by the same. */
-  readonly #reasons = new Map<string, string>();
+  readonly #ends: MachineEnds;
   #isNetworkPrepared = false;
 
   constructor(options: ResolvedLocalCloudOptions) {
@@ -76,7 +69,7 @@ export class QemuCloud implements LocalCloud {
     });
     this.hostAddress = this.#network.plan.host;
     this.#offers = localInstanceTypes(options.host);
-    this.#watch = new MachineWatch((id, reason) => this.#onEnded(id, reason), options.logger);
+    this.#watch = new MachineWatch((id, reason) => this.#ends.note(id, reason), options.logger);
     this.#admission = new Admission({
       ...options,
       machinesDir: this.#store.folder,
@@ -96,9 +89,18 @@ export class QemuCloud implements LocalCloud {
       store: this.#store,
       freeDisk: async () => (await readRoom(options, this.#store)).disk,
       machines: {
-        withRunning: (id, work) => this.#withRunning(id, work),
+        withRunning: (id, work) =>
+          this.#withRunning(id, (record) => work(record && this.#diskMachine(record))),
         noteEnd: async (id) => void (await this.describe(id)),
       },
+    });
+    this.#ends = new MachineEnds({
+      options,
+      store: this.#store,
+      network: this.#network,
+      watch: this.#watch,
+      admission: this.#admission,
+      volumes: this.#volumes,
     });
   }
 
@@ -107,11 +109,8 @@ export class QemuCloud implements LocalCloud {
     await this.#store.open();
     await this.#admission.open();
     for (const record of await this.#store.readAll()) {
-      const isOld =
-        record.endedAt !== undefined && record.endedAt + endedKeptMs < this.#options.clock.now();
-      if (record.state === "stopping" || isOld)
-        await this.#store.lockMachine(record.id, () => this.#removeIfStopping(record.id, isOld));
-      else if (record.owner === this.#options.owner) await this.#current(record);
+      await this.#ends.clear(record);
+      if (record.owner === this.#options.owner) await this.#current(record);
     }
     await this.#volumes.open();
     await this.#templates.open();
@@ -166,7 +165,7 @@ export class QemuCloud implements LocalCloud {
     const accelerator = await this.#accelerator.get();
     if (!this.#isNetworkPrepared || !(await this.#network.namespace.exists()))
       await this.prepareNetwork();
-    if (known) await this.#remove(known);
+    if (known) await this.#ends.remove(known);
     const context = {
       options,
       store: this.#store,
@@ -188,14 +187,14 @@ export class QemuCloud implements LocalCloud {
       turn.isRunning(this.#store.files(record.id), started.startedFrom);
       return instance;
     } catch (error) {
-      await this.#remove(record);
+      await this.#ends.remove(record);
       throw error;
     }
   }
 
   async waitForRunning(instanceId: string, signal?: AbortSignal): Promise<Instance> {
     signal?.throwIfAborted();
-    const isInterrupted = await this.#removeInterrupted(instanceId);
+    const isInterrupted = await this.#ends.removeInterrupted(instanceId);
     const instance = await this.describe(instanceId);
     if (instance?.state === "running") return instance;
     if (instance === undefined && !isInterrupted) {
@@ -220,14 +219,21 @@ export class QemuCloud implements LocalCloud {
 
   async terminate(instanceId: string): Promise<void> {
     const record = await this.#store.read(instanceId);
-    if (record?.owner === this.#options.owner) await this.#terminate(instanceId);
+    if (record?.owner === this.#options.owner) await this.#ends.terminate(instanceId);
   }
 
   async terminateAll(): Promise<void> {
     const records = await this.#store.readAll();
     await this.#templates.abort();
     await this.#templates.removeDrafts();
-    await Promise.all(records.map((record) => this.#terminate(record.id)));
+    await Promise.all(records.map((record) => this.#ends.terminate(record.id)));
+  }
+
+  async growRootDisk(instanceId: string, sizeBytes: number): Promise<void> {
+    await this.#withRunning(instanceId, async (record) => {
+      if (!record) throw notThere("grow the root disk of", instanceId);
+      await growRootDisk({ options: this.#options, store: this.#store }, record, sizeBytes);
+    });
   }
 
   async describe(instanceId: string): Promise<Instance | undefined> {
@@ -245,12 +251,7 @@ export class QemuCloud implements LocalCloud {
 
   async consoleOutput(instanceId: string, maxBytes: number): Promise<string> {
     const record = await this.#store.read(instanceId);
-    if (record?.owner !== this.#options.owner) {
-      throw new CloudError(
-        "CLOUD_NOT_FOUND",
-        `Cannot read the console of machine "${instanceId}": it does not exist`,
-      );
-    }
+    if (record?.owner !== this.#options.owner) throw notThere("read the console of", instanceId);
     return await readTail(this.#store.files(instanceId).console, maxBytes);
   }
 
@@ -264,8 +265,7 @@ export class QemuCloud implements LocalCloud {
   }
 
   onTerminated(callback: (instance: Instance) => void): () => void {
-    this.#listeners.add(callback);
-    return () => void this.#listeners.delete(callback);
+    return this.#ends.listen(callback);
   }
 
   /** Nobody takes a local machine back. */
@@ -309,7 +309,7 @@ export class QemuCloud implements LocalCloud {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#listeners.clear();
+    this.#ends.close();
     await this.#admission.close();
     await this.#templates.close();
     await this.#watch.close();
@@ -319,7 +319,7 @@ export class QemuCloud implements LocalCloud {
   async #current(record: MachineRecord): Promise<Instance | undefined> {
     if (record.state === "ended") return undefined;
     if (record.state !== "running" || (await this.#isAlive(record))) return toInstance(record);
-    await this.#onEnded(record.id, undefined);
+    await this.#ends.note(record.id, undefined);
     return undefined;
   }
 
@@ -331,21 +331,24 @@ export class QemuCloud implements LocalCloud {
   /** Runs with the machine locked; with undefined if it does not run or is not ours. */
   async #withRunning<T>(
     id: string,
-    work: (machine: DiskMachine | undefined) => Promise<T>,
+    work: (record: MachineRecord | undefined) => Promise<T>,
   ): Promise<T> {
     return await this.#store.lockMachine(id, async () => {
       const record = await this.#store.read(id);
       if (record?.owner !== this.#options.owner) return await work(undefined);
-      if (record.state === "stopping") await this.#remove(record); // its remover was killed
-      if (!(await this.#isAlive(record))) return await work(undefined);
-      const { folder, command } = this.#store.files(id);
-      return await work({
-        folder,
-        command,
-        user: userOfSlot(this.#options.firstUserId, record.slot),
-        pathInside: (file) => `/${path.relative(folder, file)}`,
-      });
+      if (record.state === "stopping") await this.#ends.remove(record); // its remover was killed
+      return await work((await this.#isAlive(record)) ? record : undefined);
     });
+  }
+
+  #diskMachine({ id, slot }: MachineRecord): DiskMachine {
+    const { folder, command } = this.#store.files(id);
+    return {
+      folder,
+      command,
+      user: userOfSlot(this.#options.firstUserId, slot),
+      pathInside: (file) => `/${path.relative(folder, file)}`,
+    };
   }
 
   /** Notes that the machine runs. The caller holds its lock. */
@@ -367,87 +370,8 @@ export class QemuCloud implements LocalCloud {
     });
     return toInstance(running);
   }
+}
 
-  async #terminate(id: string): Promise<void> {
-    await this.#store.lockMachine(id, async () => {
-      const record = await this.#store.read(id);
-      if (!record) return;
-      await this.#remove(record);
-      this.#options.logger.info("Machine terminated", { instance: id, cell: record.name });
-    });
-  }
-
-  /** Removes a machine whole. The caller holds its lock; a second call finishes a first one. */
-  async #remove(record: MachineRecord): Promise<void> {
-    const files = this.#store.files(record.id);
-    if (record.state !== "stopping") await this.#store.update({ ...record, state: "stopping" });
-    this.#watch.drop(record.id);
-    await endMachineProcess(files);
-    await this.#volumes.letGo(record.id);
-    await freeMachine(record, files, this.#network);
-    await this.#store.remove(record.id);
-    this.#watch.settle(record.id);
-    await this.#admission.ended(record.id);
-  }
-
-  /** Removes a machine whose launch was killed: what it was to be told is gone with that process. */
-  async #removeInterrupted(id: string): Promise<boolean> {
-    // A launch in progress holds the lock, in whichever process it is.
-    return await this.#store.lockMachine(id, async () => {
-      const record = await this.#store.read(id);
-      if (record?.owner !== this.#options.owner || record.state !== "starting") return false;
-      await this.#remove(record);
-      return true;
-    });
-  }
-
-  async #removeIfStopping(id: string, isOld: boolean): Promise<void> {
-    const record = await this.#store.read(id);
-    if (record?.state === "stopping" || (isOld && record?.state === "ended"))
-      await this.#remove(record);
-  }
-
-  /** A machine has ended: by itself, or another process has terminated it. */
-  async #onEnded(id: string, reason: string | undefined): Promise<void> {
-    const ended = await this.#store.lockMachine(id, async () => {
-      const record = await this.#store.read(id);
-      if (record?.state === "stopping") await this.#remove(record); // its remover was killed
-      if (record?.state === "ended") return record; // another process was faster
-      if (record?.state !== "running") return undefined;
-      // Started anew meanwhile, or about to end: a process that is killed still lets connections in for a moment.
-      if (await this.#watch.add(id, this.#store.files(id))) {
-        if (reason !== undefined) this.#reasons.set(`${id} ${record.launchedAt}`, reason);
-        return "alive";
-      }
-      await endMachineProcess(this.#store.files(id));
-      await this.#volumes.letGo(id);
-      await freeMachine(record, this.#store.files(id), this.#network);
-      const note = {
-        ...record,
-        state: "ended",
-        stateReason: describeEnd(reason ?? this.#reasons.get(`${id} ${record.launchedAt}`)),
-        endedAt: this.#options.clock.now(),
-      } as const;
-      await this.#store.update(note); // last: whoever reads it finds all of it let go
-      return note;
-    });
-    if (ended === "alive") return;
-    this.#watch.settle(id);
-    await this.#admission.ended(id);
-    if (!ended || this.#told.has(`${id} ${ended.launchedAt}`)) return;
-    this.#told.add(`${id} ${ended.launchedAt}`);
-    this.#options.logger.info("Machine ended by itself", {
-      instance: id,
-      reason: ended.stateReason,
-    });
-    for (const listener of this.#listeners) this.#notify(listener, toInstance(ended));
-  }
-
-  #notify(listener: (instance: Instance) => void, instance: Instance): void {
-    try {
-      listener(instance);
-    } catch (error) {
-      this.#options.logger.error("A listener failed", { err: errorText(error) });
-    }
-  }
+function notThere(action: string, id: string): CloudError {
+  return new CloudError("CLOUD_NOT_FOUND", `Cannot ${action} machine "${id}": it does not exist`);
 }

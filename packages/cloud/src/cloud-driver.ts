@@ -156,6 +156,16 @@ export interface CloudDriver extends AsyncDisposable {
   waitForTerminated(instanceId: string, signal?: AbortSignal): Promise<void>;
   /** Ends an instance and frees everything it had. Ending it twice, or an unknown one, succeeds. Resolves when accepted. */
   terminate(instanceId: string): Promise<void>;
+  /**
+   * Makes the root disk of a running instance at least this large. Resolves once the instance's hardware has it; repeating
+   * it succeeds, and no disk ever shrinks. The guest grows its file system itself.
+   *
+   * @param sizeBytes at least 1 MiB; rounded up to what the cloud sells
+   * @throws {CloudError} `CLOUD_NOT_FOUND` if the instance does not exist, is another owner's or has ended;
+   * `CLOUD_INVALID_REQUEST` for a size that cannot be; `CLOUD_NO_CAPACITY`; `CLOUD_THROTTLED` where a cloud lets a disk grow
+   * only now and then
+   */
+  growRootDisk(instanceId: string, sizeBytes: number): Promise<void>;
   /** The instance, or undefined if it does not exist or is terminated. */
   describe(instanceId: string): Promise<Instance | undefined>;
   /** Every instance of this owner that is not terminated. */

@@ -10,7 +10,7 @@ export const cloudLimits = {
   tags: 40,
   tagKeyLength: 127,
   tagValueLength: 255,
-  volumeBytes: 2 ** 20,
+  diskBytes: 2 ** 20,
 } as const;
 
 /**
@@ -33,10 +33,22 @@ export function checkLaunchRequest(request: LaunchRequest): void {
  */
 export function checkVolumeRequest(request: VolumeRequest): void {
   const { sizeBytes, tags } = request;
-  if (!Number.isSafeInteger(sizeBytes) || sizeBytes < cloudLimits.volumeBytes) {
-    throw invalid("create a volume", `${sizeBytes} bytes are less than 1 MiB or no whole number`);
-  }
+  checkDiskSize("create a volume", sizeBytes);
   checkTags("create a volume", tags);
+}
+
+/**
+ * Refuses a size that no root disk could have.
+ *
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST`
+ */
+export function checkRootDiskSize(sizeBytes: number): void {
+  checkDiskSize("grow a root disk", sizeBytes);
+}
+
+function checkDiskSize(action: string, sizeBytes: number): void {
+  if (!Number.isSafeInteger(sizeBytes) || sizeBytes < cloudLimits.diskBytes)
+    throw invalid(action, `${sizeBytes} bytes are less than 1 MiB or no whole number`);
 }
 
 function checkTags(action: string, tags: Readonly<Record<string, string>>): void {

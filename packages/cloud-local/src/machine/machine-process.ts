@@ -119,7 +119,7 @@ export function reasonOf(error: unknown): string {
   return typeof reason === "string" ? reason : errorText(error);
 }
 
-/** Makes a disk that shows what another one holds, and keeps what is written. */
+/** Makes a disk, of whole sectors, that shows what another one holds, and keeps what is written. */
 export async function createRootDisk(
   file: string,
   sizeBytes: number,
@@ -127,8 +127,7 @@ export async function createRootDisk(
 ): Promise<void> {
   await rm(file, { force: true }); // of a start that was killed
   const backing = ["-F", below.format, "-b", below.file];
-  const size = String(Math.ceil(sizeBytes / 512) * 512);
-  await runCommand("qemu-img", ["create", "-q", "-f", "qcow2", ...backing, file, size]);
+  await runCommand("qemu-img", ["create", "-q", "-f", "qcow2", ...backing, file, `${sizeBytes}`]);
 }
 
 /**

@@ -36,7 +36,7 @@ export function machineSize(
   return {
     cpus: Math.ceil(offer.cpuMilli / 1000),
     memoryBytes: machineMemoryBytes(offer.memoryBytes),
-    rootDiskBytes: Math.max(rootDiskBytes, image.rootDiskBytes),
+    rootDiskBytes: Math.ceil(Math.max(rootDiskBytes, image.rootDiskBytes) / 512) * 512,
   };
 }
 

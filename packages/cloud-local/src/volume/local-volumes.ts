@@ -5,7 +5,7 @@ import type { RecordFolders } from "../host/record-folders.ts";
 import type { MachineStore } from "../machine/machine-store.ts";
 import { plugDisk, takeBack, unplugDisk, type DiskMachine } from "./hot-plug.ts";
 import { serialOf, toVolume, volumeFolders, volumeId, type VolumeRecord } from "./volume-record.ts";
-import { checkVolumeRoom, volumeSize } from "./volume-room.ts";
+import { checkDiskRoom, diskSize } from "./volume-room.ts";
 
 /** The machines that volumes are given to. */
 export interface VolumeMachines {
@@ -56,7 +56,7 @@ export class LocalVolumes {
   }
 
   async create(request: VolumeRequest): Promise<Volume> {
-    const sizeBytes = volumeSize(request.sizeBytes);
+    const sizeBytes = diskSize("make a volume of", request.sizeBytes);
     const { owner, store } = this.#options;
     const { token, name, tags } = request;
     const id = volumeId(owner, token);
@@ -73,7 +73,8 @@ export class LocalVolumes {
         tags,
       };
       await store.lockAll(async () => {
-        checkVolumeRoom(sizeBytes, this.#options.diskReserveBytes, await this.#options.freeDisk());
+        const needed = Math.min(sizeBytes, this.#options.diskReserveBytes);
+        checkDiskRoom("make a volume", needed, await this.#options.freeDisk());
         await this.#folders.add(record, (folder) => makeDisk(diskIn(folder), sizeBytes));
       });
       return await this.#show(record);

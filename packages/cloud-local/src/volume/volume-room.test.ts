@@ -3,15 +3,15 @@ import { describe, it } from "node:test";
 import { hasCode } from "@kip/base";
 import * as fc from "fast-check";
 import { serialOf, volumeId } from "./volume-record.ts";
-import { checkVolumeRoom, volumeSize } from "./volume-room.ts";
+import { checkDiskRoom, diskSize } from "./volume-room.ts";
 
 const MiB = 2 ** 20;
 
-describe("volumeSize()", () => {
+describe("diskSize()", () => {
   it("is whole MiB, and never less than what was asked for", () => {
     fc.assert(
       fc.property(fc.integer({ min: MiB, max: 2 ** 43 }), (asked) => {
-        const size = volumeSize(asked);
+        const size = diskSize("make a volume of", asked);
         return size % MiB === 0 && size >= asked && size - asked < MiB;
       }),
     );
@@ -20,19 +20,17 @@ describe("volumeSize()", () => {
   for (const bad of [0, -1, MiB - 1, MiB + 0.5, 2 ** 43 + 1, Number.NaN, Infinity])
     it(`refuses ${bad}`, () =>
       assert.throws(
-        () => volumeSize(bad),
+        () => diskSize("make a volume of", bad),
         (error) => hasCode(error, "CLOUD_INVALID_REQUEST"),
       ));
 });
 
-describe("checkVolumeRoom()", () => {
-  it("wants the size or the reserve to be free, whichever is less", () => {
-    checkVolumeRoom(100 * MiB, 10 * MiB, 10 * MiB);
-    checkVolumeRoom(5 * MiB, 10 * MiB, 5 * MiB);
+describe("checkDiskRoom()", () => {
+  it("wants as much to be free as is needed, and says how much is", () => {
+    checkDiskRoom("make a volume", 10 * MiB, 10 * MiB);
     assert.throws(
-      () => checkVolumeRoom(100 * MiB, 10 * MiB, 10 * MiB - 1),
-      (error) =>
-        hasCode(error, "CLOUD_NO_CAPACITY") && /10 MiB .* has 9 MiB left/.test(String(error)),
+      () => checkDiskRoom("make a volume", 10 * MiB, 10 * MiB - 1),
+      (error) => hasCode(error, "CLOUD_NO_CAPACITY") && /10 MiB .* 9 MiB left/.test(String(error)),
     );
   });
 });

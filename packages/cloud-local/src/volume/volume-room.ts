@@ -3,24 +3,25 @@ import { CloudError } from "@kip/cloud";
 import { allocatedBytes } from "../machine/machine-process.ts";
 import { volumeFolders } from "./volume-record.ts";
 
-/** Smallest size of a volume, and what sizes are rounded up to; bytes. */
-export const volumeUnit = 2 ** 20;
+/** Smallest size of a disk, and what sizes are rounded up to; bytes. */
+const diskUnit = 2 ** 20;
 /** Largest file that the usual file systems hold with room to spare, bytes. */
 const largest = 2 ** 43;
 
 /**
- * The size that a volume gets: whole MiB.
+ * The size that a disk gets: whole MiB.
  *
+ * @param action what it is for, "make a volume of"
  * @throws {CloudError} `CLOUD_INVALID_REQUEST`
  */
-export function volumeSize(asked: number): number {
-  if (!Number.isSafeInteger(asked) || asked < volumeUnit || asked > largest) {
+export function diskSize(action: string, asked: number): number {
+  if (!Number.isSafeInteger(asked) || asked < diskUnit || asked > largest) {
     throw new CloudError(
       "CLOUD_INVALID_REQUEST",
-      `Cannot make a volume of ${asked} bytes: a whole number from 1 MiB to 8 TiB is expected`,
+      `Cannot ${action} ${asked} bytes: a whole number from 1 MiB to 8 TiB is expected`,
     );
   }
-  return Math.ceil(asked / volumeUnit) * volumeUnit;
+  return Math.ceil(asked / diskUnit) * diskUnit;
 }
 
 /** Disk space that volumes were promised and have not written yet, bytes; at most `reserve` of each counts. */
@@ -37,18 +38,19 @@ export async function unwrittenOfVolumes(stateDir: string, reserve: number): Pro
 }
 
 /**
- * Refuses a volume for which there is too little disk. Disks are thin, so what must be free is its size or the reserve,
- * whichever is less.
+ * Refuses a disk for which there is too little. Disks are thin, so what must be free is what they were promised of the
+ * reserve.
  *
+ * @param action what it is for, "make a volume"
+ * @param needed bytes that must be free
  * @param left free disk beside what others were promised, bytes
  * @throws {CloudError} `CLOUD_NO_CAPACITY`
  */
-export function checkVolumeRoom(sizeBytes: number, reserve: number, left: number): void {
-  const needed = Math.min(sizeBytes, reserve);
+export function checkDiskRoom(action: string, needed: number, left: number): void {
   if (needed <= left) return;
   throw new CloudError(
     "CLOUD_NO_CAPACITY",
-    `Cannot make a volume: it needs ${mebibytes(needed)} of free disk and this machine has ${mebibytes(left)} left`,
+    `Cannot ${action}: it needs ${mebibytes(needed)} of free disk and this machine has ${mebibytes(left)} left`,
     {
       remedy: "Free disk space below the state folder",
       scope: { zone: "local" },

@@ -8,6 +8,7 @@ export const cloudOperations = [
   "waitForRunning",
   "waitForTerminated",
   "terminate",
+  "growRootDisk",
   "describe",
   "list",
   "consoleOutput",

@@ -10,7 +10,7 @@ import type {
   VolumeRequest,
 } from "../cloud-driver.ts";
 import { CloudError } from "../errors.ts";
-import { checkLaunchRequest } from "../limits.ts";
+import { checkLaunchRequest, checkRootDiskSize } from "../limits.ts";
 import type { ResolvedSimulatedCloudOptions } from "./simulated-cloud-options.ts";
 import type { SimulatedMachines } from "./simulated-machines.ts";
 import type { SimulatedVolumes } from "./simulated-volumes.ts";
@@ -98,6 +98,15 @@ export class SimulatedDriver implements CloudDriver {
     const { owner, machines, arrive } = this.#context;
     await arrive("terminate");
     if (machines.current(owner, instanceId)) machines.stop(instanceId);
+  }
+
+  async growRootDisk(instanceId: string, sizeBytes: number): Promise<void> {
+    const { owner, machines, arrive } = this.#context;
+    await arrive("growRootDisk");
+    checkRootDiskSize(sizeBytes);
+    if (machines.current(owner, instanceId)?.state !== "running")
+      throw notFound(`Cannot grow the root disk of instance "${instanceId}": it does not run`);
+    machines.growRootDisk(instanceId, sizeBytes);
   }
 
   async describe(instanceId: string): Promise<Instance | undefined> {

@@ -17,7 +17,7 @@ export interface MachineListener {
 interface Machine {
   instance: Instance;
   readonly slot: number;
-  readonly rootDiskBytes: number;
+  rootDiskBytes: number;
   readonly userData: string;
   console: string;
   /** Of a notice. */
@@ -79,6 +79,12 @@ export class SimulatedMachines {
   /** Size of the root disk, bytes; undefined once the instance has ended. */
   rootDiskBytes(id: string): number | undefined {
     return this.#machines.get(id)?.rootDiskBytes;
+  }
+
+  /** Makes the root disk at least this large, bytes. */
+  growRootDisk(id: string, sizeBytes: number): void {
+    const machine = this.#known(id);
+    machine.rootDiskBytes = Math.max(machine.rootDiskBytes, sizeBytes);
   }
 
   console(owner: string, id: string): string | undefined {

@@ -149,4 +149,28 @@ export const launchMutants: readonly Mutant[] = [
       launch: (request, signal) => sound.launch({ ...request, rootDiskBytes: 0 }, signal),
     }),
   },
+  {
+    name: "never lets a root disk grow",
+    breaks: ["lets the root disk of a running instance grow"],
+    mutate: ({ sound }) => ({
+      growRootDisk: async (id) => {
+        if (!(await sound.describe(id))) throw new CloudError("CLOUD_NOT_FOUND", "It is gone");
+      },
+    }),
+  },
+  {
+    name: "adds what was asked for to a root disk",
+    breaks: ["lets the root disk of a running instance grow"],
+    mutate: ({ sound, cloud }) => ({
+      growRootDisk: (id, bytes) => sound.growRootDisk(id, cloud.hardware(id).rootBytes + bytes),
+    }),
+  },
+  {
+    name: "grows any size into one that can be",
+    breaks: ["refuses to grow the root disk of what is gone"],
+    mutate: ({ sound }) => ({
+      growRootDisk: (id, bytes) =>
+        sound.growRootDisk(id, Math.max(2 ** 20, Math.floor(bytes) || 0)),
+    }),
+  },
 ];

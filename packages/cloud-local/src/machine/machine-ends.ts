@@ -1,0 +1,157 @@
+import { errorText } from "@kip/base";
+import type { Instance } from "@kip/cloud";
+import type { Admission } from "../admission/admission.ts";
+import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
+import type { LocalNetwork } from "../network/local-network.ts";
+import type { LocalVolumes } from "../volume/local-volumes.ts";
+import { describeEnd } from "./end-reason.ts";
+import { endMachineProcess, freeMachine } from "./machine-process.ts";
+import { toInstance, type MachineRecord } from "./machine-record.ts";
+import type { MachineStore } from "./machine-store.ts";
+import type { MachineWatch } from "./machine-watch.ts";
+
+/** How long the console of a machine that ended by itself is kept. */
+const endedKeptMs = 60 * 60 * 1000;
+
+/** What {@link MachineEnds} works with. */
+export interface MachineEndsContext {
+  readonly options: ResolvedLocalCloudOptions;
+  readonly store: MachineStore;
+  readonly network: LocalNetwork;
+  readonly watch: MachineWatch;
+  readonly admission: Admission;
+  readonly volumes: LocalVolumes;
+}
+
+/** How machines end: on purpose, by themselves, and because whoever was starting or ending them was killed. */
+export class MachineEnds {
+  readonly #context: MachineEndsContext;
+  readonly #listeners = new Set<(instance: Instance) => void>();
+  /** Ends that this process has told of, by ID and time of launch. */
+  readonly #told = new Set<string>();
+  /** QEMU's words of ends that were not over when they were heard, by the same. */
+  readonly #reasons = new Map<string, string>();
+
+  constructor(context: MachineEndsContext) {
+    this.#context = context;
+  }
+
+  /** Calls back for each machine of this owner that ends by itself; returns a function that unsubscribes. */
+  listen(callback: (instance: Instance) => void): () => void {
+    this.#listeners.add(callback);
+    return () => void this.#listeners.delete(callback);
+  }
+
+  /** Tells nobody any more. */
+  close(): void {
+    this.#listeners.clear();
+  }
+
+  /** Removes a machine whole. The caller holds its lock; a second call finishes a first one. */
+  async remove(record: MachineRecord): Promise<void> {
+    const { store, watch, network, volumes, admission } = this.#context;
+    const files = store.files(record.id);
+    if (record.state !== "stopping") await store.update({ ...record, state: "stopping" });
+    watch.drop(record.id);
+    await endMachineProcess(files);
+    await volumes.letGo(record.id);
+    await freeMachine(record, files, network);
+    await store.remove(record.id);
+    watch.settle(record.id);
+    await admission.ended(record.id);
+  }
+
+  /** Ends a machine of any owner, if it is there. */
+  async terminate(id: string): Promise<void> {
+    const { store, options } = this.#context;
+    await store.lockMachine(id, async () => {
+      const record = await store.read(id);
+      if (!record) return;
+      await this.remove(record);
+      options.logger.info("Machine terminated", { instance: id, cell: record.name });
+    });
+  }
+
+  /** Finishes the removal that a killed process began, and removes what is left of a machine that ended long ago. */
+  async clear({ id, state, endedAt }: MachineRecord): Promise<void> {
+    const { store, options } = this.#context;
+    const isOld = endedAt !== undefined && endedAt + endedKeptMs < options.clock.now();
+    if (state !== "stopping" && !isOld) return;
+    await store.lockMachine(id, async () => {
+      const record = await store.read(id);
+      if (record?.state === "stopping" || (isOld && record?.state === "ended"))
+        await this.remove(record);
+    });
+  }
+
+  /** Removes a machine whose launch was killed, if it was: what it was to be told is gone with that process. */
+  async removeInterrupted(id: string): Promise<boolean> {
+    const { store, options } = this.#context;
+    // A launch in progress holds the lock, in whichever process it is.
+    return await store.lockMachine(id, async () => {
+      const record = await store.read(id);
+      if (record?.owner !== options.owner || record.state !== "starting") return false;
+      await this.remove(record);
+      return true;
+    });
+  }
+
+  /**
+   * Notes that a machine has ended, if it has: by itself, or another process has terminated it.
+   *
+   * @param reason QEMU's words
+   */
+  async note(id: string, reason: string | undefined): Promise<void> {
+    const { watch, admission, options } = this.#context;
+    const ended = await this.#freeIfEnded(id, reason);
+    if (ended === "alive") return;
+    watch.settle(id);
+    await admission.ended(id);
+    if (!ended || this.#told.has(lifeOf(ended))) return;
+    this.#told.add(lifeOf(ended));
+    options.logger.info("Machine ended by itself", { instance: id, reason: ended.stateReason });
+    for (const listener of this.#listeners) this.#notify(listener, toInstance(ended));
+  }
+
+  async #freeIfEnded(
+    id: string,
+    reason: string | undefined,
+  ): Promise<MachineRecord | "alive" | undefined> {
+    const { store, watch, network, volumes, options } = this.#context;
+    return await store.lockMachine(id, async () => {
+      const record = await store.read(id);
+      if (record?.state === "stopping") await this.remove(record); // its remover was killed
+      if (record?.state === "ended") return record; // another process was faster
+      if (record?.state !== "running") return undefined;
+      const files = store.files(id);
+      // Started anew meanwhile, or about to end: a process that is killed still lets connections in for a moment.
+      if (await watch.add(id, files)) {
+        if (reason !== undefined) this.#reasons.set(lifeOf(record), reason);
+        return "alive";
+      }
+      await endMachineProcess(files);
+      await volumes.letGo(id);
+      await freeMachine(record, files, network);
+      const ended = {
+        ...record,
+        state: "ended",
+        stateReason: describeEnd(reason ?? this.#reasons.get(lifeOf(record))),
+        endedAt: options.clock.now(),
+      } as const;
+      await store.update(ended); // last: whoever reads it finds all of it let go
+      return ended;
+    });
+  }
+
+  #notify(listener: (instance: Instance) => void, instance: Instance): void {
+    try {
+      listener(instance);
+    } catch (error) {
+      this.#context.options.logger.error("A listener failed", { err: errorText(error) });
+    }
+  }
+}
+
+function lifeOf({ id, launchedAt }: MachineRecord): string {
+  return `${id} ${launchedAt}`;
+}
