@@ -1,38 +1,17 @@
-import { appendFile, copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
-import path from "node:path";
-import { buildCellImage } from "@kip/cell-image";
 import type { GuestView } from "@kip/cloud/testing";
-import { cpioArchive } from "../../../cell-image/src/cpio.ts";
-
-const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
+import { scriptHead, writeScriptImage } from "./script-image.ts";
 
 /**
- * Writes an image that tells on its console what disks it sees, and writes its host name on those that are empty: kernel
- * and modules of the cell image, and a shell script for an init.
+ * Writes an image that tells on its console what disks it sees, and writes its host name on those that are empty.
+ *
+ * @param template whether it can become a template
  */
-export async function writeLookingImage(imagesDir: string, id: string): Promise<void> {
-  const cell = await buildCellImage({
-    cacheDir,
-    agentEntry: path.join(import.meta.dirname, "../../../../apps/itzo/src/main.ts"),
-  });
-  const folder = path.join(imagesDir, id);
-  await mkdir(folder, { recursive: true });
-  await symlink(cell.kernel, path.join(folder, "vmlinuz"));
-  await symlink(cell.rootDisk, path.join(folder, "root.img"));
-  await copyFile(cell.initrd, path.join(folder, "initrd"));
-  const init = { path: "init", content: Buffer.from(script), isExecutable: true };
-  await appendFile(path.join(folder, "initrd"), cpioArchive([init])); // the later one counts
-  const image = {
-    schema: 1,
-    id,
-    kernel: "vmlinuz",
-    initrd: "initrd",
-    rootDisk: "root.img",
-    rootDiskBytes: cell.rootDiskBytes,
-    cmdline: cell.cmdline,
-    created: new Date().toISOString(),
-  };
-  await writeFile(path.join(folder, "image.json"), JSON.stringify(image));
+export async function writeLookingImage(
+  imagesDir: string,
+  id: string,
+  template = false,
+): Promise<void> {
+  await writeScriptImage(imagesDir, { id, script, template });
 }
 
 /** The last view in the text of a console; of no disks at all while there is none. */
@@ -49,33 +28,34 @@ export function readView(consoleText: string): GuestView {
   };
 }
 
-const script = `#!/bin/busybox sh
-/bin/busybox --install -s /bin
-mount -t devtmpfs dev /dev
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-read -r modules </early-modules
-modprobe -a $modules
-while [ ! -b /dev/vda ]; do usleep 10000; done
-mount -t ext4 -o ro,noload /dev/vda /root
-chroot /root modprobe -a virtio_scsi sd_mod
-umount /root
-for word in $(cat /proc/cmdline); do
+const script = `${scriptHead("virtio_scsi sd_mod virtio_console")}
+case "$cmdline" in
+*" kip.template "*)
+  until port=$(ls /dev/vport*p1); do usleep 10000; done 2>/dev/null
+  exec 3<>$port
+  echo template >&3
+  IFS= read -r line <&3
+  name=$(echo "$line" | sed 's/.*"hostname":"\\([^"]*\\)".*/\\1/')
+  echo ready >&3
+  ;;
+*) for word in $cmdline; do
   case "$word" in kip.hostname=*) name=\${word#kip.hostname=} ;; esac
-done
+done ;;
+esac
 while :; do
   view=$(($(cat /sys/block/vda/size) * 512))
   for disk in /sys/block/sd*; do
     device=/dev/\${disk##*/}
     [ -b "$device" ] || continue
-    serial=$(tail -c +5 $disk/device/vpd_pg80)
+    # A disk may leave at any step; then it is not there.
+    serial=$(tail -c +5 $disk/device/vpd_pg80) && read -r sectors <$disk/size || continue
     content=$(head -c 64 $device | tr -d '\\0' | head -n 1)
     if [ -z "$content" ]; then
-      echo "$name" >$device
+      echo "$name" >$device || continue
       sync
       content=$(head -c 64 $device | head -n 1)
     fi
-    view="$view / $serial $(($(cat $disk/size) * 512)) $content"
+    view="$view / $serial $((sectors * 512)) $content"
   done
   [ "$view" = "$last" ] || echo "view $view end"
   last=$view
