@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
 import { hasCode } from "@kip/base";
 import type { LaunchRequest, LaunchWait } from "@kip/cloud";
+import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
 
 const test = await prepareTestCloud("kiptadm", 8);
@@ -12,20 +12,8 @@ after(() => test.remove());
 const MiB = 2 ** 20;
 // A machine of local.nano takes 452 MiB, one of local.micro 712.
 
-function request(name: string, changes: Partial<LaunchRequest> = {}): LaunchRequest {
-  return {
-    token: randomUUID(),
-    name,
-    instanceType: "local.nano",
-    launchType: "on-demand",
-    image: "idle",
-    rootDiskBytes: 0,
-    userData: "#cloud-config\n{}",
-    privateIpOnly: true,
-    tags: {},
-    ...changes,
-  };
-}
+const request = (name: string, changes: Partial<LaunchRequest> = {}): LaunchRequest =>
+  machineRequest({ name, ...changes });
 
 /** Waiting requests with what they were told; resolves once each has been told something. */
 function listener() {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { access } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
@@ -7,23 +6,18 @@ import { hasCode } from "@kip/base";
 import type { Instance, InterruptionNotice, LaunchRequest } from "@kip/cloud";
 import { openLocalAdversity, withAdversity } from "../src/adversity/index.ts";
 import type { LocalCloud } from "../src/index.ts";
+import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
 
 const test = await prepareTestCloud("kiptadv", 6);
 const { stateDir } = test.options;
 after(() => test.remove());
 
-const request = (name = "troubled"): LaunchRequest => ({
-  token: randomUUID(),
-  name: `cell-${name}`,
-  instanceType: "local.nano",
-  launchType: "on-demand",
-  image: "idle",
-  rootDiskBytes: 0,
-  userData: "#cloud-config\n{}",
-  privateIpOnly: true,
-  tags: { "kip-pod-namespace": "shop", "kip-pod-name": name },
-});
+const request = (name = "troubled"): LaunchRequest =>
+  machineRequest({
+    name: `cell-${name}`,
+    tags: { "kip-pod-namespace": "shop", "kip-pod-name": name },
+  });
 
 async function openAdverse(): Promise<LocalCloud> {
   return await withAdversity(await test.open(), { stateDir });

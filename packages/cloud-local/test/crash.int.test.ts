@@ -1,31 +1,20 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { chmod, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
 import { runCommand } from "@kip/base";
-import type { LaunchRequest } from "@kip/cloud";
 import { findProcesses } from "../src/host/processes.ts";
 import { hostSnapshot } from "./support/host-snapshot.ts";
+import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
 
 const name = "kiptcrash";
 const test = await prepareTestCloud(name, 3);
 after(() => test.remove());
 
-const request: LaunchRequest = {
-  token: randomUUID(),
-  name: "crashes",
-  instanceType: "local.nano",
-  launchType: "on-demand",
-  image: "idle",
-  rootDiskBytes: 0,
-  userData: "#cloud-config\n{}",
-  privateIpOnly: true,
-  tags: {},
-};
+const request = machineRequest({ name: "crashes" });
 const machines = path.join(test.options.stateDir, "machines");
 const shims = path.join(test.folder, "shims");
 const counter = path.join(test.folder, "count");

@@ -1,27 +1,17 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
 import { hasCode } from "@kip/base";
 import type { Instance, LaunchRequest } from "@kip/cloud";
 import { findProcesses, signalProcess } from "../src/host/processes.ts";
+import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
 
 const test = await prepareTestCloud("kiptend", 2);
 after(() => test.remove());
 
-const request = (image: string): LaunchRequest => ({
-  token: randomUUID(),
-  name: "ends",
-  instanceType: "local.nano",
-  launchType: "on-demand",
-  image,
-  rootDiskBytes: 0,
-  userData: "#cloud-config\n{}",
-  privateIpOnly: true,
-  tags: {},
-});
+const request = (image: string): LaunchRequest => machineRequest({ name: "ends", image });
 const pidFile = (id: string): string =>
   path.join(test.options.stateDir, "machines", id, "qemu.pid");
 

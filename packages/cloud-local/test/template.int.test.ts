@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { watch } from "node:fs";
 import {
@@ -23,6 +22,7 @@ import { findProcesses } from "../src/host/processes.ts";
 import { namespaceOf } from "../src/network/namespace.ts";
 import type { LocalCloud, LocalCloudOptions } from "../src/index.ts";
 import { writeTalkingImage, type TalkingGuest } from "./support/talking-image.ts";
+import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
 
 const test = await prepareTestCloud("kipttpl", 4);
@@ -34,17 +34,7 @@ const type = "local.nano";
 const templates = path.join(test.options.stateDir, "templates");
 await mkdir(templates, { recursive: true, mode: 0o700 });
 
-const request = (image: string, name = "machine"): LaunchRequest => ({
-  token: randomUUID(),
-  name,
-  instanceType: type,
-  launchType: "on-demand",
-  image,
-  rootDiskBytes: 0,
-  userData: "#cloud-config\n{}",
-  privateIpOnly: true,
-  tags: {},
-});
+const request = (image: string, name = "machine"): LaunchRequest => machineRequest({ image, name });
 
 /** A cloud, and the warnings that it gives. */
 async function openCloud(

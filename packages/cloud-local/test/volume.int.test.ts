@@ -4,26 +4,16 @@ import { chmod, chown, link, mkdir, readdir, readFile, stat, writeFile } from "n
 import path from "node:path";
 import { after, describe, it } from "node:test";
 import { decode, hasCode } from "@kip/base";
-import type { Instance, LaunchRequest, Volume, VolumeRequest } from "@kip/cloud";
+import type { Instance, Volume, VolumeRequest } from "@kip/cloud";
 import { findProcesses, signalProcess } from "../src/host/processes.ts";
 import type { LocalCloud } from "../src/index.ts";
 import { runCommands } from "../src/machine/qmp-session.ts";
+import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
 
 const test = await prepareTestCloud("kiptvol", 5);
 after(() => test.remove());
 
-const machineRequest = (): LaunchRequest => ({
-  token: randomUUID(),
-  name: "holder",
-  instanceType: "local.nano",
-  launchType: "on-demand",
-  image: "idle",
-  rootDiskBytes: 0,
-  userData: "#cloud-config\n{}",
-  privateIpOnly: true,
-  tags: {},
-});
 const volumeRequest = (): VolumeRequest => ({
   token: randomUUID(),
   name: "data",

@@ -139,6 +139,15 @@ async function localCloud(
 ): Promise<LocalCloud> {
   return await createLocalCloud({
     owner: "kip-up",
+    ...cloudSettings(options, layout),
+    logger,
+    clock: systemClock,
+  });
+}
+
+/** The local cloud's, which this process and the provider open alike. */
+function cloudSettings(options: OptionValues, layout: LocalLayout) {
+  return {
     stateDir: layout.machinesDir,
     imagesDir: path.join(layout.cacheDir, "images"),
     templatesDir: layout.templatesDir,
@@ -146,9 +155,7 @@ async function localCloud(
     namespace: options.required("namespace-name"),
     range: options.required("network-range"),
     hostPorts: hostPorts(options),
-    logger,
-    clock: systemClock,
-  });
+  };
 }
 
 /**
@@ -212,16 +219,7 @@ async function startProvider(
     settingsFile === undefined ? { registries: [] } : await readUserSettings(settingsFile);
   const config = {
     cloud: {
-      local: {
-        stateDir: layout.machinesDir,
-        imagesDir: path.join(layout.cacheDir, "images"),
-        templatesDir: layout.templatesDir,
-        templates: options.isSet("templates"),
-        namespace: options.required("namespace-name"),
-        range: options.required("network-range"),
-        hostPorts: hostPorts(options),
-        adversity: true,
-      },
+      local: { ...cloudSettings(options, layout), adversity: true },
     },
     cells: {
       bootImageSpec: { id: options.required("image") },
