@@ -9,73 +9,16 @@ import { pipeline } from "node:stream/promises";
 import { describe, it } from "node:test";
 import { AgentClient, waitForAgent, type PodReport } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
-import type { KeyPair } from "@kip/pki";
-import { startAgent, type RunningAgent } from "../src/index.ts";
+import { startAgent } from "../src/index.ts";
+import { Cell, credentials } from "./cell.ts";
 import { container, desiredPod } from "./desired-pod.ts";
-import { fakeParts, FakeRuntime } from "./fake-parts.ts";
-import {
-  cellName,
-  issueIdentity,
-  makeCredentials,
-  report,
-  strangerCertificate,
-} from "./test-cell.ts";
+import { fakeParts } from "./fake-parts.ts";
+import { cellName, issueIdentity, report, strangerCertificate } from "./test-cell.ts";
 
 const hour = 3_600_000;
 const limit = { timeout: 30_000 };
 
-const { authority, identity, kip } = await makeCredentials();
-
-/** An agent in a directory of its own, and ways to reach it. */
-class Cell implements AsyncDisposable {
-  readonly runtime = new FakeRuntime();
-  readonly missing = new Set<string>();
-  agent!: RunningAgent;
-  directory!: string;
-  readonly #clients: AgentClient[] = [];
-
-  static async start(): Promise<Cell> {
-    const cell = new Cell();
-    cell.directory = await fs.mkdtemp(path.join(os.tmpdir(), "kip-agent-"));
-    await cell.startAgent();
-    return cell;
-  }
-
-  async startAgent(): Promise<void> {
-    const parts = fakeParts({ runtime: this.runtime, missing: this.missing });
-    this.agent = await startAgent({
-      identity,
-      agentVersion: "0.1.0",
-      stateDir: path.join(this.directory, "state"),
-      runDir: path.join(this.directory, "run"),
-      port: 0,
-      host: "127.0.0.1",
-      bootTimingsMs: { userspace: 1 },
-      logger: silentLogger,
-      loadParts: async () => parts,
-    });
-  }
-
-  async connect(credentials: Partial<KeyPair & { cellName: string }> = {}): Promise<AgentClient> {
-    const client = await AgentClient.connect({
-      address: "127.0.0.1",
-      port: this.agent.port,
-      cellName,
-      ca: authority.certificate,
-      ...kip,
-      ...credentials,
-      logger: silentLogger,
-    });
-    this.#clients.push(client);
-    return client;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const client of this.#clients) await client[Symbol.asyncDispose]();
-    await this.agent[Symbol.asyncDispose]();
-    await fs.rm(this.directory, { recursive: true, force: true });
-  }
-}
+const { authority, identity, kip } = credentials;
 
 async function text(stream: Readable): Promise<string> {
   const parts: Buffer[] = [];

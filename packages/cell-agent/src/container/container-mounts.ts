@@ -12,6 +12,8 @@ export interface MountInput {
   readonly container: DesiredContainer;
   /** Place on this machine by volume name. */
   readonly volumes: ReadonlyMap<string, string>;
+  /** Names of the volumes that are only read. */
+  readonly readOnlyVolumes: ReadonlySet<string>;
   readonly podFiles: PodFiles;
   /** File on this machine that takes the termination message. */
   readonly terminationFile: string;
@@ -32,7 +34,8 @@ export async function containerMounts(input: MountInput): Promise<readonly Conta
   for (const [index, mount] of container.mounts.entries()) {
     const source = await mountSource(mount, index, input);
     const destination = path.posix.normalize(mount.mountPath);
-    mounts.push({ source, destination, readOnly: mount.readOnly === true });
+    const readOnly = mount.readOnly === true || input.readOnlyVolumes.has(mount.name);
+    mounts.push({ source, destination, readOnly });
   }
   const taken = new Set(mounts.map((mount) => mount.destination));
   const isReadOnly = container.readOnlyRootFilesystem === true;

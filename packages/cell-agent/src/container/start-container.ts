@@ -82,6 +82,7 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
   const mounts = await containerMounts({
     container,
     volumes: ground.volumes,
+    readOnlyVolumes: readOnlyVolumes(input.pod),
     podFiles: ground.podFiles,
     terminationFile: directory.terminationFile,
     subPaths: directory.subPaths,
@@ -113,6 +114,14 @@ export async function discardRun(
   await options.parts.images.unmountRootfs(directory.path);
   await unbindSubPaths(directory.subPaths, options.parts.mounter);
   await rm(directory.path, { recursive: true, force: true });
+}
+
+/**
+ * Files of ConfigMaps, Secrets and the like are the agent's, which exchanges them as root: a container that could put links
+ * in their place would have it write and remove elsewhere.
+ */
+function readOnlyVolumes({ volumes }: DesiredPod): ReadonlySet<string> {
+  return new Set(volumes.filter(({ kind }) => kind === "files").map(({ name }) => name));
 }
 
 /** An image writes its stop signal as a name with or without SIG, or as a number. */

@@ -1,0 +1,64 @@
+import fs from "node:fs/promises";
+import os from "node:os";
+import path from "node:path";
+import { AgentClient } from "@kip/agent-api";
+import { silentLogger } from "@kip/base";
+import type { KeyPair } from "@kip/pki";
+import { startAgent, type RunningAgent } from "../src/index.ts";
+import { fakeParts, FakeRuntime } from "./fake-parts.ts";
+import { cellName, makeCredentials } from "./test-cell.ts";
+
+/** The certificates of the cells of one test file. */
+export const credentials = await makeCredentials();
+const { authority, identity, kip } = credentials;
+
+/** An agent in a directory of its own, and ways to reach it. */
+export class Cell implements AsyncDisposable {
+  readonly runtime = new FakeRuntime();
+  readonly missing = new Set<string>();
+  agent!: RunningAgent;
+  directory!: string;
+  readonly #clients: AgentClient[] = [];
+
+  static async start(): Promise<Cell> {
+    const cell = new Cell();
+    cell.directory = await fs.mkdtemp(path.join(os.tmpdir(), "kip-agent-"));
+    await cell.startAgent();
+    return cell;
+  }
+
+  async startAgent(): Promise<void> {
+    const parts = fakeParts({ runtime: this.runtime, missing: this.missing });
+    this.agent = await startAgent({
+      identity,
+      agentVersion: "0.1.0",
+      stateDir: path.join(this.directory, "state"),
+      runDir: path.join(this.directory, "run"),
+      port: 0,
+      host: "127.0.0.1",
+      bootTimingsMs: { userspace: 1 },
+      logger: silentLogger,
+      loadParts: async () => parts,
+    });
+  }
+
+  async connect(others: Partial<KeyPair & { cellName: string }> = {}): Promise<AgentClient> {
+    const client = await AgentClient.connect({
+      address: "127.0.0.1",
+      port: this.agent.port,
+      cellName,
+      ca: authority.certificate,
+      ...kip,
+      ...others,
+      logger: silentLogger,
+    });
+    this.#clients.push(client);
+    return client;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const client of this.#clients) await client[Symbol.asyncDispose]();
+    await this.agent[Symbol.asyncDispose]();
+    await fs.rm(this.directory, { recursive: true, force: true });
+  }
+}
