@@ -159,10 +159,10 @@ export class ContainerKeeper {
       // A process that ended at once has set what it waits for by now.
       if (isRunning(record)) delete record.waiting;
       events.normal("Started", `Started container ${desired.name}`, desired.name);
-      this.#watch();
       this.#host.save();
       this.#host.changed();
-      await this.#postStart();
+      // Nothing takes the container for started or ready before.
+      if (await this.#postStart()) this.#watch();
     } catch (error) {
       await this.#startFailed(run, error);
     } finally {
@@ -364,16 +364,18 @@ export class ContainerKeeper {
     });
   }
 
-  async #postStart(): Promise<void> {
+  /** Runs the hook, if there is one; false if it failed and the container is to be killed. */
+  async #postStart(): Promise<boolean> {
     const { record } = this;
     const { postStart, name } = record.desired;
     const { run } = record.saved;
-    if (!postStart || !run) return;
+    if (!postStart || !run) return true;
     const over = AbortSignal.any([this.#ended.signal, this.#host.ending]);
     const result = await runCheck(postStart, this.#target(run), over);
-    if (result.isSuccess || over.aborted) return;
+    if (result.isSuccess || over.aborted) return true;
     this.#host.events.warning("FailedPostStartHook", "PostStartHook failed", name);
     record.killReason = "FailedPostStartHook";
+    return false;
   }
 
   async #lastWords(run: ContainerRun, exitCode: number): Promise<string | undefined> {
