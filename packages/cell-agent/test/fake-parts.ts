@@ -20,6 +20,10 @@ export class FakeRuntime implements ContainerRuntime {
   readonly calls: string[] = [];
   /** Signals that end a container; the others are ignored by it. */
   deadly: readonly string[] = ["SIGTERM", "SIGKILL"];
+  /** With what a container ends by a signal. */
+  exitCodes: Readonly<Record<string, number>> = {};
+  /** Signals that cannot be sent. */
+  unknownSignals: readonly string[] = [];
   /** Thrown by the next create. */
   nextCreateError: Error | undefined;
   /** What exec does. */
@@ -52,8 +56,9 @@ export class FakeRuntime implements ContainerRuntime {
   async kill(id: string, signal: string): Promise<void> {
     const state = this.#state(id);
     this.calls.push(`${signal} ${state.labels["container"]}`);
+    if (this.unknownSignals.includes(signal)) throw new Error(`unknown signal ${signal}`);
     if (state.status === "running" && this.deadly.includes(signal))
-      this.end(id, signal === "SIGKILL" ? 137 : 143);
+      this.end(id, this.exitCodes[signal] ?? (signal === "SIGKILL" ? 137 : 143));
   }
 
   async remove(id: string): Promise<void> {

@@ -15,6 +15,7 @@ import {
   type ContainerRun,
 } from "../pod/container-record.ts";
 import { crashDelayMs, failureDelayMs } from "../pod/crash-backoff.ts";
+import type { Step } from "../pod/plan.ts";
 import type { PodEvents } from "../pod/pod-events.ts";
 import { seconds } from "../pod/report.ts";
 import { shownId } from "./container-spec.ts";
@@ -52,6 +53,12 @@ export interface KeeperHost {
 
 /** For how long a failed pull shows its error before it shows that it is held back, milliseconds. */
 const errorShownMs = 1000;
+
+/** After how long a container that could not be stopped is stopped again, milliseconds. */
+const stopAgainMs = 1000;
+
+/** Why a container is stopped, as the plan has it. */
+type StopReason = Pick<Extract<Step, { do: "stop" }>, "message" | "restarts">;
 
 /** Carries out the steps of one container and notes in its record what became of them. */
 export class ContainerKeeper {
@@ -182,8 +189,8 @@ export class ContainerKeeper {
     this.#stopProbes?.();
     record.saved.ready = false;
     this.#host.changed();
+    const ended = AbortSignal.any([this.#ended.signal, this.#letGo.signal]);
     try {
-      const ended = AbortSignal.any([this.#ended.signal, this.#letGo.signal]);
       const target = this.#target(run);
       await stopContainer(run, {
         container: record.desired,
@@ -197,6 +204,7 @@ export class ContainerKeeper {
       if (!ended.aborted) await new Promise((resolve) => ended.addEventListener("abort", resolve));
     } catch (error) {
       logger.error("Could not stop a container", { container: record.desired.name, err: error });
+      await clock.sleep(stopAgainMs, ended).catch(() => {}); // it has ended
     } finally {
       delete record.activity;
       this.#host.changed();

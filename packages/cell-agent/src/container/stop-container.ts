@@ -1,5 +1,5 @@
 import type { DesiredContainer } from "@kip/agent-api";
-import type { Clock } from "@kip/base";
+import { errorText, type Clock } from "@kip/base";
 import { runCheck, type CheckTarget } from "../checks/handlers.ts";
 import type { AgentParts } from "../agent-parts.ts";
 import type { ContainerRun } from "../pod/container-record.ts";
@@ -37,12 +37,26 @@ export async function stopContainer(
   }
   if (ended.aborted) return;
   // A period of 0 asks to kill at once; a hook that took all of it does not.
-  if (!grace.isForced) {
-    await runtime.kill(run.id, run.stopSignal);
+  if (!grace.isForced && (await sendStopSignal(run, options))) {
     using limit = grace.limit(container.preStop ? minGraceMs : 0);
     await aborted(AbortSignal.any([ended, limit.signal]));
   }
   if (!ended.aborted) await runtime.kill(run.id, "SIGKILL", true);
+}
+
+/** An image may name a signal that does not exist: then there is no polite way. */
+async function sendStopSignal(
+  { id, stopSignal }: ContainerRun,
+  { container, parts, events }: Parameters<typeof stopContainer>[1],
+): Promise<boolean> {
+  try {
+    await parts.runtime.kill(id, stopSignal);
+    return true;
+  } catch (error) {
+    const message = `Cannot send ${stopSignal}: ${errorText(error)}`;
+    events.warning("FailedKillContainer", message, container.name);
+    return false;
+  }
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {
