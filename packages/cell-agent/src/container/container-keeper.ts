@@ -179,12 +179,13 @@ export class ContainerKeeper {
   }
 
   /** Ends the container. Its end itself comes by {@link ContainerKeeper.exited}. */
-  async stop(message: string, grace: GracePeriod): Promise<void> {
+  async stop({ message, restarts }: StopReason, grace: GracePeriod): Promise<void> {
     const { record } = this;
     const { run } = record.saved;
     if (!run) return;
     const { parts, events, clock, logger } = this.#host;
     record.activity = "stopping";
+    record.saved.run = { ...run, restarts };
     events.normal("Killing", message, record.desired.name);
     this.#stopProbes?.();
     record.saved.ready = false;

@@ -23,6 +23,8 @@ export interface ContainerRun {
   readonly startedAtMs?: number;
   /** Set once it has ended. */
   readonly exit?: TerminatedReport;
+  /** It was stopped to be followed by another run, whatever its exit code says. */
+  readonly restarts?: boolean;
 }
 
 /** The part of a container's state that outlives the agent. Plain JSON, in a file on a tmpfs. */
@@ -66,7 +68,7 @@ export interface ContainerRecord {
   waiting?: { readonly reason: string; readonly message?: string };
   /** Not to be started before. */
   retryAtMs: number;
-  /** Why a running container must be stopped and started anew; the text of the Killing event. */
+  /** Why a running container must be stopped: the text of the Killing event. */
   killReason?: string;
   /** Failed attempts to create the container since the last that went well. */
   createFailures: number;

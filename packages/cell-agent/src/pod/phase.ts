@@ -41,10 +41,16 @@ function ended(
   main: readonly ContainerRecord[],
   sidecars: readonly ContainerRecord[],
 ): PodReport["phase"] {
-  // A pod whose sidecars still run has not ended.
+  // A pod whose sidecars still run has not ended, nor has one of which a container is being replaced.
   if (restartPolicy === "Always" || sidecars.some(isRunning)) return "Running";
+  if (main.some(isReplaced)) return "Running";
   if (main.every((record) => exitCode(record) === 0)) return "Succeeded";
   return restartPolicy === "Never" ? "Failed" : "Running";
+}
+
+/** Whether the container was stopped so that another run follows, or that run is being started. */
+function isReplaced({ saved: { run } }: ContainerRecord): boolean {
+  return run !== undefined && (run.exit === undefined || run.restarts === true);
 }
 
 /** Whether the container has run and does not now; it may be waiting for its next start. */

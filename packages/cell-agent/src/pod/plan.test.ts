@@ -151,6 +151,7 @@ describe("planPod()", () => {
       do: "stop",
       container: "a",
       message: "Container a definition changed, will be restarted",
+      restarts: true,
     });
   });
 

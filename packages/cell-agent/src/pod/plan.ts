@@ -9,7 +9,13 @@ export type Step =
   /** Show that the next pull is held back. */
   | { readonly do: "hold"; readonly container: string }
   | { readonly do: "start"; readonly container: string }
-  | { readonly do: "stop"; readonly container: string; readonly message: string }
+  | {
+      readonly do: "stop";
+      readonly container: string;
+      readonly message: string;
+      /** Another run follows, whatever exit code this one ends with. */
+      readonly restarts: boolean;
+    }
   /** Everything has ended for good: free what the pod had. */
   | { readonly do: "release" }
   /** Nothing to do before this time. */
@@ -40,7 +46,7 @@ export function planPod(view: PodView): readonly Step[] {
   const steps: Step[] = [];
   if (view.preparation === "none") steps.push(at(view, view.prepareAtMs, { do: "prepare" }));
   for (const record of view.containers) steps.push(...planImage(view, record));
-  for (const record of view.containers) steps.push(...planReplacement(record));
+  for (const record of view.containers) steps.push(...planReplacement(view, record));
   if (view.preparation === "done") {
     for (const record of startable(view)) steps.push(...planStart(view, record));
   }
@@ -66,7 +72,7 @@ function planEnd(view: PodView): readonly Step[] {
   const next = others.some(isOpen) ? others : firstSidecar ? [firstSidecar] : [];
   for (const record of next) {
     if (isRunning(record) && record.activity === undefined)
-      steps.push(stop(record, `Stopping container ${record.desired.name}`));
+      steps.push(stop(record, `Stopping container ${record.desired.name}`, false));
   }
   const isQuiet = !view.containers.some(isOpen) && view.preparation !== "underway";
   if (isQuiet) steps.push({ do: "release" });
@@ -77,7 +83,7 @@ function planEnd(view: PodView): readonly Step[] {
 function planImage(view: PodView, record: ContainerRecord): readonly Step[] {
   const { image, desired, saved } = record;
   if (image.is === "pulling" || isRunning(record) || record.activity !== undefined) return [];
-  if (saved.run && !mayRunAgain(view, record)) return [];
+  if (saved.run && hasEnded(record, view.pod.restartPolicy)) return [];
   const pull: Step = { do: "pull", container: desired.name };
   if (image.is === "failed") {
     const { holdAtMs } = image;
@@ -89,13 +95,14 @@ function planImage(view: PodView, record: ContainerRecord): readonly Step[] {
   return isStale ? [at(view, record.retryAtMs, pull)] : [];
 }
 
-function planReplacement(record: ContainerRecord): readonly Step[] {
+/** By the kubelet's rules: a changed image restarts a container under each policy, a failed probe not with Never. */
+function planReplacement(view: PodView, record: ContainerRecord): readonly Step[] {
   if (!isRunning(record) || record.activity !== undefined) return [];
   const { name, image } = record.desired;
-  if (record.killReason !== undefined) return [stop(record, record.killReason)];
-  if (record.saved.run?.image !== image)
-    return [stop(record, `Container ${name} definition changed, will be restarted`)];
-  return [];
+  if (record.kind !== "init" && record.saved.run?.image !== image)
+    return [stop(record, `Container ${name} definition changed, will be restarted`, true)];
+  if (record.killReason === undefined) return [];
+  return [stop(record, record.killReason, view.pod.restartPolicy !== "Never")];
 }
 
 /** Containers that may start now as far as the others are concerned. */
@@ -117,18 +124,13 @@ function startable(view: PodView): readonly ContainerRecord[] {
 
 function planStart(view: PodView, record: ContainerRecord): readonly Step[] {
   if (isRunning(record) || record.activity !== undefined) return [];
-  if (record.saved.run && !mayRunAgain(view, record)) return [];
+  if (record.saved.run && hasEnded(record, view.pod.restartPolicy)) return [];
   const { image } = record;
   const isFresh =
     image.is === "ready" &&
     (record.desired.imagePullPolicy !== "Always" || image.attempt === nextAttempt(record));
   if (!isFresh) return [];
   return [at(view, record.retryAtMs, { do: "start", container: record.desired.name })];
-}
-
-function mayRunAgain(view: PodView, record: ContainerRecord): boolean {
-  const isReplaced = record.saved.run?.image !== record.desired.image;
-  return isReplaced || !hasEnded(record, view.pod.restartPolicy);
 }
 
 /** Whether the container has ended and its restart policy leaves it so. */
@@ -139,7 +141,7 @@ export function hasEnded(
   const { run } = record.saved;
   if (run === undefined) return false;
   // A run that never began says nothing about the container.
-  if (run.exit === undefined) return false;
+  if (run.exit === undefined || run.restarts === true) return false;
   if (record.kind === "ephemeral") return true;
   if (record.kind === "sidecar") return false;
   if (record.kind === "init") return run.exit.exitCode === 0 || restartPolicy === "Never";
@@ -152,8 +154,8 @@ function failedInit(record: ContainerRecord): boolean {
   return record.kind === "init" && exit !== undefined && exit.exitCode !== 0;
 }
 
-function stop(record: ContainerRecord, message: string): Step {
-  return { do: "stop", container: record.desired.name, message };
+function stop(record: ContainerRecord, message: string, restarts: boolean): Step {
+  return { do: "stop", container: record.desired.name, message, restarts };
 }
 
 function at(view: PodView, atMs: number, step: Step): Step {

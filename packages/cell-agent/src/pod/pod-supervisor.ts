@@ -243,6 +243,7 @@ export class PodSupervisor implements AsyncDisposable {
     if (record.desired.image !== desired.image) {
       record.image = { is: "unknown" };
       record.retryAtMs = 0;
+      delete record.saved.backoff; // it was another program's
     }
     record.desired = desired;
   }
@@ -331,7 +332,7 @@ export class PodSupervisor implements AsyncDisposable {
           pod.terminationGracePeriodSeconds * 1000,
         );
         const grace = this.#grace ?? whole;
-        return this.#run(this.#keeper(step.container).stop(step.message, grace));
+        return this.#run(this.#keeper(step.container).stop(step, grace));
       }
       case "release":
         return this.#run(this.#release(pod, parts));
