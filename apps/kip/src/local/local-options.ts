@@ -1,4 +1,5 @@
 import type { Option } from "@kip/base";
+import { newest, pinned } from "@kip/control-plane";
 
 /** Options that `kip up`, `kip down` and `kip status` share. */
 export const commonOptions: readonly Option[] = [
@@ -34,6 +35,13 @@ export const commonOptions: readonly Option[] = [
 /** Options of `kip up`. */
 export const upOptions: readonly Option[] = [
   ...commonOptions,
+  {
+    flag: "kubernetes",
+    type: "string",
+    env: "KIP_KUBERNETES_VERSION",
+    fallback: pinned.kubernetes,
+    help: `version of Kubernetes: ${pinned.kubernetes}, or newest (${newest.kubernetes})`,
+  },
   {
     flag: "binaries-dir",
     type: "string",

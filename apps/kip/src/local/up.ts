@@ -5,7 +5,7 @@ import { homedir, userInfo } from "node:os";
 import path from "node:path";
 import { acquireFileLock, KipError, silentLogger } from "@kip/base";
 import { buildCellImage, buildDemoImage } from "@kip/cell-image";
-import { obtainBinaries } from "@kip/control-plane";
+import { findRelease, obtainBinaries } from "@kip/control-plane";
 import { helpText, parseOptions, type OptionValues } from "@kip/base";
 import { readRecord } from "./cluster-record.ts";
 import type { DaemonMessage } from "./daemon.ts";
@@ -66,11 +66,12 @@ async function obtainParts(options: OptionValues, layout: LocalLayout): Promise<
     console.log(`[${((performance.now() - began) / 1000).toFixed(0).padStart(3)} s] ${message}`);
   };
   const { cacheDir } = layout;
+  const release = findRelease(options.required("kubernetes"));
   const userDir = options.text("binaries-dir");
   const common = { cacheDir, onProgress, logger: silentLogger, signal: stop.signal };
   try {
     const [binaries, image, demo] = await Promise.all([
-      obtainBinaries({ ...common, ...(userDir !== undefined && { userDir }) }),
+      obtainBinaries({ ...common, release, ...(userDir !== undefined && { userDir }) }),
       buildCellImage({
         ...common,
         agentEntry: path.join(import.meta.dirname, "../../../itzo/src/main.ts"),
