@@ -7,6 +7,7 @@ import type { Lease, Pod } from "@kip/k8s-types";
 import { ManualClock } from "../testing/manual-clock.ts";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { Fence } from "./fence.ts";
+import { startStandbyNode } from "./standby-node.ts";
 
 /** The API server as far as one Lease goes: versions, and nothing else. */
 class LeaseServer {
@@ -121,5 +122,30 @@ describe("a fenced provider", () => {
     };
     await clock.advance(4_000);
     assert.equal(term.isHeld(), false);
+  });
+});
+
+describe("startStandbyNode()", () => {
+  it("gives the lease up when its provider cannot be made, and tries again", async () => {
+    const server = new LeaseServer();
+    const clock = new ManualClock();
+    let made = 0;
+    await using replica = startStandbyNode({
+      client: server.client(),
+      nodeName: "n",
+      provider: async () => {
+        made++;
+        throw new Error("its backend is away");
+      },
+      standby: { identity: "a" },
+      clock,
+      logger: silentLogger,
+    });
+    await clock.advance(0);
+    assert.equal(made, 1);
+    assert.equal(server.lease?.spec?.holderIdentity, "");
+    await clock.advance(1000);
+    assert.ok(made > 1);
+    assert.equal(replica.node, undefined);
   });
 });

@@ -103,8 +103,9 @@ class Replica implements StandbyNode {
     const { standby: _, ...options } = this.#options;
     const { clock, logger, nodeName } = options;
     const signal = AbortSignal.any([this.#stop.signal, term.ended]);
-    const fence = new Fence(await options.provider(), term);
+    let fence: Fence | undefined;
     try {
+      fence = new Fence(await options.provider(), term);
       await using node = await startNode({ ...options, provider: fence.provider, signal });
       this.#node = node;
       this.#first.resolve(node);
@@ -115,9 +116,9 @@ class Replica implements StandbyNode {
       this.#node = undefined;
       // A call that does not heed its signal may still do something: then the lease has to run out.
       const limit = new AbortController();
-      await Promise.race([fence.idle(), clock.sleep(patienceMs, limit.signal).catch(() => {})]);
+      await Promise.race([fence?.idle(), clock.sleep(patienceMs, limit.signal).catch(() => {})]);
       limit.abort();
-      await term.release(!fence.isBusy);
+      await term.release(fence?.isBusy !== true);
     }
   }
 }
