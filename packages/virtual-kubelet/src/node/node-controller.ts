@@ -317,7 +317,11 @@ export class NodeController {
     } catch (error) {
       if (!hasCode(error, "K8S_NOT_FOUND") || !this.#isRegistered) throw error;
       this.#isRegistered = false; // no second try from in here
-      await this.#ensure();
+      try {
+        await this.#ensure();
+      } finally {
+        this.#isRegistered = true; // it was once: the next write tries again
+      }
       return;
     }
     this.#written = substance;
