@@ -74,7 +74,10 @@ export interface NodeIntervals {
   readonly leaseMs: number;
   /** How long the Lease is valid, whole seconds. @default four times `leaseMs`, 40000 */
   readonly leaseDurationMs: number;
-  /** How long a ping may take before the provider counts as failing. @default 30000 */
+  /**
+   * How long a ping may take before the provider counts as failing, and how long it has to say what
+   * pods it has. @default 30000
+   */
   readonly pingTimeoutMs: number;
   /** Writes of an unchanged node status. @default 300000 */
   readonly statusMs: number;

@@ -71,6 +71,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     backoffMs: intervals.podBackoffMs,
     backoffMaxMs: intervals.podBackoffMaxMs,
     slowCallMs: intervals.slowCallMs,
+    answerMs: intervals.pingTimeoutMs,
     metrics,
     tracer: options.tracer ?? noTracer,
     clock,

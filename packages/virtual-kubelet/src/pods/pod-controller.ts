@@ -13,6 +13,7 @@ import {
 import type { Pod, Service } from "@kip/k8s-types";
 import type { NodeMetrics, PodCounts } from "../metrics/node-metrics.ts";
 import type { PodEvent, PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
+import { inTime } from "../providers/in-time.ts";
 import { unresolved } from "../references/reference.ts";
 import { ReferenceStore } from "../references/reference-store.ts";
 import type { Tracer } from "../tracing.ts";
@@ -33,6 +34,8 @@ export interface PodControllerOptions {
   readonly backoffMs: number;
   readonly backoffMaxMs: number;
   readonly slowCallMs: number;
+  /** How long the provider has to say what pods it has, milliseconds. */
+  readonly answerMs: number;
   readonly metrics: NodeMetrics;
   readonly tracer: Tracer;
   readonly clock: Clock;
@@ -132,9 +135,10 @@ export class PodController {
    * @throws whatever the provider's `list` or the API server fails with; nothing was done then
    */
   async sweep(): Promise<void> {
-    const { provider, clock } = this.#options;
     if (!this.#pods.isSynced) return;
-    const present = new Set((await provider.list()).map(({ uid }) => uid));
+    this.#refresh();
+    const listed = await this.#inTime(this.#options.provider.list());
+    const present = new Set(listed.map(({ uid }) => uid));
     const strangers = [...present].filter(
       (uid) => !this.#entries.has(uid) && !this.#pods.byUid(uid),
     );
@@ -142,18 +146,38 @@ export class PodController {
     for (const pod of this.#pods.list()) {
       if (!this.#entries.has(pod.metadata?.uid ?? "")) this.#offer(pod);
     }
+    const checks: Promise<void>[] = [];
     for (const [uid, { actor }] of this.#entries) {
-      if (actor.isRefreshDue(clock.now())) actor.wake();
-      else if (!present.has(uid) && actor.shouldBePresent) await this.#checkPresence(actor);
+      if (!present.has(uid) && actor.shouldBePresent) checks.push(this.#checkPresence(actor));
       actor.repairStatus();
     }
+    await Promise.all(checks);
   }
 
+  /** Has content that is due made again, such as tokens that end soon. */
+  #refresh(): void {
+    const now = this.#options.clock.now();
+    for (const { actor } of this.#entries.values()) if (actor.isRefreshDue(now)) actor.wake();
+  }
+
+  /** Of what the provider fails with here, other pods must see nothing. */
   async #checkPresence(actor: PodActor): Promise<void> {
-    if ((await this.#options.provider.presence(actor.uid)) !== "absent") return;
+    const { provider, logger } = this.#options;
+    const podUid = actor.uid;
+    try {
+      if ((await this.#inTime(provider.presence(podUid))) !== "absent") return;
+    } catch (error) {
+      logger.warn("Could not learn whether a pod is there", { podUid, cause: errorText(error) });
+      return;
+    }
     if (!actor.shouldBePresent) return;
-    this.#options.logger.warn("The provider lost a pod; it is told again", { podUid: actor.uid });
+    logger.warn("The provider lost a pod; it is told again", { podUid });
     actor.wake();
+  }
+
+  #inTime<T>(answer: Promise<T>): Promise<T> {
+    const { clock, answerMs: limitMs, signal } = this.#options;
+    return inTime(answer, { clock, limitMs, signal });
   }
 
   async #removeStrangers(uids: readonly string[]): Promise<void> {

@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
+import { describe, it } from "node:test";
+import { KipError, silentLogger } from "@kip/base";
+import type { ApiClient } from "@kip/k8s-client";
+import type { Node, Pod } from "@kip/k8s-types";
+import { ManualClock } from "../testing/manual-clock.ts";
+import { MemoryProvider } from "../testing/memory-provider.ts";
+import { startNode } from "./start-node.ts";
+import type { RunningNode } from "./node-options.ts";
+
+const hour = 3_600_000;
+
+/** The API server as far as one node and its pods go. Its watches tell nothing. */
+class Server {
+  readonly pods: readonly Pod[];
+  readonly clock: ManualClock;
+  node: Node | undefined;
+  tokens = 0;
+
+  constructor(clock: ManualClock, pods: readonly Pod[] = []) {
+    this.clock = clock;
+    this.pods = pods;
+  }
+
+  client(): ApiClient {
+    const node = (change: object = {}): Node => {
+      if (!this.node) throw new KipError("K8S_NOT_FOUND", "none");
+      this.node = { ...this.node, ...change };
+      return structuredClone(this.node);
+    };
+    return {
+      get: async (path: string) => (path.includes("/nodes/") ? node() : {}),
+      create: async (path: string, body: Node) => {
+        if (path.endsWith("/token")) {
+          this.tokens++;
+          const expirationTimestamp = new Date(this.clock.now() + hour).toISOString();
+          return { status: { token: `t${this.tokens}`, expirationTimestamp } };
+        }
+        if (path.endsWith("/nodes")) this.node = body;
+        return structuredClone(body);
+      },
+      replace: async (_path: string, body: object) => structuredClone(body),
+      patch: async (path: string, body: object) =>
+        path.includes("/nodes/") ? node(body) : structuredClone(this.pods[0]),
+      list: async (path: string) => ({
+        metadata: { resourceVersion: "1" },
+        items: path.endsWith("/pods") ? structuredClone(this.pods) : [],
+      }),
+      stream: async () => new PassThrough(),
+    } as unknown as ApiClient; // all that a node asks for here
+  }
+
+  start(provider: MemoryProvider): Promise<RunningNode> {
+    const { clock } = this;
+    return startNode({
+      client: this.client(),
+      nodeName: "n",
+      provider,
+      clock,
+      logger: silentLogger,
+    });
+  }
+}
+
+function pod(uid: string, volumes: NonNullable<NonNullable<Pod["spec"]>["volumes"]> = []): Pod {
+  return {
+    metadata: { uid, name: uid, namespace: "ns", resourceVersion: "1" },
+    spec: { nodeName: "n", containers: [{ name: "main" }], volumes },
+  };
+}
+
+/** A volume that ends. */
+const token = { name: "t", projected: { sources: [{ serviceAccountToken: { path: "token" } }] } };
+
+describe("startNode()", () => {
+  it("repairs the other pods when a provider cannot answer for one", async () => {
+    const server = new Server(new ManualClock(), [pod("a"), pod("b"), pod("c")]);
+    const provider = new MemoryProvider();
+    provider.presence = async (uid) => {
+      if (uid === "a") throw new Error("no");
+      if (uid === "b") await new Promise(() => {});
+      return "absent";
+    };
+    await using _ = await server.start(provider);
+    await server.clock.advance(0);
+    assert.equal(provider.count("apply"), 3);
+    provider.pods.clear();
+    await server.clock.advance(60_000);
+    assert.equal(provider.count("apply"), 4);
+    assert.ok(provider.pods.has("c"));
+    provider.pods.clear();
+    await server.clock.advance(120_000);
+    assert.ok(provider.pods.has("c"), "also when the first answer never came");
+  });
+
+  it("renews tokens while a provider's list hangs", async () => {
+    const server = new Server(new ManualClock(), [pod("a", [token])]);
+    const provider = new MemoryProvider();
+    await using _ = await server.start(provider);
+    await server.clock.advance(0);
+    assert.equal(provider.count("apply"), 1);
+    const list = provider.list.bind(provider);
+    provider.list = () => new Promise(() => {});
+    await server.clock.advance(hour);
+    assert.equal(server.tokens, 2);
+    assert.equal(provider.count("apply"), 2);
+    provider.pods.clear();
+    provider.list = list;
+    await server.clock.advance(120_000);
+    assert.ok(provider.pods.has("a"), "a provider that answers again is asked again");
+  });
+});
