@@ -53,6 +53,7 @@ const probe = object({
   exec: optional(object({ command: list(string) })),
   httpGet: optional(httpGet),
   tcpSocket: optional(object({ port: integer, host: optional(string) })),
+  grpc: optional(object({ port: integer, service: optional(string) })),
   initialDelaySeconds: optional(integer),
   timeoutSeconds: optional(integer),
   periodSeconds: optional(integer),

@@ -6,6 +6,7 @@ import { Writable } from "node:stream";
 import type { DesiredHook, DesiredPod, DesiredProbe } from "@kip/agent-api";
 import { errorText, type ProcessStreams } from "@kip/base";
 import type { ContainerRuntime } from "@kip/oci-runtime";
+import { askGrpcHealth } from "./grpc-check.ts";
 
 /** How a probe or hook went. */
 export interface CheckResult {
@@ -15,7 +16,7 @@ export interface CheckResult {
 }
 
 /** What to do to a container: the part that probes and hooks have in common. */
-export type Check = Pick<DesiredProbe, "exec" | "httpGet" | "tcpSocket"> &
+export type Check = Pick<DesiredProbe, "exec" | "httpGet" | "tcpSocket" | "grpc"> &
   Pick<DesiredHook, "sleepSeconds">;
 
 /** Whom it is done to. */
@@ -43,6 +44,7 @@ export async function runCheck(
       const { host, port } = check.tcpSocket;
       return await runTcp(host ?? target.address, port, signal);
     }
+    if (check.grpc) return await runGrpc(check.grpc, target, signal);
     if (check.sleepSeconds !== undefined) return await runSleep(check.sleepSeconds, signal);
     return { isSuccess: true, output: "" };
   } catch (error) {
@@ -137,6 +139,20 @@ async function runTcp(host: string, port: number, signal: AbortSignal): Promise<
     return { isSuccess: false, output: networkText(error, signal, `dial tcp ${host}:${port}`) };
   } finally {
     socket.destroy();
+  }
+}
+
+async function runGrpc(
+  { port, service = "" }: NonNullable<DesiredProbe["grpc"]>,
+  { address: host }: CheckTarget,
+  signal: AbortSignal,
+): Promise<CheckResult> {
+  try {
+    const problem = await askGrpcHealth({ host, port, service }, signal);
+    return { isSuccess: problem === undefined, output: problem ?? "" };
+  } catch (error) {
+    const why = networkText(error, signal, `dial tcp ${host}:${port}`);
+    return { isSuccess: false, output: `error: health rpc probe failed: ${why}` };
   }
 }
 

@@ -106,11 +106,12 @@ function probesAndHooks(container: AnyContainer) {
 
 function desiredProbe(container: AnyContainer, probe: Probe | undefined): DesiredProbe | undefined {
   if (!probe) return undefined;
-  const { tcpSocket } = probe;
+  const { tcpSocket, grpc } = probe;
   return defined({
     ...action(container, probe),
     tcpSocket:
       tcpSocket && defined({ port: portNumber(container, tcpSocket.port), host: tcpSocket.host }),
+    grpc: grpc && defined({ port: grpc.port, service: grpc.service }),
     initialDelaySeconds: probe.initialDelaySeconds,
     timeoutSeconds: probe.timeoutSeconds,
     periodSeconds: probe.periodSeconds,

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import http from "node:http";
+import http2 from "node:http2";
+import type { AddressInfo, Server } from "node:net";
+import { describe, it } from "node:test";
+import { runCheck, type CheckTarget } from "./handlers.ts";
+
+const never = new AbortController().signal;
+const target: CheckTarget = {
+  containerId: "1",
+  address: "127.0.0.1",
+  runtime: { exec: async () => ({ exitCode: 0 }) },
+};
+
+async function listen(server: Server): Promise<number> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return (server.address() as AddressInfo).port; // of a TCP server that listens
+}
+
+/** A gRPC server that answers requests of this very content in this way. */
+async function grpcServer(answer: (request: Buffer, stream: http2.ServerHttp2Stream) => void) {
+  const server = http2.createServer();
+  const sessions = new Set<http2.ServerHttp2Session>();
+  server.on("session", (session) => sessions.add(session));
+  server.on("stream", (stream, headers) => {
+    assert.equal(headers[":path"], "/grpc.health.v1.Health/Check");
+    const parts: Buffer[] = [];
+    stream.on("data", (part: Buffer) => parts.push(part));
+    stream.on("end", () => answer(Buffer.concat(parts), stream));
+  });
+  return {
+    port: await listen(server),
+    [Symbol.dispose]: () => {
+      for (const session of sessions) session.destroy();
+      server.close();
+    },
+  };
+}
+
+function respond(stream: http2.ServerHttp2Stream, message: readonly number[]): void {
+  const type = { "content-type": "application/grpc" };
+  stream.respond({ ":status": 200, ...type }, { waitForTrailers: true });
+  stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+  stream.end(Buffer.from([0, 0, 0, 0, message.length, ...message]));
+}
+
+describe("a check by gRPC", () => {
+  const table: readonly (readonly [string, readonly number[], boolean, string])[] = [
+    ["that serves", [8, 1], true, ""],
+    ["that does not serve", [8, 2], false, 'service unhealthy (responded with "NOT_SERVING")'],
+    ["that knows nothing", [], false, 'service unhealthy (responded with "UNKNOWN")'],
+  ];
+  for (const [what, message, isSuccess, output] of table)
+    it(`of a server ${what}`, async () => {
+      using server = await grpcServer((_request, stream) => respond(stream, message));
+      const result = await runCheck({ grpc: { port: server.port } }, target, never);
+      assert.deepEqual(result, { isSuccess, output });
+    });
+
+  it("names the service", async () => {
+    const name = "s".repeat(200);
+    const requests: Buffer[] = [];
+    using server = await grpcServer((request, stream) => {
+      requests.push(request);
+      respond(stream, [8, 1]);
+    });
+    await runCheck({ grpc: { port: server.port, service: name } }, target, never);
+    await runCheck({ grpc: { port: server.port } }, target, never);
+    const whole = Buffer.concat([Buffer.from([0, 0, 0, 0, 203, 10, 200, 1]), Buffer.from(name)]);
+    assert.deepEqual(requests, [whole, Buffer.alloc(5)]);
+  });
+
+  it("of a server that has no such service, or is none", async () => {
+    using server = await grpcServer((_request, stream) =>
+      stream.respond({ ":status": 200, "grpc-status": "12" }, { endStream: true }),
+    );
+    const result = await runCheck({ grpc: { port: server.port } }, target, never);
+    assert.equal(result.isSuccess, false);
+    assert.match(result.output, /does not implement the grpc health protocol/);
+    const plain = http.createServer((_request, response) => response.end());
+    const port = await listen(plain);
+    const other = await runCheck({ grpc: { port } }, target, never);
+    assert.equal(other.isSuccess, false);
+    plain.close();
+    const closed = await runCheck({ grpc: { port } }, target, never);
+    assert.match(closed.output, /connection refused/);
+  });
+
+  it("ends with its time, and takes no answer without end", async () => {
+    using silent = await grpcServer(() => {});
+    const limit = AbortSignal.timeout(100);
+    const late = await runCheck({ grpc: { port: silent.port } }, target, limit);
+    assert.equal(late.isSuccess, false);
+    using endless = await grpcServer((_request, stream) => {
+      stream.respond({ ":status": 200 });
+      stream.on("error", () => {});
+      const more = (): void => void (stream.destroyed || stream.write(Buffer.alloc(65_536), more));
+      more();
+    });
+    const long = await runCheck({ grpc: { port: endless.port } }, target, never);
+    assert.match(long.output, /too long/);
+  });
+});
