@@ -59,6 +59,8 @@ const probe = object({
   periodSeconds: optional(integer),
   successThreshold: optional(integer),
   failureThreshold: optional(integer),
+  /** Liveness and startup: in place of the pod's, when this probe has the container killed. */
+  terminationGracePeriodSeconds: optional(integer),
 });
 
 const hook = object({

@@ -118,6 +118,25 @@ describe("a liveness probe", limit, () => {
   });
 });
 
+describe("a probe's own grace period", limit, () => {
+  it("is that of the container which it has killed", async () => {
+    await using cell = await Cell.start();
+    cell.runtime.execute = async () => 1;
+    cell.runtime.deadly = ["SIGKILL"];
+    const client = await cell.connect();
+    const livenessProbe = {
+      exec: { command: ["probe"] },
+      failureThreshold: 1,
+      terminationGracePeriodSeconds: 1,
+    };
+    const containers = [container("web", { livenessProbe })];
+    await client.putPod(desiredPod({ containers, terminationGracePeriodSeconds: 600 }));
+    const seen = await report(client, (one) => one.containers[0]?.restartCount === 1);
+    assert.equal(seen.containers[0]?.lastTerminated?.exitCode, 137);
+    await client.deletePod(0);
+  });
+});
+
 describe("a stop signal that does not exist", limit, () => {
   it("leads to SIGKILL, not to attempts without end", async () => {
     await using cell = await Cell.start();

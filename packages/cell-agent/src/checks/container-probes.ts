@@ -14,8 +14,8 @@ export interface ProbeListener {
   ready(isReady: boolean): void;
   /** How one probe went. */
   probed(kind: ProbeKind, isSuccess: boolean): void;
-  /** The container must be killed; the message is for the Killing event. */
-  failed(message: string): void;
+  /** The container must be killed; the message is for the Killing event, the grace period is the probe's own. */
+  failed(message: string, graceSeconds: number | undefined): void;
 }
 
 /** Options of {@link startProbes}. */
@@ -47,10 +47,7 @@ export function startProbes(options: ProbeOptions): () => void {
   async function run(): Promise<void> {
     if (container.startupProbe && !options.isStarted) {
       const verdict = await probeUntilVerdict("Startup", container.startupProbe);
-      if (verdict === "failure") {
-        listener.failed(`Container ${container.name} failed startup probe, will be restarted`);
-        return;
-      }
+      if (verdict === "failure") return killed("startup", container.startupProbe);
     }
     listener.started();
     await Promise.all([watchReadiness(), watchLiveness()]);
@@ -70,10 +67,13 @@ export function startProbes(options: ProbeOptions): () => void {
   async function watchLiveness(): Promise<void> {
     if (!container.livenessProbe) return;
     for await (const verdict of verdicts("Liveness", container.livenessProbe)) {
-      if (verdict === "success") continue;
-      listener.failed(`Container ${container.name} failed liveness probe, will be restarted`);
-      return;
+      if (verdict === "failure") return killed("liveness", container.livenessProbe);
     }
+  }
+
+  function killed(kind: string, probe: DesiredProbe): void {
+    const message = `Container ${container.name} failed ${kind} probe, will be restarted`;
+    listener.failed(message, probe.terminationGracePeriodSeconds);
   }
 
   async function* verdicts(kind: ProbeKind, probe: DesiredProbe): AsyncGenerator<ProbeVerdict> {

@@ -273,7 +273,7 @@ export class ContainerKeeper {
     saved.run = run;
     saved.started = false;
     saved.ready = false;
-    delete this.record.killReason;
+    delete this.record.kill;
     this.#ended = new AbortController();
     this.#host.save();
   }
@@ -365,8 +365,8 @@ export class ContainerKeeper {
           counts[isSuccess ? "successful" : "failed"]++;
           record.probes.set(kind, counts);
         },
-        failed: (message) => {
-          record.killReason = message;
+        failed: (message, graceSeconds) => {
+          record.kill = { message, graceSeconds };
           changed();
         },
       },
@@ -380,10 +380,10 @@ export class ContainerKeeper {
     const { run } = record.saved;
     if (!postStart || !run) return true;
     const over = AbortSignal.any([this.#ended.signal, this.#host.ending]);
-    const result = await runCheck(postStart, this.#target(run), over);
+    const result = await runHook(postStart, this.#target(run), over);
     if (result.isSuccess || over.aborted) return true;
     this.#host.events.warning("FailedPostStartHook", "PostStartHook failed", name);
-    record.killReason = "FailedPostStartHook";
+    record.kill = { message: "FailedPostStartHook" };
     return false;
   }
 

@@ -68,8 +68,8 @@ export interface ContainerRecord {
   waiting?: { readonly reason: string; readonly message?: string };
   /** Not to be started before. */
   retryAtMs: number;
-  /** Why a running container must be stopped: the text of the Killing event. */
-  killReason?: string;
+  /** Why a running container must be stopped: the text of the Killing event, and its own grace period if it has one. */
+  kill?: { readonly message: string; readonly graceSeconds?: number | undefined };
   /** Failed attempts to create the container since the last that went well. */
   createFailures: number;
   /** How probes went since the agent has begun. */

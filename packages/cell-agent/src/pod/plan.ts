@@ -15,6 +15,8 @@ export type Step =
       readonly message: string;
       /** Another run follows, whatever exit code this one ends with. */
       readonly restarts: boolean;
+      /** In place of the pod's, unless the pod is ending. */
+      readonly graceSeconds?: number;
     }
   /** Everything has ended for good: free what the pod had. */
   | { readonly do: "release" }
@@ -101,8 +103,10 @@ function planReplacement(view: PodView, record: ContainerRecord): readonly Step[
   const { name, image } = record.desired;
   if (record.kind !== "init" && record.saved.run?.image !== image)
     return [stop(record, `Container ${name} definition changed, will be restarted`, true)];
-  if (record.killReason === undefined) return [];
-  return [stop(record, record.killReason, view.pod.restartPolicy !== "Never")];
+  if (record.kill === undefined) return [];
+  const { message, graceSeconds } = record.kill;
+  const step = stop(record, message, view.pod.restartPolicy !== "Never");
+  return [{ ...step, ...(graceSeconds !== undefined && { graceSeconds }) }];
 }
 
 /** Containers that may start now as far as the others are concerned. */
@@ -154,7 +158,11 @@ function failedInit(record: ContainerRecord): boolean {
   return record.kind === "init" && exit !== undefined && exit.exitCode !== 0;
 }
 
-function stop(record: ContainerRecord, message: string, restarts: boolean): Step {
+function stop(
+  record: ContainerRecord,
+  message: string,
+  restarts: boolean,
+): Extract<Step, { do: "stop" }> {
   return { do: "stop", container: record.desired.name, message, restarts };
 }
 

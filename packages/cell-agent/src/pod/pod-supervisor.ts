@@ -327,10 +327,8 @@ export class PodSupervisor implements AsyncDisposable {
       case "start":
         return this.#run(this.#keeper(step.container).start());
       case "stop": {
-        const whole = new GracePeriod(
-          this.#options.clock,
-          pod.terminationGracePeriodSeconds * 1000,
-        );
+        const seconds = step.graceSeconds ?? pod.terminationGracePeriodSeconds;
+        const whole = new GracePeriod(this.#options.clock, seconds * 1000);
         const grace = this.#grace ?? whole;
         return this.#run(this.#keeper(step.container).stop(step, grace));
       }

@@ -29,3 +29,19 @@ describe("the pull policy", () => {
       assert.equal(policyOf({ image, imagePullPolicy: "Never" }), "Never");
     });
 });
+
+it("passes probes by gRPC on, and a probe's own grace period", () => {
+  const grpc = { port: 50_051, service: "web" };
+  const livenessProbe = { grpc, terminationGracePeriodSeconds: 5 };
+  const whole = {
+    name: "main",
+    image: "busybox",
+    livenessProbe,
+    readinessProbe: { grpc: { port: 1 } },
+  };
+  const pod = { spec: { containers: [whole] } };
+  const resolved = { pod, env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
+  const desired = desiredContainer(resolved, whole, { podIPs: [], hostIPs: [] });
+  assert.deepEqual(desired.livenessProbe, livenessProbe);
+  assert.deepEqual(desired.readinessProbe, { grpc: { port: 1 } });
+});

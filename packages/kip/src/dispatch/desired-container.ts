@@ -117,6 +117,7 @@ function desiredProbe(container: AnyContainer, probe: Probe | undefined): Desire
     periodSeconds: probe.periodSeconds,
     successThreshold: probe.successThreshold,
     failureThreshold: probe.failureThreshold,
+    terminationGracePeriodSeconds: probe.terminationGracePeriodSeconds,
   });
 }
 
