@@ -4,7 +4,7 @@ import http from "node:http";
 import http2 from "node:http2";
 import type { AddressInfo, Server } from "node:net";
 import { describe, it } from "node:test";
-import { runCheck, type CheckTarget } from "./handlers.ts";
+import { runCheck, runHook, type CheckTarget } from "./handlers.ts";
 
 const never = new AbortController().signal;
 const target: CheckTarget = {
@@ -101,5 +101,19 @@ describe("a check by gRPC", () => {
     });
     const long = await runCheck({ grpc: { port: endless.port } }, target, never);
     assert.match(long.output, /too long/);
+  });
+});
+
+describe("an answer 500", () => {
+  it("fails a probe, and no hook", async () => {
+    const server = http.createServer((_request, response) => {
+      response.statusCode = 500;
+      response.end();
+    });
+    const httpGet = { path: "/", port: await listen(server) };
+    assert.equal((await runCheck({ httpGet }, target, never)).isSuccess, false);
+    assert.equal((await runHook({ httpGet }, target, never)).isSuccess, true);
+    server.close();
+    assert.equal((await runHook({ httpGet }, target, never)).isSuccess, false);
   });
 });

@@ -13,6 +13,8 @@ export interface CheckResult {
   readonly isSuccess: boolean;
   /** What went wrong, in the kubelet's words. */
   readonly output: string;
+  /** Of an answer by HTTP. */
+  readonly status?: number;
 }
 
 /** What to do to a container: the part that probes and hooks have in common. */
@@ -50,6 +52,16 @@ export async function runCheck(
   } catch (error) {
     return { isSuccess: false, output: errorText(error) };
   }
+}
+
+/** Runs a hook. To the kubelet one by HTTP has done its work when it was answered, whatever the status. */
+export async function runHook(
+  hook: DesiredHook,
+  target: CheckTarget,
+  signal: AbortSignal,
+): Promise<CheckResult> {
+  const result = await runCheck(hook, target, signal);
+  return result.status === undefined ? result : { ...result, isSuccess: true };
 }
 
 /** The address at which probes find a pod. */
@@ -121,7 +133,8 @@ async function runHttp(
   try {
     const status = await promise;
     const isSuccess = status >= 200 && status < 400;
-    return { isSuccess, output: isSuccess ? "" : `HTTP probe failed with statuscode: ${status}` };
+    const output = isSuccess ? "" : `HTTP probe failed with statuscode: ${status}`;
+    return { isSuccess, output, status };
   } catch (error) {
     return { isSuccess: false, output: `Get "${url}": ${networkText(error, signal)}` };
   }

@@ -5,7 +5,7 @@ import type { ContainerExit, ContainerState } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../agent-directories.ts";
 import type { AgentParts } from "../agent-parts.ts";
 import { startProbes } from "../checks/container-probes.ts";
-import { podAddress, runCheck, type CheckTarget } from "../checks/handlers.ts";
+import { podAddress, runHook, type CheckTarget } from "../checks/handlers.ts";
 import { goDuration } from "../go-duration.ts";
 import { obtainImage } from "../image/obtain-image.ts";
 import {

@@ -1,6 +1,6 @@
 import type { DesiredContainer } from "@kip/agent-api";
 import { errorText, type Clock } from "@kip/base";
-import { runCheck, type CheckTarget } from "../checks/handlers.ts";
+import { runHook, type CheckTarget } from "../checks/handlers.ts";
 import type { AgentParts } from "../agent-parts.ts";
 import type { ContainerRun } from "../pod/container-record.ts";
 import type { PodEvents } from "../pod/pod-events.ts";
@@ -31,7 +31,7 @@ export async function stopContainer(
   if (container.preStop && grace.remainingMs() > 0) {
     using limit = grace.limit();
     const signal = AbortSignal.any([ended, limit.signal]);
-    const result = await runCheck(container.preStop, options.target, signal);
+    const result = await runHook(container.preStop, options.target, signal);
     if (!result.isSuccess && !ended.aborted)
       options.events.warning("FailedPreStopHook", "PreStopHook failed", container.name);
   }
