@@ -6,7 +6,7 @@ import type { ContainerRun } from "../pod/container-record.ts";
 import type { PodEvents } from "../pod/pod-events.ts";
 import type { GracePeriod } from "./grace-period.ts";
 
-/** A container gets at least this long after its preStop hook, as in the kubelet. */
+/** A container gets at least this long after its stop signal, as in the kubelet, unless it is to be killed at once. */
 const minGraceMs = 2000;
 
 /**
@@ -38,7 +38,7 @@ export async function stopContainer(
   if (ended.aborted) return;
   // A period of 0 asks to kill at once; a hook that took all of it does not.
   if (!grace.isForced && (await sendStopSignal(run, options))) {
-    using limit = grace.limit(container.preStop ? minGraceMs : 0);
+    using limit = grace.limit(minGraceMs);
     await aborted(AbortSignal.any([ended, limit.signal]));
   }
   if (!ended.aborted) await runtime.kill(run.id, "SIGKILL", true);
