@@ -5,7 +5,7 @@ const codes: readonly (readonly [RegExp, number])[] = [
   [/^IMAGE_NOT_FOUND$/, 3],
   [/^REGISTRY_UNAUTHORIZED$/, 4],
   [/^REGISTRY_/, 5],
-  [/^IMAGE_STORE_FULL$|^ROOTFS_|^COMMAND_/, 7],
+  [/^IMAGE_STORE_|^ROOTFS_|^COMMAND_/, 7],
   [/^IMAGE_/, 6],
 ];
 

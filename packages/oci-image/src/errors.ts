@@ -55,7 +55,7 @@ export function failedTo(action: string, error: unknown): unknown {
   return new KipError(error.code, `Cannot ${action}: ${reason}`, optionsOf(error));
 }
 
-/** A failure of the file system while writing, in the terms of the image if it is to blame. */
+/** A failure of the file system while writing, in the terms of the image if it is to blame; all else as it is. */
 export function writeFailure(error: unknown): unknown {
   if (hasCode(error, "ENOSPC", "EDQUOT")) {
     return imageError("IMAGE_STORE_FULL", "the disk of the image store is full", {
@@ -64,7 +64,11 @@ export function writeFailure(error: unknown): unknown {
     });
   }
   if (hasCode(error, "ENAMETOOLONG")) return invalidImage("its name is too long", error);
-  return error;
+  if (isKipError(error) || !(error instanceof Error && "syscall" in error)) return error;
+  return imageError("IMAGE_STORE_FAILED", `the image store fails: ${error.message}`, {
+    cause: error,
+    remedy: "See that the store's disk is mounted, writable and sound",
+  });
 }
 
 function reasonOf(error: unknown): string | undefined {

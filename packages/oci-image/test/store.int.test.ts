@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -128,6 +128,20 @@ describe("an image store", () => {
       );
     },
   );
+
+  it("says of its disk's failures which image they kept out", async () => {
+    using work = temporaryFolder();
+    const layout = path.join(work.path, "layout");
+    writeLayout(layout, { layers: [tar([{ name: "a" }])] });
+    const root = path.join(work.path, "store");
+    const store = await openImageStore({ root, logger: silentLogger, clock: systemClock });
+    rmSync(path.join(root, "tmp"), { recursive: true });
+    await assert.rejects(store.importLayout(layout, parseReference("app")), {
+      code: "IMAGE_STORE_FAILED",
+      message:
+        /^Cannot import image "docker.io\/library\/app:latest".*: the image store fails: ENOENT/,
+    });
+  });
 
   it("wants a path that can stand in the options of a mount", async () => {
     for (const root of ["relative", "/a,b", "/a:b"]) {

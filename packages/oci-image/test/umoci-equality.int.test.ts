@@ -37,6 +37,8 @@ const longName = `long/${"n".repeat(120)}/${"m".repeat(200)}`;
 const base: readonly RawEntry[] = [
   folder("./", { mode: 0o755, mtime: 1_500_000_000 }),
   folder("./etc/", { mode: 0o750, uid: 3, gid: 4, mtime: 1_500_000_001 }),
+  { name: "./etc/ancient", pax: { mtime: "-86400" } },
+  { name: "./etc/taken-back", content: "x", uid: 5, pax: { path: "", uid: "", size: "" } },
   { name: "./etc/passwd", content: "root:x:0:0::/root:/bin/sh\n", uid: 7, gid: 8 },
   { name: "./etc/shadow", content: "secret", mode: 0o0 },
   { name: "./etc/gone", content: "soon" },

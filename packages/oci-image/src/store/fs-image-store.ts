@@ -3,7 +3,7 @@ import { rm } from "node:fs/promises";
 import path from "node:path";
 import { decode, hasCode, type Clock, type Logger, type Mount } from "@kip/base";
 import { digestOf } from "../digest.ts";
-import { failedTo } from "../errors.ts";
+import { failedTo, writeFailure } from "../errors.ts";
 import type { FetchedManifest, ImageSource } from "../image-source.ts";
 import { openLayout } from "../layout/layout-source.ts";
 import { formatPlatform, hostPlatform, type Platform } from "../platform.ts";
@@ -88,7 +88,7 @@ class FsImageStore implements ManagedImageStore {
       });
     } catch (error) {
       options.signal?.throwIfAborted();
-      throw failedTo(`pull image "${name}"`, error);
+      throw failedTo(`pull image "${name}"`, writeFailure(error));
     }
   }
 
@@ -105,7 +105,7 @@ class FsImageStore implements ManagedImageStore {
       options.signal?.throwIfAborted();
       throw failedTo(
         `import image "${formatReference(reference)}" of layout "${layoutDir}"`,
-        error,
+        writeFailure(error),
       );
     }
   }
@@ -157,7 +157,7 @@ class FsImageStore implements ManagedImageStore {
       return difference;
     } catch (error) {
       options.signal?.throwIfAborted();
-      throw failedTo(`verify image "${formatReference(reference)}"`, error);
+      throw failedTo(`verify image "${formatReference(reference)}"`, writeFailure(error));
     } finally {
       await rm(work, { recursive: true, force: true });
     }

@@ -19,11 +19,16 @@ export function parsePaxRecords(body: Buffer): ReadonlyMap<string, string> {
     const value = body.toString("latin1", equals + 1, end - 1);
     // A zero byte ends a name for the kernel and not for us: two readings of one name.
     if (value.includes("\0") && !key.includes("xattr")) throw broken();
-    records.set(key, listOf(key, value, records));
+    // No value takes an earlier one back: the plain header counts (POSIX). An attribute may be empty.
+    if (value === "" && plainKeys.has(key)) records.delete(key);
+    else records.set(key, listOf(key, value, records));
     at = end;
   }
   return records;
 }
+
+/** What the plain header says as well. */
+const plainKeys = new Set(["path", "linkpath", "size", "uid", "gid", "mtime"]);
 
 /**
  * PAX 0.0 of sparse files repeats two keys, once per segment; they become the one list of PAX 0.1.

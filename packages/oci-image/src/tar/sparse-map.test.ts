@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { parseSparseBlocks, parseSparseList, SparseMap } from "./sparse-map.ts";
+import { parseSparseList, SparseBlocks, SparseMap } from "./sparse-map.ts";
 
 /** What a file becomes whose bytes come in pieces. */
 function rebuild(map: SparseMap, pieces: readonly Buffer[]): Buffer {
@@ -65,16 +65,21 @@ describe("SparseMap", () => {
       { offset: 0, length: 5 },
       { offset: 10, length: 2 },
     ]);
-    assert.deepEqual(parseSparseBlocks("1\n7\n8\n\0\0\0"), [{ offset: 7, length: 8 }]);
-    assert.equal(parseSparseBlocks("2\n7\n8\n9"), undefined);
+    assert.deepEqual(new SparseBlocks().take("1\n7\n8\n\0\0\0"), [{ offset: 7, length: 8 }]);
+    const blocks = new SparseBlocks();
+    assert.equal(blocks.take("2\n7\n8\n9"), undefined);
+    assert.deepEqual(blocks.take("9\n1\n\n"), [
+      { offset: 7, length: 8 },
+      { offset: 99, length: 1 },
+    ]);
     for (const text of ["1", "1,x", "1,-2", "1,1e9"]) {
       assert.throws(() => parseSparseList(text), { code: "IMAGE_INVALID" });
     }
-    assert.throws(() => parseSparseBlocks("99999999\n"), { code: "IMAGE_INVALID" });
+    assert.throws(() => new SparseBlocks().take("99999999\n"), { code: "IMAGE_INVALID" });
     fc.assert(
       fc.property(fc.string(), (text) => {
         try {
-          parseSparseBlocks(text);
+          new SparseBlocks().take(text);
         } catch (error) {
           assert.match(String(error), /broken map/);
         }

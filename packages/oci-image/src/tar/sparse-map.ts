@@ -14,6 +14,8 @@ export interface SparseSink {
 
 /** Most segments that are believed; GNU tar writes one per run of data. */
 export const maxSegments = 65_536;
+/** Of a decimal number. */
+const maxDigits = 16;
 
 /**
  * Where the stored bytes of a sparse file belong. Formats: GNU tar manual, "Storing Sparse Files"
@@ -80,19 +82,29 @@ export function parseSparseList(text: string): readonly SparseSegment[] {
   return pairs(numbers);
 }
 
-/**
- * The map that PAX 1.0 has before the content: decimal lines, the count first. Undefined if more
- * blocks are needed.
- */
-export function parseSparseBlocks(text: string): readonly SparseSegment[] | undefined {
-  const lines = text.split("\n");
-  // What follows the last line break is unfinished, or padding.
-  lines.pop();
-  if (lines.length === 0) return undefined;
-  const count = decimal(lines[0] ?? "");
-  if (count > maxSegments) throw broken();
-  if (lines.length < 1 + 2 * count) return undefined;
-  return pairs(lines.slice(1, 1 + 2 * count).map(decimal));
+/** The map that PAX 1.0 has before the content: blocks of decimal lines, the count first. Each is read once. */
+export class SparseBlocks {
+  readonly #numbers: number[] = [];
+  #rest = "";
+
+  /** Takes the next block. Undefined if more are needed; what follows the last number is padding. */
+  take(block: string): readonly SparseSegment[] | undefined {
+    const lines = (this.#rest + block).split("\n");
+    this.#rest = lines.pop() ?? "";
+    for (const line of lines) {
+      if (this.#isWhole()) break;
+      this.#numbers.push(decimal(line));
+    }
+    if (this.#isWhole()) return pairs(this.#numbers.slice(1));
+    if (this.#rest.length > maxDigits) throw broken();
+    return undefined;
+  }
+
+  #isWhole(): boolean {
+    const [count] = this.#numbers;
+    if (count !== undefined && count > maxSegments) throw broken();
+    return count !== undefined && this.#numbers.length === 1 + 2 * count;
+  }
 }
 
 /** Segments of an old GNU header or of a block that continues it. */

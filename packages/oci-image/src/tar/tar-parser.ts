@@ -2,8 +2,8 @@ import { invalidImage } from "../errors.ts";
 import { parsePaxRecords } from "./pax-records.ts";
 import {
   maxSegments,
-  parseSparseBlocks,
   readGnuSegments,
+  SparseBlocks,
   SparseMap,
   type SparseSegment,
 } from "./sparse-map.ts";
@@ -51,7 +51,14 @@ export class TarParser {
   #padding = 0;
   /** The sparse file whose map is being read. */
   #mapped:
-    { readonly found: StoredEntry; readonly segments: SparseSegment[]; text: string } | undefined;
+    | {
+        readonly found: StoredEntry;
+        readonly segments: SparseSegment[];
+        /** Of a map that is in the content, whose bytes are counted. */
+        readonly blocks: SparseBlocks | undefined;
+        length: number;
+      }
+    | undefined;
   /** Where the content that is being read belongs, if the file is sparse. */
   #map: SparseMap | undefined;
 
@@ -140,7 +147,13 @@ export class TarParser {
     if (segments !== "inContent" && header.sparse?.isContinued !== true) {
       return this.#openSparse(found, segments, found.stored);
     }
-    this.#mapped = { found, segments: segments === "inContent" ? [] : [...segments], text: "" };
+    const isInContent = segments === "inContent";
+    this.#mapped = {
+      found,
+      segments: isInContent ? [] : [...segments],
+      blocks: isInContent ? new SparseBlocks() : undefined,
+      length: 0,
+    };
     this.#readMapBlock();
   }
 
@@ -165,17 +178,16 @@ export class TarParser {
   #mapBlock(bytes: Buffer): void {
     const mapped = this.#mapped;
     if (!mapped) return;
-    if (mapped.found.segments === "inContent") mapped.text += bytes.toString("latin1");
+    const { found, blocks } = mapped;
+    if (blocks) mapped.length += bytes.length;
     else mapped.segments.push(...readGnuSegments(bytes, 0, 21));
-    const length = mapped.text.length;
-    const isOversized = length > mapped.found.stored || length > maxExtensionBytes;
+    const isOversized = mapped.length > found.stored || mapped.length > maxExtensionBytes;
     if (isOversized || mapped.segments.length > maxSegments) {
       throw invalidImage("a layer has a sparse file with an oversized map");
     }
-    const isGnu = mapped.found.segments !== "inContent";
     const whole = bytes[504] === 0 ? mapped.segments : undefined;
-    const segments = isGnu ? whole : parseSparseBlocks(mapped.text);
-    if (segments) this.#openSparse(mapped.found, segments, mapped.found.stored - length);
+    const segments = blocks ? blocks.take(bytes.toString("latin1")) : whole;
+    if (segments) this.#openSparse(found, segments, found.stored - mapped.length);
     else this.#readMapBlock();
   }
 

@@ -19,6 +19,16 @@ export function toPath(bytes: string): string | Buffer {
   return /^[\0-\x7f]*$/.test(bytes) ? bytes : Buffer.from(bytes, "latin1");
 }
 
+/**
+ * Seconds since 1970 as the file-system functions take them. A number below 0 means "now" to them, a date does not.
+ */
+export function toTime(seconds: number): number | Date {
+  return seconds < 0 ? new Date(Math.max(seconds * 1000, earliestMs)) : seconds;
+}
+
+/** Of a `Date`. */
+const earliestMs = -8.64e15;
+
 /** Opens a folder as a starting point. The path is our own and may hold links. */
 export function openFolder(path: string): number {
   return openSync(path, O_PATH | constants.O_DIRECTORY);

@@ -10,7 +10,7 @@ import {
 } from "node:fs";
 import { invalidImage } from "../errors.ts";
 import type { TarEntry } from "../tar/tar-entry.ts";
-import { at, self } from "./descriptor-path.ts";
+import { at, self, toTime } from "./descriptor-path.ts";
 import type { OpenFolder } from "./folder-stack.ts";
 
 /**
@@ -28,7 +28,8 @@ export class EntryAttributes {
     const owner = this.#owner(entry, parent.isSetgid);
     if (owner) fchownSync(fd, owner.uid, owner.gid);
     if (this.#mustSetMode(entry.mode, owner !== undefined)) fchmodSync(fd, entry.mode);
-    futimesSync(fd, entry.mtime, entry.mtime);
+    const time = toTime(entry.mtime);
+    futimesSync(fd, time, time);
   }
 
   /** An open folder; `isNew` if it was just made with the entry's mode. Its time is the stack's. */
@@ -48,7 +49,8 @@ export class EntryAttributes {
   ofNewLink(parent: OpenFolder, name: string, entry: TarEntry): void {
     const owner = this.#owner(entry, parent.isSetgid);
     if (owner) lchownSync(at(parent.fd, name), owner.uid, owner.gid);
-    lutimesSync(at(parent.fd, name), entry.mtime, entry.mtime);
+    const time = toTime(entry.mtime);
+    lutimesSync(at(parent.fd, name), time, time);
   }
 
   #owner(

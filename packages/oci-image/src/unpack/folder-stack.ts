@@ -1,7 +1,7 @@
 import { fstatSync, mkdirSync, readlinkSync, utimesSync } from "node:fs";
 import { hasCode } from "@kip/base";
 import { invalidImage, limitExceeded, unsafeEntry } from "../errors.ts";
-import { at, closeFolder, openChild, openFolder, self } from "./descriptor-path.ts";
+import { at, closeFolder, openChild, openFolder, self, toTime } from "./descriptor-path.ts";
 
 /** A folder of the tree that is open. */
 export interface OpenFolder {
@@ -32,6 +32,8 @@ interface Walk {
 
 /** The kernel gives up after as many (`ELOOP`). */
 const maxLinks = 40;
+/** Steps of one way from its first link on; 40 links of 4096 bytes would be 80,000, half a second for each entry. */
+const maxLinkSteps = 1024;
 
 /**
  * The way from the root of a tree to the folder that is written to at the moment, each step open.
@@ -83,7 +85,10 @@ export class FolderStack implements Disposable {
     const left = parts.toReversed();
     let depth = 0;
     let links = 0;
+    let linkSteps = 0;
     for (let part = left.pop(); part !== undefined; part = left.pop()) {
+      if (links > 0 && ++linkSteps > maxLinkSteps)
+        throw unsafeEntry("its way by links is too long");
       if (part === "..") {
         depth = Math.max(0, depth - 1);
         continue;
@@ -168,12 +173,16 @@ export class FolderStack implements Disposable {
       const folder = this.#stack.pop();
       if (folder === undefined) return;
       try {
-        if (folder.mtime !== undefined) utimesSync(self(folder.fd), folder.mtime, folder.mtime);
+        if (folder.mtime !== undefined) setTime(folder.fd, toTime(folder.mtime));
       } finally {
         closeFolder(folder.fd);
       }
     }
   }
+}
+
+function setTime(folder: number, time: number | Date): void {
+  utimesSync(self(folder), time, time);
 }
 
 function isStep(part: string): boolean {

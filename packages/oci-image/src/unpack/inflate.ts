@@ -40,6 +40,7 @@ export async function* inflate(source: AsyncIterable<Uint8Array>): AsyncGenerato
 }
 
 function formatOf(start: Buffer): "gzip" | "zstd" | "plain" {
+  if (start.length === 0) return "plain";
   if (start.readUInt16BE(0) === 0x1f8b) return "gzip";
   // The magic number of a frame, or of one to skip, as zstd:chunked may begin with.
   const magic = start.readUInt32LE(0);
@@ -67,6 +68,8 @@ async function readStart(chunks: AsyncIterator<Uint8Array>): Promise<Buffer> {
   let start = Buffer.alloc(0);
   while (start.length < 4) {
     const next = await chunks.next();
+    // Nothing at all is an empty layer to Docker, whose old versions wrote it.
+    if (next.done && start.length === 0) return start;
     if (next.done) throw invalidImage("it is no archive");
     start = Buffer.concat([start, next.value]);
   }

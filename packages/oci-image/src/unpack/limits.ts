@@ -2,12 +2,14 @@
 export interface UnpackLimits {
   /** Bytes of all layers, inflated. @default 64 GiB */
   readonly unpackedBytes: number;
-  /** Entries of all layers. @default 4,000,000 */
+  /** Entries of all layers, and folders that are made because an entry is below them. @default 4,000,000 */
   readonly entries: number;
   /** Layers. @default 500 */
   readonly layers: number;
   /** Folders above an entry. @default 256 */
   readonly depth: number;
+  /** Bytes of the names of one layer's entries, with their folders: they are held in memory. @default 256 MiB */
+  readonly nameBytes: number;
 }
 
 /** The limits used where none are given. */
@@ -16,4 +18,5 @@ export const defaultUnpackLimits: UnpackLimits = {
   entries: 4_000_000,
   layers: 500,
   depth: 256,
+  nameBytes: 256 * 1024 ** 2,
 };

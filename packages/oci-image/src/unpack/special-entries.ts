@@ -13,6 +13,8 @@ const calls: Readonly<Record<string, readonly number[]>> = {
 
 /** Attributes that wait in memory are at most so many bytes. */
 const maxPendingBytes = 1024 * 1024;
+/** Names of folders with attributes, bytes: they are held until the image is whole. */
+const maxMarkedBytes = 64 * 1024 * 1024;
 /** Special files of an image; each run of them costs the start of a process. */
 const maxSpecialFiles = 4096;
 
@@ -64,10 +66,11 @@ export class SpecialEntries {
   readonly #root: string;
   readonly #makesDevices: boolean;
   /** Attributes to set, by real path. */
-  #attributes = new Map<string, Step[]>();
+  #attributes = new Map<string, readonly Step[]>();
   #pendingBytes = 0;
   /** Folders that got attributes: another layer's entry for one takes them away. */
   readonly #marked = new Set<string>();
+  #markedBytes = 0;
   /** Special files to make, by real path; all in one folder, whose time is set when it is left. */
   #nodes = new Map<string, Step>();
   #nodesFolder = "";
@@ -88,11 +91,8 @@ export class SpecialEntries {
   link(from: string, to: string): void {
     const steps = this.#attributes.get(from);
     this.forget(to);
-    if (steps)
-      this.#attributes.set(
-        to,
-        steps.map((step) => ({ ...step, path: to })),
-      );
+    const copies = steps?.map((step) => ({ ...step, path: to }));
+    if (copies) this.#keep(to, copies);
   }
 
   /** The attributes of an entry that was just written. */
@@ -102,11 +102,24 @@ export class SpecialEntries {
     for (const [key, value] of entry.xattrs) {
       if (isTakenAttribute(key)) steps.push({ what: "set", path, key, value });
       else this.#leaveOut(key);
-      this.#pendingBytes += path.length + key.length + value.length;
     }
     if (steps.length === 0) return;
-    if (entry.kind === "directory") this.#marked.add(path);
+    if (entry.kind === "directory") this.#mark(path);
+    this.#keep(path, steps);
+  }
+
+  #mark(path: string): void {
+    this.#marked.add(path);
+    this.#markedBytes += path.length;
+    if (this.#markedBytes <= maxMarkedBytes) return;
+    throw limitExceeded("bytes of names of folders with attributes", maxMarkedBytes);
+  }
+
+  #keep(path: string, steps: readonly Step[]): void {
     this.#attributes.set(path, steps);
+    for (const { key, value } of steps) {
+      this.#pendingBytes += path.length + key.length + value.length;
+    }
     if (this.#pendingBytes > maxPendingBytes) this.flush();
   }
 

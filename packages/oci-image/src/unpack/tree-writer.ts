@@ -36,7 +36,7 @@ export class TreeWriter implements TarSink, Disposable {
   readonly #stack: FolderStack;
   readonly #attributes = new EntryAttributes();
   readonly #limits: UnpackLimits;
-  readonly #kept = new LayerPaths();
+  readonly #kept: LayerPaths;
   #isBottom = true;
   #entries = 0;
   #file:
@@ -58,11 +58,15 @@ export class TreeWriter implements TarSink, Disposable {
     options: { readonly makesDevices: boolean } = { makesDevices: false },
   ) {
     this.#limits = limits;
+    this.#kept = new LayerPaths(limits.nameBytes);
     this.#special = new SpecialEntries(root, options);
     this.#stack = new FolderStack(root, {
       maxDepth: limits.depth,
       keepsTimes: true,
-      onImplied: (path) => this.#wrote(path),
+      onImplied: (path) => {
+        this.#count();
+        this.#wrote(path);
+      },
     });
   }
 
@@ -84,10 +88,8 @@ export class TreeWriter implements TarSink, Disposable {
   }
 
   entry(entry: TarEntry): void {
-    if (++this.#entries > this.#limits.entries) {
-      throw limitExceeded("entries", this.#limits.entries);
-    }
     try {
+      this.#count();
       this.#apply(entry);
     } catch (error) {
       throw explain(error, entry);
@@ -139,6 +141,12 @@ export class TreeWriter implements TarSink, Disposable {
     if (this.#file) closeSync(this.#file.fd);
     this.#file = undefined;
     this.#stack[Symbol.dispose]();
+  }
+
+  #count(): void {
+    if (++this.#entries > this.#limits.entries) {
+      throw limitExceeded("entries", this.#limits.entries);
+    }
   }
 
   /** Something new is at a real path. */

@@ -1,4 +1,4 @@
-import { unsafeEntry } from "../errors.ts";
+import { limitExceeded, unsafeEntry } from "../errors.ts";
 import { closeFolder, openChild } from "./descriptor-path.ts";
 import { isFolder, namesIn, removeTree } from "./remove-tree.ts";
 
@@ -29,11 +29,25 @@ export function parseWhiteout(base: string): Whiteout | undefined {
  */
 export class LayerPaths {
   readonly #paths = new Set<string>();
+  /** Folders that hold nothing of lower layers any more: no layer is made to look twice. */
+  readonly #cleared = new Set<string>();
+  readonly #maxBytes: number;
+  #bytes = 0;
 
+  /** @param maxBytes of all paths together, as they are in memory */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** @throws `IMAGE_LIMIT_EXCEEDED` */
   add(path: string): void {
     let current = path;
     while (!this.#paths.has(current)) {
       this.#paths.add(current);
+      this.#bytes += current.length;
+      if (this.#bytes > this.#maxBytes) {
+        throw limitExceeded("bytes of names in a layer", this.#maxBytes);
+      }
       const slash = current.lastIndexOf("/");
       if (slash === -1) return;
       current = current.slice(0, slash);
@@ -44,8 +58,17 @@ export class LayerPaths {
     return this.#paths.has(path);
   }
 
+  /** Notes that a folder is rid of lower layers. @returns false if it was before */
+  clearFolder(path: string): boolean {
+    if (this.#cleared.has(path)) return false;
+    this.#cleared.add(path);
+    return true;
+  }
+
   clear(): void {
     this.#paths.clear();
+    this.#cleared.clear();
+    this.#bytes = 0;
   }
 }
 
@@ -64,5 +87,6 @@ export function hideName(folder: number, path: string, name: string, kept: Layer
 
 /** Removes what lower layers have in a folder, not what `kept` has there. */
 export function hideContent(folder: number, path: string, kept: LayerPaths): void {
+  if (!kept.clearFolder(path)) return;
   for (const name of namesIn(folder)) hideName(folder, path, name, kept);
 }

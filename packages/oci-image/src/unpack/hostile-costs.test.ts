@@ -1,0 +1,127 @@
+// Small images that cost much: time or memory that grows faster than the image, or past its limits.
+import assert from "node:assert/strict";
+import childProcess from "node:child_process";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { describe, it, mock } from "node:test";
+import { tar, type RawEntry } from "../../test/fixtures/tar-writer.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { TarParser } from "../tar/tar-parser.ts";
+import { defaultUnpackLimits, type UnpackLimits } from "./limits.ts";
+import { TreeWriter } from "./tree-writer.ts";
+
+/** Unpacks layers into a folder that is looked at before it is removed. */
+function unpack(
+  layers: readonly (readonly RawEntry[])[],
+  limits: Partial<UnpackLimits> = {},
+  look: (root: string) => void = () => {},
+): void {
+  using folder = temporaryFolder();
+  {
+    using tree = new TreeWriter(folder.path, { ...defaultUnpackLimits, ...limits });
+    for (const layer of layers) {
+      const parser = new TarParser(tree);
+      parser.write(tar(layer));
+      parser.end();
+      tree.nextLayer();
+    }
+  }
+  look(folder.path);
+}
+
+const some = <T>(count: number, make: (index: number) => T): T[] =>
+  Array.from({ length: count }, (_, index) => make(index));
+
+const exceeded = (text: RegExp) => ({ code: "IMAGE_LIMIT_EXCEEDED", message: text });
+
+describe("an image that costs more than it weighs", () => {
+  it("hides a folder's content again and again: it is looked through once", () => {
+    const files = some(50, (index) => ({ name: `d/s/${index}` }));
+    for (const whiteout of ["d/.wh..wh..opq", ".wh.d", "d/.wh.s", "d/s/.wh..wh..opq"]) {
+      const readdir = mock.method(fs, "readdirSync");
+      syncBuiltinESMExports();
+      try {
+        const again = some(100, () => ({ name: whiteout }));
+        unpack([[{ name: "d/s/old" }], [...files, ...again]], {}, (root) => {
+          assert.ok(readdir.mock.callCount() <= 2, `${whiteout}: ${readdir.mock.callCount()}`);
+          assert.equal(fs.readdirSync(`${root}/d/s`).length, 50);
+        });
+      } finally {
+        readdir.mock.restore();
+        syncBuiltinESMExports();
+      }
+    }
+  });
+
+  it("has folders that no entry names: they count as entries", () => {
+    const deep = { name: `${"d/".repeat(100)}f` };
+    assert.throws(() => unpack([[deep]], { entries: 100 }), exceeded(/100 entries/));
+    unpack([[deep]], { entries: 101 });
+  });
+
+  it("has one large attribute and many names for its file", () => {
+    const spawn = mock.method(childProcess, "spawnSync");
+    syncBuiltinESMExports();
+    try {
+      const attribute = { "SCHILY.xattr.user.large": "x".repeat(500_000) };
+      const links = some(40, (index) => ({ name: `l${index}`, type: "1", linkName: "f" }));
+      unpack([[{ name: "f", pax: attribute }, ...links]]);
+      const sizes = spawn.mock.calls.map((call) =>
+        Buffer.byteLength(call.arguments[2]?.input as Buffer),
+      );
+      assert.ok(Math.max(...sizes) < 2_000_000, sizes.join());
+    } finally {
+      spawn.mock.restore();
+      syncBuiltinESMExports();
+    }
+  });
+
+  it("has ways that are long by links", () => {
+    const target = "x/../y/../".repeat(200);
+    const links = some(3, (index) => ({
+      name: `l${index}`,
+      type: "2",
+      linkName: `${target}l${index + 1}`,
+    }));
+    const folders = ["x/", "y/", "l3/"].map((name) => ({ name, type: "5" }));
+    const entries = [...folders, ...links];
+    unpack([[...entries, { name: "l2/f" }]]);
+    assert.throws(() => unpack([[...entries, { name: "l0/f" }]]), {
+      code: "IMAGE_UNSAFE_ENTRY",
+      message: /entry "l0\/f": its way by links is too long/,
+    });
+  });
+
+  it("has long names, which wait in memory for what a whiteout means", () => {
+    const files = some(20, (index) => ({ name: `${"n".repeat(90)}${index}` }));
+    const limits = { nameBytes: 1000 };
+    unpack([files, [{ name: "a" }]], limits);
+    assert.throws(() => unpack([[], files], limits), exceeded(/1000 bytes of names in a layer/));
+  });
+});
+
+describe("an entry", () => {
+  it("of before 1970 keeps its time, and so does its folder", () => {
+    const times = { mtime: "-86400.5" };
+    const entries = [
+      { name: "d/", type: "5", pax: times },
+      { name: "d/f", pax: times },
+      { name: "d/l", type: "2", linkName: "f", pax: times },
+      { name: "z", pax: { mtime: "-999999999999" } },
+    ];
+    unpack([entries, [{ name: "d/new" }]], {}, (root) => {
+      for (const name of ["d", "d/f", "d/l"]) {
+        assert.equal(fs.lstatSync(`${root}/${name}`).mtimeMs, -86_400_500, name);
+      }
+      assert.ok(fs.statSync(`${root}/z`).mtimeMs < 0);
+    });
+  });
+
+  it("whose PAX header takes values back has those of the plain one", () => {
+    const pax = { path: "", linkpath: "", size: "", mtime: "", uid: "", gid: "" };
+    unpack([[{ name: "f", content: "text", mtime: 5, pax }]], {}, (root) => {
+      assert.equal(fs.readFileSync(`${root}/f`, "utf8"), "text");
+      assert.equal(fs.statSync(`${root}/f`).mtimeMs, 5000);
+    });
+  });
+});
