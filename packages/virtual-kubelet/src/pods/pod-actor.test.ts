@@ -231,4 +231,18 @@ describe("PodActor", () => {
     await clock.advance(0);
     assert.equal(provider.count("remove"), 1);
   });
+
+  it("does not write again and again what the API server refuses", async () => {
+    let refused = 0;
+    const api = {
+      patch: async () => {
+        if (++refused > 10) throw new Error("it goes on");
+        throw new KipError("K8S_INVALID", "Cannot PATCH: a policy does not let anybody");
+      },
+    } as unknown as ApiClient; // all that an actor uses of it here
+    const actor = await start(pod(), api);
+    await clock.advance(1000);
+    assert.equal(refused, 2, "the status, and the condition that tells of it");
+    assert.equal(actor.isBusy, false);
+  });
 });

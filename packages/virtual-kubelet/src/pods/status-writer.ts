@@ -101,9 +101,7 @@ export class StatusWriter {
       } catch (error) {
         if (signal.aborted || hasCode(error, "K8S_NOT_FOUND")) return;
         if (hasCode(error, "K8S_INVALID")) {
-          this.#wanted = undefined;
-          this.#annotations = {};
-          this.#options.onRefused(error);
+          this.#refused(error);
           continue;
         }
         // Another pod has the name, which we shall hear of; or the server was only too busy writing.
@@ -113,6 +111,15 @@ export class StatusWriter {
         await clock.sleep(backoffDelay(failures++, backoff, error), signal).catch(() => {}); // stopped
       }
     }
+  }
+
+  /** What tells of a refusal is dropped without a word if it is refused as well. */
+  #refused(error: unknown): void {
+    const wasWanted = this.#wanted !== undefined;
+    this.#wanted = undefined;
+    this.#annotations = {};
+    if (wasWanted) this.#options.onRefused(error);
+    else this.#note = undefined;
   }
 
   async #writeOnce(): Promise<void> {
