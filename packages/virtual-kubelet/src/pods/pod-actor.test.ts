@@ -232,6 +232,30 @@ describe("PodActor", () => {
     assert.equal(provider.count("remove"), 1);
   });
 
+  it("leaves a provider's word standing when its call fails after it", async () => {
+    // It says what it has to say once, and its next call finds nothing to do.
+    provider.gate = async ({ uid }) => {
+      provider.gate = () => Promise.resolve();
+      provider.pods.set(uid, await resolved(stored));
+      provider.report(uid, "Running");
+      provider.report = () => {};
+      throw new Error("no answer of the backend in time");
+    };
+    const answered = Promise.withResolvers<void>();
+    const actor = await start(
+      pod(),
+      client(() => answered.promise),
+    );
+    answered.resolve();
+    await clock.advance(60_000);
+    assert.equal(provider.count("apply"), 2);
+    assert.equal(actor.pod.status?.phase, "Running");
+    assert.deepEqual(
+      writes.flatMap((status) => (status as Pod["status"])?.phase ?? []),
+      ["Running"],
+    );
+  });
+
   it("does not write again and again what the API server refuses", async () => {
     let refused = 0;
     const api = {

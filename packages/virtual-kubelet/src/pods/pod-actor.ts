@@ -66,6 +66,8 @@ export class PodActor {
   /** Keys of the annotations that the provider has set. */
   readonly #ownAnnotations = new Set<string>();
   #isAccepted = false;
+  /** Whether the provider has said how the pod is: then nothing is said in its stead. */
+  #hasWord = false;
   #isComplaining = false;
   /** Generation of the pod that the provider has accepted. */
   #generation: number | undefined;
@@ -176,6 +178,7 @@ export class PodActor {
         "ProviderStatusInvalid",
         `The provider's word makes no sense: ${problem}`,
       );
+    this.#hasWord = true;
     for (const key of Object.keys(annotations ?? {})) this.#ownAnnotations.add(key);
     this.#status.write(status, annotations);
     if (!isDeleted || this.#state.isRemoved) return;
@@ -418,12 +421,17 @@ export class PodActor {
     if (step === "finalize" || step === "forget") return;
     const what = step === "remove" ? "Delete" : this.#isAccepted ? "Update" : "Create";
     this.#complain(`Provider${what}Failed`, message);
-    if (what === "Create" && !hasStarted(this.#pod))
+    if (what === "Create" && !this.#isKnown)
       this.#status.write({ phase: "Pending", reason: "ProviderFailed", message });
   }
 
+  /** Whether there is a word on the pod's status that is better than ours. */
+  get #isKnown(): boolean {
+    return this.#hasWord || hasStarted(this.#pod);
+  }
+
   #showWaiting(error: unknown, message: string): void {
-    if (hasStarted(this.#pod)) return;
+    if (this.#isKnown) return;
     const container = isKipError(error) ? error.facts["container"] : undefined;
     const problem =
       typeof container === "string"
