@@ -269,4 +269,12 @@ describe("PodActor", () => {
     assert.equal(refused, 2, "the status, and the condition that tells of it");
     assert.equal(actor.isBusy, false);
   });
+
+  it("has a pod that never ran end as failed before its object goes, so that its Job sees an end", async () => {
+    provider.report = () => {};
+    const actor = await start(pod({ status: { phase: "Pending" } }));
+    actor.offer(pod({ metadata: deleting }));
+    await clock.advance(0);
+    assert.equal((writes.at(-1) as Pod["status"])?.phase, "Failed");
+  });
 });

@@ -315,7 +315,8 @@ export class PodActor {
   async #finalize(): Promise<void> {
     const { client, clock } = this.#options;
     await this.#status.idle();
-    if (hasStarted(this.#pod) && !isFinished(this.#pod)) {
+    if (!isFinished(this.#pod)) {
+      // Of a pod that never ran, too: its Job waits for an end.
       const now = wireTime(clock.now());
       const statuses = goneStatuses(this.#pod.status ?? {}, now);
       const last = { ...this.#pod.status, ...statuses, phase: "Failed" };
