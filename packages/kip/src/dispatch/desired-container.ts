@@ -4,6 +4,7 @@ import type { Container, EphemeralContainer, Pod, Probe } from "@kip/k8s-types";
 import {
   bindLateEnv,
   expandVariables,
+  ExpansionRoom,
   type LateAddresses,
   type ResolvedPod,
 } from "@kip/virtual-kubelet";
@@ -19,8 +20,9 @@ export function desiredContainer(
 ): DesiredContainer {
   const env = bindLateEnv(resolved, container.name, addresses);
   const variables = new Map(env.map(({ name, value }) => [name, value]));
+  const room = new ExpansionRoom();
   const expand = (words: readonly string[]): string[] =>
-    words.map((word) => expandVariables(word, variables));
+    words.map((word) => expandVariables(word, variables, room));
   return defined({
     name: container.name,
     image: container.image ?? "",

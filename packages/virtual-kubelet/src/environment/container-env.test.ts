@@ -190,6 +190,33 @@ describe("containerEnv()", () => {
     assert.deepEqual(optional.env, {});
   });
 
+  it("refuses an environment that grows beyond what a program can be started with", async () => {
+    const growing = (first: EnvVar): EnvVar[] => [
+      first,
+      ...["A", "B", "C", "D", "E", "F"].map((name, index, names) => ({
+        name,
+        value: `$(${index === 0 ? first.name : names[index - 1]})`.repeat(100),
+      })),
+    ];
+    const early = await resolve({ env: growing({ name: "SEED", value: "x".repeat(100) }) });
+    assert.ok(hasCode(early.error, "VK_UNRESOLVED"));
+    const late = await resolve({ env: growing(field("SEED", "status.podIP")) });
+    assert.ok(late.all);
+    const { env, late: lateEnv, lateTemplates } = late.all;
+    const resolved = {
+      pod,
+      env: new Map([["main", env]]),
+      lateEnv: new Map([["main", lateEnv]]),
+      lateTemplates: new Map([["main", lateTemplates]]),
+      files: new Map(),
+      pullSecrets: [],
+    };
+    assert.throws(
+      () => bindLateEnv(resolved, "main", { podIPs: ["192.0.2.1"], hostIPs: [] }),
+      (error) => hasCode(error, "VK_UNRESOLVED"),
+    );
+  });
+
   it("composes values and keeps empty ones (V10)", async () => {
     const { env } = await resolve({
       env: [

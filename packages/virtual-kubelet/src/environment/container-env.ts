@@ -8,7 +8,7 @@ import {
   type ReferencedContent,
   type ReferenceReader,
 } from "../references/reference.ts";
-import { expandVariables } from "./expand-variables.ts";
+import { expandVariables, ExpansionRoom, referenceMarks } from "./expand-variables.ts";
 import { fieldValue, lateFields } from "./field-reference.ts";
 import { resourceValue } from "./resource-reference.ts";
 import { isVariableName } from "./variable-names.ts";
@@ -45,7 +45,12 @@ export async function containerEnv(
   container: Container | EphemeralContainer,
   sources: EnvSources,
 ): Promise<ContainerEnv> {
-  const state: EnvState = { values: new Map(), late: new Map(), lateTemplates: new Map() };
+  const state: EnvState = {
+    values: new Map(),
+    late: new Map(),
+    lateTemplates: new Map(),
+    room: new ExpansionRoom(),
+  };
   await addSources(state, container, sources);
   for (const variable of container.env ?? []) {
     await addVariable(state, container, { variable, sources });
@@ -64,6 +69,7 @@ interface EnvState {
   readonly values: Map<string, string>;
   readonly late: Map<string, string>;
   readonly lateTemplates: Map<string, string>;
+  readonly room: ExpansionRoom;
 }
 
 async function addSources(
@@ -83,7 +89,7 @@ async function addSources(
     const skipped: string[] = [];
     for (const [key, value] of [...(content?.text ?? [])].sort(([a], [b]) => (a < b ? -1 : 1))) {
       const name = `${source.prefix ?? ""}${key}`;
-      if (isVariableName(name)) put(state, name, value);
+      if (isVariableName(name)) put(state, name, state.room.take(value));
       else skipped.push(name);
     }
     if (skipped.length > 0) {
@@ -115,7 +121,7 @@ async function addVariable(
     return;
   }
   const value = await referencedValue(container, context);
-  if (value !== undefined) put(state, variable.name, value);
+  if (value !== undefined) put(state, variable.name, state.room.take(value));
 }
 
 function addLiteral(
@@ -123,6 +129,7 @@ function addLiteral(
   { name, value = "" }: EnvVar,
   services: ReadonlyMap<string, string>,
 ): void {
+  if (!value.includes("$")) return put(state, name, value);
   // What is set already goes before the services.
   const known = new Map([...services, ...state.values]);
   const isLate = (variable: string): boolean =>
@@ -130,30 +137,33 @@ function addLiteral(
   if ([...references(value)].some(isLate)) {
     for (const variable of [...state.late.keys(), ...state.lateTemplates.keys()])
       known.delete(variable);
-    const template = expandExcept(value, known, isLate);
+    const template = expandExcept(value, known, { isLate, room: state.room });
     put(state, name, "");
     state.lateTemplates.set(name, template);
     return;
   }
-  put(state, name, expandVariables(value, known));
+  put(state, name, expandVariables(value, known, state.room));
 }
 
 /** Expands what is known; the rest is escaped so that a second expansion touches late variables only. */
 function expandExcept(
   text: string,
   known: ReadonlyMap<string, string>,
-  isLate: (variable: string) => boolean,
+  { isLate, room }: { isLate: (variable: string) => boolean; room: ExpansionRoom },
 ): string {
-  return text.replace(/\$\$|\$\(([^)]*)\)|\$/gs, (whole, name: string | undefined) => {
-    if (name === undefined) return "$$";
-    if (isLate(name)) return whole;
-    return (known.get(name) ?? whole).replaceAll("$", "$$$$");
-  });
+  return text.replace(
+    /\$\$|\$\(([^)]*)(\)|$)|\$/g,
+    (whole, name: string | undefined, end: string | undefined) => {
+      if (name === undefined || end === "") return whole.replaceAll(/\$\$?/g, "$$$$");
+      if (isLate(name)) return whole;
+      return room.take((known.get(name) ?? whole).replaceAll("$", "$$$$"));
+    },
+  );
 }
 
 function references(text: string): Set<string> {
-  const found = text.matchAll(/\$\$|\$\(([^)]*)\)/gs);
-  return new Set([...found].flatMap(([, name]) => (name === undefined ? [] : [name])));
+  const found = text.matchAll(referenceMarks);
+  return new Set([...found].flatMap(([, name, end]) => (name && end ? [name] : [])));
 }
 
 /** Sets a variable; one set again is what its last setting says. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
+import { hasCode } from "@kip/base";
 import { expandVariables } from "./expand-variables.ts";
 
 const variables = new Map([
@@ -40,6 +41,7 @@ const cases: readonly (readonly [string, string])[] = [
   ["%%$(VAR_REF)--$(VAR_REF)%%", "%%$(VAR_A)--$(VAR_A)%%"],
   ["${VAR_A}", "${VAR_A}"],
   ["$(VAR_A$(VAR_B))", "$(VAR_A$(VAR_B))"],
+  ["$($$$(VAR_A", "$($$(VAR_A"],
   ["", ""],
 ];
 
@@ -49,6 +51,19 @@ describe("expandVariables() (X1)", () => {
       assert.equal(expandVariables(text, variables), expected);
     });
   }
+
+  it("reads a long text once, however many references it opens", () => {
+    const text = "$(".repeat(500_000); // took minutes when each was searched for its end
+    assert.equal(expandVariables(text, variables), text);
+  });
+
+  it("refuses what no program can be started with", () => {
+    const long = new Map([["LONG", "x".repeat(100_000)]]);
+    assert.throws(
+      () => expandVariables("$(LONG)".repeat(1000), long),
+      (error) => hasCode(error, "VK_UNRESOLVED"),
+    );
+  });
 
   it("leaves every text without a dollar sign as it is", () => {
     fc.assert(

@@ -1,15 +1,48 @@
+import { unresolved } from "../references/reference.ts";
+
+/**
+ * What has a meaning in a text: two dollar signs, a reference, or one that is opened and not closed.
+ * The last runs to the text's end, so that no text is searched more than once.
+ */
+export const referenceMarks = /\$\$|\$\(([^)]*)(\)|$)/g;
+
+/**
+ * Most that can be put into one container's environment, arguments included, characters: more than
+ * Linux starts a program with. A few variables that name each other several times exceed any memory.
+ */
+const maxExpanded = 8 * 1024 * 1024;
+
+/** Keeps count of what is put into one container's environment. */
+export class ExpansionRoom {
+  #left = maxExpanded;
+
+  /** @throws {KipError} code `VK_UNRESOLVED` if there is no room for the text */
+  take(text: string): string {
+    this.#left -= text.length;
+    if (this.#left < 0)
+      throw unresolved(`the environment is larger than ${maxExpanded} bytes when it is expanded`);
+    return text;
+  }
+}
+
 /**
  * Expands `$(NAME)` references as Kubernetes does for `env`, `command`, `args` and `subPathExpr`:
  * `$$` is a dollar sign, a reference to an unknown variable stays as it is, nothing is expanded twice.
  *
  * @param text what may hold references
  * @param variables by name
+ * @param room what the container's other texts have left
+ * @throws {KipError} code `VK_UNRESOLVED` if there is no room for what comes of it
  * @see https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
  */
-export function expandVariables(text: string, variables: ReadonlyMap<string, string>): string {
+export function expandVariables(
+  text: string,
+  variables: ReadonlyMap<string, string>,
+  room: ExpansionRoom = new ExpansionRoom(),
+): string {
   // One pass from the left: "$$" first, so that "$$(A)" is the text "$(A)".
-  return text.replace(/\$\$|\$\(([^)]*)\)/gs, (whole, name: string | undefined) => {
-    if (name === undefined) return "$";
-    return variables.get(name) ?? whole;
+  return text.replace(referenceMarks, (whole, name: string | undefined, end: string) => {
+    if (name === undefined || end === "") return whole.replaceAll("$$", "$");
+    return room.take(variables.get(name) ?? whole);
   });
 }

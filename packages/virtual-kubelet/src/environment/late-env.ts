@@ -1,5 +1,5 @@
 import type { ResolvedPod } from "../pod-provider.ts";
-import { expandVariables } from "./expand-variables.ts";
+import { expandVariables, ExpansionRoom } from "./expand-variables.ts";
 
 /** Addresses of a pod, the main one first. */
 export interface LateAddresses {
@@ -10,6 +10,8 @@ export interface LateAddresses {
 /**
  * The whole environment of a container, once the pod has its addresses: late variables, and those
  * that refer to them by `$(VAR)`, get their values.
+ *
+ * @throws {KipError} code `VK_UNRESOLVED` if it is larger than any program can be started with
  */
 export function bindLateEnv(
   resolved: ResolvedPod,
@@ -19,6 +21,7 @@ export function bindLateEnv(
   const late = resolved.lateEnv.get(container) ?? new Map<string, string>();
   const templates = resolved.lateTemplates?.get(container) ?? new Map<string, string>();
   const bound = new Map<string, string>();
+  const room = new ExpansionRoom();
   return (resolved.env.get(container) ?? []).map(({ name, value }) => {
     const field = late.get(name);
     const template = templates.get(name);
@@ -26,7 +29,7 @@ export function bindLateEnv(
       field === undefined
         ? template === undefined
           ? value
-          : expandVariables(template, bound)
+          : expandVariables(template, bound, room)
         : addressField(field, addresses);
     bound.set(name, current);
     return { name, value: current };
