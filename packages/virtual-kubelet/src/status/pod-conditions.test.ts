@@ -74,6 +74,36 @@ describe("podConditions()", () => {
     assert.equal(times["lb"], earlier);
   });
 
+  it("counts sidecars among the containers, and forgets no initialisation when one starts again", () => {
+    const withSidecar: Pod = {
+      spec: {
+        initContainers: [{ name: "proxy", restartPolicy: "Always" }],
+        containers: [{ name: "main" }],
+      },
+    };
+    const containerStatuses = ready.map((each) => ({ ...each, state: { running: {} } }));
+    const facts = (proxy: { readonly ready: boolean; readonly started: boolean }) => ({
+      phase: "Running",
+      containerStatuses,
+      initContainerStatuses: initDone.map((each) => ({
+        ...each,
+        name: "proxy",
+        state: { running: {} },
+        ...proxy,
+      })),
+      now,
+    });
+    const good = podConditions(withSidecar, facts({ ready: true, started: true }));
+    assert.equal(statusOf(good, "Ready").status, "True");
+    const bad = podConditions(withSidecar, facts({ ready: false, started: false }));
+    assert.deepEqual(statusOf(bad, "Ready"), {
+      status: "False",
+      reason: "ContainersNotReady",
+      message: "containers with unready status: [proxy]",
+    });
+    assert.equal(statusOf(bad, "Initialized").status, "True");
+  });
+
   it("ends with PodCompleted or PodFailed", () => {
     const facts = { containerStatuses: ready, initContainerStatuses: initDone, now };
     const done = podConditions(pod, { ...facts, phase: "Succeeded" });

@@ -1,4 +1,4 @@
-import type { ContainerStatus, Pod, PodCondition } from "@kip/k8s-types";
+import type { Container, ContainerStatus, Pod, PodCondition } from "@kip/k8s-types";
 import { mergeConditions, type ConditionVerdict } from "./conditions.ts";
 
 /** What {@link podConditions} looks at, besides the pod. */
@@ -33,12 +33,15 @@ export function podConditions(pod: Pod, facts: PodConditionFacts): PodCondition[
 function initialized(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
   const type = "Initialized";
   if (facts.phase === "Succeeded") return { type, status: "True", reason: "PodCompleted" };
-  const unfinished = (pod.spec?.initContainers ?? []).filter(({ name, restartPolicy }) => {
-    const status = facts.initContainerStatuses?.find((each) => each.name === name);
-    const isSidecar = restartPolicy === "Always";
-    return isSidecar ? status?.started !== true : status?.state?.terminated?.exitCode !== 0;
+  const unfinished = (pod.spec?.initContainers ?? []).filter((container) => {
+    const status = facts.initContainerStatuses?.find(({ name }) => name === container.name);
+    return isSidecar(container)
+      ? status?.started !== true
+      : status?.state?.terminated?.exitCode !== 0;
   });
-  if (unfinished.length === 0) return { type, status: "True" };
+  // Once a regular container has started, a sidecar that starts again does not undo it.
+  if (unfinished.length === 0 || facts.containerStatuses?.some(hasStarted) === true)
+    return { type, status: "True" };
   const names = unfinished.map(({ name }) => name).join(" ");
   return {
     type,
@@ -48,12 +51,24 @@ function initialized(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
   };
 }
 
+/** An init container that goes on beside the regular ones, and counts with them. */
+function isSidecar({ restartPolicy }: Container): boolean {
+  return restartPolicy === "Always";
+}
+
+function hasStarted({ state }: ContainerStatus): boolean {
+  return state?.running !== undefined || state?.terminated !== undefined;
+}
+
 function containersReady(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
   const type = "ContainersReady";
   if (facts.phase === "Succeeded") return { type, status: "False", reason: "PodCompleted" };
   if (facts.phase === "Failed") return { type, status: "False", reason: "PodFailed" };
-  const unready = (pod.spec?.containers ?? []).filter(
-    ({ name }) => facts.containerStatuses?.find((each) => each.name === name)?.ready !== true,
+  const { initContainers = [], containers = [] } = pod.spec ?? {};
+  const { initContainerStatuses = [], containerStatuses = [] } = facts;
+  const statuses = [...initContainerStatuses, ...containerStatuses];
+  const unready = [...initContainers.filter(isSidecar), ...containers].filter(
+    ({ name }) => statuses.find((each) => each.name === name)?.ready !== true,
   );
   if (unready.length === 0) return { type, status: "True" };
   const names = unready.map(({ name }) => name).join(" ");
