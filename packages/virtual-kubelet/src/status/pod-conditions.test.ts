@@ -134,6 +134,13 @@ describe("qosClass()", () => {
   });
   const full = { limits: { cpu: "1", memory: "1Gi" } };
 
+  it("is what the API server has said, which sees the pod's own resources too", () => {
+    assert.equal(
+      qosClass({ ...withResources({}), status: { qosClass: "Guaranteed" } }),
+      "Guaranteed",
+    );
+  });
+
   it("tells the three classes apart", () => {
     assert.equal(qosClass(withResources({})), "BestEffort");
     assert.equal(qosClass(withResources(full)), "Guaranteed");

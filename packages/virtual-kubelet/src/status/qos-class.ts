@@ -2,12 +2,15 @@ import { parseQuantity } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 
 /**
- * The quality-of-service class: Guaranteed if every container has equal CPU and memory requests and
- * limits, BestEffort if none has any, else Burstable.
+ * The quality-of-service class: what the API server has set, which looks at the pod's own resources
+ * too; else Guaranteed if every container has equal CPU and memory requests and limits, BestEffort if
+ * none has any, else Burstable.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
  */
-export function qosClass(pod: Pod): "Guaranteed" | "Burstable" | "BestEffort" {
+export function qosClass(pod: Pod): string {
+  const known = pod.status?.qosClass;
+  if (known !== undefined) return known;
   const containers = [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])];
   const amounts = containers.flatMap(({ resources: { limits = {}, requests = {} } = {} }) =>
     ["cpu", "memory"].map((name) => ({
