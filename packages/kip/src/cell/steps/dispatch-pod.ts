@@ -25,10 +25,16 @@ export async function dispatch(
     ...(found && { logIns: found.logIns }),
     generation: clock.now() * 1000,
   });
-  if (memory.status.phase !== "Claimed") {
+  const { phase } = memory.status;
+  if (phase !== "Claimed") {
     // Written before the agent hears of the pod: a cell that may run it is never taken for unused.
     memory.status = { ...memory.status, phase: "Claimed", startMs: rounded(memory.startMs) };
-    await context.statuses.write(cell, memory.status);
+    try {
+      await context.statuses.write(cell, memory.status);
+    } catch (error) {
+      memory.status = { ...memory.status, phase };
+      throw error;
+    }
     onEvent(memory, "CellReady", `Cell "${cell.metadata.name ?? ""}" answers at ${podIp}`);
   }
   await agent.putPod(document, signal);

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { AgentClient, DesiredPod } from "@kip/agent-api";
+import type { Instance } from "@kip/cloud";
+import { newCellMemory, type CellMemory } from "../cell-memory.ts";
+import type { Cell, CellStatus } from "../cell.ts";
+import { dispatch } from "./dispatch-pod.ts";
+import type { StepContext } from "./step-context.ts";
+
+const now = Date.parse("2026-01-01T01:00:00Z");
+const never = new AbortController().signal;
+
+/** A pod whose cell answers, and what its steps say to the API and to the agent. */
+function start(change: Partial<CellMemory> = {}) {
+  const pod = {
+    metadata: { name: "web", uid: "p" },
+    spec: { containers: [], activeDeadlineSeconds: 60 },
+    status: { startTime: "2026-01-01T00:59:50Z" },
+  };
+  const written: CellStatus[] = [];
+  const sent: DesiredPod[] = [];
+  let failures = 0;
+  const agent = { putPod: async (document: DesiredPod) => void sent.push(document) };
+  const memory: CellMemory = {
+    ...newCellMemory({ namespace: "default", name: "web", uid: "p" }),
+    cell: { metadata: { name: "c" }, spec: { attempt: 0 } } as unknown as Cell, // all that is looked at
+    resolved: {
+      pod,
+      env: new Map(),
+      lateEnv: new Map(),
+      files: new Map(),
+      pullSecrets: [],
+    },
+    agent: agent as unknown as AgentClient, // all that is called
+    instance: { podIp: "10.0.0.2" } as Instance, // all that is looked at
+    status: { phase: "Ready" },
+    ...change,
+  };
+  const context = {
+    options: {
+      clock: { now: () => now, monotonic: () => 0 },
+      nodeIp: "192.0.2.1",
+      registries: [],
+      dns: async () => ({
+        clusterDns: [],
+        clusterDomain: "cluster.local",
+        hostNameservers: [],
+        hostSearchDomains: [],
+      }),
+      onEvent: () => {},
+    },
+    statuses: {
+      write: async (_cell: Cell, status: CellStatus) => {
+        if (failures-- > 0) throw new Error("the API does not answer");
+        written.push(status);
+      },
+    },
+  } as unknown as StepContext; // all that the steps use
+  const failWrites = (count: number): void => void (failures = count);
+  return { context, memory, written, sent, failWrites };
+}
+
+describe("dispatch()", () => {
+  it("gives no agent its pod before the Cell says so, also after an attempt that failed", async () => {
+    const { context, memory, written, sent, failWrites } = start();
+    failWrites(1);
+    await assert.rejects(dispatch(context, memory, never));
+    assert.deepEqual([sent.length, memory.status.phase], [0, "Ready"]);
+    await dispatch(context, memory, never);
+    assert.deepEqual([sent.length, memory.status.phase], [1, "Claimed"]);
+    assert.deepEqual(
+      written.map(({ phase }) => phase),
+      ["Claimed"],
+    );
+  });
+});
