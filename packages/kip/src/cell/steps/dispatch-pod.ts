@@ -23,7 +23,8 @@ export async function dispatch(
     registries,
     images,
     ...(found && { logIns: found.logIns }),
-    generation: clock.now() * 1000,
+    // Clocks are set back at times; the agent ignores what is not newer.
+    generation: Math.max(clock.now() * 1000, (memory.report?.generation ?? 0) + 1),
   });
   const { phase } = memory.status;
   if (phase !== "Claimed") {

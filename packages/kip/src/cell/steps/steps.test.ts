@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { AgentClient, DesiredPod } from "@kip/agent-api";
+import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
 import { newCellMemory, type CellMemory } from "../cell-memory.ts";
 import type { Cell, CellStatus } from "../cell.ts";
@@ -72,5 +72,12 @@ describe("dispatch()", () => {
       written.map(({ phase }) => phase),
       ["Claimed"],
     );
+  });
+
+  it("sends a newer document although the clock was set back", async () => {
+    const generation = (now + 3_600_000) * 1000;
+    const { context, memory, sent } = start({ report: { generation } as PodReport });
+    await dispatch(context, memory, never);
+    assert.equal(sent[0]?.generation, generation + 1);
   });
 });
