@@ -108,10 +108,17 @@ async function firstReport(
 }
 
 function restartCounts(memory: CellMemory, hadPod: boolean): Readonly<Record<string, number>> {
-  const statuses = memory.report?.containers ?? [];
-  const counts: Record<string, number> = { ...memory.restartCounts };
-  for (const { name, restartCount } of statuses) {
-    counts[name] = (memory.restartCounts[name] ?? 0) + restartCount + (hadPod ? 1 : 0);
-  }
+  const { report, restartCounts: earlier, resolved } = memory;
+  const counts: Record<string, number> = { ...earlier };
+  for (const { name, restartCount } of [
+    ...(report?.initContainers ?? []),
+    ...(report?.containers ?? []),
+  ])
+    counts[name] = (earlier[name] ?? 0) + restartCount + (hadPod ? 1 : 0);
+  if (report || !hadPod) return counts;
+  // The cell was lost while kip was away: the API has what it told last, earlier cells included.
+  const { initContainerStatuses = [], containerStatuses = [] } = resolved?.pod.status ?? {};
+  for (const { name, restartCount } of [...initContainerStatuses, ...containerStatuses])
+    counts[name] = Math.max(earlier[name] ?? 0, restartCount) + 1;
   return counts;
 }
