@@ -173,6 +173,8 @@ export const decodeDesiredPod = object({
   annotations: map(string),
   terminationGracePeriodSeconds: integer,
   activeDeadlineSeconds: optional(integer),
+  /** For how long the pod has been active when this was sent, on earlier cells too; of the first document alone. @default 0 */
+  activeForMs: optional(integer),
   shareProcessNamespace: optional(boolean),
   fsGroup: optional(integer),
   sysctls: optional(list(envVar)),

@@ -287,6 +287,16 @@ describe("a pod's life", limit, () => {
     assert.equal(done.reason, "DeadlineExceeded");
   });
 
+  it("counts the time that the pod has been active on cells before", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    const active = { activeDeadlineSeconds: 600, activeForMs: 599_500 };
+    await client.putPod(desiredPod({ ...active, generation: 1 }));
+    await client.putPod(desiredPod({ ...active, generation: 2 }));
+    const done = await report(client, (one) => one.phase === "Failed");
+    assert.equal(done.reason, "DeadlineExceeded");
+  });
+
   it("shows new files of a volume when the pod is changed", async () => {
     await using cell = await Cell.start();
     const client = await cell.connect();

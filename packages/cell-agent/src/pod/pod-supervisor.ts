@@ -117,7 +117,7 @@ export class PodSupervisor implements AsyncDisposable {
     this.#store.savePod(pod);
     this.#pod = pod;
     if (!before) {
-      this.#startTimeMs = this.#options.clock.now();
+      this.#startTimeMs = this.#options.clock.now() - (pod.activeForMs ?? 0);
       this.#timings.received();
     }
     for (const { desired, kind } of containersOf(pod)) {

@@ -233,6 +233,32 @@ describe("CellActor", () => {
     await actor.stop();
   });
 
+  it("fails a pod that waits for its cell for longer than it may be active", async () => {
+    const { actor, clock, count } = start({
+      launch: async (_actor, signal) => {
+        await forEver(_actor, signal, { kind: "launch" });
+      },
+    });
+    actor.memory.startTime = new Date(clock.now()).toISOString();
+    const spec = { containers: [], activeDeadlineSeconds: 60 };
+    actor.apply({ pod: { spec } } as unknown as ResolvedPod); // all that is looked at
+    await clock.advance(59_000);
+    assert.deepEqual([actor.memory.isPodFinished, count("launch")], [false, 1]);
+    await clock.advance(2000);
+    assert.equal(actor.memory.isPodFinished, true);
+    await actor.settled;
+    assert.deepEqual([count("createCell"), count("deleteCell")], [1, 1]);
+  });
+
+  it("leaves it to the agent when a pod has been active for too long", async () => {
+    const { actor, clock, count } = start();
+    actor.memory.startTime = new Date(clock.now()).toISOString();
+    const spec = { containers: [], activeDeadlineSeconds: 60 };
+    actor.apply({ pod: { spec } } as unknown as ResolvedPod); // all that is looked at
+    await clock.advance(600_000);
+    assert.deepEqual([actor.memory.isPodFinished, count("dispatch")], [false, 1]);
+  });
+
   it("waits longer and longer when machines vanish in a row", async () => {
     const { actor, clock, count, run } = start({
       launch: async ({ memory }) => void (memory.instanceState = "gone"),

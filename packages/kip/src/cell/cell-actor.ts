@@ -8,6 +8,7 @@ import type { Cell } from "./cell.ts";
 import { newCellMemory, type CellMemory, type PodRef } from "./cell-memory.ts";
 import { planCell, type CellObservation, type CellStep } from "./cell-plan.ts";
 import type { CellSteps } from "./cell-steps.ts";
+import { deadlineExceeded, deadlineIn } from "./pod-deadline.ts";
 
 /** Time limits of a cell, milliseconds. */
 export interface CellLimits {
@@ -235,6 +236,17 @@ export class CellActor {
     };
   }
 
+  /** Ends a pod that has waited for its cell for longer than it may be active. */
+  #expire(): void {
+    if (this.#deadlineIn() > 0) return;
+    this.memory.isPodFinished = true;
+    this.waitsFor(deadlineExceeded.reason, deadlineExceeded.message);
+  }
+
+  #deadlineIn(): number {
+    return deadlineIn(this.memory, this.#options.clock.now());
+  }
+
   #isOverdue(): boolean {
     return this.#overdueIn() <= 0;
   }
@@ -286,6 +298,7 @@ export class CellActor {
   async #steps(): Promise<void> {
     for (;;) {
       this.#change = Promise.withResolvers();
+      this.#expire();
       const step = planCell(this.observe());
       if (this.#isStopped || step.kind === "done") break;
       if (step.kind === "wait") await this.#untilChange(undefined);
@@ -339,7 +352,7 @@ export class CellActor {
   /** Resolves at the next change, when time alone changes the plan, or with what `result` resolves with. */
   async #untilChange<T>(result: Promise<T> | undefined): Promise<T | undefined> {
     const timer = new AbortController();
-    const times = [this.#overdueIn(), this.#unhealthyIn(), this.#renewalIn()];
+    const times = [this.#overdueIn(), this.#unhealthyIn(), this.#renewalIn(), this.#deadlineIn()];
     const ms = Math.min(...times.filter((each) => each > 0));
     const events: Promise<T | undefined>[] = [this.#change.promise.then(() => undefined)];
     if (result) events.unshift(result);
@@ -361,6 +374,7 @@ export class CellActor {
       const first = await this.#untilChange(isFinal);
       if (first) return first.value;
       this.#change = Promise.withResolvers();
+      this.#expire();
       if (this.#isStopped || planCell(this.observe()).kind !== step.kind) abort.abort();
     }
   }

@@ -22,6 +22,8 @@ export interface DesiredPodContext {
   readonly images?: DesiredImageSettings | undefined;
   /** See `DesiredPod.generation`. */
   readonly generation: number;
+  /** See `DesiredPod.activeForMs`. */
+  readonly activeForMs?: number | undefined;
 }
 
 /** Turns a resolved pod into the document that its cell's agent is given. */
@@ -42,6 +44,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     podIp: hostNetwork ? undefined : podIp,
     terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds ?? 30,
     activeDeadlineSeconds: spec.activeDeadlineSeconds,
+    activeForMs: context.activeForMs,
     shareProcessNamespace: spec.shareProcessNamespace,
     fsGroup: spec.securityContext?.fsGroup,
     sysctls: spec.securityContext?.sysctls,

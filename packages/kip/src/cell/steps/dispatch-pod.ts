@@ -3,6 +3,7 @@ import { registriesOf } from "../../dispatch/registries.ts";
 import type { CellMemory } from "../cell-memory.ts";
 import { startPhases } from "../cell.ts";
 import { podAddress } from "../pod-address.ts";
+import { activeFor } from "../pod-deadline.ts";
 import { required, rounded, type StepContext } from "./step-context.ts";
 
 /** Hands the pod, or its newest form, to the agent. */
@@ -25,6 +26,7 @@ export async function dispatch(
     ...(found && { logIns: found.logIns }),
     // Clocks are set back at times; the agent ignores what is not newer.
     generation: Math.max(clock.now() * 1000, (memory.report?.generation ?? 0) + 1),
+    activeForMs: activeFor(memory, clock.now()),
   });
   const { phase } = memory.status;
   if (phase !== "Claimed") {

@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
+import { silentLogger } from "@kip/base";
 import type { Instance } from "@kip/cloud";
+import type { CellActor } from "../cell-actor.ts";
 import { newCellMemory, type CellMemory } from "../cell-memory.ts";
 import type { Cell, CellStatus } from "../cell.ts";
 import { dispatch } from "./dispatch-pod.ts";
+import { deleteCell } from "./end-cell.ts";
 import type { StepContext } from "./step-context.ts";
 
 const now = Date.parse("2026-01-01T01:00:00Z");
@@ -48,6 +51,8 @@ function start(change: Partial<CellMemory> = {}) {
         hostSearchDomains: [],
       }),
       onEvent: () => {},
+      store: { remove: async () => {} },
+      logger: silentLogger,
     },
     statuses: {
       write: async (_cell: Cell, status: CellStatus) => {
@@ -79,5 +84,37 @@ describe("dispatch()", () => {
     const { context, memory, sent } = start({ report: { generation } as PodReport });
     await dispatch(context, memory, never);
     assert.equal(sent[0]?.generation, generation + 1);
+  });
+
+  it("says for how long the pod has been active", async () => {
+    const { context, memory, sent } = start();
+    await dispatch(context, memory, never);
+    assert.equal(sent[0]?.activeForMs, 10_000);
+  });
+});
+
+describe("deleteCell()", () => {
+  const status = { phase: "Claimed" } as const;
+  const lose = async (context: StepContext, memory: CellMemory): Promise<void> =>
+    await deleteCell(context, { memory } as CellActor, true);
+
+  it("counts a lost machine as a restart of all containers", async () => {
+    const report = {
+      initContainers: [{ name: "side", restartCount: 0 }],
+      containers: [{ name: "main", restartCount: 2 }],
+    } as unknown as PodReport; // all that is looked at
+    const { context, memory } = start({ status, report, restartCounts: { main: 4 } });
+    memory.agent = undefined;
+    await lose(context, memory);
+    assert.deepEqual(memory.restartCounts, { side: 1, main: 7 });
+  });
+
+  it("knows of the API what kip has told before it was started again", async () => {
+    const { context, memory } = start({ status, restartCounts: { main: 1 } });
+    memory.agent = undefined;
+    const containerStatuses = [{ name: "main", restartCount: 3 }];
+    Object.assign(memory.resolved?.pod ?? {}, { status: { containerStatuses } });
+    await lose(context, memory);
+    assert.deepEqual(memory.restartCounts, { main: 4 });
   });
 });
