@@ -35,6 +35,7 @@ export interface ReferenceStoreOptions {
 export class ReferenceStore {
   readonly #options: ReferenceStoreOptions;
   readonly #scopes = new Map<string, Scope>();
+  #isStopped = false;
 
   constructor(options: ReferenceStoreOptions) {
     this.#options = options;
@@ -64,8 +65,9 @@ export class ReferenceStore {
     }
   }
 
-  /** Ends all watches. */
+  /** Ends all watches; what is read from now on starts none. */
   stop(): void {
+    this.#isStopped = true;
     for (const scope of this.#scopes.values()) scope.stop();
     this.#scopes.clear();
   }
@@ -74,6 +76,7 @@ export class ReferenceStore {
     const key = `${kind}/${namespace}`;
     const scope = this.#scopes.get(key) ?? new Scope({ ...this.#options, kind, namespace });
     this.#scopes.set(key, scope);
+    if (this.#isStopped) scope.stop();
     return scope;
   }
 }
