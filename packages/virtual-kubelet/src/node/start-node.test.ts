@@ -110,4 +110,18 @@ describe("startNode()", () => {
     await server.clock.advance(120_000);
     assert.ok(provider.pods.has("a"), "a provider that answers again is asked again");
   });
+
+  it("shows what changed of the node's facts while it started", async () => {
+    const server = new Server(new ManualClock());
+    const provider = new MemoryProvider();
+    const list = provider.list.bind(provider);
+    provider.list = async () => {
+      provider.facts = { ...provider.facts, capacity: { cpu: "7" } };
+      provider.nodeChanged();
+      return list();
+    };
+    await using _ = await server.start(provider);
+    await server.clock.advance(0);
+    assert.equal(server.node?.status?.capacity?.["cpu"], "7");
+  });
 });

@@ -54,10 +54,14 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
       logger.warn("The provider did not stop well", { err });
     });
   });
+  let haveFactsChanged = false;
   await provider.start({
     podStatus: (update) => pods.podStatus(update),
     podEvent: (event) => pods.podEvent(event),
-    nodeChanged: () => void node?.factsChanged(),
+    nodeChanged: () => {
+      if (node) void node.factsChanged();
+      else haveFactsChanged = true;
+    },
   });
   const facts = await provider.nodeFacts();
   let node: NodeController | undefined;
@@ -127,6 +131,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     signal: stop.signal,
   });
   await node.register();
+  if (haveFactsChanged) void node.factsChanged();
   let tls: KubeletTls | undefined = options.kubelet;
   const running = Promise.all([node.run(), sweepForEver(), keepCertificate()]);
   const owned = started.move();
