@@ -1,14 +1,24 @@
 import { hasCode, isKipError, KipError, type KipErrorOptions } from "@kip/base";
 
+/** Characters of a reason that are shown. */
+const maxReasonLength = 2000;
+
 /**
  * A failure to get an image. `reason` is told in a growing context on its way up ({@link within})
  * and becomes `Cannot pull image "app:1": layer 2 of 3: entry "etc": <reason>` at the top.
  */
 export function imageError(code: string, reason: string, options: KipErrorOptions = {}): KipError {
-  return new KipError(code, `Cannot use image: ${reason}`, {
+  const shown = printable(reason);
+  return new KipError(code, `Cannot use image: ${shown}`, {
     ...options,
-    facts: { ...options.facts, reason },
+    facts: { ...options.facts, reason: shown },
   });
+}
+
+/** Strangers' words are in it, and it goes to terminals, logs and events. */
+function printable(reason: string): string {
+  const shown = reason.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, " ");
+  return shown.length > maxReasonLength ? `${shown.slice(0, maxReasonLength)}…` : shown;
 }
 
 /** Something wrong with the image itself; asking again gives the same. */

@@ -90,11 +90,20 @@ async function fetchToken(
   if (status !== 200) {
     throw refusalError({ status, headers: response.headers, body }, config.host, "a token");
   }
-  const answer = tokenAnswer(JSON.parse(body.toString("utf8")), "token");
-  const token = answer.token ?? answer.access_token ?? "";
+  const token = readToken(body);
   // It becomes a header: nothing but what RFC 6750 allows in a token.
   if (/^[\w.~+/=-]+$/.test(token)) return token;
   throw imageError("REGISTRY_UNAUTHORIZED", `the token service of ${config.host} gave no token`);
+}
+
+/** Empty if there is none. */
+function readToken(body: Buffer): string {
+  try {
+    const answer = tokenAnswer(JSON.parse(body.toString("utf8")), "");
+    return answer.token ?? answer.access_token ?? "";
+  } catch {
+    return "";
+  }
 }
 
 function realmUrl(realm: string | undefined, config: RegistryConfig, baseUrl: URL): URL {

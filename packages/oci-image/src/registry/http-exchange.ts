@@ -46,7 +46,7 @@ export class HttpExchange implements AsyncDisposable {
    * @param proxy variables that name proxies
    */
   constructor(ca: string | undefined, proxy?: ProxyVariables) {
-    const proxyEnv = proxy && { proxyEnv: { ...proxy } };
+    const proxyEnv = proxy && { proxyEnv: withRanges(proxy) };
     this.#options = { keepAlive: true, timeout: silenceMs, ...proxyEnv };
     this.#ca = ca;
   }
@@ -105,6 +105,45 @@ export async function readBody(body: AsyncIterable<Uint8Array>, maxBytes: number
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
+}
+
+/** The first bytes of a body; the rest is not waited for. */
+export async function readBeginning(
+  body: AsyncIterable<Uint8Array>,
+  maxBytes: number,
+): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size >= maxBytes) break;
+  }
+  return Buffer.concat(chunks).subarray(0, maxBytes);
+}
+
+/** Node's list of hosts without a proxy has ranges of addresses, and not the masks that Go and curl take as well. */
+function withRanges(variables: ProxyVariables): Record<string, string | undefined> {
+  const known = { ...variables };
+  for (const name of ["NO_PROXY", "no_proxy"]) {
+    const entries = known[name]?.split(",").map((entry) => entry.trim());
+    if (entries) known[name] = entries.map((entry) => rangeOf(entry) ?? entry).join(",");
+  }
+  return known;
+}
+
+/** `10.0.0.0-10.255.255.255` for `10.0.0.0/8`. */
+function rangeOf(entry: string): string | undefined {
+  const [, address, bits = ""] = /^(\d{1,3}(?:\.\d{1,3}){3})\/(\d{1,2})$/.exec(entry) ?? [];
+  if (address === undefined || Number(bits) > 32) return undefined;
+  const size = 2 ** (32 - Number(bits));
+  const number = address.split(".").reduce((sum, part) => sum * 256 + Number(part), 0);
+  const first = number - (number % size);
+  return [first, first + size - 1].map(formatAddress).join("-");
+}
+
+function formatAddress(number: number): string {
+  return [24, 16, 8, 0].map((shift) => (number >>> shift) & 0xff).join(".");
 }
 
 function abortReason(signal: AbortSignal): Error {

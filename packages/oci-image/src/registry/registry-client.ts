@@ -3,7 +3,12 @@ import { backoffDelay, isRetryable, systemClock, type Clock } from "@kip/base";
 import { imageError } from "../errors.ts";
 import type { Reference } from "../reference.ts";
 import { answerChallenge } from "./authentication.ts";
-import { HttpExchange, readBody, type HttpRequest, type ProxyVariables } from "./http-exchange.ts";
+import {
+  HttpExchange,
+  readBeginning,
+  type HttpRequest,
+  type ProxyVariables,
+} from "./http-exchange.ts";
 import { withLeastThroughput } from "./least-throughput.ts";
 import type { RegistryConfig } from "./registry-config.ts";
 import { networkError, refusalError } from "./registry-errors.ts";
@@ -37,6 +42,10 @@ export interface ClientOptions {
 const dockerHub = "https://registry-1.docker.io";
 const redirects: readonly number[] = [301, 302, 303, 307, 308];
 const maxRedirects = 5;
+/** Of what a registry says when it refuses, bytes. */
+const maxRefusalBytes = 64 * 1024;
+/** Less than this before a cut is no progress: a minute of the slowest that a registry may be. */
+const progressBytes = 60 * 1024;
 const resumeBackoff = { initialMs: 100, maxMs: 5000 };
 
 /** One repository of a registry: addresses, log-in, redirects and failures (distribution-spec v1.1). */
@@ -107,7 +116,7 @@ export class RegistryClient implements AsyncDisposable {
         return;
       } catch (error) {
         signal?.throwIfAborted();
-        attempt = received > before ? 0 : attempt + 1;
+        attempt = received - before >= progressBytes ? 0 : attempt + 1;
         const isFinal = received === from || attempt >= (retry?.attempts ?? 4);
         if (!retry || isFinal || !isRetryable(error)) throw error;
         await retry.clock.sleep(backoffDelay(attempt, resumeBackoff), signal);
@@ -118,9 +127,11 @@ export class RegistryClient implements AsyncDisposable {
   async #attempt(request: RepositoryRequest): Promise<IncomingMessage> {
     const { signal } = request;
     try {
-      let response = await this.#follow(request);
+      let { response, isOwn } = await this.#follow(request);
       const challenge = response.headers["www-authenticate"];
-      if (response.statusCode === 401 && challenge !== undefined && !isStream(request)) {
+      // Whom it sends us to may not ask for its credentials (CVE-2020-15157).
+      const isAsked = response.statusCode === 401 && isOwn;
+      if (isAsked && challenge !== undefined && !isStream(request)) {
         response.resume();
         this.#authorization = await answerChallenge(challenge, this.#exchange, {
           config: this.#config,
@@ -129,11 +140,11 @@ export class RegistryClient implements AsyncDisposable {
           clock: this.#clock,
           ...(signal && { signal }),
         });
-        response = await this.#follow(request);
+        ({ response } = await this.#follow(request));
       }
       const status = response.statusCode ?? 0;
       if (request.accept.includes(status)) return response;
-      const body = await readBody(this.#paced(response), 64 * 1024);
+      const body = await readBeginning(this.#paced(response), maxRefusalBytes);
       throw refusalError(
         { status, headers: response.headers, body },
         this.#config.host,
@@ -172,7 +183,10 @@ export class RegistryClient implements AsyncDisposable {
     await this.#exchange[Symbol.asyncDispose]();
   }
 
-  async #follow(request: RepositoryRequest): Promise<IncomingMessage> {
+  /** @returns `isOwn`: whether it is the registry itself that answers, not whom it has sent us to */
+  async #follow(
+    request: RepositoryRequest,
+  ): Promise<{ readonly response: IncomingMessage; readonly isOwn: boolean }> {
     const { method, path, body, signal } = request;
     let url = path instanceof URL ? path : new URL(`v2/${this.#repository}/${path}`, this.#baseUrl);
     for (let hop = 0; hop <= maxRedirects; hop++) {
@@ -193,7 +207,7 @@ export class RegistryClient implements AsyncDisposable {
         ...(signal && { signal }),
       });
       const isRedirect = redirects.includes(response.statusCode ?? 0);
-      if (!isRedirect || (method !== "GET" && method !== "HEAD")) return response;
+      if (!isRedirect || (method !== "GET" && method !== "HEAD")) return { response, isOwn };
       response.resume();
       url = this.#redirectTarget(response.headers.location, url);
     }

@@ -1,4 +1,4 @@
-import { invalidImage, limitExceeded, within } from "../errors.ts";
+import { digestMismatch, invalidImage, limitExceeded, within } from "../errors.ts";
 import { parseConfig, type ConfigDocument } from "../image-config.ts";
 import { maxDocumentBytes, type ImageSource } from "../image-source.ts";
 import { verified } from "../digest.ts";
@@ -78,6 +78,8 @@ async function fetchManifest(
     if (level === 4) throw invalidImage("its indexes are nested too deep");
     const chosen = choosePlatform(parsed.manifests, options.platform);
     const fetched = await source.manifest(chosen, options.signal);
+    const size = fetched.bytes.length;
+    if (size !== chosen.size) throw digestMismatch("a manifest", `${chosen.size} bytes`, `${size}`);
     parsed = parseManifest(fetched.bytes, chosen.mediaType);
   }
   return parsed;

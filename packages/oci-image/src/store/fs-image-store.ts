@@ -41,6 +41,14 @@ export async function openImageStore(options: ImageStoreOptions): Promise<Manage
   return new FsImageStore(folder, options);
 }
 
+/** What may be a mirror's fault: what it sends is unpacked while it arrives, before its digest is known. */
+const mirrorsFaults = [
+  "IMAGE_DIGEST_MISMATCH",
+  "IMAGE_INVALID",
+  "IMAGE_LIMIT_EXCEEDED",
+  "IMAGE_UNSAFE_ENTRY",
+] as const;
+
 interface FetchOptions extends Omit<PullOptions, "registries"> {
   readonly platform: Platform;
 }
@@ -82,7 +90,7 @@ class FsImageStore implements ManagedImageStore {
       return await take(options).catch(async (error: unknown) => {
         options.signal?.throwIfAborted();
         const registries = withoutMirrors(options.registries, reference.registry);
-        if (!registries || !hasCode(error, "IMAGE_DIGEST_MISMATCH")) throw error;
+        if (!registries || !hasCode(error, ...mirrorsFaults)) throw error;
         this.#logger.warn("Mirrors not used", { image: name, error });
         return await take({ ...options, registries });
       });
