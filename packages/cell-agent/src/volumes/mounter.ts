@@ -5,7 +5,14 @@ import { isMounted } from "./mount-points.ts";
 /** Mounts file systems. */
 export interface Mounter {
   /** Mounts a tmpfs at an existing directory; does nothing if something is mounted there. */
-  mountTmpfs(directory: string, options: { readonly sizeBytes?: number }): Promise<void>;
+  mountTmpfs(
+    directory: string,
+    options: {
+      readonly sizeBytes?: number;
+      /** Owns it, and all that is made in it. @default root's */
+      readonly group?: number;
+    },
+  ): Promise<void>;
   /** Shows a file or directory at an existing place of its kind as well. */
   bind(source: string, target: string): Promise<void>;
   /** Mounts a disk of this machine at an existing directory, with its file system; {@link mountDisk}. */
@@ -18,10 +25,11 @@ export interface Mounter {
 
 /** The kernel's own, by mount(8) and umount(8): Node has no call for them. Needs root. */
 export const kernelMounter: Mounter = {
-  mountTmpfs: async (directory, { sizeBytes }) => {
+  mountTmpfs: async (directory, { sizeBytes, group }) => {
     if (await isMounted(directory)) return;
     const size = sizeBytes === undefined ? [] : [`size=${sizeBytes}`];
-    const options = ["mode=0777", "nosuid", "nodev", ...size].join(",");
+    const owner = group === undefined ? ["mode=0777"] : ["mode=02777", `gid=${group}`];
+    const options = [...owner, "nosuid", "nodev", ...size].join(",");
     await mount(["-t", "tmpfs", "-o", options, "tmpfs", directory]);
   },
   bind: async (source, target) => {

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, statSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, statSync } from "node:fs";
 import fs from "node:fs/promises";
 import path from "node:path";
 import type { DesiredPod, DesiredVolume } from "@kip/agent-api";
@@ -104,17 +104,8 @@ async function makeVolume(
     case "hostPath":
       await checkHostPath(volume.hostPath ?? "/", volume.hostPathType ?? "");
       return volume.hostPath ?? "/";
-    default: {
-      const parent = isMemory(volume) ? directories.memoryVolumes : directories.diskVolumes;
-      const directory = path.join(parent, volume.name);
-      const size = volume.sizeLimitBytes;
-      if (isMemory(volume))
-        await makeTmpfs(directory, mounter, size === undefined ? {} : { sizeBytes: size });
-      else await fs.mkdir(directory, { recursive: true });
-      if (pod.fsGroup !== undefined) await fs.chown(directory, 0, pod.fsGroup);
-      await fs.chmod(directory, pod.fsGroup === undefined ? 0o777 : 0o2777);
-      return directory;
-    }
+    default:
+      return await makeEmptyDir(volume, pod.fsGroup, options);
   }
 }
 
@@ -122,11 +113,28 @@ function isMemory(volume: DesiredVolume): boolean {
   return volume.kind === "emptyDir" && volume.medium === "Memory";
 }
 
-async function makeTmpfs(
-  directory: string,
-  mounter: Mounter,
-  options: { readonly sizeBytes?: number },
-): Promise<void> {
-  await fs.mkdir(directory, { recursive: true });
-  await mounter.mountTmpfs(directory, options);
+/** One that is there stays as it is: its owner and mode may be the pod's choice by now. */
+async function makeEmptyDir(
+  volume: DesiredVolume,
+  group: number | undefined,
+  { directories, mounter }: { readonly directories: AgentDirectories; readonly mounter: Mounter },
+): Promise<string> {
+  if (isMemory(volume)) {
+    const directory = path.join(directories.memoryVolumes, volume.name);
+    await fs.mkdir(directory, { recursive: true });
+    const { sizeLimitBytes: sizeBytes } = volume;
+    await mounter.mountTmpfs(directory, {
+      ...(sizeBytes !== undefined && { sizeBytes }),
+      ...(group !== undefined && { group }),
+    });
+    return directory;
+  }
+  const directory = path.join(directories.diskVolumes, volume.name);
+  if (existsSync(directory)) return directory;
+  const draft = `${directory}.new`; // no volume is named so
+  await fs.mkdir(draft, { recursive: true });
+  if (group !== undefined) await fs.chown(draft, 0, group);
+  await fs.chmod(draft, group === undefined ? 0o777 : 0o2777);
+  await fs.rename(draft, directory);
+  return directory;
 }

@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { it } from "node:test";
+import { desiredPod } from "../../test/desired-pod.ts";
+import { fakeParts } from "../../test/fake-parts.ts";
+import { agentDirectories } from "../agent-directories.ts";
+import { makeVolumes } from "./pod-volumes.ts";
+
+it("leaves an emptyDir as the pod has made it when the pod is changed", async () => {
+  using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-volumes-"));
+  const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
+  const { mounter } = fakeParts();
+  const pod = desiredPod({ volumes: [{ name: "data", kind: "emptyDir" }] });
+  const place = async (): Promise<string> =>
+    (await makeVolumes(pod, directories, mounter)).get("data") ?? "";
+  const mode = async (): Promise<number> => fs.statSync(await place()).mode & 0o7777;
+  assert.equal(await mode(), 0o777);
+  // As databases do, which refuse to start when others may read.
+  fs.chmodSync(await place(), 0o700);
+  assert.equal(await mode(), 0o700);
+  assert.deepEqual(fs.readdirSync(path.dirname(await place())), ["data"]);
+});
