@@ -19,7 +19,10 @@ export interface GroundOptions {
 const firstRetryMs = 500;
 const maxRetryMs = 122_000;
 
-/** Makes, refreshes and frees what the containers of a pod stand on: namespaces, network, volumes. */
+/**
+ * Makes, refreshes and frees what the containers of a pod stand on: namespaces, network, volumes. One after the other, in the
+ * order of the calls: else files of an older pod could replace those of a newer one, or come back after the end.
+ */
 export class GroundKeeper {
   /** Present once it is made. */
   ground: PodGround | undefined;
@@ -27,11 +30,33 @@ export class GroundKeeper {
   /** After a failure, not to be tried again before. */
   retryAtMs = 0;
   #failures = 0;
+  #work: Promise<void> = Promise.resolve();
 
   /** Makes what is missing. Failures become events and a time for the next attempt. */
   async prepare(pod: DesiredPod, options: GroundOptions): Promise<void> {
-    const { parts, directories, events, clock, logger } = options;
     this.isUnderway = true;
+    await this.#inTurn(async () => await this.#prepare(pod, options));
+  }
+
+  /** Brings files of the pod and its volumes up to date with a newer pod. */
+  async refresh(pod: DesiredPod, options: GroundOptions): Promise<void> {
+    await this.#inTurn(async () => await this.#refresh(pod, options));
+  }
+
+  /** Frees everything, also what an earlier life of the agent has made. */
+  async release(pod: DesiredPod, options: GroundOptions): Promise<void> {
+    this.isUnderway = true;
+    await this.#inTurn(async () => await this.#release(pod, options));
+  }
+
+  /** Runs work that does not fail. */
+  async #inTurn(work: () => Promise<void>): Promise<void> {
+    this.#work = this.#work.then(work);
+    await this.#work;
+  }
+
+  async #prepare(pod: DesiredPod, options: GroundOptions): Promise<void> {
+    const { parts, directories, events, clock, logger } = options;
     try {
       const podFiles = writePodFiles(directories.podFiles, pod);
       const [sandbox, volumes] = await Promise.all([
@@ -61,8 +86,7 @@ export class GroundKeeper {
     }
   }
 
-  /** Brings files of the pod and its volumes up to date with a newer pod. */
-  async refresh(pod: DesiredPod, options: GroundOptions): Promise<void> {
+  async #refresh(pod: DesiredPod, options: GroundOptions): Promise<void> {
     if (!this.ground) return;
     const { parts, directories } = options;
     try {
@@ -74,10 +98,8 @@ export class GroundKeeper {
     }
   }
 
-  /** Frees everything, also what an earlier life of the agent has made. */
-  async release(pod: DesiredPod, options: GroundOptions): Promise<void> {
+  async #release(pod: DesiredPod, options: GroundOptions): Promise<void> {
     const { parts, directories, logger } = options;
-    this.isUnderway = true;
     try {
       await removeVolumes(pod, directories, parts.mounter);
       await parts.removeSandbox({ runDir: directories.runtime, logger });
