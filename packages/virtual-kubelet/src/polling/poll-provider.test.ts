@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
-import type { Pod } from "@kip/k8s-types";
+import type { Pod, PodStatus } from "@kip/k8s-types";
 import type { PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
 import { ManualClock } from "../testing/manual-clock.ts";
 import { pollProvider } from "./poll-provider.ts";
@@ -100,6 +100,21 @@ describe("pollProvider()", () => {
     assert.equal(asked, 1);
     assert.equal(told.at(-1)?.status.phase, "Running");
     assert.ok(provider.exec && !provider.logs);
+    await provider.stop?.();
+  });
+
+  it("does not go back to an answer that was asked for earlier and came later", async () => {
+    const held = Promise.withResolvers<ReadonlyMap<string, PodStatus>>();
+    const { provider, clock, told, started } = polled(async () => ({ phase: "Running" }), {
+      statuses: () => held.promise,
+    });
+    await started;
+    await provider.apply(resolved, signal);
+    await clock.advance(5000);
+    await provider.apply(resolved, signal);
+    held.resolve(new Map([["u", { phase: "Pending" }]]));
+    await clock.advance(0);
+    assert.equal(told.at(-1)?.status.phase, "Running");
     await provider.stop?.();
   });
 });

@@ -46,6 +46,8 @@ interface Tracked {
   /** Milliseconds of the monotonic clock. */
   readonly acceptedAt: number;
   last: PodStatus | undefined;
+  /** Number of the question that `last` answers. */
+  question: number;
   isAsked: boolean;
 }
 
@@ -56,6 +58,8 @@ class Poller {
   readonly #tracked = new Map<string, Tracked>();
   #callbacks: ProviderCallbacks | undefined;
   #rounds: Promise<void> | undefined;
+  /** Questions asked so far. */
+  #questions = 0;
 
   constructor(provider: PolledPodProvider, options: PollOptions) {
     this.#provider = provider;
@@ -104,7 +108,7 @@ class Poller {
 
   #track(uid: string, pod: Pod): void {
     const acceptedAt = this.#options.clock.monotonic();
-    this.#tracked.set(uid, { pod, acceptedAt, last: pod.status, isAsked: false });
+    this.#tracked.set(uid, { pod, acceptedAt, last: pod.status, question: 0, isAsked: false });
   }
 
   async #roundForEver(): Promise<void> {
@@ -130,12 +134,13 @@ class Poller {
     const open = [...this.#tracked].filter(([, { last }]) => !isFinished({ status: last ?? {} }));
     const uids = open.map(([uid]) => uid);
     if (!this.#provider.statuses || uids.length === 0) return uids;
+    const question = ++this.#questions;
     try {
       const ask = this.#provider.statuses.bind(this.#provider);
       const statuses = await this.#inTime((signal) => ask(signal));
       for (const uid of uids) {
         const status = statuses.get(uid);
-        if (status) this.#answered(uid, status);
+        if (status) this.#answered(uid, status, question);
       }
       return uids.filter((uid) => !statuses.has(uid));
     } catch (error) {
@@ -148,11 +153,12 @@ class Poller {
     const tracked = this.#tracked.get(uid);
     if (!tracked || tracked.isAsked) return;
     tracked.isAsked = true;
+    const question = ++this.#questions;
     try {
       const status = await this.#inTime((signal) => this.#provider.status(tracked.pod, signal));
       if (this.#tracked.get(uid) !== tracked) return; // removed meanwhile
-      if (status) this.#answered(uid, status);
-      else this.#vanished(uid, tracked);
+      if (status) this.#answered(uid, status, question);
+      else this.#vanished(uid, tracked, question);
     } catch (error) {
       this.#cannotTell(error, uid);
     } finally {
@@ -178,15 +184,17 @@ class Poller {
     }
   }
 
-  #answered(uid: string, status: PodStatus): void {
+  #answered(uid: string, status: PodStatus, question: number): void {
     const tracked = this.#tracked.get(uid);
-    if (!tracked) return;
+    // A question that was asked later may be answered first.
+    if (!tracked || question < tracked.question) return;
+    tracked.question = question;
     tracked.last = status;
     this.#callbacks?.podStatus({ uid, status });
   }
 
   /** The backend lost a pod that we did not remove: it has failed, and its owner makes a new one. */
-  #vanished(uid: string, tracked: Tracked): void {
+  #vanished(uid: string, tracked: Tracked, question: number): void {
     const age = this.#options.clock.monotonic() - tracked.acceptedAt;
     const wasRunning = tracked.last?.phase === "Running";
     if (!wasRunning && age < settlingMs) return;
@@ -194,7 +202,7 @@ class Poller {
     const lost = { ...tracked.last, ...goneStatuses(tracked.last ?? {}, now), phase: "Failed" };
     const message = "The pod is not known to its provider any more";
     const conditions = podConditions(tracked.pod, { ...lost, isReadyToStart: false, now });
-    this.#answered(uid, { ...lost, reason: "NotFound", message, conditions });
+    this.#answered(uid, { ...lost, reason: "NotFound", message, conditions }, question);
   }
 
   /** The provider has removed a pod as it was asked to, and can say nothing of how it ended. */
