@@ -6,9 +6,11 @@ import { after, before, beforeEach, describe, it } from "node:test";
 import { hasCode, silentLogger, systemClock } from "@kip/base";
 import type { ApiClient } from "./api-client.ts";
 import { createApiClient } from "./create-api-client.ts";
+import type { Credentials } from "./kubeconfig.ts";
 
 let server: http.Server;
 let client: ApiClient;
+let credentials: Credentials;
 let answer: (request: http.IncomingMessage, response: http.ServerResponse) => void;
 const sockets = new Set<Socket>();
 
@@ -27,7 +29,7 @@ after(() => {
 
 beforeEach(() => {
   const { port } = server.address() as AddressInfo; // a TCP server that listens
-  const credentials = { verifyServer: true, headers: {} };
+  credentials = { verifyServer: true, headers: {} };
   client = createApiClient(
     {
       server: `http://127.0.0.1:${port}`,
@@ -116,5 +118,44 @@ describe("createApiClient()", () => {
     held[1]?.end("{}");
     await Promise.all(busy);
     assert.deepEqual(seen, ["/busy", "/busy", "/lease", "/pod", "/pod"]);
+  });
+
+  it("lets what is under way end when credentials change, and uses its connections no more", async () => {
+    const open: http.ServerResponse[] = [];
+    answer = (request, response) => {
+      response.writeHead(200);
+      response.write("{");
+      if (request.url === "/now") response.end("}");
+      else open.push(response);
+    };
+    const watch = await client.stream("/watch");
+    const slow = client.get("/slow");
+    await client.get("/now");
+    const before = new Set(sockets);
+    credentials = { verifyServer: true, headers: { Authorization: "Bearer renewed" } };
+    await client.get("/now");
+    assert.equal([...sockets].filter((socket) => !before.has(socket)).length, 1);
+    for (const response of open) response.end("}");
+    assert.deepEqual(await slow, {});
+    const chunks = await watch.toArray();
+    assert.equal(Buffer.concat(chunks as Buffer[]).toString(), "{}");
+    for (const socket of before) if (!socket.destroyed) await once(socket, "close");
+  });
+
+  it("goes on with the certificate it had while a new one does not fit its key", async () => {
+    let current: Credentials = { verifyServer: true, headers: {} };
+    const secure = createApiClient(
+      {
+        server: "https://127.0.0.1:1",
+        namespace: "default",
+        source: "test",
+        credentials: async () => current,
+      },
+      { userAgent: "test/1", logger: silentLogger, clock: systemClock },
+    );
+    await assert.rejects(secure.get("/"), /ECONNREFUSED/);
+    current = { ...current, cert: Buffer.from("half"), key: Buffer.from("written") };
+    await assert.rejects(secure.get("/"), /ECONNREFUSED/);
+    secure.close();
   });
 });

@@ -23,6 +23,8 @@ export class Transport {
   readonly #server: URL;
   readonly #maxConnections: number;
   #agents: Agents | undefined;
+  /** Agents of earlier credentials with requests under way. */
+  #retired: readonly http.Agent[] = [];
 
   constructor(server: string, maxConnections: number) {
     this.#server = new URL(server);
@@ -46,11 +48,23 @@ export class Transport {
     }
   }
 
-  /** Closes idle connections. */
+  /** Closes all connections. */
   close(): void {
-    this.#agents?.requests.destroy();
-    this.#agents?.streams.destroy();
+    this.#retire();
+    for (const agent of this.#retired) agent.destroy();
+  }
+
+  /** What is under way goes on, and its connections close at its end. */
+  #retire(): void {
+    const { requests, streams } = this.#agents ?? {};
     this.#agents = undefined;
+    for (const agent of [requests, streams]) {
+      if (!agent) continue;
+      Object.assign(agent, { keepAlive: false });
+      for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
+      this.#retired = [...this.#retired, agent];
+    }
+    this.#retired = this.#retired.filter(({ sockets }) => Object.keys(sockets).length > 0);
   }
 
   #once(request: TransportRequest): Promise<http.IncomingMessage> {
@@ -89,7 +103,20 @@ export class Transport {
 
   #agentsFor(credentials: Credentials): Agents {
     if (this.#agents?.credentials === credentials) return this.#agents;
-    this.close();
+    let next: Agents;
+    try {
+      next = this.#makeAgents(credentials);
+    } catch (error) {
+      // A new certificate whose key is still the old one: those before go on until the server refuses them.
+      if (this.#agents) return this.#agents;
+      throw error;
+    }
+    this.#retire();
+    this.#agents = next;
+    return next;
+  }
+
+  #makeAgents(credentials: Credentials): Agents {
     // Below the load balancers' idle limits, so that a dead peer is noticed.
     const alive = { keepAlive: true, keepAliveMsecs: 30_000 };
     const requests = {
@@ -101,16 +128,14 @@ export class Transport {
     } as const;
     if (this.#isPlain) {
       const { Agent } = httpModule();
-      this.#agents = { credentials, requests: new Agent(requests), streams: new Agent(alive) };
-      return this.#agents;
+      return { credentials, requests: new Agent(requests), streams: new Agent(alive) };
     }
     const secure = secureOptions(credentials);
-    this.#agents = {
+    return {
       credentials,
       requests: new OneServerAgent({ ...secure, ...requests }),
       streams: new OneServerAgent({ ...secure, ...alive }),
     };
-    return this.#agents;
   }
 }
 
