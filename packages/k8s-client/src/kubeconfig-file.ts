@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { errorText, KipError } from "@kip/base";
 import {
   newClusters,
@@ -56,35 +57,46 @@ interface ContextParts {
 async function contextConfig(parts: ContextParts): Promise<KubeConfig> {
   const { file, context, cluster, user } = parts;
   const folder = path.dirname(file);
-  const [ca, cert, key] = await Promise.all([
-    material(folder, cluster.caFile, cluster.caData),
-    material(folder, user.certFile, user.certData),
-    material(folder, user.keyFile, user.keyData),
-  ]).catch((error: unknown) => {
+  const read = (): Promise<(Buffer | undefined)[]> =>
+    Promise.all([
+      material(folder, cluster.caFile, cluster.caData),
+      material(folder, user.certFile, user.certData),
+      material(folder, user.keyFile, user.keyData),
+    ]);
+  let files = await read().catch((error: unknown) => {
     throw invalid(file, errorText(error), { cause: error });
   });
   const tokenFile =
     parts.tokenFile === undefined ? undefined : path.resolve(folder, parts.tokenFile);
   const authenticate = await authenticatorOf(user, tokenFile);
   const fixed = {
-    ...(ca && { ca }),
     ...(cluster.tlsServerName !== undefined && { serverName: cluster.tlsServerName }),
     verifyServer: !cluster.skipTLSVerify,
   };
   let auth: AuthHeaders | undefined;
   let current: Credentials | undefined;
+  /** The server refused the certificate: whoever renews it may have done so. */
+  let isRefused = false;
   return {
     server: cluster.server,
     namespace: context.namespace ?? "default",
     source: `${file} (context ${context.name})`,
     credentials: async () => {
       const next = await authenticate.headers();
+      if (isRefused) {
+        isRefused = false;
+        const fresh = await read().catch(() => files); // they may be missing for a moment
+        if (!isDeepStrictEqual(fresh, files)) current = undefined;
+        files = fresh;
+      }
       if (!current || !auth || !sameAuth(auth, next)) {
+        const [ca, cert, key] = files;
         const ownCert = next.cert === undefined ? cert : Buffer.from(next.cert);
         const ownKey = next.key === undefined ? key : Buffer.from(next.key);
         auth = next;
         current = {
           ...fixed,
+          ...(ca && { ca }),
           ...(ownCert && { cert: ownCert }),
           ...(ownKey && { key: ownKey }),
           headers: next.headers,
@@ -92,7 +104,10 @@ async function contextConfig(parts: ContextParts): Promise<KubeConfig> {
       }
       return current;
     },
-    forget: () => authenticate.forget(),
+    forget: () => {
+      isRefused = true;
+      authenticate.forget();
+    },
   };
 }
 

@@ -58,6 +58,23 @@ describe("loadKubeConfig()", () => {
     assert.equal((await config.credentials()).headers["Authorization"], "Bearer second");
   });
 
+  it("reads certificate files again when the server refused them", async () => {
+    const write = (text: string): Promise<void> => writeFile(path.join(folder, "pair.pem"), text);
+    const user = "{ client-certificate: pair.pem, client-key: pair.pem }";
+    await write("first");
+    const config = await loadKubeConfig({ path: await file("rotated", user) });
+    const first = await config.credentials();
+    config.forget?.();
+    assert.equal(await config.credentials(), first, "nothing changed");
+    await write("second");
+    config.forget?.();
+    const { cert, key } = await config.credentials();
+    assert.deepEqual([cert, key].map(String), ["second", "second"]);
+    await rm(path.join(folder, "pair.pem")); // somebody is just replacing it
+    config.forget?.();
+    assert.equal(String((await config.credentials()).cert), "second");
+  });
+
   it("runs an exec plugin", async () => {
     const credential = JSON.stringify({ status: { token: "from-plugin" } });
     const user = `{ exec: { apiVersion: client.authentication.k8s.io/v1, command: echo, args: ['${credential}'] } }`;
