@@ -12,6 +12,8 @@ import type { PullProgress } from "./image-store.ts";
 
 /** Layers that arrive at the same time, unless something else is asked for. */
 const defaultDownloads = 4;
+/** Bytes of layers that wait in memory; what comes beyond waits in files. */
+const spoolMemoryBytes = 4 * 1024 * 1024;
 /** Made once: an abort without a reason makes one with a stack trace. */
 const finished = new Error("All layers are unpacked");
 
@@ -47,11 +49,11 @@ export async function fetchLayers(
   const signal = options.signal ? AbortSignal.any([stop.signal, options.signal]) : stop.signal;
   await using hashing = openHashing(layers.reduce((sum, { blob }) => sum + blob.size, 0));
   const progress = new Progress(layers, options);
-  const feeds = layers.map((layer, index) => ({
-    index,
-    layer,
-    spool: index === 0 ? undefined : new LayerSpool(path.join(options.spoolFolder, `${index}`)),
-  }));
+  const memory = { left: spoolMemoryBytes };
+  const feeds = layers.map((layer, index) => {
+    const file = path.join(options.spoolFolder, `${index}`);
+    return { index, layer, spool: index === 0 ? undefined : new LayerSpool(file, memory) };
+  });
   // The first layer has its own; with one at a time, the next begin when it is done.
   const others = (options.parallelDownloads ?? defaultDownloads) - 1;
   const fill = fillSpools(feeds.slice(1));

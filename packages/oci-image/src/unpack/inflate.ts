@@ -5,7 +5,7 @@ import { invalidImage } from "../errors.ts";
 import { ZstdFrames } from "./zstd-frames.ts";
 
 /** Larger pieces are no faster, and more memory waits to be collected. */
-const chunkSize = 128 * 1024;
+const chunkSize = 256 * 1024;
 
 /**
  * Inflates a layer by what its first bytes say it is: gzip, zstd or plain. Media types are not
