@@ -2,12 +2,14 @@
 //   node tools/pack-tosi.ts FILE
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { Script } from "node:vm";
 import { runCommand } from "@kip/base";
 
 const root = path.join(import.meta.dirname, "..");
 
-/** As `apps/tosi/bin/tosi` has it. */
-const options = "MALLOC_ARENA_MAX=2";
+/** As `apps/tosi/bin/tosi` has them. */
+const environment = "MALLOC_ARENA_MAX=2";
+const options = "--max-semi-space-size=1";
 
 /** Loaded at their first use: a pull of an image that is there takes 5 ms less. */
 const lazy = ["node:fs/promises", "node:stream/promises", "node:child_process"];
@@ -28,7 +30,6 @@ export async function packTosi(file: string, node = "node"): Promise<void> {
     "--format=cjs",
     "--minify-whitespace",
     "--minify-syntax",
-    `--banner:js=#!/usr/bin/env -S ${options} ${node} --max-semi-space-size=1`,
     "--log-level=error",
   ]);
   let text = readFileSync(file, "utf8");
@@ -36,8 +37,22 @@ export async function packTosi(file: string, node = "node"): Promise<void> {
     const load = `require("${module}")`;
     text = text.replaceAll(`=${load}`, `=new Proxy({},{get:(_,name)=>${load}[name]})`);
   }
-  writeFileSync(file, text);
+  writeFileSync(file, `#!/usr/bin/env -S ${environment} ${node} ${options}\n${compiled(text)}`);
   chmodSync(file, 0o755);
+}
+
+/**
+ * A program that brings what V8 makes of it along: to read it takes 3 ms less than to make it again. Another
+ * version of Node does not take it, and compiles the text.
+ */
+function compiled(text: string): string {
+  const source = `(function (exports, require, module, __filename, __dirname) {${text}\n})`;
+  const code = new Script(source).createCachedData().toString("base64");
+  return `const { Script } = require("node:vm");
+const cachedData = Buffer.from("${code}", "base64");
+const program = new Script(${JSON.stringify(source)}, { filename: __filename, cachedData });
+program.runInThisContext()(exports, require, module, __filename, __dirname);
+`;
 }
 
 if (import.meta.main) {
