@@ -94,7 +94,10 @@ async function verify(context: CommandContext): Promise<void> {
   const store = await openStore(options);
   const how = { ...pullOptions(reference, options, env), signal };
   const difference = await store.verify(reference, how);
-  const line = difference === undefined ? "as it must be" : `${difference} differed; mended`;
+  const line =
+    difference === undefined
+      ? "as it must be"
+      : `${difference} differed; mended, unless it is mounted`;
   reporter.done({ image: name, isWhole: difference === undefined, difference }, `${name}: ${line}`);
 }
 

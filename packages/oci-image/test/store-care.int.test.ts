@@ -15,8 +15,10 @@ import {
 import path from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { mount, silentLogger, systemClock, unmount } from "@kip/base";
+import { mount, runCommand, silentLogger, systemClock, unmount } from "@kip/base";
 import { openImageStore, parseReference, prefetchImage } from "../src/index.ts";
+import { collect } from "../src/store/collect.ts";
+import { StoreFolder } from "../src/store/store-folder.ts";
 import { startFakeRegistry } from "./fixtures/fake-registry.ts";
 import { writeLayout } from "./fixtures/layout-writer.ts";
 import { tar } from "./fixtures/tar-writer.ts";
@@ -92,6 +94,97 @@ describe("a store's care", () => {
         await store.unmountRootfs(container);
       }
       assert.equal((await store.collect({ maxBytes: 0 })).removed.length, 1);
+    },
+  );
+
+  it(
+    "never removes what is mounted in another mount namespace",
+    { skip: missing({ root: true, programs: ["mount", "unshare"] }) },
+    async () => {
+      using work = temporaryFolder();
+      const clock = movableClock();
+      const store = await openImageStore({ root: path.join(work.path, "store"), logger, clock });
+      writeLayout(path.join(work.path, "layout"), { layers: [layerOf("a")] });
+      const image = await store.importLayout(path.join(work.path, "layout"), parseReference("a"));
+      for (const name of ["upper", "work", "rootfs"]) mkdirSync(path.join(work.path, name));
+      const options = `lowerdir=${image.layers[0]},upperdir=upper,workdir=work`;
+      const command = `mount -t overlay overlay -o ${options} rootfs && echo mounted && read end`;
+      const child = spawn("unshare", ["--mount", "sh", "-c", command], { cwd: work.path });
+      try {
+        await once(child.stdout, "data");
+        clock.skew = 1e9;
+        assert.deepEqual((await store.collect({ maxBytes: 0 })).removed, []);
+      } finally {
+        child.stdin.end();
+        await once(child, "close");
+      }
+      assert.equal((await store.collect({ maxBytes: 0 })).removed.length, 1);
+    },
+  );
+
+  it("spares what another image has just begun to use, and what is used while it looks", async () => {
+    using work = temporaryFolder();
+    const root = path.join(work.path, "store");
+    const clock = movableClock();
+    const store = await openImageStore({ root, logger, clock });
+    for (const [name, Cmd] of Object.entries({ a: ["/a"], b: ["/b"] })) {
+      const layout = path.join(work.path, name);
+      writeLayout(layout, { layers: [layerOf("same")], config: { Cmd } });
+      await store.importLayout(layout, parseReference(name));
+      clock.skew += 3_600_000;
+    }
+    const folder = new StoreFolder(root);
+    const [tree] = folder.listTrees();
+    assert.ok(tree && clock.now() - tree.usedAt < 3_700_000, "the second use counts");
+    class BusyFolder extends StoreFolder {
+      override listTrees(): ReturnType<StoreFolder["listTrees"]> {
+        const trees = super.listTrees();
+        this.markUsed(`sha256:${tree?.hex}`, clock.now());
+        return trees;
+      }
+    }
+    const busy = new BusyFolder(root);
+    assert.deepEqual((await collect(busy, { maxBytes: 0 }, clock.now())).removed, []);
+  });
+
+  it("is taken by several at once", async () => {
+    using work = temporaryFolder();
+    const clock = movableClock();
+    const options = { root: path.join(work.path, "store"), logger, clock };
+    const stores = await Promise.all([openImageStore(options), openImageStore(options)]);
+    const files = Array.from({ length: 300 }, (_, index) => ({ name: `${index}`, content: "x" }));
+    for (const name of ["a", "b", "c"]) {
+      const layout = path.join(work.path, name);
+      writeLayout(layout, { layers: [tar([...files, { name }])] });
+      await stores[0].importLayout(layout, parseReference(name));
+    }
+    clock.skew = 1e9;
+    const all = await Promise.all(
+      stores.map(async (store) => await store.collect({ maxBytes: 0 })),
+    );
+    assert.equal(new Set(all.flatMap(({ removed }) => removed)).size, 3);
+    assert.equal(all.flatMap(({ removed }) => removed).length, 3);
+  });
+
+  it(
+    "takes a layout's files for nothing but files",
+    { skip: missing({ programs: ["mkfifo"] }) },
+    async () => {
+      using work = temporaryFolder();
+      const store = await openImageStore({
+        root: path.join(work.path, "store"),
+        logger,
+        clock: systemClock,
+      });
+      const layout = path.join(work.path, "layout");
+      const root = writeLayout(layout, { layers: [layerOf("a")] });
+      const take = async (): Promise<unknown> =>
+        await store.importLayout(layout, parseReference("a"));
+      for (const file of [path.join("blobs/sha256", root.digest.slice(7)), "index.json"]) {
+        rmSync(path.join(layout, file));
+        await runCommand("mkfifo", [path.join(layout, file)]);
+        await assert.rejects(take(), { code: "IMAGE_INVALID" });
+      }
     },
   );
 

@@ -1,9 +1,9 @@
 import { constants } from "node:fs";
-import { open, readFile } from "node:fs/promises";
+import { open, type FileHandle } from "node:fs/promises";
 import path from "node:path";
 import { hasCode } from "@kip/base";
-import { digestHex, digestOf } from "../digest.ts";
-import { digestMismatch, imageError, invalidImage } from "../errors.ts";
+import { digestHex, verified } from "../digest.ts";
+import { imageError, invalidImage } from "../errors.ts";
 import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../image-source.ts";
 import { parseManifest, type Descriptor } from "../manifest.ts";
 import { formatReference, type Reference } from "../reference.ts";
@@ -46,30 +46,39 @@ export async function* readBlob(
   folder: string,
   descriptor: Descriptor,
 ): AsyncGenerator<Uint8Array> {
-  // A layout may be a stranger's as well: its files are no links to files of ours.
-  const flags = constants.O_RDONLY | constants.O_NOFOLLOW;
   const name = path.join(folder, "blobs", "sha256", digestHex(descriptor.digest));
-  await using file = await open(name, flags).catch((error: unknown) => {
+  await using file = await openFile(name).catch((error: unknown) => {
     const reason = hasCode(error, "ENOENT") ? "lacks" : "has an unreadable";
     throw invalidImage(`the layout ${reason} blob ${descriptor.digest}`, error);
   });
   yield* file.createReadStream({ highWaterMark: 128 * 1024, autoClose: false });
 }
 
+/** A layout may be a stranger's as well: its files are no links to files of ours, and no pipes. */
+async function openFile(name: string): Promise<FileHandle> {
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
+  const file = await open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if ((await file.stat()).isFile()) return file;
+  await file.close();
+  throw invalidImage(`"${name}" is no file`);
+}
+
 async function readManifest(folder: string, descriptor: Descriptor): Promise<FetchedManifest> {
   if (descriptor.size > maxDocumentBytes) throw invalidImage("its manifest is oversized");
   const chunks: Uint8Array[] = [];
-  for await (const chunk of readBlob(folder, descriptor)) chunks.push(chunk);
-  const bytes = Buffer.concat(chunks);
-  const actual = digestOf(bytes);
-  if (actual !== descriptor.digest) throw digestMismatch("a manifest", descriptor.digest, actual);
-  return { bytes, digest: descriptor.digest, mediaType: descriptor.mediaType };
+  for await (const chunk of verified(readBlob(folder, descriptor), descriptor)) chunks.push(chunk);
+  const { digest, mediaType } = descriptor;
+  return { bytes: Buffer.concat(chunks), digest, mediaType };
 }
 
 async function readIndex(folder: string): Promise<Uint8Array> {
   try {
-    return await readFile(path.join(folder, "index.json"));
+    await using file = await openFile(path.join(folder, "index.json"));
+    if ((await file.stat()).size > maxDocumentBytes)
+      throw invalidImage("its index.json is oversized");
+    return await file.readFile();
   } catch (error) {
+    if (!hasCode(error, "ENOENT", "ENOTDIR")) throw error;
     throw imageError("IMAGE_NOT_FOUND", "the folder is no OCI layout: it has no index.json", {
       cause: error,
       remedy: 'Name a folder as "skopeo copy … oci:<folder>" makes it',

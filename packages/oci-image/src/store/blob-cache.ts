@@ -150,7 +150,8 @@ export function throughCache(source: ImageSource, folder: string, onHit: () => v
   return {
     root: async (signal) => await source.root(signal),
     manifest: async (descriptor, signal) => {
-      const found = await readManifest(find, descriptor);
+      // One that cannot be read is as good as none.
+      const found = await readManifest(find, descriptor).catch(() => undefined);
       if (found) onHit();
       return found ?? (await source.manifest(descriptor, signal));
     },

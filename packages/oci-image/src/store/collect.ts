@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { hasCode } from "@kip/base";
 import { digestHex } from "../digest.ts";
 import type { StoreFolder } from "./store-folder.ts";
 
@@ -37,8 +38,10 @@ export async function collect(
   for (const { hex, bytes, idleMs } of trees.sort((a, b) => b.idleMs - a.idleMs)) {
     const isIdle = idleMs > (options.maxIdleMs ?? Number.POSITIVE_INFINITY);
     const isTooMuch = keptBytes > (options.maxBytes ?? Number.POSITIVE_INFINITY);
-    if (idleMs < graceMs || (!isIdle && !isTooMuch) || isMountedTree(`sha256:${hex}`)) continue;
-    await folder.removeTree(hex);
+    if (idleMs < graceMs || (!isIdle && !isTooMuch)) continue;
+    // To look at all of them takes long: it may have been used since.
+    if (now - folder.usedAt(hex) < graceMs || isMountedTree(`sha256:${hex}`)) continue;
+    if (!(await folder.removeTree(hex))) continue;
     removed.push(hex);
     removedBytes += bytes;
     keptBytes -= bytes;
@@ -47,7 +50,20 @@ export async function collect(
   return { removed, removedBytes, keptBytes };
 }
 
-/** Whether an overlay of this mount namespace stands on a tree: its options name the folder. */
+/** Whether an overlay stands on a tree, in whatever mount namespace we may see: its options name the folder. */
 export function isMountedTree(treeId: string): boolean {
-  return readFileSync("/proc/self/mountinfo", "latin1").includes(digestHex(treeId));
+  const hex = digestHex(treeId);
+  const seen = new Set<string>();
+  for (const id of ["self", ...readdirSync("/proc").filter((name) => /^\d+$/.test(name))]) {
+    try {
+      const namespace = readlinkSync(`/proc/${id}/ns/mnt`);
+      if (seen.has(namespace)) continue;
+      seen.add(namespace);
+      if (readFileSync(`/proc/${id}/mountinfo`, "latin1").includes(hex)) return true;
+    } catch (error) {
+      // A process that has ended, or is none of our business.
+      if (!hasCode(error, "ENOENT", "ESRCH", "EACCES", "EPERM", "EINVAL")) throw error;
+    }
+  }
+  return false;
 }

@@ -247,6 +247,7 @@ class FsImageStore implements ManagedImageStore {
 
   /** What was left out of a tree when it was unpacked; undefined if there is no such tree. */
   #knownNotes(treeId: string): readonly string[] | undefined {
+    this.#folder.markUsed(treeId, this.#clock.now());
     if (!this.#folder.hasTree(treeId)) return undefined;
     return read(decode.list(decode.string), this.#folder.readRecord("images", treeId)) ?? [];
   }

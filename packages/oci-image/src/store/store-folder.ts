@@ -70,7 +70,7 @@ export class StoreFolder {
     return readdirSync(trees).map((hex) => ({
       hex,
       bytes: diskBytes(path.join(trees, hex)),
-      usedAt: this.#usedAt(hex),
+      usedAt: this.usedAt(hex),
     }));
   }
 
@@ -93,11 +93,20 @@ export class StoreFolder {
     await rm(path.dirname(grave), { recursive: true, force: true });
   }
 
-  async removeTree(hex: string): Promise<void> {
-    const grave = path.join(this.makeWorkFolder(), "tree");
-    renameSync(path.join(this.#root, "trees", hex), grave);
-    await rm(path.dirname(grave), { recursive: true, force: true });
-    rmSync(this.#recordPath("images", `sha256:${hex}`), { force: true });
+  /** @returns false if another process was first */
+  async removeTree(hex: string): Promise<boolean> {
+    const work = this.makeWorkFolder();
+    try {
+      renameSync(path.join(this.#root, "trees", hex), path.join(work, "tree"));
+      // At once: to take the tree apart lasts, and it may be unpacked anew meanwhile.
+      rmSync(this.#recordPath("images", `sha256:${hex}`), { force: true });
+      return true;
+    } catch (error) {
+      if (hasCode(error, "ENOENT")) return false;
+      throw error;
+    } finally {
+      await rm(work, { recursive: true, force: true });
+    }
   }
 
   /** Removes records of images and names whose tree is gone. */
@@ -130,10 +139,18 @@ export class StoreFolder {
     return image !== undefined && !existsSync(this.#recordPath("images", image));
   }
 
-  #usedAt(hex: string): number {
-    const own = statSync(this.#recordPath("images", `sha256:${hex}`), { throwIfNoEntry: false });
-    // Without a record: just made, or of a process that was killed before it wrote one.
-    return (own ?? statSync(path.join(this.#root, "trees", hex))).mtimeMs;
+  /** When a tree was last used; 0 if it is gone. */
+  usedAt(hex: string): number {
+    const places = [
+      this.#recordPath("images", `sha256:${hex}`),
+      path.join(this.#root, "trees", hex),
+    ];
+    for (const place of places) {
+      // Without a record: of a process that was killed before it wrote one.
+      const facts = statSync(place, { throwIfNoEntry: false });
+      if (facts) return facts.mtimeMs;
+    }
+    return 0;
   }
 
   /** Makes a folder for unfinished work. The caller removes it. */
@@ -200,12 +217,22 @@ function diskBytes(root: string): number {
     if (facts.nlink > 1) seen.add(facts.ino);
     bytes += facts.blocks * 512;
     if (!facts.isDirectory()) return;
-    for (const name of readdirSync(place, { encoding: "buffer" })) {
+    for (const name of namesIn(place)) {
       visit(Buffer.concat([place, Buffer.from("/"), name]));
     }
   };
   visit(Buffer.from(root));
   return bytes;
+}
+
+/** None if another process removes the folder now. */
+function namesIn(folder: Buffer): readonly Buffer[] {
+  try {
+    return readdirSync(folder, { encoding: "buffer" });
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return [];
+    throw error;
+  }
 }
 
 /** `<pid>-<start time>-<boot>`: no later process is ever called the same. Empty if it is gone. */
