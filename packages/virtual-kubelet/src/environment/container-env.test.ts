@@ -190,6 +190,16 @@ describe("containerEnv()", () => {
     assert.deepEqual(optional.env, {});
   });
 
+  it("waits for an optional object while the API server cannot say whether it is there", async () => {
+    const away = new KipError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
+    const { error, events } = await resolve(
+      { env: [secretKey("s", "k", true)] },
+      { objects: { "Secret/s": away } },
+    );
+    assert.ok(hasCode(error, "VK_UNRESOLVED"));
+    assert.deepEqual(events, ["FailedToReadOptionalSecret"]);
+  });
+
   it("refuses an environment that grows beyond what a program can be started with", async () => {
     const growing = (first: EnvVar): EnvVar[] => [
       first,

@@ -236,14 +236,16 @@ async function readContent(access: Access): Promise<ReferencedContent | undefine
     content = await sources.references.read(reference);
   } catch (error) {
     if (!isKipError(error)) throw error;
-    return missing(access, "", `${nameOf(reference)} could not be read: ${errorText(error)}`);
+    const message = `${nameOf(reference)} could not be read: ${errorText(error)}`;
+    // Whether it is there is not known yet.
+    return missing(access, "", message, error.retryable);
   }
   if (content) return content;
   return missing(access, `${reference.kind}NotFound`, `${nameOf(reference)} not found`);
 }
 
-/** Tells the user; goes on without it if it is optional. */
-function missing(access: Access, what: string, message: string): undefined {
+/** Tells the user; goes on without it if it is optional, unless the answer is still to come. */
+function missing(access: Access, what: string, message: string, mustWait = false): undefined {
   const { reference, optional, container, sources } = access;
   const demand = optional ? "Optional" : "Mandatory";
   const reason = what === "" ? `FailedToRead${demand}${reference.kind}` : `${demand}${what}`;
@@ -253,7 +255,7 @@ function missing(access: Access, what: string, message: string): undefined {
     message,
     fieldPath: fieldPathOf(sources.pod, container),
   });
-  if (optional) return undefined;
+  if (optional && !mustWait) return undefined;
   throw unresolved(message, container.name);
 }
 
