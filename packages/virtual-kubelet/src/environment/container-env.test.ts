@@ -31,7 +31,7 @@ async function resolve(container: Partial<Container>, options: Options = {}) {
     pod: options.pod ?? pod,
     references: fakeReferences(options.objects ?? {}),
     services: options.services ?? new Map(),
-    allocatable: { cpu: "4", memory: "8Gi" },
+    allocatable: { cpu: "4", memory: "8Gi", "hugepages-2Mi": "1Gi" },
     notify: ({ reason, message }) => {
       events.push(reason);
       messages.push(message);
@@ -286,6 +286,11 @@ describe("containerEnv()", () => {
       env: [amount("CPU", "limits.cpu"), amount("M", "limits.memory")],
     });
     assert.deepEqual(node.env, { CPU: "4", M: String(8 * 2 ** 30) });
+    const unlimited = await resolve({
+      resources: { limits: { cpu: "0" } },
+      env: [amount("CPU", "limits.cpu"), amount("HUGE", "limits.hugepages-2Mi")],
+    });
+    assert.deepEqual(unlimited.env, { CPU: "4", HUGE: "0" });
   });
 
   it("names the source it does not know", async () => {

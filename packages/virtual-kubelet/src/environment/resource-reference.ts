@@ -11,7 +11,7 @@ export interface ResourceReference {
 
 /**
  * The value of a `resourceFieldRef`: the amount in units of the divisor, rounded up. A limit that is
- * not set is what the node has; a request that is not set is the limit, or else 0.
+ * not set, or 0, is what the node has, but for huge pages, which nobody has without asking; a request that is not set is the limit, or else 0.
  * Undefined for a name that is no resource.
  *
  * @param allocatable of the node
@@ -25,10 +25,12 @@ export function resourceValue(
   const [, kind, name = ""] = match ?? [];
   if (!/^(cpu|memory|ephemeral-storage|hugepages-.+)$/.test(name)) return undefined;
   const { limits = {}, requests = {} } = container.resources ?? {};
+  const limit = limits[name] ?? "0";
+  const isOpen = parseQuantity(limit) === 0 && !name.startsWith("hugepages-");
   const amount =
     kind === "limits"
-      ? (limits[name] ?? allocatable[name] ?? "0")
-      : (requests[name] ?? limits[name] ?? "0");
+      ? ((isOpen ? allocatable[name] : undefined) ?? limit)
+      : (requests[name] ?? limit);
   const divisor = parseQuantity(reference.divisor ?? "1") || 1;
   // Milli-units for CPU, as the kubelet divides; the rest are whole bytes.
   const scale = name === "cpu" ? 1000 : 1;
