@@ -44,6 +44,36 @@ const plainFields: Readonly<Record<string, (pod: Pod) => string | undefined>> = 
 function mapText(map: Readonly<Record<string, string>> | undefined): string {
   return Object.entries(map ?? {})
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, value]) => `${key}=${JSON.stringify(value)}`)
+    .map(([key, value]) => `${key}=${quoted(value)}`)
     .join("\n");
+}
+
+/** What Go does not print, and what would end the text. */
+const unprintable = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu;
+
+/** Escapes of one letter: those of JSON, and two of Go's own. */
+const letters: ReadonlyMap<string, string> = new Map([
+  ["\x07", "\\a"],
+  ["\v", "\\v"],
+  ...['"', "\\", "\b", "\f", "\n", "\r", "\t"].map(
+    (char) => [char, JSON.stringify(char).slice(1, -1)] as const,
+  ),
+]);
+
+/**
+ * A text as Go quotes it: differs from JSON in control characters and in what cannot be seen.
+ *
+ * @see https://pkg.go.dev/strconv#Quote
+ */
+function quoted(text: string): string {
+  const escaped = text.replace(unprintable, (char) => {
+    const letter = letters.get(char);
+    if (letter !== undefined) return letter;
+    const code = char.codePointAt(0) ?? 0;
+    if (code < 0x80) return `\\x${code.toString(16).padStart(2, "0")}`;
+    return code < 0x10000
+      ? `\\u${code.toString(16).padStart(4, "0")}`
+      : `\\U${code.toString(16).padStart(8, "0")}`;
+  });
+  return `"${escaped}"`;
 }
