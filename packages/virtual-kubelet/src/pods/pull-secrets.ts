@@ -1,10 +1,13 @@
+import { isKipError, isRetryable } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
-import type { Notify, ReferenceReader } from "../references/reference.ts";
+import { nameOf, unresolved, type Notify, type ReferenceReader } from "../references/reference.ts";
 
 /**
  * The registry credentials of a pod's `imagePullSecrets`, as `.dockerconfigjson` documents; the old
  * `.dockercfg` form is brought to that. Secrets that are missing or unreadable are left out, with
  * one event, as the kubelet does.
+ *
+ * @throws {KipError} code `VK_UNRESOLVED` while the API server gives no answer
  */
 export async function pullSecrets(
   pod: Pod,
@@ -14,8 +17,7 @@ export async function pullSecrets(
   const documents: unknown[] = [];
   const missing: string[] = [];
   for (const { name = "" } of pod.spec?.imagePullSecrets ?? []) {
-    const content = await references.read({ kind: "Secret", name });
-    const document = content && dockerConfig(content.text);
+    const document = await readDocument(references, name);
     if (document) documents.push(document);
     else missing.push(name);
   }
@@ -27,6 +29,19 @@ export async function pullSecrets(
     });
   }
   return documents;
+}
+
+async function readDocument(references: ReferenceReader, name: string): Promise<unknown> {
+  const reference = { kind: "Secret", name } as const;
+  try {
+    const content = await references.read(reference);
+    return content && dockerConfig(content.text);
+  } catch (error) {
+    if (isRetryable(error))
+      throw unresolved(`${nameOf(reference)} could not be read`, undefined, error);
+    if (!isKipError(error)) throw error;
+    return undefined;
+  }
 }
 
 function dockerConfig(text: ReadonlyMap<string, string>): unknown {

@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { hasCode, KipError } from "@kip/base";
+import type { Pod } from "@kip/k8s-types";
+import { fakeReferences } from "../testing/fake-references.ts";
+import { pullSecrets } from "./pull-secrets.ts";
+
+const pod: Pod = {
+  spec: { containers: [], imagePullSecrets: [{ name: "good" }, { name: "bad" }] },
+};
+const good = { ".dockerconfigjson": '{"auths":{}}' };
+
+async function read(bad: KipError) {
+  const events: string[] = [];
+  const references = fakeReferences({ "Secret/good": good, "Secret/bad": bad });
+  const documents = await pullSecrets(pod, references, ({ reason }) => void events.push(reason));
+  return { documents, events };
+}
+
+describe("pullSecrets()", () => {
+  it("leaves out what it may not read", async () => {
+    const { documents, events } = await read(new KipError("K8S_FORBIDDEN", "not yours"));
+    assert.deepEqual(documents, [{ auths: {} }]);
+    assert.deepEqual(events, ["FailedToRetrieveImagePullSecret"]);
+  });
+
+  it("waits while the API server gives no answer, and blames nobody else", async () => {
+    const away = new KipError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
+    await assert.rejects(read(away), (error) => hasCode(error, "VK_UNRESOLVED"));
+  });
+});
