@@ -15,6 +15,7 @@ import { findImage, readImage } from "./image.ts";
 import type { LocalCloud } from "./local-cloud.ts";
 import type { ResolvedLocalCloudOptions } from "./local-cloud-options.ts";
 import { AcceleratorChoice } from "./machine/accelerator.ts";
+import { keepConsolesShort } from "./machine/console-size.ts";
 import { growRootDisk } from "./machine/grow-root-disk.ts";
 import { MachineEnds } from "./machine/machine-ends.ts";
 import { MachineWatch } from "./machine/machine-watch.ts";
@@ -54,6 +55,8 @@ export class QemuCloud implements LocalCloud {
   readonly #starter: MachineStarter;
   readonly #offers: readonly InstanceTypeOffer[];
   readonly #ends: MachineEnds;
+  readonly #closed = new AbortController();
+  #consoles: Promise<void> | undefined;
   #isNetworkPrepared = false;
 
   constructor(options: ResolvedLocalCloudOptions) {
@@ -114,6 +117,9 @@ export class QemuCloud implements LocalCloud {
     }
     await this.#volumes.open();
     await this.#templates.open();
+    const { clock, logger } = this.#options;
+    const { signal } = this.#closed;
+    this.#consoles = keepConsolesShort({ store: this.#store, clock, logger, signal });
   }
 
   async prepareNetwork(): Promise<void> {
@@ -309,6 +315,8 @@ export class QemuCloud implements LocalCloud {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed.abort();
+    await this.#consoles;
     this.#ends.close();
     await this.#admission.close();
     await this.#templates.close();
