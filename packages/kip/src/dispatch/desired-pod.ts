@@ -9,7 +9,7 @@ import type { RegistryLogIn } from "@kip/cloud";
 import type { Pod, Volume } from "@kip/k8s-types";
 import type { LateAddresses, ResolvedPod } from "@kip/virtual-kubelet";
 import { desiredContainer } from "./desired-container.ts";
-import { etcHosts, podHostname, resolvConf, type DnsSettings } from "./pod-network-files.ts";
+import { etcHosts, kernelHostname, resolvConf, type DnsSettings } from "./pod-network-files.ts";
 import { mergeRegistries } from "./registries.ts";
 
 /** What {@link desiredPod} needs besides the pod. */
@@ -39,7 +39,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     ...podIdentity(pod),
     generation: context.generation,
     restartPolicy: restartPolicy(pod),
-    hostname: podHostname(pod),
+    hostname: kernelHostname(pod, dns.clusterDomain),
     hostNetwork,
     podIp: hostNetwork ? undefined : podIp,
     terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds ?? 30,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { etcHosts, podHostname, resolvConf } from "./pod-network-files.ts";
+import { etcHosts, kernelHostname, podHostname, resolvConf } from "./pod-network-files.ts";
 
 const settings = {
   clusterDns: ["10.96.0.10"],
@@ -66,5 +66,16 @@ describe("podHostname()", () => {
   it("cuts long names without leaving a dash at the end", () => {
     const name = `${"x".repeat(62)}-abc`;
     assert.equal(podHostname({ metadata: { name } }), "x".repeat(62));
+  });
+});
+
+describe("kernelHostname()", () => {
+  it("is the full name of a pod that wants that and has one", () => {
+    const name = (spec: object): string =>
+      kernelHostname({ ...pod, spec: { containers: [], ...spec } }, "cluster.local");
+    const full = { setHostnameAsFQDN: true };
+    assert.equal(name({ ...full, subdomain: "db" }), "web-0.db.shop.svc.cluster.local");
+    assert.equal(name({ subdomain: "db" }), "web-0");
+    assert.equal(name(full), "web-0");
   });
 });

@@ -72,13 +72,23 @@ export function podHostname(pod: Pod): string {
   return name.slice(0, 63).replace(/[-.]+$/, "");
 }
 
+/** The pod's name with its subdomain; undefined if it has none. */
+function fullName(pod: Pod, clusterDomain: string): string | undefined {
+  const subdomain = pod.spec?.subdomain;
+  if (subdomain === undefined) return undefined;
+  const namespace = pod.metadata?.namespace ?? "default";
+  return `${podHostname(pod)}.${subdomain}.${namespace}.svc.${clusterDomain}`;
+}
+
+/** The name that the pod's kernel has: the full one where the pod wants that, and has one. */
+export function kernelHostname(pod: Pod, clusterDomain: string): string {
+  const wanted = pod.spec?.setHostnameAsFQDN === true ? fullName(pod, clusterDomain) : undefined;
+  return wanted ?? podHostname(pod);
+}
+
 /** Content of a pod's `/etc/hosts`, in the kubelet's layout. */
 export function etcHosts(pod: Pod, podIp: string, clusterDomain: string): string {
-  const hostname = podHostname(pod);
-  const subdomain = pod.spec?.subdomain;
-  const namespace = pod.metadata?.namespace ?? "default";
-  const fullName =
-    subdomain === undefined ? [] : [`${hostname}.${subdomain}.${namespace}.svc.${clusterDomain}`];
+  const names = [fullName(pod, clusterDomain) ?? [], podHostname(pod)].flat();
   const lines = [
     "# Kubernetes-managed hosts file.",
     "127.0.0.1\tlocalhost",
@@ -87,7 +97,7 @@ export function etcHosts(pod: Pod, podIp: string, clusterDomain: string): string
     "fe00::0\tip6-mcastprefix",
     "fe00::1\tip6-allnodes",
     "fe00::2\tip6-allrouters",
-    [podIp, ...fullName, hostname].join("\t"),
+    [podIp, ...names].join("\t"),
   ];
   const aliases = pod.spec?.hostAliases ?? [];
   if (aliases.length > 0) lines.push("", "# Entries added by HostAliases.");
