@@ -105,6 +105,8 @@ const container = object({
   terminationMessagePolicy: oneOf("File", "FallbackToLogsOnError"),
   /** Only for init containers: "Always" makes it a sidecar. */
   restartPolicy: optional(string),
+  /** Only for ephemeral containers: the container whose processes it sees. */
+  targetContainer: optional(string),
 });
 
 const account = object({

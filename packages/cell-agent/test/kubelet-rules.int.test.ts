@@ -137,6 +137,27 @@ describe("a probe's own grace period", limit, () => {
   });
 });
 
+describe("an ephemeral container", limit, () => {
+  it("sees the processes of the container that it is for", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    const debug = (name: string, targetContainer: string) => container(name, { targetContainer });
+    const pod = desiredPod();
+    await client.putPod(pod);
+    await report(client, (one) => one.phase === "Running");
+    const ephemeralContainers = [debug("good", "web"), debug("bad", "other")];
+    await client.putPod({ ...pod, ephemeralContainers, generation: 2 });
+    const seen = await report(
+      client,
+      ({ ephemeralContainers: [good, bad] }) =>
+        good?.running !== undefined && bad?.waiting?.reason === "CreateContainerError",
+    );
+    assert.match(seen.ephemeralContainers[1]?.waiting?.message ?? "", /container "other"/);
+    const namespaces = [...cell.runtime.specs.values()].map(({ sandbox }) => sandbox.pidNamespace);
+    assert.deepEqual(namespaces, [undefined, "/proc/1/ns/pid"]);
+  });
+});
+
 describe("a stop signal that does not exist", limit, () => {
   it("leads to SIGKILL, not to attempts without end", async () => {
     await using cell = await Cell.start();

@@ -24,6 +24,7 @@ import {
   createContainer,
   describeRun,
   discardRun,
+  pidNamespaceOf,
   runDirectory,
   type PodGround,
 } from "./start-container.ts";
@@ -41,6 +42,8 @@ export interface KeeperHost {
   readonly logger: Logger;
   /** Aborts when the pod is to end. */
   readonly ending: AbortSignal;
+  /** ID of a running container of the pod. @throws {KipError} if it does not run */
+  runningId(name: string): string;
   /** Whether a container that has ended is to be started again. */
   isRestarted(record: ContainerRecord): boolean;
   /** An image of the container's first start is there. */
@@ -158,7 +161,7 @@ export class ContainerKeeper {
     try {
       // Not always: it costs the start of a program, which a first start can do without.
       if (isRepeated) await discardRun(run, { directories, parts });
-      await createContainer(run, input);
+      await createContainer(run, { ...input, pidNamespace: await this.#targetNamespace() });
       events.normal("Created", `Created container: ${desired.name}`, desired.name);
       await parts.runtime.start(run.id);
       saved.run = { startedAtMs: clock.now(), ...saved.run, ...run };
@@ -276,6 +279,12 @@ export class ContainerKeeper {
     delete this.record.kill;
     this.#ended = new AbortController();
     this.#host.save();
+  }
+
+  async #targetNamespace(): Promise<string | undefined> {
+    const { targetContainer } = this.record.desired;
+    if (targetContainer === undefined) return undefined;
+    return await pidNamespaceOf(this.#host.runningId(targetContainer), this.#host.parts.runtime);
   }
 
   async #startFailed(run: ContainerRun, error: unknown): Promise<void> {

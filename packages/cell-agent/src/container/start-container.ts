@@ -1,6 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import type { DesiredPod, DesiredContainer } from "@kip/agent-api";
+import { KipError } from "@kip/base";
 import type { StoredImage } from "@kip/oci-image";
 import type { PodSandbox } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../agent-directories.ts";
@@ -26,6 +27,8 @@ export interface RunInput {
   readonly image: StoredImage;
   readonly attempt: number;
   readonly ground: PodGround;
+  /** File of the namespace of processes to be in, in place of the pod's or one of its own. */
+  readonly pidNamespace?: string | undefined;
   readonly directories: AgentDirectories;
   readonly parts: AgentParts;
 }
@@ -67,7 +70,7 @@ export function runDirectory(
  * so, `CONTAINER_CREATE_FAILED` when its command cannot
  */
 export async function createContainer(run: ContainerRun, input: RunInput): Promise<void> {
-  const { container, parts, image, ground } = input;
+  const { container, parts, image, ground, pidNamespace } = input;
   const directory = runDirectory(input.directories, run);
   mkdirSync(directory.path, { recursive: true });
   const { rootfs } = await parts.images.mountRootfs(image, directory.path);
@@ -94,7 +97,7 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     pod: input.pod,
     container,
     image: image.config,
-    sandbox: ground.sandbox,
+    sandbox: { ...ground.sandbox, ...(pidNamespace !== undefined && { pidNamespace }) },
     rootfs,
     imageUser,
     ...(wantedUser && { wantedUser }),
@@ -102,6 +105,23 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     logPath: run.logPath,
   });
   await parts.runtime.create(spec);
+}
+
+/**
+ * The namespace of processes of a running container.
+ *
+ * @throws {KipError} code `AGENT_CONTAINER_NOT_RUNNING`
+ */
+export async function pidNamespaceOf(
+  id: string,
+  runtime: Pick<AgentParts["runtime"], "list">,
+): Promise<string> {
+  const { pid } = (await runtime.list()).find((state) => state.id === id) ?? {};
+  if (pid !== undefined) return `/proc/${pid}/ns/pid`;
+  throw new KipError(
+    "AGENT_CONTAINER_NOT_RUNNING",
+    "Cannot join the target container: it has ended",
+  );
 }
 
 /** Frees what a run had, except its log. Does nothing if nothing is left. */

@@ -421,6 +421,7 @@ export class PodSupervisor implements AsyncDisposable {
       get events() {
         return events();
       },
+      runningId: (name) => this.runningId(name),
       isRestarted: (record) => this.#isRestarted(record),
       imageReady: (timingsMs) => this.#timings.imageReady(timingsMs),
       changed: () => this.#changed(),

@@ -45,3 +45,11 @@ it("passes probes by gRPC on, and a probe's own grace period", () => {
   assert.deepEqual(desired.livenessProbe, livenessProbe);
   assert.deepEqual(desired.readinessProbe, { grpc: { port: 1 } });
 });
+
+it("passes the target of an ephemeral container on", () => {
+  const debug = { name: "debug", image: "busybox", targetContainerName: "main" };
+  const pod = { spec: { containers: [] } };
+  const resolved = { pod, env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
+  const desired = desiredContainer(resolved, debug, { podIPs: [], hostIPs: [] });
+  assert.equal(desired.targetContainer, "main");
+});

@@ -50,6 +50,7 @@ export function desiredContainer(
     ...probesAndHooks(container),
     terminationMessagePath: container.terminationMessagePath ?? "/dev/termination-log",
     terminationMessagePolicy: messagePolicy(container),
+    targetContainer: "targetContainerName" in container ? container.targetContainerName : undefined,
     restartPolicy: "restartPolicy" in container ? container.restartPolicy : undefined,
   });
 }
