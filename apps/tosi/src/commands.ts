@@ -1,9 +1,8 @@
-import { readFileSync } from "node:fs";
 import { bytes, KipError, nearest, type OptionValues } from "@kip/base";
 import { formatReference, prefetchImage, type StoredImage } from "@kip/oci-image";
 import { extractTo, mountAt, saveConfig } from "./place-image.ts";
 import type { Reporter } from "./reporter.ts";
-import { openStore, pullOptions, readReference } from "./settings.ts";
+import { openStore, pullOptions, readNamed, readReference } from "./settings.ts";
 
 /** What a command works with. */
 export interface CommandContext {
@@ -24,7 +23,7 @@ const commands: Readonly<Record<string, Command>> = {
   unpack: async (context) => {
     const [name, folder = ""] = wanted(context, ["NAME", "DIR"]);
     const image = await get(context, name ?? "");
-    await extractTo(image, folder);
+    await extractTo(image, folder, context.signal);
     context.reporter.done({ ...factsOf(image), folder }, "");
   },
   inspect,
@@ -52,7 +51,7 @@ async function original(context: CommandContext): Promise<void> {
     throw new KipError("OPTION_INVALID", "Cannot use -extractto and -mount together");
   }
   const image = await get(context, options.required("image"));
-  if (extract !== undefined) await extractTo(image, extract);
+  if (extract !== undefined) await extractTo(image, extract, context.signal);
   if (mount !== undefined) await mountAt(image, mount);
   const file = options.text("saveconfig");
   if (file !== undefined) saveConfig(image.config, file);
@@ -126,7 +125,7 @@ async function gc(context: CommandContext): Promise<void> {
 async function prefetch(context: CommandContext): Promise<void> {
   const { options, env, signal, reporter } = context;
   const list = options.text("list");
-  const listed = list === undefined ? [] : readFileSync(list, "utf8").split("\n");
+  const listed = list === undefined ? [] : readNamed("list", list).split("\n");
   const names = [...context.words, ...listed].map((name) => name.trim());
   const cache = options.required("cache");
   for (const name of names.filter((it) => it !== "" && !it.startsWith("#"))) {

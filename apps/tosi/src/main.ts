@@ -1,3 +1,4 @@
+import { constants } from "node:os";
 import { readCommandLine } from "./command-line.ts";
 import { runCommandLine } from "./commands.ts";
 import { exitCodeOf } from "./exit-code.ts";
@@ -6,9 +7,16 @@ import { jsonReporter, textReporter, type Reporter } from "./reporter.ts";
 
 const out = (text: string): void => void process.stdout.write(text);
 const stop = new AbortController();
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.once(signal, () => stop.abort(new Error("interrupted")));
-}
+/** As a shell has it for a program that a signal ended. */
+let stoppedBy: keyof typeof constants.signals | undefined;
+const end = (signal: "SIGINT" | "SIGTERM" | "SIGPIPE"): void => {
+  stoppedBy ??= signal;
+  process.exitCode = 128 + constants.signals[stoppedBy];
+  stop.abort(new Error("interrupted"));
+};
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, end);
+// Whoever read what we print is gone.
+for (const stream of [process.stdout, process.stderr]) stream.on("error", () => end("SIGPIPE"));
 void main();
 
 /** No `await` outside of a function: packed, this is no module. */
@@ -27,6 +35,6 @@ async function main(): Promise<void> {
     }
   } catch (error) {
     reporter.failed(error);
-    process.exitCode = exitCodeOf(error);
+    if (stoppedBy === undefined) process.exitCode = exitCodeOf(error);
   }
 }

@@ -1,13 +1,19 @@
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { hasCode, KipError, runCommand } from "@kip/base";
 import { mountOverlay, type ImageConfig, type StoredImage } from "@kip/oci-image";
+import { ownFolder } from "./settings.ts";
 
 /** Copies an image's files to an empty folder: owners, modes, times, links, attributes, holes. */
-export async function extractTo(image: StoredImage, folder: string): Promise<void> {
+export async function extractTo(
+  image: StoredImage,
+  folder: string,
+  signal: AbortSignal,
+): Promise<void> {
   wantEmpty("extractto", folder);
+  const options = ["--archive", "--reflink=auto", "--no-target-directory", "--"];
   for (const layer of image.layers) {
-    await runCommand("cp", ["--archive", "--reflink=auto", "--no-target-directory", layer, folder]);
+    await runCommand("cp", [...options, layer, folder], { signal });
   }
 }
 
@@ -15,7 +21,13 @@ export async function extractTo(image: StoredImage, folder: string): Promise<voi
 export async function mountAt(image: StoredImage, folder: string): Promise<void> {
   wantEmpty("mount", folder);
   const rootfs = path.resolve(folder);
-  await mountOverlay(image.layers, { rootfs, upper: `${rootfs}.upper`, work: `${rootfs}.work` });
+  const places = { rootfs, upper: `${rootfs}.upper`, work: `${rootfs}.work` };
+  if (statSync(rootfs).dev !== statSync(path.dirname(rootfs)).dev) {
+    throw new KipError("OPTION_INVALID", `Cannot use -mount ${folder}: it is a mount already`);
+  }
+  // What is in the upper one is in the root file system, so nobody else may have made it.
+  for (const beside of [places.upper, places.work]) ownFolder("mount", beside);
+  await mountOverlay(image.layers, places);
 }
 
 /** Writes the configuration with the names that OCI gives its fields. */

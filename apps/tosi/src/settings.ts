@@ -1,7 +1,15 @@
 import { readFileSync, lstatSync, mkdirSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
-import { createLogger, hasCode, KipError, Secret, systemClock, type OptionValues } from "@kip/base";
+import {
+  createLogger,
+  errorText,
+  hasCode,
+  KipError,
+  Secret,
+  systemClock,
+  type OptionValues,
+} from "@kip/base";
 import {
   dockerConfigCredentials,
   openImageStore,
@@ -18,7 +26,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** The store that the flags name; its folder must be ours alone. */
 export async function openStore(options: OptionValues): Promise<ManagedImageStore> {
   const root = path.resolve(options.text("overlaydir") ?? options.required("workdir"));
-  ownFolder(root);
+  ownFolder("workdir", root);
   return await openImageStore({
     root,
     logger: createLogger({ level: "error" }),
@@ -27,8 +35,11 @@ export async function openStore(options: OptionValues): Promise<ManagedImageStor
   });
 }
 
-/** The default is in a folder that everybody writes to: who made it first could plant images. */
-function ownFolder(root: string): void {
+/**
+ * Makes a folder, or sees that it is ours alone. The default store is in a folder that everybody writes to: who
+ * made it first could plant images.
+ */
+export function ownFolder(flag: string, root: string): void {
   try {
     mkdirSync(root, { mode: 0o700 });
   } catch (error) {
@@ -38,7 +49,7 @@ function ownFolder(root: string): void {
   const facts = lstatSync(root);
   const isOurs = facts.uid === process.geteuid?.() && (facts.mode & 0o022) === 0;
   if (isOurs && facts.isDirectory()) return;
-  throw new KipError("OPTION_INVALID", `Cannot use -workdir ${root}: others may write to it`, {
+  throw new KipError("OPTION_INVALID", `Cannot use -${flag} ${root}: others may write to it`, {
     remedy: "Name a folder that belongs to you alone",
   });
 }
@@ -83,7 +94,7 @@ function registriesOf(
     options.text("docker-config") ??
     path.join(env["DOCKER_CONFIG"] ?? path.join(homedir(), ".docker"), "config.json");
   const credentials = dockerConfigCredentials(configFile, { path: env["PATH"] ?? "" });
-  const ca = caFile === undefined ? undefined : readFileSync(caFile, "utf8");
+  const ca = caFile === undefined ? undefined : readNamed("ca", caFile);
   const common = { credentials, ...(ca !== undefined && { ca }) };
   const plain = insecure.includes(reference.registry) ? `http://${reference.registry}` : undefined;
   const endpoint = url ?? plain;
@@ -99,6 +110,15 @@ function registriesOf(
     ...(mirrors.length > 0 && { mirrors }),
   };
   return [own, ...mirrors.map((mirror) => ({ host: urlOf("mirror", mirror).host, ...common }))];
+}
+
+/** The file that a flag names. */
+export function readNamed(flag: string, file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new KipError("OPTION_INVALID", `Cannot use -${flag} ${file}: ${errorText(error)}`);
+  }
 }
 
 function urlOf(flag: string, text: string): URL {

@@ -2,12 +2,21 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { runCommand, unmount } from "@kip/base";
+import { mount, runCommand, unmount } from "@kip/base";
 import { startFakeRegistry } from "../../../packages/oci-image/test/fixtures/fake-registry.ts";
 import { writeLayout } from "../../../packages/oci-image/test/fixtures/layout-writer.ts";
 import { tar } from "../../../packages/oci-image/test/fixtures/tar-writer.ts";
@@ -105,6 +114,19 @@ describe("tosi", () => {
         } finally {
           await unmount([target]);
         }
+        // What lies beside the folder comes into the root, and so must be ours.
+        rmSync(`${target}.upper`, { recursive: true });
+        symlinkSync(folder, `${target}.upper`);
+        const planted = await tosi("-image", `${host}/app`, "-mount", target);
+        assert.equal(planted.code, 2, planted.err);
+        const taken = path.join(folder, "taken");
+        mkdirSync(taken);
+        await mount(["-t", "tmpfs", "none", taken]);
+        try {
+          assert.equal((await tosi("-image", `${host}/app`, "-mount", taken)).code, 2);
+        } finally {
+          await unmount([taken]);
+        }
       });
     },
   );
@@ -161,12 +183,39 @@ describe("tosi", () => {
       assert.equal(await codeOf("inspect", `${host}/app`), 3);
       assert.equal(await codeOf("pull", `${host}/app:secret`), 4);
       assert.equal(await codeOf("pull", "127.0.0.1:1/app", "-insecure", "127.0.0.1:1"), 5);
+      assert.equal(await codeOf("pull", `${host}/app`, "-ca", "/nowhere"), 2);
+      assert.equal(await codeOf("prefetch", "-cache", folder, "-list", "/nowhere"), 2);
       // A store that others may write to is not used.
       const open = path.join(folder, "open");
       mkdirSync(open);
       chmodSync(open, 0o777);
       assert.equal(await codeOf("pull", `${host}/app`, "-workdir", open), 2);
     });
+  });
+
+  it("ends as a shell expects when it is stopped, or nobody reads what it prints", async () => {
+    using work = temporaryFolder();
+    const layout = path.join(work.path, "layout");
+    writeLayout(layout, { layers });
+    const asked = Promise.withResolvers<void>();
+    await using registry = await startFakeRegistry(layout, (request) => {
+      const isBlob = request.url?.includes("/blobs/") === true;
+      if (isBlob) asked.resolve();
+      return isBlob;
+    });
+    const store = path.join(work.path, "store");
+    const image = `${registry.host}/app`;
+    const flags = ["-workdir", store, "-insecure", registry.host, "pull", image];
+    const stopped = spawn(process.execPath, [main, ...flags], { stdio: "ignore" });
+    await asked.promise;
+    stopped.kill("SIGTERM");
+    assert.deepEqual(await once(stopped, "exit"), [143, null]);
+    assert.deepEqual(readdirSync(path.join(store, "tmp")), []);
+    const unread = spawn(process.execPath, [main, "-help"], { stdio: ["ignore", "pipe", "pipe"] });
+    unread.stdout.destroy();
+    const errors = text(unread.stderr);
+    assert.deepEqual(await once(unread, "exit"), [141, null]);
+    assert.equal(await errors, "");
   });
 
   it("is the same packed into one file", async () => {
