@@ -4,6 +4,7 @@ import { pipeline } from "node:stream/promises";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
 import { SpdyTestClient } from "../../test/spdy-test-client.ts";
+import { ManualClock } from "../testing/manual-clock.ts";
 import { servePortForward, type PortForward } from "./port-forward.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
 
@@ -122,6 +123,21 @@ describe("servePortForward()", () => {
     assert.equal(text, "error forwarding port 80: timed out waiting for the data stream");
     const lonely = await client.open({ streamType: "data", port: "80", requestID: "1" });
     await client.frame("rstStream", lonely);
+    client.socket.end();
+    await served;
+  });
+
+  it("forgets a pair whose only stream the client resets", async () => {
+    const clock = new ManualClock();
+    const { client, served } = serve(echo, { clock });
+    for (let index = 0; index < 10; index++) {
+      const options = { streamType: "error", port: "80", requestID: String(index) };
+      client.send({ type: "rstStream", streamId: await client.open(options), status: 5 });
+    }
+    const last = await pair(client, 80, "last"); // what came before is done when this is answered
+    client.data(last.data, "x", true);
+    assert.equal((await client.ended(last.data)).toString(), "x");
+    assert.equal(clock.sleepers, 0);
     client.socket.end();
     await served;
   });

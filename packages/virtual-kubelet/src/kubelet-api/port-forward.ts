@@ -79,9 +79,16 @@ function joinPair(
     return undefined;
   }
   if (pair === undefined) {
-    pair = { port, complete: new AbortController() };
-    pairs.set(requestId, pair);
-    void expire(request, pairs, requestId, pair);
+    const begun: Pair = { port, complete: new AbortController() };
+    pair = begun;
+    pairs.set(requestId, begun);
+    void expire(request, pairs, requestId, begun);
+    // Or else a client could make any number of them, one after the other.
+    stream.duplex.once("close", () => {
+      if (pairs.get(requestId) !== begun) return;
+      pairs.delete(requestId);
+      begun.complete.abort();
+    });
   }
   pair[type] = stream.duplex;
   stream.accept();
