@@ -19,12 +19,12 @@ export class CpuRates {
     if (cpuNanoseconds === undefined) return undefined;
     const before = this.#points.get(key);
     const now = { timeMs, cpuNanoseconds };
-    // Less than before: it was started again.
-    if (before === undefined || cpuNanoseconds < before.cpuNanoseconds) {
+    const elapsedMs = timeMs - (before?.timeMs ?? 0);
+    // Less than before: it was started again, or the clock was set back.
+    if (before === undefined || cpuNanoseconds < before.cpuNanoseconds || elapsedMs < 0) {
       this.#next.set(key, now);
       return undefined;
     }
-    const elapsedMs = timeMs - before.timeMs;
     if (elapsedMs < leastMs) {
       this.#next.set(key, before);
       return before.nanoCores;

@@ -159,6 +159,19 @@ describe("CpuRates", () => {
     rates.endLook();
     assert.equal(look(9000, 2e9), undefined);
   });
+
+  it("measures anew when the clock was set back", () => {
+    const rates = new CpuRates();
+    const usage = (seconds: number, at: number): number | undefined => {
+      const rate = rates.rate("k", { timeMs: at, cpuNanoseconds: seconds * 1e9 });
+      rates.endLook();
+      return rate;
+    };
+    usage(1, timeMs);
+    assert.equal(usage(2, timeMs + 2000), 5e8);
+    assert.equal(usage(3, timeMs - 3_600_000), undefined);
+    assert.equal(usage(5, timeMs - 3_598_000), 1e9);
+  });
 });
 
 describe("StatsSource", () => {
