@@ -37,6 +37,8 @@ export interface AgentLogOptions {
   readonly timestamps?: boolean;
   /** Lines from the end, 0 or more. */
   readonly tailLines?: number;
+  /** Lines that begin in so many bytes before the end of the log as it is stored; not with `tailLines`. */
+  readonly tailBytes?: number;
   /** Milliseconds since the epoch. */
   readonly sinceTimeMs?: number;
   /** Largest answer in bytes, 1 or more. */
@@ -163,6 +165,7 @@ export class AgentClient implements AsyncDisposable {
     for (const flag of ["follow", "previous", "timestamps"] as const)
       if (options[flag] === true) query.set(flag, "1");
     if (options.tailLines !== undefined) query.set("tailLines", String(options.tailLines));
+    if (options.tailBytes !== undefined) query.set("tailBytes", String(options.tailBytes));
     if (options.limitBytes !== undefined) query.set("limitBytes", String(options.limitBytes));
     if (options.sinceTimeMs !== undefined)
       query.set("sinceTime", new Date(options.sinceTimeMs).toISOString());

@@ -134,6 +134,7 @@ async function logs(
 
 function readLogOptions(query: URLSearchParams): LogReadOptions {
   const tailLines = readNumber(query, "tailLines");
+  const tailBytes = readNumber(query, "tailBytes");
   const limitBytes = readNumber(query, "limitBytes");
   const since = query.get("sinceTime");
   const sinceTimeMs = since === null ? undefined : Date.parse(since);
@@ -142,6 +143,7 @@ function readLogOptions(query: URLSearchParams): LogReadOptions {
     follow: query.has("follow"),
     timestamps: query.has("timestamps"),
     ...(tailLines !== undefined && { tailLines }),
+    ...(tailBytes !== undefined && { tailBytes }),
     ...(limitBytes !== undefined && { limitBytes }),
     ...(sinceTimeMs !== undefined && { sinceTimeMs }),
   };

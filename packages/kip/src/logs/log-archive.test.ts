@@ -52,8 +52,12 @@ describe("LogArchive and what others name", () => {
     after(() => rmSync(folder, { recursive: true }));
     mkdirSync(path.join(folder, "logs", "audit"), { recursive: true });
     const logs = new LogArchive(path.join(folder, "logs"), silentLogger);
+    const asked: unknown[] = [];
     const agent = {
-      logs: async () => Readable.from([Buffer.from("x".repeat(12 * 1024 * 1024))]),
+      logs: async (_container: string, options: unknown) => {
+        asked.push(options);
+        return Readable.from([Buffer.from("x".repeat(12 * 1024 * 1024))]);
+      },
     } as unknown as AgentClient; // all that is asked for
     const ended = { terminated: { exitCode: 0 } };
     const report = {
@@ -65,6 +69,8 @@ describe("LogArchive and what others name", () => {
       ephemeralContainers: [],
     } as unknown as PodReport; // all that is looked at
     await logs.save(uid, agent, report, new AbortController().signal);
+    // The end is what tells why a pod has failed.
+    assert.deepEqual(asked, [{ timestamps: true, previous: false, tailBytes: 10 * 1024 * 1024 }]);
     assert.deepEqual(readdirSync(folder), ["logs"]);
     assert.deepEqual(readdirSync(path.join(folder, "logs", uid)), ["good.log"]);
     assert.equal(statSync(path.join(folder, "logs", uid, "good.log")).size, 10 * 1024 * 1024);

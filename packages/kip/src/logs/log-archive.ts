@@ -8,7 +8,7 @@ import { errorText, type Logger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { LogOptions } from "@kip/virtual-kubelet";
 
-/** Most that is kept of one container's log, bytes; the kubelet's default for a log file. */
+/** Most that is kept of the end of one container's log, bytes; the kubelet's default for a log file. */
 const maxLogBytes = 10 * 1024 * 1024;
 
 /** Names of folders and files come from cells and from the disk: nothing else is ever touched. */
@@ -66,7 +66,7 @@ export class LogArchive {
     try {
       const log = await agent.logs(
         container,
-        { timestamps: true, previous, limitBytes: maxLogBytes },
+        { timestamps: true, previous, tailBytes: maxLogBytes },
         signal,
       );
       const part = createWriteStream(`${file}.part`, { mode: 0o600 });

@@ -55,6 +55,14 @@ test("readLog() ends at the limit, in the middle of a line too", async () => {
   assert.equal(await read(entry("abc") + entry("def"), { limitBytes: 4 }), "abc\n");
 });
 
+test("readLog() begins so many bytes before the end, with the next line", async () => {
+  const log = entry("a") + entry("b") + entry("c");
+  const length = entry("b").length;
+  assert.equal(await read(log, { tailBytes: length * 2 }), "b\nc\n");
+  assert.equal(await read(log, { tailBytes: length * 2 - 1 }), "c\n");
+  assert.equal(await read(log, { tailBytes: 10_000 }), "a\nb\nc\n");
+});
+
 test("readLog() leaves out what is no entry", async () => {
   assert.equal(await read(`${entry("a")}garbage\n\0\0\0\n${entry("b")}2026-01-01T00`), "a\nb\n");
 });

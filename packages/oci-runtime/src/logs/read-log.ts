@@ -13,14 +13,17 @@ export interface LogReadOptions {
   readonly timestamps?: boolean;
   /** Only the last lines, 0 or more. @default all */
   readonly tailLines?: number;
+  /** Only lines that begin in the last bytes of the file; not together with `tailLines`. @default all */
+  readonly tailBytes?: number;
   /** Only lines at or after this time, milliseconds since the epoch. */
   readonly sinceTimeMs?: number;
   /** Ends after so many bytes of output, 1 or more. */
   readonly limitBytes?: number;
 }
 
-/** Where reading starts: so many lines before the end, or at an offset in bytes. */
-type LogPosition = { readonly tailLines: number } | { readonly offset: number };
+/** Where reading starts: so many lines or bytes before the end, or at an offset in bytes. */
+type LogPosition =
+  { readonly tailLines: number } | { readonly tailBytes: number } | { readonly offset: number };
 
 /** Where reading starts and when it ends. */
 export interface LogEntriesOptions {
@@ -92,7 +95,7 @@ async function* shownLog(
   // The time goes before a line, not before each part of it, and each stream has its own lines.
   const isMidLine = { stdout: false, stderr: false };
   const entries = readLogEntries(file, {
-    from: options.tailLines === undefined ? { offset: 0 } : { tailLines: options.tailLines },
+    from: startOf(options),
     signal,
     ...(options.follow && { ended }),
   });
@@ -112,6 +115,11 @@ async function* shownLog(
     left -= text.length;
     if (text.length > 0) yield text;
   }
+}
+
+function startOf({ tailLines, tailBytes }: LogReadOptions): LogPosition {
+  if (tailLines !== undefined) return { tailLines };
+  return tailBytes === undefined ? { offset: 0 } : { tailBytes };
 }
 
 /** Wakes a reader when the file grew or its writer is done. */
@@ -169,7 +177,22 @@ async function openLog(file: string): Promise<FileHandle> {
 async function startOffset(handle: FileHandle, from: LogPosition): Promise<number> {
   if ("offset" in from) return from.offset;
   const { size } = await handle.stat();
+  if ("tailBytes" in from) return await nextLine(handle, size - from.tailBytes);
   return await findTail(handle, size, from.tailLines);
+}
+
+/** Offset of the first line that begins there or later. */
+async function nextLine(handle: FileHandle, offset: number): Promise<number> {
+  if (offset <= 0) return 0;
+  const block = Buffer.allocUnsafe(blockBytes);
+  // From the end of the line before.
+  for (let position = offset - 1; ;) {
+    const { bytesRead } = await handle.read(block, 0, blockBytes, position);
+    const end = block.subarray(0, bytesRead).indexOf(0x0a);
+    if (end >= 0) return position + end + 1;
+    position += bytesRead;
+    if (bytesRead === 0) return position;
+  }
 }
 
 function splitLines(data: Buffer): { readonly complete: readonly Buffer[]; readonly rest: Buffer } {
