@@ -147,6 +147,36 @@ describe("a store's care", () => {
     assert.deepEqual((await collect(busy, { maxBytes: 0 }, clock.now())).removed, []);
   });
 
+  it("is not stopped by paths that are longer than the kernel takes", async () => {
+    using work = temporaryFolder();
+    const root = path.join(work.path, "store");
+    const clock = movableClock();
+    const store = await openImageStore({ root, logger, clock });
+    const deep = `${"n".repeat(250)}/`.repeat(16).slice(0, 4080);
+    // By a link it goes further down than a name of an entry can be long.
+    const layer = tar([
+      { name: `${deep}/f`, content: "x" },
+      { name: "l", type: "2", linkName: deep },
+      { name: `l/${deep.slice(0, 2000)}/f`, content: "x" },
+    ]);
+    const broken = path.join(work.path, "broken");
+    writeLayout(broken, { layers: [layer], diffIds: [`sha256:${"a".repeat(64)}`] });
+    await assert.rejects(store.importLayout(broken, parseReference("a")), {
+      code: "IMAGE_DIGEST_MISMATCH",
+    });
+    assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
+    writeLayout(path.join(work.path, "layout"), { layers: [layer] });
+    await using registry = await startFakeRegistry(path.join(work.path, "layout"), () => false);
+    const options = { registries: [{ host: registry.host, endpoint: `http://${registry.host}` }] };
+    const reference = parseReference(`${registry.host}/a`);
+    await store.pull(reference, options);
+    assert.equal(await store.verify(reference, options), undefined);
+    clock.skew = 1e9;
+    const { removed, removedBytes } = await store.collect({ maxBytes: 0 });
+    assert.ok(removed.length === 1 && removedBytes > 20 * 4096);
+    assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
+  });
+
   it("is taken by several at once", async () => {
     using work = temporaryFolder();
     const clock = movableClock();

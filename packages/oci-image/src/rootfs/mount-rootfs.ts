@@ -1,7 +1,7 @@
 import { chmodSync, chownSync, mkdirSync, statSync, utimesSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import path from "node:path";
 import { KipError, mount, unmount, type Mount } from "@kip/base";
+import { removeFolder } from "../unpack/remove-tree.ts";
 
 /** The folders of a writable root file system, absolute, on one file system but for `rootfs`. */
 export interface OverlayPlaces {
@@ -81,7 +81,7 @@ export async function mountOverlay(
 export async function unmountOverlay(places: OverlayPlaces): Promise<void> {
   while (isMounted(places.rootfs)) await unmount([places.rootfs]);
   for (const folder of [places.upper, places.work, places.rootfs]) {
-    await rm(folder, { recursive: true, force: true });
+    await removeFolder(folder);
   }
 }
 

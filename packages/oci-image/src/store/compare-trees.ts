@@ -1,37 +1,41 @@
 import { createHash } from "node:crypto";
-import {
-  closeSync,
-  constants,
-  lstatSync,
-  openSync,
-  readdirSync,
-  readlinkSync,
-  readSync,
-} from "node:fs";
-import { toPath } from "../unpack/descriptor-path.ts";
+import { closeSync, constants, lstatSync, openSync, readlinkSync, readSync } from "node:fs";
+import { at, closeFolder, openChild, openFolder } from "../unpack/descriptor-path.ts";
+import { namesIn } from "../unpack/remove-tree.ts";
 
 /**
  * The first difference of two trees: type, mode, owner, link target, content, and the time of what
  * is no folder. Undefined if there is none. Nothing else may write to them.
  */
-export function findDifference(one: string, other: string, name = ""): string | undefined {
-  const left = describe(one, name);
-  if (left === undefined || left !== describe(other, name)) return name === "" ? "/" : name;
-  if (!left.startsWith("directory")) return undefined;
-  const names = namesOf(one, name);
-  const others = namesOf(other, name);
-  if (names.join("\0") !== others.join("\0")) return name === "" ? "/" : name;
-  for (const child of names) {
-    const found = findDifference(one, other, `${name}/${child}`);
-    if (found !== undefined) return found;
-  }
-  return undefined;
+export function findDifference(one: string, other: string): string | undefined {
+  const difference = compare([openFolder(one), openFolder(other)], "");
+  return difference === "" ? "/" : difference;
 }
 
-function describe(root: string, name: string): string | undefined {
-  const place = placeOf(root, name);
-  const facts = lstatSync(place, { throwIfNoEntry: false });
-  if (!facts) return undefined;
+/** Compares two folders, and closes them. */
+function compare([left, right]: readonly [number, number], path: string): string | undefined {
+  try {
+    if (describe(left, ".") !== describe(right, ".")) return path;
+    const names = namesIn(left).sort();
+    if (names.join("\0") !== namesIn(right).sort().join("\0")) return path;
+    for (const name of names) {
+      const about = describe(left, name);
+      if (about !== describe(right, name)) return `${path}/${name}`;
+      if (!about.startsWith("directory")) continue;
+      const both = [openChild(left, name), openChild(right, name)] as const;
+      const difference = compare(both, `${path}/${name}`);
+      if (difference !== undefined) return difference;
+    }
+    return undefined;
+  } finally {
+    closeFolder(left);
+    closeFolder(right);
+  }
+}
+
+function describe(folder: number, name: string): string {
+  const place = at(folder, name);
+  const facts = lstatSync(place);
   const { mode, uid, gid, mtimeMs, size } = facts;
   // A folder without an entry of its own has the time it was made at.
   if (facts.isDirectory()) return `directory ${mode} ${uid} ${gid}`;
@@ -53,13 +57,4 @@ function hashOf(place: string | Buffer): string {
     closeSync(fd);
   }
   return hash.digest("hex");
-}
-
-function namesOf(root: string, name: string): readonly string[] {
-  const names = readdirSync(placeOf(root, name), { encoding: "buffer" });
-  return names.map((each) => each.toString("latin1")).sort();
-}
-
-function placeOf(root: string, name: string): string | Buffer {
-  return toPath(`${Buffer.from(root).toString("latin1")}${name}`);
 }

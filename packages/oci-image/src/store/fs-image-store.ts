@@ -1,5 +1,4 @@
 import { chmodSync, mkdirSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import path from "node:path";
 import { decode, hasCode, type Clock, type Logger, type Mount } from "@kip/base";
 import { digestOf } from "../digest.ts";
@@ -12,6 +11,7 @@ import type { RegistryConfig } from "../registry/registry-config.ts";
 import { openRegistry } from "../registry/registry-source.ts";
 import { mountRootfs, unmountRootfs } from "../rootfs/mount-rootfs.ts";
 import { defaultUnpackLimits, type UnpackLimits } from "../unpack/limits.ts";
+import { removeFolder } from "../unpack/remove-tree.ts";
 import { throughCache } from "./blob-cache.ts";
 import { collect, isMountedTree, type Collected, type CollectOptions } from "./collect.ts";
 import { findDifference } from "./compare-trees.ts";
@@ -167,7 +167,7 @@ class FsImageStore implements ManagedImageStore {
       options.signal?.throwIfAborted();
       throw failedTo(`verify image "${formatReference(reference)}"`, writeFailure(error));
     } finally {
-      await rm(work, { recursive: true, force: true });
+      await removeFolder(work);
     }
   }
 
@@ -266,7 +266,7 @@ class FsImageStore implements ManagedImageStore {
       this.#folder.publishTree(tree, treeId);
       return notes;
     } finally {
-      await rm(work, { recursive: true, force: true });
+      await removeFolder(work);
     }
   }
 

@@ -11,10 +11,11 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { rm } from "node:fs/promises";
 import path from "node:path";
 import { hasCode } from "@kip/base";
 import { digestHex, isDigest } from "../digest.ts";
+import { at, closeFolder, openChild, openFolder } from "../unpack/descriptor-path.ts";
+import { namesIn, removeFolder } from "../unpack/remove-tree.ts";
 
 /**
  * The files of a store:
@@ -48,7 +49,7 @@ export class StoreFolder {
     for (const name of readdirSync(path.join(this.#root, "tmp"))) {
       const owner = name.slice(0, name.lastIndexOf("."));
       if (processIdentity(owner.split("-")[0] ?? "") === owner) continue;
-      await rm(path.join(this.#root, "tmp", name), { recursive: true, force: true });
+      await removeFolder(path.join(this.#root, "tmp", name));
     }
   }
 
@@ -90,7 +91,7 @@ export class StoreFolder {
     const grave = path.join(this.makeWorkFolder(), "tree");
     renameSync(this.treePath(treeId), grave);
     this.publishTree(folder, treeId);
-    await rm(path.dirname(grave), { recursive: true, force: true });
+    await removeFolder(path.dirname(grave));
   }
 
   /** @returns false if another process was first */
@@ -105,7 +106,7 @@ export class StoreFolder {
       if (hasCode(error, "ENOENT")) return false;
       throw error;
     } finally {
-      await rm(work, { recursive: true, force: true });
+      await removeFolder(work);
     }
   }
 
@@ -207,32 +208,32 @@ function textField(record: unknown, name: string): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
-/** Bytes that a tree takes on the disk, files with several names counted once. */
+/** Bytes that a tree takes on the disk, files with several names counted once; 0 if it is removed meanwhile. */
 function diskBytes(root: string): number {
   const seen = new Set<number>();
   let bytes = 0;
-  const visit = (place: Buffer): void => {
-    const facts = lstatSync(place, { throwIfNoEntry: false });
-    if (!facts || (facts.nlink > 1 && !facts.isDirectory() && seen.has(facts.ino))) return;
-    if (facts.nlink > 1) seen.add(facts.ino);
-    bytes += facts.blocks * 512;
-    if (!facts.isDirectory()) return;
-    for (const name of namesIn(place)) {
-      visit(Buffer.concat([place, Buffer.from("/"), name]));
+  const visit = (folder: number): void => {
+    for (const name of namesIn(folder)) {
+      const facts = lstatSync(at(folder, name), { throwIfNoEntry: false });
+      if (!facts || (!facts.isDirectory() && seen.has(facts.ino))) continue;
+      if (facts.nlink > 1) seen.add(facts.ino);
+      bytes += facts.blocks * 512;
+      if (facts.isDirectory()) inside(openChild(folder, name));
     }
   };
-  visit(Buffer.from(root));
-  return bytes;
-}
-
-/** None if another process removes the folder now. */
-function namesIn(folder: Buffer): readonly Buffer[] {
+  const inside = (folder: number): void => {
+    try {
+      visit(folder);
+    } finally {
+      closeFolder(folder);
+    }
+  };
   try {
-    return readdirSync(folder, { encoding: "buffer" });
+    inside(openFolder(root));
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return [];
-    throw error;
+    if (!hasCode(error, "ENOENT")) throw error;
   }
+  return bytes;
 }
 
 /** `<pid>-<start time>-<boot>`: no later process is ever called the same. Empty if it is gone. */

@@ -1,6 +1,8 @@
-import { lstatSync, readdirSync, rmdirSync, unlinkSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { lstatSync, readdirSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { hasCode } from "@kip/base";
-import { at, closeFolder, openChild, self } from "./descriptor-path.ts";
+import { at, closeFolder, openChild, openFolder, self } from "./descriptor-path.ts";
 
 /** Removes a name and all below it; fine if it is not there. Follows no link. */
 export function removeTree(folder: number, name: string): void {
@@ -15,6 +17,50 @@ export function removeTree(folder: number, name: string): void {
   const child = openChild(folder, name);
   try {
     for (const inner of namesIn(child)) removeTree(child, inner);
+  } finally {
+    closeFolder(child);
+  }
+  rmdirSync(at(folder, name));
+}
+
+/**
+ * Removes a folder of ours and all below it; fine if it is not there. Images and containers make folders whose paths
+ * are longer than the kernel takes.
+ */
+export async function removeFolder(place: string): Promise<void> {
+  try {
+    await rm(place, { recursive: true, force: true });
+  } catch (error) {
+    if (!hasCode(error, "ENAMETOOLONG")) throw error;
+    emptyDeep(place);
+    rmdirSync(place);
+  }
+}
+
+/** Each folder becomes one of the top folder's own before it is emptied, so that none is deep. */
+function emptyDeep(place: string): void {
+  const top = openFolder(place);
+  const prefix = randomUUID();
+  let moved = 0;
+  try {
+    for (let names = namesIn(top); names.length > 0; names = namesIn(top)) {
+      for (const name of names) {
+        takeApart(top, name, (inner) => renameSync(inner, at(top, `${prefix}-${moved++}`)));
+      }
+    }
+  } finally {
+    closeFolder(top);
+  }
+}
+
+function takeApart(folder: number, name: string, moveUp: (inner: string | Buffer) => void): void {
+  if (!isFolder(folder, name)) return unlinkSync(at(folder, name));
+  const child = openChild(folder, name);
+  try {
+    for (const inner of namesIn(child)) {
+      if (isFolder(child, inner)) moveUp(at(child, inner));
+      else unlinkSync(at(child, inner));
+    }
   } finally {
     closeFolder(child);
   }
