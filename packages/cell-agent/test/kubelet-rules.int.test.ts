@@ -158,6 +158,38 @@ describe("an ephemeral container", limit, () => {
   });
 });
 
+describe("a container that is being stopped", limit, () => {
+  it("stays ready until it ends or says otherwise, and is not killed for a probe", async () => {
+    await using cell = await Cell.start();
+    cell.runtime.deadly = ["SIGKILL"];
+    let isReady = true;
+    cell.runtime.execute = async ({ command }) => (command[0] === "ready" && isReady ? 0 : 1);
+    const client = await cell.connect();
+    const often = { periodSeconds: 1, failureThreshold: 1 };
+    const probed = container("probed", {
+      readinessProbe: { exec: { command: ["ready"] }, ...often },
+      livenessProbe: { exec: { command: ["alive"] }, ...often, initialDelaySeconds: 2 },
+    });
+    await client.putPod(desiredPod({ containers: [container("plain"), probed] }));
+    await report(client, (one) => one.containers.every(({ ready }) => ready));
+    await client.deletePod(600);
+    const stopping = await report(
+      client,
+      (one) => one.events.filter(({ reason }) => reason === "Killing").length === 2,
+    );
+    assert.deepEqual(
+      stopping.containers.map(({ ready }) => ready),
+      [true, true],
+    );
+    isReady = false;
+    const seen = await report(client, (one) => one.containers[1]?.ready === false);
+    assert.equal(seen.containers[0]?.ready, true);
+    assert.ok(!seen.events.some(({ message }) => message.startsWith("Liveness")));
+    await client.deletePod(0);
+    await report(client, (one) => one.phase === "Failed");
+  });
+});
+
 describe("a stop signal that does not exist", limit, () => {
   it("leads to SIGKILL, not to attempts without end", async () => {
     await using cell = await Cell.start();

@@ -21,7 +21,7 @@ async function said(
   const clock = fastClock();
   const events = new PodEvents(clock);
   let next = 0;
-  const stop = startProbes({
+  const probes = startProbes({
     container: container("web", overrides),
     target: {
       containerId: "1",
@@ -40,7 +40,7 @@ async function said(
     },
   });
   await done.promise;
-  stop();
+  probes.end();
   return { said: list.slice(0, enough), events: events.list.map((event) => event.message), probed };
 }
 

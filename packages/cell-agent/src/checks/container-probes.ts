@@ -31,18 +31,26 @@ export interface ProbeOptions {
   readonly clock: Clock;
 }
 
+/** Probes that are being made. */
+export interface RunningProbes {
+  /** Ends those that can have the container killed: it is being stopped. */
+  endKilling(): void;
+  /** Ends all. */
+  end(): void;
+}
+
 /**
  * Probes a running container as the kubelet does: the others wait for the startup probe; a container
  * without a probe of a kind passes it. The only thing on the cell that runs by the clock.
- *
- * @returns ends the probes
  */
-export function startProbes(options: ProbeOptions): () => void {
+export function startProbes(options: ProbeOptions): RunningProbes {
   const { container, listener } = options;
   const stop = new AbortController();
+  const stopKilling = new AbortController();
+  const killing = AbortSignal.any([stop.signal, stopKilling.signal]);
   // A probe that is stopped has nothing to tell.
   run().catch(() => {});
-  return () => stop.abort();
+  return { end: () => stop.abort(), endKilling: () => stopKilling.abort() };
 
   async function run(): Promise<void> {
     if (container.startupProbe && !options.isStarted) {
@@ -81,12 +89,13 @@ export function startProbes(options: ProbeOptions): () => void {
       ...(probe.successThreshold !== undefined && { success: probe.successThreshold }),
       ...(probe.failureThreshold !== undefined && { failure: probe.failureThreshold }),
     });
+    const signal = kind === "Readiness" ? stop.signal : killing;
     const first = options.startedAtMs + (probe.initialDelaySeconds ?? 0) * 1000;
-    await sleep(first - options.clock.now());
+    await sleep(first - options.clock.now(), signal);
     for (;;) {
       const begin = options.clock.monotonic();
-      const result = await runOnce(probe);
-      stop.signal.throwIfAborted();
+      const result = await runOnce(probe, signal);
+      signal.throwIfAborted();
       listener.probed(kind, result.isSuccess);
       if (!result.isSuccess) {
         options.events.warning(
@@ -97,16 +106,16 @@ export function startProbes(options: ProbeOptions): () => void {
       }
       const verdict = tally.add(result.isSuccess ? "success" : "failure");
       if (verdict) yield verdict;
-      await sleep((probe.periodSeconds ?? 10) * 1000 - (options.clock.monotonic() - begin));
+      await sleep((probe.periodSeconds ?? 10) * 1000 - (options.clock.monotonic() - begin), signal);
     }
   }
 
-  async function runOnce(probe: DesiredProbe): Promise<CheckResult> {
+  async function runOnce(probe: DesiredProbe, signal: AbortSignal): Promise<CheckResult> {
     const limit = AbortSignal.timeout((probe.timeoutSeconds ?? 1) * 1000);
-    return await runCheck(probe, options.target, AbortSignal.any([stop.signal, limit]));
+    return await runCheck(probe, options.target, AbortSignal.any([signal, limit]));
   }
 
-  async function sleep(ms: number): Promise<void> {
-    await options.clock.sleep(Math.max(0, ms), stop.signal);
+  async function sleep(ms: number, signal: AbortSignal): Promise<void> {
+    await options.clock.sleep(Math.max(0, ms), signal);
   }
 }

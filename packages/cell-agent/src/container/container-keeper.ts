@@ -4,7 +4,7 @@ import { errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/ba
 import type { ContainerExit, ContainerState } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../agent-directories.ts";
 import type { AgentParts } from "../agent-parts.ts";
-import { startProbes } from "../checks/container-probes.ts";
+import { startProbes, type RunningProbes } from "../checks/container-probes.ts";
 import { podAddress, runHook, type CheckTarget } from "../checks/handlers.ts";
 import { goDuration } from "../go-duration.ts";
 import { obtainImage } from "../image/obtain-image.ts";
@@ -69,7 +69,7 @@ export class ContainerKeeper {
   readonly #host: KeeperHost;
   #ended = new AbortController();
   readonly #letGo = new AbortController();
-  #stopProbes: (() => void) | undefined;
+  #probes: RunningProbes | undefined;
 
   constructor(record: ContainerRecord, host: KeeperHost) {
     this.record = record;
@@ -190,8 +190,8 @@ export class ContainerKeeper {
     record.activity = "stopping";
     record.saved.run = { ...run, restarts };
     events.normal("Killing", message, record.desired.name);
-    this.#stopProbes?.();
-    record.saved.ready = false;
+    // It serves those who are connected until it has ended, and may say for how long.
+    this.#probes?.endKilling();
     this.#host.changed();
     const ended = AbortSignal.any([this.#ended.signal, this.#letGo.signal]);
     try {
@@ -221,7 +221,7 @@ export class ContainerKeeper {
     const { saved } = record;
     const { run } = saved;
     if (run?.id !== exit.id || run.exit) return;
-    this.#stopProbes?.();
+    this.#probes?.end();
     this.#ended.abort();
     const message = exit.lost ? undefined : await this.#lastWords(run, exit.exitCode);
     const report: TerminatedReport = {
@@ -259,7 +259,7 @@ export class ContainerKeeper {
 
   /** Ends what this object does; the container lives on. */
   letGo(): void {
-    this.#stopProbes?.();
+    this.#probes?.end();
     this.#letGo.abort();
   }
 
@@ -353,7 +353,7 @@ export class ContainerKeeper {
     if (!run || !isRunning(record)) return;
     const { events, clock } = this.#host;
     const changed = (): void => this.#host.changed();
-    this.#stopProbes = startProbes({
+    this.#probes = startProbes({
       container: record.desired,
       target: this.#target(run),
       startedAtMs: run.startedAtMs ?? clock.now(),
