@@ -50,6 +50,31 @@ describe("statusPatch()", () => {
     });
   });
 
+  it("dates transitions itself: a provider's pod may be older than the API's conditions", () => {
+    const before = "2025-01-01T00:10:00Z";
+    const between = "2025-01-01T00:20:00Z";
+    const now = "2025-01-01T00:30:00Z";
+    const pod = podWith({
+      conditions: [
+        { type: "Ready", status: "False", lastTransitionTime: between },
+        { type: "ContainersReady", status: "False", reason: "A", lastTransitionTime: between },
+        { type: "Initialized", status: "False", lastTransitionTime: before },
+      ],
+    });
+    const conditions = [
+      { type: "Ready", status: "True", lastTransitionTime: before },
+      { type: "ContainersReady", status: "False", reason: "B", lastTransitionTime: now },
+      { type: "Initialized", status: "True", lastTransitionTime: between },
+    ];
+    assert.deepEqual(statusPatch(pod, { conditions }, { now })?.["status"], {
+      conditions: [
+        { ...conditions[0], lastTransitionTime: now },
+        { ...conditions[1], lastTransitionTime: between },
+        conditions[2],
+      ],
+    });
+  });
+
   it("replaces the list of addresses instead of adding to it", () => {
     const pod = podWith({ podIP: "10.0.0.1", podIPs: [{ ip: "10.0.0.1" }] });
     const patch = statusPatch(pod, { podIP: "10.0.0.2", podIPs: [{ ip: "10.0.0.2" }] });

@@ -23,6 +23,8 @@ const stickyFields: ReadonlySet<string> = new Set(["startTime", "qosClass", "hos
 export interface StatusCompany {
   /** Generation of the pod the provider has accepted. */
   readonly observedGeneration?: number | undefined;
+  /** For transitions of conditions that are not dated well, as `metav1.Time`. */
+  readonly now?: string | undefined;
   /** Set on the pod; its others stay. */
   readonly annotations?: Readonly<Record<string, string>>;
 }
@@ -40,11 +42,11 @@ const mergedLists: ReadonlySet<string> = new Set(["hostIPs", "podIPs"]);
 export function statusPatch(
   pod: Pod,
   wanted: PodStatus,
-  { observedGeneration, annotations = {} }: StatusCompany = {},
+  { observedGeneration, now, annotations = {} }: StatusCompany = {},
 ): Readonly<Record<string, unknown>> | undefined {
   const current = pod.status ?? {};
   const changes = changedFields(current, wanted);
-  const conditions = changedConditions(current.conditions ?? [], wanted.conditions ?? []);
+  const conditions = changedConditions(current.conditions ?? [], wanted.conditions ?? [], now);
   if (conditions.length > 0) changes["conditions"] = conditions;
   const known = (current as { readonly observedGeneration?: number }).observedGeneration ?? 0;
   if (observedGeneration !== undefined && observedGeneration > known)
@@ -81,17 +83,34 @@ function changedFields(current: PodStatus, wanted: PodStatus): Record<string, un
 function changedConditions(
   current: readonly PodCondition[],
   wanted: readonly PodCondition[],
+  now: string | undefined,
 ): PodCondition[] {
-  return wanted.filter((condition) => {
+  return wanted.flatMap((condition): PodCondition[] => {
     const known = current.find(({ type }) => type === condition.type);
-    if (!known) return true;
+    if (!known) return [condition];
     // Probe times say nothing new; a transition time counts only with its transition.
-    return (
+    const isChanged =
       known.status !== condition.status ||
       (known.reason ?? "") !== (condition.reason ?? "") ||
-      (known.message ?? "") !== (condition.message ?? "")
-    );
+      (known.message ?? "") !== (condition.message ?? "");
+    const lastTransitionTime = transitionTime(known, condition) ?? now;
+    return isChanged
+      ? [{ ...condition, ...(lastTransitionTime !== undefined && { lastTransitionTime }) }]
+      : [];
   });
+}
+
+/**
+ * When a condition became what it is; undefined if that is now. A provider dates by the pod it was
+ * given last, which may not have the conditions yet that the API has.
+ */
+function transitionTime(known: PodCondition, condition: PodCondition): string | undefined {
+  const before = known.lastTransitionTime;
+  const after = condition.lastTransitionTime;
+  if (known.status === condition.status) return before ?? after;
+  return after !== undefined && Date.parse(after) > Date.parse(before ?? "1970-01-01")
+    ? after
+    : undefined;
 }
 
 /** undefined, null, "" and empty lists and objects are the same on the wire. */

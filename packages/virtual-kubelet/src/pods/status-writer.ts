@@ -1,5 +1,5 @@
 import { backoffDelay, errorText, hasCode, type Clock, type Logger } from "@kip/base";
-import { paths, type ApiClient } from "@kip/k8s-client";
+import { paths, wireTime, type ApiClient } from "@kip/k8s-client";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import { isFinished } from "./pod-changes.ts";
 import { statusPatch } from "./status-patch.ts";
@@ -130,6 +130,7 @@ export class StatusWriter {
     const conditions = [...(wanted.conditions ?? []), ...(this.#note ? [this.#note] : [])];
     const patch = statusPatch(pod, this.#note ? { ...wanted, conditions } : wanted, {
       observedGeneration: this.#options.observedGeneration(),
+      now: wireTime(this.#options.clock.now()),
       annotations: this.#annotations,
     });
     if (!patch) return;
