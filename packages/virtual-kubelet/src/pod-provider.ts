@@ -123,7 +123,7 @@ export interface NodeFacts {
 export interface PodProvider {
   /** Called once, before anything else. */
   start(callbacks: ProviderCallbacks): Promise<void>;
-  /** Optional: called once, after everything else. The pods go on. */
+  /** Optional: called once, after everything else, with ten seconds to return. The pods go on. */
   stop?(): Promise<void>;
   /**
    * Brings the pod to run, or its changed parts into effect. Called with the pod's whole desired

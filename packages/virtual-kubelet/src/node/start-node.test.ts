@@ -124,4 +124,15 @@ describe("startNode()", () => {
     await server.clock.advance(0);
     assert.equal(server.node?.status?.capacity?.["cpu"], "7");
   });
+
+  it("ends although its provider does not", async () => {
+    const server = new Server(new ManualClock());
+    const provider = Object.assign(new MemoryProvider(), {
+      stop: () => new Promise<void>(() => {}),
+    });
+    const node = await server.start(provider);
+    const ended = node[Symbol.asyncDispose]();
+    await server.clock.advance(60_000);
+    await ended;
+  });
 });

@@ -6,6 +6,7 @@ import { NodeMetrics } from "../metrics/node-metrics.ts";
 import { PodController } from "../pods/pod-controller.ts";
 import { kubeletApiFeatures } from "./declared-features.ts";
 import { kubeletHandlers } from "./kubelet-handlers.ts";
+import { inTime } from "../providers/in-time.ts";
 import { noTracer } from "../tracing.ts";
 import { NodeController } from "./node-controller.ts";
 import { nodeIntervals } from "./node-intervals.ts";
@@ -14,6 +15,9 @@ import { keepServingCertificate } from "./serving-certificate.ts";
 
 /** How long a node that ends waits for its events to be written, milliseconds. */
 const lastEventsMs = 5000;
+
+/** How long it waits for its provider to stop, milliseconds. */
+const lastCallMs = 10_000;
 
 /**
  * Registers a node and runs the pods bound to it with a provider. Resolves when the node is
@@ -49,8 +53,9 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     clock,
   });
   started.defer(async () => {
+    if (!provider.stop) return;
     // What it may throw at its end concerns nobody any more.
-    await provider.stop?.().catch((err: unknown) => {
+    await inTime(provider.stop(), { clock, limitMs: lastCallMs }).catch((err: unknown) => {
       logger.warn("The provider did not stop well", { err });
     });
   });

@@ -9,12 +9,14 @@ import type { Clock } from "@kip/base";
  */
 export async function inTime<T>(
   answer: Promise<T>,
-  { clock, limitMs, signal }: { clock: Clock; limitMs: number; signal: AbortSignal },
+  { clock, limitMs, signal }: { clock: Clock; limitMs: number; signal?: AbortSignal },
 ): Promise<T> {
   const answered = new AbortController();
-  const late = clock.sleep(limitMs, AbortSignal.any([answered.signal, signal])).then(() => {
-    throw new Error(`The provider did not answer within ${limitMs / 1000} s`);
-  });
+  const late = clock
+    .sleep(limitMs, AbortSignal.any([answered.signal, ...(signal ? [signal] : [])]))
+    .then(() => {
+      throw new Error(`The provider did not answer within ${limitMs / 1000} s`);
+    });
   try {
     return await Promise.race([answer, late]);
   } finally {
