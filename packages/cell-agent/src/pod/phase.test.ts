@@ -41,6 +41,13 @@ describe("podPhase()", () => {
     ["all ended well on failure", "OnFailure", [record(0)], false, "Succeeded"],
     ["init runs", "Always", [record("run", "init"), record("new")], false, "Pending"],
     ["init failed for good", "Never", [record(1, "init"), record("new")], false, "Failed"],
+    [
+      "init failed for good, a sidecar still runs",
+      "Never",
+      [record("run", "sidecar"), record(1, "init"), record("new")],
+      false,
+      "Pending",
+    ],
     ["init failed", "Always", [record(1, "init"), record("new")], false, "Pending"],
     [
       "a sidecar has not started",

@@ -26,8 +26,9 @@ export function podPhase(
       stopped.length === main.length && main.every((record) => exitCode(record) === 0);
     return isAllGood ? "Succeeded" : "Failed";
   }
+  // A pod has not failed before all of it has ended: its machine goes with it.
   if (restartPolicy === "Never" && init.some((record) => (exitCode(record) ?? 0) !== 0))
-    return "Failed";
+    return isAnyOpen ? "Pending" : "Failed";
   const hasMainRun = main.some((record) => record.saved.run !== undefined);
   if (!hasMainRun && init.some((record) => exitCode(record) !== 0)) return "Pending";
   if (!hasMainRun && sidecars.some((record) => !record.saved.started)) return "Pending";
