@@ -48,6 +48,22 @@ describe("podResources()", () => {
     assert.deepEqual(podResources(pod), { cpuMilli: 250, memoryBytes: 0, gpus: 2 });
   });
 
+  it("takes what the pod as a whole may use before what its containers ask for", () => {
+    const containers = [container({ memory: "1Gi" }), container({ memory: "1Gi" }, { cpu: "1" })];
+    const of = (resources: object) => {
+      const spec = { containers, resources };
+      return podResources({ spec });
+    };
+    assert.equal(of({ limits: { memory: "1536Mi" } }).memoryBytes, 1536 * Mi);
+    assert.equal(of({ requests: { memory: "4Gi" } }).memoryBytes, 4096 * Mi);
+    // Containers without limits may use more than the pod is sure of.
+    assert.deepEqual(of({ requests: { memory: "1Gi", cpu: "3" } }), {
+      cpuMilli: 3000,
+      memoryBytes: 2048 * Mi,
+      gpus: 0,
+    });
+  });
+
   it("asks for nothing when the pod does", () => {
     assert.deepEqual(podResources({ spec: { containers: [{ name: "c" }] } }), {
       cpuMilli: 0,

@@ -11,7 +11,7 @@ export interface PodResources {
 /**
  * Sum of what a pod's containers may use: per container the limit, else the request. Init containers
  * run one at a time, so they count with the largest of them; sidecars (init containers that restart)
- * run beside everything after them.
+ * run beside everything after them. A limit of the pod as a whole counts in place of the sum, a request only if it is larger.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
  */
@@ -40,7 +40,24 @@ export function podResources(pod: Pod): PodResources {
     memoryBytes: overhead["memory"] === undefined ? 0 : bytes(overhead["memory"]),
     gpus: 0,
   };
-  return combine(combine(starting, running, Math.max), extra, (a, b) => a + b);
+  const sum = combine(starting, running, Math.max);
+  return combine(ofWholePod(pod, sum), extra, (a, b) => a + b);
+}
+
+/** @see https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#pod-level-resource-specification */
+function ofWholePod({ spec }: Pod, sum: PodResources): PodResources {
+  const { resources }: Pick<Container, "resources"> = spec ?? {}; // newer than the types
+  const { limits = {}, requests = {} } = resources ?? {};
+  const amount = (name: string, read: (text: string) => number, ofContainers: number): number => {
+    const [limit, request] = [limits[name], requests[name]];
+    if (limit !== undefined) return read(limit);
+    return request === undefined ? ofContainers : Math.max(read(request), ofContainers);
+  };
+  return {
+    ...sum,
+    cpuMilli: amount("cpu", milliCpu, sum.cpuMilli),
+    memoryBytes: amount("memory", bytes, sum.memoryBytes),
+  };
 }
 
 function containerResources(container: Container): PodResources {
