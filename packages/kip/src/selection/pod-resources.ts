@@ -46,7 +46,7 @@ export function podResources(pod: Pod): PodResources {
 
 /** @see https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#pod-level-resource-specification */
 function ofWholePod({ spec }: Pod, sum: PodResources): PodResources {
-  const { resources }: Pick<Container, "resources"> = spec ?? {}; // newer than the types
+  const { resources } = (spec ?? {}) as Pick<Container, "resources">; // newer than the types
   const { limits = {}, requests = {} } = resources ?? {};
   const amount = (name: string, read: (text: string) => number, ofContainers: number): number => {
     const [limit, request] = [limits[name], requests[name]];
