@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -128,6 +128,23 @@ describe("an image store", () => {
       );
     },
   );
+
+  it("leaves the work of another PID namespace alone for a day", async () => {
+    using work = temporaryFolder();
+    const root = path.join(work.path, "store");
+    const open = async (): Promise<unknown> =>
+      await openImageStore({ root, logger: silentLogger, clock: systemClock });
+    await open();
+    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").slice(0, 8);
+    const [mine, foreign] = [`1-1-${boot}.x`, `1-1-${boot}-1.x`];
+    for (const name of [mine, foreign])
+      mkdirSync(path.join(root, "tmp", name, "tree"), { recursive: true });
+    await open();
+    assert.deepEqual(readdirSync(path.join(root, "tmp")), [foreign]);
+    utimesSync(path.join(root, "tmp", foreign), 1000, 1000);
+    await open();
+    assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
+  });
 
   it("says of its disk's failures which image they kept out", async () => {
     using work = temporaryFolder();

@@ -5,6 +5,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
@@ -17,6 +18,9 @@ import { digestHex, isDigest } from "../digest.ts";
 import { at, closeFolder, openChild, openFolder } from "../unpack/descriptor-path.ts";
 import { namesIn, removeFolder } from "../unpack/remove-tree.ts";
 
+/** No pull takes so long, milliseconds. */
+const foreignWorkMs = 24 * 3_600_000;
+
 /**
  * The files of a store:
  *
@@ -25,7 +29,7 @@ import { namesIn, removeFolder } from "../unpack/remove-tree.ts";
  * | `trees/<hex>` | an unpacked root file system; named by the digest of its layers' diffIDs |
  * | `images/<hex>.json` | what is known of an image; named by manifest digest and platform |
  * | `names/<hex>.json` | which image a name stands for; named by the hash of the full name |
- * | `tmp/<process>.<random>` | work that is not done; removed at an opening once its process is gone |
+ * | `tmp/<process>.<random>` | work that is not done; removed at an opening once its process is gone; of another PID namespace, after a day |
  *
  * Everything appears under its final name by a rename, whole.
  *
@@ -47,10 +51,19 @@ export class StoreFolder {
       mkdirSync(path.join(this.#root, folder), { recursive: true, mode: 0o700 });
     }
     for (const name of readdirSync(path.join(this.#root, "tmp"))) {
-      const owner = name.slice(0, name.lastIndexOf("."));
-      if (processIdentity(owner.split("-")[0] ?? "") === owner) continue;
-      await removeFolder(path.join(this.#root, "tmp", name));
+      const work = path.join(this.#root, "tmp", name);
+      if (this.#isAbandoned(name.slice(0, name.lastIndexOf(".")), work)) await removeFolder(work);
     }
+  }
+
+  #isAbandoned(owner: string, work: string): boolean {
+    const [pid = "", , boot, namespace] = owner.split("-");
+    const [, , ownBoot, ownNamespace] = this.#processId.split("-");
+    const isForeign = boot === ownBoot && namespace !== undefined && namespace !== ownNamespace;
+    if (!isForeign) return processIdentity(pid) !== owner;
+    // Whether its process lives cannot be seen from here.
+    const facts = lstatSync(work, { throwIfNoEntry: false });
+    return facts !== undefined && Date.now() - facts.mtimeMs > foreignWorkMs;
   }
 
   treePath(treeId: string): string {
@@ -236,7 +249,9 @@ function diskBytes(root: string): number {
   return bytes;
 }
 
-/** `<pid>-<start time>-<boot>`: no later process is ever called the same. Empty if it is gone. */
+/**
+ * `<pid>-<start time>-<boot>-<PID namespace>`: no later process is ever called the same. Empty if it is gone.
+ */
 function processIdentity(pid: string): string {
   if (!/^(?:self|\d+)$/.test(pid)) return "";
   try {
@@ -244,7 +259,8 @@ function processIdentity(pid: string): string {
     // The program's name, in brackets, may hold anything; the fields are counted after it.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").slice(0, 8);
-    return `${Number.parseInt(stat, 10)}-${fields[19]}-${boot}`;
+    const namespace = /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0];
+    return `${Number.parseInt(stat, 10)}-${fields[19]}-${boot}-${namespace}`;
   } catch {
     return "";
   }
