@@ -27,7 +27,7 @@ export {
   type KubeletUser,
   type RunningKubeletApi,
 } from "./kubelet-api/index.ts";
-export { expandVariables, ExpansionRoom } from "./environment/expand-variables.ts";
+export { expandSubPath, expandVariables, ExpansionRoom } from "./environment/expand-variables.ts";
 export type { NodeIntervals, NodeOptions, NodeTaint, RunningNode } from "./node/node-options.ts";
 export { startNode } from "./node/start-node.ts";
 export { bindLateEnv, type LateAddresses } from "./environment/late-env.ts";

@@ -3,6 +3,7 @@ import type { DesiredContainer, DesiredHook, DesiredProbe } from "@kip/agent-api
 import type { Container, EphemeralContainer, Pod, Probe } from "@kip/k8s-types";
 import {
   bindLateEnv,
+  expandSubPath,
   expandVariables,
   ExpansionRoom,
   type LateAddresses,
@@ -35,7 +36,7 @@ export function desiredContainer(
         subPath:
           mount.subPathExpr === undefined
             ? mount.subPath
-            : expandVariables(mount.subPathExpr, variables),
+            : expandSubPath(mount.subPathExpr, variables),
         readOnly: mount.readOnly,
       }),
     ),

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
 import { hasCode } from "@kip/base";
-import { expandVariables } from "./expand-variables.ts";
+import { expandSubPath, expandVariables } from "./expand-variables.ts";
 
 const variables = new Map([
   ["VAR_A", "A"],
@@ -72,5 +72,16 @@ describe("expandVariables() (X1)", () => {
         assert.equal(expandVariables(text, variables), text);
       }),
     );
+  });
+});
+
+describe("expandSubPath()", () => {
+  it("takes variables with a value only", () => {
+    assert.equal(expandSubPath("a/$(VAR_A)/$$(VAR_B)", variables), "a/A/$(VAR_B)");
+    for (const text of ["$(VAR_EMPTY)", "$(VAR_DNE)/logs"])
+      assert.throws(
+        () => expandSubPath(text, variables),
+        (error) => hasCode(error, "VK_UNRESOLVED"),
+      );
   });
 });

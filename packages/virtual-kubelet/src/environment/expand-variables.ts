@@ -26,7 +26,7 @@ export class ExpansionRoom {
 }
 
 /**
- * Expands `$(NAME)` references as Kubernetes does for `env`, `command`, `args` and `subPathExpr`:
+ * Expands `$(NAME)` references as Kubernetes does for `env`, `command` and `args`:
  * `$$` is a dollar sign, a reference to an unknown variable stays as it is, nothing is expanded twice.
  *
  * @param text what may hold references
@@ -40,9 +40,27 @@ export function expandVariables(
   variables: ReadonlyMap<string, string>,
   room: ExpansionRoom = new ExpansionRoom(),
 ): string {
-  // One pass from the left: "$$" first, so that "$$(A)" is the text "$(A)".
-  return text.replace(referenceMarks, (whole, name: string | undefined, end: string) => {
-    if (name === undefined || end === "") return whole.replaceAll("$$", "$");
-    return room.take(variables.get(name) ?? whole);
+  return expand(text, (name, whole) => room.take(variables.get(name) ?? whole));
+}
+
+/**
+ * Expands a `subPathExpr`. Unlike elsewhere every variable must have a value: without one the path
+ * would lead to another part of the volume, or to all of it.
+ *
+ * @throws {KipError} code `VK_UNRESOLVED` if one has none
+ */
+export function expandSubPath(text: string, variables: ReadonlyMap<string, string>): string {
+  const room = new ExpansionRoom();
+  return expand(text, (name) => {
+    const value = variables.get(name) ?? "";
+    if (value === "") throw unresolved(`cannot expand subPathExpr "${text}": ${name} has no value`);
+    return room.take(value);
   });
+}
+
+function expand(text: string, valueOf: (name: string, whole: string) => string): string {
+  // One pass from the left: "$$" first, so that "$$(A)" is the text "$(A)".
+  return text.replace(referenceMarks, (whole, name: string | undefined, end: string) =>
+    name === undefined || end === "" ? whole.replaceAll("$$", "$") : valueOf(name, whole),
+  );
 }
