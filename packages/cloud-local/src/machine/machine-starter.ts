@@ -86,7 +86,7 @@ export class MachineStarter {
       watch.drop(record.id);
       await endMachineProcess(files);
       const console = (await readTail(files.console, consoleBytes)).trim();
-      await templates.reportFailure(template.key, failure, console);
+      await templates.reportFailure(template, failure, console);
     }
     await bootMachine(start);
     options.logger.debug("Machine booted", { instance: record.id, steps });

@@ -29,6 +29,8 @@ const aboutTemplates = "Machines boot instead, which takes longer. See docs/loca
 /** A template that a machine can be made of. */
 export interface UsableTemplate {
   readonly key: string;
+  /** Tells it from an earlier one of the same key. */
+  readonly created: string;
   readonly files: TemplateFiles;
 }
 
@@ -89,7 +91,7 @@ export class Templates {
       return undefined;
     }
     await this.#store.touch(key, this.#options.clock.now()).catch(() => {}); // removed meanwhile
-    return { key, files };
+    return { key, created: record.created, files };
   }
 
   /** Makes a template for this shape in the background, if there is none. */
@@ -126,8 +128,13 @@ export class Templates {
     }
   }
 
-  /** A copy of the template did not become a machine. */
-  async reportFailure(key: string, reason: string, console: string): Promise<void> {
+  /** A copy of the template did not become a machine. Of several that were being made, the first one counts. */
+  async reportFailure(
+    { key, created }: UsableTemplate,
+    reason: string,
+    console: string,
+  ): Promise<void> {
+    if ((await this.#read(key))?.created !== created) return;
     const count = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, count);
     await this.setAside(key, `a copy of it did not start: ${reason}`, { console });
