@@ -1,13 +1,34 @@
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { systemClock } from "@kip/base";
 import { missing, temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { digestOf } from "../digest.ts";
 import type { ImageSource } from "../image-source.ts";
-import { throughCache } from "./blob-cache.ts";
+import { BlobCache, throughCache } from "./blob-cache.ts";
 
 describe("a cache of blobs", () => {
+  it("is not written where a link of another filler leads", async () => {
+    for (const planted of ["blobs", "blobs/sha256"]) {
+      using folder = temporaryFolder();
+      const [cache, outside] = [path.join(folder.path, "cache"), path.join(folder.path, "outside")];
+      mkdirSync(path.dirname(path.join(cache, planted)), { recursive: true });
+      mkdirSync(path.join(outside, "sha256"), { recursive: true });
+      symlinkSync(
+        planted === "blobs" ? outside : path.join(outside, "sha256"),
+        path.join(cache, planted),
+      );
+      const bytes = Buffer.from("content");
+      const descriptor = { mediaType: "", digest: digestOf(bytes), size: bytes.length };
+      using blobs = new BlobCache(cache);
+      const taken = blobs.takeOnce(descriptor, () => assert.fail(), { clock: systemClock });
+      await assert.rejects(taken, { code: "ENOTDIR" });
+      await assert.rejects(blobs.write(descriptor, (async function* () {})()), { code: "ENOTDIR" });
+      assert.deepEqual(readdirSync(path.join(outside, "sha256")), []);
+    }
+  });
+
   it(
     "whose manifest cannot be read is as good as none",
     // Who may read everything becomes somebody who may not.

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { lstat, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { hasCode, type Clock } from "@kip/base";
 import { digestHex, digestOf, verified } from "../digest.ts";
@@ -8,6 +8,7 @@ import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../ima
 import { readBlob } from "../layout/layout-source.ts";
 import { parseManifest, type Descriptor } from "../manifest.ts";
 import { choosePlatform, type Platform } from "../platform.ts";
+import { closeFolder, openChild, openFolder, self } from "../unpack/descriptor-path.ts";
 import { doOnce } from "./fill-claim.ts";
 
 /**
@@ -19,9 +20,11 @@ import { doOnce } from "./fill-claim.ts";
  * blob is fetched once is seen to by {@link doOnce}. Nothing in it is believed: what is read is
  * checked like what a registry sends.
  */
-export class BlobCache {
+export class BlobCache implements Disposable {
   readonly #root: string;
   readonly #folder: string;
+  /** The folder of blobs, open, once something is written. */
+  #open: number | undefined;
   /** Names in the folder, as of the first look. */
   #hidden: Promise<readonly string[]> | undefined;
 
@@ -45,7 +48,8 @@ export class BlobCache {
 
   async has({ digest, size }: Descriptor): Promise<boolean> {
     try {
-      return (await stat(this.#path(digest))).size === size;
+      const facts = await lstat(this.#path(digest));
+      return facts.isFile() && facts.size === size;
     } catch (error) {
       if (hasCode(error, "ENOENT")) return false;
       throw error;
@@ -75,9 +79,8 @@ export class BlobCache {
     options: { readonly clock: Clock; readonly signal?: AbortSignal | undefined },
   ): Promise<boolean> {
     if (await this.has(descriptor)) return false;
-    await mkdir(this.#folder, { recursive: true });
     let isOurs = false;
-    await doOnce(path.join(this.#folder, `.${digestHex(descriptor.digest)}.claim`), {
+    await doOnce(path.join(await this.#place(), `.${digestHex(descriptor.digest)}.claim`), {
       ...options,
       isDone: async () => await this.has(descriptor),
       work: async () => {
@@ -91,8 +94,8 @@ export class BlobCache {
 
   /** Takes a blob in; it is there whole or not at all. */
   async write(descriptor: Descriptor, bytes: AsyncIterable<Uint8Array>): Promise<void> {
-    await mkdir(this.#folder, { recursive: true });
-    const draft = `${this.#draftsOf(descriptor)}${randomUUID()}`;
+    const place = await this.#place();
+    const draft = path.join(place, `${draftsOf(descriptor)}${randomUUID()}`);
     try {
       {
         await using file = await open(draft, "wx", 0o644);
@@ -100,10 +103,12 @@ export class BlobCache {
         // Another machine must not see the name before the bytes.
         await file.sync();
       }
-      await rename(draft, this.#path(descriptor.digest)).catch(async (error: unknown) => {
-        // One that was taken for dead finds that another has done it.
-        if (!hasCode(error, "ENOENT") || !(await this.has(descriptor))) throw error;
-      });
+      await rename(draft, path.join(place, digestHex(descriptor.digest))).catch(
+        async (error: unknown) => {
+          // One that was taken for dead finds that another has done it.
+          if (!hasCode(error, "ENOENT") || !(await this.has(descriptor))) throw error;
+        },
+      );
     } finally {
       await rm(draft, { force: true });
     }
@@ -111,21 +116,48 @@ export class BlobCache {
 
   /** What those have left who held the claim before and were killed; found at the first look. */
   async #removeDrafts(descriptor: Descriptor): Promise<void> {
-    this.#hidden ??= readdir(this.#folder);
-    const prefix = this.#draftsOf(descriptor);
+    const place = await this.#place();
+    this.#hidden ??= readdir(place);
     for (const name of await this.#hidden) {
-      const file = path.join(this.#folder, name);
-      if (file.startsWith(prefix)) await rm(file, { force: true });
+      if (name.startsWith(draftsOf(descriptor))) await rm(path.join(place, name), { force: true });
     }
   }
 
-  #draftsOf({ digest }: Descriptor): string {
-    return path.join(this.#folder, `.${digestHex(digest)}.draft-`);
+  /** The folder of blobs, to write in: made if it is missing, and not where a link of another filler leads. */
+  async #place(): Promise<string> {
+    if (this.#open === undefined) {
+      await mkdir(this.#folder, { recursive: true });
+      this.#open = openBelow(this.#root, ["blobs", "sha256"]);
+    }
+    return self(this.#open);
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#open !== undefined) closeFolder(this.#open);
+    this.#open = undefined;
   }
 
   #path(digest: string): string {
     return path.join(this.#folder, digestHex(digest));
   }
+}
+
+function draftsOf({ digest }: Descriptor): string {
+  return `.${digestHex(digest)}.draft-`;
+}
+
+/** Opens a folder step by step. @throws `ENOTDIR` if a step is a link */
+function openBelow(root: string, steps: readonly string[]): number {
+  let folder = openFolder(root);
+  for (const step of steps) {
+    const above = folder;
+    try {
+      folder = openChild(above, step);
+    } finally {
+      closeFolder(above);
+    }
+  }
+  return folder;
 }
 
 /**
@@ -175,7 +207,7 @@ export async function fillCache(
     readonly signal?: AbortSignal;
   },
 ): Promise<number> {
-  const cache = new BlobCache(folder);
+  using cache = new BlobCache(folder);
   let written = 0;
   const take = async (descriptor: Descriptor, bytes: () => Promise<AsyncIterable<Uint8Array>>) => {
     const isWrong =

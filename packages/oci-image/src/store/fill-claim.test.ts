@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdir, symlink, truncate, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { systemClock, type Clock } from "@kip/base";
-import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { runCommand, systemClock, type Clock } from "@kip/base";
+import { missing, temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { doOnce } from "./fill-claim.ts";
 
 /** A clock on which sleeping takes a turn of the event loop. */
@@ -60,6 +61,31 @@ describe("doOnce()", () => {
     });
     assert.ok(isDone && !existsSync(file));
   });
+
+  it(
+    "takes a pipe, a link, a folder or a large file for a holder that died",
+    { skip: missing({ programs: ["mkfifo"] }) },
+    async () => {
+      for (const plant of [
+        async (file: string) => void (await runCommand("mkfifo", [file])),
+        async (file: string) => await symlink("/dev/zero", file),
+        async (file: string) => await mkdir(path.join(file, "inner"), { recursive: true }),
+        async (file: string) =>
+          await writeFile(file, "").then(async () => await truncate(file, 2 ** 40)),
+      ]) {
+        using work = temporaryFolder();
+        const file = path.join(work.path, "claim");
+        await plant(file);
+        let isDone = false;
+        const isWorking = async (): Promise<void> => {
+          isDone = true;
+          await Promise.resolve();
+        };
+        await doOnce(file, { isDone: async () => isDone, work: isWorking, clock: fastClock() });
+        assert.deepEqual([isDone, readdirSync(work.path)], [true, []]);
+      }
+    },
+  );
 
   it("waits for a holder that is slow and alive", async () => {
     using work = temporaryFolder();

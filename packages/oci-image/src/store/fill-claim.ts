@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { constants } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { hasCode, type Clock } from "@kip/base";
 
@@ -6,6 +7,10 @@ import { hasCode, type Clock } from "@kip/base";
 const renewMs = 5000;
 const silentMs = 30_000;
 const lookMs = 500;
+/** An owner and a count. */
+const maxClaimBytes = 100;
+/** Others who share the folder may put links and pipes in a claim's place. */
+const careful = constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /**
  * Does some work once among all who share a folder, on whatever machine: by a file that is made exclusively
@@ -85,7 +90,7 @@ async function renew(
     try {
       await clock.sleep(renewMs, signal);
       if ((await read(file))?.startsWith(owner) !== true) return;
-      await using handle = await open(file, "r+");
+      await using handle = await open(file, constants.O_RDWR | careful);
       await handle.writeFile(`${owner} ${count}`);
     } catch {
       // Stopped; or the share is gone, of which the work tells.
@@ -97,10 +102,13 @@ async function renew(
 /** What a claim says now: opening it makes NFS ask its server. */
 async function read(file: string): Promise<string | undefined> {
   try {
-    await using handle = await open(file, "r");
-    return await handle.readFile("utf8");
+    await using handle = await open(file, constants.O_RDONLY | careful);
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(maxClaimBytes));
+    return buffer.toString("latin1", 0, bytesRead);
   } catch (error) {
     if (hasCode(error, "ENOENT", "ESTALE")) return undefined;
+    // A link or a folder is nobody's claim, and never changes.
+    if (hasCode(error, "ELOOP", "EISDIR")) return "";
     throw error;
   }
 }
@@ -110,7 +118,7 @@ async function takeAway(file: string): Promise<void> {
   const away = `${file}.${randomUUID()}`;
   try {
     await rename(file, away);
-    await rm(away, { force: true });
+    await rm(away, { recursive: true, force: true });
   } catch (error) {
     if (!hasCode(error, "ENOENT", "ESTALE")) throw error;
   }

@@ -1,5 +1,5 @@
 import { systemClock } from "@kip/base";
-import { failedTo } from "../errors.ts";
+import { failedTo, writeFailure } from "../errors.ts";
 import { hostPlatform } from "../platform.ts";
 import { formatReference, type Reference } from "../reference.ts";
 import { openRegistry } from "../registry/registry-source.ts";
@@ -33,6 +33,6 @@ export async function prefetchImage(
     return await fillCache(registry, cache, filled);
   } catch (error) {
     signal?.throwIfAborted();
-    throw failedTo(`prefetch image "${formatReference(reference)}"`, error);
+    throw failedTo(`prefetch image "${formatReference(reference)}"`, writeFailure(error));
   }
 }
