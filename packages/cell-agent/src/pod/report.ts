@@ -25,15 +25,11 @@ export function podReport(view: ReportView): PodReport {
   const computed = podPhase(pod.restartPolicy, containers, view.isEnding);
   // A pod that is ended for a reason of its own has failed, however well its containers took it.
   const phase = computed === "Succeeded" && view.reason !== undefined ? "Failed" : computed;
-  const isInitialised = containers.every(
-    (record) =>
-      (record.kind !== "init" || record.saved.run?.exit?.exitCode === 0) &&
-      (record.kind !== "sidecar" || record.saved.started),
-  );
+  const reason = pod.initContainers.length > 0 ? "PodInitializing" : "ContainerCreating";
   const part = (...kinds: readonly string[]): ContainerReport[] =>
     containers
       .filter((record) => kinds.includes(record.kind))
-      .map((record) => containerReport(record, { podUid: pod.uid, isInitialised }));
+      .map((record) => containerReport(record, { podUid: pod.uid, waiting: { reason } }));
   return {
     podUid: pod.uid,
     generation: pod.generation,
@@ -52,7 +48,7 @@ export function podReport(view: ReportView): PodReport {
 
 function containerReport(
   record: ContainerRecord,
-  context: { readonly podUid: string; readonly isInitialised: boolean },
+  context: { readonly podUid: string; readonly waiting: { readonly reason: string } },
 ): ContainerReport {
   const { saved, desired, kind } = record;
   const { run } = saved;
@@ -60,7 +56,7 @@ function containerReport(
   const isComplete = kind === "init" && run?.exit?.exitCode === 0;
   return {
     name: desired.name,
-    ...containerState(record, context.isInitialised),
+    ...containerState(record, context.waiting),
     ready: isComplete || (running && saved.ready),
     started: running && saved.started,
     restartCount: run?.attempt ?? 0,
@@ -74,20 +70,18 @@ function containerReport(
 
 type StateReport = Pick<ContainerReport, "waiting" | "running" | "terminated" | "lastTerminated">;
 
-function containerState(record: ContainerRecord, isInitialised: boolean): StateReport {
+function containerState(
+  record: ContainerRecord,
+  defaultWaiting: { readonly reason: string },
+): StateReport {
   const { run, lastTerminated } = record.saved;
   const last = lastTerminated && { lastTerminated };
   if (run && isRunning(record))
     return { running: { startedAt: seconds(run.startedAtMs ?? 0) }, ...last };
   if (run?.exit && !record.waiting) return { terminated: run.exit, ...last };
   // A run that ended and waits for its successor is the last one, not the present one.
-  const waiting = record.waiting ?? defaultWaiting(record.kind, isInitialised);
+  const waiting = record.waiting ?? defaultWaiting;
   return { waiting, ...(run?.exit ? { lastTerminated: run.exit } : last) };
-}
-
-function defaultWaiting(kind: ContainerRecord["kind"], isInitialised: boolean): { reason: string } {
-  const isBefore = kind === "main" && !isInitialised;
-  return { reason: isBefore ? "PodInitializing" : "ContainerCreating" };
 }
 
 /** RFC 3339 in whole seconds, as the kubelet writes times. */
