@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
 import { KipError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
-import type { Node, Pod } from "@kip/k8s-types";
+import type { Node, Pod, PodStatus } from "@kip/k8s-types";
 import { ManualClock } from "../testing/manual-clock.ts";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { startNode } from "./start-node.ts";
@@ -17,6 +17,8 @@ class Server {
   readonly clock: ManualClock;
   node: Node | undefined;
   tokens = 0;
+  /** Statuses of pods that were written, by path. */
+  readonly written = new Map<string, PodStatus>();
 
   constructor(clock: ManualClock, pods: readonly Pod[] = []) {
     this.clock = clock;
@@ -41,8 +43,11 @@ class Server {
         return structuredClone(body);
       },
       replace: async (_path: string, body: object) => structuredClone(body),
-      patch: async (path: string, body: object) =>
-        path.includes("/nodes/") ? node(body) : structuredClone(this.pods[0]),
+      patch: async (path: string, body: Pod) => {
+        if (path.includes("/nodes/")) return node(body);
+        this.written.set(path, { ...body.status });
+        return structuredClone(this.pods[0]);
+      },
       list: async (path: string) => ({
         metadata: { resourceVersion: "1" },
         items: path.endsWith("/pods") ? structuredClone(this.pods) : [],
@@ -134,5 +139,20 @@ describe("startNode()", () => {
     const ended = node[Symbol.asyncDispose]();
     await server.clock.advance(60_000);
     await ended;
+  });
+
+  it("writes what a provider says while it starts, of pods that are still to be listed", async () => {
+    const server = new Server(new ManualClock(), [pod("a")]);
+    const provider = new MemoryProvider();
+    provider.start = async (callbacks) => {
+      callbacks.nodeChanged();
+      callbacks.podEvent({ uid: "a", type: "Normal", reason: "Found", message: "It is there" });
+      callbacks.podStatus({ uid: "a", status: { phase: "Failed" } });
+      callbacks.podStatus({ uid: "gone", status: { phase: "Failed" } });
+    };
+    await using _ = await server.start(provider);
+    await server.clock.advance(0);
+    const phases = [...server.written].map(([path, { phase }]) => [path, phase]);
+    assert.deepEqual(phases, [["/api/v1/namespaces/ns/pods/a/status", "Failed"]]);
   });
 });

@@ -3,6 +3,7 @@ import { createEventRecorder } from "@kip/k8s-client";
 import { startKubeletApi, type KubeletTls } from "../kubelet-api/index.ts";
 import { measuredClient } from "../metrics/measured-client.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
+import type { PodStatusUpdate } from "../pod-provider.ts";
 import { PodController } from "../pods/pod-controller.ts";
 import { kubeletApiFeatures } from "./declared-features.ts";
 import { kubeletHandlers } from "./kubelet-handlers.ts";
@@ -59,21 +60,28 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
       logger.warn("The provider did not stop well", { err });
     });
   });
+  // What a provider says before it is asked anything must neither fail nor be lost.
+  const early = new Map<string, PodStatusUpdate>();
   let haveFactsChanged = false;
+  let known: PodController | undefined;
+  let node: NodeController | undefined;
   await provider.start({
-    podStatus: (update) => pods.podStatus(update),
-    podEvent: (event) => pods.podEvent(event),
+    podStatus: (update) => {
+      if (known) known.podStatus(update);
+      else early.set(update.uid, update);
+    },
+    podEvent: (event) => known?.podEvent(event),
     nodeChanged: () => {
       if (node) void node.factsChanged();
       else haveFactsChanged = true;
     },
   });
   const facts = await provider.nodeFacts();
-  let node: NodeController | undefined;
   const pods = new PodController({
     client,
     nodeName,
     provider,
+    early,
     recorder,
     resolveEnv: options.resolveEnv !== false,
     allocatable: () => node?.allocatable ?? facts.allocatable ?? facts.capacity,
@@ -87,6 +95,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     logger,
     signal: stop.signal,
   });
+  known = pods;
   metrics.podCounts = () => pods.counts();
   const api =
     options.kubelet &&

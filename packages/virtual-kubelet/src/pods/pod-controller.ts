@@ -26,6 +26,8 @@ export interface PodControllerOptions {
   readonly client: ApiClient;
   readonly nodeName: string;
   readonly provider: PodProvider;
+  /** What the provider has said so far, by UID: the controller goes on with it, and empties it. */
+  readonly early: Map<string, PodStatusUpdate>;
   readonly recorder: EventRecorder;
   /** What the node offers to pods. */
   readonly allocatable: () => Readonly<Record<string, string>>;
@@ -88,6 +90,9 @@ export class PodController {
       logger,
       signal,
     });
+    // Whatever was said of others concerns pods that are gone.
+    const forget = (): void => options.early.clear();
+    this.#pods.synced.then(forget, forget);
     signal.addEventListener("abort", () => this.#stop(), { once: true });
   }
 
@@ -117,9 +122,11 @@ export class PodController {
     return { known: actors.length, busy, failing };
   }
 
-  /** The provider reports a status. */
+  /** The provider reports a status, perhaps of a pod that is still to be listed. */
   podStatus(update: PodStatusUpdate): void {
-    this.#entries.get(update.uid)?.actor.offerStatus(update);
+    const entry = this.#entries.get(update.uid);
+    if (entry) entry.actor.offerStatus(update);
+    else if (!this.#pods.isSynced) this.#options.early.set(update.uid, update);
   }
 
   /** The provider has an event for a pod. */
@@ -216,6 +223,10 @@ export class PodController {
     const uid = pod.metadata?.uid ?? "";
     const entry = this.#entries.get(uid) ?? this.#start(pod, uid);
     entry.actor.offer(pod);
+    const early = this.#options.early.get(uid);
+    if (!early) return;
+    this.#options.early.delete(uid);
+    entry.actor.offerStatus(early);
   }
 
   #start(pod: Pod, uid: string): PodEntry {
