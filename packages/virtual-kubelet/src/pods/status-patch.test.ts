@@ -75,6 +75,11 @@ describe("statusPatch()", () => {
     });
   });
 
+  it("takes no pod's phase away", () => {
+    const pod = podWith({ phase: "Running", qosClass: "Burstable", startTime: time });
+    assert.equal(statusPatch(pod, {}), undefined);
+  });
+
   it("replaces the list of addresses instead of adding to it", () => {
     const pod = podWith({ podIP: "10.0.0.1", podIPs: [{ ip: "10.0.0.1" }] });
     const patch = statusPatch(pod, { podIP: "10.0.0.2", podIPs: [{ ip: "10.0.0.2" }] });

@@ -17,7 +17,13 @@ const ownFields = [
 ] as const satisfies readonly (keyof PodStatus)[];
 
 /** Fields that stay once they have a value, whatever a later status leaves out. */
-const stickyFields: ReadonlySet<string> = new Set(["startTime", "qosClass", "hostIP", "hostIPs"]);
+const stickyFields: ReadonlySet<string> = new Set([
+  "phase",
+  "startTime",
+  "qosClass",
+  "hostIP",
+  "hostIPs",
+]);
 
 /** What rides along with a status. */
 export interface StatusCompany {
