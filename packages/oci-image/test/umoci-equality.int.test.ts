@@ -101,11 +101,19 @@ const xattr = (name: string, value: string): Record<string, string> => ({
   [`SCHILY.xattr.${name}`]: value,
 });
 
+const accessFor = (tag: number, permissions: number): string =>
+  String.fromCharCode(tag, 0, permissions, 0, 255, 255, 255, 255);
+/** The owner may do all, and nobody else anything. */
+const accessList = `\x02\0\0\0${accessFor(1, 7)}${accessFor(4, 0)}${accessFor(32, 0)}`;
+
 const special: readonly (readonly RawEntry[])[] = [
   [
     folder("./", { pax: xattr("user.root", "of the root") }),
     folder("bin/", { pax: xattr("user.kept", "1") }),
     folder("twice/", { pax: xattr("user.first", "1") }),
+    folder("hands-on/", { pax: xattr("system.posix_acl_default", accessList) }),
+    folder("handed-on/", { pax: xattr("system.posix_acl_default", accessList) }),
+    { name: "hands-on/first", content: "x", mode: 0o644 },
     {
       name: "bin/ping",
       content: "#!",
@@ -132,6 +140,11 @@ const special: readonly (readonly RawEntry[])[] = [
   ],
   [
     folder("twice/", { pax: xattr("user.second", "2") }),
+    folder("hands-on/", { pax: xattr("system.posix_acl_default", accessList) }),
+    { name: "hands-on/second", content: "x", mode: 0o644 },
+    folder("hands-on/folder/", { mode: 0o755 }),
+    folder("handed-on/"),
+    { name: "handed-on/file", content: "x", mode: 0o644 },
     folder("bin/"),
     { name: "bin/ping", content: "another", mode: 0o755 },
     { name: "folder-to-link", type: "2", linkName: "twice" },

@@ -73,6 +73,7 @@ export async function fetchLayers(
       await spool?.remove();
       progress.layerDone();
     }
+    tree.finish();
     return tree.notes;
   } finally {
     stop.abort(finished);

@@ -13,8 +13,10 @@ const calls: Readonly<Record<string, readonly number[]>> = {
 
 /** Attributes that wait in memory are at most so many bytes. */
 const maxPendingBytes = 1024 * 1024;
-/** Names of folders with attributes, bytes: they are held until the image is whole. */
-const maxMarkedBytes = 64 * 1024 * 1024;
+/** Names of folders with attributes, and what is set last, bytes: they are held until the image is whole. */
+const maxMarkedBytes = 16 * 1024 * 1024;
+/** What is made in a folder takes this over, and a mode from it: it is set when nothing is made any more. */
+const inheritedAttribute = "system.posix_acl_default";
 /** Special files of an image; each run of them costs the start of a process. */
 const maxSpecialFiles = 4096;
 
@@ -71,6 +73,8 @@ export class SpecialEntries {
   /** Folders that got attributes: another layer's entry for one takes them away. */
   readonly #marked = new Set<string>();
   #markedBytes = 0;
+  /** Inherited attributes of folders, by real path. */
+  readonly #last = new Map<string, Step>();
   /** Special files to make, by real path; all in one folder, whose time is set when it is left. */
   #nodes = new Map<string, Step>();
   #nodesFolder = "";
@@ -85,6 +89,7 @@ export class SpecialEntries {
   /** Something new is at a path. */
   forget(path: string): void {
     if (this.#attributes.size > 0) this.#attributes.delete(path);
+    if (this.#last.size > 0) this.#last.delete(path);
   }
 
   /** A second name of a file. */
@@ -100,17 +105,22 @@ export class SpecialEntries {
     const steps: Step[] = [];
     if (this.#marked.delete(path)) steps.push({ what: "clear", path, key: "", value: "" });
     for (const [key, value] of entry.xattrs) {
-      if (isTakenAttribute(key)) steps.push({ what: "set", path, key, value });
+      if (key === inheritedAttribute) {
+        this.#hold(path, value.length);
+        this.#last.set(path, { what: "set", path, key, value });
+      } else if (isTakenAttribute(key)) steps.push({ what: "set", path, key, value });
       else this.#leaveOut(key);
     }
     if (steps.length === 0) return;
-    if (entry.kind === "directory") this.#mark(path);
+    if (entry.kind === "directory") {
+      this.#hold(path, 0);
+      this.#marked.add(path);
+    }
     this.#keep(path, steps);
   }
 
-  #mark(path: string): void {
-    this.#marked.add(path);
-    this.#markedBytes += path.length;
+  #hold(path: string, more: number): void {
+    this.#markedBytes += path.length + more;
     if (this.#markedBytes <= maxMarkedBytes) return;
     throw limitExceeded("bytes of names of folders with attributes", maxMarkedBytes);
   }
@@ -160,6 +170,12 @@ export class SpecialEntries {
     this.#attributes = new Map();
     this.#pendingBytes = 0;
     if (steps.length > 0) this.#run(steps);
+  }
+
+  /** Does what comes last: no entry follows. */
+  finish(): void {
+    this.flush();
+    if (this.#last.size > 0) this.#run([...this.#last.values()]);
   }
 
   #run(steps: readonly Step[]): void {

@@ -87,6 +87,11 @@ export class TreeWriter implements TarSink, Disposable {
     this.#isBottom = false;
   }
 
+  /** Ends the image; to be called after its last layer. */
+  finish(): void {
+    this.#special.finish();
+  }
+
   entry(entry: TarEntry): void {
     try {
       this.#count();
