@@ -6,6 +6,7 @@ import { once } from "node:events";
 import http from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
+import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { Secret, silentLogger, systemClock, type Clock } from "@kip/base";
 import {
@@ -281,6 +282,40 @@ describe("a pull", () => {
 });
 
 describe("credentials", () => {
+  it("that are an identity token are exchanged for one of the registry", async () => {
+    const forms: string[] = [];
+    const handler: Handler = (request, response) => {
+      if (request.headers.authorization === "Bearer short") return false;
+      if (request.url === "/token") {
+        assert.deepEqual([request.method, request.headers.authorization], ["POST", undefined]);
+        void text(request).then((form) => {
+          forms.push(form);
+          response.end(JSON.stringify({ access_token: "short", refresh_token: "next" }));
+        });
+        return true;
+      }
+      const realm = `http://${request.headers.host}/token`;
+      const challenge = `Bearer realm="${realm}",service="s"`;
+      response.writeHead(401, { "www-authenticate": challenge }).end();
+      return true;
+    };
+    using work = temporaryFolder();
+    const file = path.join(work.path, "config.json");
+    await trial(handler, async ({ pull, registry }) => {
+      const auth = Buffer.from("00000000-0000-0000-0000-000000000000:").toString("base64");
+      const auths = { [registry.host]: { auth, identitytoken: "long & secret" } };
+      writeFileSync(file, JSON.stringify({ auths }));
+      await pull({ credentials: dockerConfigCredentials(file) });
+    });
+    assert.deepEqual(Object.fromEntries(new URLSearchParams(forms[0])), {
+      grant_type: "refresh_token",
+      client_id: "kip",
+      service: "s",
+      scope: "repository:app:pull",
+      refresh_token: "long & secret",
+    });
+  });
+
   it("of docker login: helper of the registry, entry, default store, nothing", async () => {
     using work = temporaryFolder();
     const bin = path.join(work.path, "bin");

@@ -1,6 +1,7 @@
 import { decode, Secret, type Clock } from "@kip/base";
 import { imageError } from "../errors.ts";
-import { readBody, type HttpExchange } from "./http-exchange.ts";
+import { identityUser } from "./credentials.ts";
+import { readBody, type HttpExchange, type HttpRequest } from "./http-exchange.ts";
 import { withLeastThroughput } from "./least-throughput.ts";
 import type { RegistryConfig } from "./registry-config.ts";
 import { refusalError } from "./registry-errors.ts";
@@ -53,8 +54,8 @@ export async function answerChallenge(
   const bearer = challenges.find(({ scheme }) => scheme === "bearer");
   if (bearer) return `Bearer ${await fetchToken(bearer, exchange, context)}`;
   const isBasic = challenges.some(({ scheme }) => scheme === "basic");
-  const basic = isBasic ? await basicCredentials(config, context.signal) : undefined;
-  if (isBasic && basic !== undefined) return basic;
+  const found = isBasic ? await credentialsOf(config, context.signal) : undefined;
+  if (found && found.username !== identityUser) return basicOf(found);
   const reason = isBasic
     ? `registry ${config.host} wants a user name and password, and has none for it`
     : `registry ${config.host} wants a way to log in that is not known: "${header.slice(0, 100)}"`;
@@ -72,14 +73,14 @@ async function fetchToken(
   const { config, baseUrl, signal } = context;
   const url = realmUrl(parameters.get("realm"), config, baseUrl);
   const service = parameters.get("service");
-  if (service !== undefined) url.searchParams.set("service", service);
-  url.searchParams.set("scope", parameters.get("scope") ?? context.scope);
-  const basic = await basicCredentials(config, signal);
-  const headers = {
-    accept: "application/json",
-    ...(basic !== undefined && { authorization: basic }),
-  };
-  const response = await exchange.send({ method: "GET", url, headers, ...(signal && { signal }) });
+  const scope = parameters.get("scope") ?? context.scope;
+  const found = await credentialsOf(config, signal);
+  const wanted = { scope, ...(service !== undefined && { service }) };
+  const request =
+    found?.username === identityUser
+      ? refreshRequest(url, wanted, found.password)
+      : tokenRequest(url, wanted, found);
+  const response = await exchange.send({ ...request, ...(signal && { signal }) });
   const paced = withLeastThroughput(response as AsyncIterable<Uint8Array>, {
     clock: context.clock,
     registry: url.host,
@@ -94,6 +95,27 @@ async function fetchToken(
   // It becomes a header: nothing but what RFC 6750 allows in a token.
   if (/^[\w.~+/=-]+$/.test(token)) return token;
   throw imageError("REGISTRY_UNAUTHORIZED", `the token service of ${config.host} gave no token`);
+}
+
+/** What the token is for. */
+type Wanted = Readonly<Record<string, string>>;
+
+function tokenRequest(url: URL, wanted: Wanted, found: PlainCredentials | undefined): HttpRequest {
+  for (const [key, value] of Object.entries(wanted)) url.searchParams.set(key, value);
+  const authorization = found && { authorization: basicOf(found) };
+  return { method: "GET", url, headers: { accept: "application/json", ...authorization } };
+}
+
+/** An identity token is exchanged by OAuth 2 (distribution's "oauth" specification). */
+function refreshRequest(url: URL, wanted: Wanted, token: string): HttpRequest {
+  const form = { grant_type: "refresh_token", client_id: "kip", ...wanted, refresh_token: token };
+  const body = Buffer.from(new URLSearchParams(form).toString());
+  const headers = {
+    accept: "application/json",
+    "content-type": "application/x-www-form-urlencoded",
+    "content-length": `${body.length}`,
+  };
+  return { method: "POST", url, headers, body };
 }
 
 /** Empty if there is none. */
@@ -116,14 +138,22 @@ function realmUrl(realm: string | undefined, config: RegistryConfig, baseUrl: UR
   );
 }
 
-async function basicCredentials(
+interface PlainCredentials {
+  readonly username: string;
+  readonly password: string;
+}
+
+async function credentialsOf(
   config: RegistryConfig,
   signal: AbortSignal | undefined,
-): Promise<string | undefined> {
+): Promise<PlainCredentials | undefined> {
   const isNamed = config.username !== undefined && config.username !== "";
   const found = isNamed ? config : await config.credentials?.(config.host, signal);
   const { username, password } = found ?? {};
   if (username === undefined || username === "") return undefined;
-  const plain = password instanceof Secret ? password.reveal() : (password ?? "");
-  return `Basic ${Buffer.from(`${username}:${plain}`).toString("base64")}`;
+  return { username, password: password instanceof Secret ? password.reveal() : (password ?? "") };
+}
+
+function basicOf({ username, password }: PlainCredentials): string {
+  return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
 }

@@ -4,9 +4,13 @@ import { imageError } from "../errors.ts";
 
 /** Who we are at a registry. */
 export interface RegistryCredentials {
+  /** {@link identityUser} if the password is an identity token. */
   readonly username: string;
   readonly password: string | Secret;
 }
+
+/** What credential helpers give for a user's name when what they have is a token to get others with. */
+export const identityUser = "<token>";
 
 /** Gives credentials for a registry, or nothing; asked when the registry wants a log-in. */
 export type CredentialSource = (
@@ -18,6 +22,7 @@ const account = decode.object({
   auth: decode.optional(decode.string),
   username: decode.optional(decode.string),
   password: decode.optional(decode.string),
+  identitytoken: decode.optional(decode.string),
 });
 
 const configFile = decode.object({
@@ -133,6 +138,9 @@ function readConfig(text: string, file: string): ReturnType<typeof configFile> {
 }
 
 function accountOf(entry: ReturnType<typeof account>): RegistryCredentials | undefined {
+  if (entry.identitytoken !== undefined && entry.identitytoken !== "") {
+    return { username: identityUser, password: new Secret(entry.identitytoken) };
+  }
   if (entry.username !== undefined && entry.username !== "") {
     return { username: entry.username, password: new Secret(entry.password ?? "") };
   }

@@ -61,14 +61,15 @@ export class HttpExchange implements AsyncDisposable {
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     const sent = this.#request(url, { method, headers, ...(signal && { signal }) });
     sent.on("response", resolve);
-    if (body === undefined) {
+    const isSmall = body === undefined || body instanceof Uint8Array;
+    if (isSmall) {
       const late = (): void => void sent.destroy(new Error(`no answer within ${headMs / 1000} s`));
       const timer = setTimeout(late, headMs).unref();
       for (const event of ["response", "close"]) sent.once(event, () => clearTimeout(timer));
     }
     sent.on("error", (error) => reject(signal?.aborted ? abortReason(signal) : error));
     sent.on("timeout", () => sent.destroy(new Error(`no answer for ${silenceMs / 1000} s`)));
-    if (body === undefined || body instanceof Uint8Array) sent.end(body);
+    if (isSmall) sent.end(body);
     else pipeline(Readable.from(body, { objectMode: false }), sent).catch(reject);
     return await promise;
   }
