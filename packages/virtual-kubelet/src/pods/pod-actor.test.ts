@@ -277,4 +277,16 @@ describe("PodActor", () => {
     await clock.advance(0);
     assert.equal((writes.at(-1) as Pod["status"])?.phase, "Failed");
   });
+
+  it("leaves conditions of others as they are by now, not as the provider has seen them", async () => {
+    const theirs = (status: string) => ({ conditions: [{ type: "theirs", status }] });
+    const actor = await start(pod({ status: theirs("False") }));
+    // The server keeps what a write does not name.
+    actor.offer(pod({ status: { ...stored.status, ...theirs("True") } }));
+    provider.report("u", "Succeeded");
+    await clock.advance(0);
+    const written = writes.flatMap((status) => (status as Pod["status"])?.conditions ?? []);
+    assert.ok(written.length > 0);
+    assert.ok(written.every(({ type }) => type !== "theirs"));
+  });
 });

@@ -14,7 +14,8 @@ export interface PodConditionFacts {
 
 /**
  * The conditions of a pod, computed from its containers as the kubelet does: PodScheduled,
- * PodReadyToStartContainers, Initialized, ContainersReady, Ready (with readiness gates).
+ * PodReadyToStartContainers, Initialized, ContainersReady, Ready (with readiness gates). Those of
+ * others are not among them, and stay as they are.
  */
 export function podConditions(pod: Pod, facts: PodConditionFacts): PodCondition[] {
   const known = pod.status?.conditions ?? [];
@@ -27,7 +28,8 @@ export function podConditions(pod: Pod, facts: PodConditionFacts): PodCondition[
     containers,
     { type: "PodScheduled", status: "True" },
   ];
-  return mergeConditions(known, verdicts, facts.now);
+  // Not those of others: who reports them again undoes what was written to them meanwhile.
+  return mergeConditions(known, verdicts, facts.now).slice(0, verdicts.length);
 }
 
 function initialized(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
