@@ -289,4 +289,18 @@ describe("PodActor", () => {
     assert.ok(written.length > 0);
     assert.ok(written.every(({ type }) => type !== "theirs"));
   });
+
+  it("takes a complaint back that an earlier process has left", async () => {
+    const type = "virtual-kubelet.io/ProviderReady";
+    const conditions = [{ type, status: "False", reason: "ProviderCreateFailed" }];
+    provider.report = () => {};
+    const actor = await start(pod({ status: { phase: "Running", conditions } }));
+    const complaint = (): string | undefined =>
+      actor.pod.status?.conditions?.find((each) => each.type === type)?.status;
+    assert.equal(complaint(), "True");
+    // Such a provider copies what it was given.
+    actor.offerStatus({ uid: "u", status: { phase: "Running", reason: "Fine", conditions } });
+    await clock.advance(0);
+    assert.equal(complaint(), "True");
+  });
 });

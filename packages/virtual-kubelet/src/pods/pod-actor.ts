@@ -389,7 +389,9 @@ export class PodActor {
   }
 
   #content(): void {
-    if (!this.#isComplaining) return;
+    // Or an earlier process did, and has not lived to see it go well.
+    const known = this.#pod.status?.conditions?.find(({ type }) => type === providerCondition);
+    if (!this.#isComplaining && known?.status !== "False") return;
     this.#isComplaining = false;
     this.#note("True");
   }

@@ -127,8 +127,9 @@ export class StatusWriter {
     const pod = current();
     if (isFinished(pod)) return;
     const wanted = this.#wanted ?? pod.status ?? {};
-    const conditions = [...(wanted.conditions ?? []), ...(this.#note ? [this.#note] : [])];
-    const patch = statusPatch(pod, this.#note ? { ...wanted, conditions } : wanted, {
+    const note = this.#note;
+    const others = (wanted.conditions ?? []).filter(({ type }) => type !== note?.type);
+    const patch = statusPatch(pod, note ? { ...wanted, conditions: [...others, note] } : wanted, {
       observedGeneration: this.#options.observedGeneration(),
       now: wireTime(this.#options.clock.now()),
       annotations: this.#annotations,
