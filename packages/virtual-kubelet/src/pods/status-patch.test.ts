@@ -75,6 +75,22 @@ describe("statusPatch()", () => {
     });
   });
 
+  it("is nothing for what the API server writes in its own way", () => {
+    const terminated = { exitCode: 0, finishedAt: time };
+    const main = { name: "main", image: "x", imageID: "", ready: false, restartCount: 0 };
+    const known = podWith({
+      podIP: "10.0.0.1",
+      podIPs: [{ ip: "10.0.0.1" }],
+      containerStatuses: [{ ...main, state: { terminated } }],
+    });
+    const finishedAt = time.replace("Z", ".123Z");
+    const wanted: PodStatus = {
+      podIP: "10.0.0.1",
+      containerStatuses: [{ ...main, state: { terminated: { ...terminated, finishedAt } } }],
+    };
+    assert.equal(statusPatch(known, wanted), undefined);
+  });
+
   it("takes no pod's phase away", () => {
     const pod = podWith({ phase: "Running", qosClass: "Burstable", startTime: time });
     assert.equal(statusPatch(pod, {}), undefined);

@@ -70,8 +70,11 @@ export function statusPatch(
   };
 }
 
-function changedFields(current: PodStatus, wanted: PodStatus): Record<string, unknown> {
+function changedFields(current: PodStatus, given: PodStatus): Record<string, unknown> {
   const changes: Record<string, unknown> = {};
+  // The API server makes the list of the one address itself.
+  const ip = given.podIP ?? "";
+  const wanted = ip === "" ? given : { ...given, podIPs: given.podIPs ?? [{ ip }] };
   for (const field of ownFields) {
     const next = wanted[field];
     if (isSame(current[field], next)) continue;
@@ -119,9 +122,14 @@ function transitionTime(known: PodCondition, condition: PodCondition): string | 
     : undefined;
 }
 
+/** A fraction of a second, which the API server does not keep. */
+const fraction = /(?<=^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+(?=Z$)/;
+
 /** undefined, null, "" and empty lists and objects are the same on the wire. */
 function isSame(a: unknown, b: unknown): boolean {
   if (a === b) return true;
+  if (typeof a === "string" && typeof b === "string" && a !== "" && b !== "")
+    return a.replace(fraction, "") === b.replace(fraction, "");
   if (isNothing(a) || isNothing(b)) return isNothing(a) && isNothing(b);
   if (typeof a !== "object" || typeof b !== "object") return false;
   if (Array.isArray(a) || Array.isArray(b))
