@@ -107,6 +107,29 @@ describe("a hostile registry", () => {
     );
   });
 
+  it("sends us elsewhere with words that never end: they are not listened to", async () => {
+    const closed = Promise.withResolvers<void>();
+    const handler: Handler = (request, response) => {
+      if (!isBlob(request.url)) return false;
+      if (request.url?.startsWith("/again")) {
+        // Only when it is known that nobody listens any more.
+        void closed.promise.then(() => serveBlob(layoutFolder, request.url ?? "", response));
+        return true;
+      }
+      response.writeHead(302, { location: `/again${request.url}` });
+      response.on("close", () => closed.resolve());
+      const more = (): void =>
+        void (response.destroyed || response.write("x".repeat(1000), () => setImmediate(more)));
+      more();
+      return true;
+    };
+    let layoutFolder = "";
+    await trial(handler, async ({ layout, pull }) => {
+      layoutFolder = layout;
+      await pull();
+    });
+  });
+
   it("refuses with a large page: it is what its status says", async () => {
     for (const [status, code] of [
       [404, "IMAGE_NOT_FOUND"],
@@ -229,6 +252,11 @@ describe("a list of hosts without a proxy", () => {
     }
   });
 });
+
+function serveBlob(layout: string, url: string, response: http.ServerResponse): void {
+  const hex = /([0-9a-f]{64})$/.exec(url)?.[1] ?? "";
+  response.end(readFileSync(path.join(layout, "blobs/sha256", hex)));
+}
 
 function read(layout: string, name: string): string {
   return readFileSync(path.join(layout, "blobs/sha256", name), "latin1");

@@ -132,7 +132,7 @@ export class RegistryClient implements AsyncDisposable {
       // Whom it sends us to may not ask for its credentials (CVE-2020-15157).
       const isAsked = response.statusCode === 401 && isOwn;
       if (isAsked && challenge !== undefined && !isStream(request)) {
-        response.resume();
+        passOver(response);
         this.#authorization = await answerChallenge(challenge, this.#exchange, {
           config: this.#config,
           baseUrl: this.#baseUrl,
@@ -208,7 +208,7 @@ export class RegistryClient implements AsyncDisposable {
       });
       const isRedirect = redirects.includes(response.statusCode ?? 0);
       if (!isRedirect || (method !== "GET" && method !== "HEAD")) return { response, isOwn };
-      response.resume();
+      passOver(response);
       url = this.#redirectTarget(response.headers.location, url);
     }
     throw this.#badRedirect("in a circle");
@@ -245,6 +245,12 @@ function checkRange(response: IncomingMessage, received: number): void {
   if (Number(start) === received) return;
   response.destroy();
   throw imageError("REGISTRY_UNREACHABLE", "a registry sends another range than was asked for");
+}
+
+/** Nobody reads this body; its connection is used again if it is a short one, and closed otherwise. */
+function passOver(response: IncomingMessage): void {
+  const body = response as AsyncIterable<Uint8Array>; // no encoding is set, so it gives bytes
+  readBeginning(body, maxRefusalBytes).catch(() => {});
 }
 
 /** A streamed body is gone once it was sent. */
