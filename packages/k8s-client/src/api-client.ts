@@ -31,7 +31,7 @@ export interface RequestOptions {
   /** Media type wanted. @default "application/json" */
   readonly accept?: string;
   /**
-   * Goes before all requests that wait for a connection: for heartbeats, which thousands of pods must
+   * Goes before the requests that wait for a connection, three to one: for heartbeats, which thousands of pods must
    * not hold up, and for answers that a person waits for. @default false
    */
   readonly isUrgent?: boolean;

@@ -30,6 +30,17 @@ describe("RequestSlots", () => {
     assert.deepEqual(await order(wishes), ["lease", "node", "pod 1", "pod 2", "pod 3"]);
   });
 
+  it("lets the others go on however many urgent ones come", async () => {
+    // Whoever sends a kubelet API made-up tokens has it make an urgent request for each.
+    const wishes = [
+      ...["pod 1", "pod 2"].map((name) => ({ name })),
+      ...Array.from({ length: 12 }, (_, index) => ({ name: `token ${index}`, isUrgent: true })),
+    ];
+    const seen = await order(wishes);
+    assert.deepEqual(seen.slice(0, 3), ["token 0", "token 1", "token 2"]);
+    assert.ok(seen.indexOf("pod 2") < seen.indexOf("token 8"));
+  });
+
   it("runs as many as there are slots, and goes on after a failure", async () => {
     const slots = new RequestSlots(2);
     let running = 0;

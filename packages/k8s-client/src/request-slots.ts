@@ -5,14 +5,19 @@ export interface SlotWish {
   readonly isUrgent?: boolean | undefined;
 }
 
+/** Urgent requests in a row after which another one has its turn: they may have no end. */
+const maxUrgentRun = 3;
+
 /**
  * Lets a number of requests run at once; the others wait here, first come first served among the
- * urgent ones and then among the rest, where they hold no connection, timer or encoded body.
+ * urgent ones and then among the rest, where they hold no connection, timer or encoded body. Of four
+ * that go on one is of the rest, if any.
  */
 export class RequestSlots {
   #free: number;
   readonly #urgent: (() => void)[] = [];
   readonly #waiting: (() => void)[] = [];
+  #urgentRun = 0;
 
   /** @param count 1 or more */
   constructor(count: number) {
@@ -28,9 +33,18 @@ export class RequestSlots {
       signal?.throwIfAborted();
       return await task();
     } finally {
-      const next = this.#urgent.shift() ?? this.#waiting.shift();
+      const next = this.#next();
       if (next) next();
       else this.#free++;
     }
+  }
+
+  #next(): (() => void) | undefined {
+    if (this.#urgentRun === maxUrgentRun || this.#urgent.length === 0) {
+      this.#urgentRun = 0;
+      return this.#waiting.shift() ?? this.#urgent.shift();
+    }
+    this.#urgentRun++;
+    return this.#urgent.shift();
   }
 }
