@@ -49,7 +49,10 @@ test("a plain container gets the usual rights, its own cgroup and the pod's name
     { type: "uts", path: "/run/kip/uts" },
     { type: "network", path: "/run/netns/pod" },
   ]);
-  assert.deepEqual(spec.linux.resources, { devices: [{ allow: false, access: "rwm" }] });
+  assert.deepEqual(spec.linux.resources, {
+    devices: [{ allow: false, access: "rwm" }],
+    unified: { "memory.oom.group": "1" },
+  });
   assert.ok(spec.linux.maskedPaths.includes("/proc/kcore"));
   assert.ok(spec.linux.readonlyPaths.includes("/proc/sys"));
   assert.deepEqual(spec.process.rlimits, [{ type: "RLIMIT_NOFILE", soft: 1024, hard: 20_000 }]);

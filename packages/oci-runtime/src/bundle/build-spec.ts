@@ -209,10 +209,9 @@ function limits(resources: ContainerResources): Omit<OciSpec["linux"]["resources
   return {
     ...(Object.keys(cpu).length > 0 && { cpu }),
     ...(memoryBytesLimit !== undefined &&
-      memoryBytesLimit > 0 && {
-        memory: { limit: memoryBytesLimit },
-        // Half a container is worse than none: the kernel kills all its processes as one, as kubelets ask for.
-        unified: { "memory.oom.group": "1" },
-      }),
+      memoryBytesLimit > 0 && { memory: { limit: memoryBytesLimit } }),
+    // Half a container is worse than none: the kernel kills all its processes as one, as kubelets ask for; also when
+    // it is the machine that has no memory left.
+    unified: { "memory.oom.group": "1" },
   };
 }

@@ -50,7 +50,7 @@ interface OciLinux {
     readonly devices: readonly { readonly allow: boolean; readonly access: string }[];
     readonly memory?: { readonly limit: number };
     readonly cpu?: { readonly shares?: number; readonly quota?: number; readonly period?: number };
-    readonly unified?: Readonly<Record<string, string>>;
+    readonly unified: Readonly<Record<string, string>>;
   };
   readonly devices: readonly OciDevice[];
   readonly sysctl: Readonly<Record<string, string>>;
