@@ -52,6 +52,15 @@ describe("containerSpec()", () => {
     assert.ok(env.includes("HOSTNAME=pod") && env.includes("HOME=/"));
   });
 
+  it("weighs a container by what it asks for, and one that asks for nothing as nothing", () => {
+    const weight = (resources: Partial<DesiredContainer>): number | undefined =>
+      spec(resources).resources?.cpuMilliRequest;
+    assert.equal(weight({ cpuMilliRequest: 100, cpuMilliLimit: 500 }), 100);
+    assert.equal(weight({ cpuMilliLimit: 500 }), 500);
+    // The kernel's own would be that of a container which asks for a whole CPU.
+    assert.equal(weight({}), 0);
+  });
+
   it("adds the groups of the pod to those of the image", () => {
     const input = {
       pod: desiredPod({ fsGroup: 2000 }),

@@ -139,7 +139,8 @@ function resources(container: DesiredContainer): NonNullable<ContainerSpec["reso
   const { cpuMilliLimit, cpuMilliRequest, memoryBytesLimit } = container;
   return {
     ...(cpuMilliLimit !== undefined && { cpuMilliLimit }),
-    ...(cpuMilliRequest !== undefined && { cpuMilliRequest }),
+    // One that asks for nothing gets what the others leave, as with a kubelet.
+    cpuMilliRequest: cpuMilliRequest ?? cpuMilliLimit ?? 0,
     ...(memoryBytesLimit !== undefined && { memoryBytesLimit }),
   };
 }
