@@ -15,12 +15,16 @@ const checks: Readonly<Record<string, { is: (stat: Stats) => boolean; noun: stri
 };
 
 /**
- * Checks a path of the cell itself against its Kubernetes type, and makes it where the type says so.
+ * Checks a path of the cell itself against its Kubernetes type, and makes it where the type says so, or where there is no type
+ * and nothing at the path.
  *
  * @throws {KipError} code `AGENT_VOLUME_INVALID`
  */
 export async function checkHostPath(hostPath: string, type: string): Promise<void> {
-  if (type === "") return;
+  if (type === "") {
+    if (!(await statOf(hostPath))) await fs.mkdir(hostPath, { recursive: true, mode: 0o755 });
+    return;
+  }
   const check = checks[type];
   if (!check) throw failed(`there is no type "${type}"`);
   const stat = await statOf(hostPath);
