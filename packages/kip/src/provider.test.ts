@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
 import { hasCode, KipError, silentLogger, systemClock } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import type { AgentClient, PodReport } from "@kip/agent-api";
@@ -19,6 +20,7 @@ const signal = new AbortController().signal;
 async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) {
   const events: PodEvent[] = [];
   const statuses: { readonly uid: string }[] = [];
+  const archived = new Map<string, string>();
   let actor: CellActor | undefined;
   let interrupt: (notice: InterruptionNotice) => void = () => {};
   const fakes = {
@@ -39,7 +41,14 @@ async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) 
       noteReport: () => {},
     },
     cells: { synced: Promise.resolve(), isSynced: true, list: () => cells },
-    archive: { read: async () => undefined, remove: async () => {}, pods: async () => [] },
+    archive: {
+      read: async (_uid: string, container: string) => {
+        const log = archived.get(container);
+        return log === undefined ? undefined : Readable.from([log]);
+      },
+      remove: async () => {},
+      pods: async () => [],
+    },
     limits: { bootMs: 1000, healthyMs: 1000, drainLeewayMs: 1000 },
     nodeFacts: { capacity: {}, internalIp: "192.0.2.1" },
     clock: systemClock,
@@ -52,7 +61,7 @@ async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) 
     nodeChanged: () => {},
   });
   await provider.apply({ pod } as unknown as ResolvedPod); // all that is looked at
-  return { provider, events, statuses, actor: () => actor, interrupt };
+  return { provider, archived, events, statuses, actor: () => actor, interrupt };
 }
 
 function report(...sequences: readonly number[]): PodReport {
@@ -110,6 +119,19 @@ describe("KipProvider", () => {
     await assert.rejects(provider.logs(pod, "other", asked, signal), (error) =>
       hasCode(error, "VK_NOT_FOUND"),
     );
+    await provider.stop();
+  });
+
+  it("waits for the log of a pod that has just finished: its machine may go before it is read", async () => {
+    const cut = async (): Promise<Readable> => Readable.from([]);
+    const dispose = { [Symbol.asyncDispose]: async () => {} };
+    const { provider, actor, archived } = await start({ logs: cut, ...dispose });
+    const seen = actor();
+    assert.ok(seen);
+    seen.reportSeen({ ...report(), phase: "Succeeded" });
+    const log = provider.logs(pod, "main", asked, signal);
+    archived.set("main", "all of it");
+    assert.equal(await text(await log), "all of it");
     await provider.stop();
   });
 

@@ -157,6 +157,7 @@ export class KipProvider implements PodProvider {
     signal: AbortSignal,
   ): Promise<Readable> {
     const uid = pod.metadata?.uid ?? "";
+    await this.#logsSaved(uid, signal);
     const saved = await this.#options.archive.read(uid, container, options);
     if (saved) return saved;
     if (!this.#mayHaveLog(pod)) throw notThere(`log of container "${container}"`, pod);
@@ -217,6 +218,21 @@ export class KipProvider implements PodProvider {
   async stop(): Promise<void> {
     this.#subscriptions.dispose();
     await Promise.all([...this.#actors.values()].map((actor) => actor.stop()));
+  }
+
+  /** While the cell of a finished pod is being ended its log is saved, and could not be read to its end there. */
+  async #logsSaved(podUid: string, signal: AbortSignal): Promise<void> {
+    const actor = this.#actors.get(podUid);
+    if (!actor?.memory.agent || !actor.memory.isPodFinished) return;
+    const gone = Promise.withResolvers<void>();
+    const onAbort = (): void => gone.reject(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      signal.throwIfAborted();
+      await Promise.race([actor.logsSaved, actor.settled, gone.promise]);
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+    }
   }
 
   /** A pod that was never given to a cell has no logs; one that has ended and left none, neither. */

@@ -306,6 +306,16 @@ describe("CellActor", () => {
     await actor.stop();
   });
 
+  it("tells when the logs of a finished pod are saved, before its machine has gone", async () => {
+    const { actor, run, count } = start({ terminate: forEver });
+    await run();
+    actor.reportSeen(ended("Succeeded"));
+    await actor.logsSaved;
+    await calm();
+    assert.deepEqual([count("saveLogs"), count("terminate"), count("deleteCell")], [1, 1, 0]);
+    await actor.stop();
+  });
+
   it("is settled anew after each work", async () => {
     const { actor, run } = start();
     await run();

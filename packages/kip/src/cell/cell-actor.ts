@@ -53,6 +53,7 @@ export class CellActor {
   readonly #options: CellActorOptions;
   #settled = Promise.withResolvers<void>();
   #isSettled = false;
+  readonly #logsSaved = Promise.withResolvers<void>();
   #change = Promise.withResolvers<void>();
   #work: Promise<void> = Promise.resolve();
   #isRunning = false;
@@ -73,6 +74,11 @@ export class CellActor {
   /** Resolves when pod and cell are settled and nothing is left to do; new work makes a new promise. */
   get settled(): Promise<void> {
     return this.#settled.promise;
+  }
+
+  /** Resolves when the logs of a pod that has finished are saved, as far as they could be. */
+  get logsSaved(): Promise<void> {
+    return this.#logsSaved.promise;
   }
 
   /** The pod is wanted, in this form. */
@@ -341,6 +347,7 @@ export class CellActor {
       this.#failures = 0;
       this.#told = undefined;
     }
+    if (step.kind === "saveLogs") this.#logsSaved.resolve();
     if (step.kind === "dispatch") memory.dispatchedAt ??= this.#options.clock.monotonic();
     if (step.kind !== "deleteCell") return;
     const now = this.#options.clock.monotonic();
