@@ -41,6 +41,7 @@ export const disks: ConformanceTopic = {
         await Promise.all([cloud.growRootDisk(id, wanted), other.growRootDisk(id, wanted)]);
         const grown = await bench.seen(instance, (view) => view.rootBytes >= wanted);
         for (const less of [own, wanted, MiB]) await other.growRootDisk(id, less);
+        assert.equal((await bench.guest.look(instance)).rootBytes, grown.rootBytes);
         await cloud.growRootDisk(id, wanted + 64 * MiB);
         const { rootBytes } = await bench.seen(
           instance,
