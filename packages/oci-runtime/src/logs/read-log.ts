@@ -1,8 +1,9 @@
-import { constants, watch } from "node:fs";
+import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { Readable } from "node:stream";
-import { AsyncQueue, hasCode, KipError } from "@kip/base";
+import { hasCode, KipError } from "@kip/base";
 import { parseLogLine, shownTime, type LogEntry } from "./log-line.ts";
+import { LogNews } from "./log-news.ts";
 import { findTail } from "./tail.ts";
 
 /** What part of a log to read. */
@@ -120,42 +121,6 @@ async function* shownLog(
 function startOf({ tailLines, tailBytes }: LogReadOptions): LogPosition {
   if (tailLines !== undefined) return { tailLines };
   return tailBytes === undefined ? { offset: 0 } : { tailBytes };
-}
-
-/** Wakes a reader when the file grew or its writer is done. */
-class LogNews implements Disposable {
-  hasEnded = false;
-  readonly #queue = new AsyncQueue<true>();
-  readonly #iterator: AsyncIterator<true>;
-  readonly #stop: () => void;
-
-  constructor(file: string, ended: Promise<unknown>, signal: AbortSignal) {
-    this.#iterator = this.#queue[Symbol.asyncIterator]();
-    const wake = (): void => this.#queue.push(true);
-    const onEnd = (): void => {
-      this.hasEnded = true;
-      wake();
-    };
-    void ended.then(onEnd, onEnd);
-    signal.addEventListener("abort", wake, { once: true });
-    const watcher = watch(file, wake);
-    watcher.on("error", wake);
-    // What was written between the reader's last look and the start of watching.
-    wake();
-    this.#stop = () => {
-      watcher.close();
-      signal.removeEventListener("abort", wake);
-      this.#queue.end();
-    };
-  }
-
-  async next(): Promise<void> {
-    await this.#iterator.next();
-  }
-
-  [Symbol.dispose](): void {
-    this.#stop();
-  }
 }
 
 async function openLog(file: string): Promise<FileHandle> {

@@ -1,0 +1,36 @@
+import { watch } from "node:fs";
+
+/** Wakes a reader when the file grew or its writer is done. News that are not read yet are one, however many there were. */
+export class LogNews implements Disposable {
+  hasEnded = false;
+  #news = Promise.withResolvers<void>();
+  readonly #stop: () => void;
+
+  constructor(file: string, ended: Promise<unknown>, signal: AbortSignal) {
+    const wake = (): void => this.#news.resolve();
+    const onEnd = (): void => {
+      this.hasEnded = true;
+      wake();
+    };
+    void ended.then(onEnd, onEnd);
+    signal.addEventListener("abort", wake, { once: true });
+    const watcher = watch(file, wake);
+    watcher.on("error", wake);
+    // What was written between the reader's last look and the start of watching.
+    wake();
+    this.#stop = () => {
+      watcher.close();
+      signal.removeEventListener("abort", wake);
+    };
+  }
+
+  /** Resolves when something has happened since the last time. For one reader. */
+  async next(): Promise<void> {
+    await this.#news.promise;
+    this.#news = Promise.withResolvers();
+  }
+
+  [Symbol.dispose](): void {
+    this.#stop();
+  }
+}
