@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode, KipError } from "@kip/base";
 import type { Container, EnvVar, Pod } from "@kip/k8s-types";
+import type { ResolvedPod } from "../pod-provider.ts";
 import { resolvePod } from "../pods/resolve-pod.ts";
 import { fakeReferences, type FakeObjects } from "../testing/fake-references.ts";
 import { containerEnv, type EnvSources } from "./container-env.ts";
@@ -380,5 +381,41 @@ describe("resolvePod()", () => {
     assert.deepEqual(resolved.env.get("main"), own);
     assert.deepEqual(resolved.env.get("debug"), [{ name: "t", value: "u" }, ...own]);
     assert.deepEqual(resolved.pullSecrets, [{ auths: { "r.test": { auth: "x" } } }]);
+  });
+
+  it("gives a running pod its new token although its ConfigMap and a Secret's key are gone", async () => {
+    let tokens = 0;
+    const running: Pod = {
+      ...pod,
+      spec: {
+        containers: [{ name: "main", env: [configMapKey("c", "k")] }],
+        volumes: [
+          { name: "config", secret: { secretName: "s", items: [{ key: "t", path: "t" }] } },
+          { name: "token", projected: { sources: [{ serviceAccountToken: { path: "token" } }] } },
+        ],
+      },
+    };
+    const look = (objects: FakeObjects, previous?: ResolvedPod): Promise<ResolvedPod> =>
+      resolvePod(running, {
+        references: fakeReferences(objects),
+        services: [],
+        allocatable: {},
+        notify: () => {},
+        tokens: {
+          token: async () => ({ data: Buffer.from(`token ${++tokens}`), refreshAt: tokens }),
+        },
+        previous,
+      });
+    const first = await look({ "ConfigMap/c": { k: "v" }, "Secret/s": { t: "u" } });
+    const second = await look({ "Secret/s": {} }, first);
+    assert.deepEqual(second.env, first.env);
+    assert.deepEqual(second.files.get("config"), first.files.get("config"));
+    assert.equal(String(second.files.get("token")?.[0]?.data), "token 2");
+    assert.equal(second.refreshAt, 2);
+    const isUnresolved = (error: unknown): boolean => hasCode(error, "VK_UNRESOLVED");
+    await assert.rejects(look({ "Secret/s": {} }), isUnresolved);
+    // Not to be taken for gone: a change in it would be lost.
+    const away = new KipError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
+    await assert.rejects(look({ "ConfigMap/c": away, "Secret/s": {} }, first), isUnresolved);
   });
 });

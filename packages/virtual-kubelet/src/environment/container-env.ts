@@ -1,6 +1,7 @@
 import { errorText, isKipError } from "@kip/base";
 import type { Container, EnvVar, EphemeralContainer, Pod } from "@kip/k8s-types";
 import {
+  absent,
   nameOf,
   unresolved,
   type Notify,
@@ -256,7 +257,7 @@ function missing(access: Access, what: string, message: string, mustWait = false
     fieldPath: fieldPathOf(sources.pod, container),
   });
   if (optional && !mustWait) return undefined;
-  throw unresolved(message, container.name);
+  throw what === "" ? unresolved(message, container.name) : absent(message, container.name);
 }
 
 function fieldPathOf(pod: Pod, { name }: Container | EphemeralContainer): string {

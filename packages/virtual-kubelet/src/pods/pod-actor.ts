@@ -26,8 +26,8 @@ export interface PodActorOptions {
   readonly provider: PodProvider;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Looks up what the pod refers to. */
-  readonly resolve: (pod: Pod) => Promise<ResolvedPod>;
+  /** Looks up what the pod refers to; `previous` is what its provider has accepted last. */
+  readonly resolve: (pod: Pod, previous: ResolvedPod | undefined) => Promise<ResolvedPod>;
   readonly recordEvent: (pod: Pod, event: RecordedEvent) => void;
   readonly backoff: BackoffOptions;
   /** When a call of the provider that has not returned is told of, milliseconds. */
@@ -65,7 +65,8 @@ export class PodActor {
   #seen: Pod;
   /** Keys of the annotations that the provider has set. */
   readonly #ownAnnotations = new Set<string>();
-  #isAccepted = false;
+  /** What the provider has accepted last. */
+  #given: ResolvedPod | undefined;
   /** Whether the provider has said how the pod is: then nothing is said in its stead. */
   #hasWord = false;
   #isComplaining = false;
@@ -78,7 +79,6 @@ export class PodActor {
     isRemoved: false,
     isFinalized: false,
   };
-  #refreshAt: number | undefined;
   #failures = 0;
   #running = false;
   readonly #executors: Readonly<Record<Step, () => Promise<void>>> = {
@@ -145,7 +145,8 @@ export class PodActor {
 
   /** Has resolved content that is due to be made again. */
   isRefreshDue(now: number): boolean {
-    return this.#refreshAt !== undefined && this.#refreshAt <= now;
+    const refreshAt = this.#given?.refreshAt;
+    return refreshAt !== undefined && refreshAt <= now;
   }
 
   /** Whether a step is under way, or the pause behind a failing one. */
@@ -161,7 +162,7 @@ export class PodActor {
   /** Whether the provider has accepted the pod and should have it now. */
   get shouldBePresent(): boolean {
     return (
-      this.#isAccepted &&
+      this.#given !== undefined &&
       !this.#running &&
       !this.#state.isGone &&
       this.#pod.metadata?.deletionTimestamp === undefined &&
@@ -269,14 +270,13 @@ export class PodActor {
     const applying = new AbortController();
     this.#applying = applying;
     try {
-      const resolved = await this.#options.resolve(pod);
+      const resolved = await this.#options.resolve(pod, this.#given);
       applying.signal.throwIfAborted();
       // Before the call: the provider may report a status before it returns.
       this.#generation = pod.metadata?.generation;
       await this.#inTime("apply", () => this.#options.provider.apply(resolved, applying.signal));
-      this.#isAccepted = true;
+      this.#given = resolved;
       this.#content();
-      this.#refreshAt = resolved.refreshAt;
     } catch (error) {
       this.#state = { ...this.#state, isDirty: true };
       throw error;
@@ -422,7 +422,7 @@ export class PodActor {
     const message = errorText(error);
     if (hasCode(error, "VK_UNRESOLVED")) return this.#showWaiting(error, message);
     if (step === "finalize" || step === "forget") return;
-    const what = step === "remove" ? "Delete" : this.#isAccepted ? "Update" : "Create";
+    const what = step === "remove" ? "Delete" : this.#given ? "Update" : "Create";
     this.#complain(`Provider${what}Failed`, message);
     if (what === "Create" && !this.#isKnown)
       this.#status.write({ phase: "Pending", reason: "ProviderFailed", message });

@@ -238,7 +238,7 @@ export class PodController {
       provider,
       clock,
       logger: this.#options.logger.with({ pod: `${namespace}/${name}`, podUid: uid }),
-      resolve: (current) => this.#resolve(current, tokens),
+      resolve: (current, previous) => this.#resolve(current, tokens, previous),
       recordEvent: (about, event) => this.#record(about, event),
       backoff: { initialMs: backoffMs, maxMs: backoffMaxMs },
       slowCallMs: this.#options.slowCallMs,
@@ -254,7 +254,11 @@ export class PodController {
     return entry;
   }
 
-  async #resolve(pod: Pod, tokens: TokenSource): Promise<ResolvedPod> {
+  async #resolve(
+    pod: Pod,
+    tokens: TokenSource,
+    previous: ResolvedPod | undefined,
+  ): Promise<ResolvedPod> {
     await this.#servicesKnown();
     const { namespace = "", uid = "" } = pod.metadata ?? {};
     const references = this.#references.readerFor(namespace, uid);
@@ -264,6 +268,7 @@ export class PodController {
       services: this.#services.list(),
       allocatable: this.#options.allocatable(),
       resolveEnv: this.#options.resolveEnv,
+      previous,
       notify: ({ fieldPath, ...event }) => this.#record(pod, event, fieldPath),
     });
     this.#references.release(uid, references.used);

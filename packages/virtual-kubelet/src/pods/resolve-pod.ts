@@ -1,8 +1,9 @@
-import type { Container, EphemeralContainer, Pod, Service } from "@kip/k8s-types";
-import { containerEnv, type EnvSources } from "../environment/container-env.ts";
+import type { Container, EphemeralContainer, Pod, Service, Volume } from "@kip/k8s-types";
+import { containerEnv, type ContainerEnv, type EnvSources } from "../environment/container-env.ts";
 import { serviceVariables } from "../environment/service-variables.ts";
 import type { ResolvedPod, VolumeFile } from "../pod-provider.ts";
-import { volumeContent, type VolumeSources } from "../volumes/volume-files.ts";
+import { volumeContent, type VolumeContent, type VolumeSources } from "../volumes/volume-files.ts";
+import { isAbsent } from "../references/reference.ts";
 import { pullSecrets } from "./pull-secrets.ts";
 
 /** Where a pod's references are looked up. */
@@ -12,12 +13,18 @@ export interface ResolveSources
   readonly services: readonly Service[];
   /** Whether environment variables are looked up. @default true */
   readonly resolveEnv?: boolean;
+  /**
+   * What the pod was given before. It keeps its part of what is not there any more: a running pod needs
+   * a new token, whatever became of its ConfigMaps.
+   */
+  readonly previous?: ResolvedPod | undefined;
 }
 
 /**
  * Looks up everything a pod refers to: environment, files of its volumes, registry credentials.
  *
- * @throws {KipError} code `VK_UNRESOLVED` if something mandatory is missing; it was notified then
+ * @throws {KipError} code `VK_UNRESOLVED` if something mandatory is missing that the pod was not given
+ *   before; it was notified then
  */
 export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<ResolvedPod> {
   const env = new Map<
@@ -32,7 +39,9 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
     pod.spec?.enableServiceLinks !== false,
   );
   for (const container of sources.resolveEnv === false ? [] : allContainers(pod)) {
-    const resolved = await containerEnv(container, { ...sources, pod, services });
+    const resolved = await containerEnv(container, { ...sources, pod, services }).catch(
+      keeping(previousEnv(sources.previous, container.name)),
+    );
     env.set(container.name, resolved.env);
     if (resolved.late.size > 0) lateEnv.set(container.name, resolved.late);
     if (resolved.lateTemplates.size > 0) lateTemplates.set(container.name, resolved.lateTemplates);
@@ -40,7 +49,9 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   const files = new Map<string, readonly VolumeFile[]>();
   let refreshAt = Number.POSITIVE_INFINITY;
   for (const volume of pod.spec?.volumes ?? []) {
-    const content = await volumeContent(volume, { ...sources, pod });
+    const content = await volumeContent(volume, { ...sources, pod }).catch(
+      keeping(previousContent(sources.previous, volume)),
+    );
     if (!content) continue;
     files.set(volume.name, content.files);
     refreshAt = Math.min(refreshAt, content.refreshAt ?? refreshAt);
@@ -54,6 +65,36 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
     pullSecrets: await pullSecrets(pod, sources.references, sources.notify),
     ...(Number.isFinite(refreshAt) && { refreshAt }),
   };
+}
+
+/** What takes the place of something that is not there any more. */
+function keeping<T>(kept: T | undefined): (error: unknown) => T {
+  return (error) => {
+    if (kept !== undefined && isAbsent(error)) return kept;
+    throw error;
+  };
+}
+
+function previousEnv(previous: ResolvedPod | undefined, name: string): ContainerEnv | undefined {
+  const env = previous?.env.get(name);
+  if (!env) return undefined;
+  return {
+    env,
+    late: previous?.lateEnv.get(name) ?? new Map(),
+    lateTemplates: previous?.lateTemplates?.get(name) ?? new Map(),
+  };
+}
+
+function previousContent(
+  previous: ResolvedPod | undefined,
+  { name, projected }: Volume,
+): VolumeContent | undefined {
+  const files = previous?.files.get(name);
+  if (!files) return undefined;
+  const hasToken = projected?.sources?.some((source) => source.serviceAccountToken) === true;
+  // Due as it was: its token is asked for again soon.
+  const refreshAt = hasToken ? previous?.refreshAt : undefined;
+  return { files, ...(refreshAt !== undefined && { refreshAt }) };
 }
 
 /** Init, regular and ephemeral containers, in this order. */

@@ -1,4 +1,4 @@
-import { KipError } from "@kip/base";
+import { isKipError, KipError } from "@kip/base";
 import type { ConfigMap, Secret } from "@kip/k8s-types";
 import { ownBytes } from "./own-bytes.ts";
 
@@ -46,6 +46,20 @@ export function unresolved(message: string, container?: string, cause?: unknown)
     facts: { ...(container !== undefined && { container }) },
     ...(cause !== undefined && { cause }),
   });
+}
+
+/** As {@link unresolved}, where it is certain that there is no such object or key. */
+export function absent(message: string, container?: string): KipError {
+  const { facts } = unresolved(message, container);
+  return new KipError("VK_UNRESOLVED", message, {
+    retryable: true,
+    facts: { ...facts, isAbsent: true },
+  });
+}
+
+/** Whether an error is of {@link absent}. */
+export function isAbsent(error: unknown): boolean {
+  return isKipError(error) && error.facts["isAbsent"] === true;
 }
 
 /** How messages call a reference: `configmap "name"`. */

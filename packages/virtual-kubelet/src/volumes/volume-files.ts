@@ -4,6 +4,8 @@ import { resourceValue } from "../environment/resource-reference.ts";
 import type { VolumeFile } from "../pod-provider.ts";
 import { ownBytes } from "../references/own-bytes.ts";
 import {
+  absent,
+  isAbsent,
   nameOf,
   unresolved,
   type Notify,
@@ -67,7 +69,7 @@ export async function volumeContent(
     const reason = error instanceof Error ? error.message : "";
     const message = `MountVolume.SetUp failed for volume "${volume.name}" : ${reason}`;
     sources.notify({ type: "Warning", reason: "FailedMount", message });
-    throw unresolved(message, undefined, error);
+    throw isAbsent(error) ? absent(message) : unresolved(message, undefined, error);
   }
 }
 
@@ -141,7 +143,7 @@ async function objectFiles(
   const content = await sources.references.read(reference);
   if (!content) {
     if (optional) return [];
-    throw unresolved(`${nameOf(reference)} not found`);
+    throw absent(`${nameOf(reference)} not found`);
   }
   if (!source.items) {
     return [...content.bytes]
@@ -153,7 +155,7 @@ async function objectFiles(
     if (data) return [{ path, data, mode: own ?? mode }];
     if (optional) return [];
     const kind = reference.kind === "ConfigMap" ? "config" : "secret";
-    throw unresolved(`references non-existent ${kind} key: ${key}`);
+    throw absent(`references non-existent ${kind} key: ${key}`);
   });
 }
 
