@@ -1,6 +1,5 @@
 // The agent of a cell. PID 1 starts it again when it ends; containers live on without it.
 import { readFileSync, writeSync } from "node:fs";
-import { setFlagsFromString } from "node:v8";
 import { decodeCellIdentity } from "@kip/agent-api";
 import { createLogger, systemClock } from "@kip/base";
 import {
@@ -43,8 +42,8 @@ async function main(): Promise<void> {
   process.once("SIGTERM", () => {
     void agent[Symbol.asyncDispose]().finally(() => process.exit(0));
   });
-  // The agent tells of a failure itself. A template has had the flags since its start.
-  if (!copy) await agent.ready.then(interpretOnly, () => {});
+  // A template has had the flags since its start.
+  if (!copy) await agent.ready.then(interpretOnly);
 }
 
 async function bootedResults(): Promise<BootResults> {
@@ -78,6 +77,7 @@ async function becomeCopy(): Promise<TemplateCopy<AgentParts>> {
  * Not before all modules are loaded: with other flags V8 refuses the compiled code that Node brings of its own modules.
  */
 function interpretOnly(): void {
+  const { setFlagsFromString } = process.getBuiltinModule("node:v8");
   for (const flag of ["--no-opt", "--no-maglev", "--no-sparkplug"]) setFlagsFromString(flag);
 }
 

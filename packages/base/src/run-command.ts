@@ -1,4 +1,3 @@
-import { spawn } from "node:child_process";
 import { Readable } from "node:stream";
 import { KipError } from "./errors.ts";
 
@@ -35,6 +34,8 @@ export async function runCommand(
 ): Promise<CommandResult> {
   const limits = [options.signal, timeLimit(options.timeoutMs)].filter((s) => s !== undefined);
   const signal = limits.length === 0 ? undefined : AbortSignal.any(limits);
+  // Loaded by the first command: the agent of a cell answers before it runs one.
+  const { spawn } = process.getBuiltinModule("node:child_process");
   const child = spawn(file, args, {
     cwd: options.cwd,
     env: options.env,

@@ -1,12 +1,13 @@
-import { agentPort, decodeCellIdentity, type CellIdentity } from "@kip/agent-api";
-import { errorText, systemClock, type Clock, type Logger } from "@kip/base";
+import { existsSync } from "node:fs";
+import { agentPort, decodeCellIdentity, type AgentInfo, type CellIdentity } from "@kip/agent-api";
+import { systemClock, type Clock, type Logger } from "@kip/base";
 import { agentDirectories } from "./agent-directories.ts";
 import { loadParts, type AgentParts } from "./agent-parts.ts";
-import { readJson, writeJson } from "./pod/pod-store.ts";
-import { PodSupervisor } from "./pod/pod-supervisor.ts";
-import { agentHandler } from "./server/agent-handler.ts";
+import type { AgentWork } from "./agent-work.ts";
+import { readJson, writeJson } from "./json-file.ts";
+import { agentFacts } from "./server/agent-facts.ts";
 import { listen } from "./server/agent-server.ts";
-import { StatusStream } from "./server/status-stream.ts";
+import { answerJson } from "./server/answers.ts";
 
 /** Options of {@link startAgent}. */
 export interface AgentOptions {
@@ -29,7 +30,7 @@ export interface AgentOptions {
   readonly logger: Logger;
   /** @default systemClock */
   readonly clock?: Clock;
-  /** Loads what the agent works with; called after it listens. @default crun, conmon and the image store */
+  /** Loads what the agent works with; called once it listens and has answered. @default crun, conmon and the image store */
   readonly loadParts?: () => Promise<AgentParts>;
 }
 
@@ -37,15 +38,18 @@ export interface AgentOptions {
 export interface RunningAgent extends AsyncDisposable {
   /** The port it listens on. */
   readonly port: number;
-  /** Resolves when containers of an earlier life are taken over; fails when the parts cannot be loaded. */
+  /** Resolves when all is loaded and containers of an earlier life are taken over, or cannot be. */
   readonly ready: Promise<void>;
   /** Stops listening and lets go of the containers, which go on running. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
 /**
- * Starts the agent: resolves as soon as it listens, which is what kip waits for; the runtime and the
- * image store are loaded meanwhile, and containers that an agent before it left are taken over.
+ * Starts the agent: resolves as soon as it listens, which is what kip waits for.
+ *
+ * An agent that has no pod yet loads what it does not need for its first answer only after that: the machine's
+ * processor would be busy with it while kip waits. One that had a pod before has containers to take over, and begins
+ * at once.
  *
  * @throws {KipError} code `AGENT_LISTEN_FAILED` when the port cannot be opened
  */
@@ -53,60 +57,71 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
   const { stateDir, runDir, logger } = options;
   const clock = options.clock ?? systemClock;
   const directories = agentDirectories(stateDir, runDir);
-  const status = new StatusStream(() => supervisor.report());
-  const supervisor = new PodSupervisor({
-    directories,
-    logger,
-    clock,
-    onChange: () => status.changed(),
-  });
   let identity = newestIdentity(options.identity, directories.identity);
   let bootTimingsMs = options.bootTimingsMs ?? {};
-  const parts = Promise.withResolvers<AgentParts>();
-  const server = await listen({
-    identity,
-    port: options.port ?? agentPort,
-    ...(options.host !== undefined && { host: options.host }),
-    logger,
-    handler: agentHandler({
-      supervisor,
-      status,
-      runtime: async () => (await parts.promise).runtime,
-      agentVersion: options.agentVersion,
+  const makeWork = async (): Promise<AgentWork> => {
+    const { AgentWork } = await import("./agent-work.ts");
+    return new AgentWork({
+      directories,
+      clock,
+      logger,
       identity: () => identity,
       setIdentity: (newer) => {
         server.setIdentity(newer);
         writeJson(directories.identity, newer);
         identity = newer;
       },
-      bootTimingsMs: () => bootTimingsMs,
-      clock,
-      logger,
-    }),
+    });
+  };
+  const early = existsSync(directories.desiredPod) ? await makeWork() : undefined;
+  const ready = Promise.withResolvers<void>();
+  let isEnding = false;
+  let working: Promise<AgentWork> | undefined;
+  const begin = async (): Promise<AgentWork> => await (working ??= work());
+  const server = await listen({
+    identity,
+    port: options.port ?? agentPort,
+    ...(options.host !== undefined && { host: options.host }),
+    logger,
+    handler: async (stream, request) => {
+      if (`${request.method} ${request.path}` !== "GET /v1/info")
+        return await (await begin()).serve(stream, request);
+      const podUid = (await working)?.podUid;
+      answerJson(stream, 200, {
+        ...agentFacts(),
+        cellName: identity.cellName,
+        agentVersion: options.agentVersion,
+        bootTimingsMs,
+        ...(podUid !== undefined && { podUid }),
+      } satisfies AgentInfo);
+      // Not before the answer has gone.
+      stream.once("close", () => {
+        if (!isEnding) begin().catch(ready.reject);
+      });
+    },
   });
   bootTimingsMs = {
     ...bootTimingsMs,
     listening: Math.round(monotonicMs() - (options.startedAtMs ?? 0)),
   };
   logger.info("Agent listens", { port: server.port, cell: identity.cellName, ...bootTimingsMs });
-  const load = options.loadParts ?? (() => loadParts({ directories, logger, clock }));
-  // Requests that need a part wait for it; they fail with the reason if it cannot be loaded.
-  load().then(parts.resolve, parts.reject);
-  const ready = parts.promise.then((loaded) => supervisor.begin(loaded));
-  ready.catch((error: unknown) => {
-    logger.error("Agent cannot work", { err: error });
-    supervisor.fail(`The agent of the cell cannot work: ${errorText(error)}`);
-  });
+  if (early) await begin();
   return {
     port: server.port,
-    ready,
+    ready: ready.promise,
     [Symbol.asyncDispose]: async () => {
-      status[Symbol.dispose]();
+      isEnding = true;
       await server[Symbol.asyncDispose]();
-      await ready.catch(() => {});
-      await supervisor[Symbol.asyncDispose]();
+      await (await working)?.[Symbol.asyncDispose]();
     },
   };
+
+  async function work(): Promise<AgentWork> {
+    const made = early ?? (await makeWork());
+    made.begin(options.loadParts ?? (() => loadParts({ directories, logger, clock })));
+    ready.resolve(made.ready);
+    return made;
+  }
 }
 
 /** Milliseconds since the kernel's start; a copy of a template counts on from the template's. */

@@ -135,6 +135,28 @@ describe("waitForAgent()", limit, () => {
   });
 });
 
+describe("what an agent loads", limit, () => {
+  it("comes after its first answer", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    assert.equal(cell.loads, 0);
+    await client.info();
+    await client.stats();
+    await client.info();
+    assert.equal(cell.loads, 1);
+  });
+
+  it("comes at once where there was a pod before", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.phase === "Running");
+    await cell.agent[Symbol.asyncDispose]();
+    await cell.startAgent();
+    assert.equal(cell.loads, 2);
+  });
+});
+
 describe("a pod's life", limit, () => {
   it("runs a pod and reports it with the kubelet's events", async () => {
     await using cell = await Cell.start();

@@ -16,6 +16,8 @@ const { authority, identity, kip } = credentials;
 export class Cell implements AsyncDisposable {
   readonly runtime = new FakeRuntime();
   readonly missing = new Set<string>();
+  /** How often the parts were loaded. */
+  loads = 0;
   agent!: RunningAgent;
   directory!: string;
   readonly #clients: AgentClient[] = [];
@@ -38,7 +40,10 @@ export class Cell implements AsyncDisposable {
       host: "127.0.0.1",
       bootTimingsMs: { userspace: 1 },
       logger: silentLogger,
-      loadParts: async () => parts,
+      loadParts: async () => {
+        this.loads++;
+        return parts;
+      },
     });
   }
 

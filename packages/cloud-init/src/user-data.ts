@@ -1,4 +1,3 @@
-import { gunzipSync } from "node:zlib";
 import { decode, KipError, nearest } from "@kip/base";
 
 /** A file that the user data asks for. */
@@ -152,6 +151,8 @@ function unpack(data: Uint8Array): Uint8Array {
 
 function gunzip(data: Uint8Array, what: string): Uint8Array {
   try {
+    // Loaded when it is needed: most user data is plain, and each module is a part of a cell's start.
+    const { gunzipSync } = process.getBuiltinModule("node:zlib");
     return gunzipSync(data, { maxOutputLength: maxUserDataBytes });
   } catch (cause) {
     throw invalid(

@@ -1,7 +1,7 @@
 import fs from "node:fs";
 import { decodeDesiredPod, type DesiredPod, type PodEventReport } from "@kip/agent-api";
-import { hasCode } from "@kip/base";
 import type { AgentDirectories } from "../agent-directories.ts";
+import { readJson, writeJson } from "../json-file.ts";
 import type { SavedContainer } from "./container-record.ts";
 
 /** What is remembered about the pod across lives of the agent, besides the desired pod. */
@@ -46,21 +46,4 @@ export class PodStore {
   saveState(state: SavedPod): void {
     writeJson(this.#directories.podState, state);
   }
-}
-
-/** Reads a JSON file; undefined if there is none. */
-export function readJson(file: string): unknown {
-  try {
-    return JSON.parse(fs.readFileSync(file, "utf8"));
-  } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
-    throw error;
-  }
-}
-
-/** Writes a JSON file as one, mode 0600. */
-export function writeJson(file: string, value: unknown): void {
-  const temporary = `${file}.new`;
-  fs.writeFileSync(temporary, JSON.stringify(value), { mode: 0o600 });
-  fs.renameSync(temporary, file);
 }

@@ -1,15 +1,12 @@
-import { readFileSync } from "node:fs";
 import type { ServerHttp2Stream } from "node:http2";
-import { release } from "node:os";
 import { pipeline } from "node:stream/promises";
 import {
   decodeCellIdentity,
   decodeDesiredPod,
-  type AgentInfo,
   type AgentStats,
   type CellIdentity,
 } from "@kip/agent-api";
-import { hasCode, KipError, type Clock, type Logger, type ProcessStreams } from "@kip/base";
+import { KipError, type Clock, type Logger, type ProcessStreams } from "@kip/base";
 import type { ContainerRuntime, LogReadOptions } from "@kip/oci-runtime";
 import type { PodSupervisor } from "../pod/pod-supervisor.ts";
 import { answerJson, decodeRequest, invalidRequest, readJson } from "./answers.ts";
@@ -24,10 +21,8 @@ export interface HandlerOptions {
   readonly status: StatusStream;
   /** The runtime, once it is loaded. */
   readonly runtime: () => Promise<ContainerRuntime>;
-  readonly agentVersion: string;
   readonly identity: () => CellIdentity;
   readonly setIdentity: (identity: CellIdentity) => void;
-  readonly bootTimingsMs: () => Readonly<Record<string, number>>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -40,7 +35,6 @@ type Route = (
 
 /** By method and path; `*` is the name of a container. The contract is in agent-api's routes.ts. */
 const routes: Readonly<Record<string, Route>> = {
-  "GET /v1/info": async (stream, _request, options) => answerJson(stream, 200, info(options)),
   "PUT /v1/pod": putPod,
   "DELETE /v1/pod": deletePod,
   "GET /v1/status": async (stream, _request, { status }) => status.serve(stream),
@@ -53,7 +47,7 @@ const routes: Readonly<Record<string, Route>> = {
   "PUT /v1/identity": putIdentity,
 };
 
-/** Serves the requests of the contract between kip and the agent. */
+/** Serves the requests of the contract between kip and the agent, but for `GET /v1/info`. */
 export function agentHandler(options: HandlerOptions): Handler {
   return async (stream, request) => {
     const parts = request.path.split("/");
@@ -69,32 +63,6 @@ export function agentHandler(options: HandlerOptions): Handler {
     }
     await route(stream, request, { ...options, name });
   };
-}
-
-function info(options: HandlerOptions): AgentInfo {
-  const pod = options.supervisor.pod;
-  const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8");
-  return {
-    cellName: options.identity().cellName,
-    agentVersion: options.agentVersion,
-    apiVersion: "v1",
-    kernelVersion: release(),
-    osImage: osName(),
-    runtimeVersion: "crun",
-    bootId: bootId.trim(),
-    bootTimingsMs: options.bootTimingsMs(),
-    ...(pod && { podUid: pod.uid }),
-  };
-}
-
-function osName(): string {
-  try {
-    const text = readFileSync("/etc/os-release", "utf8");
-    return /^PRETTY_NAME="?([^"\n]*)/m.exec(text)?.[1] ?? "Linux";
-  } catch (error) {
-    if (hasCode(error, "ENOENT")) return "Linux";
-    throw error;
-  }
 }
 
 async function putPod(

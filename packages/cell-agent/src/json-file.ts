@@ -1,0 +1,19 @@
+import fs from "node:fs";
+import { hasCode } from "@kip/base";
+
+/** Reads a JSON file; undefined if there is none. */
+export function readJson(file: string): unknown {
+  try {
+    return JSON.parse(fs.readFileSync(file, "utf8"));
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
+  }
+}
+
+/** Writes a JSON file as one, mode 0600. */
+export function writeJson(file: string, value: unknown): void {
+  const temporary = `${file}.new`;
+  fs.writeFileSync(temporary, JSON.stringify(value), { mode: 0o600 });
+  fs.renameSync(temporary, file);
+}

@@ -1,0 +1,48 @@
+import { waitingMount } from "@kip/base";
+import type { AgentParts, LoadPartsOptions } from "./agent-parts.ts";
+import { cacheFolder } from "./image/cache-folder.ts";
+import { kernelMounter } from "./volumes/mounter.ts";
+import { prepareVolumes } from "./volumes/pod-volumes.ts";
+
+/** crun, conmon and the image store, loaded at once. */
+export async function loadRealParts(options: LoadPartsOptions): Promise<AgentParts> {
+  const { directories, logger, clock } = options;
+  const [oci, imaging] = await Promise.all([import("@kip/oci-runtime"), import("@kip/oci-image")]);
+  const rootfsMount = waitingMount();
+  const [runtime, images] = await Promise.all([
+    oci.createRuntime({ runDir: directories.runtime, logger, clock }),
+    imaging.openImageStore({
+      root: directories.images,
+      logger,
+      clock,
+      mount: async (...what) => await (await rootfsMount)(...what),
+    }),
+  ]);
+  let sandbox = oci
+    .preparePodSandbox({ runDir: directories.runtime, logger })
+    .catch((error: unknown) => {
+      logger.warn("Could not prepare a sandbox", { err: error });
+      return undefined;
+    });
+  const volumes = prepareVolumes(directories, kernelMounter).catch((error: unknown) =>
+    logger.warn("Could not prepare volumes", { err: error }),
+  );
+  const monitor = runtime
+    .prepare(directories.logs)
+    .catch((error: unknown) => logger.warn("Could not prepare a container", { err: error }));
+  return {
+    runtime,
+    images,
+    cacheFolder: cacheFolder({ logger, clock }),
+    mounter: kernelMounter,
+    volumesPrepared: volumes,
+    prepared: Promise.all([sandbox, volumes, monitor, rootfsMount]).then(() => {}),
+    createSandbox: async (wanted) => {
+      const prepared = await sandbox;
+      sandbox = Promise.resolve(undefined); // it is used up
+      return await oci.createPodSandbox({ ...wanted, ...(prepared && { prepared }) });
+    },
+    removeSandbox: oci.removePodSandbox,
+    resolveUser: imaging.resolveUser,
+  };
+}
