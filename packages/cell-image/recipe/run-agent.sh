@@ -4,6 +4,9 @@ log=/var/log/itzo.log
 [ -f "$log" ] && [ "$(stat -c %s "$log")" -gt 4194304 ] && mv "$log" "$log.1"
 # Code that was compiled when the image was built.
 export NODE_COMPILE_CACHE=/usr/lib/kip/code-cache NODE_COMPILE_CACHE_PORTABLE=1
+# Node would read all authorities that it brings when TLS is loaded, in another thread, a tenth of a second under emulation;
+# OpenSSL looks for the system's when it meets one. Kip's own is in the identity.
+export NODE_OPTIONS=--use-openssl-ca SSL_CERT_DIR=/etc/ssl/certs
 # One heap for all threads of the agent, and what it frees goes back to the machine: 2 MB less.
 export MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=131072
 # Copies of a template find all code compiled, and run no machine code that V8 made: under emulation it would be

@@ -92,7 +92,10 @@ export class HttpExchange implements AsyncDisposable {
 
   #trust(): { readonly ca?: string[] } {
     if (this.#ca === undefined) return {};
-    return { ca: [...modules.tls().getCACertificates("default"), this.#ca] };
+    const { getCACertificates } = modules.tls();
+    const known = getCACertificates("default");
+    // On cells it knows none: OpenSSL looks for each when it meets it, but only if it has no list. The same from Node, then.
+    return { ca: [...(known.length > 0 ? known : getCACertificates("bundled")), this.#ca] };
   }
 }
 
