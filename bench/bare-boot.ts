@@ -24,6 +24,7 @@ export async function bareBoot(cacheDir: string, stateDir: string): Promise<Bare
     namespace: "kip-bare",
     range: "198.18.244.0/22",
     internet: false,
+    templates: false,
   });
   await cloud.prepareNetwork();
   let count = 0;

@@ -149,6 +149,7 @@ function report(bare: Kind, cold: Kind, cloned: Kind): void {
   console.log(
     JSON.stringify({
       ratios: {
+        coldAnswerToBareBoot: ratio(median(cold.answers), median(bare.answers)),
         coldReadyToBareBoot: ratio(median(cold.ready), median(bare.answers)),
         clonedToColdAnswer: ratio(median(cloned.answers), median(cold.answers)),
         clonedToColdReady: ratio(median(cloned.ready), median(cold.ready)),
