@@ -6,9 +6,9 @@ import { hashScript } from "./hash-script.ts";
 /** Below so many bytes a thread costs more than it saves: some 15 ms and 8 MiB. */
 const worthwhileBytes = 32 * 1024 * 1024;
 /** As large as the pieces that layers are inflated to. */
-const slotBytes = 256 * 1024;
+const slotBytes = 128 * 1024;
 /** A power of two, as the counts go round. */
-const slots = 4;
+const slots = 8;
 
 /** Hashes in a thread of their own if there is enough to hash and a processor for it. */
 export function openHashing(bytes: number): Hashing {

@@ -12,8 +12,15 @@ import type { PullProgress } from "./image-store.ts";
 
 /** Layers that arrive at the same time, unless something else is asked for. */
 const defaultDownloads = 4;
-/** Bytes of layers that wait in memory; what comes beyond waits in files. */
-const spoolMemoryBytes = 4 * 1024 * 1024;
+/**
+ * What an image gets more of if its blobs are below 32 MiB: layers wait in memory instead of files, and pieces are larger.
+ * With larger images this would gain nothing and cost 15 MiB.
+ */
+const smallImage = {
+  blobBytes: 32 * 1024 * 1024,
+  spoolMemoryBytes: 4 * 1024 * 1024,
+  pieceBytes: 256 * 1024,
+};
 /** Made once: an abort without a reason makes one with a stack trace. */
 const finished = new Error("All layers are unpacked");
 
@@ -47,9 +54,11 @@ export async function fetchLayers(
 ): Promise<readonly string[]> {
   const stop = new AbortController();
   const signal = options.signal ? AbortSignal.any([stop.signal, options.signal]) : stop.signal;
-  await using hashing = openHashing(layers.reduce((sum, { blob }) => sum + blob.size, 0));
+  const blobBytes = layers.reduce((sum, { blob }) => sum + blob.size, 0);
+  const isSmall = blobBytes < smallImage.blobBytes;
+  await using hashing = openHashing(blobBytes);
   const progress = new Progress(layers, options);
-  const memory = { left: spoolMemoryBytes };
+  const memory = { left: isSmall ? smallImage.spoolMemoryBytes : 0 };
   const feeds = layers.map((layer, index) => {
     const file = path.join(options.spoolFolder, `${index}`);
     return { index, layer, spool: index === 0 ? undefined : new LayerSpool(file, memory) };
@@ -60,11 +69,13 @@ export async function fetchLayers(
   const downloads = Array.from({ length: Math.min(others, layers.length - 1) }, fill);
   using tree = new TreeWriter(options.tree, options.limits, options);
   const budget = { left: options.limits.unpackedBytes };
+  const pieceBytes = isSmall ? smallImage.pieceBytes : undefined;
+  const how = { ...options, signal, budget, hashing, pieceBytes };
   try {
     for (const { index, layer, spool } of feeds) {
       const blob = spool?.read() ?? stream(layer);
       try {
-        await applyLayer(blob, tree, { ...options, signal, diffId: layer.diffId, budget, hashing });
+        await applyLayer(blob, tree, { ...how, diffId: layer.diffId });
       } catch (error) {
         fail(index, error);
       }

@@ -6,7 +6,7 @@ interface SpoolMemory {
 }
 
 /** What comes in small pieces is handed on in larger ones: each costs a turn of an inflater's thread. */
-const readBytes = 256 * 1024;
+const joinedBytes = 256 * 1024;
 /** What a piece in memory costs beside its bytes: a registry may send one byte at a time. */
 const pieceOverhead = 512;
 
@@ -76,7 +76,7 @@ export class LayerSpool {
     let count = 0;
     let length = 0;
     for (const piece of this.#pieces) {
-      if (count > 0 && length + piece.length > readBytes) break;
+      if (count > 0 && length + piece.length > joinedBytes) break;
       length += piece.length;
       this.#memory.left += costOf(piece);
       count++;
@@ -92,7 +92,7 @@ export class LayerSpool {
         await this.#progress();
         continue;
       }
-      const buffer = Buffer.allocUnsafe(Math.min(readBytes, this.#written - at));
+      const buffer = Buffer.allocUnsafe(Math.min(128 * 1024, this.#written - at));
       const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
       at += bytesRead;
       yield buffer.subarray(0, bytesRead);

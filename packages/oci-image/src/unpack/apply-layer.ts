@@ -26,12 +26,14 @@ export async function applyLayer(
     readonly limits: UnpackLimits;
     readonly budget: ByteBudget;
     readonly hashing: Hashing;
+    /** The layer is inflated in pieces of so many bytes. @default 131072 */
+    readonly pieceBytes?: number | undefined;
     readonly signal?: AbortSignal;
   },
 ): Promise<void> {
   const hash = options.hashing.sha256();
   const parser = new TarParser(tree);
-  for await (const chunk of inflate(blob)) {
+  for await (const chunk of inflate(blob, options.pieceBytes)) {
     options.signal?.throwIfAborted();
     options.budget.left -= chunk.length;
     if (options.budget.left < 0) {

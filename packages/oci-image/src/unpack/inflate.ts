@@ -4,15 +4,18 @@ import { createGunzip, createZstdDecompress } from "node:zlib";
 import { invalidImage } from "../errors.ts";
 import { ZstdFrames } from "./zstd-frames.ts";
 
-/** Larger pieces are no faster, and more memory waits to be collected. */
-const chunkSize = 256 * 1024;
+/** Larger pieces are hardly faster, and more memory waits to be collected. */
+const defaultPieceBytes = 128 * 1024;
 
 /**
  * Inflates a layer by what its first bytes say it is: gzip, zstd or plain. Media types are not
  * asked: Docker does not either, and some builders write the wrong one. The source is always read
  * to its end, so that its own checks are made. A chunk is only valid until the next is asked for.
  */
-export async function* inflate(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+export async function* inflate(
+  source: AsyncIterable<Uint8Array>,
+  chunkSize: number = defaultPieceBytes,
+): AsyncGenerator<Buffer> {
   const chunks = source[Symbol.asyncIterator]();
   const start = await readStart(chunks);
   const whole = rejoin(start, chunks);
@@ -30,7 +33,7 @@ export async function* inflate(source: AsyncIterable<Uint8Array>): AsyncGenerato
   try {
     for await (const chunk of inflater) {
       yield chunk as Buffer; // zlib streams give buffers
-      release(chunk as Buffer);
+      release(chunk as Buffer, chunkSize);
     }
     await flow;
   } catch (error) {
@@ -53,7 +56,7 @@ function formatOf(start: Buffer): "gzip" | "zstd" | "plain" {
  * later: it counts the small objects that it made, not what they stand for. Only if it is the end of a buffer that
  * zlib made: it has no more room to write there.
  */
-function release({ buffer, byteOffset, byteLength }: Buffer): void {
+function release({ buffer, byteOffset, byteLength }: Buffer, chunkSize: number): void {
   const isLast = byteOffset + byteLength === chunkSize && buffer.byteLength === chunkSize;
   if (isLast && buffer instanceof ArrayBuffer) buffer.transfer(0);
 }
