@@ -54,6 +54,19 @@ describe("QmpSession", () => {
     assert.deepEqual(answers, [{ of: "one" }, { of: "two" }]);
   });
 
+  it("keeps no line that is far too long, and hears what comes after it", async () => {
+    await using qemu = await fakeQemu((_asked, socket) => {
+      for (const length of [4 * 2 ** 20, 10])
+        socket.write(`{"event":"SHUTDOWN","data":{"reason":"${"x".repeat(length)}"}}\r\n`);
+      return { return: {} };
+    });
+    using session = await openCommands(qemu.file);
+    const heard: unknown[] = [];
+    session.onEvent((_event, data) => heard.push(data));
+    await session.execute("one");
+    assert.deepEqual(heard, [{ reason: "x".repeat(10) }]);
+  });
+
   it("fails with QEMU's words", async () => {
     const error = { class: "DeviceNotFound", desc: "Device 'x' not found" };
     await using qemu = await fakeQemu(() => ({ error }));

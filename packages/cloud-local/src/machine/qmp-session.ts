@@ -23,6 +23,9 @@ export type QmpEventListener = (event: string, data: unknown) => void;
 /** How long one command may take, and how long QEMU may serve others before it serves us. */
 const answerLimitMs = 10_000;
 
+/** Many times what QEMU answers, UTF-16 code units. */
+const maxLineLength = 1_048_576;
+
 interface Pending {
   readonly command: QmpCommand;
   readonly answer: PromiseWithResolvers<unknown>;
@@ -58,6 +61,8 @@ export class QmpSession {
     socket.setEncoding("utf8").on("data", (text: string) => {
       const lines = (rest + text).split("\n");
       rest = lines.pop() ?? "";
+      // A guest may have broken into QEMU: what is no answer of QEMU's is not kept, and its end is not understood.
+      if (rest.length > maxLineLength) rest = "";
       for (const line of lines) {
         const value = parseJson(line);
         if (isGreeting(value)) served.resolve(this.#leaveFirstMode());
