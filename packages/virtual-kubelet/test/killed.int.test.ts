@@ -62,6 +62,7 @@ async function live(killAt: number): Promise<readonly string[]> {
   await podsUntil(cluster, namespace, (pods) => pods.length === 0);
   await eventuallyTrue(() => backend.pods.size === 0);
   assert.deepEqual(started, [uid], "the pod was started once");
+  first.disarm(); // an answer may still be on its way, and whom it kills has a successor
   const ending = node[Symbol.asyncDispose]();
   if (first.isDead) await (await successor)[Symbol.asyncDispose]();
   else await ending; // the dead do not answer

@@ -30,6 +30,11 @@ export class Killable {
     this.#isArmed = true;
   }
 
+  /** From here on it does not die by itself. */
+  disarm(): void {
+    this.#isArmed = false;
+  }
+
   kill(): void {
     this.#isDead = true;
     this.#died.resolve();
