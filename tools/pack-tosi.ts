@@ -42,7 +42,7 @@ export async function packTosi(file: string, node = "node"): Promise<void> {
 }
 
 /**
- * A program that brings what V8 makes of it along: to read it takes 3 ms less than to make it again. Another
+ * A program that brings what V8 makes of it along: to read it takes some 3 ms of CPU less than to make it again. Another
  * version of Node does not take it, and compiles the text.
  */
 function compiled(text: string): string {
