@@ -204,9 +204,9 @@ function prepareCommand(
 
 function wantedStreams(query: URLSearchParams): RemoteCommandStreams {
   const is = (key: string): boolean => query.get(key) === "1";
-  const tty = is("tty");
-  // A terminal has one output: some clients ask for stderr all the same, and kubelets let them.
-  const wanted = { stdin: is("input"), stdout: is("output"), stderr: is("error") && !tty, tty };
+  const wanted = { stdin: is("input"), stdout: is("output"), stderr: is("error"), tty: is("tty") };
+  if (wanted.tty && wanted.stderr)
+    throw new HttpRefusal(400, "a terminal has no stderr of its own: ask for tty or for stderr");
   if (!wanted.stdin && !wanted.stdout && !wanted.stderr)
     throw new HttpRefusal(400, "you must specify at least 1 of stdin, stdout, stderr");
   return wanted;
