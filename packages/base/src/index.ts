@@ -31,3 +31,4 @@ export { runCommand, type CommandResult, type RunCommandOptions } from "./run-co
 export { helpText, parseOptions, type Option, type OptionValues } from "./options.ts";
 export { waitingMount } from "./waiting-mount.ts";
 export type { ProcessStreams, TerminalSize } from "./process-streams.ts";
+export { untilAborted } from "./until-aborted.ts";

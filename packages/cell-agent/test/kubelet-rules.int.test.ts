@@ -33,18 +33,24 @@ describe("volumes", limit, () => {
   });
 });
 
+/** Has hooks run until `done`, or until they are ended. */
+function longHook(cell: Cell) {
+  const done = Promise.withResolvers<number>();
+  const begun = Promise.withResolvers<void>();
+  cell.runtime.execute = async (_options, _streams, signal) => {
+    signal.addEventListener("abort", () => done.resolve(1));
+    begun.resolve();
+    return await done.promise;
+  };
+  return { begun, done };
+}
+
 describe("a postStart hook", limit, () => {
   const hook = { exec: { command: ["hook"] } };
 
   it("comes before probes and readiness", async () => {
     await using cell = await Cell.start();
-    const done = Promise.withResolvers<number>();
-    const begun = Promise.withResolvers<void>();
-    cell.runtime.execute = async (_options, _streams, signal) => {
-      signal.addEventListener("abort", () => done.resolve(1));
-      begun.resolve();
-      return await done.promise;
-    };
+    const { begun, done } = longHook(cell);
     const client = await cell.connect();
     await client.putPod(desiredPod({ containers: [container("web", { postStart: hook })] }));
     await begun.promise;
@@ -56,13 +62,7 @@ describe("a postStart hook", limit, () => {
 
   it("of a sidecar holds up what starts after it", async () => {
     await using cell = await Cell.start();
-    const done = Promise.withResolvers<number>();
-    const begun = Promise.withResolvers<void>();
-    cell.runtime.execute = async (_options, _streams, signal) => {
-      signal.addEventListener("abort", () => done.resolve(1));
-      begun.resolve();
-      return await done.promise;
-    };
+    const { begun, done } = longHook(cell);
     const client = await cell.connect();
     const side = container("side", { restartPolicy: "Always", postStart: hook });
     await client.putPod(desiredPod({ initContainers: [side] }));

@@ -4,6 +4,7 @@ import {
   defined,
   hasCode,
   KipError,
+  untilAborted,
   type Clock,
   type Logger,
   type ProcessStreams,
@@ -224,15 +225,7 @@ export class KipProvider implements PodProvider {
   async #logsSaved(podUid: string, signal: AbortSignal): Promise<void> {
     const actor = this.#actors.get(podUid);
     if (!actor?.memory.agent || !actor.memory.isPodFinished) return;
-    const gone = Promise.withResolvers<void>();
-    const onAbort = (): void => gone.reject(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
-    try {
-      signal.throwIfAborted();
-      await Promise.race([actor.logsSaved, actor.settled, gone.promise]);
-    } finally {
-      signal.removeEventListener("abort", onAbort);
-    }
+    await untilAborted(Promise.race([actor.logsSaved, actor.settled]), signal);
   }
 
   /** A pod that was never given to a cell has no logs; one that has ended and left none, neither. */

@@ -1,4 +1,5 @@
 import http2 from "node:http2";
+import { untilAborted } from "@kip/base";
 
 /** What the server may say of its health, by number: grpc.health.v1.HealthCheckResponse.ServingStatus. */
 const servingStatuses = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"] as const;
@@ -24,11 +25,10 @@ export async function askGrpcHealth(
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => {}); // raced below
   session.on("error", failed.reject);
-  const onAbort = (): void => failed.reject(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
   try {
     signal.throwIfAborted();
-    const { status, body } = await Promise.race([ask(session, service), failed.promise]);
+    const answer = Promise.race([ask(session, service), failed.promise]);
+    const { status, body } = await untilAborted(answer, signal);
     if (status === unimplemented)
       return "error: this server does not implement the grpc health protocol (grpc.health.v1.Health)";
     if (status !== "0") return `error: health rpc probe failed: code = ${status ?? "none"}`;
@@ -36,7 +36,6 @@ export async function askGrpcHealth(
     if (health === serving) return undefined;
     return `service unhealthy (responded with "${servingStatuses[health] ?? health}")`;
   } finally {
-    signal.removeEventListener("abort", onAbort);
     session.destroy();
   }
 }

@@ -49,13 +49,10 @@ export class MachineEnds {
 
   /** Removes a machine whole. The caller holds its lock; a second call finishes a first one. */
   async remove(record: MachineRecord): Promise<void> {
-    const { store, watch, network, volumes, admission } = this.#context;
-    const files = store.files(record.id);
+    const { store, watch, admission } = this.#context;
     if (record.state !== "stopping") await store.update({ ...record, state: "stopping" });
     watch.drop(record.id);
-    await endMachineProcess(files);
-    await volumes.letGo(record.id);
-    await freeMachine(record, files, network);
+    await this.#free(record);
     await store.remove(record.id);
     watch.settle(record.id);
     await admission.ended(record.id);
@@ -117,21 +114,18 @@ export class MachineEnds {
     id: string,
     reason: string | undefined,
   ): Promise<MachineRecord | "alive" | undefined> {
-    const { store, watch, network, volumes, options } = this.#context;
+    const { store, watch, options } = this.#context;
     return await store.lockMachine(id, async () => {
       const record = await store.read(id);
       if (record?.state === "stopping") await this.remove(record); // its remover was killed
       if (record?.state === "ended") return record; // another process was faster
       if (record?.state !== "running") return undefined;
-      const files = store.files(id);
       // Started anew meanwhile, or about to end: a process that is killed still lets connections in for a moment.
-      if (await watch.add(id, files)) {
+      if (await watch.add(id, store.files(id))) {
         if (reason !== undefined) this.#reasons.set(lifeOf(record), reason);
         return "alive";
       }
-      await endMachineProcess(files);
-      await volumes.letGo(id);
-      await freeMachine(record, files, network);
+      await this.#free(record);
       const ended = {
         ...record,
         state: "ended",
@@ -141,6 +135,15 @@ export class MachineEnds {
       await store.update(ended); // last: whoever reads it finds all of it let go
       return ended;
     });
+  }
+
+  /** Ends the machine's process and frees all that it held but record and console. */
+  async #free(record: MachineRecord): Promise<void> {
+    const { store, network, volumes } = this.#context;
+    const files = store.files(record.id);
+    await endMachineProcess(files);
+    await volumes.letGo(record.id);
+    await freeMachine(record, files, network);
   }
 
   #notify(listener: (instance: Instance) => void, instance: Instance): void {

@@ -1,4 +1,4 @@
-import { errorText, type Logger } from "@kip/base";
+import { errorText, untilAborted, type Logger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { ControlSocket } from "./control-socket.ts";
 import { readMachinePid } from "./machine-process.ts";
@@ -62,14 +62,7 @@ export class MachineWatch {
       waiter.promise.catch(() => {}); // those who wait see it
       this.#waiters.set(id, waiter);
     }
-    const aborted = Promise.withResolvers<never>();
-    const onAbort = (): void => aborted.reject(signal?.reason);
-    signal?.addEventListener("abort", onAbort, { once: true });
-    try {
-      await Promise.race([waiter.promise, aborted.promise]);
-    } finally {
-      signal?.removeEventListener("abort", onAbort);
-    }
+    await untilAborted(waiter.promise, signal);
   }
 
   /** The machine is gone. */

@@ -1,4 +1,4 @@
-import { errorText, isKipError, type LogFields, type Logger } from "@kip/base";
+import { errorText, isKipError, untilAborted, type LogFields, type Logger } from "@kip/base";
 import { CloudError, type LaunchImages } from "@kip/cloud";
 import { availableMemoryBytes, freeDiskBytes, readBootId } from "../host/host-facts.ts";
 import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
@@ -118,14 +118,7 @@ export class Templates {
     await this.#checks.get(key);
     if (await this.find(shape)) return;
     await this.#checks.get(key);
-    const aborted = Promise.withResolvers<never>();
-    const onAbort = (): void => aborted.reject(signal?.reason);
-    signal?.addEventListener("abort", onAbort, { once: true });
-    try {
-      await Promise.race([this.#buildOnce(shape), aborted.promise]);
-    } finally {
-      signal?.removeEventListener("abort", onAbort);
-    }
+    await untilAborted(this.#buildOnce(shape), signal);
   }
 
   /** A copy of the template did not become a machine. Of several that were being made, the first one counts. */

@@ -1,8 +1,8 @@
+import { untilAborted } from "@kip/base";
 import type { Instance, InterruptionNotice, LaunchRequest } from "../cloud-driver.ts";
 import { CloudError } from "../errors.ts";
 import { randomHex, type Random } from "./seeded-random.ts";
 import type { ResolvedSimulatedCloudOptions, TimeRange } from "./simulated-cloud-options.ts";
-import { untilAborted } from "./until-aborted.ts";
 
 /** How long the console of an instance that ended by itself is kept. */
 const endedKeptMs = 60 * 60 * 1000;

@@ -1,16 +1,16 @@
 /**
- * Waits for a promise, but no longer than until the signal aborts.
+ * Waits for a promise, but no longer than until the signal aborts. What becomes of the promise after that is nobody's.
  *
- * @throws the signal's reason
+ * @throws the signal's reason, at once if it has aborted before
  */
 export async function untilAborted<T>(promise: Promise<T>, signal?: AbortSignal): Promise<T> {
   if (!signal) return await promise;
-  signal.throwIfAborted();
   const aborted = Promise.withResolvers<never>();
   const onAbort = (): void => aborted.reject(signal.reason);
+  if (signal.aborted) onAbort();
   signal.addEventListener("abort", onAbort, { once: true });
   try {
-    return await Promise.race([promise, aborted.promise]);
+    return await Promise.race([aborted.promise, promise]);
   } finally {
     signal.removeEventListener("abort", onAbort);
   }
