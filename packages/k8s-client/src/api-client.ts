@@ -58,7 +58,7 @@ export interface DeleteOptions extends RequestOptions {
 export interface StreamOptions {
   readonly query?: Query;
   readonly signal?: AbortSignal;
-  /** Longest wait for the head of the answer, milliseconds. @default 30000 */
+  /** Longest wait for the head of the answer, and for all of an answer other than 200, milliseconds. @default 30000 */
   readonly timeoutMs?: number;
   /** Media type wanted. @default "application/json" */
   readonly accept?: string;
@@ -75,17 +75,18 @@ export interface RawRequestOptions extends RequestOptions {
 export interface RawResponse {
   readonly status: number;
   readonly headers: IncomingMessage["headers"];
+  /** Of an answer of 300 or more at most its first MiB. */
   readonly body: Buffer;
 }
 
 /**
  * Talks to one Kubernetes API server. Paths come from {@link paths}.
  *
- * An answer of 400 or more is a `KipError` with the server's `Status` in `facts.status`, its HTTP
+ * An answer of 300 or more is a `KipError` with the server's `Status` in `facts.status`, its HTTP
  * code in `facts.httpStatus`, and one of the codes `K8S_NOT_FOUND`, `K8S_CONFLICT`,
  * `K8S_ALREADY_EXISTS`, `K8S_GONE`, `K8S_INVALID`, `K8S_FORBIDDEN`, `K8S_UNAUTHORIZED`,
  * `K8S_TOO_MANY_REQUESTS` (`facts.retryAfterMs`), `K8S_REQUEST_FAILED`; a server that is out of
- * reach, cuts the connection or answers 5xx is `K8S_UNAVAILABLE`. The last but one are retryable.
+ * reach, cuts the connection, answers 5xx or no JSON is `K8S_UNAVAILABLE`. The last but one are retryable.
  * Nothing is repeated here, except a GET on a kept-alive connection that the server had just closed.
  */
 export interface ApiClient {

@@ -83,6 +83,43 @@ describe("createApiClient()", () => {
     );
   });
 
+  it("ends a stream request whose refusal does not end, as it ends other requests", async () => {
+    answer = (_request, response) => {
+      response.writeHead(503, { "Content-Type": "text/plain" });
+      response.write("a part");
+    };
+    const isUnavailable = (error: unknown): boolean => hasCode(error, "K8S_UNAVAILABLE");
+    const ended = client.stream("/watch", { timeoutMs: 50 });
+    await assert.rejects(within(ended), isUnavailable);
+    await assert.rejects(within(client.get("/", { timeoutMs: 50 })), isUnavailable);
+  });
+
+  it("reads a bounded part of a refusal that never stops sending", async () => {
+    answer = (_request, response) => {
+      response.writeHead(403, { "Content-Type": "text/plain" });
+      const piece = Buffer.alloc(64 * 1024, "x");
+      const more = (): void => {
+        while (!response.destroyed && response.write(piece));
+        if (!response.destroyed) response.once("drain", more);
+      };
+      more();
+    };
+    const isForbidden = (error: unknown): boolean => hasCode(error, "K8S_FORBIDDEN");
+    await assert.rejects(within(client.stream("/watch")), isForbidden);
+    await assert.rejects(within(client.get("/")), isForbidden);
+    assert.equal((await client.request("GET", "/")).body.length, 1024 * 1024);
+  });
+
+  it("calls an answer that is not JSON unavailable, and a redirection failed", async () => {
+    answer = (_request, response) => response.end("<html>back soon</html>");
+    await assert.rejects(client.get("/"), (error) => hasCode(error, "K8S_UNAVAILABLE"));
+    answer = (_request, response) => {
+      response.writeHead(302, { Location: "/login" });
+      response.end("<html>log in</html>");
+    };
+    await assert.rejects(client.get("/"), (error) => hasCode(error, "K8S_REQUEST_FAILED"));
+  });
+
   it("cuts a stream when its signal aborts, and ends the server's side too", async () => {
     const closed = Promise.withResolvers<void>();
     answer = (_request, response) => {
@@ -159,3 +196,13 @@ describe("createApiClient()", () => {
     secure.close();
   });
 });
+
+/** Fails a test whose promise does not settle, long before the test runner's own limit. */
+async function within<T>(promise: Promise<T>): Promise<T> {
+  return await Promise.race([
+    promise,
+    new Promise<never>((_resolve, reject) => {
+      setTimeout(() => reject(new Error("it did not settle")), 5000).unref();
+    }),
+  ]);
+}

@@ -41,6 +41,9 @@ const contentTypes: Readonly<Record<PatchType, string>> = {
 
 const defaultTimeoutMs = 30_000;
 
+/** How much of the body of a failed request is read: a `Status` is far smaller. */
+const maxFailureBytes = 1024 * 1024;
+
 /** A client over kept-alive HTTP/1.1 connections. */
 export function createApiClient(config: KubeConfig, options: ApiClientOptions): ApiClient {
   return new HttpApiClient(config, options);
@@ -114,8 +117,8 @@ class HttpApiClient implements ApiClient {
     );
     try {
       const answer = await this.#send("GET", path, { ...options, signal: limit.signal }, true);
-      limit.clearTime();
       if (answer.statusCode === 200) {
+        limit.clearTime(); // a failure's body has to come in time, too
         answer.once("close", () => limit.end());
         return answer;
       }
@@ -154,8 +157,12 @@ class HttpApiClient implements ApiClient {
 
   async #json<T>(method: string, path: string, options?: RawRequestOptions): Promise<T> {
     const answer = await this.request(method, path, options);
-    if (answer.status >= 400) throw this.#failure({ method, path }, answer);
-    return JSON.parse(answer.body.toString("utf8")) as T; // the API server keeps to its schema
+    if (answer.status >= 300) throw this.#failure({ method, path }, answer);
+    try {
+      return JSON.parse(answer.body.toString("utf8")) as T; // the API server keeps to its schema
+    } catch (error) {
+      throw unavailable({ method, path }, error); // a proxy's page, say
+    }
   }
 
   async #send(
@@ -220,11 +227,22 @@ function headOf(answer: IncomingMessage): Pick<RawResponse, "status" | "headers"
   return { status: answer.statusCode ?? 0, headers: answer.headers };
 }
 
-/** By events: a stream's iterator costs several times as much, and this is done for each request. */
+/**
+ * By events: a stream's iterator costs several times as much, and this is done for each request.
+ * Of a failure's body the first part is enough.
+ */
 function readBody(answer: IncomingMessage): Promise<Buffer> {
+  const isFailure = (answer.statusCode ?? 0) >= 300;
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
-    answer.on("data", (chunk: Buffer) => chunks.push(chunk));
+    let bytes = 0;
+    answer.on("data", (chunk: Buffer) => {
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (!isFailure || bytes < maxFailureBytes) return;
+      resolve(Buffer.concat(chunks).subarray(0, maxFailureBytes));
+      answer.destroy();
+    });
     answer.on("end", () => resolve(Buffer.concat(chunks)));
     answer.on("error", reject);
     // After its end this does nothing.
