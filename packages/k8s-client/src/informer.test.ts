@@ -15,14 +15,14 @@ function item(name: string, resourceVersion: string): Item {
 }
 
 /** A clock whose pauses end in the next turn and are counted; nothing lasts as long as a time limit. */
-function hastyClock(): Clock & { sleeps: number } {
+function hastyClock(): Clock & { readonly pauses: number[] } {
   return {
-    sleeps: 0,
+    pauses: [],
     now: () => 0,
     monotonic: () => 0,
     async sleep(ms, signal) {
       if (ms >= 60_000) return await untilAborted(signal);
-      this.sleeps++;
+      this.pauses.push(ms);
       await new Promise((resolve) => setImmediate(resolve));
     },
   };
@@ -105,6 +105,40 @@ describe("createInformer()", () => {
     assert.equal(informer.error, undefined);
   });
 
+  it("lists again after a second ERROR event in a row, and not after one or a cut", async (context) => {
+    const fake = new FakeCollection();
+    fake.pages.push([item("a", "1")], [item("a", "1"), item("b", "9")]);
+    const { informer, seen, stop } = start(fake);
+    context.after(stop);
+    await informer.synced;
+    const undeliverable = line("ERROR", { kind: "Status", code: 500, reason: "InternalError" });
+    (await fake.watch()).write(undeliverable);
+    const second = await fake.watch();
+    second.write(line("MODIFIED", item("a", "3"))); // progress
+    second.write(undeliverable);
+    (await fake.watch()).destroy(new Error("cut"));
+    (await fake.watch()).destroy(new Error("cut"));
+    assert.equal(fake.lists.length, 1);
+    (await fake.watch()).write(undeliverable);
+    await fake.watch();
+    assert.equal(fake.lists.length, 2);
+    assert.equal(fake.watches.at(-1)?.["resourceVersion"], "102");
+    assert.deepEqual(seen, ["added a", "updated a", "updated a", "added b"]);
+  });
+
+  it("pauses longer and longer while lists work and each watch is refused", async (context) => {
+    const fake = new FakeCollection();
+    fake.pages.push([item("a", "1")]);
+    const { informer, clock, stop } = start(fake);
+    context.after(stop);
+    await informer.synced;
+    const gone = line("ERROR", { kind: "Status", code: 410, reason: "Expired" });
+    for (let count = 0; count < 6; count++) (await fake.watch()).write(gone);
+    await fake.watch();
+    assert.equal(clock.pauses.length, 5, "only the first is repeated at once");
+    assert.ok((clock.pauses.at(-1) ?? 0) > 4 * (clock.pauses[0] ?? 0));
+  });
+
   it("repeats a failing list with pauses, reports it, and syncs in the end", async (context) => {
     const fake = new FakeCollection();
     const refused = new KipError("K8S_UNAVAILABLE", "no", { retryable: true });
@@ -114,7 +148,7 @@ describe("createInformer()", () => {
     context.after(stop);
     await informer.synced;
     assert.deepEqual(errors, [refused, refused]);
-    assert.equal(clock.sleeps, 2);
+    assert.equal(clock.pauses.length, 2);
     assert.equal(informer.size, 1);
   });
 

@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import { backoffDelay, errorText, hasCode, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
 import type { ApiClient, KubeObject } from "./api-client.ts";
 import { ObjectStore } from "./object-store.ts";
 import { watchEvents } from "./watch-events.ts";
@@ -56,7 +56,9 @@ export interface Informer<T> {
  * Starts a list-watch at once. Objects of the store must not be changed.
  *
  * The watch goes on from the last version it has seen, bookmarks included; a version that the server
- * has forgotten (410) leads to a new list. Failures are repeated with a back-off, for ever.
+ * has forgotten (410) leads to a new list, and so does a second refusal in a row without an event in
+ * between, whatever its code (but 429): an event that the server cannot deliver is met again at each
+ * attempt from the same version. Failures are repeated with a back-off, indefinitely.
  */
 export function createInformer<T extends KubeObject>(options: InformerOptions<T>): Informer<T> {
   const informer = new ListWatch(options);
@@ -150,7 +152,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
       next = page.metadata.continue === "" ? undefined : page.metadata.continue;
     } while (next !== undefined);
     for (const event of this.#store.replaceAll(objects)) this.#tell(event);
-    this.#working();
+    this.#error = undefined; // only the watch ends the back-off: a list may work where no watch does
     this.#isSynced = true;
     this.#firstList.resolve();
     return version;
@@ -245,6 +247,8 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
       this.#logger.debug("The watched version is gone; listing again");
       this.#version = undefined;
       if (this.#failures++ === 0) return;
+    } else if (this.#failures > 0 && isRefusal(error)) {
+      this.#version = undefined;
     }
     this.#error = error instanceof Error ? error : new Error(errorText(error));
     this.#options.onError?.(this.#error);
@@ -252,4 +256,13 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     this.#logger[level]("The watch failed", { reason: errorText(error) });
     await clock.sleep(backoffDelay(this.#failures++, backoff, error), signal);
   }
+}
+
+/** Whether the server answered, with a status code or an ERROR event, other than "too many requests". */
+function isRefusal(error: unknown): boolean {
+  return (
+    isKipError(error) &&
+    error.facts["httpStatus"] !== undefined &&
+    !hasCode(error, "K8S_TOO_MANY_REQUESTS")
+  );
 }
