@@ -12,6 +12,7 @@ export {
   KipError,
   type KipErrorOptions,
 } from "./errors.ts";
+export { createFile, makeFolder, makeFolderSync, type MakeFolderOptions } from "./exact-mode.ts";
 export { acquireFileLock, type FileLockOptions } from "./file-lock.ts";
 export { httpModule } from "./http-module.ts";
 export {

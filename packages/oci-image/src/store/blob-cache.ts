@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { lstat, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { hasCode, type Clock } from "@kip/base";
+import { createFile, hasCode, makeFolder, type Clock } from "@kip/base";
 import { digestHex, digestOf, verified } from "../digest.ts";
 import { invalidImage } from "../errors.ts";
 import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../image-source.ts";
@@ -98,7 +98,7 @@ export class BlobCache implements Disposable {
     const draft = path.join(place, `${draftsOf(descriptor)}${randomUUID()}`);
     try {
       {
-        await using file = await open(draft, "wx", 0o644);
+        await using file = await createFile(draft, 0o644);
         for await (const chunk of verified(bytes, descriptor)) await file.writeFile(chunk);
         // Another machine must not see the name before the bytes.
         await file.sync();
@@ -126,7 +126,7 @@ export class BlobCache implements Disposable {
   /** The folder of blobs, to write in: made if it is missing, and not where a link of another filler leads. */
   async #place(): Promise<string> {
     if (this.#open === undefined) {
-      await mkdir(this.#folder, { recursive: true });
+      await makeFolder(this.#folder, 0o755, { recursive: true });
       this.#open = openBelow(this.#root, ["blobs", "sha256"]);
     }
     return self(this.#open);

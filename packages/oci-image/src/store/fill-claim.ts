@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
-import { hasCode, type Clock } from "@kip/base";
+import { createFile, hasCode, type Clock } from "@kip/base";
 
 /** How often the holder shows that it is alive, and for how long it may be silent, milliseconds. */
 const renewMs = 5000;
@@ -53,7 +53,7 @@ export async function doOnce(
 
 async function claim(file: string, owner: string): Promise<boolean> {
   try {
-    await using handle = await open(file, "wx", 0o644);
+    await using handle = await createFile(file, 0o644);
     await handle.writeFile(`${owner} 0`);
     return true;
   } catch (error) {

@@ -1,6 +1,5 @@
-import { chmodSync, mkdirSync } from "node:fs";
 import path from "node:path";
-import { decode, hasCode, type Clock, type Logger, type Mount } from "@kip/base";
+import { decode, hasCode, makeFolderSync, type Clock, type Logger, type Mount } from "@kip/base";
 import { digestOf } from "../digest.ts";
 import { failedTo, writeFailure } from "../errors.ts";
 import type { FetchedManifest, ImageSource } from "../image-source.ts";
@@ -280,8 +279,7 @@ class FsImageStore implements ManagedImageStore {
     // Loaded now: most pulls find the image here, and are done before this would be loaded.
     const { fetchLayers } = await import("./fetch-layers.ts");
     const tree = path.join(work, "tree");
-    mkdirSync(tree);
-    chmodSync(tree, 0o755);
+    makeFolderSync(tree, 0o755);
     return await fetchLayers(source, plan.layers, {
       ...options,
       tree,

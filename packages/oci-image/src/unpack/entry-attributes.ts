@@ -21,7 +21,7 @@ import type { OpenFolder } from "./folder-stack.ts";
  */
 export class EntryAttributes {
   readonly #isRoot = process.geteuid?.() === 0;
-  readonly #umask = (umask ??= readUmask());
+  readonly #umask = readUmask();
 
   /** An open file that was just made with the entry's mode. */
   ofNewFile(fd: number, entry: TarEntry, parent: OpenFolder): void {
@@ -69,9 +69,6 @@ export class EntryAttributes {
     return isSpecial || (mode & this.#umask) !== 0 || (hasNewOwner && isSpecial);
   }
 }
-
-/** Nobody changes it. */
-let umask: number | undefined;
 
 /** The process's umask, read without changing it, as `process.umask()` would for a moment. */
 function readUmask(): number {

@@ -1,4 +1,4 @@
-import { fstatSync, mkdirSync, readlinkSync, utimesSync } from "node:fs";
+import { chmodSync, fstatSync, mkdirSync, readlinkSync, utimesSync } from "node:fs";
 import { hasCode } from "@kip/base";
 import { invalidImage, limitExceeded, unsafeEntry } from "../errors.ts";
 import { at, closeFolder, openChild, openFolder, self, toTime } from "./descriptor-path.ts";
@@ -127,8 +127,10 @@ export class FolderStack implements Disposable {
     }
     if (!create) return false;
     mkdirSync(at(folder.fd, name), 0o755);
-    this.#push(name, { isSetgid: folder.isSetgid, mtime: undefined });
-    this.#options.onImplied?.(this.#top().path);
+    const { fd, path } = this.#push(name, { isSetgid: folder.isSetgid, mtime: undefined });
+    // Whatever the umask; a folder inside one with setgid takes that over.
+    chmodSync(self(fd), folder.isSetgid ? 0o2755 : 0o755);
+    this.#options.onImplied?.(path);
     return true;
   }
 
