@@ -95,7 +95,7 @@ export class KipProvider implements PodProvider {
   }
 
   /** Frees the cell of a pod that has finished, which nobody applies or removes any more. */
-  finish(podRef: PodRef): void {
+  freeCell(podRef: PodRef): void {
     this.#actor(podRef).finish();
   }
 

@@ -137,6 +137,14 @@ export interface PodProvider {
    * left. Called again with a shorter grace period if the user insists (the first call goes on).
    */
   remove(pod: Pod, graceSeconds: number, signal: AbortSignal): Promise<void>;
+  /**
+   * Optional: the pod is terminal in the API (Succeeded or Failed), whoever made it so: stops whatever
+   * still runs of it within its grace period, and keeps its logs until `remove`. Must be idempotent.
+   * Called for a pod that the provider has not itself reported as ended, and after a restart of the
+   * library for each pod that is terminal; not followed by another `apply`. The signal ends when the
+   * pod is to be removed instead. Without it the library calls `remove` for pods that may still run.
+   */
+  finish?(pod: Pod, signal: AbortSignal): Promise<void>;
   /** Whether the provider has this pod. */
   presence(uid: string): Promise<PodPresence>;
   /** The pods the provider has, whether the API still knows them or not; those it cannot tell are left out. */

@@ -30,7 +30,7 @@ it("freeFinishedPods() frees the cells of finished pods that nobody works on, an
   await freeFinishedPods({
     client,
     cells,
-    provider: { isAtWork: (uid) => uid === "busy", finish: ({ uid }) => void freed.push(uid) },
+    provider: { isAtWork: (uid) => uid === "busy", freeCell: ({ uid }) => void freed.push(uid) },
   });
   assert.deepEqual(freed, ["done"]);
 });

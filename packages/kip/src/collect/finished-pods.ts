@@ -10,7 +10,7 @@ export interface FinishedPodsOptions {
   readonly cells: readonly Cell[];
   readonly provider: {
     isAtWork(podUid: string): boolean;
-    finish(podRef: PodRef): void;
+    freeCell(podRef: PodRef): void;
   };
 }
 
@@ -28,7 +28,7 @@ export async function freeFinishedPods(options: FinishedPodsOptions): Promise<vo
     const isFinished = phase === "Succeeded" || phase === "Failed";
     // A pod that is being deleted is removed soon, if it is not already.
     if (!isFinished || pod?.metadata?.deletionTimestamp !== undefined) continue;
-    if (!provider.isAtWork(podRef.uid)) provider.finish(podRef);
+    if (!provider.isAtWork(podRef.uid)) provider.freeCell(podRef);
   }
 }
 

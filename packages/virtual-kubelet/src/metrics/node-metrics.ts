@@ -101,7 +101,7 @@ export class NodeMetrics {
       {
         name: "virtual_kubelet_pod_step_duration_seconds",
         type: "histogram",
-        help: "Steps of pods' actors: apply, remove, finalize, forget.",
+        help: "Steps of pods' actors: apply, finish, remove, finalize, forget.",
         samples: this.#steps.samples(),
       },
       {

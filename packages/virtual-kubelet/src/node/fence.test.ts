@@ -73,7 +73,11 @@ describe("a fenced provider", () => {
     const [first, second] = [new ManualClock(), new ManualClock()];
     const term = await candidate(server, first, "a");
     const backend = new MemoryProvider();
-    const fence = new Fence(backend, term);
+    assert.equal("finish" in new Fence(backend, term).provider, false);
+    let finishes = 0;
+    const fence = new Fence(Object.assign(backend, { finish: async () => void finishes++ }), term);
+    await fence.provider.finish?.(pod, new AbortController().signal);
+    assert.equal(finishes, 1);
     await fence.provider.removeUnknown("u");
     const standby = candidate(server, second, "b");
     await second.advance(14_000);
@@ -87,6 +91,11 @@ describe("a fenced provider", () => {
     await assert.rejects(fence.provider.remove(pod, 0, new AbortController().signal), (error) =>
       hasCode(error, "VK_FENCED"),
     );
+    await assert.rejects(
+      async () => fence.provider.finish?.(pod, new AbortController().signal),
+      (error) => hasCode(error, "VK_FENCED"),
+    );
+    assert.equal(finishes, 1);
     await first.advance(0);
     assert.ok(term.ended.aborted);
     assert.equal(backend.calls.length, 1);

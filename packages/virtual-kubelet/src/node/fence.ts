@@ -1,5 +1,6 @@
 import { KipError } from "@kip/base";
 import type { LeaderTerm } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
 import type { PodProvider } from "../pod-provider.ts";
 import { optionalPart } from "../providers/optional-part.ts";
 
@@ -22,6 +23,10 @@ export class Fence {
       apply: (pod, signal) => this.#pass(() => provider.apply(pod, signal)),
       remove: (pod, graceSeconds, signal) =>
         this.#pass(() => provider.remove(pod, graceSeconds, signal)),
+      ...(provider.finish && {
+        finish: (pod: Pod, signal: AbortSignal) =>
+          this.#pass(async () => provider.finish?.(pod, signal)),
+      }),
       removeUnknown: (uid) => this.#pass(() => provider.removeUnknown(uid)),
       presence: (uid) => provider.presence(uid),
       list: () => provider.list(),

@@ -7,6 +7,8 @@ const fresh: ActorState = {
   isDirty: true,
   isGone: false,
   isDeletedByProvider: false,
+  isEnded: false,
+  isStopped: false,
   isRemoved: false,
   isFinalized: false,
 };
@@ -18,7 +20,15 @@ describe("planStep()", () => {
   const cases: readonly (readonly [string, Partial<ActorState>, Pod, string | undefined])[] = [
     ["applies what is new", {}, pending, "apply"],
     ["has nothing to do for what was applied", { isDirty: false }, pending, undefined],
-    ["leaves a finished pod alone (L6, L7)", {}, finished, undefined],
+    [
+      "leaves a pod alone that its provider reported as ended (L6, L7)",
+      { isEnded: true },
+      finished,
+      undefined,
+    ],
+    ["has a pod stopped that is terminal in the API alone", { isDirty: false }, finished, "finish"],
+    ["stops a terminal pod once", { isStopped: true }, finished, undefined],
+    ["does not stop what was removed", { isRemoved: true }, finished, undefined],
     ["has a pod removed before its object goes", {}, deleting, "remove"],
     ["removes a finished pod too", {}, { ...deleting, ...finished }, "remove"],
     ["deletes the object of what was removed", { isRemoved: true }, deleting, "finalize"],

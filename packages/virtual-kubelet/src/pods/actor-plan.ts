@@ -9,6 +9,10 @@ export interface ActorState {
   readonly isGone: boolean;
   /** The provider has removed the pod by itself, for good. */
   readonly isDeletedByProvider: boolean;
+  /** By the provider's own last report the pod has ended: nothing of it runs, and its logs are kept. */
+  readonly isEnded: boolean;
+  /** What still ran of the pod was stopped, because the pod is terminal in the API. */
+  readonly isStopped: boolean;
   /** The provider has nothing of the pod any more. */
   readonly isRemoved: boolean;
   /** The object's deletion was completed; finalizers of others may still hold it. */
@@ -18,11 +22,12 @@ export interface ActorState {
 /**
  * What to do next for a pod:
  * - `apply`: give its newest content to the provider
+ * - `finish`: have the provider stop what still runs of it, because it is terminal in the API
  * - `remove`: have the provider stop it, because its deletion is asked for
  * - `finalize`: write its last status and delete its object
  * - `forget`: have the provider drop it, because its object is gone
  */
-export type Step = "apply" | "remove" | "finalize" | "forget";
+export type Step = "apply" | "finish" | "remove" | "finalize" | "forget";
 
 /** The next step; undefined if all is as it should be. */
 export function planStep(state: ActorState, pod: Pod): Step | undefined {
@@ -31,6 +36,8 @@ export function planStep(state: ActorState, pod: Pod): Step | undefined {
     if (!state.isRemoved) return "remove";
     return state.isFinalized ? undefined : "finalize";
   }
-  if (isFinished(pod) || state.isRemoved) return undefined;
+  if (state.isRemoved) return undefined;
+  // Whoever set the phase; without a report of this process an earlier one may have given the pod.
+  if (isFinished(pod)) return state.isEnded || state.isStopped ? undefined : "finish";
   return state.isDirty ? "apply" : undefined;
 }

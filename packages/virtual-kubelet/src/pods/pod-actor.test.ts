@@ -227,9 +227,11 @@ describe("PodActor", () => {
     provider.failures.remove.push(
       new Error("Cannot remove", { cause: new KipError("VK_NOT_FOUND", "none") }),
     );
-    actor.offer(pod({ metadata: deleting, status: { phase: "Failed" } }));
-    await clock.advance(0);
-    assert.equal(provider.count("remove"), 1);
+    const before = provider.count("remove");
+    const other = await start(pod({ status: { phase: "Pending" } }));
+    other.offer(pod({ metadata: deleting, status: { phase: "Failed" } }));
+    await clock.advance(60_000);
+    assert.equal(provider.count("remove"), before + 1);
   });
 
   it("leaves a provider's word standing when its call fails after it", async () => {
@@ -302,5 +304,141 @@ describe("PodActor", () => {
     actor.offerStatus({ uid: "u", status: { phase: "Running", reason: "Fine", conditions } });
     await clock.advance(0);
     assert.equal(complaint(), "True");
+  });
+});
+
+describe("PodActor, of a pod that is terminal in the API", () => {
+  /** A provider that can stop a pod and keep its logs; resolves to the UIDs it was called with. */
+  function withFinish(failures: Error[] = []): string[] {
+    const finished: string[] = [];
+    const finish = async ({ metadata }: Pod): Promise<void> => {
+      finished.push(metadata?.uid ?? "");
+      const failure = failures.shift();
+      if (failure) throw failure;
+    };
+    Object.assign(provider, { finish });
+    return finished;
+  }
+  const failed = (): Pod => pod({ status: { ...stored.status, phase: "Failed" } });
+
+  it("has it stopped, once, if somebody else set the phase", async () => {
+    const finished = withFinish();
+    const actor = await start();
+    actor.offer(failed());
+    await clock.advance(0);
+    actor.offer(pod({ metadata: { annotations: { a: "b" } } }));
+    await clock.advance(3_600_000);
+    assert.deepEqual(finished, ["u"]);
+    assert.equal(provider.count("remove"), 0);
+  });
+
+  it("has it stopped if the provider refuses a change of it for good", async () => {
+    const finished = withFinish();
+    const actor = await start();
+    provider.failures.apply.push(new KipError("VK_INVALID_POD", "Cannot run it: too big"));
+    actor.offer(pod({ spec: { containers: [{ name: "main", image: "x:2" }] } }));
+    await clock.advance(0);
+    assert.equal(actor.pod.status?.phase, "Failed");
+    assert.deepEqual(finished, ["u"]);
+  });
+
+  it("has it removed, and keeps its object, if the provider cannot finish pods", async () => {
+    const deleted: string[] = [];
+    const api = { ...client(), delete: async (path: string) => void deleted.push(path) };
+    const actor = await start(pod(), api as unknown as ApiClient); // all that an actor uses of it
+    actor.offer(failed());
+    await clock.advance(60_000);
+    assert.deepEqual(
+      [provider.count("remove"), await provider.presence("u"), deleted],
+      [1, "absent", []],
+    );
+    actor.offer(pod({ metadata: deleting }));
+    await clock.advance(0);
+    assert.deepEqual([provider.count("remove"), deleted.length], [1, 1]);
+  });
+
+  it("leaves it alone, with its logs, if the provider reported its end", async () => {
+    const finished = withFinish();
+    const actor = await start();
+    provider.report("u", "Succeeded");
+    await clock.advance(60_000);
+    assert.equal(actor.pod.status?.phase, "Succeeded");
+    assert.deepEqual([finished, provider.count("remove")], [[], 0]);
+  });
+
+  it("repeats a stop that fails, with pauses that grow", async () => {
+    const finished = withFinish(Array.from({ length: 3 }, (_, index) => new Error(`no ${index}`)));
+    const actor = await start();
+    actor.offer(failed());
+    await clock.advance(0);
+    assert.equal(finished.length, 1);
+    await clock.advance(999);
+    assert.equal(finished.length, 1);
+    await clock.advance(1 + 2000 + 3999);
+    assert.equal(finished.length, 3);
+    await clock.advance(3_600_000);
+    assert.equal(finished.length, 4);
+    assert.deepEqual([...new Set(events)], ["ProviderStopFailed"]);
+  });
+
+  it("ends an apply that hangs, and one that waits to be repeated", async () => {
+    const finished = withFinish();
+    provider.failures.apply.push(new Error("no"));
+    const actor = await start();
+    actor.offer(failed());
+    await clock.advance(0);
+    assert.deepEqual([finished.length, clock.sleepers], [1, 0]);
+    const other = await start(pod({ metadata: { uid: "v" }, status: { phase: "Pending" } }));
+    provider.apply = async (_pod, signal?: AbortSignal) => {
+      await clock.sleep(1e9, signal);
+    };
+    other.offer(
+      pod({ spec: { containers: [{ name: "main", image: "x:2" }] }, metadata: { uid: "v" } }),
+    );
+    await clock.advance(0);
+    other.offer(pod({ metadata: { uid: "v" }, status: { phase: "Failed" } }));
+    await clock.advance(0);
+    assert.deepEqual(finished, ["u", "v"]);
+  });
+
+  it("has it stopped after a restart, which an earlier process may have given to the provider", async () => {
+    const finished = withFinish();
+    await start(pod({ status: { phase: "Failed" } }));
+    assert.deepEqual([finished, provider.calls], [["u"], []]);
+  });
+
+  it("removes it after a restart only if something may run, where the provider cannot finish pods", async () => {
+    const state = (states: object): NonNullable<Pod["status"]> => ({
+      phase: "Failed",
+      containerStatuses: [
+        { name: "main", image: "x", imageID: "", ready: false, restartCount: 0, state: states },
+      ],
+    });
+    await start(pod({ metadata: { uid: "a" }, status: state({ terminated: { exitCode: 1 } }) }));
+    await start(pod({ metadata: { uid: "b" }, status: { phase: "Succeeded" } }));
+    assert.equal(provider.calls.length, 0);
+    await start(pod({ metadata: { uid: "c" }, status: state({ running: {} }) }));
+    await start(pod({ metadata: { uid: "d" }, status: state({ waiting: {} }) }));
+    assert.deepEqual(
+      provider.calls.map(({ call, uid }) => `${call} ${uid}`),
+      ["remove c", "remove d"],
+    );
+  });
+
+  it("removes it at once when it is deleted while it is being stopped", async () => {
+    let isAborted = false;
+    const finish = async (_pod: Pod, signal: AbortSignal): Promise<void> => {
+      await clock.sleep(1e9, signal).catch(() => {
+        isAborted = true;
+        throw new Error("aborted");
+      });
+    };
+    Object.assign(provider, { finish });
+    const actor = await start();
+    actor.offer(failed());
+    await clock.advance(0);
+    actor.offer(pod({ metadata: deleting }));
+    await clock.advance(0);
+    assert.deepEqual([isAborted, provider.count("remove")], [true, 1]);
   });
 });

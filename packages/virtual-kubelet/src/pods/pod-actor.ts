@@ -8,7 +8,7 @@ import {
   type Logger,
 } from "@kip/base";
 import { paths, wireTime, type ApiClient, type RecordedEvent } from "@kip/k8s-client";
-import type { Pod, PodCondition } from "@kip/k8s-types";
+import type { Pod } from "@kip/k8s-types";
 import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
 import { findError } from "../providers/find-error.ts";
@@ -17,7 +17,8 @@ import { podConditions } from "../status/pod-conditions.ts";
 import { statusProblem } from "../status/status-problem.ts";
 import type { SpanFields, Tracer } from "../tracing.ts";
 import { planStep, type ActorState, type Step } from "./actor-plan.ts";
-import { isFinished, isRelevantChange } from "./pod-changes.ts";
+import { isFinished, isRelevantChange, mayStillRun } from "./pod-changes.ts";
+import { ProviderProblems } from "./provider-problems.ts";
 import { StatusWriter } from "./status-writer.ts";
 
 /** Options of {@link PodActor}. */
@@ -38,13 +39,8 @@ export interface PodActorOptions {
   readonly onEnd: () => void;
 }
 
-/** Why waits and actors end. One for all: an error for each costs more than the rest of it. */
-const inTime = new Error("In time");
+/** Why actors end. One for all: an error for each costs more than the rest of it. */
 const ended = new DOMException("The pod's actor has ended", "AbortError");
-
-/** Condition of a pod whose provider fails it; there only once it did. */
-const providerCondition = "virtual-kubelet.io/ProviderReady";
-const maxConditionMessage = 1024;
 
 /**
  * Brings one pod, known by its UID, from what the API wants to what the provider does.
@@ -59,6 +55,7 @@ export class PodActor {
   readonly uid: string;
   readonly #options: PodActorOptions;
   readonly #status: StatusWriter;
+  readonly #problems: ProviderProblems;
   readonly #stop = new AbortController();
   #pod: Pod;
   /** The state of the pod whose relevant parts were looked at last. */
@@ -69,13 +66,14 @@ export class PodActor {
   #given: ResolvedPod | undefined;
   /** Whether the provider has said how the pod is: then nothing is said in its stead. */
   #hasWord = false;
-  #isComplaining = false;
   /** Generation of the pod that the provider has accepted. */
   #generation: number | undefined;
   #state: ActorState = {
     isDirty: true,
     isGone: false,
     isDeletedByProvider: false,
+    isEnded: false,
+    isStopped: false,
     isRemoved: false,
     isFinalized: false,
   };
@@ -83,6 +81,7 @@ export class PodActor {
   #running = false;
   readonly #executors: Readonly<Record<Step, () => Promise<void>>> = {
     apply: () => this.#apply(),
+    finish: () => this.#finish(),
     remove: () => this.#remove(),
     finalize: () => this.#finalize(),
     forget: () => this.#forget(),
@@ -91,6 +90,8 @@ export class PodActor {
   #pause: AbortController | undefined;
   /** Ends an apply that is not wanted any more. */
   #applying: AbortController | undefined;
+  /** Ends a finish whose pod is to be removed. */
+  #finishing: AbortController | undefined;
   #removing: { readonly graceSeconds: number; readonly done: () => void } | undefined;
 
   constructor(pod: Pod, options: PodActorOptions) {
@@ -98,14 +99,26 @@ export class PodActor {
     this.#pod = pod;
     this.#seen = pod;
     this.#options = options;
+    // After a restart: to remove a pod that its provider reported as ended would lose its logs.
+    if (isFinished(pod) && !options.provider.finish && !mayStillRun(pod))
+      this.#state = { ...this.#state, isEnded: true };
     this.#status = new StatusWriter({
       client: options.client,
       clock: options.clock,
       logger: options.logger,
       pod: () => this.#pod,
       onWritten: (written) => this.#written(written),
-      onRefused: (error) => this.#complain("ProviderStatusInvalid", errorText(error)),
+      onRefused: (error) => this.#problems.report("ProviderStatusInvalid", errorText(error)),
       observedGeneration: () => this.#generation,
+      signal: this.#stop.signal,
+    });
+    this.#problems = new ProviderProblems({
+      clock: options.clock,
+      logger: options.logger,
+      pod: () => this.#pod,
+      note: (condition) => this.#status.note(condition),
+      recordEvent: options.recordEvent,
+      slowCallMs: options.slowCallMs,
       signal: this.#stop.signal,
     });
   }
@@ -117,7 +130,9 @@ export class PodActor {
 
   /** Starts, or goes on with a newer state of the pod. */
   offer(pod: Pod): void {
+    const wasFinished = isFinished(this.#pod);
     this.#take(pod);
+    if (!wasFinished && isFinished(this.#pod)) this.#finishedSeen();
     const isChanged = isRelevantChange(this.#seen, this.#pod, this.#ownAnnotations);
     this.#seen = this.#pod;
     if (isChanged) this.wake();
@@ -130,6 +145,7 @@ export class PodActor {
   gone(): void {
     this.#state = { ...this.#state, isGone: true };
     this.#applying?.abort();
+    this.#finishing?.abort();
     this.#pause?.abort();
     if (this.#removing) this.#insist(() => this.#options.provider.removeUnknown(this.uid));
     this.#run();
@@ -175,16 +191,19 @@ export class PodActor {
     if (this.#state.isGone) return;
     const problem = statusProblem(status);
     if (problem !== undefined)
-      return this.#complain(
+      return this.#problems.report(
         "ProviderStatusInvalid",
         `The provider's word makes no sense: ${problem}`,
       );
     this.#hasWord = true;
+    this.#state = { ...this.#state, isEnded: isFinished({ status }) };
     for (const key of Object.keys(annotations ?? {})) this.#ownAnnotations.add(key);
     this.#status.write(status, annotations);
+    if (isFinished(this.#pod)) this.#run();
     if (!isDeleted || this.#state.isRemoved) return;
     this.#state = { ...this.#state, isDeletedByProvider: true, isRemoved: true };
     this.#applying?.abort();
+    this.#finishing?.abort();
     this.#removing?.done();
     this.#pause?.abort();
     this.#run();
@@ -199,12 +218,15 @@ export class PodActor {
   stop(): void {
     this.#stop.abort(ended);
     this.#applying?.abort();
+    this.#finishing?.abort();
     this.#pause?.abort();
   }
 
   /** Of equal states it is the watch's that is kept: others hold it too. */
   #written(written: Pod): void {
-    if (versionOf(written) > versionOf(this.#pod)) this.#take(written);
+    if (versionOf(written) <= versionOf(this.#pod)) return;
+    this.#take(written);
+    if (isFinished(written)) this.#run();
   }
 
   get #spanFields(): SpanFields {
@@ -274,9 +296,11 @@ export class PodActor {
       applying.signal.throwIfAborted();
       // Before the call: the provider may report a status before it returns.
       this.#generation = pod.metadata?.generation;
-      await this.#inTime("apply", () => this.#options.provider.apply(resolved, applying.signal));
+      await this.#problems.watch("apply", () =>
+        this.#options.provider.apply(resolved, applying.signal),
+      );
       this.#given = resolved;
-      this.#content();
+      this.#problems.clear();
     } catch (error) {
       this.#state = { ...this.#state, isDirty: true };
       throw error;
@@ -288,6 +312,24 @@ export class PodActor {
     this.#status.refresh();
   }
 
+  /** Stops what still runs of a pod that is terminal in the API. Its object stays. */
+  async #finish(): Promise<void> {
+    const { provider, logger } = this.#options;
+    if (!provider.finish) return this.#remove();
+    const finishing = new AbortController();
+    this.#finishing = finishing;
+    const finish = async (): Promise<void> => provider.finish?.(this.#pod, finishing.signal);
+    try {
+      await this.#problems.watch("finish", finish, gracePeriod(this.#pod));
+    } catch (error) {
+      if (!findError(error, "VK_NOT_FOUND")) throw error;
+    } finally {
+      this.#finishing = undefined;
+    }
+    this.#state = { ...this.#state, isStopped: true };
+    logger.info("Stopped a pod that is terminal in the API");
+  }
+
   async #remove(): Promise<void> {
     const { provider, logger } = this.#options;
     const graceSeconds = gracePeriod(this.#pod);
@@ -296,7 +338,7 @@ export class PodActor {
     try {
       const remove = (): Promise<void> =>
         provider.remove(this.#pod, graceSeconds, this.#stop.signal);
-      await Promise.race([this.#inTime("remove", remove, graceSeconds), insisted.promise]);
+      await Promise.race([this.#problems.watch("remove", remove, graceSeconds), insisted.promise]);
     } catch (error) {
       if (!findError(error, "VK_NOT_FOUND")) throw error;
     } finally {
@@ -335,8 +377,15 @@ export class PodActor {
     this.#state = { ...this.#state, isFinalized: true };
   }
 
+  /** The pod became terminal: an apply is not wanted any more, nor is the pause after one. */
+  #finishedSeen(): void {
+    this.#applying?.abort();
+    this.#pause?.abort();
+  }
+
   #deletionSeen(): void {
     this.#applying?.abort();
+    this.#finishing?.abort();
     this.#pause?.abort();
     const graceSeconds = gracePeriod(this.#pod);
     if (this.#removing && graceSeconds < this.#removing.graceSeconds) {
@@ -359,53 +408,11 @@ export class PodActor {
     })();
   }
 
-  /** Waits for a call of the provider as long as it takes; the user is told when that is long. */
-  async #inTime(call: string, start: () => Promise<void>, graceSeconds = 0): Promise<void> {
-    const { clock, slowCallMs } = this.#options;
-    const done = new AbortController();
-    const end = (): void => done.abort(inTime);
-    this.#stop.signal.addEventListener("abort", end, { once: true });
-    clock.sleep(slowCallMs + graceSeconds * 1000, done.signal).then(
-      () => {
-        const message = `The provider has not answered "${call}" for ${slowCallMs / 1000} s`;
-        this.#complain("ProviderNotResponding", message);
-      },
-      () => {}, // in time
-    );
-    try {
-      await start();
-    } finally {
-      end();
-      this.#stop.signal.removeEventListener("abort", end);
-    }
-  }
-
-  /** The provider does with this pod what it should not: an event, and a condition until it is better. */
-  #complain(reason: string, message: string): void {
-    this.#options.logger.warn("The provider misbehaved", { reason, cause: message });
-    this.#options.recordEvent(this.#pod, { type: "Warning", reason, message });
-    this.#note("False", { reason, message: message.slice(0, maxConditionMessage) });
-    this.#isComplaining = true;
-  }
-
-  #content(): void {
-    // Or an earlier process did, and has not lived to see it go well.
-    const known = this.#pod.status?.conditions?.find(({ type }) => type === providerCondition);
-    if (!this.#isComplaining && known?.status !== "False") return;
-    this.#isComplaining = false;
-    this.#note("True");
-  }
-
-  #note(status: "True" | "False", why: Pick<PodCondition, "reason" | "message"> = {}): void {
-    const lastTransitionTime = wireTime(this.#options.clock.now());
-    this.#status.note({ type: providerCondition, status, lastTransitionTime, ...why });
-  }
-
   async #failed(step: Step, error: unknown): Promise<void> {
     const { clock, logger } = this.#options;
     const isOverruled =
       this.#stop.signal.aborted ||
-      (step === "apply" && planStep(this.#state, this.#pod) !== "apply");
+      ((step === "apply" || step === "finish") && planStep(this.#state, this.#pod) !== step);
     if (isOverruled) return;
     const invalid = step === "apply" && findError(error, "VK_INVALID_POD");
     if (invalid) return this.#reject(invalid);
@@ -422,8 +429,10 @@ export class PodActor {
     const message = errorText(error);
     if (hasCode(error, "VK_UNRESOLVED")) return this.#showWaiting(error, message);
     if (step === "finalize" || step === "forget") return;
-    const what = step === "remove" ? "Delete" : this.#given ? "Update" : "Create";
-    this.#complain(`Provider${what}Failed`, message);
+    const what = { remove: "Delete", finish: "Stop", apply: this.#given ? "Update" : "Create" }[
+      step
+    ];
+    this.#problems.report(`Provider${what}Failed`, message);
     if (what === "Create" && !this.#isKnown)
       this.#status.write({ phase: "Pending", reason: "ProviderFailed", message });
   }

@@ -25,6 +25,17 @@ export function isFinished(pod: Pod): boolean {
   return pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
 }
 
+/**
+ * Whether something of a finished pod may still run, by its status alone: a container is shown as
+ * running, or all that there are wait. A pod that its provider reported as ended shows the end of a container.
+ */
+export function mayStillRun({ status }: Pod): boolean {
+  const { initContainerStatuses = [], containerStatuses = [] } = status ?? {};
+  const states = [...initContainerStatuses, ...containerStatuses].map(({ state }) => state);
+  if (states.some((state) => state?.running)) return true;
+  return states.length > 0 && !states.some((state) => state?.terminated);
+}
+
 function foreignAnnotations({ metadata }: Pod, own: ReadonlySet<string>): object {
   const annotations = metadata?.annotations ?? {};
   if (own.size === 0) return annotations;

@@ -64,6 +64,26 @@ describe("pollProvider()", () => {
     assert.equal(clock.sleepers, 0);
   });
 
+  it("passes a finish on, if the provider has one, and asks for the pod no more", async () => {
+    let asked = 0;
+    const finished: Pod[] = [];
+    const { provider, clock, told, started } = polled(
+      async () => {
+        asked++;
+        return { phase: "Running" };
+      },
+      { finish: async (each) => void finished.push(each) },
+    );
+    await started;
+    await provider.apply(resolved, signal);
+    await clock.advance(0);
+    await provider.finish?.(pod, signal);
+    await clock.advance(60_000);
+    assert.deepEqual([finished, asked, told.length], [[pod], 1, 1]);
+    assert.equal("finish" in polled(async () => undefined).provider, false);
+    await provider.stop?.();
+  });
+
   it("leaves a pod alone that the provider cannot tell of, or not yet", async () => {
     const answers: (() => Promise<undefined>)[] = [
       () => Promise.reject(new Error("away")),

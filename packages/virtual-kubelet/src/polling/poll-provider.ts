@@ -33,6 +33,9 @@ export function pollProvider(provider: PolledPodProvider, options: PollOptions):
     stop: () => poller.stop(),
     apply: (pod, signal) => poller.apply(pod, signal),
     remove: (pod, graceSeconds, signal) => poller.remove(pod, graceSeconds, signal),
+    ...(provider.finish && {
+      finish: (pod: Pod, signal: AbortSignal) => poller.finish(pod, signal),
+    }),
     removeUnknown: (uid) => poller.removeUnknown(uid),
     presence: (uid) => provider.presence(uid),
     list: () => provider.list(),
@@ -99,6 +102,12 @@ class Poller {
     const last = known?.last ?? pod.status;
     if (!last || isFinished({ status: last })) return;
     this.#callbacks?.podStatus({ uid, status: this.#ended(pod, last) });
+  }
+
+  async finish(pod: Pod, signal: AbortSignal): Promise<void> {
+    await this.#provider.finish?.(pod, signal);
+    // Its status is final: there is nothing more to ask.
+    this.#tracked.delete(pod.metadata?.uid ?? "");
   }
 
   async removeUnknown(uid: string): Promise<void> {
