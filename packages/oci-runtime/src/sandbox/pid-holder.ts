@@ -1,49 +1,77 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import path from "node:path";
 import { KipError } from "@kip/base";
 import { monitorCgroupProcs } from "../spawn/monitor-cgroup.ts";
+import { pauseProgram } from "./pause-program.ts";
+import { pidHolderScript } from "./pid-holder-script.ts";
+
+/** User and group of the holder: above 2^31 - 1, so that Kubernetes lets no container run as it. */
+const holderId = 0xff_ff_ff_f0;
 
 /**
  * Starts the first process of a PID namespace that a pod's containers share: a namespace without one
- * takes no others. It does nothing but live; as it ignores SIGCHLD, the kernel itself reaps the
- * orphans it inherits. Outlives the agent.
- * @returns the process whose end is the namespace's
+ * takes no others. It does nothing but live, and reaps the orphans it inherits. Outlives the agent.
+ *
+ * Containers see this process, and one with `CAP_SYS_PTRACE` can enter it or have it run what it
+ * likes. So it has nothing that they lack: an empty read-only root, a user of its own without
+ * capabilities, the pod's namespaces, and no descriptor of the cell's.
+ *
+ * @param namespaceFile made; names the namespace from then on
+ * @param joined files of the pod's namespaces that it is in as well
+ * @throws {KipError} `POD_SANDBOX_FAILED`
  */
-export async function startPidHolder(namespaceFile: string): Promise<number> {
+export async function startPidHolder(
+  namespaceFile: string,
+  joined: readonly string[],
+): Promise<void> {
+  const program = pauseProgram(process.arch).toString("hex");
   await writeFile(namespaceFile, "");
-  const line = `--pid=${namespaceFile} --fork --kill-child=SIGKILL -- /usr/bin/env --ignore-signal=CHLD /bin/sh -c`;
-  const child = spawn("/usr/bin/unshare", [...line.split(" "), "echo ready; exec sleep infinity"], {
-    detached: true,
-    cwd: "/",
-    env: { PATH: "/usr/bin:/bin" },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const child = spawn(
+    "/usr/bin/perl",
+    [
+      "-e",
+      pidHolderScript,
+      process.arch,
+      namespaceFile,
+      path.dirname(namespaceFile),
+      program,
+      String(holderId),
+      monitorCgroupProcs,
+      ...joined,
+    ],
+    { detached: true, cwd: "/", env: { PATH: "/usr/bin:/bin" }, stdio: ["ignore", "pipe", "pipe"] },
+  );
   const errors: string[] = [];
+  child.stdout.resume();
   child.stderr.setEncoding("utf8").on("data", (text: string) => errors.push(text));
-  const ended = once(child, "close").then(() => "ended");
-  const state = await Promise.race([once(child.stdout, "data").then(() => "ready"), ended]);
-  if (state === "ended" || child.pid === undefined) {
-    throw new KipError(
-      "POD_SANDBOX_FAILED",
-      `Cannot make a shared process namespace: ${errors.join("").trim() || "unshare ended"}`,
-    );
-  }
-  const task = `/proc/${child.pid}/task/${child.pid}/children`;
-  const children = (await readFile(task, "utf8")).trim().split(" ");
-  for (const pid of [String(child.pid), ...children]) {
-    await writeFile(monitorCgroupProcs, pid).catch(() => {}); // no such cgroup: it stays in ours
-  }
-  child.stdout.destroy();
-  child.stderr.destroy();
-  child.unref();
-  return child.pid;
+  const failed = once(child, "error").then(([error]) => errors.push(String(error)));
+  await Promise.race([once(child, "close"), failed]);
+  if (errors.length === 0 && (await findPidHolder(namespaceFile)) !== undefined) return;
+  throw new KipError(
+    "POD_SANDBOX_FAILED",
+    `Cannot make a shared process namespace: ${errors.join("").trim() || "its first process ended"}`,
+  );
 }
 
-/** The process that a file names, if it still is a holder. */
-export async function readHolder(file: string): Promise<number | undefined> {
-  const pid = Number(await readFile(file, "utf8").catch(() => "0"));
-  if (!(pid > 0)) return undefined;
-  const name = await readFile(`/proc/${pid}/comm`, "utf8").catch(() => "");
-  return name.trim() === "unshare" ? pid : undefined;
+/** The process ID of the namespace's first process; undefined if it has ended or there is no namespace. */
+export async function findPidHolder(namespaceFile: string): Promise<number | undefined> {
+  const wanted = await inode(namespaceFile);
+  if (wanted === undefined) return undefined;
+  for (const name of await readdir("/proc")) {
+    if (!/^\d+$/.test(name) || (await inode(`/proc/${name}/ns/pid`)) !== wanted) continue;
+    const status = await readFile(`/proc/${name}/status`, "utf8").catch(() => "");
+    // Its number in each namespace, the innermost last. One that has ended may still be in the table.
+    if (/^NSpid:.*\t1$/m.test(status) && !/^State:\t[ZX]/m.test(status)) return Number(name);
+  }
+  return undefined;
+}
+
+/** The kernel's identity of a namespace. */
+async function inode(file: string): Promise<string | undefined> {
+  return await stat(file).then(
+    ({ dev, ino }) => `${dev}:${ino}`,
+    () => undefined,
+  );
 }

@@ -1,9 +1,9 @@
 import { chmodSync, mkdirSync, statfsSync } from "node:fs";
-import { rm, rmdir, writeFile } from "node:fs/promises";
+import { rm, rmdir } from "node:fs/promises";
 import { errorText, hasCode, isKipError, KipError, runCommand, type Logger } from "@kip/base";
 import { makeMonitorCgroup } from "../spawn/monitor-cgroup.ts";
 import { inNewNamespaces, isNamespace, removeNamespaces } from "./namespaces.ts";
-import { readHolder, startPidHolder } from "./pid-holder.ts";
+import { findPidHolder, startPidHolder } from "./pid-holder.ts";
 import { cableName, describeNetwork, disconnectCable, removeCable } from "./pod-network.ts";
 import { PreparedSandbox } from "./prepared-sandbox.ts";
 import {
@@ -118,7 +118,8 @@ export async function removePodSandbox(
   const name = options.name ?? "pod";
   const files = sandboxFiles(options.runDir, name);
   const record = readSandbox(files);
-  const holder = await readHolder(files.holder);
+  // Its end is that of every process in the namespace.
+  const holder = await findPidHolder(files.pid);
   if (holder !== undefined) process.kill(holder, "SIGKILL");
   if (record?.network) await disconnectCable(record.network);
   else await removeCable(cableName(name)); // of a build that was not finished
@@ -147,7 +148,10 @@ async function build(
     const [file = "", ...args] = inNewNamespaces({ ipc: files.ipc });
     await runCommand(file, [...args, "/bin/true"]);
   }
-  if (options.shareProcessNamespace) await startHolder(files);
+  if (options.shareProcessNamespace) {
+    await makeMonitorCgroup();
+    await startPidHolder(files.pid, [files.ipc, ...(network ? [files.uts, files.net] : [])]);
+  }
   const memory = makeSharedMemory(name);
   const record: SandboxRecord = {
     name,
@@ -158,11 +162,6 @@ async function build(
   };
   writeSandbox(files, record);
   return record;
-}
-
-async function startHolder(files: SandboxFiles): Promise<void> {
-  await makeMonitorCgroup();
-  await writeFile(files.holder, String(await startPidHolder(files.pid)));
 }
 
 /**
@@ -206,7 +205,7 @@ async function isComplete(record: SandboxRecord, files: SandboxFiles): Promise<b
     ...(record.isProcessNamespaceShared ? [files.pid] : []),
   ];
   for (const file of needed) if (!(await isNamespace(file))) return false;
-  return !record.isProcessNamespaceShared || (await readHolder(files.holder)) !== undefined;
+  return !record.isProcessNamespaceShared || (await findPidHolder(files.pid)) !== undefined;
 }
 
 function describe(record: SandboxRecord, files: SandboxFiles): PodSandbox {

@@ -20,7 +20,6 @@ export type SandboxRecord = Decoded<typeof decodeRecord>;
 export interface SandboxFiles {
   readonly directory: string;
   readonly record: string;
-  readonly holder: string;
   readonly ipc: string;
   readonly uts: string;
   readonly pid: string;
@@ -35,7 +34,6 @@ export function sandboxFiles(runDir: string, name: string): SandboxFiles {
   return {
     directory,
     record: path.join(directory, "sandbox.json"),
-    holder: path.join(directory, "holder.pid"),
     ipc: path.join(directory, "ipc"),
     uts: path.join(directory, "uts"),
     pid: path.join(directory, "pid"),
