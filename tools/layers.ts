@@ -11,6 +11,8 @@ export const layers: Readonly<Record<string, number>> = {
   "@kip/cloud-init": 1,
   "@kip/instance-types": 1,
   "@kip/cloud": 1,
+  "@kip/reconcile": 1,
+  "@kip/testing": 1,
   "@kip/k8s-client": 2,
   "@kip/agent-api": 2,
   "@kip/cloud-local": 2,

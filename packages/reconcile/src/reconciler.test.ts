@@ -1,0 +1,243 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { silentLogger } from "@kip/base";
+import { ManualClock } from "@kip/testing";
+import { Reconciler, type ReconcilerOptions, type StepFailure } from "./reconciler.ts";
+import type { Executors, NoArguments, Plan, StepOf } from "./step.ts";
+
+interface Args {
+  readonly fetch: { readonly url: string };
+  readonly save: NoArguments;
+}
+interface State {
+  readonly url?: string;
+  readonly body?: string;
+  readonly isSaved: boolean;
+}
+type Change = Partial<State>;
+type Step = StepOf<Args>;
+
+const backoff = { initialMs: 1000, maxMs: 60_000, jitter: 0 };
+
+function plan({ url, body, isSaved }: State): Plan<Step> {
+  if (url === undefined) return { steps: [] };
+  if (body === undefined) return { steps: [{ kind: "fetch", url }] };
+  return { steps: isSaved ? [] : [{ kind: "save" }] };
+}
+
+const working: Executors<Args, State, Change> = {
+  fetch: async ({ url }) => ({ body: `body of ${url}` }),
+  save: async () => ({ isSaved: true }),
+};
+
+function create(
+  executors: Partial<Executors<Args, State, Change>> = {},
+  options: Partial<ReconcilerOptions<Args, State, Change>> = {},
+): { readonly clock: ManualClock; readonly reconciler: Reconciler<Args, State, Change> } {
+  const clock = new ManualClock();
+  const reconciler = new Reconciler<Args, State, Change>({
+    initial: { isSaved: false },
+    plan,
+    reduce: (state, change) => ({ ...state, ...change }),
+    executors: { ...working, ...executors },
+    backoff,
+    clock,
+    logger: silentLogger,
+    ...options,
+  });
+  return { clock, reconciler };
+}
+
+describe("Reconciler", () => {
+  it("takes steps until the plan is empty, then settles", async () => {
+    const { reconciler } = create();
+    reconciler.apply({ url: "a" });
+    await reconciler.settled;
+    assert.deepEqual(reconciler.state, { url: "a", body: "body of a", isSaved: true });
+  });
+
+  it("makes a new promise when there is work again", async () => {
+    const { reconciler } = create();
+    reconciler.apply({ url: "a" });
+    await reconciler.settled;
+    reconciler.apply({ isSaved: false });
+    assert.equal(reconciler.isSettled, false);
+    await reconciler.settled;
+    assert.equal(reconciler.state.isSaved, true);
+  });
+
+  it("reports all changes of one turn at once", async () => {
+    const seen: State[] = [];
+    const { reconciler } = create({}, { onChange: (state) => void seen.push(state) });
+    reconciler.apply({ url: "a" });
+    reconciler.apply({ body: "b" });
+    await reconciler.settled;
+    assert.deepEqual(seen, [
+      { url: "a", body: "b", isSaved: false },
+      { url: "a", body: "b", isSaved: true },
+    ]);
+  });
+
+  it("repeats a failed step after the back-off, which changes of the state do not shorten", async () => {
+    let calls = 0;
+    const failures: StepFailure<Step>[] = [];
+    const fetch = async (): Promise<Change> => {
+      calls++;
+      if (calls < 3) throw new Error(`Failure ${calls}`);
+      return { body: "at last" };
+    };
+    const { clock, reconciler } = create(
+      { fetch },
+      {
+        onFailure: (failure) => {
+          failures.push(failure);
+          return {}; // a change, as a status that the failure is written to
+        },
+      },
+    );
+    reconciler.apply({ url: "a" });
+    await turns();
+    for (let write = 0; write < 100; write++) {
+      reconciler.apply({ url: `a${write}` });
+      await turns(1);
+    }
+    assert.equal(calls, 1);
+    assert.equal(reconciler.isFailing, true);
+    await clock.advance(1000);
+    assert.equal(calls, 2);
+    await clock.advance(1999);
+    assert.equal(calls, 2);
+    await clock.advance(1);
+    await reconciler.settled;
+    assert.equal(calls, 3);
+    assert.deepEqual(
+      failures.map(({ failures: count, delayMs }) => [count, delayMs]),
+      [
+        [1, 1000],
+        [2, 2000],
+      ],
+    );
+    assert.equal(reconciler.isFailing, false);
+  });
+
+  it("backs off a step that succeeds without any effect", async () => {
+    let calls = 0;
+    const { clock, reconciler } = create({ fetch: async () => (calls++, undefined) });
+    reconciler.apply({ url: "a" });
+    await turns(50);
+    assert.equal(calls, 1);
+    await clock.advance(1000);
+    assert.equal(calls, 2);
+    await reconciler.stop();
+  });
+
+  it("retryNow() ends the back-off", async () => {
+    let calls = 0;
+    const fetch = async (): Promise<Change> => {
+      if (calls++ === 0) throw new Error("Once");
+      return { body: "b" };
+    };
+    const { reconciler } = create({ fetch });
+    reconciler.apply({ url: "a" });
+    await turns();
+    reconciler.retryNow();
+    await reconciler.settled;
+    assert.equal(calls, 2);
+  });
+
+  it("aborts a step that is no longer planned, and waits for its end before the next", async () => {
+    const log: string[] = [];
+    const end = Promise.withResolvers<void>();
+    const fetch: (typeof working)["fetch"] = async (_step, { signal }) => {
+      signal.addEventListener("abort", () => log.push("aborted"));
+      await end.promise;
+      log.push("ended");
+      throw new Error("Aborted");
+    };
+    const save = async (): Promise<Change> => {
+      log.push("saved");
+      return { isSaved: true };
+    };
+    const { reconciler } = create({ fetch, save });
+    reconciler.apply({ url: "a" });
+    await turns();
+    reconciler.apply({ body: "from elsewhere" });
+    await turns();
+    assert.deepEqual(log, ["aborted"]);
+    end.resolve();
+    await reconciler.settled;
+    assert.deepEqual(log, ["aborted", "ended", "saved"]);
+  });
+
+  it("tells a running step its new arguments", async () => {
+    const urls: string[] = [];
+    const fetch: (typeof working)["fetch"] = async ({ url }, { onReplanned }) => {
+      urls.push(url);
+      const next = Promise.withResolvers<string>();
+      onReplanned((step) => next.resolve(step.url));
+      urls.push(await next.promise);
+      return { body: "b" };
+    };
+    const { reconciler } = create({ fetch });
+    reconciler.apply({ url: "a" });
+    await turns();
+    reconciler.apply({ url: "b" });
+    await reconciler.settled;
+    assert.deepEqual(urls, ["a", "b"]);
+  });
+
+  it("plans again at the time that the plan names", async () => {
+    const { clock, reconciler } = create(
+      {},
+      {
+        plan: ({ body }, nowMs) => {
+          if (body !== undefined) return { steps: [] };
+          return nowMs < 5000
+            ? { steps: [], wakeAtMs: 5000 }
+            : { steps: [{ kind: "fetch", url: "a" }] };
+        },
+      },
+    );
+    reconciler.start();
+    await clock.advance(4999);
+    assert.equal(reconciler.state.body, undefined);
+    await clock.advance(1);
+    assert.equal(reconciler.state.body, "body of a");
+  });
+
+  it("goes on after a defect in the plan function", async () => {
+    let isDefect = true;
+    const { reconciler } = create(
+      {},
+      {
+        plan: (state) => {
+          if (isDefect) throw new TypeError("A defect");
+          return plan(state);
+        },
+      },
+    );
+    reconciler.apply({ url: "a" });
+    await turns();
+    isDefect = false;
+    reconciler.apply({});
+    await reconciler.settled;
+    assert.equal(reconciler.state.isSaved, true);
+  });
+
+  it("stop() aborts what runs, waits for it, and drops its change", async () => {
+    const fetch: (typeof working)["fetch"] = async (_step, { signal }) => {
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      return { body: "too late" };
+    };
+    const { reconciler } = create({ fetch });
+    reconciler.apply({ url: "a" });
+    await turns();
+    await reconciler.stop();
+    reconciler.apply({ url: "b" });
+    assert.deepEqual(reconciler.state, { url: "a", isSaved: false });
+  });
+});
+
+async function turns(count = 6): Promise<void> {
+  for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,260 @@
+import { backoffDelay, type BackoffOptions, type Clock, type Logger } from "@kip/base";
+import type { Executors, Plan, StepContext, StepOf } from "./step.ts";
+
+/** A step that failed, as {@link ReconcilerOptions.onFailure} sees it. */
+export interface StepFailure<Step> {
+  readonly step: Step;
+  readonly error: unknown;
+  /** Failures of the step's lane since its last success, this one included. */
+  readonly failures: number;
+  /** Milliseconds until the step may run again, if it is still planned then. */
+  readonly delayMs: number;
+}
+
+/** Options of {@link Reconciler}. */
+export interface ReconcilerOptions<Args, State, Change> {
+  readonly initial: State;
+  /** Decides what to do next. Pure: the same state and time give the same plan. */
+  readonly plan: (state: State, nowMs: number) => Plan<StepOf<Args>>;
+  /** Applies a change. Pure, and the only writer of the state; returns the same object if nothing changed. */
+  readonly reduce: (state: State, change: Change) => State;
+  readonly executors: Executors<Args, State, Change>;
+  /** Steps of one lane run one at a time, those of different lanes side by side. @default one lane for all */
+  readonly lane?: ((step: StepOf<Args>) => string) | undefined;
+  readonly backoff: BackoffOptions;
+  /** Whether a success of this step ends the back-off of its lane. @default all do */
+  readonly isProgress?: ((step: StepOf<Args>) => boolean) | undefined;
+  /** Called once for all changes of one turn of the event loop. */
+  readonly onChange?: ((state: State) => void) | undefined;
+  /** Called when a step that is still planned failed; may return a change that says so. */
+  readonly onFailure?: ((failure: StepFailure<StepOf<Args>>) => Change | undefined) | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+interface Running<Step> {
+  readonly abort: AbortController;
+  readonly done: Promise<void>;
+  step: Step;
+  listener: ((step: Step) => void) | undefined;
+}
+
+interface Pause {
+  readonly kind: PropertyKey;
+  readonly failures: number;
+  readonly untilMs: number;
+}
+
+/** Reasons of aborts, made once: an error with a stack trace for each plan would cost more than the plan. */
+const overtaken = new DOMException("The plan no longer contains this step", "AbortError");
+const stopped = new DOMException("The reconciler has stopped", "AbortError");
+
+/** The longest single timer, milliseconds; the plan is then made again. */
+const longestSleepMs = 86_400_000;
+
+/**
+ * Brings something from what it is to what it should be: plans from the state, executes the plan's steps, reduces what they
+ * report to a new state, and plans again, until the plan is empty.
+ *
+ * Invariants:
+ * - Only `reduce` makes a new state, and only between two turns of steps: a state is never half changed.
+ * - A lane runs one step at a time. A step that was aborted keeps its lane until it has ended.
+ * - A step is aborted as soon as the plan no longer contains its kind in its lane.
+ * - A step that failed, or succeeded without changing anything although the plan still contains it, runs again only after a
+ *   back-off. Changes of the state do not shorten it; {@link Reconciler.retryNow} does.
+ * - After {@link Reconciler.stop} no executor starts and no change is applied.
+ */
+export class Reconciler<Args, State, Change> {
+  readonly #options: ReconcilerOptions<Args, State, Change>;
+  readonly #running = new Map<string, Running<StepOf<Args>>>();
+  readonly #pauses = new Map<string, Pause>();
+  #state: State;
+  #reported: State;
+  #timer = new AbortController();
+  #isScheduled = false;
+  #isStopped = false;
+  #settled = Promise.withResolvers<void>();
+  #isSettled = false;
+
+  constructor(options: ReconcilerOptions<Args, State, Change>) {
+    this.#options = options;
+    this.#state = options.initial;
+    this.#reported = options.initial;
+  }
+
+  /** The newest state. */
+  get state(): State {
+    return this.#state;
+  }
+
+  /** Whether nothing runs and the plan was empty when it was last made. */
+  get isSettled(): boolean {
+    return this.#isSettled;
+  }
+
+  /** Resolves when nothing runs and the plan is empty; a change after that makes a new promise. */
+  get settled(): Promise<void> {
+    return this.#settled.promise;
+  }
+
+  /** Whether a failed step waits for its back-off. */
+  get isFailing(): boolean {
+    return this.#pauses.size > 0;
+  }
+
+  /** Plans for the first time. Does nothing if it has been called, or {@link Reconciler.apply} has. */
+  start(): void {
+    this.#schedule();
+  }
+
+  /** Applies a change and plans again. */
+  apply(change: Change): void {
+    if (this.#isStopped) return;
+    this.#state = this.#options.reduce(this.#state, change);
+    this.#schedule();
+  }
+
+  /** Ends all back-offs: someone who waits wants it now, or the cause of the failures is gone. */
+  retryNow(): void {
+    this.#pauses.clear();
+    this.#schedule();
+  }
+
+  /** Aborts what runs and waits until it has ended. The state stays as it is. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#timer.abort(stopped);
+    const running = [...this.#running.values()];
+    for (const { abort } of running) abort.abort(stopped);
+    await Promise.all(running.map(({ done }) => done));
+  }
+
+  /** One plan for all that changed in this turn of the event loop. */
+  #schedule(): void {
+    if (this.#isScheduled || this.#isStopped) return;
+    this.#isScheduled = true;
+    if (this.#isSettled) {
+      this.#isSettled = false;
+      this.#settled = Promise.withResolvers();
+    }
+    setImmediate(() => {
+      this.#isScheduled = false;
+      if (this.#isStopped) return;
+      try {
+        this.#pass();
+      } catch (err) {
+        // A defect in a plan stays in this reconciler; the next change tries again.
+        this.#options.logger.error("Could not plan", { err });
+      }
+    });
+  }
+
+  #pass(): void {
+    const nowMs = this.#options.clock.monotonic();
+    const plan = this.#options.plan(this.#state, nowMs);
+    const planned = new Map(plan.steps.map((step) => [this.#laneOf(step), step]));
+    for (const [lane, running] of this.#running) follow(running, planned.get(lane));
+    const times = plan.wakeAtMs === undefined ? [] : [plan.wakeAtMs];
+    for (const [lane, step] of planned) {
+      if (this.#running.has(lane)) continue;
+      const pause = this.#pauses.get(lane);
+      if (pause?.kind === step.kind && pause.untilMs > nowMs) times.push(pause.untilMs);
+      else this.#start(lane, step);
+    }
+    this.#wakeAt(Math.min(...times), nowMs);
+    if (this.#reported !== this.#state) {
+      this.#reported = this.#state;
+      this.#options.onChange?.(this.#state);
+    }
+    if (planned.size > 0 || this.#running.size > 0 || this.#isScheduled) return;
+    this.#isSettled = true;
+    this.#settled.resolve();
+  }
+
+  #start(lane: string, step: StepOf<Args>): void {
+    const abort = new AbortController();
+    const running: Running<StepOf<Args>> = {
+      abort,
+      step,
+      listener: undefined,
+      // Starts in a later microtask, when `running` is in the map.
+      done: Promise.resolve().then(() => this.#run(lane, running)),
+    };
+    this.#running.set(lane, running);
+  }
+
+  async #run(lane: string, running: Running<StepOf<Args>>): Promise<void> {
+    const before = this.#state;
+    const { step } = running;
+    const outcome = await this.#execute(step, running).then(
+      (change) => ({ isDone: true as const, change }),
+      (error: unknown) => ({ isDone: false as const, error }),
+    );
+    this.#running.delete(lane);
+    if (this.#isStopped) return;
+    if (!outcome.isDone) this.#failed(lane, running, outcome.error);
+    else {
+      if (outcome.change !== undefined) this.apply(outcome.change);
+      if (this.#state === before) this.#failed(lane, running, new Error("The step had no effect"));
+      else if (this.#options.isProgress?.(step) ?? true) this.#pauses.delete(lane);
+    }
+    this.#schedule();
+  }
+
+  #execute<K extends keyof Args>(
+    step: StepOf<Args, K>,
+    running: Running<StepOf<Args>>,
+  ): Promise<Change | undefined> {
+    const context: StepContext<State, Change, StepOf<Args, K>> = {
+      signal: running.abort.signal,
+      state: () => this.#state,
+      change: (change) => this.apply(change),
+      onReplanned: (listener) => {
+        running.listener = (next) => {
+          if (next.kind === step.kind) listener(next as StepOf<Args, K>); // of the same kind
+        };
+      },
+    };
+    return this.#options.executors[step.kind](step, context);
+  }
+
+  #failed(lane: string, { step, abort }: Running<StepOf<Args>>, error: unknown): void {
+    const { plan, clock, backoff, onFailure } = this.#options;
+    const nowMs = clock.monotonic();
+    const isPlanned = plan(this.#state, nowMs).steps.some(
+      (each) => this.#laneOf(each) === lane && each.kind === step.kind,
+    );
+    if (abort.signal.aborted || !isPlanned) return;
+    const failures = (this.#pauses.get(lane)?.failures ?? 0) + 1;
+    const delayMs = backoffDelay(failures - 1, backoff, error);
+    this.#pauses.set(lane, { kind: step.kind, failures, untilMs: nowMs + delayMs });
+    const change = onFailure?.({ step, error, failures, delayMs });
+    if (change !== undefined) this.apply(change);
+  }
+
+  #wakeAt(atMs: number, nowMs: number): void {
+    this.#timer.abort(overtaken);
+    if (!Number.isFinite(atMs)) return;
+    this.#timer = new AbortController();
+    const delayMs = Math.min(Math.max(0, atMs - nowMs), longestSleepMs);
+    this.#options.clock.sleep(delayMs, this.#timer.signal).then(
+      () => this.#schedule(),
+      () => {}, // a newer plan has its own timer
+    );
+  }
+
+  #laneOf(step: StepOf<Args>): string {
+    return this.#options.lane?.(step) ?? "";
+  }
+}
+
+/** Aborts a step that is no longer planned; passes newer arguments on to one that is. */
+function follow<Step extends { readonly kind: PropertyKey }>(
+  running: Running<Step>,
+  planned: Step | undefined,
+): void {
+  if (planned?.kind !== running.step.kind) return running.abort.abort(overtaken);
+  if (planned === running.step) return;
+  running.step = planned;
+  running.listener?.(planned);
+}
