@@ -14,6 +14,7 @@ export {
 } from "./errors.ts";
 export { createFile, makeFolder, makeFolderSync, type MakeFolderOptions } from "./exact-mode.ts";
 export { acquireFileLock, type FileLockOptions } from "./file-lock.ts";
+export { globMatches, maxGlobLength } from "./glob.ts";
 export { httpModule } from "./http-module.ts";
 export {
   createLogger,

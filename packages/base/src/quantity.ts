@@ -19,27 +19,33 @@ const suffixes: Readonly<Record<string, number>> = {
   Ei: 2 ** 60,
 };
 
+/** The longest text that is read as a quantity, characters; what the API server writes has 30 at most. */
+const maxLength = 64;
+
+/** Digits with at most one dot: each character fits in one place only, so that no text is read twice. */
+const shape = /^([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?\d+)|([numkMGTPE]i?|Ki)?)$/;
+
 /**
  * The value of a Kubernetes quantity ("250m", "1Gi", "2e3") as a number in base units.
  *
- * @throws {KipError} code `QUANTITY_INVALID` if the text is no quantity
+ * @throws {KipError} code `QUANTITY_INVALID` if the text is not a quantity, or has more than 64 characters
  * @see https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
  */
 export function parseQuantity(text: string): number {
-  const match = /^([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d+)|([numkMGTPE]i?|Ki)?)$/.exec(
-    text.trim(),
-  );
-  const scale = match?.[3] === undefined ? 1 : suffixes[match[3]];
-  if (!match || scale === undefined) {
+  const match = text.length > maxLength ? null : shape.exec(text.trim());
+  const scale = match?.[3] === undefined ? 1 : (suffixes[match[3]] ?? Number.NaN);
+  const value = match ? Number(match[1]) * scale * 10 ** Number(match[2] ?? 0) : Number.NaN;
+  if (!Number.isFinite(value)) {
+    const shown = text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
     throw new KipError(
       "QUANTITY_INVALID",
-      `Cannot read quantity "${text}": it is no number with a Kubernetes suffix`,
+      `Cannot read quantity "${shown}": it is not a number with a Kubernetes suffix`,
       {
         remedy: 'Write a number with an optional suffix, for example "500m", "2" or "1.5Gi"',
       },
     );
   }
-  return Number(match[1]) * scale * 10 ** Number(match[2] ?? 0);
+  return value;
 }
 
 /** CPU quantity in thousandths of a core, rounded up. */

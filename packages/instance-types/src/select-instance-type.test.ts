@@ -41,6 +41,13 @@ describe("selectInstanceType()", () => {
     assert.equal(selectInstanceType(offers, { ...ask, typeGlob: "t3.*" }).name, "t3.large");
   });
 
+  it("takes a glob of many stars in linear time", () => {
+    const typeGlob = `${"*".repeat(200)}${"*l".repeat(20)}z`;
+    assert.throws(() => selectInstanceType([offer("local.small", 1, 1, 0)], { ...ask, typeGlob }), {
+      code: "NO_INSTANCE_TYPE_FITS",
+    });
+  });
+
   it("says what was asked and what the biggest type has", () => {
     assert.throws(
       () => selectInstanceType([offer("local.small", 1, 1, 0)], { ...ask, cpuMilli: 64_000 }),

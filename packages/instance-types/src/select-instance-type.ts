@@ -1,4 +1,4 @@
-import { formatBytes, KipError } from "@kip/base";
+import { formatBytes, globMatches, KipError } from "@kip/base";
 
 /** An instance type as the selector sees it; a cloud's offer has this shape. */
 export interface OfferedInstanceType {
@@ -20,7 +20,7 @@ export interface RequestedResources {
   readonly memoryBytes: number;
   /** Whole GPUs, 0 or more. */
   readonly gpus: number;
-  /** Only types whose name matches; `*` stands for any text, `?` for one character. @default all */
+  /** Only types whose name matches, by `globMatches` of @kip/base. @default all */
   readonly typeGlob?: string;
   /** "on-demand", "spot" or "dedicated". */
   readonly launchType: string;
@@ -105,12 +105,4 @@ function describe(size: Pick<RequestedResources, "cpuMilli" | "memoryBytes" | "g
 function readableBytes(value: number): string {
   const exact = formatBytes(value);
   return exact.length <= 7 ? exact : `${(value / 2 ** 30).toFixed(1)}Gi`;
-}
-
-function globMatches(glob: string, name: string): boolean {
-  const pattern = glob
-    .replace(/[.+^${}()|[\]\\]/g, String.raw`\$&`)
-    .replaceAll("*", ".*")
-    .replaceAll("?", ".");
-  return new RegExp(`^${pattern}$`, "s").test(name);
 }

@@ -42,9 +42,9 @@ export class KnownImages {
     const found = imagesOf(pod).map((image) => this.#digests.get(image));
     const references = [...new Set(found)].filter((reference) => reference !== undefined);
     if (references.length === 0 || found.includes(undefined)) return undefined;
-    const hosts = registriesOf(references);
+    const hosts = new Set(registriesOf(references));
     const registries = mergeRegistries(references, { pullSecrets, own });
-    if (registries.some((registry) => hosts.includes(registry.host) && !isOpen(registry)))
+    if (registries.some((registry) => hosts.has(registry.host) && !isOpen(registry)))
       return undefined;
     const pull: ImagePull = { registries: own.filter(isOpen), ...(proxy && { proxy }) };
     return { references, pull: JSON.stringify(pull) };

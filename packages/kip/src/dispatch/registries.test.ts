@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Secret } from "@kip/base";
-import { mergeRegistries } from "./registries.ts";
+import { growth } from "@kip/base/testing";
+import { mergeRegistries, registriesOf } from "./registries.ts";
 
 const account = (username: string) => ({ username, password: "x" });
 const auths = (...keys: readonly string[]) => ({
   auths: Object.fromEntries(keys.map((key) => [key, account(key)])),
 });
 
-/** Whom a cell is told to log in as for an image, in order. */
+/** The user names that a cell logs in with for an image, in order. */
 function users(image: string, ...secrets: readonly unknown[]): readonly string[] {
   const [found] = mergeRegistries([image], { pullSecrets: secrets, own: [] });
   return (found?.accounts ?? []).map(({ username }) => username);
@@ -67,5 +68,42 @@ describe("mergeRegistries()", () => {
     ]);
     const own = [{ host: "r.test", ...account("own") }];
     assert.deepEqual(mergeRegistries(["r.test/a"], { pullSecrets: [], own, logIns }), own);
+  });
+
+  it("takes a pattern of a tenant in linear time, and none longer than a host's name", () => {
+    const host = `${"a".repeat(60)}.test`;
+    assert.deepEqual(users(`${host}/app`, auths(`${"*a".repeat(30)}b.test`)), []);
+    assert.deepEqual(users(`${host}/app`, auths(`${"*".repeat(60)}.test`)).length, 1);
+    assert.deepEqual(users(`${host}/app`, auths(`${"*".repeat(253)}.test`)), []);
+  });
+
+  it("compares ports as they are", () => {
+    assert.deepEqual(users("r.test:5000/app", auths("*.test", "r.test:*", "?.test:5000")), [
+      "?.test:5000",
+    ]);
+  });
+
+  it("takes time in proportion to the pod and its secrets, not to their product", async () => {
+    // An object of 1.5 MiB has room for some 20,000 images, a Secret of 1 MiB for as many entries.
+    const merge = (size: number): void => {
+      const hosts = Array.from({ length: size }, (_, index) => `h${index}.test/a${index}`);
+      const paths = Array.from({ length: size }, (_, index) => `one.test/a${index}`);
+      const secret = auths(...paths.map((path) => `${path}x`), "*.test", "?1.test/a");
+      mergeRegistries([...hosts, ...paths], { pullSecrets: [secret], own: [] });
+    };
+    assert.ok((await growth(merge, 10_000)) < 40);
+    const label = "a.".repeat(5);
+    const parse = (size: number): unknown => registriesOf([`${label.repeat(size / 10)}test/A`]);
+    assert.ok((await growth(parse, 1_500_000)) < 40);
+  });
+
+  it("copies accounts of keys with wildcards into at most some MiB", () => {
+    const images = Array.from({ length: 5000 }, (_, index) => `h${index}.test/app`);
+    const keys = Array.from({ length: 200 }, (_, index) => `${"*".repeat(index + 1)}.test`);
+    const password = "x".repeat(4096);
+    const secret = Object.fromEntries(keys.map((key) => [key, { username: key, password }]));
+    const merged = mergeRegistries(images, { pullSecrets: [{ auths: secret }], own: [] });
+    assert.ok(JSON.stringify(merged).length < 4 * 2 ** 20);
+    assert.equal(merged[0]?.accounts?.length, 100);
   });
 });

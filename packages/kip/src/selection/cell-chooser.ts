@@ -1,7 +1,7 @@
 import type { CloudDriver, InstanceTypeOffer, LaunchType } from "@kip/cloud";
 import { selectInstanceType } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
-import { bytes, KipError } from "@kip/base";
+import { bytes, KipError, maxGlobLength } from "@kip/base";
 import type { CellSpec } from "../cell/cell.ts";
 import type { CellMemory } from "../cell/cell-memory.ts";
 import { podResources } from "./pod-resources.ts";
@@ -35,14 +35,13 @@ export class CellChooser {
     this.#defaults = defaults;
   }
 
-  /** @throws {KipError} `NO_INSTANCE_TYPE_FITS`, `ANNOTATION_INVALID`, or what the cloud says of the image */
+  /** @throws {KipError} `NO_INSTANCE_TYPE_FITS`, `ANNOTATION_INVALID`, `QUANTITY_INVALID`, or what the cloud reports of the image */
   async choose(memory: CellMemory): Promise<CellSpec> {
     const pod = memory.resolved?.pod ?? {};
     const annotations = pod.metadata?.annotations ?? {};
     const launchType = readLaunchType(annotations[cellAnnotations.launchType]);
     const offers = await this.#driver.instanceTypes();
     const offer = this.#select(pod, offers, launchType);
-    const volume = annotations[cellAnnotations.volumeSize];
     return {
       podRef: memory.podRef,
       nodeName: this.#defaults.nodeName,
@@ -50,7 +49,9 @@ export class CellChooser {
       instanceType: offer.name,
       launchType,
       image: await this.#driver.resolveImage(this.#defaults.imageSpec),
-      rootDiskBytes: volume === undefined ? this.#defaults.defaultVolumeBytes : bytes(volume),
+      rootDiskBytes:
+        readVolumeSize(annotations[cellAnnotations.volumeSize]) ??
+        this.#defaults.defaultVolumeBytes,
       privateIPOnly:
         this.#defaults.privateIPOnly || annotations[cellAnnotations.privateIpOnly] === "true",
       pricePerHour: offer.pricePerHour[launchType] ?? 0,
@@ -64,7 +65,7 @@ export class CellChooser {
     offers: readonly InstanceTypeOffer[],
     launchType: LaunchType,
   ): InstanceTypeOffer {
-    const annotation = pod.metadata?.annotations?.[cellAnnotations.instanceType];
+    const annotation = readInstanceType(pod.metadata?.annotations?.[cellAnnotations.instanceType]);
     const asked = podResources(pod);
     const asksNothing = asked.cpuMilli === 0 && asked.memoryBytes === 0 && asked.gpus === 0;
     const isGlob = annotation?.includes("*") ?? false;
@@ -80,13 +81,43 @@ export class CellChooser {
 }
 
 function readLaunchType(text: string | undefined): LaunchType {
-  const value = text?.toLowerCase() ?? "on-demand";
+  const value = text?.slice(0, maxShown).toLowerCase() ?? "on-demand";
   if (value === "on-demand" || value === "spot" || value === "dedicated") return value;
-  throw new KipError(
+  throw invalid(cellAnnotations.launchType, `"${shown(text)}" is not a launch type`, {
+    remedy: 'Write "spot" or "dedicated", or leave the annotation out',
+  });
+}
+
+function readInstanceType(text: string | undefined): string | undefined {
+  if (text === undefined || text.length <= maxGlobLength) return text;
+  throw invalid(
+    cellAnnotations.instanceType,
+    `"${shown(text)}" has more than ${maxGlobLength} characters`,
+    { remedy: "Write the name of an instance type, or a pattern such as t3.*" },
+  );
+}
+
+/** Bytes; undefined without the annotation. */
+function readVolumeSize(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const size = bytes(text);
+  if (size > 0 && Number.isSafeInteger(size)) return size;
+  throw invalid(cellAnnotations.volumeSize, `"${shown(text)}" is not the size of a disk`, {
+    remedy: "Write for example 20Gi",
+  });
+}
+
+/** An annotation may have 256 KiB; so much of it is in a message. */
+const maxShown = 64;
+
+function shown(text = ""): string {
+  return text.length > maxShown ? `${text.slice(0, maxShown)}…` : text;
+}
+
+function invalid(annotation: string, reason: string, options: { remedy: string }): KipError {
+  return new KipError(
     "ANNOTATION_INVALID",
-    `Cannot read annotation "${cellAnnotations.launchType}": "${text ?? ""}" is no launch type`,
-    {
-      remedy: 'Write "spot" or "dedicated", or leave the annotation out',
-    },
+    `Cannot read annotation "${annotation}": ${reason}`,
+    options,
   );
 }

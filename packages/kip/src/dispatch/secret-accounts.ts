@@ -1,0 +1,113 @@
+import { globMatches, maxGlobLength } from "@kip/base";
+import { secretEntries, type Account, type SecretEntry } from "./docker-config.ts";
+
+/** The most keys with a wildcard that are read of one pod's pull secrets; further ones are ignored. */
+export const maxWildcardKeys = 100;
+
+/**
+ * The most that keys with a wildcard add to one pod's document, characters of accounts. One key may match every
+ * registry of the pod, and so be copied as often.
+ */
+const maxWildcardText = 1024 * 1024;
+
+interface Ranked extends SecretEntry {
+  /** Position in the order in which accounts are tried. */
+  readonly rank: number;
+}
+
+/**
+ * The accounts in a pod's image pull secrets, looked up by registry.
+ *
+ * As with the kubelet, longer paths come first, then the order of the secrets; `*` stands for any text within one
+ * part of a host's name and `?` for one character of it; ports are equal. Both the secrets and the pod's images are
+ * texts of a tenant and of any number, so no entry is compared with every image or every registry.
+ */
+export class SecretAccounts {
+  readonly #exact = new Map<string, Ranked[]>();
+  readonly #wildcards: readonly Ranked[];
+  #wildcardText = 0;
+
+  constructor(documents: readonly unknown[]) {
+    const entries = documents.flatMap(secretEntries);
+    entries.sort((a, b) => (a.key === b.key ? 0 : a.key < b.key ? 1 : -1));
+    const wildcards: Ranked[] = [];
+    for (const [rank, entry] of entries.entries()) {
+      if (isWildcard(entry.host)) wildcards.push({ ...entry, rank });
+      else this.#add({ ...entry, rank });
+    }
+    this.#wildcards = wildcards.slice(0, maxWildcardKeys);
+  }
+
+  /**
+   * The accounts for some repositories of a registry, in the order in which they are tried.
+   *
+   * @param repositories sorted by UTF-16 code units, as `Array.sort()` does
+   */
+  find(host: string, repositories: readonly string[]): readonly Account[] {
+    const found = [...(this.#exact.get(host) ?? []), ...this.#matching(host)]
+      .filter(({ path }) => someStartsWith(repositories, path))
+      .sort((a, b) => a.rank - b.rank);
+    return distinct(found.map(toAccount));
+  }
+
+  #add(entry: Ranked): void {
+    const known = this.#exact.get(entry.host);
+    if (known) known.push(entry);
+    else this.#exact.set(entry.host, [entry]);
+  }
+
+  #matching(host: string): readonly Ranked[] {
+    if (this.#wildcards.length === 0 || host.length > maxGlobLength) return [];
+    const parts = splitHost(host);
+    return this.#wildcards.filter((entry) => {
+      if (this.#wildcardText > maxWildcardText || !hostMatches(entry.host, parts)) return false;
+      this.#wildcardText += entry.path.length + entry.username.length + entry.password.length;
+      return true;
+    });
+  }
+}
+
+interface HostParts {
+  readonly names: readonly string[];
+  readonly port: string;
+}
+
+function isWildcard(host: string): boolean {
+  return host.includes("*") || host.includes("?");
+}
+
+function splitHost(host: string): HostParts {
+  const colon = host.lastIndexOf(":");
+  const name = colon === -1 ? host : host.slice(0, colon);
+  return { names: name.split("."), port: colon === -1 ? "" : host.slice(colon) };
+}
+
+function hostMatches(pattern: string, host: HostParts): boolean {
+  if (pattern.length > maxGlobLength) return false;
+  const { names, port } = splitHost(pattern);
+  return (
+    port === host.port &&
+    names.length === host.names.length &&
+    names.every((name, index) => globMatches(name, host.names[index] ?? ""))
+  );
+}
+
+/** Whether one of the sorted texts begins with the prefix: the first one that is not less than it does, or none. */
+function someStartsWith(sorted: readonly string[], prefix: string): boolean {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((sorted[middle] ?? "") < prefix) low = middle + 1;
+    else high = middle;
+  }
+  return sorted[low]?.startsWith(prefix) ?? false;
+}
+
+function toAccount({ path, username, password }: SecretEntry): Account {
+  return { ...(path !== "" && { path }), username, password };
+}
+
+function distinct(accounts: readonly Account[]): readonly Account[] {
+  return [...new Map(accounts.map((account) => [JSON.stringify(account), account])).values()];
+}
