@@ -70,6 +70,23 @@ describe("mergeRegistries()", () => {
     assert.deepEqual(mergeRegistries(["r.test/a"], { pullSecrets: [], own, logIns }), own);
   });
 
+  it("gives no credentials of registries that the pod does not use", () => {
+    const own = [
+      { host: "used.test", mirrors: ["https://near.test:5000"], ...account("used") },
+      { host: "near.test:5000", ca: "PEM", ...account("mirror") },
+      { host: "private.test", ca: "PEM", endpoint: "https://other.test", ...account("robot") },
+      { host: "unused.test", mirrors: ["https://private.test"] },
+    ];
+    const merged = mergeRegistries(["used.test/app", "busybox"], { pullSecrets: [], own });
+    assert.deepEqual(merged, [
+      own[0],
+      own[1],
+      { host: "private.test", ca: "PEM", endpoint: "https://other.test" },
+      own[3],
+    ]);
+    assert.ok(!JSON.stringify(merged).includes("robot"));
+  });
+
   it("takes a pattern of a tenant in linear time, and none longer than a host's name", () => {
     const host = `${"a".repeat(60)}.test`;
     assert.deepEqual(users(`${host}/app`, auths(`${"*a".repeat(30)}b.test`)), []);

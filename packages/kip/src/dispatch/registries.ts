@@ -1,4 +1,5 @@
 import type { DesiredRegistry } from "@kip/agent-api";
+import { defined } from "@kip/base";
 import type { RegistryLogIn } from "@kip/cloud";
 import { parseReference, type Reference } from "@kip/oci-image";
 import { SecretAccounts } from "./secret-accounts.ts";
@@ -12,6 +13,9 @@ export function registriesOf(images: readonly string[]): readonly string[] {
  * The registries in a pod's document: the installation's own, and those of the pod's images with the accounts to log
  * in with. As with the kubelet: first the pod's image pull secrets (parsed `.dockerconfigjson` or legacy `.dockercfg`
  * documents), those for longer paths first; then the installation's own; here the cloud's last.
+ *
+ * Credentials are those for registries of the pod's images and for mirrors of those registries. All others stay with
+ * kip, since root in a pod's cell can read the document.
  */
 export function mergeRegistries(
   images: readonly string[],
@@ -23,7 +27,9 @@ export function mergeRegistries(
 ): readonly DesiredRegistry[] {
   const { pullSecrets, own, logIns } = sources;
   const wanted = repositoriesByHost(images);
-  const byHost = new Map(own.map((entry) => [entry.host, entry]));
+  const byHost = new Map(
+    withNeededCredentials(own, new Set(wanted.keys())).map((entry) => [entry.host, entry]),
+  );
   const secrets = new SecretAccounts(pullSecrets);
   for (const [host, repositories] of wanted) {
     const accounts = secrets.find(host, repositories);
@@ -57,4 +63,19 @@ function repositoriesByHost(images: readonly string[]): ReadonlyMap<string, read
     else byHost.set(reference.registry, new Set([reference.repository]));
   }
   return new Map([...byHost].map(([host, repositories]) => [host, [...repositories].sort()]));
+}
+
+/** The installation's registries, with credentials only for these hosts and their mirrors. */
+function withNeededCredentials(
+  own: readonly DesiredRegistry[],
+  hosts: ReadonlySet<string>,
+): readonly DesiredRegistry[] {
+  const mirrors = own
+    .filter(({ host }) => hosts.has(host))
+    .flatMap(({ mirrors = [] }) => mirrors.map((url) => URL.parse(url)?.host ?? url));
+  const needed = new Set([...hosts, ...mirrors]);
+  return own.map((entry) => {
+    if (needed.has(entry.host)) return entry;
+    return defined({ ...entry, username: undefined, password: undefined, accounts: undefined });
+  });
 }
