@@ -26,7 +26,7 @@ export {
   type LoggerOptions,
   type LogLevel,
 } from "./logger.ts";
-export { mount, unmount, type Mount } from "./mount.ts";
+export { mount, mountCommand, unmount, type Mount } from "./mount.ts";
 export { nearest } from "./nearest.ts";
 export { bytes, formatBytes, milliCpu, parseQuantity } from "./quantity.ts";
 export { runCommand, type CommandResult, type RunCommandOptions } from "./run-command.ts";
