@@ -3,11 +3,13 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import fs from "node:fs/promises";
 import os from "node:os";
+import { once } from "node:events";
 import path from "node:path";
+import tls from "node:tls";
 import { PassThrough, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { describe, it } from "node:test";
-import { AgentClient, waitForAgent, type PodReport } from "@kip/agent-api";
+import { AgentClient, cellServerName, waitForAgent, type PodReport } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
 import { startAgent } from "../src/index.ts";
 import { Cell, credentials } from "./cell.ts";
@@ -83,6 +85,37 @@ describe("mutual TLS", limit, () => {
     await cell.agent[Symbol.asyncDispose]();
     await cell.startAgent();
     await (await cell.connect()).info();
+  });
+});
+
+describe("the agent's TLS", limit, () => {
+  it("is version 1.3 and no other, also after a renewal", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    const negotiated = async (version: "TLSv1.2" | "TLSv1.3"): Promise<string | null> => {
+      const socket = tls.connect({
+        host: "127.0.0.1",
+        port: cell.agent.port,
+        ca: authority.certificate,
+        cert: kip.certificate,
+        key: kip.key,
+        servername: cellServerName(cellName),
+        ALPNProtocols: ["h2"],
+        minVersion: version,
+        maxVersion: version,
+      });
+      try {
+        await once(socket, "secureConnect");
+        return socket.getProtocol();
+      } finally {
+        socket.destroy();
+      }
+    };
+    for (const when of ["before", "after"]) {
+      await assert.rejects(negotiated("TLSv1.2"), /protocol version/, when);
+      assert.equal(await negotiated("TLSv1.3"), "TLSv1.3", when);
+      await client.putIdentity(await issueIdentity(authority));
+    }
   });
 });
 

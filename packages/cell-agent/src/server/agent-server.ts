@@ -5,7 +5,7 @@ import http2, {
   type ServerHttp2Stream,
 } from "node:http2";
 import type { AddressInfo } from "node:net";
-import type { TLSSocket } from "node:tls";
+import type { SecureContextOptions, TLSSocket } from "node:tls";
 import type { CellIdentity } from "@kip/agent-api";
 import { KipError, type Logger } from "@kip/base";
 import { answerError } from "./answers.ts";
@@ -51,7 +51,6 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
     ...secureContext(options.identity),
     requestCert: true,
     rejectUnauthorized: true,
-    minVersion: "TLSv1.3",
     handshakeTimeout: 10_000,
     maxSessionMemory: 32,
     settings: { initialWindowSize: windowBytes, maxConcurrentStreams: 250, enablePush: false },
@@ -80,8 +79,9 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
   };
 }
 
-function secureContext(identity: CellIdentity): { ca: string; cert: string; key: string } {
-  return { ca: identity.ca, cert: identity.certificate, key: identity.key };
+/** All that a TLS context has: a later one takes nothing over from the one before. */
+function secureContext({ ca, certificate, key }: CellIdentity): SecureContextOptions {
+  return { ca, cert: certificate, key, minVersion: "TLSv1.3" };
 }
 
 async function open(server: Http2SecureServer, options: ListenOptions): Promise<void> {
