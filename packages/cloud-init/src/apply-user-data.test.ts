@@ -23,6 +23,21 @@ suite("applyUserData", () => {
     assert.equal((await stat(path.join(folder, "key"))).mode & 0o7777, 0o400);
   });
 
+  for (const umask of [0o027, 0o077]) {
+    test(`lets all users into the folders that it makes, with umask ${umask.toString(8)}`, async () => {
+      await using root = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
+      const writeFiles = [{ path: "/etc/x/y/file", content: Buffer.from("x"), mode: 0o644 }];
+      const before = process.umask(umask);
+      try {
+        await applyUserData({ ...nothing, writeFiles }, { root: root.path });
+      } finally {
+        process.umask(before);
+      }
+      for (const folder of ["etc", "etc/x", "etc/x/y"])
+        assert.equal((await stat(path.join(root.path, folder))).mode & 0o7777, 0o755);
+    });
+  }
+
   test("replaces a file that is there", async () => {
     await using root = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
     await writeFile(path.join(root.path, "a"), "old");

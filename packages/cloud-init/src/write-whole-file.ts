@@ -2,7 +2,6 @@ import {
   closeSync,
   fchmodSync,
   fchownSync,
-  mkdirSync,
   openSync,
   readFileSync,
   renameSync,
@@ -10,7 +9,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import path from "node:path";
-import { KipError } from "@kip/base";
+import { KipError, makeFolderSync } from "@kip/base";
 import type { WriteFile } from "./user-data.ts";
 
 /**
@@ -25,7 +24,7 @@ import type { WriteFile } from "./user-data.ts";
 export function writeWholeFile(file: WriteFile, root: string): void {
   const target = path.join(root, file.path);
   const folder = path.dirname(target);
-  mkdirSync(folder, { recursive: true, mode: 0o755 });
+  makeFolderSync(folder, 0o755, { recursive: true });
   const temporary = path.join(folder, `.${path.basename(target)}.${process.pid}.part`);
   // A rest of a run that was killed here; only this process uses the name now.
   rmSync(temporary, { force: true });

@@ -1,6 +1,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import type { DesiredPod } from "@kip/agent-api";
+import { makeFolderSync } from "@kip/base";
 
 /** Files the pod gets from the node, by their path in each container. */
 export type PodFiles = ReadonlyMap<string, string>;
@@ -11,7 +12,7 @@ export type PodFiles = ReadonlyMap<string, string>;
  * the thread pool takes longer than the writing.
  */
 export function writePodFiles(directory: string, pod: DesiredPod): PodFiles {
-  fs.mkdirSync(directory, { recursive: true, mode: 0o755 });
+  makeFolderSync(directory, 0o755, { recursive: true });
   const contents: readonly (readonly [string, string])[] = [
     ["/etc/hosts", pod.etcHosts],
     ["/etc/hostname", `${pod.hostname}\n`],
@@ -20,10 +21,17 @@ export function writePodFiles(directory: string, pod: DesiredPod): PodFiles {
   const files = new Map<string, string>();
   for (const [target, content] of contents) {
     const file = path.join(directory, path.basename(target));
-    if (!isSame(file, content)) fs.writeFileSync(file, content, { mode: 0o644 });
+    if (!isSame(file, content)) write(file, content);
     files.set(target, file);
   }
   return files;
+}
+
+/** What is there keeps its mode, which a container may have changed. */
+function write(file: string, content: string): void {
+  const isNew = !fs.existsSync(file);
+  fs.writeFileSync(file, content);
+  if (isNew) fs.chmodSync(file, 0o644); // whatever the umask: processes of all users read it
 }
 
 /** A container may have written to the file: it is read only if it is no larger than what it should hold. */

@@ -1,7 +1,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import type { DesiredVolume } from "@kip/agent-api";
-import { hasCode, KipError } from "@kip/base";
+import { hasCode, KipError, makeFolderSync } from "@kip/base";
 
 type VolumeFile = NonNullable<DesiredVolume["files"]>[number];
 
@@ -22,7 +22,7 @@ export function writeFilesVolume(
   options: { readonly group?: number } = {},
 ): void {
   for (const file of files) checkPath(file.path);
-  fs.mkdirSync(directory, { recursive: true, mode: 0o755 });
+  makeFolderSync(directory, 0o755, { recursive: true });
   const old = linkTarget(path.join(directory, dataLink));
   if (old !== undefined && isSame(path.join(directory, old), files)) return;
   const fresh = makeDirectory(directory);
@@ -56,7 +56,7 @@ function makeDirectory(directory: string): string {
 
 function writeFile(root: string, file: VolumeFile, group?: number): void {
   const target = path.join(root, file.path);
-  fs.mkdirSync(path.dirname(target), { recursive: true, mode: 0o755 });
+  makeFolderSync(path.dirname(target), 0o755, { recursive: true });
   fs.writeFileSync(target, Buffer.from(file.data, "base64"));
   // The umask does not count for what a pod asks for; a group given by fsGroup may read.
   fs.chmodSync(target, group === undefined ? file.mode : file.mode | 0o440);

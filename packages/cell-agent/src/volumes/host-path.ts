@@ -1,7 +1,7 @@
 import fs from "node:fs/promises";
 import path from "node:path";
 import type { Stats } from "node:fs";
-import { hasCode, KipError } from "@kip/base";
+import { createFile, hasCode, KipError, makeFolder } from "@kip/base";
 
 /** What a hostPath type wants to find. */
 const checks: Readonly<Record<string, { is: (stat: Stats) => boolean; noun: string }>> = {
@@ -22,7 +22,7 @@ const checks: Readonly<Record<string, { is: (stat: Stats) => boolean; noun: stri
  */
 export async function checkHostPath(hostPath: string, type: string): Promise<void> {
   if (type === "") {
-    if (!(await statOf(hostPath))) await fs.mkdir(hostPath, { recursive: true, mode: 0o755 });
+    if (!(await statOf(hostPath))) await makeFolder(hostPath, 0o755, { recursive: true });
     return;
   }
   const check = checks[type];
@@ -33,10 +33,10 @@ export async function checkHostPath(hostPath: string, type: string): Promise<voi
     return;
   }
   if (type === "DirectoryOrCreate") {
-    await fs.mkdir(hostPath, { recursive: true, mode: 0o755 });
+    await makeFolder(hostPath, 0o755, { recursive: true });
   } else if (type === "FileOrCreate") {
-    await fs.mkdir(path.dirname(hostPath), { recursive: true, mode: 0o755 });
-    await fs.writeFile(hostPath, "", { flag: "a", mode: 0o644 });
+    await makeFolder(path.dirname(hostPath), 0o755, { recursive: true });
+    await (await createFile(hostPath, 0o644)).close();
   } else {
     throw failed(`${hostPath} is not ${check.noun}`);
   }

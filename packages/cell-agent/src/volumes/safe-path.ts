@@ -6,6 +6,9 @@ import { hasCode, KipError } from "@kip/base";
 const openPath = 0o10000000;
 const { O_NOFOLLOW, O_DIRECTORY } = fs.constants;
 const maxLinks = 40;
+/** Who may do what, and whose group new entries have. */
+const modeBits = 0o2777;
+const setgid = 0o2000;
 
 /** A place below a directory, pinned: what it stands for cannot be exchanged until it is closed. */
 export interface PinnedPath extends Disposable {
@@ -18,12 +21,14 @@ export interface PinnedPath extends Disposable {
  * Finds a path below a root directory without ever leaving it, for a volume's `subPath`. The
  * containers of the pod can write in the root at this very moment, so each step goes from a
  * descriptor and follows no link by itself; links are read and walked here (the files of a
- * ConfigMap are links), and one that leads out is refused. Missing directories are made.
+ * ConfigMap are links), and one that leads out is refused. Missing directories are made, with the mode
+ * of the root directory, as the kubelet's SafeMakeDir does: who may write to the volume may write there.
  *
  * @throws {KipError} code `AGENT_PATH_UNSAFE`
  */
 export function pinPath(root: string, subPath: string): PinnedPath {
   const open: number[] = [fs.openSync(root, openPath | O_DIRECTORY)];
+  const mode = fs.fstatSync(open[0] ?? 0).mode & modeBits;
   let todo = split(subPath);
   let links = 0;
   try {
@@ -35,7 +40,7 @@ export function pinPath(root: string, subPath: string): PinnedPath {
         continue;
       }
       const place = `${descriptorPath(open)}/${name}`;
-      const fd = openOrMake(place);
+      const fd = openOrMake(place, mode);
       if (!fs.fstatSync(fd).isSymbolicLink()) {
         open.push(fd);
         continue;
@@ -59,18 +64,51 @@ export function pinPath(root: string, subPath: string): PinnedPath {
   };
 }
 
-function openOrMake(place: string): number {
+function openOrMake(place: string, mode: number): number {
   try {
     return fs.openSync(place, openPath | O_NOFOLLOW);
   } catch (error) {
     if (!hasCode(error, "ENOENT")) throw error;
-    fs.mkdirSync(place, { mode: 0o777 });
-    return fs.openSync(place, openPath | O_NOFOLLOW);
+    return makeDirectory(place, mode);
   }
 }
 
+function makeDirectory(place: string, mode: number): number {
+  try {
+    fs.mkdirSync(place, { mode: mode & 0o777 });
+  } catch (error) {
+    // A container has made it in the meantime: it is what was asked for, with the mode that it has.
+    if (!hasCode(error, "EEXIST")) throw error;
+    return fs.openSync(place, openPath | O_NOFOLLOW);
+  }
+  const fd = fs.openSync(place, openPath | O_NOFOLLOW);
+  try {
+    const made = fs.fstatSync(fd);
+    const wanted = mode | (made.mode & setgid);
+    if ((made.mode & modeBits) !== wanted && isOurs(fd, made)) fs.chmodSync(pathOf(fd), wanted);
+    return fd;
+  } catch (error) {
+    fs.closeSync(fd);
+    throw error;
+  }
+}
+
+/**
+ * Whether this can be the directory that was just made. A container may have put another in its place, and one that it
+ * must not look into is not to be opened to it.
+ */
+function isOurs(fd: number, stat: fs.Stats): boolean {
+  if (!stat.isDirectory() || stat.uid !== process.geteuid?.()) return false;
+  using entries = fs.opendirSync(pathOf(fd));
+  return entries.readSync() === null;
+}
+
 function descriptorPath(open: readonly number[]): string {
-  return `/proc/self/fd/${open.at(-1)}`;
+  return pathOf(open.at(-1) ?? 0);
+}
+
+function pathOf(fd: number): string {
+  return `/proc/self/fd/${fd}`;
 }
 
 function split(text: string): string[] {
