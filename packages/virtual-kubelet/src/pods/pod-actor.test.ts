@@ -165,6 +165,27 @@ describe("PodActor", () => {
     assert.equal(provider.pods.get("u")?.pod.spec?.containers[0]?.image, "x:2");
   });
 
+  it("pauses a little between attempts that fail, however often the pod changes", async () => {
+    provider.failures.apply.push(...Array.from({ length: 1000 }, () => new Error("no")));
+    const actor = await start();
+    for (let change = 0; change < 200; change++) {
+      actor.offer(pod({ metadata: { annotations: { change: String(change) } } }));
+      await clock.advance(10);
+    }
+    assert.ok(provider.count("apply") <= 4, `${provider.count("apply")} attempts in 2 s`);
+  });
+
+  it("lets no change of the pod shorten a pause that its provider asked for", async () => {
+    const facts = { retryAfterMs: 30_000 };
+    provider.failures.apply.push(new KipError("X", "Cannot now: throttled", { facts }));
+    const actor = await start();
+    actor.wake();
+    await clock.advance(29_999);
+    assert.equal(provider.count("apply"), 1);
+    await clock.advance(1);
+    assert.equal(provider.count("apply"), 2);
+  });
+
   it("looks once more when several changes came during a call (Q6)", async () => {
     const held = Promise.withResolvers<void>();
     provider.gate = () => held.promise;
@@ -304,6 +325,70 @@ describe("PodActor", () => {
     actor.offerStatus({ uid: "u", status: { phase: "Running", reason: "Fine", conditions } });
     await clock.advance(0);
     assert.equal(complaint(), "True");
+  });
+});
+
+describe("PodActor, while a removal fails", () => {
+  /** Fails each removal with a message of its own, as clouds do that put a request's ID into it. */
+  function refuseRemovals(facts: Readonly<Record<string, unknown>> = {}): void {
+    let count = 0;
+    provider.gate = async ({ call }) => {
+      if (call !== "remove") return;
+      if (count > 50) await new Promise(() => {}); // enough to see that there is no pause
+      throw new KipError("X", `Cannot remove: request ${count++}`, { facts });
+    };
+  }
+
+  /** As a watch: each write comes back to the actor. */
+  async function watched(): Promise<PodActor> {
+    let actor: PodActor | undefined;
+    const echo = async (): Promise<void> => queueMicrotask(() => actor?.offer(stored));
+    actor = await start(pod(), client(echo));
+    return actor;
+  }
+
+  it("pauses between attempts, though its own status changes with each of them", async () => {
+    refuseRemovals();
+    const actor = await watched();
+    actor.offer(pod({ metadata: deleting }));
+    await clock.advance(0);
+    assert.equal(provider.count("remove"), 1);
+    await clock.advance(999);
+    assert.equal(provider.count("remove"), 1);
+    await clock.advance(1 + 2000 + 4000);
+    assert.equal(provider.count("remove"), 4);
+  });
+
+  it("pauses whoever writes to the pod, and as long as the provider said", async () => {
+    refuseRemovals({ retryAfterMs: 30_000 });
+    const actor = await watched();
+    actor.offer(pod({ metadata: deleting }));
+    for (let second = 0; second < 29; second++) {
+      await clock.advance(1000);
+      actor.offer(pod({ metadata: { ...deleting, annotations: { tick: String(second) } } }));
+      actor.wake();
+    }
+    assert.equal(provider.count("remove"), 1);
+    await clock.advance(1000);
+    assert.equal(provider.count("remove"), 2);
+  });
+
+  it("removes at once when the deletion is new, and when its grace period became shorter", async () => {
+    refuseRemovals();
+    const actor = await watched();
+    provider.failures.apply.push(new Error("no"));
+    actor.wake();
+    await clock.advance(0);
+    assert.equal(actor.isFailing, true);
+    actor.offer(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 30 } }));
+    await clock.advance(0);
+    assert.equal(provider.count("remove"), 1);
+    actor.offer(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 5 } }));
+    await clock.advance(0);
+    assert.equal(provider.count("remove"), 2);
+    actor.offer(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 5 } }));
+    await clock.advance(0);
+    assert.equal(provider.count("remove"), 2);
   });
 });
 

@@ -12,14 +12,23 @@ import type { Pod } from "@kip/k8s-types";
 import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
 import { findError } from "../providers/find-error.ts";
-import { goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
+import { goneStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
 import { statusProblem } from "../status/status-problem.ts";
 import type { SpanFields, Tracer } from "../tracing.ts";
 import { planStep, type ActorState, type Step } from "./actor-plan.ts";
-import { isFinished, isRelevantChange, mayStillRun } from "./pod-changes.ts";
+import {
+  gracePeriod,
+  hasStarted,
+  isFinished,
+  isRelevantChange,
+  mayStillRun,
+  versionOf,
+} from "./pod-changes.ts";
 import { ProviderProblems } from "./provider-problems.ts";
+import { RetryPause } from "./retry-pause.ts";
 import { StatusWriter } from "./status-writer.ts";
+import { waitingStatus } from "./waiting-status.ts";
 
 /** Options of {@link PodActor}. */
 export interface PodActorOptions {
@@ -86,8 +95,13 @@ export class PodActor {
     finalize: () => this.#finalize(),
     forget: () => this.#forget(),
   };
-  /** Ends the wait after a failure. */
-  #pause: AbortController | undefined;
+  readonly #pause: RetryPause;
+  /** The step that the pause is for. */
+  #failing: Step | undefined;
+  /** A change ended the pause before the present attempt. */
+  #isWoken = false;
+  /** Grace period of the deletion that was acted on last, seconds; undefined before the first. */
+  #deletion: number | undefined;
   /** Ends an apply that is not wanted any more. */
   #applying: AbortController | undefined;
   /** Ends a finish whose pod is to be removed. */
@@ -99,6 +113,7 @@ export class PodActor {
     this.#pod = pod;
     this.#seen = pod;
     this.#options = options;
+    this.#pause = new RetryPause(options.clock);
     // After a restart: to remove a pod that its provider reported as ended would lose its logs.
     if (isFinished(pod) && !options.provider.finish && !mayStillRun(pod))
       this.#state = { ...this.#state, isEnded: true };
@@ -146,7 +161,7 @@ export class PodActor {
     this.#state = { ...this.#state, isGone: true };
     this.#applying?.abort();
     this.#finishing?.abort();
-    this.#pause?.abort();
+    this.#pause.end();
     if (this.#removing) this.#insist(() => this.#options.provider.removeUnknown(this.uid));
     this.#run();
   }
@@ -154,8 +169,9 @@ export class PodActor {
   /** Something the pod depends on changed: its provider is told again, and a pause ends. */
   wake(): void {
     this.#state = { ...this.#state, isDirty: true };
-    this.#failures = 0;
-    this.#pause?.abort();
+    // Other steps do not depend on the content: whoever writes to the pod must not hasten them.
+    if (this.#failing === "apply") this.#pause.wake();
+    else if (this.#applying) this.#failures = 0;
     this.#run();
   }
 
@@ -172,7 +188,7 @@ export class PodActor {
 
   /** Whether a failed step waits to be repeated. */
   get isFailing(): boolean {
-    return this.#pause !== undefined;
+    return this.#pause.isRunning;
   }
 
   /** Whether the provider has accepted the pod and should have it now. */
@@ -205,7 +221,7 @@ export class PodActor {
     this.#applying?.abort();
     this.#finishing?.abort();
     this.#removing?.done();
-    this.#pause?.abort();
+    this.#pause.end();
     this.#run();
   }
 
@@ -219,7 +235,7 @@ export class PodActor {
     this.#stop.abort(ended);
     this.#applying?.abort();
     this.#finishing?.abort();
-    this.#pause?.abort();
+    this.#pause.end();
   }
 
   /** Of equal states it is the watch's that is kept: others hold it too. */
@@ -268,8 +284,11 @@ export class PodActor {
       const startedAt = clock.monotonic();
       const span = tracer.start(`pod.${step}`, { ...this.#spanFields });
       try {
+        if (step !== this.#failing) this.#failures = 0;
+        this.#failing = undefined;
         await this.#executors[step]();
         this.#failures = 0;
+        this.#isWoken = false;
         span.end();
         metrics.step(step, "ok", clock.monotonic() - startedAt);
       } catch (error) {
@@ -380,14 +399,22 @@ export class PodActor {
   /** The pod became terminal: an apply is not wanted any more, nor is the pause after one. */
   #finishedSeen(): void {
     this.#applying?.abort();
-    this.#pause?.abort();
+    if (this.#failing === "apply") this.#pause.end();
   }
 
+  /**
+   * Acts on a deletion that is new, or more urgent than before. Any other change of a pod that is being
+   * deleted, such as its status that says why it cannot be removed, ends no pause.
+   */
   #deletionSeen(): void {
+    const graceSeconds = gracePeriod(this.#pod);
+    const before = this.#deletion;
+    if (before !== undefined && graceSeconds >= before) return;
+    this.#deletion = graceSeconds;
     this.#applying?.abort();
     this.#finishing?.abort();
-    this.#pause?.abort();
-    const graceSeconds = gracePeriod(this.#pod);
+    if (this.#failing === "remove") this.#pause.wake();
+    else if (before === undefined) this.#pause.end();
     if (this.#removing && graceSeconds < this.#removing.graceSeconds) {
       this.#removing = { ...this.#removing, graceSeconds };
       this.#insist(() => this.#options.provider.remove(this.#pod, graceSeconds, this.#stop.signal));
@@ -409,25 +436,29 @@ export class PodActor {
   }
 
   async #failed(step: Step, error: unknown): Promise<void> {
-    const { clock, logger } = this.#options;
+    const { logger } = this.#options;
     const isOverruled =
       this.#stop.signal.aborted ||
       ((step === "apply" || step === "finish") && planStep(this.#state, this.#pod) !== step);
     if (isOverruled) return;
     const invalid = step === "apply" && findError(error, "VK_INVALID_POD");
     if (invalid) return this.#reject(invalid);
-    const delayMs = backoffDelay(this.#failures++, this.#options.backoff, error);
+    const { backoff } = this.#options;
+    const delayMs = backoffDelay(this.#failures++, backoff, error);
+    // A backend that says when to come back is obeyed; a change ends a pause at once, many do not.
+    const isFirm = isKipError(error) && error.facts["retryAfterMs"] !== undefined;
+    const firmMs = isFirm ? delayMs : this.#isWoken ? Math.min(delayMs, backoff.initialMs) : 0;
     logger.warn("A step of a pod failed", { step, delayMs, cause: errorText(error) });
     this.#explain(step, error);
-    this.#pause = new AbortController();
-    await clock.sleep(delayMs, this.#pause.signal).catch(() => {}); // woken
-    this.#pause = undefined;
+    this.#failing = step;
+    this.#isWoken = await this.#pause.wait({ delayMs, firmMs });
+    if (this.#isWoken) this.#failures = 0;
   }
 
   /** Says on the pod why it does not go on. */
   #explain(step: Step, error: unknown): void {
     const message = errorText(error);
-    if (hasCode(error, "VK_UNRESOLVED")) return this.#showWaiting(error, message);
+    if (hasCode(error, "VK_UNRESOLVED")) return this.#showWaiting(error);
     if (step === "finalize" || step === "forget") return;
     const what = { remove: "Delete", finish: "Stop", apply: this.#given ? "Update" : "Create" }[
       step
@@ -442,18 +473,9 @@ export class PodActor {
     return this.#hasWord || hasStarted(this.#pod);
   }
 
-  #showWaiting(error: unknown, message: string): void {
+  #showWaiting(error: unknown): void {
     if (this.#isKnown) return;
-    const container = isKipError(error) ? error.facts["container"] : undefined;
-    const problem =
-      typeof container === "string"
-        ? { container, reason: "CreateContainerConfigError", message }
-        : undefined;
-    const statuses = waitingStatuses(this.#pod, problem);
-    const now = wireTime(this.#options.clock.now());
-    const facts = { ...statuses, phase: "Pending", now };
-    const conditions = podConditions(this.#pod, facts);
-    this.#status.write({ phase: "Pending", ...statuses, conditions });
+    this.#status.write(waitingStatus(this.#pod, error, wireTime(this.#options.clock.now())));
   }
 
   /** This pod can never run here. */
@@ -465,18 +487,4 @@ export class PodActor {
     this.#options.recordEvent(this.#pod, { type: "Warning", reason, message });
     this.#status.write({ phase: "Failed", reason, message });
   }
-}
-
-function gracePeriod(pod: Pod): number {
-  return pod.metadata?.deletionGracePeriodSeconds ?? pod.spec?.terminationGracePeriodSeconds ?? 30;
-}
-
-/** Whether the API shows a pod that runs, or ran. */
-function hasStarted({ status }: Pod): boolean {
-  return status?.phase !== undefined && status.phase !== "Pending";
-}
-
-/** Versions of one resource are comparable numbers (etcd revisions). */
-function versionOf(pod: Pod): bigint {
-  return BigInt(pod.metadata?.resourceVersion ?? "0");
 }

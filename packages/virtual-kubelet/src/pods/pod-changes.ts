@@ -36,6 +36,21 @@ export function mayStillRun({ status }: Pod): boolean {
   return states.length > 0 && !states.some((state) => state?.terminated);
 }
 
+/** How long a pod has to stop, seconds: by its deletion, else by its spec. */
+export function gracePeriod(pod: Pod): number {
+  return pod.metadata?.deletionGracePeriodSeconds ?? pod.spec?.terminationGracePeriodSeconds ?? 30;
+}
+
+/** Whether the API shows a pod that runs, or ran. */
+export function hasStarted({ status }: Pod): boolean {
+  return status?.phase !== undefined && status.phase !== "Pending";
+}
+
+/** Versions of one resource are comparable numbers (etcd revisions). */
+export function versionOf(pod: Pod): bigint {
+  return BigInt(pod.metadata?.resourceVersion ?? "0");
+}
+
 function foreignAnnotations({ metadata }: Pod, own: ReadonlySet<string>): object {
   const annotations = metadata?.annotations ?? {};
   if (own.size === 0) return annotations;
