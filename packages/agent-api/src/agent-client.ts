@@ -45,6 +45,9 @@ export interface AgentLogOptions {
   readonly limitBytes?: number;
 }
 
+/** Longest command in a path, bytes: HTTP/2 in Node takes no header above 64 KiB. */
+const maxPathBytes = 32 * 1024;
+
 const connectTimeoutMs = 10_000;
 /** A peer that is gone is noticed after one interval and one time limit at most: 15 s. */
 const pingIntervalMs = 5000;
@@ -174,7 +177,8 @@ export class AgentClient implements AsyncDisposable {
   }
 
   /**
-   * Runs a command in a container and resolves when it has ended.
+   * Runs a command in a container and resolves when it has ended. A command that takes more than 32 KiB
+   * of the path goes in frames; an agent that does not know them refuses it as `AGENT_REQUEST_INVALID`.
    *
    * @throws {KipError} code `AGENT_CONTAINER_NOT_RUNNING`, `AGENT_PROCESS_FAILED`, `AGENT_UNREACHABLE`
    */
@@ -185,9 +189,11 @@ export class AgentClient implements AsyncDisposable {
     signal: AbortSignal,
   ): Promise<AgentProcessExit> {
     const query = streamQuery(streams);
-    for (const word of command) query.append("command", word);
+    const words = new URLSearchParams(command.map((word): [string, string] => ["command", word]));
     const path = `exec/${encodeURIComponent(container)}?${query.toString()}`;
-    return await this.#process(path, streams, signal);
+    if (words.toString().length <= maxPathBytes)
+      return await this.#process(`${path}&${words.toString()}`, streams, signal);
+    return await this.#process(`${path}&commandFrames=1`, streams, signal, command);
   }
 
   /** Connects to the main process of a container; resolves when it has ended. @throws as exec */
@@ -225,10 +231,11 @@ export class AgentClient implements AsyncDisposable {
     path: string,
     streams: ProcessStreams,
     signal: AbortSignal,
+    command?: readonly string[],
   ): Promise<AgentProcessExit> {
     const stream = await this.#open("POST", path, { signal, isDuplex: true });
     try {
-      return await relayProcess(stream, streams);
+      return await relayProcess(stream, streams, command);
     } catch (error) {
       signal.throwIfAborted();
       throw this.#lost(error);

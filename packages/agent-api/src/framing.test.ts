@@ -52,6 +52,24 @@ describe("FrameParser", () => {
     );
   });
 
+  it("takes a frame in single bytes with work that grows with its length, not with its square", () => {
+    const parseInBytes = (length: number): number => {
+      const bytes = Buffer.concat([frameHeader(channels.stdout, length), Buffer.alloc(length)]);
+      const parser = new FrameParser();
+      const startedAt = performance.now();
+      let frames = 0;
+      for (let at = 0; at < bytes.length; at++)
+        for (const { payload } of parser.push(bytes.subarray(at, at + 1)))
+          frames += payload.length === length ? 1 : Number.NaN;
+      assert.equal(frames, 1);
+      return performance.now() - startedAt;
+    };
+    const least = (length: number): number =>
+      Math.min(...Array.from({ length: 3 }, () => parseInBytes(length)));
+    parseInBytes(1024); // compiled by now
+    assert.ok(least(16 * 16_384) < 80 * least(16_384), "16 times the bytes, 256 if quadratic");
+  });
+
   it("rejects a length above the limit before it holds the payload", () => {
     const header = Buffer.from([1, 0x00, 0x10, 0x00, 0x01]);
     assert.throws(() => parse(new FrameParser(), header), { code: "AGENT_FRAME_INVALID" });

@@ -12,10 +12,12 @@ import { KipError } from "@kip/base";
  * | 1 stdout, 2 stderr | agent → kip | bytes |
  * | 3 exit | agent → kip, last frame | JSON `{"exitCode": n}` or `{"error": "..."}` |
  * | 4 resize | kip → agent | JSON `{"columns": n, "rows": n}` |
+ * | 5 command | kip → agent, first frames | JSON list of words, in as many frames as it takes; an empty frame ends it |
  *
- * The end of the request's body ends the process's input too, and no resize can follow it.
+ * The end of the request's body ends the process's input too, and no resize can follow it. Channel 5
+ * is used only by an exec whose query says `commandFrames`: HTTP/2 takes no path above 64 KiB.
  */
-export const channels = { stdin: 0, stdout: 1, stderr: 2, exit: 3, resize: 4 } as const;
+export const channels = { stdin: 0, stdout: 1, stderr: 2, exit: 3, resize: 4, command: 5 } as const;
 
 /** The number of a channel. */
 export type Channel = (typeof channels)[keyof typeof channels];
@@ -42,10 +44,15 @@ export function frameHeader(channel: Channel, length: number): Buffer {
 }
 
 /**
- * Cuts a byte stream into frames. Holds at most one unfinished frame.
+ * Cuts a byte stream into frames. Holds at most one unfinished frame, and copies each byte a bounded
+ * number of times, however small the chunks are that a peer sends.
  */
 export class FrameParser {
+  /** The unfinished frame: its first {@link #restBytes} bytes. */
   #rest: Buffer = Buffer.alloc(0);
+  #restBytes = 0;
+  /** How many bytes there must be before another look is of use. */
+  #wantedBytes = headerBytes;
 
   /**
    * The frames that are complete with this chunk.
@@ -53,17 +60,27 @@ export class FrameParser {
    * @throws {KipError} code `AGENT_FRAME_INVALID` on an unknown channel or a length above the limit
    */
   *push(chunk: Buffer): Generator<Frame, void, void> {
-    let data = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    let data = chunk;
+    if (this.#restBytes > 0) {
+      this.#keep(chunk);
+      if (this.#restBytes < this.#wantedBytes) return;
+      data = this.#rest.subarray(0, this.#restBytes);
+      this.#rest = Buffer.alloc(0); // what is yielded is a part of it
+      this.#restBytes = 0;
+    }
+    this.#wantedBytes = headerBytes;
     while (data.length >= headerBytes) {
       const channel = readChannel(data.readUInt8(0));
       const length = data.readUInt32BE(1);
       if (length > maxFrameBytes) throw invalidFrame(`its length is ${length} bytes`);
-      if (data.length < headerBytes + length) break;
-      const payload = data.subarray(headerBytes, headerBytes + length);
-      data = data.subarray(headerBytes + length);
+      this.#wantedBytes = headerBytes + length;
+      if (data.length < this.#wantedBytes) break;
+      const payload = data.subarray(headerBytes, this.#wantedBytes);
+      data = data.subarray(this.#wantedBytes);
+      this.#wantedBytes = headerBytes;
       yield { channel, payload };
     }
-    this.#rest = data;
+    this.#keep(data);
   }
 
   /**
@@ -72,7 +89,19 @@ export class FrameParser {
    * @throws {KipError} code `AGENT_FRAME_INVALID` if it ended within a frame
    */
   end(): void {
-    if (this.#rest.length > 0) throw invalidFrame("the stream ends within it");
+    if (this.#restBytes > 0) throw invalidFrame("the stream ends within it");
+  }
+
+  /** Copies bytes behind the unfinished frame, into a buffer that doubles. */
+  #keep(bytes: Buffer): void {
+    const size = this.#restBytes + bytes.length;
+    if (size > this.#rest.length) {
+      const larger = Buffer.allocUnsafe(Math.max(size, 2 * this.#rest.length));
+      this.#rest.copy(larger, 0, 0, this.#restBytes);
+      this.#rest = larger;
+    }
+    bytes.copy(this.#rest, this.#restBytes);
+    this.#restBytes = size;
   }
 }
 

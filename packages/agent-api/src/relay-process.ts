@@ -18,16 +18,19 @@ const decodeExit = decode.object({
  * Connects a caller's streams with a framed stream to the agent, until the process has ended.
  * Ends the caller's output streams.
  *
+ * @param command sent before anything else, if the agent waits for it
  * @throws {KipError} code `AGENT_PROCESS_FAILED` when the process could not be run,
  * `AGENT_FRAME_INVALID` when the agent breaks the framing; the stream's error when it is lost
  */
 export async function relayProcess(
   stream: Duplex,
   streams: ProcessStreams,
+  command?: readonly string[],
 ): Promise<AgentProcessExit> {
   const writer = new FrameWriter(stream);
-  const stdin = streams.stdin && sendInput(streams.stdin, writer);
-  const resizes = streams.resizes && sendResizes(streams.resizes, writer);
+  const begun = command ? sendCommand(command, writer) : Promise.resolve();
+  const stdin = streams.stdin && sendInput(streams.stdin, writer, begun);
+  const resizes = streams.resizes && sendResizes(streams.resizes, writer, begun);
   // Their failures show on the stream itself; here they only must not go unhandled.
   stdin?.catch((error: unknown) => stream.destroy(error instanceof Error ? error : undefined));
   resizes?.catch(() => {});
@@ -41,7 +44,17 @@ export async function relayProcess(
   }
 }
 
-async function sendInput(stdin: Readable, writer: FrameWriter): Promise<void> {
+async function sendCommand(command: readonly string[], writer: FrameWriter): Promise<void> {
+  await writer.writeJson(channels.command, command);
+  await writer.write(channels.command, Buffer.alloc(0));
+}
+
+async function sendInput(
+  stdin: Readable,
+  writer: FrameWriter,
+  begun: Promise<void>,
+): Promise<void> {
+  await begun;
   for await (const chunk of stdin) {
     await writer.write(channels.stdin, typeof chunk === "string" ? Buffer.from(chunk) : chunk);
   }
@@ -51,7 +64,9 @@ async function sendInput(stdin: Readable, writer: FrameWriter): Promise<void> {
 async function sendResizes(
   resizes: NonNullable<ProcessStreams["resizes"]>,
   writer: FrameWriter,
+  begun: Promise<void>,
 ): Promise<void> {
+  await begun;
   for await (const { columns, rows } of resizes) {
     await writer.writeJson(channels.resize, { columns, rows });
   }

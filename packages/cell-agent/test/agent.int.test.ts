@@ -451,6 +451,38 @@ describe("exec", limit, () => {
     assert.equal(hash.digest("hex"), createHash("sha256").update(data).digest("hex"));
   });
 
+  it("takes a command of a mebibyte, of any characters, before its input", async () => {
+    await using cell = await Cell.start();
+    const client = await running(cell);
+    const words = ["sh", "-c", '\n\u0001"é☃'.repeat(100_000), "", "x".repeat(300_000)];
+    let got: readonly string[] = [];
+    cell.runtime.execute = async ({ command }, { stdin, stdout }) => {
+      got = command;
+      if (stdin && stdout) await pipeline(stdin, stdout);
+      return 0;
+    };
+    const stdout = new PassThrough();
+    const streams = { tty: false, stdin: Readable.from([Buffer.from("input")]), stdout };
+    const exit = client.exec("web", words, streams, never);
+    assert.equal(await text(stdout), "input");
+    assert.deepEqual(await exit, { exitCode: 0 });
+    assert.deepEqual(got, words);
+    await assert.rejects(client.exec("other", words, { tty: false }, never), {
+      code: "AGENT_CONTAINER_UNKNOWN",
+    });
+  });
+
+  it("refuses a command in frames that is too long, and serves the next", async () => {
+    await using cell = await Cell.start();
+    const client = await running(cell);
+    const words = ["x".repeat(9 * 1024 * 1024)];
+    await assert.rejects(client.exec("web", words, { tty: false }, never), {
+      code: "AGENT_PROCESS_FAILED",
+      message: /command is too long/,
+    });
+    assert.deepEqual(await client.exec("web", ["x"], { tty: false }, never), { exitCode: 0 });
+  });
+
   it("keeps standard output and error apart", async () => {
     await using cell = await Cell.start();
     const client = await running(cell);

@@ -11,6 +11,7 @@ import type { ContainerRuntime, LogReadOptions } from "@kip/oci-runtime";
 import type { PodSupervisor } from "../pod/pod-supervisor.ts";
 import { answerJson, decodeRequest, invalidRequest, readJson } from "./answers.ts";
 import type { AgentRequest, Handler } from "./agent-server.ts";
+import { CommandFrames } from "./command-frames.ts";
 import { servePortForward } from "./port-forward.ts";
 import { serveProcess } from "./serve-process.ts";
 import type { StatusStream } from "./status-stream.ts";
@@ -122,13 +123,16 @@ async function exec(
   { query }: AgentRequest,
   options: HandlerOptions & { readonly name: string },
 ): Promise<void> {
-  const command = query.getAll("command");
-  if (command.length === 0) throw invalidRequest("no command");
+  const words = query.getAll("command");
+  const commandFrames = query.has("commandFrames") ? new CommandFrames() : undefined;
+  if (words.length === 0 && !commandFrames) throw invalidRequest("no command");
   const id = options.supervisor.runningId(options.name);
   const runtime = await options.runtime();
-  const run = async (streams: ProcessStreams, signal: AbortSignal) =>
-    await runtime.exec(id, { command }, streams, signal);
-  await serveProcess(stream, query, { run, logger: options.logger });
+  const run = async (streams: ProcessStreams, signal: AbortSignal) => {
+    const command = commandFrames ? await commandFrames.command : words;
+    return await runtime.exec(id, { command }, streams, signal);
+  };
+  await serveProcess(stream, query, { run, commandFrames, logger: options.logger });
 }
 
 async function attach(

@@ -10,6 +10,8 @@ import {
   type TerminalSize,
 } from "@kip/base";
 
+import type { CommandFrames } from "./command-frames.ts";
+
 const decodeSize = decode.object({ columns: decode.integer, rows: decode.integer });
 
 /** What runs a process on streams: exec or attach of a container. */
@@ -25,7 +27,12 @@ export type RunProcess = (
 export async function serveProcess(
   stream: ServerHttp2Stream,
   query: URLSearchParams,
-  options: { readonly run: RunProcess; readonly logger: Logger },
+  options: {
+    readonly run: RunProcess;
+    /** Takes the frames of the command, if the client sends it in frames. */
+    readonly commandFrames?: CommandFrames | undefined;
+    readonly logger: Logger;
+  },
 ): Promise<void> {
   stream.respond({ ":status": 200, "content-type": "application/octet-stream" });
   const gone = new AbortController();
@@ -48,10 +55,12 @@ export async function serveProcess(
     ...(query.has("stderr") && { stderr: output(channels.stderr) }),
     ...(query.has("tty") && { resizes }),
   };
-  receive(stream, stdin, resizes).catch((error: unknown) => {
-    options.logger.debug("Lost the input of a process", { err: error });
-    gone.abort(error);
-  });
+  receive(stream, { stdin, resizes, commandFrames: options.commandFrames }).catch(
+    (error: unknown) => {
+      options.logger.debug("Lost the input of a process", { err: error });
+      gone.abort(error);
+    },
+  );
   try {
     const { exitCode } = await options.run(streams, gone.signal);
     await flushed(streams.stdout);
@@ -65,10 +74,16 @@ export async function serveProcess(
   }
 }
 
+/** Where the frames of a client go. */
+interface FrameSinks {
+  readonly stdin: PassThrough | undefined;
+  readonly resizes: AsyncQueue<TerminalSize>;
+  readonly commandFrames: CommandFrames | undefined;
+}
+
 async function receive(
   stream: ServerHttp2Stream,
-  stdin: PassThrough | undefined,
-  resizes: AsyncQueue<TerminalSize>,
+  { stdin, resizes, commandFrames }: FrameSinks,
 ): Promise<void> {
   const parser = new FrameParser();
   try {
@@ -78,6 +93,7 @@ async function receive(
       for (const { channel, payload } of parser.push(chunk)) {
         if (channel === channels.resize)
           resizes.push(decodeSize(JSON.parse(payload.toString()), "resize"));
+        else if (channel === channels.command && commandFrames) commandFrames.push(payload);
         else if (channel !== channels.stdin) throw new Error(`Channel ${channel} is not for us`);
         else if (payload.length === 0) stdin?.end();
         else if (stdin) await writeTo(stdin, payload);
@@ -85,6 +101,7 @@ async function receive(
     }
   } finally {
     stdin?.end();
+    commandFrames?.end();
   }
 }
 

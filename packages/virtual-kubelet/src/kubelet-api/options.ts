@@ -43,8 +43,23 @@ export interface KubeletLimits {
    * there is none, the new one. @default 1000
    */
   readonly connections: number;
-  /** Bytes of request line and headers of an HTTP request. @default 32768 */
+  /** Bytes of request line and headers of an HTTP request of a client without a certificate. @default 32768 */
   readonly requestHeaderBytes: number;
+  /**
+   * The same for a client with a certificate of `clientCa`, as the API server has one: the command of
+   * an exec comes in the request line. @default 1048576, as in a kubelet
+   */
+  readonly longRequestHeaderBytes: number;
+  /**
+   * Connections that may have the longer limit before a request of theirs was authorised. For one
+   * more the oldest of them is closed. @default 64
+   */
+  readonly unprovenLongConnections: number;
+  /**
+   * Bytes of the heads above `requestHeaderBytes` of all requests under way; a further one is refused
+   * with 429. @default 67108864
+   */
+  readonly longRequestBytes: number;
   /** Streams open at once on one connection; further ones are refused. @default 512 */
   readonly streamsPerConnection: number;
   /** Bytes of a stream's header block, after decompression. @default 16384 */
@@ -92,6 +107,9 @@ export interface RunningKubeletApi extends AsyncDisposable {
 export const defaultKubeletLimits: KubeletLimits = {
   connections: 1000,
   requestHeaderBytes: 32 * 1024,
+  longRequestHeaderBytes: 1024 * 1024,
+  unprovenLongConnections: 64,
+  longRequestBytes: 64 * 1024 * 1024,
   streamsPerConnection: 512,
   streamHeaderBytes: 16 * 1024,
   messageBytes: 4 * 1024 * 1024,

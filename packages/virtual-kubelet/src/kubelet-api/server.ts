@@ -8,6 +8,7 @@ import { allowUsers, certificateUser, type KubeletUser } from "./access/user.ts"
 import { HttpRefusal, refusalOf, refuse } from "./answer.ts";
 import { Connections } from "./connections.ts";
 import { sendContainerLogs } from "./container-logs.ts";
+import { LongRequests } from "./long-requests.ts";
 import { NodeAnswers } from "./node-routes.ts";
 import {
   defaultKubeletLimits,
@@ -55,6 +56,7 @@ class KubeletApi implements RunningKubeletApi {
   readonly #node: NodeAnswers;
   readonly #server: https.Server;
   readonly #connections: Connections;
+  readonly #longRequests: LongRequests;
 
   constructor(options: KubeletApiOptions) {
     this.#options = options;
@@ -93,6 +95,11 @@ class KubeletApi implements RunningKubeletApi {
         keepAlive: true, // finds clients whose machine is gone
         keepAliveInitialDelay: keepAliveProbeMs,
       }),
+    );
+    this.#longRequests = new LongRequests(limits);
+    // Node's own listener, which comes after this one, reads the limit for the connection it takes over.
+    this.#server.prependListener("secureConnection", (socket) =>
+      Object.assign(this.#server, { maxHeaderSize: this.#longRequests.headLimit(socket) }),
     );
     this.#server.headersTimeout = headersTimeoutMs;
     this.#server.keepAliveTimeout = keepAliveTimeoutMs;
@@ -139,7 +146,7 @@ class KubeletApi implements RunningKubeletApi {
     const count = this.#count(request);
     response.once("close", () => count.end());
     try {
-      const { route, query } = await this.#admit(request);
+      const { route, query } = await this.#admit(request, count);
       count.route = route.kind;
       if (isStreamRoute(route))
         this.#prepare(request, query, route); // throws: it is no upgrade
@@ -154,7 +161,7 @@ class KubeletApi implements RunningKubeletApi {
     socket.once("close", () => count.end());
     socket.on("error", () => {}); // a client that leaves early is no event
     try {
-      const { route, query } = await this.#admit(request);
+      const { route, query } = await this.#admit(request, count);
       count.route = route.kind;
       if (!isStreamRoute(route)) throw new HttpRefusal(400, "this path does not open streams");
       const streams = this.#prepare(request, query, route);
@@ -171,14 +178,16 @@ class KubeletApi implements RunningKubeletApi {
   }
 
   /** Counts a request from now to its end. */
-  #count(request: IncomingMessage): { route: Route["kind"] | "unknown"; end: () => void } {
+  #count({ method = "" }: IncomingMessage): RequestCount {
     const startedAt = this.#options.clock.monotonic();
     this.#requests.begin();
-    const count = {
-      route: "unknown" as Route["kind"] | "unknown",
+    const count: RequestCount = {
+      route: "unknown",
+      release: () => {},
       end: () => {
+        count.release();
         this.#requests.end({
-          method: request.method ?? "",
+          method,
           route: count.route,
           isLong: longRoutes.has(count.route),
           durationMs: this.#options.clock.monotonic() - startedAt,
@@ -189,7 +198,7 @@ class KubeletApi implements RunningKubeletApi {
   }
 
   /** Finds out who asks for what, and whether they may. */
-  async #admit(request: IncomingMessage): Promise<Admitted> {
+  async #admit(request: IncomingMessage, count: RequestCount): Promise<Admitted> {
     const { authorize = allowUsers(this.#options.allowedUsers) } = this.#options;
     const user = await this.#authenticate(request);
     if (user === undefined) throw new HttpRefusal(401, "Unauthorized");
@@ -201,6 +210,7 @@ class KubeletApi implements RunningKubeletApi {
       const asked = `resource=nodes, subresource(s)=[${subresources.join(" ")}]`;
       throw new HttpRefusal(403, `Forbidden (user=${user.name}, verb=${verb}, ${asked})`);
     }
+    count.release = this.#longRequests.hold(request);
     const route = findRoute(path);
     if (route === undefined) throw new HttpRefusal(404, "404 page not found");
     if (route.kind === "disabled") throw new HttpRefusal(405, route.message);
@@ -266,6 +276,14 @@ class KubeletApi implements RunningKubeletApi {
 
 /** Kinds of routes whose requests stay open for as long as their clients want. */
 const longRoutes: ReadonlySet<string> = new Set(["exec", "attach", "portForward", "containerLogs"]);
+
+/** A request that is under way. */
+interface RequestCount {
+  route: Route["kind"] | "unknown";
+  /** Gives back what the request holds. */
+  release: () => void;
+  readonly end: () => void;
+}
 
 type AnsweredRoute = Exclude<Route, { readonly kind: "disabled" }>;
 type PlainRoute = Exclude<AnsweredRoute, StreamRoute>;

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { TLSSocket } from "node:tls";
+import type { PeerCertificate, TLSSocket } from "node:tls";
 
 /** Who asks. */
 export interface KubeletUser {
@@ -34,15 +34,24 @@ export type KubeletAuthorize = (user: KubeletUser, action: KubeletAction) => Pro
 /** Extended key usage "TLS Web Client Authentication": RFC 5280 section 4.2.1.12. */
 const clientAuthUsage = "1.3.6.1.5.5.7.3.2";
 
+/** Whether the TLS layer has verified a certificate for clients against the client CA. */
+export function hasClientCertificate(socket: Partial<TLSSocket>): boolean {
+  return clientCertificate(socket) !== undefined;
+}
+
 /** The user a client certificate names, if the TLS layer has verified it against the client CA. */
 export async function certificateUser(request: IncomingMessage): Promise<KubeletUser | undefined> {
-  const socket = request.socket as Partial<TLSSocket>; // only TLS sockets have what is asked for here
-  if (socket.authorized !== true || socket.getPeerCertificate === undefined) return undefined;
-  const certificate = socket.getPeerCertificate();
-  if (!certificate.ext_key_usage?.includes(clientAuthUsage)) return undefined;
+  const certificate = clientCertificate(request.socket as Partial<TLSSocket>); // it may be none
+  if (certificate === undefined) return undefined;
   const name = [certificate.subject.CN].flat()[0];
   const groups = [certificate.subject.O ?? []].flat();
   return name === undefined || name === "" ? undefined : { name, groups };
+}
+
+function clientCertificate(socket: Partial<TLSSocket>): PeerCertificate | undefined {
+  if (socket.authorized !== true || socket.getPeerCertificate === undefined) return undefined;
+  const certificate = socket.getPeerCertificate();
+  return certificate.ext_key_usage?.includes(clientAuthUsage) ? certificate : undefined;
 }
 
 /** Lets in the users of a list, or everybody who is known if there is none. */

@@ -1,0 +1,50 @@
+import { decode } from "@kip/base";
+import { decodeRequest, invalidRequest } from "./answers.ts";
+
+/** Longest command in frames, bytes: a kubelet takes 1 MiB, which JSON makes six times as long at most. */
+const maxBytes = 8 * 1024 * 1024;
+
+const decodeCommand = decode.list(decode.string);
+
+/** The command of an exec whose words come in the first frames of its body. */
+export class CommandFrames {
+  /**
+   * The words, once the last frame is there.
+   * @throws {KipError} code `AGENT_REQUEST_INVALID`
+   */
+  readonly command: Promise<readonly string[]>;
+  readonly #settle = Promise.withResolvers<readonly string[]>();
+  #parts: Buffer[] = [];
+  #bytes = 0;
+
+  constructor() {
+    this.command = this.#settle.promise;
+    this.command.catch(() => {}); // an exec that failed before does not wait for it
+  }
+
+  /** Takes the payload of a frame; an empty one ends the command. */
+  push(payload: Buffer): void {
+    this.#bytes += payload.length;
+    if (this.#bytes > maxBytes) return this.#refuse("its command is too long");
+    if (payload.length > 0) return void this.#parts.push(payload);
+    const text = Buffer.concat(this.#parts).toString();
+    this.#parts = [];
+    try {
+      const command = decodeRequest(() => decodeCommand(JSON.parse(text), "command"));
+      if (command.length === 0) this.#refuse("no command");
+      else this.#settle.resolve(command);
+    } catch (error) {
+      this.#refuse("its command is no list of words", error);
+    }
+  }
+
+  /** The body has ended. */
+  end(): void {
+    this.#refuse("its body ended within the command");
+  }
+
+  #refuse(reason: string, cause?: unknown): void {
+    this.#parts = [];
+    this.#settle.reject(invalidRequest(reason, cause)); // without effect once it is settled
+  }
+}

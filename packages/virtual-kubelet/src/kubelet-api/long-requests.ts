@@ -1,0 +1,58 @@
+import type { IncomingMessage } from "node:http";
+import type { TLSSocket } from "node:tls";
+import { hasClientCertificate } from "./access/user.ts";
+import { HttpRefusal } from "./answer.ts";
+import type { KubeletLimits } from "./options.ts";
+
+/**
+ * Decides who may send a long request head, which is how the words of an exec's command come, and
+ * keeps what all of them hold bounded: a client without a certificate of the client CA gets the
+ * usual limit. One with a certificate gets the long limit, but a certificate does not say what its
+ * owner may do. So only some connections may have the long limit before a request of theirs was
+ * authorised; for a further one the oldest of them is closed.
+ */
+export class LongRequests {
+  readonly #limits: KubeletLimits;
+  /** Connections with the long limit that have not been authorised yet, the oldest first. */
+  readonly #unproven = new Set<TLSSocket>();
+  #heldBytes = 0;
+
+  constructor(limits: KubeletLimits) {
+    this.#limits = limits;
+  }
+
+  /** Bytes that the heads of requests on a new connection may have. */
+  headLimit(socket: TLSSocket): number {
+    const { requestHeaderBytes, longRequestHeaderBytes, unprovenLongConnections } = this.#limits;
+    if (!hasClientCertificate(socket)) return requestHeaderBytes;
+    const [oldest] = this.#unproven;
+    if (oldest && this.#unproven.size >= unprovenLongConnections) {
+      this.#unproven.delete(oldest);
+      oldest.destroy();
+    }
+    this.#unproven.add(socket);
+    socket.once("close", () => this.#unproven.delete(socket));
+    return longRequestHeaderBytes;
+  }
+
+  /**
+   * Counts the head of an authorised request until the function it returns is called.
+   *
+   * @throws HttpRefusal 429 if long heads hold too much already
+   */
+  hold(request: IncomingMessage): () => void {
+    this.#unproven.delete(request.socket as TLSSocket); // the server is a TLS server
+    const bytes = headBytes(request);
+    if (bytes <= this.#limits.requestHeaderBytes) return () => {};
+    if (this.#heldBytes + bytes > this.#limits.longRequestBytes)
+      throw new HttpRefusal(429, "too many long requests are under way", { "Retry-After": "1" });
+    this.#heldBytes += bytes;
+    return () => {
+      this.#heldBytes -= bytes;
+    };
+  }
+}
+
+function headBytes({ url = "", rawHeaders }: IncomingMessage): number {
+  return rawHeaders.reduce((sum, text) => sum + text.length, url.length);
+}
