@@ -11,6 +11,7 @@ export type {
   RequestOptions,
   StreamOptions,
 } from "./api-client.ts";
+export { dropManagedFields } from "./drop-managed-fields.ts";
 export { createApiClient, type ApiClientOptions } from "./create-api-client.ts";
 export {
   createEventRecorder,

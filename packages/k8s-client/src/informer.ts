@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import { backoffDelay, errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
 import type { ApiClient, KubeObject } from "./api-client.ts";
+import { dropManagedFields } from "./drop-managed-fields.ts";
 import { ObjectStore } from "./object-store.ts";
 import { watchEvents } from "./watch-events.ts";
 
@@ -224,7 +225,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
   }
 
   #shrink(object: T): T {
-    if (object.metadata?.managedFields !== undefined) delete object.metadata.managedFields;
+    dropManagedFields(object);
     return this.#options.transform?.(object) ?? object;
   }
 

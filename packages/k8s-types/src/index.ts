@@ -1,24 +1,27 @@
 export type {
+  CertificateSigningRequest,
+  ConfigMap,
   Container,
   ContainerState,
   ContainerStatus,
   EnvVar,
   EphemeralContainer,
+  Event,
+  Lease,
+  ListMeta,
   Node,
   NodeCondition,
   NodeStatus,
+  ObjectMeta,
+  OwnerReference,
   Pod,
   PodCondition,
   PodSpec,
   PodStatus,
   Probe,
-  ConfigMap,
   Secret,
   Service,
+  Status,
   Volume,
   VolumeMount,
-  Event,
-} from "kubernetes-types/core/v1.d.ts";
-export type { CertificateSigningRequest } from "kubernetes-types/certificates/v1.d.ts";
-export type { Lease } from "kubernetes-types/coordination/v1.d.ts";
-export type { ListMeta, ObjectMeta, OwnerReference, Status } from "kubernetes-types/meta/v1.d.ts";
+} from "./gen/kubernetes.gen.ts";

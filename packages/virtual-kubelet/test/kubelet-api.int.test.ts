@@ -166,9 +166,10 @@ function suite(declaredFeatures: readonly string[] = []): void {
   });
 
   it("exec: refuses a container that is not there before it opens anything", async () => {
-    provider.pod.spec?.containers.splice(0, 1, { name: "other" });
+    const { pod } = provider;
+    provider.pod = { ...pod, spec: { containers: [{ name: "other" }] } };
     const { code, stderr } = await kubectl("exec", "p", "--", "true");
-    provider.pod.spec?.containers.splice(0, 1, { name: "c" });
+    provider.pod = pod;
     assert.equal(code, 1);
     assert.match(stderr, /container not found \("c"\)/);
   });

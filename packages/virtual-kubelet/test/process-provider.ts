@@ -15,7 +15,7 @@ import {
  * in `folder`, `attach` echoes, `portForward` connects to loopback, logs are ten numbered lines.
  */
 export class ProcessProvider implements KubeletHandlers {
-  readonly pod: Pod;
+  pod: Pod;
   readonly folder: string;
   readonly nodeName = "node";
   /** Requests for logs, as they arrived. */

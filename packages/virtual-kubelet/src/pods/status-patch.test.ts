@@ -113,7 +113,7 @@ describe("statusPatch()", () => {
         observedGeneration: 3,
       },
     );
-    const observed = podWith({ phase: "Running", observedGeneration: 3 } as PodStatus);
+    const observed = podWith({ phase: "Running", observedGeneration: 3 });
     assert.equal(statusPatch(observed, { phase: "Running" }, { observedGeneration: 2 }), undefined);
   });
 });

@@ -1,5 +1,5 @@
 import { backoffDelay, errorText, hasCode, type Clock, type Logger } from "@kip/base";
-import { paths, wireTime, type ApiClient } from "@kip/k8s-client";
+import { dropManagedFields, paths, wireTime, type ApiClient } from "@kip/k8s-client";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import { isFinished } from "./pod-changes.ts";
 import { statusPatch } from "./status-patch.ts";
@@ -138,7 +138,7 @@ export class StatusWriter {
     const { namespace = "", name = "" } = pod.metadata ?? {};
     const path = paths.pods(namespace, name, "status");
     const written = await client.patch<Pod>(path, patch, "strategic", { signal });
-    delete written.metadata?.managedFields;
+    dropManagedFields(written);
     this.#options.onWritten(written);
   }
 }

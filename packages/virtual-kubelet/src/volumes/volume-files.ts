@@ -36,7 +36,11 @@ const defaultMode = 0o644;
 
 type Projection = NonNullable<NonNullable<Volume["projected"]>["sources"]>[number];
 type ObjectSource = {
-  readonly items?: { readonly key: string; readonly path: string; readonly mode?: number }[];
+  readonly items?: readonly {
+    readonly key: string;
+    readonly path: string;
+    readonly mode?: number;
+  }[];
   readonly optional?: boolean;
 };
 type DownwardItems = NonNullable<NonNullable<Volume["downwardAPI"]>["items"]>;
