@@ -131,7 +131,8 @@ async function prefetch(context: CommandContext): Promise<void> {
   for (const name of names.filter((it) => it !== "" && !it.startsWith("#"))) {
     const reference = readReference(name, options);
     const verifies = options.isSet("validate-cache");
-    const how = { ...pullOptions(reference, options, env), verifies, signal };
+    const allowsPrivate = options.isSet("private");
+    const how = { ...pullOptions(reference, options, env), verifies, allowsPrivate, signal };
     const written = await prefetchImage(reference, cache, how);
     reporter.done({ image: name, written }, `${name}: ${written} bytes new`);
   }

@@ -1,7 +1,7 @@
 import { isKipError } from "@kip/base";
 
 const codes: readonly (readonly [RegExp, number])[] = [
-  [/^OPTION_|^IMAGE_NAME_INVALID$/, 2],
+  [/^OPTION_|^IMAGE_(?:NAME_INVALID|PRIVATE)$/, 2],
   [/^IMAGE_NOT_FOUND$/, 3],
   [/^REGISTRY_UNAUTHORIZED$/, 4],
   [/^REGISTRY_/, 5],

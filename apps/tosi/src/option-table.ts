@@ -42,6 +42,11 @@ export const commonOptions: readonly Option[] = [
   text("max-size", "gc: most bytes to keep, for example 10Gi"),
   text("unused-for", "gc: remove what was not used for so long, for example 24h"),
   text("list", "prefetch: file of image names, one a line"),
+  {
+    flag: "private",
+    type: "boolean",
+    help: "prefetch: take images that need a log-in too; root on every machine with the cache can read them",
+  },
   { flag: "help", type: "boolean", help: "this text" },
 ];
 

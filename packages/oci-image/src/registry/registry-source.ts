@@ -1,3 +1,4 @@
+import { hasCode } from "@kip/base";
 import { digestOf, isDigest } from "../digest.ts";
 import { digestMismatch } from "../errors.ts";
 import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../image-source.ts";
@@ -57,6 +58,47 @@ export function openRegistry(
     },
     [Symbol.asyncDispose]: async () => await places[Symbol.asyncDispose](),
   };
+}
+
+/**
+ * Whether a registry gives an image to anybody: it is asked without credentials, and no mirror is.
+ *
+ * @throws {KipError} `REGISTRY_*` if it cannot be known
+ */
+export async function isPublic(
+  reference: Reference,
+  registries: readonly RegistryConfig[],
+  options: RegistrySourceOptions & { readonly signal?: AbortSignal | undefined },
+): Promise<boolean> {
+  const { retry, proxy, signal } = options;
+  const known = registries.find(({ host }) => host === reference.registry);
+  const anonymous: RegistryConfig = {
+    host: reference.registry,
+    ...(known?.endpoint !== undefined && { endpoint: known.endpoint }),
+    ...(known?.ca !== undefined && { ca: known.ca }),
+  };
+  await using client = new RegistryClient(reference, [anonymous], {
+    actions: "pull",
+    retry,
+    ...(proxy && { proxy }),
+  });
+  const id = reference.digest ?? reference.tag ?? "";
+  try {
+    const response = await client.request({
+      method: "HEAD",
+      path: `manifests/${id}`,
+      headers: { accept },
+      what: `the manifest ${id}`,
+      accept: [200],
+      signal,
+    });
+    response.resume();
+    return true;
+  } catch (error) {
+    // Many say that there is no such image to those who may not have it.
+    if (hasCode(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND")) return false;
+    throw error;
+  }
 }
 
 /** Mirrors in order, the registry itself last. One that failed is not asked again in this pull. */

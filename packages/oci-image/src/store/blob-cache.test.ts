@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
 import { chmodSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { Readable } from "node:stream";
 import { describe, it } from "node:test";
 import { systemClock } from "@kip/base";
 import { missing, temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { digestOf } from "../digest.ts";
 import type { ImageSource } from "../image-source.ts";
-import { BlobCache, throughCache } from "./blob-cache.ts";
+import { parseReference } from "../reference.ts";
+import { BlobCache } from "./blob-cache.ts";
+import { throughCache } from "./cached-source.ts";
 
 describe("a cache of blobs", () => {
   it("is not written where a link of another filler leads", async () => {
@@ -21,7 +24,7 @@ describe("a cache of blobs", () => {
       );
       const bytes = Buffer.from("content");
       const descriptor = { mediaType: "", digest: digestOf(bytes), size: bytes.length };
-      using blobs = new BlobCache(cache);
+      using blobs = BlobCache.public(cache);
       const taken = blobs.takeOnce(descriptor, () => assert.fail(), { clock: systemClock });
       await assert.rejects(taken, { code: "ENOTDIR" });
       await assert.rejects(blobs.write(descriptor, (async function* () {})()), { code: "ENOTDIR" });
@@ -52,11 +55,49 @@ describe("a cache of blobs", () => {
       };
       process.seteuid?.(65_534);
       try {
-        await throughCache(source, folder.path, () => assert.fail()).manifest(descriptor);
+        const parts = [BlobCache.public(folder.path)];
+        await throughCache(source, parts, () => assert.fail()).manifest(descriptor);
       } finally {
         process.seteuid?.(0);
       }
       assert.deepEqual(asked, [descriptor.digest]);
+    },
+  );
+
+  it(
+    "gives public blobs to those who may not look at private ones",
+    { skip: missing({ root: true, programs: [] }) },
+    async () => {
+      using folder = temporaryFolder();
+      const reference = parseReference("registry.example.com/team/app");
+      const blobs = ["public", "private"].map((text) => {
+        const bytes = Buffer.from(text);
+        return { bytes, mediaType: "", digest: digestOf(bytes), size: bytes.length };
+      });
+      chmodSync(folder.path, 0o755);
+      const parts = [BlobCache.private(folder.path, reference), BlobCache.public(folder.path)];
+      for (const [index, part] of parts.toReversed().entries()) {
+        const blob = blobs[index] ?? assert.fail();
+        await part.write(blob, Readable.from([blob.bytes]));
+        part[Symbol.dispose]();
+      }
+      const asked: string[] = [];
+      const source: ImageSource = {
+        root: () => assert.fail(),
+        manifest: () => assert.fail(),
+        blob: async ({ digest }) => {
+          asked.push(digest);
+          return await Promise.resolve(Readable.from([]));
+        },
+      };
+      process.seteuid?.(65_534);
+      try {
+        const cached = throughCache(source, parts, () => {});
+        for (const blob of blobs.toReversed()) await cached.blob(blob);
+      } finally {
+        process.seteuid?.(0);
+      }
+      assert.deepEqual(asked, [blobs[1]?.digest]);
     },
   );
 });

@@ -1,19 +1,21 @@
 import { randomUUID } from "node:crypto";
 import { lstat, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { createFile, hasCode, makeFolder, type Clock } from "@kip/base";
+import { createFile, hasCode, makeFolder, makeFolderSync, type Clock } from "@kip/base";
 import { digestHex, digestOf, verified } from "../digest.ts";
-import { invalidImage } from "../errors.ts";
-import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../image-source.ts";
 import { readBlob } from "../layout/layout-source.ts";
-import { parseManifest, type Descriptor } from "../manifest.ts";
-import { choosePlatform, type Platform } from "../platform.ts";
+import type { Descriptor } from "../manifest.ts";
+import type { Reference } from "../reference.ts";
 import { closeFolder, openChild, openFolder, self } from "../unpack/descriptor-path.ts";
 import { doOnce } from "./fill-claim.ts";
 
+/** The folder above the private parts. */
+const privateFolder = "private";
+
 /**
- * A folder of blobs and manifests by digest, `blobs/sha256/<hex>` as in an OCI layout, that many
- * machines share, for example over NFS, commonly read-only.
+ * A part of a folder that many machines share, for example over NFS, commonly read-only: blobs and manifests by
+ * digest, `blobs/sha256/<hex>` as in an OCI layout. The public part holds images that anybody may have; each
+ * repository whose images take a log-in has a private part of its own.
  *
  * It needs no lock to be right, and so none that NFS would have to keep: a blob is written under a name of its
  * own and gets its final one by a rename, and two that write the same write the same bytes. That each
@@ -21,6 +23,9 @@ import { doOnce } from "./fill-claim.ts";
  * checked like what a registry sends.
  */
 export class BlobCache implements Disposable {
+  readonly #shared: string;
+  /** Folders from the shared one down to this part. */
+  readonly #steps: readonly string[];
   readonly #root: string;
   readonly #folder: string;
   /** The folder of blobs, open, once something is written. */
@@ -28,9 +33,25 @@ export class BlobCache implements Disposable {
   /** Names in the folder, as of the first look. */
   #hidden: Promise<readonly string[]> | undefined;
 
-  constructor(folder: string) {
-    this.#root = folder;
-    this.#folder = path.join(folder, "blobs", "sha256");
+  private constructor(shared: string, steps: readonly string[]) {
+    this.#shared = shared;
+    this.#steps = steps;
+    this.#root = path.join(shared, ...steps);
+    this.#folder = path.join(this.#root, "blobs", "sha256");
+  }
+
+  /** What anybody may have. */
+  static public(shared: string): BlobCache {
+    return new BlobCache(shared, []);
+  }
+
+  /**
+   * What those may have whom the registry lets pull from one repository. Who knows a digest is not asked
+   * for more than that by other repositories, so nothing in here is theirs.
+   */
+  static private(shared: string, { registry, repository }: Reference): BlobCache {
+    const key = digestHex(digestOf(`${registry}/${repository}`));
+    return new BlobCache(shared, [privateFolder, key]);
   }
 
   /**
@@ -126,8 +147,8 @@ export class BlobCache implements Disposable {
   /** The folder of blobs, to write in: made if it is missing, and not where a link of another filler leads. */
   async #place(): Promise<string> {
     if (this.#open === undefined) {
-      await makeFolder(this.#folder, 0o755, { recursive: true });
-      this.#open = openBelow(this.#root, ["blobs", "sha256"]);
+      await makeFolder(this.#shared, 0o755, { recursive: true });
+      this.#open = openBelow(this.#shared, [...this.#steps, "blobs", "sha256"]);
     }
     return self(this.#open);
   }
@@ -146,13 +167,13 @@ function draftsOf({ digest }: Descriptor): string {
   return `.${digestHex(digest)}.draft-`;
 }
 
-/** Opens a folder step by step. @throws `ENOTDIR` if a step is a link */
+/** Opens a folder step by step, and makes what is missing. @throws `ENOTDIR` if a step is a link */
 function openBelow(root: string, steps: readonly string[]): number {
   let folder = openFolder(root);
   for (const step of steps) {
     const above = folder;
     try {
-      folder = openChild(above, step);
+      folder = openOrMake(above, step);
     } finally {
       closeFolder(above);
     }
@@ -160,98 +181,18 @@ function openBelow(root: string, steps: readonly string[]): number {
   return folder;
 }
 
-/**
- * A source that takes what it can from a cache. What a name means is still the registry's word.
- * @param onHit told of each blob that came from the cache
- */
-export function throughCache(source: ImageSource, folder: string, onHit: () => void): ImageSource {
-  const cache = new BlobCache(folder);
-  let isBroken = false;
-  let turn: Promise<unknown> = Promise.resolve();
-  // One at a time: where the server of a share is silent, each look holds one of Node's few threads for files.
-  const find = async (descriptor: Descriptor): Promise<AsyncIterable<Uint8Array> | undefined> => {
-    const look = turn.then(async () => (isBroken ? undefined : await cache.read(descriptor)));
-    // Whatever is wrong with the cache, there is still the registry.
-    const safe = look.catch(() => {
-      isBroken = true;
-      return undefined;
-    });
-    turn = safe;
-    return await safe;
-  };
-  return {
-    root: async (signal) => await source.root(signal),
-    manifest: async (descriptor, signal) => {
-      // One that cannot be read is as good as none.
-      const found = await readManifest(find, descriptor).catch(() => undefined);
-      if (found) onHit();
-      return found ?? (await source.manifest(descriptor, signal));
-    },
-    blob: async (descriptor, signal) => {
-      const found = await find(descriptor);
-      if (found) onHit();
-      return found ?? (await source.blob(descriptor, signal));
-    },
-  };
-}
-
-/** Puts all of an image for one platform into a cache. @returns bytes that were new */
-export async function fillCache(
-  source: ImageSource,
-  folder: string,
-  options: {
-    readonly platform: Platform;
-    readonly clock: Clock;
-    /** Whether what is there is checked, and replaced if it is wrong. */
-    readonly verifies: boolean;
-    readonly signal?: AbortSignal;
-  },
-): Promise<number> {
-  using cache = new BlobCache(folder);
-  let written = 0;
-  const take = async (descriptor: Descriptor, bytes: () => Promise<AsyncIterable<Uint8Array>>) => {
-    const isWrong =
-      options.verifies && (await cache.has(descriptor)) && !(await cache.isWhole(descriptor));
-    if (isWrong) await cache.remove(descriptor);
-    if (await cache.takeOnce(descriptor, bytes, options)) written += descriptor.size;
-  };
-  let fetched = await source.root(options.signal);
-  for (let level = 0; ; level++) {
-    const parsed = parseManifest(fetched.bytes, fetched.mediaType);
-    const { bytes, digest, mediaType = "" } = fetched;
-    await take({ digest, mediaType, size: bytes.length }, async () => await once(bytes));
-    if (parsed.kind === "manifest") {
-      for (const blob of [parsed.config, ...parsed.layers]) {
-        await take(blob, async () => await source.blob(blob, options.signal));
-      }
-      return written;
-    }
-    if (level === 4) throw invalidImage("its indexes are nested too deep");
-    fetched = await source.manifest(
-      choosePlatform(parsed.manifests, options.platform),
-      options.signal,
-    );
+function openOrMake(above: number, step: string): number {
+  try {
+    return openChild(above, step);
+  } catch (error) {
+    if (!hasCode(error, "ENOENT")) throw error;
   }
-}
-
-async function readManifest(
-  find: (descriptor: Descriptor) => Promise<AsyncIterable<Uint8Array> | undefined>,
-  descriptor: Descriptor,
-): Promise<FetchedManifest | undefined> {
-  if (descriptor.size > maxDocumentBytes) return undefined;
-  const stream = await find(descriptor);
-  if (!stream) return undefined;
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of stream) chunks.push(chunk);
-  const bytes = Buffer.concat(chunks);
-  const { digest, mediaType } = descriptor;
-  return digestOf(bytes) === digest ? { bytes, digest, mediaType } : undefined;
-}
-
-async function once(bytes: Uint8Array): Promise<AsyncIterable<Uint8Array>> {
-  return await Promise.resolve(
-    (async function* () {
-      yield await Promise.resolve(bytes);
-    })(),
-  );
+  try {
+    // Who else may pass is for the administrator to say; a folder that is there keeps its mode.
+    makeFolderSync(path.join(self(above), step), step === privateFolder ? 0o700 : 0o755);
+  } catch (error) {
+    // Another filler was first.
+    if (!hasCode(error, "EEXIST")) throw error;
+  }
+  return openChild(above, step);
 }

@@ -42,8 +42,7 @@ export async function fetchPlan(
   if (!configTypes.includes(configBlob.mediaType)) {
     throw invalidImage(`it is no container image but ${JSON.stringify(configBlob.mediaType)}`);
   }
-  const sizeBytes = layers.reduce((sum, { size }) => sum + size, configBlob.size);
-  checkLimits(layers.length, sizeBytes, options.limits);
+  const sizeBytes = checkLimits(manifest, options.limits);
   const config = parseConfig(await readDocument(source, configBlob, options.signal));
   if (config.diffIds.length !== layers.length) {
     throw invalidImage(
@@ -61,10 +60,17 @@ export async function fetchPlan(
   };
 }
 
-/** Before anything is fetched: layers may have to wait on the disk. */
-function checkLimits(layers: number, sizeBytes: number, limits: UnpackLimits): void {
-  if (layers > limits.layers) throw limitExceeded("layers", limits.layers);
+/**
+ * Before anything is fetched: layers may have to wait on the disk.
+ *
+ * @returns the sum of the blobs' sizes, bytes
+ * @throws {KipError} code `IMAGE_LIMIT_EXCEEDED`
+ */
+export function checkLimits({ config, layers }: Manifest, limits: UnpackLimits): number {
+  const sizeBytes = layers.reduce((sum, { size }) => sum + size, config.size);
+  if (layers.length > limits.layers) throw limitExceeded("layers", limits.layers);
   if (sizeBytes > limits.unpackedBytes) throw limitExceeded("bytes", limits.unpackedBytes);
+  return sizeBytes;
 }
 
 async function fetchManifest(

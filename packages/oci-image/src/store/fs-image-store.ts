@@ -11,7 +11,8 @@ import { openRegistry } from "../registry/registry-source.ts";
 import { mountRootfs, unmountRootfs } from "../rootfs/mount-rootfs.ts";
 import { defaultUnpackLimits, type UnpackLimits } from "../unpack/limits.ts";
 import { removeFolder } from "../unpack/remove-tree.ts";
-import { throughCache } from "./blob-cache.ts";
+import { BlobCache } from "./blob-cache.ts";
+import { throughCache } from "./cached-source.ts";
 import { collect, isMountedTree, type Collected, type CollectOptions } from "./collect.ts";
 import { findDifference } from "./compare-trees.ts";
 import { fetchPlan, type ImagePlan } from "./fetch-image.ts";
@@ -186,7 +187,9 @@ class FsImageStore implements ManagedImageStore {
   ): Promise<PulledImage> {
     if (options.cache === undefined) return await this.#take(source, reference, options);
     let hits = 0;
-    const cached = throughCache(source, options.cache, () => void hits++);
+    using shared = BlobCache.public(options.cache);
+    using own = BlobCache.private(options.cache, reference);
+    const cached = throughCache(source, [shared, own], () => void hits++);
     try {
       return await this.#take(cached, reference, options);
     } catch (error) {

@@ -67,8 +67,9 @@ export interface PullOptions {
   /** Layers that arrive at the same time, 1 or more. @default 4 */
   readonly parallelDownloads?: number;
   /**
-   * A folder of blobs by digest that is asked before the registry, see `prefetchImage`. What is in
-   * it is checked; where it is wrong or lacks something, the registry is asked.
+   * A folder of blobs by digest that is asked before the registry, see `prefetchImage`: for public images, and for
+   * those of the repository that is pulled from. What is in it is checked; where it is wrong or lacks something, the
+   * registry is asked.
    */
   readonly cache?: string;
   /** Times a request that fails in passing is made in all. @default 4 */

@@ -1,10 +1,25 @@
 import { systemClock } from "@kip/base";
-import { failedTo, writeFailure } from "../errors.ts";
+import { failedTo, imageError, writeFailure } from "../errors.ts";
 import { hostPlatform } from "../platform.ts";
 import { formatReference, type Reference } from "../reference.ts";
-import { openRegistry } from "../registry/registry-source.ts";
-import { fillCache } from "./blob-cache.ts";
+import { isPublic, openRegistry } from "../registry/registry-source.ts";
+import { BlobCache } from "./blob-cache.ts";
+import { fillCache } from "./fill-cache.ts";
 import type { PullOptions } from "./image-store.ts";
+
+/** Options of {@link prefetchImage}. */
+export interface PrefetchOptions extends Pick<
+  PullOptions,
+  "registries" | "platform" | "attempts" | "proxy" | "signal"
+> {
+  /** Whether what is in the folder already is checked, and fetched again if it is wrong. @default false */
+  readonly verifies?: boolean;
+  /**
+   * Whether an image that its registry gives only to those who log in is taken as well. Pulls of other repositories
+   * get nothing of it, but root on every machine that has the folder can read it. @default false
+   */
+  readonly allowsPrivate?: boolean;
+}
 
 /**
  * Puts an image's blobs into a folder that other machines pull from (`PullOptions.cache`). Several
@@ -12,27 +27,50 @@ import type { PullOptions } from "./image-store.ts";
  * its own and renamed when it is whole.
  *
  * @returns bytes that were not there before
- * @throws {KipError} the codes of `ImageStore.pull`
+ * @throws {KipError} the codes of `ImageStore.pull`; `IMAGE_PRIVATE` if the image takes a log-in
  */
 export async function prefetchImage(
   reference: Reference,
   cache: string,
-  options: Pick<PullOptions, "registries" | "platform" | "attempts" | "proxy" | "signal"> & {
-    /** Whether what is in the folder already is checked, and fetched again if it is wrong. @default false */
-    readonly verifies?: boolean;
-  },
+  options: PrefetchOptions,
 ): Promise<number> {
-  const { attempts, proxy, signal, verifies = false } = options;
+  const { attempts, proxy, signal, verifies = false, allowsPrivate = false } = options;
+  const registry = {
+    retry: { clock: systemClock, ...(attempts !== undefined && { attempts }) },
+    ...(proxy && { proxy }),
+  };
   try {
-    await using registry = openRegistry(reference, options.registries, {
-      retry: { clock: systemClock, ...(attempts !== undefined && { attempts }) },
-      ...(proxy && { proxy }),
-    });
+    await using source = openRegistry(reference, options.registries, registry);
+    using known = BlobCache.public(cache);
+    using own = BlobCache.private(cache, reference);
+    const isForAll = await isPublic(reference, options.registries, { ...registry, signal }).catch(
+      (error: unknown) => {
+        signal?.throwIfAborted();
+        // The registry itself may be out of reach where there are mirrors.
+        if (allowsPrivate) return false;
+        throw error;
+      },
+    );
+    if (!isForAll && !allowsPrivate) {
+      // With a log-in it may turn out that there is no such image.
+      await source.root(signal);
+      throw privateImage();
+    }
     const platform = options.platform ?? hostPlatform();
-    const filled = { platform, verifies, clock: systemClock, ...(signal && { signal }) };
-    return await fillCache(registry, cache, filled);
+    const how = { platform, verifies, clock: systemClock, ...(signal && { signal }) };
+    return isForAll
+      ? await fillCache(source, known, how)
+      : await fillCache(source, own, { ...how, known });
   } catch (error) {
     signal?.throwIfAborted();
     throw failedTo(`prefetch image "${formatReference(reference)}"`, writeFailure(error));
   }
+}
+
+function privateImage(): Error {
+  const reason =
+    "it is private, and root on every machine that has the cache can read what is in it";
+  return imageError("IMAGE_PRIVATE", reason, {
+    remedy: "Leave it out, or allow private images (tosi prefetch -private)",
+  });
 }
