@@ -11,9 +11,11 @@ const calls: Readonly<Record<string, readonly number[]>> = {
   arm64: [6, 12, 15, 33],
 };
 
-/** Attributes that wait in memory are at most so many bytes. */
+/** Attributes that wait in memory are at most so many bytes, and those of one entry. */
 const maxPendingBytes = 1024 * 1024;
-/** Names of folders with attributes, and what is set last, bytes: they are held until the image is whole. */
+/** What a step, or a name that is held, costs beside its texts. */
+const stepBytes = 100;
+/** Folders with attributes, and what is set last, bytes: they are held until the image is whole. */
 const maxMarkedBytes = 16 * 1024 * 1024;
 /** What is made in a folder takes this over, and a mode from it: it is set when nothing is made any more. */
 const inheritedAttribute = "system.posix_acl_default";
@@ -120,7 +122,7 @@ export class SpecialEntries {
   }
 
   #hold(path: string, more: number): void {
-    this.#markedBytes += path.length + more;
+    this.#markedBytes += stepBytes + path.length + more;
     if (this.#markedBytes <= maxMarkedBytes) return;
     throw limitExceeded("bytes of names of folders with attributes", maxMarkedBytes);
   }
@@ -128,9 +130,8 @@ export class SpecialEntries {
   #keep(path: string, steps: readonly Step[]): void {
     this.#attributes.set(path, steps);
     for (const { key, value } of steps) {
-      this.#pendingBytes += path.length + key.length + value.length;
+      this.#pendingBytes += stepBytes + path.length + key.length + value.length;
     }
-    if (this.#pendingBytes > maxPendingBytes) this.flush();
   }
 
   /**
@@ -156,11 +157,14 @@ export class SpecialEntries {
   }
 
   /**
-   * Makes special files that wait: to be called before an entry of another folder, or of another
-   * kind, is written.
+   * Makes what waits if it is much, or special files of another folder: to be called before an entry is
+   * written. No sooner: content and owner that a file gets after its attributes take its capabilities away.
+   *
+   * @param folder of the entry if it is a special file
    */
   settle(folder?: string): void {
-    if (this.#nodes.size > 0 && folder !== this.#nodesFolder) this.flush();
+    const isElsewhere = this.#nodes.size > 0 && folder !== this.#nodesFolder;
+    if (isElsewhere || this.#pendingBytes > maxPendingBytes) this.flush();
   }
 
   /** Does all that waits. */

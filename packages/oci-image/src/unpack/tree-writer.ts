@@ -163,9 +163,9 @@ export class TreeWriter implements TarSink, Disposable {
   #apply(entry: TarEntry): void {
     const parts = splitEntryName(entry.name);
     const base = parts.pop();
-    if (base === undefined) return this.#applyRoot(entry);
     const special = isSpecial(entry) ? parts.join("/") : undefined;
     this.#special.settle(special);
+    if (base === undefined) return this.#applyRoot(entry);
     const whiteout = parseWhiteout(base);
     if (whiteout) return this.#applyWhiteout(whiteout, parts);
     if (entry.kind === "hardlink") return this.#applyHardLink(parts, base, entry);

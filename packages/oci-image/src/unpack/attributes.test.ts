@@ -1,0 +1,46 @@
+// Extended attributes of files, as the kernel has them after an import.
+import assert from "node:assert/strict";
+import path from "node:path";
+import { describe, it } from "node:test";
+import { runCommand, silentLogger, systemClock } from "@kip/base";
+import { writeLayout } from "../../test/fixtures/layout-writer.ts";
+import { tar, type RawEntry } from "../../test/fixtures/tar-writer.ts";
+import { missing, temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { openImageStore, parseReference } from "../index.ts";
+
+/** cap_net_raw=ep, version 2 of the kernel's structure. */
+const capability = "\x01\0\0\x02\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+/** A file with capabilities, and with another attribute, of which 350 are more than wait in memory. */
+const program = (name: string): RawEntry => ({
+  name,
+  content: "x",
+  uid: 1,
+  pax: { "SCHILY.xattr.security.capability": capability, "SCHILY.xattr.user.f": "f".repeat(3000) },
+});
+
+async function countCapabilities(...layers: readonly (readonly RawEntry[])[]): Promise<number> {
+  using work = temporaryFolder();
+  const layout = path.join(work.path, "layout");
+  writeLayout(layout, { layers: layers.map(tar) });
+  const root = path.join(work.path, "store");
+  const store = await openImageStore({ root, logger: silentLogger, clock: systemClock });
+  const image = await store.importLayout(layout, parseReference("app"));
+  assert.deepEqual(image.notes, []);
+  const env = { PATH: "/usr/sbin:/sbin:/usr/bin" };
+  const { stdout } = await runCommand("getcap", ["-r", image.layers[0] ?? ""], { env });
+  return stdout.split("\n").filter((line) => line.endsWith(" cap_net_raw=ep")).length;
+}
+
+describe("file capabilities", { skip: missing({ root: true, programs: ["perl"] }) }, () => {
+  it("outlive content and owner of their file, however many attributes wait", async () => {
+    const programs = Array.from({ length: 800 }, (_, index) => program(`${index}`));
+    assert.equal(await countCapabilities(programs), 800);
+  });
+
+  it("are those of all names of a file, in later layers too", async () => {
+    const programs = Array.from({ length: 400 }, (_, index) => program(`${index}`));
+    const link = (name: string): RawEntry => ({ name, type: "1", linkName: "399" });
+    assert.equal(await countCapabilities([...programs, link("a")], [link("b")]), 402);
+  });
+});
