@@ -2,13 +2,15 @@ import { createHash } from "node:crypto";
 import { closeSync, constants, lstatSync, openSync, readlinkSync, readSync } from "node:fs";
 import { at, closeFolder, openChild, openFolder } from "../unpack/descriptor-path.ts";
 import { namesIn } from "../unpack/remove-tree.ts";
+import { findAttributeDifference } from "./compare-attributes.ts";
 
 /**
- * The first difference of two trees: type, mode, owner, link target, content, and the time of what
- * is no folder. Undefined if there is none. Nothing else may write to them.
+ * The first difference of two trees: type, mode, owner, link target, device, content, extended attributes, and of
+ * what is no folder the time and the number of names. Undefined if there is none. Nothing else may write to them.
  */
 export function findDifference(one: string, other: string): string | undefined {
   const difference = compare([openFolder(one), openFolder(other)], "");
+  if (difference === undefined) return findAttributeDifference(one, other);
   return difference === "" ? "/" : difference;
 }
 
@@ -36,10 +38,10 @@ function compare([left, right]: readonly [number, number], path: string): string
 function describe(folder: number, name: string): string {
   const place = at(folder, name);
   const facts = lstatSync(place);
-  const { mode, uid, gid, mtimeMs, size } = facts;
+  const { mode, uid, gid, mtimeMs, size, nlink } = facts;
   // A folder without an entry of its own has the time it was made at.
   if (facts.isDirectory()) return `directory ${mode} ${uid} ${gid}`;
-  const about = `${mode} ${uid} ${gid} ${mtimeMs}`;
+  const about = `${mode} ${uid} ${gid} ${mtimeMs} ${nlink}`;
   if (facts.isSymbolicLink()) return `${about} ${readlinkSync(place, { encoding: "latin1" })}`;
   return facts.isFile() ? `${about} ${size} ${hashOf(place)}` : `${about} ${facts.rdev}`;
 }
