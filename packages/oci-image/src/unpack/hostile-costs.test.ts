@@ -92,8 +92,8 @@ describe("an image that costs more than it weighs", () => {
     });
   });
 
-  it("has long names, which wait in memory for what a whiteout means", () => {
-    const files = some(20, (index) => ({ name: `${"n".repeat(90)}${index}` }));
+  it("has many names, which wait in memory for what a whiteout means", () => {
+    const files = some(200, (index) => ({ name: `${index}` }));
     const limits = { nameBytes: 1000 };
     unpack([files, [{ name: "a" }]], limits);
     assert.throws(() => unpack([[], files], limits), exceeded(/1000 bytes of names in a layer/));

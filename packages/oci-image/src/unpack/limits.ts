@@ -8,7 +8,10 @@ export interface UnpackLimits {
   readonly layers: number;
   /** Folders above an entry. @default 256 */
   readonly depth: number;
-  /** Bytes of the names of one layer's entries, with their folders: they are held in memory. @default 256 MiB */
+  /**
+   * Bytes of memory for the names of one layer's entries, with their folders: up to 36 each. As much again for folders
+   * that whiteouts empty. @default 128 MiB
+   */
   readonly nameBytes: number;
 }
 
@@ -18,5 +21,5 @@ export const defaultUnpackLimits: UnpackLimits = {
   entries: 4_000_000,
   layers: 500,
   depth: 256,
-  nameBytes: 256 * 1024 ** 2,
+  nameBytes: 128 * 1024 ** 2,
 };

@@ -1,5 +1,6 @@
 import { limitExceeded, unsafeEntry } from "../errors.ts";
 import { closeFolder, openChild } from "./descriptor-path.ts";
+import { PathSet } from "./path-set.ts";
 import { isFolder, namesIn, removeTree } from "./remove-tree.ts";
 
 /** What a name says about the layers below, by the rules of the OCI image specification, "layer". */
@@ -28,26 +29,23 @@ export function parseWhiteout(base: string): Whiteout | undefined {
  * what is below its layer, wherever among the layer's entries it stands; so what is in here stays.
  */
 export class LayerPaths {
-  readonly #paths = new Set<string>();
+  readonly #paths: PathSet;
   /** Folders that hold nothing of lower layers any more: no layer is made to look twice. */
-  readonly #cleared = new Set<string>();
-  readonly #maxBytes: number;
-  #bytes = 0;
+  readonly #cleared: PathSet;
 
-  /** @param maxBytes of all paths together, as they are in memory */
+  /** @param maxBytes of memory that the paths may take, and as much again for cleared folders */
   constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
+    const mayGrow = (bytes: number): void => {
+      if (bytes > maxBytes) throw limitExceeded("bytes of names in a layer", maxBytes);
+    };
+    this.#paths = new PathSet(mayGrow);
+    this.#cleared = new PathSet(mayGrow);
   }
 
   /** @throws `IMAGE_LIMIT_EXCEEDED` */
   add(path: string): void {
     let current = path;
-    while (!this.#paths.has(current)) {
-      this.#paths.add(current);
-      this.#bytes += current.length;
-      if (this.#bytes > this.#maxBytes) {
-        throw limitExceeded("bytes of names in a layer", this.#maxBytes);
-      }
+    while (this.#paths.add(current)) {
       const slash = current.lastIndexOf("/");
       if (slash === -1) return;
       current = current.slice(0, slash);
@@ -58,17 +56,14 @@ export class LayerPaths {
     return this.#paths.has(path);
   }
 
-  /** Notes that a folder is rid of lower layers. @returns false if it was before */
+  /** Notes that a folder is rid of lower layers. @returns false if it was before @throws `IMAGE_LIMIT_EXCEEDED` */
   clearFolder(path: string): boolean {
-    if (this.#cleared.has(path)) return false;
-    this.#cleared.add(path);
-    return true;
+    return this.#cleared.add(path);
   }
 
   clear(): void {
     this.#paths.clear();
     this.#cleared.clear();
-    this.#bytes = 0;
   }
 }
 
