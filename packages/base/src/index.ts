@@ -34,3 +34,7 @@ export { helpText, parseOptions, type Option, type OptionValues } from "./option
 export { waitingMount } from "./waiting-mount.ts";
 export type { ProcessStreams, TerminalSize } from "./process-streams.ts";
 export { untilAborted } from "./until-aborted.ts";
+export { every, type EveryOptions } from "./waiting/every.ts";
+export { pause } from "./waiting/pause.ts";
+export { SerialQueue } from "./waiting/serial-queue.ts";
+export { withTimeout, type TimeoutOptions } from "./waiting/with-timeout.ts";
