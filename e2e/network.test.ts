@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { before, describe, it } from "node:test";
-import { cluster, shellPod, type Cluster } from "./cluster.ts";
+import { cluster, run, shellPod, type Cluster } from "./cluster.ts";
 
 const metadata = "169.254.169.254";
 
@@ -42,6 +42,26 @@ describe("what a pod reaches", () => {
       assert.ok(await reaches(host, port), `port ${port} of the host`);
     const fromHost = await fetch(`http://${pod}:8080/`);
     assert.equal(await fromHost.text(), "hello\n");
+  });
+
+  it("is no Service: a connection to one is refused at once and does not leave the cluster", async () => {
+    const clusterIp = await kube.ok(
+      "get",
+      "service",
+      "kubernetes",
+      "-n",
+      "default",
+      "-o",
+      "jsonpath={.spec.clusterIP}",
+    );
+    // Where nothing refuses, wget gives up by itself only after its time limit.
+    const script = `wget -T 20 -qO- http://${clusterIp}:443/ 2>&1; true`;
+    const said = await kube.ok("exec", "client", "--", "sh", "-c", script);
+    assert.match(said, /Connection refused/);
+    // Who refuses is the namespace's own rule.
+    const namespace = "--net=/run/kip/kip-e2e/netns";
+    const rules = await run("nsenter", [namespace, "nft", "list", "table", "ip", "kip"]);
+    assert.match(rules.stdout, /ip daddr 10\.96\.0\.0\/16[^\n]*reject with tcp reset/);
   });
 
   it("is no other port of the host, no agent and no metadata service", async () => {

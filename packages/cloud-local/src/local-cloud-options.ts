@@ -2,6 +2,7 @@ import path from "node:path";
 import { silentLogger, systemClock, type Clock, type Logger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { readHostFacts, type HostFacts } from "./host/host-facts.ts";
+import { checkCidr } from "./network/address-plan.ts";
 import { defaultFirstUserId, lastUserId } from "./machine/machine-user.ts";
 
 /** Options of {@link createLocalCloud}. */
@@ -22,6 +23,11 @@ export interface LocalCloudOptions {
   readonly hostPorts?: readonly number[];
   /** TCP and UDP ports of the machines' own addresses that only the host reaches. @default 6421, the agent's */
   readonly managementPorts?: readonly number[];
+  /**
+   * Ranges of the cluster's Services, IPv4 CIDRs. Nothing leads to them yet, so connections there are refused at once,
+   * instead of leaving by way of the host. @default ["10.96.0.0/16"]
+   */
+  readonly serviceRanges?: readonly string[];
   /** Program that runs a machine. @default "qemu-system-x86_64" */
   readonly qemu?: string;
   /** "auto" proves KVM with a tiny guest and falls back to software emulation. @default "auto" */
@@ -72,6 +78,7 @@ const defaults = {
   internet: "auto",
   hostPorts: [],
   managementPorts: [agentPort],
+  serviceRanges: ["10.96.0.0/16"],
   qemu: "qemu-system-x86_64",
   accelerator: "auto",
   cpuOvercommit: 16,
@@ -130,6 +137,7 @@ function validate(options: Omit<ResolvedLocalCloudOptions, "host">): void {
   for (const port of [...options.hostPorts, ...options.managementPorts])
     if (!Number.isInteger(port) || port < 1 || port > 65_535)
       throw invalid(`port ${port}: it is not 1 to 65535`);
+  for (const range of options.serviceRanges) checkCidr(range);
   for (const option of ["cpuOvercommit", "startsAtOnce"] as const)
     if (options[option] < 1) throw invalid(`${option} ${options[option]}: it is not 1 or more`);
   const { firstUserId } = options;

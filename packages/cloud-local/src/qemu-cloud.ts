@@ -32,6 +32,7 @@ import { MachineStarter } from "./machine/machine-starter.ts";
 import { MachineStore } from "./machine/machine-store.ts";
 import { userOfSlot } from "./machine/machine-user.ts";
 import { LocalNetwork } from "./network/local-network.ts";
+import { NetworkWatch } from "./network/network-watch.ts";
 import { Templates } from "./template/templates.ts";
 import type { DiskMachine } from "./volume/hot-plug.ts";
 import { LocalVolumes } from "./volume/local-volumes.ts";
@@ -47,6 +48,7 @@ export class QemuCloud implements LocalCloud {
   readonly #options: ResolvedLocalCloudOptions;
   readonly #store: MachineStore;
   readonly #network: LocalNetwork;
+  readonly #networkWatch: NetworkWatch;
   readonly #watch: MachineWatch;
   readonly #volumes: LocalVolumes;
   readonly #admission: Admission;
@@ -68,7 +70,13 @@ export class QemuCloud implements LocalCloud {
       internet: options.internet,
       hostPorts: options.hostPorts,
       managementPorts: options.managementPorts,
+      serviceRanges: options.serviceRanges,
       logger: options.logger,
+    });
+    this.#networkWatch = new NetworkWatch({
+      ...options,
+      network: this.#network,
+      lock: async (work) => await this.#store.lockNetwork(work),
     });
     this.hostAddress = this.#network.plan.host;
     this.#offers = localInstanceTypes(options.host);
@@ -117,6 +125,7 @@ export class QemuCloud implements LocalCloud {
     }
     await this.#volumes.open();
     await this.#templates.open();
+    await this.#networkWatch.start();
     const { clock, logger } = this.#options;
     const { signal } = this.#closed;
     this.#consoles = keepConsolesShort({ store: this.#store, clock, logger, signal });
@@ -125,12 +134,14 @@ export class QemuCloud implements LocalCloud {
   async prepareNetwork(): Promise<void> {
     await this.#store.lockNetwork(() => this.#network.prepare());
     this.#isNetworkPrepared = true;
+    await this.#networkWatch.start();
     // Known by the time the first machine is asked for.
     this.#accelerator.get().catch(() => {}); // asked again, and reported, by the launch
   }
 
   async removeNetwork(): Promise<void> {
     this.#isNetworkPrepared = false;
+    await this.#networkWatch.stop();
     await this.#store.lockNetwork(() => this.#network.remove());
   }
 
@@ -316,6 +327,7 @@ export class QemuCloud implements LocalCloud {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed.abort();
+    await this.#networkWatch.stop();
     await this.#consoles;
     this.#ends.close();
     await this.#admission.close();

@@ -142,6 +142,7 @@ before*) ;;
   control=$(printf '%s\n' "$@" | sed -n 's/^socket,id=command,.*,path=//p')
   ${real} "$@" &
   while [ ! -S "$control" ]; do sleep 0.01; done ;;
+*" monitor "*) ${real} "$@" & ;; # does not return either
 *) ${real} "$@" ;;
 esac
 kill -KILL "$PPID"

@@ -2,10 +2,13 @@ import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { after, before, describe, it } from "node:test";
-import { runCommand, silentLogger } from "@kip/base";
+import { setTimeout as delay } from "node:timers/promises";
+import { createLogger, isKipError, silentLogger, systemClock } from "@kip/base";
 import { LocalNetwork, type LocalNetworkOptions } from "../src/network/local-network.ts";
-import { hostAddresses } from "../src/host/host-facts.ts";
-import { internet, listen } from "./support/listeners.ts";
+import { findProcesses, signalProcess } from "../src/host/processes.ts";
+import { NetworkWatch, type NetworkWatchOptions } from "../src/network/network-watch.ts";
+import { hasUplinkProgram } from "../src/network/uplink.ts";
+import { hostAddresses, internet, listen } from "./support/listeners.ts";
 import {
   arpPacket,
   frame,
@@ -23,6 +26,7 @@ const options: LocalNetworkOptions = {
   internet: "auto",
   hostPorts: [],
   managementPorts: [6421],
+  serviceRanges: ["10.96.0.0/16"],
   logger: silentLogger,
 };
 const everyone = "ff:ff:ff:ff:ff:ff";
@@ -274,32 +278,143 @@ describe("what a machine reaches", { timeout: 120_000 }, () => {
     }
   });
 
-  it("node impersonation: is the internet, and neither the host by its other addresses nor what is link-local", async (context) => {
-    const hasProgram = await runCommand("sh", ["-c", "command -v slirp4netns"]).catch(
-      () => undefined,
-    );
-    if (!hasProgram) return context.skip("slirp4netns is not installed");
-    const closed = ["169.254.77.77", "168.63.129.16"];
-    await using outside = await internet(`${name}o`, ["198.51.100.77", ...closed]);
-    await using host = await listen("0.0.0.0");
+  it("is the internet", async (context) => {
+    if (!(await hasUplinkProgram())) return context.skip("slirp4netns is not installed");
+    await using outside = await internet(`${name}o`, ["198.51.100.77"]);
     const network = new LocalNetwork({ ...options, internet: true });
     await network.prepare();
     await using cell = await joinBridge(network, 0);
-    const { plan } = network;
     try {
       for (const source of [cell.machineIp, cell.podIp]) {
         const url = `http://198.51.100.77:${outside.port}`;
         assert.equal(await cell.fetch(url, "--interface", source), "hello");
       }
-      await cell.reachesNone(closed.map((address) => `${address}:${outside.port}`));
-      await outside.addHostAddress("198.51.100.78");
-      await network.addTap("cell9"); // with the next machine the host's addresses are looked at
-      const slirp = plan.uplinkDns.replace(/3$/, "2");
-      const ofHost = ["198.51.100.78", ...hostAddresses(), plan.gateway, slirp, plan.uplinkDns];
-      await cell.reachesNone(ofHost.map((address) => `${address}:${host.port}`));
     } finally {
       await network.remove();
     }
     return undefined;
   });
+
+  it("node impersonation: is neither what is link-local nor the host by any address that its kernel calls local", async (context) => {
+    if (!(await hasUplinkProgram())) return context.skip("slirp4netns is not installed");
+    const closed = ["169.254.77.77", "168.63.129.16"];
+    await using outside = await internet(`${name}o`, ["198.51.100.77", ...closed]);
+    await using host = await listen("0.0.0.0");
+    await using device = await hostAddresses(`${name}b`);
+    const network = new LocalNetwork({ ...options, internet: true });
+    await network.prepare();
+    await using cell = await joinBridge(network, 0);
+    const watch = new NetworkWatch(watchOptions(network));
+    const { plan } = network;
+    const url = `http://198.51.100.77:${outside.port}`;
+    try {
+      assert.equal(await cell.fetch(url), "hello");
+      await cell.reachesNone(closed.map((address) => `${address}:${outside.port}`));
+      const slirp = plan.uplinkDns.replace(/3$/, "2");
+      const ofHost = [...device.addresses, plan.gateway, slirp, plan.uplinkDns];
+      await cell.reachesNone(ofHost.map((address) => `${address}:${host.port}`));
+      // An address that the host gets while machines run.
+      await watch.start();
+      await device.add("198.51.100.78/32");
+      await device.addLocalRoute("198.51.100.128/28");
+      await eventually(async () => {
+        const { stdout } = await network.namespace.run("nft", [
+          "list",
+          "set",
+          "ip",
+          "kip",
+          "closed",
+        ]);
+        return ["198.51.100.78", "198.51.100.128/28"].every((each) => stdout.includes(each));
+      });
+      const late = ["198.51.100.78", "198.51.100.129"];
+      await cell.reachesNone(late.map((address) => `${address}:${host.port}`));
+      assert.equal(await cell.fetch(url), "hello");
+    } finally {
+      await watch.stop();
+      await network.remove();
+    }
+    return undefined;
+  });
+
+  it("is the internet again after slirp4netns has ended", async (context) => {
+    if (!(await hasUplinkProgram())) return context.skip("slirp4netns is not installed");
+    await using outside = await internet(`${name}o`, ["198.51.100.77"]);
+    const network = new LocalNetwork({ ...options, internet: true });
+    await network.prepare();
+    await using cell = await joinBridge(network, 0);
+    const lines: string[] = [];
+    const logger = createLogger({ write: (line) => void lines.push(line) });
+    const watch = new NetworkWatch({ ...watchOptions(network), logger });
+    const url = `http://198.51.100.77:${outside.port}`;
+    try {
+      await watch.start();
+      assert.equal(await cell.fetch(url), "hello");
+      for (let nth = 1; nth <= 2; nth++) {
+        const before = await findProcesses(network.namespace.file);
+        assert.equal(before.length, 1);
+        for (const pid of before) signalProcess(pid, "SIGKILL");
+        await eventually(() => Promise.resolve(lines.length === nth));
+        assert.equal(await cell.fetch(url), "hello");
+        const after = await findProcesses(network.namespace.file);
+        assert.equal(after.length, 1);
+        assert.notDeepEqual(after, before);
+      }
+      assert.match(lines[0] ?? "", /slirp4netns had ended and was started again/);
+    } finally {
+      await watch.stop();
+      await network.remove();
+      assert.deepEqual(await findProcesses(network.namespace.file), []);
+    }
+    return undefined;
+  });
+
+  for (const isLedOut of [true, false]) {
+    const what = isLedOut ? "with" : "without";
+    it(`is no Service: packets for one stay in the namespace, ${what} internet`, async (context) => {
+      if (isLedOut && !(await hasUplinkProgram()))
+        return context.skip("slirp4netns is not installed");
+      const services = ["10.96.0.1", "10.96.255.254"];
+      await using outside = await internet(`${name}o`, [...services, "10.97.0.1"]);
+      const network = new LocalNetwork({ ...options, internet: isLedOut });
+      await network.prepare();
+      await using cell = await joinBridge(network, 0);
+      try {
+        // Many at once: each of them is refused, and none waits for its time limit.
+        for (const source of [cell.machineIp, cell.podIp]) {
+          const attempts = Array.from({ length: 20 }, (_, index) =>
+            assert.rejects(
+              cell.fetch(`http://${services[index % 2]}:${outside.port}`, "--interface", source),
+              // curl: 7 is a connection that failed, 28 the time limit
+              (error) => hasExitCode(error, 7),
+            ),
+          );
+          await Promise.all(attempts);
+          assert.equal(await cell.askByUdp("10.96.0.10", 53, source), "No route to host");
+        }
+        if (isLedOut) assert.equal(await cell.fetch(`http://10.97.0.1:${outside.port}`), "hello");
+        assert.deepEqual(await outside.received("10.96.0.0/16"), 0);
+      } finally {
+        await network.remove();
+      }
+      return undefined;
+    });
+  }
 });
+
+function watchOptions(network: LocalNetwork): NetworkWatchOptions {
+  return { network, lock: (work) => work(), clock: systemClock, logger: silentLogger };
+}
+
+function hasExitCode(error: unknown, code: number): boolean {
+  return isKipError(error) && error.facts["exitCode"] === code;
+}
+
+/** Waits for what no event of this process tells. */
+async function eventually(condition: () => Promise<boolean>): Promise<void> {
+  const until = performance.now() + 20_000;
+  while (!(await condition())) {
+    assert.ok(performance.now() < until, "condition not met within 20 s");
+    await delay(20);
+  }
+}

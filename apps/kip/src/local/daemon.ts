@@ -105,6 +105,7 @@ async function startCluster(
         logDir: layout.logDir,
         port: options.integer("port", { min: 1, max: 65_535 }),
         advertiseAddress: cloud.hostAddress,
+        serviceCidr: serviceRange,
         serverNames: [cloud.hostAddress],
         onExit: ({ program, reason }) => logger.warn("Program ended", { program, reason }),
         signal,
@@ -145,6 +146,9 @@ async function localCloud(
   });
 }
 
+/** Addresses of Services. The cells' network refuses them, as nothing leads to Services yet. */
+const serviceRange = "10.96.0.0/16";
+
 /** The local cloud's, which this process and the provider open alike. */
 function cloudSettings(options: OptionValues, layout: LocalLayout) {
   return {
@@ -155,6 +159,7 @@ function cloudSettings(options: OptionValues, layout: LocalLayout) {
     namespace: options.required("namespace-name"),
     range: options.required("network-range"),
     hostPorts: hostPorts(options),
+    serviceRanges: [serviceRange],
   };
 }
 

@@ -38,6 +38,7 @@ export async function openDriver(
       range: local.range,
       internet: local.internet === "off" ? false : ("auto" as const),
       hostPorts: local.hostPorts,
+      serviceRanges: local.serviceRanges,
       templates: local.templates,
       templatesDir: local.templatesDir,
       logger: logger.with({ component: "cloud", driver: name }),

@@ -17,6 +17,8 @@ export const decodeLocalSettings = object(
     internet: optional(oneOf("auto", "off")),
     /** TCP ports of the host that pods reach. */
     hostPorts: optional(list(integer)),
+    /** IPv4 ranges of the cluster's Services, which pods are refused at once. */
+    serviceRanges: optional(list(string)),
     /** Whether machines are copied from templates. */
     templates: optional(boolean),
     /** Directory of the templates. */

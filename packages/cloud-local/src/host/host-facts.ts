@@ -35,10 +35,3 @@ export async function freeDiskBytes(folder: string): Promise<number> {
 export async function readBootId(): Promise<string> {
   return (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim();
 }
-
-/** The IPv4 addresses of this machine, its loopback aside, sorted. */
-export function hostAddresses(): readonly string[] {
-  const all = Object.values(os.networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  const outer = all.filter(({ family, internal }) => family === "IPv4" && !internal);
-  return [...new Set(outer.map(({ address }) => address))].sort();
-}

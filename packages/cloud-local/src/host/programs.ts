@@ -8,6 +8,7 @@ const packages: Readonly<Record<string, string>> = {
   sysctl: "procps",
   unshare: "util-linux",
   nsenter: "util-linux",
+  setpriv: "util-linux",
   umount: "mount",
   flock: "util-linux",
   "qemu-img": "qemu-utils",

@@ -70,6 +70,11 @@ export function cidrsOverlap(a: string, b: string): boolean {
   return Math.floor(one.base / size) === Math.floor(two.base / size);
 }
 
+/** @throws {CloudError} `CLOUD_INVALID_REQUEST` if it is not an IPv4 CIDR */
+export function checkCidr(text: string): void {
+  parseCidr(text);
+}
+
 interface Cidr {
   readonly base: number;
   readonly prefixLength: number;

@@ -9,8 +9,10 @@ export interface FilterOptions {
   readonly hostPorts: readonly number[];
   /** TCP and UDP ports of machines' own addresses that only the host reaches. */
   readonly managementPorts: readonly number[];
-  /** The host's own addresses: not to be reached by way of the uplink. */
+  /** The host's own addresses and prefixes: not to be reached by way of the uplink. */
   readonly hostAddresses: readonly string[];
+  /** Ranges of the cluster's Services: refused at once. */
+  readonly serviceRanges: readonly string[];
   /** Whether there is an uplink. */
   readonly internet: boolean;
 }
@@ -126,7 +128,8 @@ table bridge kip {
  * Rules of the namespace's own forwarding: machines get to the uplink and nowhere else, and not to what
  * must not be reached from there; the gateway's port 53 is the uplink's name server.
  */
-export function routingRules({ plan, hostAddresses, internet }: FilterOptions): string {
+export function routingRules(options: FilterOptions): string {
+  const { plan, hostAddresses, serviceRanges, internet } = options;
   return `
 add table ip kip
 delete table ip kip
@@ -146,6 +149,7 @@ table ip kip {
   chain through {
     type filter hook forward priority 0; policy drop;
     meta mark ${bridgedMark} accept
+    ${refuse(serviceRanges)}
     ct state established,related accept
     ${internet ? leaveRules(plan) : ""}
     reject with icmp type admin-prohibited
@@ -172,6 +176,16 @@ function leaveRules(plan: AddressPlan): string {
   return `
     ${way} ip daddr ${plan.uplinkDns} meta l4proto { tcp, udp } th dport 53 accept
     ${way} ip daddr != @closed accept
+`;
+}
+
+/** A connection is reset, all else is answered that it is prohibited: clients need not wait for their time limit. */
+function refuse(ranges: readonly string[]): string {
+  if (ranges.length === 0) return "";
+  const match = `iifname "${bridgeDevice}" ip daddr { ${ranges.join(", ")} }`;
+  return `
+    ${match} meta l4proto tcp reject with tcp reset
+    ${match} reject with icmp type admin-prohibited
 `;
 }
 

@@ -1,14 +1,15 @@
 import { runCommand, type Logger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import { hostAddresses } from "../host/host-facts.ts";
 import { findNamespaceMembers, signalProcess } from "../host/processes.ts";
+import { SharedRun } from "../host/shared-run.ts";
 import { planAddresses, type AddressPlan } from "./address-plan.ts";
 import { findCollision } from "./collision.ts";
-import { bridgeDevice as bridge, hostLink } from "./device-names.ts";
+import { bridgeDevice as bridge, hostLink, uplinkDevice } from "./device-names.ts";
 import { bridgeRules, closePort, openPort, replaceClosed, routingRules } from "./filter-rules.ts";
+import { readLocalAddresses } from "./local-addresses.ts";
 import { portOfDevice, type MachinePort } from "./machine-port.ts";
 import { namespaceOf, type Namespace } from "./namespace.ts";
-import { hasUplinkProgram, startUplink, stopUplink } from "./uplink.ts";
+import { hasUplinkProgram, isUplinkRunning, startUplink, stopUplink } from "./uplink.ts";
 
 /** Options of {@link LocalNetwork}. */
 export interface LocalNetworkOptions {
@@ -19,6 +20,8 @@ export interface LocalNetworkOptions {
   readonly hostPorts: readonly number[];
   /** TCP and UDP ports of machines' own addresses that only the host reaches. */
   readonly managementPorts: readonly number[];
+  /** Ranges of the cluster's Services, IPv4 CIDRs: nothing leads to them, and clients learn so at once. */
+  readonly serviceRanges: readonly string[];
   readonly logger: Logger;
 }
 
@@ -41,14 +44,16 @@ export class LocalNetwork {
   readonly #options: LocalNetworkOptions;
   readonly #hostDevice: string;
   #saidNoInternet = false;
-  /** The host's addresses as the rules have them. */
+  /** The host's addresses as this process wrote them into the rules last. */
   #closedHost: string | undefined;
+  readonly #closing: SharedRun;
 
   constructor(options: LocalNetworkOptions) {
     this.#options = options;
     this.plan = planAddresses(options.range);
     this.namespace = namespaceOf(options.name);
     this.#hostDevice = `${options.name}0`;
+    this.#closing = new SharedRun(async () => await this.#closeAddresses());
   }
 
   /** Makes what is missing. Callers hold the network lock. */
@@ -70,7 +75,38 @@ export class LocalNetwork {
         `link set ${this.#hostDevice} up`,
       ],
     );
-    if (internet) await startUplink(this.namespace, this.plan);
+    // What the host has got since the rules were written, by a process that may not watch the network.
+    await this.closeLocalAddresses();
+    if (internet) await this.restoreUplink();
+  }
+
+  /**
+   * Starts the uplink if it does not run and the network is there; true if it was started. Callers hold the network lock.
+   *
+   * @throws {CloudError} `CLOUD_UNAVAILABLE` if it does not come up
+   */
+  async restoreUplink(): Promise<boolean> {
+    if (!(await this.namespace.exists()) || (await this.hasUplink())) return false;
+    await stopUplink(this.namespace); // one that has lost its device
+    await startUplink(this.namespace, this.plan);
+    return true;
+  }
+
+  /** Whether the uplink runs: its device is there for as long. */
+  async hasUplink(): Promise<boolean> {
+    return (
+      (await isUplinkRunning(this.namespace)) && (await this.#namespaceDevices()).has(uplinkDevice)
+    );
+  }
+
+  /**
+   * Closes every address that is the host's own now to machines, and opens those that are not any more. Nothing happens
+   * where there is no network.
+   *
+   * @throws {KipError} `COMMAND_FAILED`
+   */
+  async closeLocalAddresses(): Promise<void> {
+    await this.#closing.run();
   }
 
   /** Whether machines are led out; says once in the log if they cannot be. */
@@ -123,7 +159,7 @@ export class LocalNetwork {
     await Promise.all([
       this.#replaceDevice(device),
       this.#nft(openPort(port)),
-      this.#closeHostAddresses(),
+      this.closeLocalAddresses(),
     ]);
   }
 
@@ -160,25 +196,32 @@ export class LocalNetwork {
     // Before anything can pass; for machines that run, too: their rules may be of an older version.
     const ports = [...devices].map((device) => portOfDevice(this.plan, device));
     const open = ports.map((port) => (port ? openPort(port) : ""));
-    const addresses = hostAddresses();
+    const addresses = await readLocalAddresses();
     const rules = { ...this.#options, plan: this.plan, hostAddresses: addresses, internet };
     await this.#nft([bridgeRules(rules), ...open, routingRules(rules)].join("\n"));
     this.#closedHost = addresses.join();
     await this.#inNamespace([
+      "link set lo up", // the namespace's maker may have been killed before
       ...(devices.has(bridge) ? [] : [create]),
       `link set ${bridge} addrgenmode none`,
       `link set ${hostLink} addrgenmode none`,
       `link set ${hostLink} master ${bridge} up`,
       `addr replace ${this.plan.gateway}/${this.plan.prefixLength} dev ${bridge}`,
       `link set ${bridge} up`,
+      // What has no way out is forwarded to nowhere, so that the rules refuse it at once; the kernel would tell rarely.
+      "route replace default dev lo metric 65535",
     ]);
-    await this.namespace.run("sysctl", ["-qw", "net.ipv4.ip_forward=1"]);
+    // Each refusal is reported to its sender, not only the first six of a second.
+    await this.namespace.run("sysctl", [
+      "-qw",
+      "net.ipv4.ip_forward=1",
+      "net.ipv4.icmp_ratelimit=0",
+    ]);
   }
 
-  /** The host's addresses come and go with its networks; each start of a machine looks again. */
-  async #closeHostAddresses(): Promise<void> {
-    const addresses = hostAddresses();
-    if (this.#closedHost === addresses.join()) return;
+  async #closeAddresses(): Promise<void> {
+    const addresses = await readLocalAddresses();
+    if (this.#closedHost === addresses.join() || !(await this.namespace.exists())) return;
     await this.#nft(replaceClosed(this.plan, addresses));
     this.#closedHost = addresses.join();
   }

@@ -22,7 +22,6 @@ export async function hasUplinkProgram(): Promise<boolean> {
  * @throws {CloudError} `CLOUD_UNAVAILABLE` if it does not come up
  */
 export async function startUplink(namespace: Namespace, plan: AddressPlan): Promise<void> {
-  if ((await findProcesses(namespace.file)).length > 0) return;
   const child = spawn(
     program,
     [
@@ -57,6 +56,11 @@ export async function startUplink(namespace: Namespace, plan: AddressPlan): Prom
       },
     );
   }
+}
+
+/** Whether the uplink of the namespace runs. */
+export async function isUplinkRunning(namespace: Namespace): Promise<boolean> {
+  return (await findProcesses(namespace.file)).length > 0;
 }
 
 /** Ends the uplink of the namespace. */

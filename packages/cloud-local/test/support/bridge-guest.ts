@@ -22,6 +22,8 @@ export interface BridgeGuest extends AsyncDisposable {
   start(program: string, args: readonly string[]): ChildProcessByStdio<null, Readable, null>;
   /** What curl gets. */
   fetch(url: string, ...options: readonly string[]): Promise<string>;
+  /** The error that a datagram to the place comes to within five seconds; "no answer" if none does. */
+  askByUdp(address: string, port: number, source: string): Promise<string>;
   /** Fails if something answers at one of the addresses (with their ports) within a second. */
   reachesNone(places: readonly string[]): Promise<void>;
 }
@@ -100,6 +102,13 @@ export async function joinBridge(network: LocalNetwork, slot: number): Promise<B
     fetch: async (url, ...options) => {
       const args = ["--silent", "--max-time", "20", "--noproxy", "*", ...options, url];
       return (await namespace.run("curl", args)).stdout;
+    },
+    askByUdp: async (address, port, source) => {
+      const script = `use Socket; socket(my $s, 2, 2, 17); my ($to, $port, $from) = @ARGV;
+        bind($s, sockaddr_in(0, inet_aton($from))) or die $!; connect($s, sockaddr_in($port, inet_aton($to))) or die $!;
+        setsockopt($s, 1, 20, pack("qq", 5, 0)) or die $!; send($s, "question", 0);
+        print defined(recv($s, my $b, 100, 0)) ? "an answer" : $!{EAGAIN} ? "no answer" : "$!";`;
+      return (await namespace.run("perl", ["-e", script, address, String(port), source])).stdout;
     },
     reachesNone: async (places) => {
       const curl = ["--silent", "--max-time", "1", "--noproxy", "*"];

@@ -29,8 +29,8 @@ export async function internet(
 ): Promise<
   AsyncDisposable & {
     readonly port: number;
-    /** Gives the host one more address. */
-    addHostAddress(address: string): Promise<void>;
+    /** How many packets for a range have come to it. */
+    received(range: string): Promise<number>;
   }
 > {
   const port = 8080;
@@ -46,6 +46,7 @@ export async function internet(
     await runCommand("ip", ["route", "add", `${address}/32`, "dev", name, "src", "192.0.2.253"]);
   }
   await away.run("ip", ["route", "add", "default", "dev", "eth0"]);
+  await away.run("nft", ["-f", "-"], counters);
   const script = `require("http").createServer((_, r) => r.end("hello")).listen(${port}, () => console.log("up"))`;
   const server = spawn("nsenter", [`--net=${away.file}`, process.execPath, "-e", script], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -53,14 +54,63 @@ export async function internet(
   await once(server.stdout, "data");
   return {
     port,
-    addHostAddress: async (address) => {
-      await runCommand("ip", ["addr", "add", `${address}/32`, "dev", name]);
+    received: async (range) => {
+      const { stdout } = await away.run("nft", ["list", "chain", "ip", "seen", "arrive"]);
+      const line = stdout.split("\n").find((each) => each.includes(range)) ?? "";
+      return Number(/packets (\d+)/.exec(line)?.[1] ?? Number.NaN);
     },
     [Symbol.asyncDispose]: async () => {
       server.kill("SIGKILL");
       await once(server, "close");
       await runCommand("ip", ["link", "delete", name]);
       await away.remove();
+    },
+  };
+}
+
+/** What a computer of the {@link internet} counts. */
+const counters = `table ip seen {
+  chain arrive {
+    type filter hook prerouting priority 0;
+    ip daddr 10.96.0.0/16 counter
+  }
+}`;
+
+/** Gives the host addresses that `os.networkInterfaces()` leaves out; disposing takes them away. */
+export async function hostAddresses(name: string): Promise<
+  AsyncDisposable & {
+    /** Each of them is the host's own. */
+    readonly addresses: readonly string[];
+    /** Adds another one, with its prefix length. */
+    add(address: string): Promise<void>;
+    /** Makes a prefix the host's own (AnyIP). */
+    addLocalRoute(prefix: string): Promise<void>;
+  }
+> {
+  const ip = async (...args: readonly string[]): Promise<void> =>
+    void (await runCommand("ip", args));
+  const routes: string[] = [];
+  const addLocalRoute = async (prefix: string): Promise<void> => {
+    await ip("route", "add", "local", prefix, "dev", "lo");
+    routes.push(prefix);
+  };
+  // A bridge has no carrier while its ports are down, as docker0 without containers.
+  await ip("link", "add", name, "type", "bridge");
+  await ip("link", "add", `${name}p`, "type", "veth", "peer", "name", `${name}q`);
+  await ip("link", "set", `${name}p`, "master", name);
+  await ip("link", "set", name, "up");
+  await ip("addr", "add", "192.0.2.129/28", "dev", name);
+  await ip("addr", "add", "192.0.2.254/32", "dev", "lo");
+  await addLocalRoute("192.0.2.160/28");
+  return {
+    addresses: ["192.0.2.129", "192.0.2.254", "192.0.2.161", "192.0.2.174"],
+    add: async (address) => await ip("addr", "add", address, "dev", name),
+    addLocalRoute,
+    [Symbol.asyncDispose]: async () => {
+      for (const prefix of routes) await ip("route", "delete", "local", prefix, "dev", "lo");
+      await ip("addr", "delete", "192.0.2.254/32", "dev", "lo");
+      await ip("link", "delete", `${name}p`);
+      await ip("link", "delete", name);
     },
   };
 }

@@ -1,0 +1,99 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import { backoffDelay, errorText, type Clock, type Logger } from "@kip/base";
+
+/** What {@link followEvents} follows. */
+export interface FollowEventsOptions {
+  /** Network namespace to follow; a file. @default the one of this process */
+  readonly namespaceFile?: string;
+  /** Kinds of objects, as `ip monitor` names them: "address", "link". */
+  readonly objects: readonly string[];
+  /** Called with each line of `ip -oneline -4 monitor`. */
+  readonly onLine: (line: string) => void;
+  /** Called when events may have been missed: at each start, and when the kernel has dropped some. */
+  readonly onGap: () => void;
+  /** Whether there is something to follow still; asked before each start. */
+  readonly isNeeded: () => Promise<boolean>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Ends it. */
+  readonly signal: AbortSignal;
+}
+
+/** Delays before `ip monitor` is started again, milliseconds. */
+const backoff = { initialMs: 200, maxMs: 30_000 } as const;
+/** One that ran for longer, milliseconds, has not failed to start. */
+const soonMs = 60_000;
+/** How long it may take to listen, milliseconds. */
+const listenLimitMs = 5000;
+
+/**
+ * Follows the kernel's network events by `ip monitor`, which is started again if it ends, until the signal aborts or it
+ * is not needed. It ends with this process, however that ends. Never rejects.
+ *
+ * @see ip-monitor(8)
+ */
+export async function followEvents(options: FollowEventsOptions): Promise<void> {
+  const { clock, logger, signal, objects } = options;
+  try {
+    for (let attempt = 0; !signal.aborted && (await options.isNeeded()); attempt++) {
+      const started = clock.monotonic();
+      const how = await runOnce(options).catch((error: unknown) => errorText(error));
+      if (signal.aborted) return;
+      if (clock.monotonic() - started > soonMs) attempt = 0;
+      logger.debug("Process ended and is started again", { process: "ip monitor", objects, how });
+      await clock.sleep(backoffDelay(attempt, backoff), signal);
+    }
+  } catch (error) {
+    if (!signal.aborted)
+      logger.error("Could not follow network events", { objects, err: errorText(error) });
+  }
+}
+
+/** Resolves, with how it ended, when `ip monitor` has ended. */
+async function runOnce(options: FollowEventsOptions): Promise<string> {
+  const { namespaceFile, objects, onLine, onGap, signal } = options;
+  const inside = namespaceFile === undefined ? [] : ["nsenter", `--net=${namespaceFile}`];
+  const command = [...inside, "ip", "-oneline", "-4", "monitor", ...objects];
+  const child = spawn("setpriv", ["--pdeathsig", "KILL", ...command], {
+    stdio: ["ignore", "pipe", "pipe"],
+    signal,
+    killSignal: "SIGKILL",
+  });
+  child.on("error", () => {}); // "close" follows
+  // Events alone must not keep this process running.
+  child.unref();
+  for (const stream of [child.stdout, child.stderr])
+    if ("unref" in stream && typeof stream.unref === "function") stream.unref();
+  createInterface(child.stdout).on("line", onLine);
+  child.stderr.on("data", onGap); // "No buffer space available": the kernel has dropped events
+  const closed = once(child, "close");
+  closed.catch(() => {}); // awaited below
+  if (child.pid !== undefined) await untilListening(child.pid, options, closed);
+  onGap();
+  const [code, killedBy] = (await closed) as [number | null, string | null]; // as Node documents it
+  return killedBy ?? `exit code ${code}`;
+}
+
+/** Nothing is printed when `ip monitor` has begun to listen, but the kernel lists its socket with groups. */
+async function untilListening(
+  pid: number,
+  { clock, signal }: FollowEventsOptions,
+  closed: Promise<unknown>,
+): Promise<void> {
+  const until = clock.monotonic() + listenLimitMs;
+  const ended = new AbortController();
+  const onClose = (): void => ended.abort();
+  closed.then(onClose, onClose);
+  while (!ended.signal.aborted && clock.monotonic() < until) {
+    const sockets = await readFile(`/proc/${pid}/net/netlink`, "utf8").catch(() => "");
+    const isListening = sockets.split("\n").some((line) => {
+      const [, , port, groups] = line.trim().split(/\s+/);
+      return Number(port) === pid && Number.parseInt(groups ?? "", 16) > 0;
+    });
+    if (isListening) return;
+    await clock.sleep(10, signal);
+  }
+}
