@@ -1,37 +1,76 @@
 import { once } from "node:events";
-import { connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
 import { pipeline } from "node:stream";
 
-/** Where connections are taken and where they are passed on to. */
+/** Where connections are accepted, where they are forwarded to, and how many. */
 export interface ForwardOptions {
   readonly from: { readonly address: string; readonly port: number };
-  readonly to: { readonly address: string; readonly port: number };
+  /** Address and port, or the path of a Unix socket. */
+  readonly to: { readonly address: string; readonly port: number } | { readonly path: string };
+  /** Open connections in all; more are reset. @default 2048 */
+  readonly maxConnections?: number;
+  /** Open connections of one source address; more are reset. @default 64 */
+  readonly maxPerAddress?: number;
+  /** How long a connection of which one direction has ended may stay silent, milliseconds. @default 60,000 */
+  readonly halfClosedIdleMs?: number;
 }
 
-/** Passes TCP connections on, byte for byte, until it is disposed of. */
+/** First probe of a silent connection, milliseconds. Ten unanswered probes, a second apart, end it. */
+const keepAliveMs = 60_000;
+
+/**
+ * Forwards TCP connections, byte for byte, until it is disposed.
+ *
+ * A silent connection is not ended: watches are silent for hours. Whether the other side still exists is found out with
+ * TCP keepalive, and what it may do is limited by number.
+ *
+ * @throws the system's error if the address cannot be listened on, for example `EADDRINUSE`
+ */
 export async function forwardConnections(options: ForwardOptions): Promise<AsyncDisposable> {
+  const { maxConnections = 2048, maxPerAddress = 64, halfClosedIdleMs = 60_000 } = options;
   const open = new Set<Socket>();
+  const perAddress = new Map<string, number>();
   const server = createServer({ allowHalfOpen: true }, (incoming) => {
-    const outgoing = connect({
-      host: options.to.address,
-      port: options.to.port,
-      allowHalfOpen: true,
-    });
+    const address = incoming.remoteAddress ?? "";
+    const count = perAddress.get(address) ?? 0;
+    if (count >= maxPerAddress) {
+      incoming.resetAndDestroy();
+      return;
+    }
+    perAddress.set(address, count + 1);
+    const outgoing = connect({ ...target(options.to), allowHalfOpen: true });
     for (const socket of [incoming, outgoing]) {
       open.add(socket);
-      socket.setNoDelay(true).once("close", () => open.delete(socket));
+      socket.setNoDelay(true).setKeepAlive(true, keepAliveMs);
+      socket.once("close", () => open.delete(socket));
+      // The kernel keeps a half-closed connection for as long as the other side likes.
+      socket.once("end", () => socket.setTimeout(halfClosedIdleMs, () => socket.destroy()));
     }
+    incoming.once("close", () => forget(perAddress, address));
     // A pipeline that fails destroys both its ends, which is all that a broken connection needs.
     pipeline(incoming, outgoing, () => {});
     pipeline(outgoing, incoming, () => {});
   });
+  server.maxConnections = maxConnections;
   server.listen(options.from.port, options.from.address);
   await once(server, "listening");
-  return {
-    async [Symbol.asyncDispose]() {
-      server.close();
-      for (const socket of open) socket.destroy();
-      await once(server, "close");
-    },
-  };
+  // Too many open files, for example: that connection is lost, not the ones to come.
+  server.on("error", () => {});
+  return { [Symbol.asyncDispose]: async () => await close(server, open) };
+}
+
+function target(to: ForwardOptions["to"]): { host: string; port: number } | { path: string } {
+  return "path" in to ? { path: to.path } : { host: to.address, port: to.port };
+}
+
+function forget(perAddress: Map<string, number>, address: string): void {
+  const left = (perAddress.get(address) ?? 1) - 1;
+  if (left > 0) perAddress.set(address, left);
+  else perAddress.delete(address);
+}
+
+async function close(server: Server, open: ReadonlySet<Socket>): Promise<void> {
+  server.close();
+  for (const socket of open) socket.destroy();
+  await once(server, "close");
 }
