@@ -54,6 +54,7 @@ export const clusterFlags = [
 export const upFlags = [
   ...clusterFlags,
   "--port=16443",
+  "--registry-port=15000",
   "--network-range=198.19.0.0/16",
   "--node-name=kip-e2e",
   `--settings=${stateDir}/settings.yaml`,

@@ -46,7 +46,12 @@ describe("kip up and kip down", () => {
       `--kubeconfig=${folder}/kubeconfig`,
       "--namespace-name=kip-foot",
     ];
-    const upFlags = [...flags, "--port=16553", "--network-range=198.18.248.0/22"];
+    const upFlags = [
+      ...flags,
+      "--port=16553",
+      "--registry-port=15553",
+      "--network-range=198.18.248.0/22",
+    ];
     // Machines of other tests come and go, and templates are made in the background; the next test has it started anew.
     assert.equal(removeCluster(), 0);
     const before = await footprint();

@@ -38,7 +38,7 @@ describe("what a pod reaches", () => {
     const { pod, host } = await addresses();
     const page = await kube.ok("exec", "client", "--", "wget", "-qO-", `http://${pod}:8080/`);
     assert.equal(page, "hello\n");
-    for (const port of [16_443, 5000, 10_250])
+    for (const port of [16_443, 15_000, 10_250])
       assert.ok(await reaches(host, port), `port ${port} of the host`);
     const fromHost = await fetch(`http://${pod}:8080/`);
     assert.equal(await fromHost.text(), "hello\n");

@@ -45,6 +45,7 @@ describe("the shared image cache on NFS", { skip: reason }, () => {
       up: [
         ...clusterFlags,
         "--port=16643",
+        "--registry-port=15643",
         "--network-range=198.18.240.0/22",
         "--node-name=kip-e2e-nfs",
         `--settings=${settings}`,
@@ -54,7 +55,7 @@ describe("the shared image cache on NFS", { skip: reason }, () => {
       ],
     };
     kube = await cluster("cache", flags);
-    const registries = [{ host: "kip.local", endpoint: `http://${host}:5000` }];
+    const registries = [{ host: "kip.local", endpoint: `http://${host}:15643` }];
     const fill = async (): Promise<number> =>
       await prefetchImage(parseReference(image), path.join(work, "export"), { registries });
     assert.ok((await fill()) > 0);

@@ -16,4 +16,6 @@ export {
   type KubeconfigContextOptions,
   type RemoveContextOptions,
 } from "./kubeconfig/user-context.ts";
+export { forwardConnections, type ForwardOptions } from "./processes/forward.ts";
+export { requireFreePort } from "./processes/ports.ts";
 export { startControlPlane } from "./start-control-plane.ts";

@@ -17,13 +17,7 @@ import { writeRecord } from "./cluster-record.ts";
 import { localLayout, type LocalLayout } from "./layout.ts";
 import { upOptions } from "./local-options.ts";
 import { providerReady } from "./provider-ready.ts";
-import {
-  hasRegistry,
-  localRegistryHost,
-  localRegistryPort,
-  pushToRegistry,
-  startRegistry,
-} from "./registry.ts";
+import { hasRegistry, localRegistryHost, pushToRegistry, startRegistry } from "./registry.ts";
 import { superviseChild, type SupervisedChild } from "./supervised-child.ts";
 import { readUserSettings, type UserSettings } from "./user-settings.ts";
 
@@ -115,7 +109,9 @@ async function startCluster(
     );
     stack.use(await controlPlane.exposeAt(cloud.hostAddress));
     await withClient(controlPlane, logger, installCells);
-    if (await hasRegistry()) await openRegistry(stack, options, layout, cloud, logger);
+    if (await hasRegistry()) {
+      await openRegistry(stack, options, layout, { cloud, logger, signal });
+    }
     await template;
     tell({ kind: "progress", text: "Registering the virtual node" });
     signal.throwIfAborted();
@@ -180,29 +176,33 @@ async function firstTemplate(
   await cloud.prepareTemplate(smallest.name, image, cellDiskBytes, { signal }).catch(() => {});
 }
 
-/** What pods reach of this computer: API server, registry, kubelet (all but the registry ask who it is). */
+/** What pods reach of this computer: API server, registry (to read), kubelet. */
 function hostPorts(options: OptionValues): readonly number[] {
   const apiPort = options.integer("port", { min: 1, max: 65_535 });
-  return [apiPort, localRegistryPort, kubeletPort, ...options.list("host-port").map(Number)];
+  return [apiPort, registryPort(options), kubeletPort, ...options.list("host-port").map(Number)];
+}
+
+function registryPort(options: OptionValues): number {
+  return options.integer("registry-port", { min: 1, max: 65_535 });
 }
 
 async function openRegistry(
   stack: AsyncDisposableStack,
   options: OptionValues,
   layout: LocalLayout,
-  cloud: LocalCloud,
-  logger: Logger,
+  parts: { readonly cloud: LocalCloud; readonly logger: Logger; readonly signal: AbortSignal },
 ): Promise<void> {
-  const address = cloud.hostAddress;
+  const { cloud, logger, signal } = parts;
   const logFile = path.join(layout.logDir, "registry.log");
-  stack.use(await startRegistry({ address, dir: layout.registryDir, logFile, logger }));
+  const [address, port] = [cloud.hostAddress, registryPort(options)];
+  stack.use(await startRegistry({ address, port, dir: layout.registryDir, logFile, logger }));
   const demo = options.text("demo-layout");
   if (demo === undefined) return;
   tell({
     kind: "progress",
-    text: `Putting the demo image into the local registry, ${address}:${localRegistryPort}`,
+    text: `Pushing the demo image to the local registry, localhost:${port}`,
   });
-  await pushToRegistry(demo, "demo:latest", address);
+  await pushToRegistry(demo, "demo:latest", port, signal);
 }
 
 async function startProvider(
@@ -232,7 +232,10 @@ async function startProvider(
     },
     kubelet: { capacity: { pods: "100" } },
     registries: [
-      { host: localRegistryHost, endpoint: `http://${cloud.hostAddress}:${localRegistryPort}` },
+      {
+        host: localRegistryHost,
+        endpoint: `http://${cloud.hostAddress}:${registryPort(options)}`,
+      },
       ...settings.registries,
     ],
     ...(settings.images !== undefined && { images: settings.images }),

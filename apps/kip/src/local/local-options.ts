@@ -55,6 +55,12 @@ export const upOptions: readonly Option[] = [
   },
   { flag: "port", type: "string", fallback: "6443", help: "port of the API server" },
   {
+    flag: "registry-port",
+    type: "string",
+    fallback: "5000",
+    help: "port of the local registry: at localhost to push, on the cells' network to pull",
+  },
+  {
     flag: "network-range",
     type: "string",
     fallback: "198.18.0.0/15",

@@ -4,6 +4,12 @@ import { KipError, systemClock } from "@kip/base";
 /** Environment variable that marks every process of one local cluster with its state directory. */
 export const markerVariable = "KIP_LOCAL_CLUSTER";
 
+/** The marker of this process, for a child that gets nothing else of its environment. */
+export function markerEnvironment(): NodeJS.ProcessEnv {
+  const marker = process.env[markerVariable];
+  return marker === undefined ? {} : { [markerVariable]: marker };
+}
+
 /** PIDs of all living processes that carry the marker of this state directory, our own excepted. */
 export function clusterProcesses(stateDir: string): readonly number[] {
   const marker = `${markerVariable}=${stateDir}`;

@@ -1,20 +1,35 @@
-import { access, mkdir, writeFile } from "node:fs/promises";
+import { access, chmod, chown, mkdir, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { errorText, KipError, systemClock, type Logger } from "@kip/base";
+import { errorText, KipError, runCommand, systemClock, type Logger } from "@kip/base";
+import { forwardConnections, requireFreePort } from "@kip/control-plane";
 import { parseReference, pushLayout } from "@kip/oci-image";
+import { markerEnvironment } from "./processes.ts";
+import { openPushGate } from "./push-gate.ts";
 import { superviseChild, type SupervisedChild } from "./supervised-child.ts";
 
 /** Name under which pods reach the registry of the local cluster: `kip.local/demo:latest`. */
 export const localRegistryHost = "kip.local";
-export const localRegistryPort = 5000;
 const program = "/usr/bin/docker-registry";
+
+/** User and group of the program that stores, and of the one that cells reach: numbers below those of machines. */
+const storingUser = 1_879_075_582;
+const readingUser = 1_879_075_583;
+
+const logLimitBytes = 4 * 2 ** 20;
+const dataLimitBytes = 20 * 2 ** 30;
+const reserveBytes = 2 * 2 ** 30;
 
 /** What {@link startRegistry} needs. */
 export interface RegistryOptions {
   /** Address of the host's end of the cells' network. */
   readonly address: string;
+  /** TCP port, at `address` for cells and at 127.0.0.1 for users of this computer. */
+  readonly port: number;
+  /** Folder in a folder that only root may enter; made if absent. */
   readonly dir: string;
   readonly logFile: string;
+  /** What the images may take, bytes. @default 20 GiB */
+  readonly limitBytes?: number;
   readonly logger: Logger;
 }
 
@@ -28,56 +43,138 @@ export async function hasRegistry(): Promise<boolean> {
   }
 }
 
-/** Starts a registry for the user's own images; it listens on the cells' network alone. */
-export async function startRegistry(options: RegistryOptions): Promise<SupervisedChild> {
-  const { address, dir, logFile, logger } = options;
-  await mkdir(dir, { recursive: true });
-  const config = path.join(dir, "config.json");
+/**
+ * Starts the registry for the user's own images: two programs on one folder.
+ *
+ * - Users of this computer push at 127.0.0.1, up to a limit.
+ * - Cells pull at `address` from a program that cannot write: by its configuration, and as another user.
+ *
+ * Both run as users without a name, with an empty environment and without capabilities, and end with this process.
+ *
+ * @throws {KipError} `PORT_TAKEN`
+ */
+export async function startRegistry(options: RegistryOptions): Promise<AsyncDisposable> {
+  const { address, port, dir } = options;
+  for (const each of ["127.0.0.1", address]) await requireFreePort(port, each, "--registry-port");
+  await prepareFolder(dir);
+  await using started = new AsyncDisposableStack();
+  started.use(await startProgram("push", storingUser, options));
+  started.use(await startProgram("pull", readingUser, options));
+  const gate = {
+    port,
+    socket: path.join(dir, "push", "socket"),
+    dataDir: path.join(dir, "data"),
+    limitBytes: options.limitBytes ?? dataLimitBytes,
+    reserveBytes,
+  };
+  started.use(await openPushGate(gate));
+  const to = { path: path.join(dir, "pull", "socket") };
+  started.use(await forwardConnections({ from: { address, port }, to, maxConnections: 512 }));
+  return started.move();
+}
+
+/** One folder of images, and one for the socket of each program. */
+async function prepareFolder(dir: string): Promise<void> {
+  await makeFolder(dir, 0, 0o755);
+  await makeFolder(path.join(dir, "push"), storingUser, 0o700);
+  await makeFolder(path.join(dir, "pull"), readingUser, 0o700);
+  const data = path.join(dir, "data");
+  const isOurs = await stat(data).then(
+    ({ uid }) => uid === storingUser,
+    () => true,
+  );
+  // Images of a cluster that an earlier version of kip began, whose registry ran as root.
+  if (!isOurs) await runCommand("chown", ["-hR", `${storingUser}:${storingUser}`, data]);
+  await makeFolder(data, storingUser, 0o755);
+}
+
+/** Makes a folder, or mends it: neither the caller's umask nor an earlier start decides about its mode. */
+async function makeFolder(folder: string, owner: number, mode: number): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  await chown(folder, owner, owner);
+  await chmod(folder, mode);
+}
+
+async function startProgram(
+  kind: "push" | "pull",
+  user: number,
+  { dir, logFile, logger }: RegistryOptions,
+): Promise<SupervisedChild> {
+  const isReading = kind === "pull";
   const document = {
     version: "0.1",
-    log: { level: "warn" },
-    storage: { filesystem: { rootdirectory: path.join(dir, "data") }, delete: { enabled: true } },
+    log: { level: "warn", accesslog: { disabled: true } },
+    storage: {
+      filesystem: { rootdirectory: "data" },
+      delete: { enabled: !isReading },
+      maintenance: {
+        readonly: { enabled: isReading },
+        uploadpurging: { enabled: !isReading, age: "2h", interval: "10m", dryrun: false },
+      },
+    },
+    // Relative: only root may enter the folders above.
     http: {
-      addr: `${address}:${localRegistryPort}`,
+      net: "unix",
+      addr: `${kind}/socket`,
       headers: { "X-Content-Type-Options": ["nosniff"] },
     },
   };
+  const config = path.join(dir, `${kind}.json`);
   await writeFile(config, JSON.stringify(document));
+  await chmod(config, 0o644);
+  const ids = [`--reuid=${user}`, `--regid=${user}`, "--clear-groups"];
+  const powers = ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"];
+  const confined = ["setpriv", ...ids, ...powers, "--pdeathsig=KILL", "--"];
   return superviseChild({
-    name: "registry",
-    command: program,
-    args: ["serve", config],
-    env: process.env,
+    name: `registry-${kind}`,
+    command: "/bin/sh",
+    // One program writes what the other reads, whatever the caller's umask is.
+    args: ["-c", 'umask 022; exec "$@"', "sh", ...confined, program, "serve", `${kind}.json`],
+    env: markerEnvironment(),
+    cwd: dir,
     logFile,
+    logLimitBytes,
     clock: systemClock,
     logger,
   });
 }
 
-/** Puts an image of a layout directory into the local registry, as soon as that answers. */
+/** Pause between two attempts, milliseconds, and how many there are. */
+const retryMs = 100;
+const attempts = 100;
+
+/**
+ * Pushes an image of a layout directory into the local registry, as soon as that answers.
+ *
+ * @param port of the registry at 127.0.0.1
+ * @throws {KipError} `LOCAL_REGISTRY_FAILED`; the signal's reason
+ */
 export async function pushToRegistry(
   layoutDir: string,
   name: string,
-  address: string,
+  port: number,
+  signal?: AbortSignal,
 ): Promise<void> {
   const reference = `${localRegistryHost}/${name}`;
-  const endpoint = `http://${address}:${localRegistryPort}`;
-  for (let attempt = 0; ; attempt++) {
+  const registries = [{ host: localRegistryHost, endpoint: `http://127.0.0.1:${port}` }];
+  for (let attempt = 1; ; attempt++) {
     try {
       await pushLayout(layoutDir, parseReference(reference), {
-        registries: [{ host: localRegistryHost, endpoint }],
+        registries,
+        ...(signal && { signal }),
       });
       return;
     } catch (error) {
-      if (attempt >= 100) {
+      signal?.throwIfAborted();
+      if (attempt >= attempts) {
         throw new KipError(
           "LOCAL_REGISTRY_FAILED",
-          `Cannot put "${reference}" into the local registry: ${errorText(error)}`,
+          `Cannot push "${reference}" to the local registry: ${errorText(error)}`,
           { cause: error },
         );
       }
-      // The registry says nothing when it begins to listen: ask again until it does.
-      await systemClock.sleep(100);
+      // The registry does not report that it listens: ask again until it does.
+      await systemClock.sleep(retryMs, signal);
     }
   }
 }

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { openSync, closeSync } from "node:fs";
 import { backoffDelay, errorText, type Clock, type Logger } from "@kip/base";
+import { LimitedLog } from "./limited-log.ts";
 
 /** What {@link superviseChild} runs. */
 export interface SupervisedChildOptions {
@@ -8,8 +9,12 @@ export interface SupervisedChildOptions {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: NodeJS.ProcessEnv;
+  /** Working directory. @default this process's */
+  readonly cwd?: string;
   /** File that its output is appended to. */
   readonly logFile: string;
+  /** Size of the log file at which a new one is begun, bytes; one older is kept. @default unlimited */
+  readonly logLimitBytes?: number;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -60,16 +65,31 @@ export function superviseChild(options: SupervisedChildOptions): SupervisedChild
   }
 
   async function once(): Promise<string> {
-    const log = openSync(options.logFile, "a", 0o600);
-    const started = spawn(options.command, options.args, {
-      env: options.env,
-      stdio: ["ignore", log, log],
-    });
-    closeSync(log);
+    const started =
+      options.logLimitBytes === undefined ? spawnWith(options) : spawnLimited(options);
     child = started;
     return await new Promise((resolve) => {
       started.on("error", (error) => resolve(error.message));
       started.on("exit", (code, signal) => resolve(signal ?? `exit code ${code}`));
     });
   }
+}
+
+/** The program writes to its log itself, also while this process is busy or gone. */
+function spawnWith({ command, args, env, cwd, logFile }: SupervisedChildOptions): ChildProcess {
+  const log = openSync(logFile, "a", 0o600);
+  const child = spawn(command, args, { env, cwd, stdio: ["ignore", log, log] });
+  closeSync(log);
+  return child;
+}
+
+/** Its output goes through this process, which limits the log. */
+function spawnLimited(options: SupervisedChildOptions): ChildProcess {
+  const { command, args, env, cwd, logFile, logLimitBytes = 0 } = options;
+  const log = new LimitedLog(logFile, logLimitBytes);
+  const child = spawn(command, args, { env, cwd, stdio: ["ignore", "pipe", "pipe"] });
+  for (const output of [child.stdout, child.stderr])
+    output.on("data", (text: Buffer) => log.write(text)).on("error", () => {});
+  child.on("close", () => log[Symbol.dispose]());
+  return child;
 }

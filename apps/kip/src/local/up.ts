@@ -94,9 +94,14 @@ async function startDaemon(
 ): Promise<void> {
   await mkdir(layout.logDir, { recursive: true, mode: 0o700 });
   const log = openSync(layout.daemonLog, "a", 0o600);
-  const passed = ["port", "network-range", "namespace-name", "node-name", "templates"].map(
-    (flag) => `--${flag}=${options.required(flag)}`,
-  );
+  const passed = [
+    "port",
+    "registry-port",
+    "network-range",
+    "namespace-name",
+    "node-name",
+    "templates",
+  ].map((flag) => `--${flag}=${options.required(flag)}`);
   const settings = options.text("settings");
   if (settings !== undefined) passed.push(`--settings=${path.resolve(settings)}`);
   const child = spawn(

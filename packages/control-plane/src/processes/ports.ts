@@ -11,9 +11,14 @@ export async function freePort(address: string): Promise<number> {
 /**
  * Checks that a port can be listened at.
  *
+ * @param flag what chooses another port, for the remedy
  * @throws {KipError} `PORT_TAKEN` with facts `port, owner`, naming the program that has it
  */
-export async function requireFreePort(port: number, address: string): Promise<void> {
+export async function requireFreePort(
+  port: number,
+  address: string,
+  flag = "--port",
+): Promise<void> {
   try {
     await listenOnce(port, address);
   } catch (error) {
@@ -21,7 +26,7 @@ export async function requireFreePort(port: number, address: string): Promise<vo
     const owner = ownerOf(port);
     throw new KipError("PORT_TAKEN", `Cannot listen at port ${port}: ${taken(owner)}`, {
       cause: error,
-      remedy: "Choose another one with --port, or stop that program",
+      remedy: `Choose another one with ${flag}, or stop that program`,
       facts: { port, owner },
     });
   }
