@@ -50,6 +50,8 @@ const image = {
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
     "site/index.html": "Hello\n",
   },
+  /** Files of the recipe folder, by the name of the program. */
+  scripts: { demo: "demo.sh", wget: "wget.sh" },
 } as const;
 
 /**
@@ -62,12 +64,14 @@ export async function buildDemoImage(options: BuildDemoImageOptions): Promise<De
   const { signal } = options;
   await requireHostTools(["mmdebstrap", "tar", "setpriv", "unshare", "flock"]);
   return await asBuildFailure("build the demo image", signal, async () => {
-    const script = await readFile(path.join(recipeDirectory, "demo.sh"));
-    const inputs = JSON.stringify([recipe.suite, recipe.revision, image]);
+    const inputs = createHash("sha256");
+    inputs.update(JSON.stringify([recipe.suite, recipe.revision, image]));
+    for (const script of Object.values(image.scripts))
+      inputs.update(await readFile(path.join(recipeDirectory, script)));
     const layoutDir = await cachedBuild({
       cacheDir: options.cacheDir,
       kind: "demo",
-      key: createHash("sha256").update(inputs).update(script).digest("hex").slice(0, 16),
+      key: inputs.digest("hex").slice(0, 16),
       ...(signal && { signal }),
       build: async (work) => {
         options.onProgress?.("Making the demo container image");
@@ -104,9 +108,12 @@ async function fillRoot(root: string, busybox: string): Promise<void> {
   await copyFile(busybox, path.join(root, "bin", "busybox"));
   const { stdout } = await runCommand(busybox, ["--list"]);
   for (const name of stdout.trim().split("\n"))
-    if (name !== "busybox") await symlink("busybox", path.join(root, "bin", name));
-  await copyFile(path.join(recipeDirectory, "demo.sh"), path.join(root, "bin", "demo"));
-  await chmod(path.join(root, "bin", "demo"), 0o755);
+    if (name !== "busybox" && !Object.hasOwn(image.scripts, name))
+      await symlink("busybox", path.join(root, "bin", name));
+  for (const [name, script] of Object.entries(image.scripts)) {
+    await copyFile(path.join(recipeDirectory, script), path.join(root, "bin", name));
+    await chmod(path.join(root, "bin", name), 0o755);
+  }
   for (const [name, content] of Object.entries(image.files))
     await writeFile(path.join(root, name), content, { mode: 0o644 });
 }

@@ -84,7 +84,44 @@ suite("cell image", { skip, timeout: 280_000 }, () => {
     const { stdout } = await runCommand("skopeo", ["inspect", `oci:${demo.layoutDir}:${demo.tag}`]);
     assert.ok(stdout.includes(demo.digest));
   });
+
+  test("comes with a demo image in which the usual network commands work", async () => {
+    await using root = await mkdtempDisposable(path.join(tmpdir(), "demo-image-"));
+    const { layoutDir } = await buildDemoImage({ cacheDir });
+    const { stdout } = await runCommand("skopeo", ["inspect", `oci:${layoutDir}:latest`]);
+    const { Layers: layers } = decodeLayers(JSON.parse(stdout), "skopeo");
+    for (const layer of layers) {
+      const blob = path.join(layoutDir, "blobs", layer.replace(":", "/"));
+      await runCommand("tar", ["-xzf", blob, "-C", root.path]);
+    }
+    // What a runtime and a kubelet bring.
+    await writeFile(path.join(root.path, "dev/null"), "");
+    await writeFile(path.join(root.path, "etc/hosts"), "127.0.0.1 localhost\n");
+    await writeFile(path.join(root.path, "etc/resolv.conf"), "nameserver 127.0.0.1\n");
+    const page = "http://localhost:8080/";
+    const commands: readonly (readonly [command: string, prints: RegExp])[] = [
+      ["wget -qO- localhost:8080", /^Hello$/],
+      [`wget -T 3 -q -O - ${page}`, /^Hello$/],
+      [`wget -qT3 -O- ${page}`, /^Hello$/],
+      [`wget --timeout=3 -qO- ${page}`, /^Hello$/],
+      [`wget --spider --timeout 3 ${page}`, /remote file exists/],
+      ["wget -T 1 -qO- http://127.0.0.1:8081/ || echo failed", /timed out\nfailed/],
+      ["wget -T 9 -qO- http://name.test/ || echo failed", /bad address.*\nfailed/],
+      ["ping -c 1 localhost", / 1 packets received/],
+      ["nslookup name.test 127.0.0.1", /timed out|refused/],
+    ];
+    const server = "httpd -p 127.0.0.1:8080 -h /site; nc -l -p 8081 -e sleep 9 & ";
+    for (const [command, prints] of commands) {
+      const inside = `${server}${command}; exit 0`;
+      const script = `ip link set lo up; exec chroot "$1" /bin/sh -c "$2" 2>&1`;
+      const isolated = ["--net", "--pid", "--fork", "--kill-child", "sh", "-c", script, "sh"];
+      const result = await runCommand("unshare", [...isolated, root.path, inside]);
+      assert.match(result.stdout.trim(), prints, command);
+    }
+  });
 });
+
+const decodeLayers = decode.object({ Layers: decode.list(decode.string) });
 
 /** Boots the image until the probe has spoken twice. */
 async function boot(
