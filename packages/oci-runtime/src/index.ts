@@ -13,7 +13,7 @@ export type {
   ContainerUser,
 } from "./container-spec.ts";
 export { createRuntime, type RuntimeOptions } from "./crun-runtime.ts";
-export type { LogReadOptions } from "./logs/read-log.ts";
+export { readLog, type LogReadOptions } from "./logs/read-log.ts";
 export {
   createPodSandbox,
   preparePodSandbox,

@@ -1,3 +1,4 @@
+import { constants } from "node:fs";
 import fs from "node:fs/promises";
 import type { DesiredContainer } from "@kip/agent-api";
 import { hasCode } from "@kip/base";
@@ -7,6 +8,13 @@ const maxFileBytes = 4096;
 /** What is taken of the log in place of a message, as in the kubelet. */
 const maxLogBytes = 2048;
 const maxLogLines = 80;
+/**
+ * So much of the log's end holds that, whatever the container printed: an entry for each byte has 46 bytes more, an
+ * entry of conmon's at most 8 KiB.
+ */
+const logEndBytes = 128 * 1024;
+const logLimitMs = 5000;
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
 
 /**
  * The last words of a container: the end of its message file, or of its log if it failed without one
@@ -25,27 +33,42 @@ export async function terminationMessage(options: {
   const { terminationMessagePolicy } = options.container;
   if (terminationMessagePolicy !== "FallbackToLogsOnError" || options.exitCode === 0)
     return undefined;
-  const parts: Buffer[] = [];
-  const log = options.runtime.logs(
-    options.id,
-    options.logPath,
-    { tailLines: maxLogLines },
-    AbortSignal.timeout(5000),
-  );
-  for await (const chunk of log as AsyncIterable<Buffer | string>) parts.push(Buffer.from(chunk));
-  const text = Buffer.concat(parts).subarray(-maxLogBytes).toString();
+  const text = lastLines(await logEnd(options));
   return text === "" ? undefined : text;
+}
+
+/** The last bytes of what the container printed. */
+async function logEnd(
+  options: Pick<Parameters<typeof terminationMessage>[0], "id" | "logPath" | "runtime">,
+): Promise<Buffer> {
+  const limit = AbortSignal.timeout(logLimitMs);
+  const from = { tailBytes: logEndBytes };
+  const log = options.runtime.logs(options.id, options.logPath, from, limit);
+  let end: Buffer = Buffer.alloc(0);
+  for await (const chunk of log as AsyncIterable<Buffer | string>)
+    end = Buffer.concat([end, Buffer.from(chunk).subarray(-maxLogBytes)]).subarray(-maxLogBytes);
+  return end;
+}
+
+function lastLines(log: Buffer): string {
+  let start = log.length;
+  for (let count = 0; count < maxLogLines && start > 0; count++)
+    start = start > 1 ? log.lastIndexOf(0x0a, start - 2) + 1 : 0;
+  return log.subarray(start).toString();
 }
 
 async function readEnd(file: string, maxBytes: number): Promise<string> {
   try {
-    await using handle = await fs.open(file, "r");
-    const { size } = await handle.stat();
+    // A container with a path to it by a hostPath may have put a link, a pipe or a device in its place.
+    await using handle = await fs.open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    const stat = await handle.stat();
+    if (!stat.isFile()) return "";
+    const { size } = stat;
     const length = Math.min(size, maxBytes);
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, size - length);
     return buffer.subarray(0, bytesRead).toString();
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return "";
+    if (hasCode(error, "ENOENT", "ELOOP", "ENXIO")) return "";
     throw error;
   }
 }

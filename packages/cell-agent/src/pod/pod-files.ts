@@ -34,8 +34,15 @@ function write(file: string, content: string): void {
   if (isNew) fs.chmodSync(file, 0o644); // whatever the umask: processes of all users read it
 }
 
-/** A container may have written to the file: it is read only if it is no larger than what it should hold. */
+/** A container may have written to the file, and may do so now: no more of it is read than it should hold. */
 function isSame(file: string, content: string): boolean {
-  const size = fs.statSync(file, { throwIfNoEntry: false })?.size;
-  return size === Buffer.byteLength(content) && fs.readFileSync(file, "utf8") === content;
+  const wanted = Buffer.from(content);
+  if (fs.statSync(file, { throwIfNoEntry: false })?.size !== wanted.length) return false;
+  const fd = fs.openSync(file, "r");
+  try {
+    const found = Buffer.alloc(wanted.length);
+    return fs.readSync(fd, found, 0, found.length, 0) === found.length && found.equals(wanted);
+  } finally {
+    fs.closeSync(fd);
+  }
 }

@@ -143,3 +143,23 @@ test("KHV047: readLog() follows no link, and opens nothing but a file", async ()
     await rm(place, { recursive: true });
   }
 });
+
+test("readLog() with tailLines takes time by the length of a hostile line, and not by its square", async () => {
+  const MiB = 2 ** 20;
+  const took = async (bytes: number): Promise<number> => {
+    await writeFile(
+      file,
+      Buffer.concat([Buffer.alloc(bytes, "x"), Buffer.from(`\n${entry("a")}`)]),
+    );
+    const times: number[] = [];
+    for (let count = 0; count < 3; count++) {
+      const begin = performance.now();
+      assert.equal(await text(readLog(file, { tailLines: 1 }, done, never)), "a\n");
+      times.push(performance.now() - begin);
+    }
+    return Math.min(...times);
+  };
+  const short = await took(4 * MiB);
+  // Eight times as much; the square would be 64 times.
+  assert.ok((await took(32 * MiB)) < 30 * short);
+});

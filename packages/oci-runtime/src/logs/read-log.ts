@@ -50,7 +50,7 @@ export async function* readLogEntries(
   await using handle = await openLog(file);
   const news = options.ended ? new LogNews(file, options.ended, options.signal) : undefined;
   try {
-    let offset = await startOffset(handle, options.from);
+    let offset = await startOffset(handle, options);
     let rest: Buffer = Buffer.alloc(0);
     for (;;) {
       options.signal.throwIfAborted();
@@ -139,11 +139,14 @@ async function openLog(file: string): Promise<FileHandle> {
   }
 }
 
-async function startOffset(handle: FileHandle, from: LogPosition): Promise<number> {
+async function startOffset(
+  handle: FileHandle,
+  { from, signal }: LogEntriesOptions,
+): Promise<number> {
   if ("offset" in from) return from.offset;
   const { size } = await handle.stat();
   if ("tailBytes" in from) return await nextLine(handle, size - from.tailBytes);
-  return await findTail(handle, size, from.tailLines);
+  return await findTail(handle, size, from.tailLines, signal);
 }
 
 /** Offset of the first line that begins there or later. */
