@@ -29,6 +29,7 @@ export {
 export { mount, mountCommand, unmount, type Mount } from "./mount.ts";
 export { nearest } from "./nearest.ts";
 export { bytes, formatBytes, milliCpu, parseQuantity } from "./quantity.ts";
+export { removeTree } from "./remove-tree.ts";
 export { runCommand, type CommandResult, type RunCommandOptions } from "./run-command.ts";
 export { helpText, parseOptions, type Option, type OptionValues } from "./options.ts";
 export { waitingMount } from "./waiting-mount.ts";

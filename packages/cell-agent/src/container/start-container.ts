@@ -1,7 +1,6 @@
 import { mkdirSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import type { DesiredPod, DesiredContainer } from "@kip/agent-api";
-import { KipError } from "@kip/base";
+import { KipError, removeTree } from "@kip/base";
 import type { StoredImage } from "@kip/oci-image";
 import type { PodSandbox } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../agent-directories.ts";
@@ -133,7 +132,7 @@ export async function discardRun(
   await options.parts.runtime.remove(run.id);
   await options.parts.images.unmountRootfs(directory.path);
   await unbindSubPaths(directory.subPaths, options.parts.mounter);
-  await rm(directory.path, { recursive: true, force: true });
+  await removeTree(directory.path);
 }
 
 /**

@@ -44,13 +44,19 @@ export async function unmountDisk(directory: string): Promise<void> {
   if (await isMounted(directory)) await runCommand("umount", [directory]);
 }
 
-/** As the kubelet does for `fsGroup`: the group may do what the owner may, and what is made later is the group's as well. */
+/**
+ * As the kubelet does for `fsGroup`: the group may do what the owner may, and what is made later is the group's as well. No
+ * directory is read whole, and what is right already is not written.
+ */
 async function openToGroup(root: string, group: number): Promise<void> {
   const stat = await fs.lstat(root);
-  await fs.lchown(root, stat.uid, group);
+  if (stat.gid !== group) await fs.lchown(root, stat.uid, group);
   if (stat.isSymbolicLink()) return;
-  const extra = stat.isDirectory() ? 0o2770 : 0o660;
-  await fs.chmod(root, (stat.mode & 0o7777) | extra);
+  const mode = stat.mode & 0o7777;
+  const wanted = mode | (stat.isDirectory() ? 0o2770 : 0o660);
+  // A change of the group takes setuid and setgid away.
+  if (wanted !== mode || stat.gid !== group) await fs.chmod(root, wanted);
   if (!stat.isDirectory()) return;
-  for (const name of await fs.readdir(root)) await openToGroup(path.join(root, name), group);
+  for await (const entry of await fs.opendir(root))
+    await openToGroup(path.join(root, entry.name), group);
 }

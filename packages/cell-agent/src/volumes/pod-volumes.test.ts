@@ -6,7 +6,7 @@ import { it } from "node:test";
 import { desiredPod } from "../../test/desired-pod.ts";
 import { fakeParts } from "../../test/fake-parts.ts";
 import { agentDirectories } from "../agent-directories.ts";
-import { makeVolumes } from "./pod-volumes.ts";
+import { makeVolumes, removeVolumes } from "./pod-volumes.ts";
 
 it("leaves an emptyDir as the pod has made it when the pod is changed", async () => {
   using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-volumes-"));
@@ -21,4 +21,18 @@ it("leaves an emptyDir as the pod has made it when the pod is changed", async ()
   fs.chmodSync(await place(), 0o700);
   assert.equal(await mode(), 0o700);
   assert.deepEqual(fs.readdirSync(path.dirname(await place())), ["data"]);
+});
+
+it("takes disks away first, whatever hinders the removal of other volumes", async () => {
+  using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-volumes-"));
+  const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
+  const unmounted: string[] = [];
+  const mounter = {
+    ...fakeParts().mounter,
+    unmount: async () => await Promise.reject(new Error("busy")),
+    unmountDisk: async (directory: string) => void unmounted.push(path.basename(directory)),
+  };
+  const pod = desiredPod({ volumes: [{ name: "data", kind: "disk", serial: "vol1" }] });
+  await assert.rejects(removeVolumes(pod, directories, mounter), /busy/);
+  assert.deepEqual(unmounted, ["data"]);
 });

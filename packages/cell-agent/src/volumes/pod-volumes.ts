@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, statSync } from "node:fs";
 import fs from "node:fs/promises";
 import path from "node:path";
 import type { DesiredPod, DesiredVolume } from "@kip/agent-api";
-import { errorText, hasCode, KipError } from "@kip/base";
+import { errorText, hasCode, KipError, removeTree } from "@kip/base";
 import type { AgentDirectories } from "../agent-directories.ts";
 import { writeFilesVolume } from "./files-volume.ts";
 import { checkHostPath } from "./host-path.ts";
@@ -53,19 +53,22 @@ export async function makeVolumes(
   return paths;
 }
 
-/** Frees what {@link makeVolumes} made, with all its content but that of disks. */
+/**
+ * Frees what {@link makeVolumes} made, with all its content but that of disks. These come first: what was written to them is
+ * safe then, whatever hinders the removal of the rest.
+ */
 export async function removeVolumes(
   pod: DesiredPod,
   directories: AgentDirectories,
   mounter: Mounter,
 ): Promise<void> {
+  for (const volume of pod.volumes.filter(({ kind }) => kind === "disk"))
+    await removeDisk(path.join(directories.disks, volume.name), mounter);
   for (const volume of pod.volumes.filter(isMemory))
     await mounter.unmount(path.join(directories.memoryVolumes, volume.name));
   await mounter.unmount(directories.secretVolumes);
   const all = [directories.diskVolumes, directories.memoryVolumes, directories.secretVolumes];
-  for (const directory of all) await fs.rm(directory, { recursive: true, force: true });
-  for (const volume of pod.volumes.filter(({ kind }) => kind === "disk"))
-    await removeDisk(path.join(directories.disks, volume.name), mounter);
+  for (const directory of all) await removeTree(directory);
 }
 
 /** Not as other volumes: what is on a disk outlives the pod. */

@@ -1,6 +1,14 @@
 import { chmodSync, mkdirSync, statfsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
-import { errorText, hasCode, isKipError, KipError, runCommand, type Logger } from "@kip/base";
+import {
+  errorText,
+  hasCode,
+  isKipError,
+  KipError,
+  removeTree,
+  runCommand,
+  type Logger,
+} from "@kip/base";
 import { makeMonitorCgroup } from "../spawn/monitor-cgroup.ts";
 import { inNewNamespaces, isNamespace, removeNamespaces } from "./namespaces.ts";
 import { findPidHolder, startPidHolder } from "./pid-holder.ts";
@@ -124,7 +132,7 @@ export async function removePodSandbox(
   if (record?.network) await disconnectCable(record.network);
   else await removeCable(cableName(name)); // of a build that was not finished
   await removeNamespaces([files.ipc, files.uts, files.pid, files.net]);
-  await rm(record?.sharedMemoryDir ?? sharedMemoryDir(name), { recursive: true, force: true });
+  await removeTree(record?.sharedMemoryDir ?? sharedMemoryDir(name));
   await rm(files.directory, { recursive: true, force: true });
   await rmdir(`/sys/fs/cgroup${cgroupParent(name)}`).catch((error: unknown) => {
     if (!hasCode(error, "ENOENT"))

@@ -1,0 +1,51 @@
+import fs from "node:fs/promises";
+import path from "node:path";
+import { hasCode } from "./errors.ts";
+import { runCommand } from "./run-command.ts";
+
+/** Trees up to so many entries and levels are removed here: the start of a program would take longer. */
+const maxEntries = 1000;
+const maxDepth = 20;
+
+/**
+ * Removes a directory with what a pod has made in it, however much, deep or long named. A large tree is left to rm(1), so
+ * that neither its size nor its depth counts for the agent's memory. No link is followed and nothing is removed of a file
+ * system that is mounted below.
+ *
+ * Does nothing if there is none.
+ *
+ * @throws {KipError} `COMMAND_FAILED`
+ */
+export async function removeTree(directory: string): Promise<void> {
+  if (await removeSmall(directory)) return;
+  await runCommand("rm", ["-rf", "--one-file-system", "--", directory]);
+}
+
+/** @returns whether all of it is gone */
+async function removeSmall(directory: string): Promise<boolean> {
+  const root = await fs.lstat(directory).catch((error: unknown) => {
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
+  });
+  if (!root) return true;
+  let left = maxEntries;
+  try {
+    return await removeLevel(directory, root.dev, maxDepth);
+  } catch (error) {
+    // A mount below, a name that is too long with its path, a file that may not be removed: rm says what is wrong.
+    if (typeof (error as NodeJS.ErrnoException).code === "string") return false;
+    throw error;
+  }
+
+  async function removeLevel(folder: string, device: number, depth: number): Promise<boolean> {
+    if (depth === 0 || (await fs.lstat(folder)).dev !== device) return false;
+    for await (const entry of await fs.opendir(folder)) {
+      if (left-- <= 0) return false;
+      const place = path.join(folder, entry.name);
+      if (!entry.isDirectory()) await fs.unlink(place);
+      else if (!(await removeLevel(place, device, depth - 1))) return false;
+    }
+    await fs.rmdir(folder);
+    return true;
+  }
+}
