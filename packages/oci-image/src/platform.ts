@@ -1,3 +1,4 @@
+import { isKipError } from "@kip/base";
 import { imageError } from "./errors.ts";
 import type { Descriptor } from "./manifest.ts";
 
@@ -55,6 +56,14 @@ export function wrongPlatform(wanted: Platform, there: string): Error {
   return imageError(
     "IMAGE_NOT_FOUND",
     `it is not made for ${formatPlatform(wanted)} but for ${there}`,
-    { remedy: "Build the image for that platform, or ask for an instance type of another" },
+    {
+      facts: { wantedPlatform: formatPlatform(wanted) },
+      remedy: "Build the image for that platform, or ask for an instance type of another",
+    },
   );
+}
+
+/** Whether a failure is one of {@link wrongPlatform}; a registry that has no such image at all gives another. */
+export function isWrongPlatform(error: unknown): boolean {
+  return isKipError(error) && error.facts["wantedPlatform"] !== undefined;
 }

@@ -228,6 +228,31 @@ describe("a pull", () => {
     );
   });
 
+  it("turns to the registry when a mirror has the image for another platform only", async () => {
+    using work = temporaryFolder();
+    for (const isIndexed of [true, false]) {
+      const other = path.join(work.path, `${isIndexed}`);
+      writeLayout(other, { layers, architecture: "mips64", isIndexed });
+      await using mirror = await startFakeRegistry(other, () => false);
+      const mirrors = [`http://${mirror.host}`];
+      await trial(
+        () => false,
+        async ({ pull, registry }) => {
+          await pull({ mirrors });
+          assert.match(registry.requests[0] ?? "", /manifests\/latest/);
+          registry.requests.length = 0;
+          // What the registry itself lacks is not asked for twice.
+          const platform = { os: "linux", architecture: "s390x" };
+          await assert.rejects(pull({ mirrors }, { platform }), {
+            code: "IMAGE_NOT_FOUND",
+            message: /it is not made for linux\/s390x but for linux\/(?!mips64)/,
+          });
+          assert.equal(registry.requests.filter((it) => it.includes("latest")).length, 1);
+        },
+      );
+    }
+  });
+
   it("goes through a proxy, except where none is wanted", async () => {
     await trial(
       () => false,

@@ -4,7 +4,7 @@ import { digestOf } from "../digest.ts";
 import { failedTo, writeFailure } from "../errors.ts";
 import type { FetchedManifest, ImageSource } from "../image-source.ts";
 import { openLayout } from "../layout/layout-source.ts";
-import { formatPlatform, hostPlatform, type Platform } from "../platform.ts";
+import { formatPlatform, hostPlatform, isWrongPlatform, type Platform } from "../platform.ts";
 import { formatReference, type Reference } from "../reference.ts";
 import type { RegistryConfig } from "../registry/registry-config.ts";
 import { openRegistry } from "../registry/registry-source.ts";
@@ -90,7 +90,8 @@ class FsImageStore implements ManagedImageStore {
       return await take(options).catch(async (error: unknown) => {
         options.signal?.throwIfAborted();
         const registries = withoutMirrors(options.registries, reference.registry);
-        if (!registries || !hasCode(error, ...mirrorsFaults)) throw error;
+        const isMirrorsFault = hasCode(error, ...mirrorsFaults) || isWrongPlatform(error);
+        if (!registries || !isMirrorsFault) throw error;
         this.#logger.warn("Mirrors not used", { image: name, error });
         return await take({ ...options, registries });
       });
