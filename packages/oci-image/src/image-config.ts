@@ -18,8 +18,8 @@ export interface ImageConfig {
   /** For example `SIGQUIT` or `3`. */
   readonly stopSignal?: string;
   /**
-   * Paths the image wants as volumes, clean and absolute. From a stranger: a mount of one goes
-   * through no link of the root file system (CVE-2022-23648).
+   * Paths the image wants as volumes, clean and absolute, each once, without the root. From a stranger: a mount of one
+   * goes through no link of the root file system (CVE-2022-23648).
    */
   readonly volumes: readonly string[];
   /** `80/tcp`, … */
@@ -77,7 +77,7 @@ export function parseConfig(bytes: Uint8Array): ConfigDocument {
       workingDir: rooted(run.WorkingDir ?? ""),
       user: run.User ?? "",
       ...(run.StopSignal !== undefined && run.StopSignal !== "" && { stopSignal: run.StopSignal }),
-      volumes: Object.keys(run.Volumes ?? {}).map(rooted),
+      volumes: volumesOf(Object.keys(run.Volumes ?? {})),
       exposedPorts: Object.keys(run.ExposedPorts ?? {}),
       labels: run.Labels ?? {},
     },
@@ -88,6 +88,11 @@ export function parseConfig(bytes: Uint8Array): ConfigDocument {
       ...(parsed.variant !== undefined && { variant: parsed.variant }),
     },
   };
+}
+
+/** Two texts may mean one path. The root cannot be a volume of itself. */
+function volumesOf(paths: readonly string[]): readonly string[] {
+  return [...new Set(paths.map(rooted))].filter((path) => path !== "/");
 }
 
 /** Clean and absolute: `..` cannot climb above the root, as nothing is above it. */

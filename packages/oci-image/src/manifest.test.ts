@@ -98,13 +98,19 @@ describe("parseConfig()", () => {
     const document = {
       rootfs: { diff_ids: [] },
       config: {
-        Volumes: { "../../etc": {}, "/a/../../b/": {}, ".": {} },
+        Volumes: { "../../etc": {}, "/a/../../b/": {}, "/etc/": {} },
         WorkingDir: "../../proc",
       },
     };
     const { config } = parseConfig(bytes(document));
-    assert.deepEqual(config.volumes, ["/etc", "/b", "/"]);
+    assert.deepEqual(config.volumes, ["/etc", "/b"]);
     assert.equal(config.workingDir, "/proc");
+  });
+
+  it("has no volume that is the root", () => {
+    const config = { Volumes: { "/": {}, "": {}, "..": {}, "/data": {} } };
+    const document = { rootfs: { diff_ids: [] }, config };
+    assert.deepEqual(parseConfig(bytes(document)).config.volumes, ["/data"]);
   });
 
   it("takes an image that says nothing", () => {
