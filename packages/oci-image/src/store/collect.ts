@@ -1,6 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { hasCode } from "@kip/base";
-import { digestHex } from "../digest.ts";
+import { isMountedTree } from "./mounted-trees.ts";
 import type { StoreFolder } from "./store-folder.ts";
 
 /** What {@link collect} may remove. */
@@ -22,8 +20,8 @@ export interface Collected {
 
 /**
  * Removes unpacked images by use and size. A tree that is mounted anywhere on the machine stays, and
- * so does one that was used just now. A tree leaves its name by a rename before it is taken apart,
- * so no other process ever finds half of one.
+ * so does one that was used just now. A tree leaves its name by a rename before it is looked at for the last time, so
+ * that nobody can mount it in between, and before it is taken apart, so that no other process ever finds half of one.
  */
 export async function collect(
   folder: StoreFolder,
@@ -40,30 +38,12 @@ export async function collect(
     const isTooMuch = keptBytes > (options.maxBytes ?? Number.POSITIVE_INFINITY);
     if (idleMs < graceMs || (!isIdle && !isTooMuch)) continue;
     // To look at all of them takes long: it may have been used since.
-    if (now - folder.usedAt(hex) < graceMs || isMountedTree(`sha256:${hex}`)) continue;
-    if (!(await folder.removeTree(hex))) continue;
+    const isUsed = (): boolean => now - folder.usedAt(hex) < graceMs || isMountedTree(hex);
+    if (isUsed() || !(await folder.removeTree(hex, isUsed))) continue;
     removed.push(hex);
     removedBytes += bytes;
     keptBytes -= bytes;
   }
   if (removed.length > 0) folder.removeDanglingRecords();
   return { removed, removedBytes, keptBytes };
-}
-
-/** Whether an overlay stands on a tree, in whatever mount namespace we may see: its options name the folder. */
-export function isMountedTree(treeId: string): boolean {
-  const hex = digestHex(treeId);
-  const seen = new Set<string>();
-  for (const id of ["self", ...readdirSync("/proc").filter((name) => /^\d+$/.test(name))]) {
-    try {
-      const namespace = readlinkSync(`/proc/${id}/ns/mnt`);
-      if (seen.has(namespace)) continue;
-      seen.add(namespace);
-      if (readFileSync(`/proc/${id}/mountinfo`, "latin1").includes(hex)) return true;
-    } catch (error) {
-      // A process that has ended, or is none of our business.
-      if (!hasCode(error, "ENOENT", "ESRCH", "EACCES", "EPERM", "EINVAL")) throw error;
-    }
-  }
-  return false;
 }

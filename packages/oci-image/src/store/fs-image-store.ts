@@ -1,6 +1,6 @@
 import path from "node:path";
 import { decode, hasCode, makeFolderSync, type Clock, type Logger, type Mount } from "@kip/base";
-import { digestOf } from "../digest.ts";
+import { digestHex, digestOf, isDigest } from "../digest.ts";
 import { failedTo, writeFailure } from "../errors.ts";
 import type { FetchedManifest, ImageSource } from "../image-source.ts";
 import { openLayout } from "../layout/layout-source.ts";
@@ -13,7 +13,7 @@ import { defaultUnpackLimits, type UnpackLimits } from "../unpack/limits.ts";
 import { removeFolder } from "../unpack/remove-tree.ts";
 import { BlobCache } from "./blob-cache.ts";
 import { throughCache } from "./cached-source.ts";
-import { collect, isMountedTree, type Collected, type CollectOptions } from "./collect.ts";
+import { collect, type Collected, type CollectOptions } from "./collect.ts";
 import { findDifference } from "./compare-trees.ts";
 import { fetchPlan, type ImagePlan } from "./fetch-image.ts";
 import { imageRecord, nameRecord, type ImageRecord } from "./image-record.ts";
@@ -26,6 +26,7 @@ import type {
   StoredImage,
 } from "./image-store.ts";
 import { KeyedLock } from "./keyed-lock.ts";
+import { isMountedTree } from "./mounted-trees.ts";
 import { StoreFolder } from "./store-folder.ts";
 
 /** Opens the store at `root`, making it if it is missing, and removes what killed pulls left. */
@@ -123,6 +124,10 @@ class FsImageStore implements ManagedImageStore {
     image: StoredImage,
     containerDir: string,
   ): Promise<{ readonly rootfs: string }> {
+    for (const layer of image.layers) {
+      const treeId = `sha256:${path.basename(layer)}`;
+      if (isDigest(treeId)) this.#folder.markUsed(treeId, this.#clock.now());
+    }
     return await mountRootfs(image.layers, containerDir, this.#mount);
   }
 
@@ -160,8 +165,9 @@ class FsImageStore implements ManagedImageStore {
       // What the name means may have changed since; the next pull sees to that.
       if (!pulled.layers.includes(this.#folder.treePath(treeId))) return undefined;
       const difference = findDifference(this.#folder.treePath(treeId), tree);
-      if (difference !== undefined && !isMountedTree(treeId)) {
-        await this.#folder.replaceTree(tree, treeId);
+      const isUsed = (): boolean => isMountedTree(digestHex(treeId));
+      if (difference !== undefined && !isUsed()) {
+        await this.#folder.replaceTree(tree, treeId, isUsed);
       }
       return difference;
     } catch (error) {

@@ -17,6 +17,7 @@ import { hasCode } from "@kip/base";
 import { digestHex, isDigest } from "../digest.ts";
 import { at, closeFolder, openChild, openFolder } from "../unpack/descriptor-path.ts";
 import { namesIn, removeFolder } from "../unpack/remove-tree.ts";
+import { isMountedTree } from "./mounted-trees.ts";
 
 /** No pull takes so long, milliseconds. */
 const foreignWorkMs = 24 * 3_600_000;
@@ -52,8 +53,16 @@ export class StoreFolder {
     }
     for (const name of readdirSync(path.join(this.#root, "tmp"))) {
       const work = path.join(this.#root, "tmp", name);
-      if (this.#isAbandoned(name.slice(0, name.lastIndexOf(".")), work)) await removeFolder(work);
+      if (!this.#isAbandoned(name.slice(0, name.lastIndexOf(".")), work)) continue;
+      if (this.#isRidOfTrees(work)) await removeFolder(work);
     }
+  }
+
+  /** Gives trees back that a killed process took away while they were mounted. @returns false if one must stay there */
+  #isRidOfTrees(work: string): boolean {
+    if (!lstatSync(work).isDirectory()) return true;
+    const mounted = readdirSync(work).filter((name) => isHex(name) && isMountedTree(name));
+    return mounted.every((hex) => this.#putBack(path.join(work, hex), hex));
   }
 
   #isAbandoned(owner: string, work: string): boolean {
@@ -91,35 +100,69 @@ export class StoreFolder {
   /** Notes that a tree is used now; to be called before it is looked for. */
   markUsed(treeId: string, now: number): void {
     const seconds = now / 1000;
+    const record = this.#recordPath("images", treeId);
     try {
-      utimesSync(this.#recordPath("images", treeId), seconds, seconds);
+      // Who removed another copy of the tree may have taken the record away as well.
+      if (!existsSync(record) && this.hasTree(treeId)) this.writeRecord("images", treeId, []);
+      utimesSync(record, seconds, seconds);
     } catch (error) {
       // No such tree, or a store that is shared read-only.
       if (!hasCode(error, "ENOENT", "EROFS", "EACCES", "EPERM")) throw error;
     }
   }
 
-  /** Puts a tree in the place of one that is damaged. */
-  async replaceTree(folder: string, treeId: string): Promise<void> {
-    const grave = path.join(this.makeWorkFolder(), "tree");
-    renameSync(this.treePath(treeId), grave);
-    this.publishTree(folder, treeId);
-    await removeFolder(path.dirname(grave));
+  /**
+   * Puts a tree in the place of one that is damaged.
+   * @param isUsed asked when the damaged tree has left its name
+   * @returns false if it is used and stays
+   */
+  async replaceTree(folder: string, treeId: string, isUsed: () => boolean): Promise<boolean> {
+    const hex = digestHex(treeId);
+    return await this.#takeAway(hex, isUsed, () => this.publishTree(folder, treeId));
   }
 
-  /** @returns false if another process was first */
-  async removeTree(hex: string): Promise<boolean> {
-    const work = this.makeWorkFolder();
-    try {
-      renameSync(path.join(this.#root, "trees", hex), path.join(work, "tree"));
+  /**
+   * Removes a tree. It leaves its name first: who found it before has marked it or mounted it by then, and who comes
+   * later does not find it.
+   *
+   * @param isUsed asked when the tree has left its name
+   * @returns false if it is used and stays, or if another process was first
+   */
+  async removeTree(hex: string, isUsed: () => boolean): Promise<boolean> {
+    return await this.#takeAway(hex, isUsed, () => {
       // At once: to take the tree apart lasts, and it may be unpacked anew meanwhile.
       rmSync(this.#recordPath("images", `sha256:${hex}`), { force: true });
-      return true;
+    });
+  }
+
+  async #takeAway(hex: string, isUsed: () => boolean, done: () => void): Promise<boolean> {
+    const work = this.makeWorkFolder();
+    // By its own name, so that one that is mounted is known if we are killed.
+    const away = path.join(work, hex);
+    let isFree = false;
+    let isHere = true;
+    try {
+      renameSync(path.join(this.#root, "trees", hex), away);
+      isHere = false;
+      isFree = !isUsed();
+      if (isFree) done();
+      return isFree;
     } catch (error) {
-      if (hasCode(error, "ENOENT")) return false;
+      if (isHere && hasCode(error, "ENOENT")) return false;
       throw error;
     } finally {
-      await removeFolder(work);
+      if (isHere || isFree || this.#putBack(away, hex)) await removeFolder(work);
+    }
+  }
+
+  /** @returns false if there is another copy by now: this one may be mounted, and stays where it is */
+  #putBack(away: string, hex: string): boolean {
+    try {
+      renameSync(away, path.join(this.#root, "trees", hex));
+      return true;
+    } catch (error) {
+      if (hasCode(error, "ENOTEMPTY", "EEXIST")) return false;
+      throw error;
     }
   }
 
@@ -213,6 +256,10 @@ export class StoreFolder {
     const hex = createHash("sha256").update(key).digest("hex");
     return path.join(this.#root, kind, `${hex}.json`);
   }
+}
+
+function isHex(name: string): boolean {
+  return isDigest(`sha256:${name}`);
 }
 
 function textField(record: unknown, name: string): string | undefined {

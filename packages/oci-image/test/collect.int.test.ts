@@ -1,0 +1,147 @@
+// Collection while others use the store, with each step of the two in the order that hurts.
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
+import path from "node:path";
+import { describe, it } from "node:test";
+import { mount, silentLogger, systemClock, unmount } from "@kip/base";
+import { openImageStore, parseReference, type ManagedImageStore } from "../src/index.ts";
+import { collect } from "../src/store/collect.ts";
+import { StoreFolder } from "../src/store/store-folder.ts";
+import { writeLayout } from "./fixtures/layout-writer.ts";
+import { tar } from "./fixtures/tar-writer.ts";
+import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
+
+const logger = silentLogger;
+const later = (): number => Date.now() + 1e9;
+/** Of a process that is no more. */
+const killed = "1-0-00000000-0.work";
+
+/** A store folder where something happens between the last look and the removal. */
+class BusyFolder extends StoreFolder {
+  readonly #before: () => Promise<void>;
+
+  constructor(root: string, before: () => Promise<void>) {
+    super(root);
+    this.#before = before;
+  }
+
+  override async removeTree(...args: Parameters<StoreFolder["removeTree"]>): Promise<boolean> {
+    await this.#before();
+    return await super.removeTree(...args);
+  }
+}
+
+interface Place {
+  readonly root: string;
+  readonly store: ManagedImageStore;
+  readonly tree: string;
+  /** Mounts the tree, without the store's help. */
+  readonly mountTree: () => Promise<void>;
+  readonly unmountTree: () => Promise<void>;
+  readonly rootfs: string;
+  readonly take: () => Promise<void>;
+}
+
+async function withStore(use: (place: Place) => Promise<void>): Promise<void> {
+  using work = temporaryFolder();
+  const root = path.join(work.path, "store");
+  const store = await openImageStore({ root, logger, clock: systemClock });
+  const layout = path.join(work.path, "layout");
+  writeLayout(layout, { layers: [tar([{ name: "file", content: "content" }])] });
+  const take = async (): Promise<void> =>
+    void (await store.importLayout(layout, parseReference("app")));
+  await take();
+  const tree = path.join(root, "trees", readdirSync(path.join(root, "trees"))[0] ?? "");
+  for (const name of ["upper", "work", "rootfs"]) mkdirSync(path.join(work.path, name));
+  const rootfs = path.join(work.path, "rootfs");
+  const options = `lowerdir=${tree},upperdir=${work.path}/upper,workdir=${work.path}/work`;
+  let isMounted = false;
+  const mountTree = async (): Promise<void> => {
+    await mount(["-t", "overlay", "overlay", "-o", options, rootfs]);
+    isMounted = true;
+  };
+  const unmountTree = async (): Promise<void> => {
+    if (isMounted) await unmount([rootfs]);
+    isMounted = false;
+  };
+  try {
+    await use({ root, store, tree, mountTree, unmountTree, rootfs, take });
+  } finally {
+    await unmountTree();
+  }
+}
+
+const needs = { skip: missing({ root: true, programs: ["mount", "umount"] }) };
+
+describe("collect()", needs, () => {
+  it("keeps a tree that is mounted after the last look at it", async () => {
+    await withStore(async ({ root, mountTree, tree, rootfs }) => {
+      const folder = new BusyFolder(root, mountTree);
+      assert.deepEqual((await collect(folder, { maxBytes: 0 }, later())).removed, []);
+      assert.deepEqual(readdirSync(tree), ["file"]);
+      assert.equal(readFileSync(path.join(rootfs, "file"), "utf8"), "content");
+      assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
+    });
+  });
+
+  it("keeps a tree that is found after the last look at it", async () => {
+    await withStore(async ({ root, tree }) => {
+      const now = later();
+      const folder: StoreFolder = new BusyFolder(root, async () => {
+        folder.markUsed(`sha256:${path.basename(tree)}`, now);
+        await Promise.resolve();
+      });
+      assert.deepEqual((await collect(folder, { maxBytes: 0 }, now)).removed, []);
+      assert.deepEqual(readdirSync(tree), ["file"]);
+    });
+  });
+
+  it("keeps a mounted tree whose name was taken by another copy meanwhile", async () => {
+    await withStore(async ({ root, mountTree, unmountTree, tree, rootfs, take }) => {
+      await mountTree();
+      const folder = new StoreFolder(root);
+      let takes: Promise<void> | undefined;
+      const isRemoved = folder.removeTree(path.basename(tree), () => {
+        mkdirSync(path.join(tree, "copy"), { recursive: true });
+        takes = take();
+        return true;
+      });
+      assert.equal(await isRemoved, false);
+      await takes;
+      assert.equal(readFileSync(path.join(rootfs, "file"), "utf8"), "content");
+      const [work = ""] = readdirSync(path.join(root, "tmp"));
+      renameSync(path.join(root, "tmp", work), path.join(root, "tmp", killed));
+      await folder.prepare();
+      assert.equal(readFileSync(path.join(rootfs, "file"), "utf8"), "content");
+      await unmountTree();
+      await folder.prepare();
+      assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
+    });
+  });
+});
+
+describe("openImageStore()", needs, () => {
+  it("gives a mounted tree back that a killed collection took away", async () => {
+    await withStore(async ({ root, mountTree, tree, rootfs, store }) => {
+      await mountTree();
+      const away = path.join(root, "tmp", killed, path.basename(tree));
+      mkdirSync(path.dirname(away));
+      renameSync(tree, away);
+      await openImageStore({ root, logger, clock: systemClock });
+      assert.equal(readFileSync(path.join(rootfs, "file"), "utf8"), "content");
+      assert.ok(await store.find(parseReference("app")));
+      assert.equal(existsSync(path.dirname(away)), false);
+    });
+  });
+
+  it("removes a tree that a killed collection took away if nobody uses it", async () => {
+    await withStore(async ({ root, tree, store }) => {
+      const away = path.join(root, "tmp", killed, path.basename(tree));
+      mkdirSync(path.dirname(away));
+      renameSync(tree, away);
+      await openImageStore({ root, logger, clock: systemClock });
+      assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
+      assert.equal(await store.find(parseReference("app")), undefined);
+    });
+  });
+});
