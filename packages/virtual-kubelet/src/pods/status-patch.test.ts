@@ -50,6 +50,26 @@ describe("statusPatch()", () => {
     });
   });
 
+  it("clears the reason and message of a condition that has none any more", () => {
+    const known = { type: "Ready", status: "False", reason: "ContainersNotReady", message: "m" };
+    const ready = { type: "Ready", status: "True" };
+    const patch = statusPatch(podWith({ conditions: [known] }), { conditions: [ready] });
+    assert.deepEqual(patch?.status, { conditions: [{ ...ready, reason: null, message: null }] });
+    const half = { ...known, message: "" };
+    assert.deepEqual(
+      statusPatch(podWith({ conditions: [known] }), { conditions: [half] })?.status,
+      { conditions: [{ ...half, message: null }] },
+    );
+  });
+
+  it("has a condition once, and not again when the API has it", () => {
+    const [first, last] = ["False", "True"].map((status) => ({ type: "Ready", status }));
+    assert.ok(first && last);
+    const wanted = { conditions: [first, last] };
+    assert.deepEqual(statusPatch(podWith({}), wanted)?.status, { conditions: [last] });
+    assert.equal(statusPatch(podWith({ conditions: [last] }), wanted), undefined);
+  });
+
   it("dates transitions itself: a provider's pod may be older than the API's conditions", () => {
     const before = "2025-01-01T00:10:00Z";
     const between = "2025-01-01T00:20:00Z";

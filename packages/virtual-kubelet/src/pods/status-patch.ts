@@ -35,6 +35,16 @@ export interface StatusCompany {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
+/** A strategic merge patch of a pod's `status` subresource. */
+interface StatusPatch {
+  readonly metadata: {
+    readonly uid: string | undefined;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  /** `null` removes a field. */
+  readonly status?: Readonly<Record<string, unknown>>;
+}
+
 /** Lists that a strategic merge would add to. */
 const mergedLists: ReadonlySet<string> = new Set(["hostIPs", "podIPs"]);
 
@@ -43,13 +53,12 @@ const mergedLists: ReadonlySet<string> = new Set(["hostIPs", "podIPs"]);
  * undefined if nothing differs. Conditions are compared one by one, so that those of others stay.
  *
  * The UID in it makes the API server refuse the patch for a pod of the same name that came later.
- *
  */
 export function statusPatch(
   pod: Pod,
   wanted: PodStatus,
   { observedGeneration, now, annotations = {} }: StatusCompany = {},
-): Readonly<Record<string, unknown>> | undefined {
+): StatusPatch | undefined {
   const current = pod.status ?? {};
   const changes = changedFields(current, wanted);
   const conditions = changedConditions(current.conditions ?? [], wanted.conditions ?? [], now);
@@ -89,12 +98,20 @@ function changedFields(current: PodStatus, given: PodStatus): Record<string, unk
   return changes;
 }
 
+/** A condition in a patch: `null` removes the text that the API has, which a merge would keep. */
+type ConditionPatch = Omit<PodCondition, "reason" | "message"> & {
+  readonly reason?: string | null;
+  readonly message?: string | null;
+};
+
 function changedConditions(
   current: readonly PodCondition[],
   wanted: readonly PodCondition[],
   now: string | undefined,
-): PodCondition[] {
-  return wanted.flatMap((condition): PodCondition[] => {
+): ConditionPatch[] {
+  // Of two of one type the API keeps one: the first would be in every later patch.
+  const last = new Map(wanted.map((condition) => [condition.type, condition]));
+  return [...last.values()].flatMap((condition): ConditionPatch[] => {
     const known = current.find(({ type }) => type === condition.type);
     if (!known) return [condition];
     // Probe times say nothing new; a transition time counts only with its transition.
@@ -103,10 +120,25 @@ function changedConditions(
       (known.reason ?? "") !== (condition.reason ?? "") ||
       (known.message ?? "") !== (condition.message ?? "");
     const lastTransitionTime = transitionTime(known, condition) ?? now;
-    return isChanged
-      ? [{ ...condition, ...(lastTransitionTime !== undefined && { lastTransitionTime }) }]
-      : [];
+    if (!isChanged) return [];
+    return [
+      {
+        ...condition,
+        ...clearedText("reason", known, condition),
+        ...clearedText("message", known, condition),
+        ...(lastTransitionTime !== undefined && { lastTransitionTime }),
+      },
+    ];
   });
+}
+
+function clearedText(
+  field: "reason" | "message",
+  known: PodCondition,
+  condition: PodCondition,
+): { readonly [field]?: null } {
+  const isStale = (known[field] ?? "") !== "" && (condition[field] ?? "") === "";
+  return isStale ? { [field]: null } : {};
 }
 
 /**
