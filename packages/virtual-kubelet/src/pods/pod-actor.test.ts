@@ -289,7 +289,7 @@ describe("PodActor", () => {
     } as unknown as ApiClient; // all that an actor uses of it here
     const actor = await start(pod(), api);
     await clock.advance(1000);
-    assert.equal(refused, 2, "the status, and the condition that tells of it");
+    assert.equal(refused, 4, "the status, two shorter ones, and the condition that tells of it");
     assert.equal(actor.isBusy, false);
   });
 

@@ -36,7 +36,7 @@ export interface StatusCompany {
 }
 
 /** A strategic merge patch of a pod's `status` subresource. */
-interface StatusPatch {
+export interface StatusPatch {
   readonly metadata: {
     readonly uid: string | undefined;
     readonly annotations?: Readonly<Record<string, string>>;

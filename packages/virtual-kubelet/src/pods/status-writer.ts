@@ -1,8 +1,9 @@
-import { backoffDelay, errorText, hasCode, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
 import { dropManagedFields, paths, wireTime, type ApiClient } from "@kip/k8s-client";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import { isFinished } from "./pod-changes.ts";
-import { statusPatch } from "./status-patch.ts";
+import { statusPatch, type StatusPatch } from "./status-patch.ts";
+import { isOtherPod, StatusReduction } from "./status-reduction.ts";
 
 /** Options of {@link StatusWriter}. */
 export interface StatusWriterOptions {
@@ -13,7 +14,7 @@ export interface StatusWriterOptions {
   readonly pod: () => Pod;
   /** Told of the pod that a write answered. */
   readonly onWritten: (pod: Pod) => void;
-  /** Told of a status that the API server does not take; it is not tried again. */
+  /** Told of a status that the API server does not take as a whole. */
   readonly onRefused: (error: unknown) => void;
   /** Generation of the pod that the provider has accepted. */
   readonly observedGeneration: () => number | undefined;
@@ -28,18 +29,32 @@ const maxConflicts = 4;
 /** A status that somebody else keeps changing is corrected this often at most, milliseconds. */
 const repairIntervalMs = 10_000;
 
+/** A status that was refused, wholly or in part, is tried again as a whole this often at most, milliseconds. */
+const refusedIntervalMs = 60_000;
+
+/** A condition of the library's own whose text alone changes is written this often at most, milliseconds. */
+const noteIntervalMs = 10_000;
+
 /**
  * Writes one pod's status: one request at a time, always the latest status, and none at all if the
  * API has it already. A finished pod's status is never written again.
+ *
+ * Of a status that the API server refuses, what is not in dispute is written. A terminal phase is
+ * tried until the API server takes it.
  */
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
+  readonly #reduction = new StatusReduction();
   #wanted: PodStatus | undefined;
   #note: PodCondition | undefined;
+  #notedAt = Number.NEGATIVE_INFINITY;
   #annotations: Readonly<Record<string, string>> = {};
   #isDirty = false;
   #writing: Promise<void> | undefined;
+  /** Ends the pause after a failure. */
+  #pause: AbortController | undefined;
   #repairedAt = Number.NEGATIVE_INFINITY;
+  #refusedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: StatusWriterOptions) {
     this.#options = options;
@@ -49,12 +64,20 @@ export class StatusWriter {
   write(status: PodStatus, annotations: Readonly<Record<string, string>> = {}): void {
     this.#wanted = status;
     this.#annotations = annotations;
+    this.#reduction.reset();
     this.#start();
   }
 
-  /** Sets a condition of the library's own, beside the status. */
+  /**
+   * Sets a condition of the library's own, beside the status. A new text for the status that it has
+   * waits for the next write or {@link StatusWriter.repair}, if the last one was written just now.
+   */
   note(condition: PodCondition): void {
+    const isSame = this.#note?.status === condition.status;
     this.#note = condition;
+    const now = this.#options.clock.monotonic();
+    if (isSame && now - this.#notedAt < noteIntervalMs) return;
+    this.#notedAt = now;
     this.#start();
   }
 
@@ -69,11 +92,14 @@ export class StatusWriter {
 
   /** The API's pod changed: if the status is not ours any more, it is written again. */
   repair(): void {
-    if (!this.#wanted || this.#writing) return;
+    if ((!this.#wanted && !this.#note) || this.#writing) return;
     const now = this.#options.clock.monotonic();
     if (now - this.#repairedAt < repairIntervalMs) return;
     const pod = this.#options.pod();
-    if (isFinished(pod) || !statusPatch(pod, this.#wanted)) return;
+    if (isFinished(pod)) return;
+    if (!this.#reduction.isWhole && now - this.#refusedAt >= refusedIntervalMs)
+      this.#reduction.reset();
+    if (!this.#patch(pod)) return;
     this.#repairedAt = now;
     this.#start();
   }
@@ -81,6 +107,14 @@ export class StatusWriter {
   /** Resolves when nothing is left to write. */
   async idle(): Promise<void> {
     while (this.#writing) await this.#writing;
+  }
+
+  /** Writes a terminal phase that the API does not have yet, without waiting for the end of a pause; resolves when it has it. */
+  async flushEnd(): Promise<void> {
+    if (!isFinished({ status: this.#wanted ?? {} }) || isFinished(this.#options.pod())) return;
+    this.#pause?.abort();
+    this.#start();
+    await this.idle();
   }
 
   #start(): void {
@@ -92,7 +126,7 @@ export class StatusWriter {
   }
 
   async #run(): Promise<void> {
-    const { clock, logger, signal } = this.#options;
+    const { logger, signal } = this.#options;
     for (let failures = 0; this.#isDirty && !signal.aborted;) {
       this.#isDirty = false;
       try {
@@ -100,40 +134,68 @@ export class StatusWriter {
         failures = 0;
       } catch (error) {
         if (signal.aborted || hasCode(error, "K8S_NOT_FOUND")) return;
-        if (hasCode(error, "K8S_INVALID")) {
-          this.#refused(error);
-          continue;
+        if (isOtherPod(error)) {
+          // The watch is about to say that this pod is gone.
+          logger.debug("Did not write a pod's status: another pod has its name");
+          return;
         }
-        // Another pod has the name, which we shall hear of; or the server was only too busy writing.
-        if (hasCode(error, "K8S_CONFLICT") && failures === maxConflicts) return;
+        if (isRefusal(error) && !this.#refused(error)) continue;
+        if (hasCode(error, "K8S_CONFLICT") && failures === maxConflicts) return; // a busy server
         logger.warn("Could not write a pod's status", { cause: errorText(error) });
         this.#isDirty = true;
-        await clock.sleep(backoffDelay(failures++, backoff, error), signal).catch(() => {}); // stopped
+        await this.#sleep(backoffDelay(failures++, backoff, error));
       }
     }
   }
 
-  /** What tells of a refusal is dropped without a word if it is refused as well. */
-  #refused(error: unknown): void {
-    const wasWanted = this.#wanted !== undefined;
-    this.#wanted = undefined;
-    this.#annotations = {};
-    if (wasWanted) this.#options.onRefused(error);
-    else this.#note = undefined;
+  async #sleep(ms: number): Promise<void> {
+    const { clock, signal } = this.#options;
+    this.#pause = new AbortController();
+    const end = AbortSignal.any([this.#pause.signal, signal]);
+    await clock.sleep(ms, end).catch(() => {}); // stopped, or flushed
+    this.#pause = undefined;
+  }
+
+  /**
+   * Leaves out of the status what the API server may refuse. What tells of a refusal is dropped without
+   * a word if it is refused as well.
+   *
+   * @returns whether to pause, and then to try the whole status again
+   */
+  #refused(error: unknown): boolean {
+    const wanted = this.#wanted;
+    if (!wanted || this.#reduction.isNothing) {
+      this.#note = undefined;
+      return false;
+    }
+    if (this.#reduction.isWhole) {
+      this.#refusedAt = this.#options.clock.monotonic();
+      this.#options.onRefused(error);
+    }
+    this.#isDirty = this.#reduction.reduce(error, wanted);
+    if (this.#isDirty) return false;
+    this.#reduction.reset(); // only a terminal status gets here
+    return true;
+  }
+
+  #patch(pod: Pod): StatusPatch | undefined {
+    const note = this.#note;
+    const current = pod.status ?? {};
+    const wanted = this.#reduction.isNothing ? current : (this.#wanted ?? current);
+    const others = (wanted.conditions ?? []).filter(({ type }) => type !== note?.type);
+    const patch = statusPatch(pod, note ? { ...wanted, conditions: [...others, note] } : wanted, {
+      observedGeneration: this.#options.observedGeneration(),
+      now: wireTime(this.#options.clock.now()),
+      annotations: this.#reduction.isNothing ? {} : this.#annotations,
+    });
+    return this.#reduction.isNothing ? patch : this.#reduction.of(patch);
   }
 
   async #writeOnce(): Promise<void> {
     const { client, pod: current, signal } = this.#options;
     const pod = current();
     if (isFinished(pod)) return;
-    const wanted = this.#wanted ?? pod.status ?? {};
-    const note = this.#note;
-    const others = (wanted.conditions ?? []).filter(({ type }) => type !== note?.type);
-    const patch = statusPatch(pod, note ? { ...wanted, conditions: [...others, note] } : wanted, {
-      observedGeneration: this.#options.observedGeneration(),
-      now: wireTime(this.#options.clock.now()),
-      annotations: this.#annotations,
-    });
+    const patch = this.#patch(pod);
     if (!patch) return;
     const { namespace = "", name = "" } = pod.metadata ?? {};
     const path = paths.pods(namespace, name, "status");
@@ -141,4 +203,9 @@ export class StatusWriter {
     dropManagedFields(written);
     this.#options.onWritten(written);
   }
+}
+
+/** Whether the API server will never take this status: it is not valid, or too large. */
+function isRefusal(error: unknown): boolean {
+  return hasCode(error, "K8S_INVALID") || (isKipError(error) && error.facts["httpStatus"] === 413);
 }

@@ -1,0 +1,145 @@
+import { isKipError } from "@kip/base";
+import type { ContainerStatus, PodStatus } from "@kip/k8s-types";
+import { isFinished } from "./pod-changes.ts";
+import type { StatusPatch } from "./status-patch.ts";
+
+/** How much of a status is written. */
+type Extent = "undisputed" | "essential" | "minimal" | "nothing";
+
+const keptFields: Readonly<Record<Extent, ReadonlySet<string> | undefined>> = {
+  undisputed: undefined, // all but the fields that were named
+  essential: new Set(["phase", "reason", "message", "conditions", "podIP", "podIPs"]),
+  minimal: new Set(["phase", "reason", "message"]),
+  nothing: new Set(),
+};
+
+const containerLists: ReadonlySet<string> = new Set([
+  "initContainerStatuses",
+  "containerStatuses",
+  "ephemeralContainerStatuses",
+]);
+
+/**
+ * What is left out of a pod's status because the API server refuses it: first the fields that the
+ * refusal names, then all but the essential ones, then all but phase, reason and message. Of a status
+ * with a terminal phase, container statuses are reduced to how containers ended before they are left out:
+ * Jobs decide by exit codes.
+ */
+export class StatusReduction {
+  readonly #omitted = new Set<string>();
+  /** Container lists of which only the ends are written. */
+  readonly #shortened = new Set<string>();
+  #extent: Extent = "undisputed";
+
+  /** Whether nothing is left out. */
+  get isWhole(): boolean {
+    return this.#extent === "undisputed" && this.#omitted.size + this.#shortened.size === 0;
+  }
+
+  /** Whether nothing of the status is written. */
+  get isNothing(): boolean {
+    return this.#extent === "nothing";
+  }
+
+  /**
+   * Leaves out more.
+   *
+   * @returns false if there is nothing more to leave out
+   */
+  reduce(error: unknown, wanted: PodStatus): boolean {
+    const isEnd = isFinished({ status: wanted });
+    if (this.#extent === "undisputed") {
+      if (this.#omitNamed(error, isEnd)) return true;
+      if (isEnd) for (const field of containerLists) this.#shortened.add(field);
+    }
+    const next = ({ undisputed: "essential", essential: "minimal", minimal: "nothing" } as const)[
+      this.#extent as Exclude<Extent, "nothing">
+    ] as Extent | undefined;
+    if (next === undefined || (next === "nothing" && isEnd)) return false;
+    this.#extent = next;
+    return true;
+  }
+
+  /** Nothing is left out any more. */
+  reset(): void {
+    this.#omitted.clear();
+    this.#shortened.clear();
+    this.#extent = "undisputed";
+  }
+
+  /** A patch without what is left out; undefined if nothing remains. */
+  of(patch: StatusPatch | undefined): StatusPatch | undefined {
+    if (!patch || this.isWhole) return patch;
+    const status = Object.fromEntries(
+      Object.entries(patch.status ?? {}).flatMap(([field, value]) => {
+        const kept = this.#kept(field, value);
+        return kept === undefined ? [] : [[field, kept] as const];
+      }),
+    );
+    const { annotations } = patch.metadata;
+    const isAnnotated =
+      annotations && this.#extent === "undisputed" && !this.#omitted.has("annotations");
+    if (Object.keys(status).length === 0 && !isAnnotated) return undefined;
+    return { metadata: { uid: patch.metadata.uid, ...(isAnnotated && { annotations }) }, status };
+  }
+
+  #kept(field: string, value: unknown): unknown {
+    if (this.#omitted.has(field)) return undefined;
+    const isShortened = this.#shortened.has(field) && this.#extent !== "minimal";
+    const fields = keptFields[this.#extent];
+    if (fields && !fields.has(field) && !isShortened) return undefined;
+    if (!isShortened || !Array.isArray(value)) return value;
+    const ends = (value as readonly ContainerStatus[]).flatMap(endOf); // by the field's name
+    return ends.length > 0 ? ends : undefined;
+  }
+
+  /** Whether the refusal names a field that was written so far. */
+  #omitNamed(error: unknown, isEnd: boolean): boolean {
+    const named = refusedFields(error).filter(
+      (field) => field !== "phase" && !this.#omitted.has(field),
+    );
+    for (const field of named) {
+      if (isEnd && containerLists.has(field) && !this.#shortened.has(field))
+        this.#shortened.add(field);
+      else this.#omitted.add(field);
+    }
+    return named.length > 0;
+  }
+}
+
+/** Whether the API server refused a write because another pod has the name by now. */
+export function isOtherPod(error: unknown): boolean {
+  return causeFields(error).includes("metadata.uid");
+}
+
+/** Fields of a pod's status that a refusal names, and `annotations`. */
+function refusedFields(error: unknown): string[] {
+  const fields = causeFields(error).flatMap((path) => {
+    const name = /^(?:status\.(\w+)|metadata\.(annotations)\b)/.exec(path);
+    return name?.[1] ?? name?.[2] ?? [];
+  });
+  return [...new Set(fields)];
+}
+
+function causeFields(error: unknown): string[] {
+  const status = isKipError(error) ? error.facts["status"] : undefined;
+  const causes = (status as Refusal | undefined)?.details?.causes; // a `Status` document
+  return (Array.isArray(causes) ? causes : []).flatMap(({ field }) => field ?? []);
+}
+
+interface Refusal {
+  readonly details?: { readonly causes?: readonly { readonly field?: string }[] };
+}
+
+function endOf({ name, image, imageID, restartCount, state }: ContainerStatus): ContainerStatus[] {
+  const end = state?.terminated;
+  if (!end) return [];
+  const { exitCode, reason, startedAt, finishedAt } = end;
+  const terminated = {
+    exitCode,
+    ...(reason !== undefined && { reason }),
+    ...(startedAt !== undefined && { startedAt }),
+    ...(finishedAt !== undefined && { finishedAt }),
+  };
+  return [{ name, image, imageID, restartCount, ready: false, state: { terminated } }];
+}

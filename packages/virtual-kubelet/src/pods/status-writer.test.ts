@@ -1,0 +1,183 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { KipError, silentLogger } from "@kip/base";
+import type { ApiClient } from "@kip/k8s-client";
+import type { Pod, PodStatus } from "@kip/k8s-types";
+import { ManualClock } from "../testing/manual-clock.ts";
+import { StatusWriter } from "./status-writer.ts";
+
+type Patched = Readonly<Record<string, unknown>>;
+
+let clock: ManualClock;
+let stored: Pod;
+/** Why the API server refuses a patch; undefined if it takes it. */
+let verdict: (status: Patched) => Error | undefined;
+/** Each patch's status, refused or not. */
+let tried: Patched[];
+let refusals: number;
+let warnings: number;
+let stop: AbortController;
+
+beforeEach(() => {
+  clock = new ManualClock();
+  stored = { metadata: { uid: "u", name: "web", resourceVersion: "1" }, status: {} };
+  verdict = () => undefined;
+  tried = [];
+  refusals = 0;
+  warnings = 0;
+  stop = new AbortController();
+});
+
+function writer(): StatusWriter {
+  const client = {
+    patch: async (_path: string, { status = {} }: { readonly status?: Patched }) => {
+      tried.push(status);
+      if (tried.length > 200) await new Promise(() => {}); // enough to see that there is no pause
+      const failure = verdict(status);
+      if (failure) throw failure;
+      return { ...stored, status: { ...stored.status, ...status } };
+    },
+  } as unknown as ApiClient; // all that a writer uses of it
+  return new StatusWriter({
+    client,
+    clock,
+    logger: { ...silentLogger, warn: () => void warnings++ },
+    pod: () => stored,
+    onWritten: (pod) => (stored = pod),
+    onRefused: () => void refusals++,
+    observedGeneration: () => undefined,
+    signal: stop.signal,
+  });
+}
+
+function refusal(...fields: readonly string[]): KipError {
+  const causes = fields.map((field) => ({ field, message: "no" }));
+  const facts = { httpStatus: 422, status: { kind: "Status", details: { causes } } };
+  return new KipError("K8S_INVALID", "Cannot PATCH: it is invalid", { facts });
+}
+
+const running: PodStatus = {
+  phase: "Running",
+  podIP: "192.0.2.1",
+  conditions: [{ type: "Ready", status: "True" }],
+  containerStatuses: [],
+};
+const main = { name: "main", image: "x", imageID: "", ready: false, restartCount: 3 };
+const failed: PodStatus = {
+  phase: "Failed",
+  reason: "Error",
+  message: "It failed",
+  containerStatuses: [
+    { ...main, state: { terminated: { exitCode: 42, reason: "Error", containerID: "id" } } },
+    { ...main, name: "second", state: { waiting: { reason: "PodInitializing" } } },
+  ],
+  conditions: [{ type: "Ready", status: "False", reason: "PodFailed" }],
+};
+
+describe("StatusWriter", () => {
+  it("writes what is not in dispute when the API server refuses a field", async () => {
+    stored = { ...stored, status: { ...running, containerStatuses: [main] } };
+    verdict = (status) =>
+      "containerStatuses" in status ? refusal("status.containerStatuses[0].state") : undefined;
+    const status = { phase: "Pending", conditions: [{ type: "Ready", status: "False" }] };
+    writer().write({ ...status, containerStatuses: [{ ...main, restartCount: 0 }] });
+    await clock.advance(0);
+    assert.deepEqual([tried.length, refusals], [2, 1]);
+    assert.equal(stored.status?.phase, "Pending");
+    assert.equal(stored.status.podIP, null);
+    assert.equal(stored.status.conditions?.[0]?.status, "False");
+    assert.deepEqual(stored.status.containerStatuses, [main]);
+  });
+
+  it("writes the essential part when a refusal names no field", async () => {
+    verdict = (status) => ("hostIP" in status ? refusal() : undefined);
+    writer().write({ ...running, hostIP: "not an address" });
+    await clock.advance(0);
+    assert.deepEqual([stored.status?.phase, stored.status?.podIP], ["Running", "192.0.2.1"]);
+  });
+
+  it("tries a refused status again as a whole, not more than once a minute", async () => {
+    let isStrict = true;
+    verdict = (status) => (isStrict && "hostIP" in status ? refusal("status.hostIP") : undefined);
+    const subject = writer();
+    subject.write({ phase: "Running", hostIP: "192.0.2.9" });
+    for (let second = 0; second < 59; second++) {
+      await clock.advance(1000);
+      subject.repair();
+    }
+    assert.equal(tried.length, 2);
+    isStrict = false;
+    await clock.advance(1000);
+    subject.repair();
+    await clock.advance(0);
+    assert.equal(stored.status?.hostIP, "192.0.2.9");
+  });
+
+  it("never forgets a terminal phase, and reduces what it writes with it to exit codes", async () => {
+    verdict = (status) => {
+      const [first, ...others] = (status["containerStatuses"] ?? []) as (typeof main)[];
+      const isPlain = others.length === 0 && !JSON.stringify(first ?? {}).includes("containerID");
+      return isPlain ? undefined : refusal("status.containerStatuses");
+    };
+    writer().write(failed);
+    await clock.advance(0);
+    assert.deepEqual(
+      [stored.status?.phase, stored.status?.reason, stored.status?.message],
+      ["Failed", "Error", "It failed"],
+    );
+    const [ended] = stored.status?.containerStatuses ?? [];
+    assert.deepEqual(ended?.state, { terminated: { exitCode: 42, reason: "Error" } });
+    assert.equal(ended.restartCount, 3);
+  });
+
+  it("repeats a terminal phase that is refused however little is written, with pauses", async () => {
+    let isStrict = true;
+    verdict = () => (isStrict ? refusal() : undefined);
+    writer().write(failed);
+    await clock.advance(0);
+    const first = tried.length;
+    assert.ok(first <= 4, `${first} writes without a pause`);
+    assert.deepEqual(Object.keys(tried.at(-1) ?? {}), ["phase", "reason", "message"]);
+    await clock.advance(600_000);
+    assert.ok(tried.length > first && tried.length < 200, `${tried.length} writes in 10 minutes`);
+    isStrict = false;
+    await clock.advance(30_000);
+    assert.equal(stored.status?.phase, "Failed");
+    assert.equal(stored.status.containerStatuses?.length, 2);
+  });
+
+  it("does not complain of a patch that met another pod of the name", async () => {
+    verdict = () => refusal("metadata.uid");
+    writer().write(running);
+    await clock.advance(60_000);
+    assert.deepEqual([tried.length, refusals, warnings], [1, 0, 0]);
+  });
+
+  it("writes a condition whose text alone changes every ten seconds at most", async () => {
+    const subject = writer();
+    const note = (message: string): void =>
+      subject.note({ type: "Mine", status: "False", reason: "R", message });
+    for (let count = 0; count < 100; count++) {
+      note(`request ${count}`);
+      await clock.advance(100);
+    }
+    assert.equal(tried.length, 1);
+    subject.repair();
+    await clock.advance(0);
+    assert.equal(stored.status?.conditions?.[0]?.message, "request 99");
+    subject.note({ type: "Mine", status: "True" });
+    await clock.advance(0);
+    assert.equal(stored.status.conditions[0]?.status, "True");
+  });
+
+  it("flushes a terminal phase without waiting for the end of a pause", async () => {
+    const away = new KipError("K8S_UNAVAILABLE", "away", { retryable: true });
+    verdict = () => away;
+    const subject = writer();
+    subject.write(failed);
+    await clock.advance(20_000);
+    verdict = () => undefined;
+    await subject.flushEnd();
+    assert.equal(stored.status?.phase, "Failed");
+  });
+});

@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { createLogger, systemClock } from "@kip/base";
+import { paths } from "@kip/k8s-client";
+import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import { MemoryProvider } from "@kip/virtual-kubelet/testing";
+import type { ProviderCallbacks } from "@kip/virtual-kubelet";
+import { statusPatch } from "../src/pods/status-patch.ts";
+import { StatusWriter } from "../src/pods/status-writer.ts";
+import {
+  createPod,
+  isRunning,
+  nodeWith,
+  podsUntil,
+  uniqueNodeName,
+  useCluster,
+} from "./support/cluster.ts";
+
+const cluster = useCluster();
+
+/** A provider whose reports a test writes. */
+class ReportingProvider extends MemoryProvider {
+  callbacks: ProviderCallbacks | undefined;
+
+  override async start(callbacks: ProviderCallbacks): Promise<void> {
+    this.callbacks = callbacks;
+    await super.start(callbacks);
+  }
+
+  tell(uid: string, change: Partial<PodStatus>): void {
+    const status = { ...this.statuses.get(uid), ...change };
+    this.callbacks?.podStatus({ uid, status });
+  }
+}
+
+const ready = (pod: Pod | undefined) =>
+  pod?.status?.conditions?.find(({ type }) => type === "Ready");
+
+describe("the status of a pod in the API", () => {
+  it("loses the reason of a condition with the condition's status, and needs no further patch", async () => {
+    const provider = new ReportingProvider();
+    await using running = await nodeWith(cluster, provider);
+    const namespace = await cluster.plane.createNamespace();
+    const { metadata } = await createPod(cluster, { namespace, node: running.name });
+    const uid = metadata?.uid ?? "";
+    await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
+    const unready = { reason: "ContainersNotReady", message: "containers with unready status" };
+    provider.tell(uid, { conditions: [{ type: "Ready", status: "False", ...unready }] });
+    await podsUntil(cluster, namespace, ([pod]) => ready(pod)?.reason === unready.reason);
+    provider.tell(uid, {});
+    const [pod] = await podsUntil(cluster, namespace, ([each]) => isRunning(each));
+    assert.ok(pod);
+    assert.deepEqual([ready(pod)?.reason, ready(pod)?.message], [undefined, undefined]);
+    assert.equal(statusPatch(pod, provider.statuses.get(uid) ?? {}), undefined);
+  });
+
+  it("has all but the container statuses that the API server refuses", async () => {
+    const provider = new ReportingProvider();
+    await using running = await nodeWith(cluster, provider);
+    const namespace = await cluster.plane.createNamespace();
+    const { metadata } = await createPod(cluster, {
+      namespace,
+      node: running.name,
+      spec: { restartPolicy: "OnFailure" },
+    });
+    const uid = metadata?.uid ?? "";
+    await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
+    const containers = (state: ContainerStatus["state"]): ContainerStatus[] => [
+      {
+        name: "main",
+        image: "x",
+        imageID: "",
+        ready: false,
+        restartCount: 0,
+        ...(state && { state }),
+      },
+    ];
+    const completed = { terminated: { exitCode: 0, containerID: "test://1" } };
+    provider.tell(uid, { containerStatuses: containers(completed) });
+    await podsUntil(
+      cluster,
+      namespace,
+      ([pod]) => pod?.status?.containerStatuses?.[0]?.state?.terminated !== undefined,
+    );
+    // A container that has completed must not wait again under this restart policy.
+    provider.tell(uid, {
+      podIP: "",
+      podIPs: [],
+      conditions: [{ type: "Ready", status: "False", reason: "CellLost" }],
+      containerStatuses: containers({ waiting: { reason: "ContainerCreating" } }),
+    });
+    const [pod] = await podsUntil(cluster, namespace, ([each]) => ready(each)?.status === "False");
+    assert.equal(pod?.status?.podIP, undefined);
+    assert.equal(pod?.status?.containerStatuses?.[0]?.state?.terminated?.exitCode, 0);
+  });
+
+  it("has a terminal phase, reason and exit codes, though something else in it is refused", async () => {
+    const provider = new ReportingProvider();
+    await using running = await nodeWith(cluster, provider);
+    const namespace = await cluster.plane.createNamespace();
+    const { metadata } = await createPod(cluster, { namespace, node: running.name });
+    await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
+    provider.tell(metadata?.uid ?? "", {
+      phase: "Failed",
+      reason: "Broken",
+      qosClass: "Guaranteed", // it has no requests and limits
+      containerStatuses: [
+        {
+          name: "main",
+          image: "x",
+          imageID: "",
+          ready: false,
+          restartCount: 0,
+          state: { terminated: { exitCode: 42 } },
+        },
+      ],
+    });
+    const [pod] = await podsUntil(cluster, namespace, ([each]) => each?.status?.phase === "Failed");
+    assert.equal(pod?.status?.reason, "Broken");
+    assert.equal(pod.status.containerStatuses?.[0]?.state?.terminated?.exitCode, 42);
+  });
+
+  it("is not written to another pod of the same name, and its provider is not blamed for it", async () => {
+    const namespace = await cluster.plane.createNamespace();
+    const node = uniqueNodeName(); // nobody runs it
+    const first = await createPod(cluster, { namespace, node });
+    await cluster.admin.delete(paths.pods(namespace, "web"), { graceSeconds: 0 });
+    await createPod(cluster, { namespace, node });
+    const lines: string[] = [];
+    const refusals: unknown[] = [];
+    const writer = new StatusWriter({
+      client: cluster.client,
+      clock: systemClock,
+      logger: createLogger({ level: "info", write: (line) => void lines.push(line) }),
+      pod: () => first,
+      onWritten: () => {},
+      onRefused: (error) => void refusals.push(error),
+      observedGeneration: () => undefined,
+      signal: new AbortController().signal,
+    });
+    writer.write({ phase: "Running", message: "late" });
+    await writer.idle();
+    const second = await cluster.admin.get<Pod>(paths.pods(namespace, "web"));
+    assert.equal(second.status?.message, undefined);
+    assert.deepEqual([refusals, lines], [[], []]);
+  });
+});
