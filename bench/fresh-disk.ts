@@ -3,7 +3,7 @@ import path from "node:path";
 import { runCommand } from "@kip/base";
 
 /**
- * A file system of its own for each run: ext4 in a file, made anew, so that nothing of it is in the page cache, nothing
+ * A file system of its own for each run: ext4 in a file, made again, so that nothing of it is in the page cache, nothing
  * waits to be written, and no run pays for another's leftovers. That last matters: for minutes after many files were
  * removed, ext4 passes over each of their inodes whenever it looks for a free one, and creating a file takes twenty
  * times as long.

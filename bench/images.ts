@@ -1,5 +1,5 @@
 // npm run bench:images: pulls of the same images from one registry on the loopback interface: tosi beside
-// skopeo with umoci and beside containerd, and the stages that nobody can be faster than, each alone. As root.
+// skopeo with umoci and beside containerd, and the stages that bound every puller, each alone. As root.
 // Options: --mib N, size of the two large images (default 1024) · --rounds N (default 3), for the two small images
 // twice as many · --images small,layers,files,large · --formats gzip,zstd · --place FOLDER, on the disk to be measured
 // (default /var/tmp; 8 times --mib and 4 GiB must be free)
@@ -96,7 +96,7 @@ async function compare(shape: ImageShape, arena: Arena): Promise<void> {
   }
 }
 
-/** CPU is told by the least run: what else the machine does adds to it. */
+/** CPU time is the minimum over the runs: other work on the machine only adds to it. */
 function middle(costs: readonly Cost[]): Cost {
   return {
     wallMs: rounded(median(costs.map(({ wallMs }) => wallMs))),

@@ -9,6 +9,7 @@ const steps: readonly (readonly [name: string, command: string, ...args: string[
   ["errors and docs", "node", "tools/check-errors.ts"],
   ["threats", "node", "tools/check-threats.ts"],
   ["links", "node", "tools/check-links.ts"],
+  ["language", "node", "tools/check-language.ts"],
   ["generated types", "node", "tools/generate-kubernetes-types.ts", "--check"],
   ["dead code", "knip", "--no-progress", "--no-config-hints"],
 ];

@@ -1,0 +1,76 @@
+// Fails on the phrases that docs/glossary.md lists under "Words we do not use", in sources and pages.
+//   node tools/check-language.ts [folder ...]
+import { globSync, readFileSync } from "node:fs";
+
+/** What to look for, and what to write instead. Upstream words, such as the kubelet's messages, are exempt by their context. */
+const phrases: readonly (readonly [pattern: RegExp, instead: string])[] = [
+  [
+    /\b(?<![Tt]here )(?:is|are|was|were) no (?!longer\b|more than\b|such\b|default\b|matches for\b)[a-z]+\b/g,
+    "not a valid …, not …",
+  ],
+  [/\bnobody\b/gi, "no one, or name who"],
+  [/\b(?:not|nothing|no) [^.]{0,40}\bany ?more\b/g, "no longer"],
+  [/\b(?:is|are|was|were|be|been) told\b/g, "reported, sent, informed"],
+  [/\bfor ever\b/gi, "indefinitely, without end"],
+  [/\banew\b/gi, "again"],
+  [/\bwho(?:ever|m)\b/gi, "name who"],
+  [/\bmakes no sense\b/gi, "is invalid"],
+  [/\b(?:personality|errand|tellers?|spoilt|appearance)\b/gi, "see docs/glossary.md"],
+];
+
+/** Pages that quote what is avoided, or tell of the past. */
+const exempt: readonly string[] = [
+  "CHANGELOG.md",
+  "LICENSE",
+  "docs/glossary.md",
+  "tools/check-language.ts",
+];
+
+/** Folders that have not been rewritten yet. Take one out when its last finding is gone. */
+const pending: readonly string[] = [
+  "apps",
+  "docs",
+  "e2e",
+  "packages/base",
+  "packages/agent-api",
+  "packages/cell-agent",
+  "packages/cell-image",
+  "packages/cloud",
+  "packages/cloud-init",
+  "packages/cloud-local",
+  "packages/control-plane",
+  "packages/k8s-client",
+  "packages/kip",
+  "packages/oci-image",
+  "packages/oci-runtime",
+  "packages/pki",
+  "packages/virtual-kubelet",
+  "tools",
+];
+
+const folders = process.argv.slice(2);
+const files = globSync([
+  "{packages,apps,e2e,bench,tools,examples,docs,deploy}/**/*.{ts,md,sh,yaml}",
+  "*.md",
+]).filter(
+  (file) =>
+    !/node_modules|\/gen\//.test(file) &&
+    !exempt.includes(file) &&
+    (folders.length > 0
+      ? folders.some((folder) => file.startsWith(folder))
+      : !pending.some((folder) => file.startsWith(`${folder}/`))),
+);
+
+let count = 0;
+for (const file of files) {
+  for (const [index, line] of readFileSync(file, "utf8").split("\n").entries()) {
+    for (const [pattern, instead] of phrases) {
+      for (const [found] of line.matchAll(pattern)) {
+        console.error(`${file}:${index + 1}: "${found}": write ${instead}`);
+        count++;
+      }
+    }
+  }
+}
+if (count > 0) console.error(`${count} phrases to replace, see docs/glossary.md`);
+process.exitCode = count === 0 ? 0 : 1;
