@@ -11,7 +11,7 @@ import {
   type CellIdentity,
 } from "./agent-info.ts";
 import { decodeAnswer, readError, readText } from "./answers.ts";
-import type { DesiredPod } from "./desired-pod.ts";
+import { decodePodTaken, type DesiredPod } from "./desired-pod.ts";
 import { LatestLine } from "./latest-line.ts";
 import { openSession, openTcp, unreachable, type PeerOptions } from "./open-session.ts";
 import { decodePodReport, type PodReport } from "./pod-report.ts";
@@ -113,12 +113,14 @@ export class AgentClient implements AsyncDisposable {
   }
 
   /**
-   * Gives the cell its pod, or the pod's changed parts. Idempotent by UID and generation.
+   * Gives the cell its pod, or the pod's changed parts. Idempotent by UID and generation. Resolves with the generation
+   * that the agent has now: a higher one than was sent says that this was ignored. Agents of earlier versions do not say.
    *
    * @throws {KipError} code `AGENT_OTHER_POD` when the cell has another pod
    */
-  async putPod(pod: DesiredPod, signal?: AbortSignal): Promise<void> {
-    await this.#json("PUT", "pod", { body: pod, signal });
+  async putPod(pod: DesiredPod, signal?: AbortSignal): Promise<number | undefined> {
+    const answer = await this.#json("PUT", "pod", { body: pod, signal, decoder: decodePodTaken });
+    return answer.generation;
   }
 
   /**
@@ -254,7 +256,9 @@ export class AgentClient implements AsyncDisposable {
     const stream = await this.#open(method, path, options);
     try {
       const text = await readText(stream);
-      return options.decoder ? decodeAnswer(text, options.decoder) : (undefined as T); // T is void
+      // Without a decoder T is void.
+      if (!options.decoder) return undefined as T;
+      return decodeAnswer(text === "" ? "{}" : text, options.decoder);
     } catch (error) {
       throw this.#lost(error);
     }

@@ -17,6 +17,8 @@ export const decodeAgentInfo = object({
   bootTimingsMs: map(number),
   /** UID of the pod that is here, if one is. */
   podUid: optional(string),
+  /** The newest generation of that pod that the agent has; agents of earlier versions do not say. */
+  podGeneration: optional(integer),
 });
 export type AgentInfo = Decoded<typeof decodeAgentInfo>;
 

@@ -193,6 +193,9 @@ export const decodeDesiredPod = object({
   images: optional(imageSettings),
 });
 
+/** Decodes the answer of `PUT /v1/pod`: the generation of the pod that the agent has now. */
+export const decodePodTaken = object({ generation: optional(integer) });
+
 /** Everything the agent needs to run a pod: all references resolved, all secrets inside. */
 export type DesiredPod = Decoded<typeof decodeDesiredPod>;
 export type DesiredContainer = Decoded<typeof container>;

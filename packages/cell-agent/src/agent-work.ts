@@ -1,3 +1,4 @@
+import type { DesiredPod } from "@kip/agent-api";
 import { errorText } from "@kip/base";
 import type { AgentParts } from "./agent-parts.ts";
 import { PodSupervisor, type SupervisorOptions } from "./pod/pod-supervisor.ts";
@@ -37,9 +38,9 @@ export class AgentWork implements AsyncDisposable {
       });
   }
 
-  /** UID of the pod that is here, if one is. */
-  get podUid(): string | undefined {
-    return this.#supervisor.pod?.uid;
+  /** The pod that is here, if one is. */
+  get pod(): Pick<DesiredPod, "uid" | "generation"> | undefined {
+    return this.#supervisor.pod;
   }
 
   /** Loads the parts and begins. Requests that need a part wait for it; they fail with the reason if it cannot be loaded. */

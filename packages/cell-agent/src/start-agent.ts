@@ -86,13 +86,13 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
     handler: async (stream, request) => {
       if (`${request.method} ${request.path}` !== "GET /v1/info")
         return await (await begin()).serve(stream, request);
-      const podUid = (await working)?.podUid;
+      const pod = (await working)?.pod;
       answerJson(stream, 200, {
         ...agentFacts(),
         cellName: identity.cellName,
         agentVersion: options.agentVersion,
         bootTimingsMs,
-        ...(podUid !== undefined && { podUid }),
+        ...(pod && { podUid: pod.uid, podGeneration: pod.generation }),
       } satisfies AgentInfo);
       // Not before the answer has gone.
       stream.once("close", () => {

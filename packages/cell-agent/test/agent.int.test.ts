@@ -222,6 +222,15 @@ describe("a pod's life", limit, () => {
     assert.deepEqual(cell.runtime.calls, ["create web", "start web"]);
   });
 
+  it("tells which generation of its pod it has, also when it ignores an older one", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    assert.equal((await client.info()).podGeneration, undefined);
+    assert.equal(await client.putPod(desiredPod({ generation: 5 })), 5);
+    assert.equal(await client.putPod(desiredPod({ generation: 3 })), 5);
+    assert.equal((await client.info()).podGeneration, 5);
+  });
+
   it("refuses what is no pod", async () => {
     await using cell = await Cell.start();
     const client = await cell.connect();

@@ -73,7 +73,7 @@ async function putPod(
 ): Promise<void> {
   const body = await readJson(stream);
   supervisor.put(decodeRequest(() => decodeDesiredPod(body, "pod")));
-  answerJson(stream, 202);
+  answerJson(stream, 202, { generation: supervisor.pod?.generation });
 }
 
 async function deletePod(

@@ -1,0 +1,97 @@
+import type { ContainerReport, PodReport } from "@kip/agent-api";
+import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import { waitingStatuses } from "@kip/virtual-kubelet";
+import type { CellMemory } from "../cell/cell-memory.ts";
+import { containerStatus } from "./container-status.ts";
+import { afterLoss, endedStatus, isFinal, isSidecar } from "./lost-containers.ts";
+
+/** The three lists of container statuses of a pod. */
+export type ContainerLists = Pick<
+  PodStatus,
+  "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
+>;
+
+type Facts = Pick<CellMemory, "report" | "restartCounts" | "ended" | "told">;
+
+/** The newest statuses of a pod's containers that are known: as told last, else as reported, else as the API has them. */
+export function latestLists(memory: Facts, pod: Pod): ContainerLists {
+  if (memory.told) return memory.told;
+  return memory.report ? reportedLists(memory.report, memory, pod) : (pod.status ?? {});
+}
+
+/** The statuses of a pod without a cell that has it: its containers wait, and what they have behind them stays. */
+export function waitingLists(memory: Facts, pod: Pod): ContainerLists {
+  return afterLoss(pod, latestLists(memory, pod), memory);
+}
+
+/** The statuses that a cell reports, continued from what earlier cells reported. */
+export function reportedLists(report: PodReport, memory: Facts, pod: Pod): ContainerLists {
+  const known = memory.told ?? pod.status ?? {};
+  const waiting = waitingStatuses(pod);
+  const build = (
+    reports: readonly ContainerReport[],
+    fresh: readonly ContainerStatus[] = [],
+    before: readonly ContainerStatus[] = [],
+  ): ContainerStatus[] =>
+    fresh.map((each) =>
+      continued(
+        pod,
+        reports.find(({ name }) => name === each.name),
+        {
+          waiting: each,
+          known: before.find(({ name }) => name === each.name),
+          memory,
+        },
+      ),
+    );
+  const ephemeral = ephemeralStatuses(report, memory, known.ephemeralContainerStatuses);
+  return {
+    ...(waiting.initContainerStatuses && {
+      initContainerStatuses: build(
+        report.initContainers,
+        waiting.initContainerStatuses,
+        known.initContainerStatuses,
+      ),
+    }),
+    containerStatuses: build(report.containers, waiting.containerStatuses, known.containerStatuses),
+    ...(ephemeral.length > 0 && { ephemeralContainerStatuses: ephemeral }),
+  };
+}
+
+function continued(
+  pod: Pod,
+  report: ContainerReport | undefined,
+  facts: {
+    readonly waiting: ContainerStatus;
+    readonly known: ContainerStatus | undefined;
+    readonly memory: Facts;
+  },
+): ContainerStatus {
+  const { waiting, known, memory } = facts;
+  const ended = memory.ended[waiting.name];
+  if (ended && !report) return known?.state?.terminated ? known : endedStatus(waiting, ended);
+  const earlier = memory.restartCounts[waiting.name] ?? 0;
+  const now = report ? containerStatus(report, earlier) : { ...waiting, restartCount: earlier };
+  // The API refuses that a container leaves its final state: an init container runs again on another cell all the same.
+  const isKept = known && !now.state?.terminated && isFinal(pod, known, isSidecar(pod, known.name));
+  if (isKept) return known;
+  // This cell has not run the container before: its last run was on another.
+  const isFirstRun = (report?.restartCount ?? 0) === 0 && !report?.lastTerminated;
+  return {
+    ...now,
+    ...(isFirstRun && known?.lastState && { lastState: known.lastState }),
+    restartCount: Math.max(now.restartCount, known?.restartCount ?? 0),
+  };
+}
+
+function ephemeralStatuses(
+  report: PodReport,
+  { ended }: Facts,
+  known: readonly ContainerStatus[] = [],
+): ContainerStatus[] {
+  const reported = report.ephemeralContainers.map((each) => containerStatus(each, 0));
+  const earlier = known.filter(
+    ({ name }) => ended[name] !== undefined && !reported.some((each) => each.name === name),
+  );
+  return [...earlier, ...reported];
+}

@@ -1,0 +1,168 @@
+import type { ContainerState, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import { goneStatuses, waitingStatuses } from "@kip/virtual-kubelet";
+import type { EndedContainer, PodEnd } from "../cell/cell.ts";
+import { restartPolicy } from "../dispatch/desired-pod.ts";
+
+type ContainerLists = Pick<
+  PodStatus,
+  "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
+>;
+
+/** What of a pod's containers goes with it from one cell to the next. */
+export interface CarriedContainers {
+  /** Restarts so far, by container name. */
+  readonly restartCounts: Readonly<Record<string, number>>;
+  /** Containers that do not run again, by name. */
+  readonly ended: Readonly<Record<string, EndedContainer>>;
+}
+
+/**
+ * The statuses of a pod whose cell was lost: its containers wait for another cell. A container that ran counts one
+ * restart more and has `ContainerStatusUnknown` for its last state, as the kubelet reports one that it does not find;
+ * one that has ended for good stays so. Repeating it changes nothing.
+ */
+export function afterLoss(
+  pod: Pod,
+  lists: ContainerLists,
+  { restartCounts, ended }: CarriedContainers,
+): ContainerLists {
+  const waiting = waitingStatuses(pod);
+  const lost = (
+    fresh: readonly ContainerStatus[],
+    known: readonly ContainerStatus[] = [],
+  ): ContainerStatus[] =>
+    fresh.map((each) => {
+      const before = known.find(({ name }) => name === each.name);
+      const end = ended[each.name];
+      if (before && isFinal(pod, before, isSidecar(pod, each.name))) return before;
+      if (end) return endedStatus(each, end);
+      const restartCount = Math.max(restartCounts[each.name] ?? 0, before ? nextCount(before) : 0);
+      return { ...each, restartCount, lastState: lastState(before) };
+    });
+  const { initContainerStatuses, containerStatuses = [] } = waiting;
+  // These are never started again.
+  const ephemeral = (lists.ephemeralContainerStatuses ?? []).map((each) =>
+    each.state?.terminated
+      ? each
+      : { ...each, ready: false, started: false, state: { terminated: unknownEnd } },
+  );
+  return {
+    ...(initContainerStatuses && {
+      initContainerStatuses: lost(initContainerStatuses, lists.initContainerStatuses),
+    }),
+    containerStatuses: lost(containerStatuses, lists.containerStatuses),
+    ...(ephemeral.length > 0 && { ephemeralContainerStatuses: ephemeral }),
+  };
+}
+
+/**
+ * What a pod's next cell is told of its containers, by their statuses {@link afterLoss}.
+ *
+ * Init containers are not among those that do not run again: the next cell's volumes are empty.
+ */
+export function carriedContainers(
+  pod: Pod,
+  lists: ContainerLists,
+  sent: ReadonlySet<string> = new Set(),
+): CarriedContainers {
+  const { initContainerStatuses = [], containerStatuses = [], ephemeralContainerStatuses } = lists;
+  const counts = [...initContainerStatuses, ...containerStatuses].map(
+    ({ name, restartCount }) => [name, restartCount] as const,
+  );
+  const final = containerStatuses.filter((each) => isFinal(pod, each, false));
+  const unknown = [...sent].map((name) => [name, { exitCode: 137, reason: unknownReason }] as const);
+  const known = [...final, ...(ephemeralContainerStatuses ?? [])].flatMap(({ name, state }) =>
+    state?.terminated ? [[name, endedContainer(state.terminated)] as const] : [],
+  );
+  return {
+    restartCounts: Object.fromEntries(counts),
+    ended: Object.fromEntries([...unknown, ...known]),
+  };
+}
+
+/**
+ * How a pod ended that has lost its cell, if that is its end: all its containers had ended for good, or it may not be
+ * started a second time (`restartPolicy: Never`).
+ *
+ * @param finishedAt for containers that ran, as `metav1.Time`
+ */
+export function endByLoss(
+  pod: Pod,
+  lists: ContainerLists,
+  { message, finishedAt }: { readonly message: string; readonly finishedAt: string },
+): PodEnd | undefined {
+  const names = (pod.spec?.containers ?? []).map(({ name }) => name);
+  const statuses = names.map((name) =>
+    lists.containerStatuses?.find((status) => status.name === name),
+  );
+  const gone = goneStatuses(lists, finishedAt);
+  if (statuses.length > 0 && statuses.every((status) => status && isFinal(pod, status, false))) {
+    const isGood = statuses.every((status) => status?.state?.terminated?.exitCode === 0);
+    return { phase: isGood ? "Succeeded" : "Failed", ...gone };
+  }
+  if (restartPolicy(pod) !== "Never") return undefined;
+  return { phase: "Failed", reason: "CellLost", message, ...gone };
+}
+
+/** Whether the API shows that one of the pod's containers has run. */
+export function hasRun({ containerStatuses = [], initContainerStatuses = [] }: PodStatus): boolean {
+  return [...initContainerStatuses, ...containerStatuses].some(
+    ({ state, lastState }) => state?.running ?? state?.terminated ?? lastState?.terminated,
+  );
+}
+
+/** Whether a container has ended and its pod's restart policy leaves it so. */
+export function isFinal(pod: Pod, { state }: ContainerStatus, isSidecarStatus: boolean): boolean {
+  const policy = restartPolicy(pod);
+  if (!state?.terminated || isSidecarStatus || policy === "Always") return false;
+  return policy === "Never" || state.terminated.exitCode === 0;
+}
+
+/** Whether this is an init container that goes on beside the regular ones. */
+export function isSidecar({ spec }: Pod, name: string): boolean {
+  return (spec?.initContainers ?? []).some(
+    (each) => each.name === name && each.restartPolicy === "Always",
+  );
+}
+
+/** The status of a container that ended on an earlier cell. */
+export function endedStatus(waiting: ContainerStatus, end: EndedContainer): ContainerStatus {
+  return { ...waiting, ready: false, started: false, state: { terminated: end } };
+}
+
+function endedContainer({
+  exitCode,
+  reason,
+  startedAt,
+  finishedAt,
+}: NonNullable<ContainerState["terminated"]>): EndedContainer {
+  return {
+    exitCode,
+    ...(reason !== undefined && { reason }),
+    ...(startedAt !== undefined && { startedAt }),
+    ...(finishedAt !== undefined && { finishedAt }),
+  };
+}
+
+/** A run that is over is counted when the next begins, and that is on another cell. */
+function nextCount({ restartCount, state }: ContainerStatus): number {
+  const hasRunHere =
+    state?.running ?? state?.terminated ?? state?.waiting?.reason === "CrashLoopBackOff";
+  return restartCount + (hasRunHere ? 1 : 0);
+}
+
+const unknownReason = "ContainerStatusUnknown";
+
+/** The kubelet's words for a container that it does not find. */
+const unknownEnd = {
+  exitCode: 137,
+  reason: unknownReason,
+  message:
+    "The container could not be located when the pod was deleted. The container used to be Running",
+};
+
+function lastState(before: ContainerStatus | undefined): ContainerState {
+  if (before?.state?.running) return { terminated: unknownEnd };
+  if (before?.state?.terminated) return { terminated: before.state.terminated };
+  return before?.lastState ?? {};
+}

@@ -1,0 +1,61 @@
+import type { PodReport } from "@kip/agent-api";
+import type { ContainerState, ContainerStatus, Pod } from "@kip/k8s-types";
+import { defined } from "@kip/base";
+import type { CellMemory } from "../cell/cell-memory.ts";
+import type { PodEnd } from "../cell/cell.ts";
+import { reportedLists } from "./container-lists.ts";
+
+/** All termination messages of a pod together, characters; as much as the kubelet keeps. */
+const maxMessages = 12 * 1024;
+/** A Cell with a larger end than this, characters of JSON, may be more than the API server's store takes. */
+const maxEnd = 200 * 1024;
+
+/** The end that a cell reports; undefined while the pod has not ended. */
+export function reportedEnd(
+  report: PodReport,
+  memory: CellMemory,
+  pod: Pod,
+): PodEnd | undefined {
+  const { phase, reason, message } = report;
+  if (phase !== "Succeeded" && phase !== "Failed") return undefined;
+  return defined({ phase, reason, message, ...reportedLists(report, memory, pod) });
+}
+
+/**
+ * An end as a Cell stores it: with messages as long as the kubelet lets them be together, and without the containers
+ * if a cell reported so much of them that the Cell could not be written.
+ */
+export function storedEnd(end: PodEnd): PodEnd {
+  const { initContainerStatuses, containerStatuses, ephemeralContainerStatuses } = end;
+  const lists = { initContainerStatuses, containerStatuses, ephemeralContainerStatuses };
+  const count = Object.values(lists).reduce((sum, list) => sum + (list?.length ?? 0), 0);
+  const messageLength = Math.floor(maxMessages / Math.max(1, count));
+  const short = (list: readonly ContainerStatus[] | undefined): ContainerStatus[] | undefined =>
+    list?.map((each) => shortened(each, messageLength));
+  const { phase, reason, message } = end;
+  const brief = defined({ phase, reason, message });
+  const stored = defined({
+    ...brief,
+    initContainerStatuses: short(initContainerStatuses),
+    containerStatuses: short(containerStatuses),
+    ephemeralContainerStatuses: short(ephemeralContainerStatuses),
+  });
+  return JSON.stringify(stored).length > maxEnd ? brief : stored;
+}
+
+function shortened(status: ContainerStatus, messageLength: number): ContainerStatus {
+  const { name, ready, started, restartCount, image, imageID, containerID } = status;
+  return defined({
+    ...{ name, ready, started, restartCount, image, imageID, containerID },
+    state: status.state && shortState(status.state, messageLength),
+    lastState: status.lastState && shortState(status.lastState, 0),
+  });
+}
+
+function shortState(state: ContainerState, messageLength: number): ContainerState {
+  const { terminated } = state;
+  if (!terminated) return state;
+  const { message, ...rest } = terminated;
+  const kept = message?.slice(0, messageLength) ?? "";
+  return { terminated: kept === "" ? rest : { ...rest, message: kept } };
+}
