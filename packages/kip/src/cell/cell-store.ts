@@ -9,6 +9,11 @@ import {
   type CellStatus,
 } from "./cell.ts";
 import { cellCrd } from "./cell-crd.ts";
+import type { PodRef } from "./cell-memory.ts";
+import { readPodInApi, type PodInApi } from "./pod-in-api.ts";
+
+/** How often a Cell that somebody else writes at the same time is read again. */
+const maxConflicts = 10;
 
 /** Reads and writes Cells. Every call may be repeated. */
 export class CellStore {
@@ -66,13 +71,54 @@ export class CellStore {
     );
   }
 
-  /** Deletes the Cell for good. Only to be called when its instance is gone. */
-  async remove(cell: Cell): Promise<void> {
-    const path = paths.cells(cell.metadata.name);
-    await ignoreGone(
-      this.#client.patch(path, { metadata: { uid: cell.metadata.uid, finalizers: null } }, "merge"),
-    );
-    await ignoreGone(this.#client.delete(path, { uid: cell.metadata.uid ?? "" }));
+  /**
+   * Deletes the Cell for good, as far as kip keeps it: the finalizers of others stay. Only to be called when its
+   * instance is gone.
+   */
+  async remove({ metadata }: Cell): Promise<void> {
+    const path = paths.cells(metadata.name);
+    const { uid = "" } = metadata;
+    let left = await this.#delete(path, uid);
+    for (let conflicts = 0; left?.metadata.uid === uid; conflicts++) {
+      const { finalizers = [], resourceVersion } = left.metadata;
+      if (!finalizers.includes(cellFinalizer)) return;
+      const others = finalizers.filter((each) => each !== cellFinalizer);
+      const change = { metadata: { uid, resourceVersion, finalizers: others } };
+      try {
+        await this.#client.patch(path, change, "merge");
+        return;
+      } catch (error) {
+        if (hasCode(error, "K8S_NOT_FOUND")) return;
+        // Somebody changed it in between.
+        if (!hasCode(error, "K8S_CONFLICT") || conflicts === maxConflicts) throw error;
+        left = await this.#read(path);
+      }
+    }
+  }
+
+  /** Asks for the deletion of a Cell; resolves with what its finalizers keep of it. */
+  async #delete(path: string, uid: string): Promise<Cell | undefined> {
+    try {
+      const answer = await this.#client.delete<Partial<Cell>>(path, { uid });
+      return answer.kind === "Cell" ? (answer as Cell) : undefined; // else a Status: nothing is left
+    } catch (error) {
+      if (hasCode(error, "K8S_NOT_FOUND", "K8S_CONFLICT")) return undefined;
+      throw error;
+    }
+  }
+
+  async #read(path: string): Promise<Cell | undefined> {
+    try {
+      return await this.#client.get<Cell>(path);
+    } catch (error) {
+      if (hasCode(error, "K8S_NOT_FOUND")) return undefined;
+      throw error;
+    }
+  }
+
+  /** How the API has the pod of a Cell. */
+  async readPod(podRef: PodRef): Promise<PodInApi> {
+    return await readPodInApi(this.#client, podRef);
   }
 
   /** The cells of all virtual nodes, read from the API itself and not from a cache. */

@@ -1,8 +1,7 @@
-import { hasCode } from "@kip/base";
-import { paths, type ApiClient } from "@kip/k8s-client";
-import type { Pod } from "@kip/k8s-types";
+import type { ApiClient } from "@kip/k8s-client";
 import type { PodRef } from "../cell/cell-memory.ts";
 import type { Cell } from "../cell/cell.ts";
+import { readPod } from "../cell/pod-in-api.ts";
 
 /** What {@link freeFinishedPods} works with. */
 export interface FinishedPodsOptions {
@@ -24,19 +23,10 @@ export async function freeFinishedPods(options: FinishedPodsOptions): Promise<vo
   for (const { spec } of cells.filter((cell) => !provider.isAtWork(cell.spec.podRef.uid))) {
     const { podRef } = spec;
     const pod = await readPod(client, podRef);
-    const phase = pod?.metadata?.uid === podRef.uid ? pod.status?.phase : undefined;
+    const phase = pod?.status?.phase;
     const isFinished = phase === "Succeeded" || phase === "Failed";
     // A pod that is being deleted is removed soon, if it is not already.
     if (!isFinished || pod?.metadata?.deletionTimestamp !== undefined) continue;
     if (!provider.isAtWork(podRef.uid)) provider.freeCell(podRef);
-  }
-}
-
-async function readPod(client: ApiClient, podRef: PodRef): Promise<Pod | undefined> {
-  try {
-    return await client.get<Pod>(paths.pods(podRef.namespace, podRef.name));
-  } catch (error) {
-    if (hasCode(error, "K8S_NOT_FOUND")) return undefined;
-    throw error;
   }
 }

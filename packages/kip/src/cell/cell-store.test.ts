@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { KipError } from "@kip/base";
+import type { ApiClient } from "@kip/k8s-client";
+import { CellStore } from "./cell-store.ts";
+import { cellFinalizer, type Cell } from "./cell.ts";
+
+/** An API server with one Cell, which others may write between two requests. */
+function start(...finalizers: string[]) {
+  const metadata = { name: "c", uid: "u", resourceVersion: "1", finalizers };
+  let cell: { readonly kind: "Cell"; metadata: typeof metadata } | undefined = {
+    kind: "Cell",
+    metadata,
+  };
+  const between: (() => void)[] = [];
+  const found = () => {
+    if (!cell) throw new KipError("K8S_NOT_FOUND", "there is none");
+    return structuredClone(cell);
+  };
+  const change = (finalizersNow: string[]): void => {
+    if (!cell) return;
+    const resourceVersion = String(Number(cell.metadata.resourceVersion) + 1);
+    cell.metadata = { ...cell.metadata, resourceVersion, finalizers: finalizersNow };
+    if (finalizersNow.length === 0) cell = undefined;
+  };
+  const client = {
+    get: async () => found(),
+    delete: async (_path: string, { uid }: { readonly uid: string }) => {
+      if (found().metadata.uid !== uid) throw new KipError("K8S_CONFLICT", "another UID");
+      return found();
+    },
+    patch: async (_path: string, patch: { readonly metadata: typeof metadata }) => {
+      between.shift()?.();
+      const { resourceVersion } = found().metadata;
+      if ((patch.metadata.resourceVersion ?? resourceVersion) !== resourceVersion)
+        throw new KipError("K8S_CONFLICT", "it has changed");
+      change(patch.metadata.finalizers ?? []);
+      return {};
+    },
+  } as unknown as ApiClient; // all that is called
+  const remove = async (uid = "u"): Promise<void> =>
+    await new CellStore(client).remove({ metadata: { name: "c", uid } } as Cell);
+  return { remove, change, between, left: () => cell?.metadata.finalizers };
+}
+
+describe("CellStore.remove()", () => {
+  it("deletes a Cell that nobody else keeps, and may be repeated", async () => {
+    const { remove, left } = start(cellFinalizer);
+    await remove();
+    assert.equal(left(), undefined);
+    await remove();
+  });
+
+  it("leaves the finalizers of others", async () => {
+    const { remove, left } = start("example.com/backup", cellFinalizer, "foregroundDeletion");
+    await remove();
+    assert.deepEqual(left(), ["example.com/backup", "foregroundDeletion"]);
+    await remove();
+  });
+
+  it("leaves a finalizer that is set at the same moment", async () => {
+    const { remove, left, change, between } = start(cellFinalizer);
+    between.push(() => change([cellFinalizer, "example.com/backup"]));
+    await remove();
+    assert.deepEqual(left(), ["example.com/backup"]);
+  });
+
+  it("leaves a later Cell of the same name alone", async () => {
+    const { remove, left } = start(cellFinalizer);
+    await remove("earlier");
+    assert.deepEqual(left(), [cellFinalizer]);
+  });
+});

@@ -1,0 +1,29 @@
+import { hasCode } from "@kip/base";
+import { paths, type ApiClient } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import type { PodRef } from "./cell-memory.ts";
+
+/** What the API has of a pod: "ended" with a terminal phase, "gone" also if another pod has its name. */
+export type PodInApi = "open" | "ended" | "gone";
+
+/** Asks the API itself, and not a cache, how a pod is. @throws as {@link ApiClient.get} */
+export async function readPodInApi(client: Pick<ApiClient, "get">, ref: PodRef): Promise<PodInApi> {
+  const pod = await readPod(client, ref);
+  if (!pod) return "gone";
+  const phase = pod.status?.phase;
+  return phase === "Succeeded" || phase === "Failed" ? "ended" : "open";
+}
+
+/** The pod with this UID, from the API itself; undefined if there is none. @throws as {@link ApiClient.get} */
+export async function readPod(
+  client: Pick<ApiClient, "get">,
+  { namespace, name, uid }: PodRef,
+): Promise<Pod | undefined> {
+  try {
+    const pod = await client.get<Pod>(paths.pods(namespace, name));
+    return pod.metadata?.uid === uid ? pod : undefined;
+  } catch (error) {
+    if (hasCode(error, "K8S_NOT_FOUND")) return undefined;
+    throw error;
+  }
+}
