@@ -6,7 +6,7 @@ import { hasCode, KipError, silentLogger, systemClock } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { InterruptionNotice } from "@kip/cloud";
-import type { PodEvent, ResolvedPod } from "@kip/virtual-kubelet";
+import type { PodEvent, PodStatusUpdate, ResolvedPod } from "@kip/virtual-kubelet";
 import type { CellActor } from "./cell/cell-actor.ts";
 import type { CellStep } from "./cell/cell-plan.ts";
 import type { Cell } from "./cell/cell.ts";
@@ -19,7 +19,7 @@ const signal = new AbortController().signal;
 /** A provider whose cells stay at their first step. */
 async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) {
   const events: PodEvent[] = [];
-  const statuses: { readonly uid: string }[] = [];
+  const statuses: PodStatusUpdate[] = [];
   const archived = new Map<string, string>();
   let actor: CellActor | undefined;
   let interrupt: (notice: InterruptionNotice) => void = () => {};
@@ -61,7 +61,8 @@ async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) 
     nodeChanged: () => {},
   });
   await provider.apply({ pod } as unknown as ResolvedPod); // all that is looked at
-  return { provider, archived, events, statuses, actor: () => actor, interrupt };
+  const { archive } = fakes;
+  return { provider, archive, archived, events, statuses, actor: () => actor, interrupt };
 }
 
 function report(...sequences: readonly number[]): PodReport {
@@ -184,6 +185,70 @@ describe("KipProvider", () => {
       ["q"],
     );
     await provider.stop();
+  });
+
+  const cellOf = (podUid: string, status: Cell["status"]): Cell =>
+    ({
+      metadata: { uid: `cell-of-${podUid}` },
+      spec: { podRef: { namespace: "default", name: podUid, uid: podUid }, attempt: 0 },
+      status,
+    }) as unknown as Cell; // all that is looked at
+
+  it("finish() ends what runs of a pod and returns then, and knows a pod that has nothing", async () => {
+    const { provider, actor } = await start();
+    const done = provider.finish(pod, signal);
+    await done;
+    assert.equal(actor()?.memory.isPodFinished, true);
+    const other = { metadata: { ...pod.metadata, uid: "other" } };
+    await provider.finish(other, signal);
+    assert.equal(provider.isAtWork("other"), false);
+    await provider.stop();
+  });
+
+  it("has no pod running of which only the log is left", async () => {
+    const { provider } = await start();
+    assert.equal(await provider.presence("p"), "present");
+    await provider.finish(pod, signal);
+    assert.equal(await provider.presence("p"), "absent");
+    await provider.stop();
+  });
+
+  it("tells the end that a Cell has, of a pod that is wanted or removed after a restart", async () => {
+    const podEnd = { phase: "Succeeded" } as const;
+    const cells = ["p", "q"].map((uid) => cellOf(uid, { phase: "Claimed", podEnd }));
+    const { provider, statuses } = await start(undefined, cells);
+    const removed = { metadata: { ...pod.metadata, uid: "q" } };
+    const removal = provider.remove(removed, 0, signal);
+    assert.deepEqual(
+      statuses.map(({ uid, status }) => [uid, status.phase]).slice(0, 2),
+      ["p", "q"].map((uid) => [uid, "Succeeded"]),
+    );
+    await provider.stop();
+    await assert.rejects(removal);
+  });
+
+  it("remove() ends with its signal and with the provider", async () => {
+    const { provider, actor } = await start();
+    const memory = actor()?.memory;
+    assert.ok(memory);
+    memory.cell = cellOf("p", { phase: "Claimed" });
+    const abort = new AbortController();
+    const first = provider.remove(pod, 30, abort.signal);
+    abort.abort(new Error("not wanted"));
+    await assert.rejects(first, /not wanted/);
+    const second = provider.remove(pod, 30, signal);
+    await provider.stop();
+    await assert.rejects(second, /stopped/);
+  });
+
+  it("remove() does not wait for logs that cannot be deleted", async () => {
+    const { provider, archive } = await start();
+    archive.remove = async () => {
+      throw Object.assign(new Error("read-only file system"), { code: "EROFS" });
+    };
+    await provider.remove(pod, 0, signal);
+    await provider.removeUnknown("p");
+    assert.equal(provider.isAtWork("p"), false);
   });
 
   it("keeps nothing of a pod that was removed", async () => {

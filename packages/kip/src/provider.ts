@@ -24,7 +24,8 @@ import type {
   ProviderStats,
   ResolvedPod,
 } from "@kip/virtual-kubelet";
-import { CellActor, type CellLimits } from "./cell/cell-actor.ts";
+import { CellActor } from "./cell/cell-actor.ts";
+import { hasEnded, type CellLimits } from "./cell/observe-cell.ts";
 import { wasClaimed, type CellMemory, type PodRef } from "./cell/cell-memory.ts";
 import type { CellSteps } from "./cell/cell-steps.ts";
 import type { Cell } from "./cell/cell.ts";
@@ -54,6 +55,7 @@ export class KipProvider implements PodProvider {
   readonly #subscriptions = new DisposableStack();
   /** By token; a notice may come before the pod that it concerns. */
   readonly #notices = new Map<string, InterruptionNotice>();
+  readonly #stopped = new AbortController();
   #callbacks: ProviderCallbacks | undefined;
   readonly #startedAt: number;
 
@@ -99,37 +101,69 @@ export class KipProvider implements PodProvider {
     this.#actor(podRef).finish();
   }
 
+  async finish(pod: Pod, signal: AbortSignal): Promise<void> {
+    const podRef = refOf(pod);
+    if (!this.#actors.has(podRef.uid) && !this.#hasCell(podRef.uid)) return;
+    const actor = this.#actor(podRef);
+    actor.finish(pod);
+    await this.#untilSettled(actor, signal);
+  }
+
   async apply(resolved: ResolvedPod): Promise<void> {
     const { pod } = resolved;
     this.#actor(refOf(pod)).apply(resolved);
   }
 
-  async remove(pod: Pod, graceSeconds: number): Promise<void> {
-    await this.#remove(refOf(pod), graceSeconds);
+  async remove(pod: Pod, graceSeconds: number, signal?: AbortSignal): Promise<void> {
+    await this.#remove(refOf(pod), graceSeconds, { pod, ...(signal && { signal }) });
   }
 
   async removeUnknown(uid: string): Promise<void> {
     const cell = this.#options.cells.list().find((each) => each.spec.podRef.uid === uid);
     const known = this.#actors.get(uid)?.memory.podRef ?? cell?.spec.podRef;
     if (known) await this.#remove(known, 0);
-    await this.#options.archive.remove(uid);
+    await this.#forgetLogs(uid);
   }
 
-  async #remove(podRef: PodRef, graceSeconds: number): Promise<void> {
+  async #remove(
+    podRef: PodRef,
+    graceSeconds: number,
+    { pod, signal }: { readonly pod?: Pod; readonly signal?: AbortSignal } = {},
+  ): Promise<void> {
     const actor = this.#actor(podRef);
-    actor.remove(graceSeconds);
+    actor.remove(graceSeconds, pod);
     const token = actor.memory.cell?.metadata.uid;
-    await actor.settled;
+    await this.#untilSettled(actor, signal);
     if (token !== undefined) this.#notices.delete(token);
     this.#actors.delete(podRef.uid);
-    await this.#options.archive.remove(podRef.uid);
+    await this.#forgetLogs(podRef.uid);
+  }
+
+  /** A folder that stays is found again by {@link KipProvider.list}: no pod waits for it. */
+  async #forgetLogs(podUid: string): Promise<void> {
+    try {
+      await this.#options.archive.remove(podUid);
+    } catch (error) {
+      this.#options.logger.warn("Logs of a pod could not be removed", { podUid, err: error });
+    }
+  }
+
+  /** @throws the signal's reason, or that the provider was stopped: a stopped actor never settles */
+  async #untilSettled(actor: CellActor, signal?: AbortSignal): Promise<void> {
+    const ends = signal ? AbortSignal.any([signal, this.#stopped.signal]) : this.#stopped.signal;
+    await untilAborted(actor.settled, ends);
   }
 
   async presence(uid: string): Promise<PodPresence> {
-    if (this.#actors.has(uid)) return "present";
+    const memory = this.#actors.get(uid)?.memory;
+    // Of a pod that has ended only the log is left.
+    if (memory) return memory.isPodFinished && !memory.cell ? "absent" : "present";
     if (!this.#options.cells.isSynced) return "unknown";
-    const hasCell = this.#options.cells.list().some((cell) => cell.spec.podRef.uid === uid);
-    return hasCell ? "present" : "absent";
+    return this.#hasCell(uid) ? "present" : "absent";
+  }
+
+  #hasCell(podUid: string): boolean {
+    return this.#options.cells.list().some((cell) => cell.spec.podRef.uid === podUid);
   }
 
   async list(): Promise<readonly PodRef[]> {
@@ -218,6 +252,7 @@ export class KipProvider implements PodProvider {
   /** Ends all workers. Pods and cells stay as they are. */
   async stop(): Promise<void> {
     this.#subscriptions.dispose();
+    this.#stopped.abort(new DOMException("The provider was stopped", "AbortError"));
     await Promise.all([...this.#actors.values()].map((actor) => actor.stop()));
   }
 
@@ -225,6 +260,8 @@ export class KipProvider implements PodProvider {
   async #logsSaved(podUid: string, signal: AbortSignal): Promise<void> {
     const actor = this.#actors.get(podUid);
     if (!actor?.memory.agent || !actor.memory.isPodFinished) return;
+    // A pod that another one has ended in the API still writes its log while it stops.
+    if (actor.memory.report && !hasEnded(actor.memory.report)) return;
     await untilAborted(Promise.race([actor.logsSaved, actor.settled]), signal);
   }
 
@@ -277,16 +314,17 @@ export class KipProvider implements PodProvider {
   }
 
   #publish(memory: CellMemory): void {
-    const { report, resolved } = memory;
+    const { report, pod } = memory;
     if (report) this.#publishEvents(memory, report);
-    if (!resolved) return;
-    const status = podStatus(memory, resolved.pod, {
+    if (!pod) return;
+    const status = podStatus(memory, pod, {
       nodeIp: this.#options.nodeFacts.internalIp,
       now: this.#options.clock.now(),
     });
     if (!status) return;
     memory.startTime = status.startTime;
     memory.conditions = status.conditions;
+    memory.told = status;
     this.#callbacks?.podStatus({ uid: memory.podRef.uid, status });
   }
 

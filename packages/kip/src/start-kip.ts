@@ -127,9 +127,13 @@ export async function startKip(options: StartKipOptions): Promise<RunningKip> {
     while (!signal.aborted) {
       try {
         await collectOrphanInstances({ driver, store, logger });
-        await freeFinishedPods({ client, cells: cells.list(), provider });
       } catch (error) {
         logger.warn("Instances could not be compared with Cells", { err: error });
+      }
+      try {
+        await freeFinishedPods({ client, cells: cells.list(), provider });
+      } catch (error) {
+        logger.warn("Cells of finished pods could not be freed", { err: error });
       }
       // Events tell of every change; this pass is for the ones that were lost.
       await clock.sleep(collectIntervalMs, signal).catch((error: unknown) => {

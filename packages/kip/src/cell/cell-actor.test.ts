@@ -88,7 +88,14 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
     drain: async ({ memory }) => {
       memory.status = { phase: "Draining" };
       memory.drainSent = 30;
+      memory.drainSentAt = clock.monotonic();
     },
+    endPod: async ({ memory }) => {
+      memory.end = { phase: "Failed", reason: "CellLost" };
+      memory.isPodFinished = true;
+    },
+    recordEnd: async ({ memory }) => void (memory.isEndRecorded = true),
+    awaitEndInApi: async ({ memory }) => void (memory.isEndInApi = true),
     saveLogs: async ({ memory }) => void (memory.areLogsSaved = true),
     terminate: async ({ memory }) => {
       memory.instanceState = "gone";
@@ -313,6 +320,85 @@ describe("CellActor", () => {
     await actor.logsSaved;
     await calm();
     assert.deepEqual([count("saveLogs"), count("terminate"), count("deleteCell")], [1, 1, 0]);
+    await actor.stop();
+  });
+
+  it("writes how a pod ended before its machine goes, and keeps its Cell until the API has it", async () => {
+    const inApi = Promise.withResolvers<void>();
+    const { actor, run, steps, count } = start({
+      awaitEndInApi: async ({ memory }) => {
+        await inApi.promise;
+        memory.isEndInApi = true;
+      },
+    });
+    await run();
+    actor.reportSeen(ended("Succeeded"));
+    await calm();
+    const expected = ["recordEnd", "saveLogs", "terminate", "awaitEndInApi"];
+    assert.deepEqual(steps.slice(-4), expected);
+    assert.deepEqual([actor.memory.end?.phase, count("deleteCell")], ["Succeeded", 0]);
+    inApi.resolve();
+    await actor.settled;
+    assert.equal(count("deleteCell"), 1);
+  });
+
+  it("goes on with the end that its Cell has, and starts the pod no second time", async () => {
+    const { actor, count, run } = start({
+      observeInstance: async ({ memory }) => void (memory.instanceState = "gone"),
+    });
+    const podEnd = { phase: "Succeeded" } as const;
+    actor.cellSeen({ ...newCell("c1"), status: { phase: "Terminating", podEnd } });
+    await run();
+    await actor.settled;
+    assert.deepEqual(actor.memory.end, podEnd);
+    assert.deepEqual([count("createCell"), count("awaitEndInApi"), count("deleteCell")], [0, 1, 1]);
+  });
+
+  it("stops a pod that is finished in the API, within its grace period, and ends its machine", async () => {
+    const { actor, clock, steps, count, run } = start();
+    await run();
+    actor.finish();
+    await calm();
+    assert.deepEqual(steps.slice(4), ["drain"]);
+    await clock.advance(44_000);
+    assert.equal(count("terminate"), 0);
+    await clock.advance(2000);
+    await actor.settled;
+    assert.deepEqual(steps.slice(5), ["terminate", "deleteCell"]);
+    actor.finish();
+    await calm();
+    assert.equal(steps.length, 7);
+  });
+
+  it("gives up logs that no connection gets, with the time counted over all attempts", async () => {
+    const { actor, clock, count, run } = start({
+      saveLogs: async ({ memory }) => {
+        memory.saveLogsSince ??= clock.monotonic();
+        throw new KipError("AGENT_UNREACHABLE", "the connection is gone", { retryable: true });
+      },
+    });
+    await run();
+    actor.reportSeen(ended("Failed"));
+    await clock.advance(110_000);
+    assert.ok(count("saveLogs") >= 5);
+    assert.equal(count("terminate"), 0);
+    await clock.advance(20_000);
+    await actor.settled;
+    assert.equal(count("terminate"), 1);
+  });
+
+  it("waits as long as a server asks", async () => {
+    const facts = { retryAfterMs: 30_000 };
+    const { actor, clock, count, run } = start({
+      createCell: async () => {
+        throw new KipError("K8S_TOO_MANY_REQUESTS", "busy", { retryable: true, facts });
+      },
+    });
+    await run();
+    await clock.advance(29_000);
+    assert.equal(count("createCell"), 1);
+    await clock.advance(2000);
+    assert.equal(count("createCell"), 2);
     await actor.stop();
   });
 

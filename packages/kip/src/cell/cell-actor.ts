@@ -1,24 +1,23 @@
 import { backoffDelay, errorText, isKipError, type Clock, type Logger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { Instance, InterruptionNotice } from "@kip/cloud";
+import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { interruptionMessage } from "../status/disruption.ts";
 import { ownReport } from "../status/own-report.ts";
+import { reportedEnd } from "../status/pod-end.ts";
 import type { Cell } from "./cell.ts";
 import { newCellMemory, type CellMemory, type PodRef } from "./cell-memory.ts";
-import { planCell, type CellObservation, type CellStep } from "./cell-plan.ts";
+import { planCell, type CellStep } from "./cell-plan.ts";
 import type { CellSteps } from "./cell-steps.ts";
-import { deadlineExceeded, deadlineIn } from "./pod-deadline.ts";
-
-/** Time limits of a cell, milliseconds. */
-export interface CellLimits {
-  /** From launch to the agent's first answer. @default 20 minutes, as in the original */
-  readonly bootMs: number;
-  /** How long an agent may be out of reach before its cell counts as lost. @default 90,000 */
-  readonly healthyMs: number;
-  /** What stopping may take beyond the pod's grace period. @default 15,000 */
-  readonly drainLeewayMs: number;
-}
+import {
+  cellTimes,
+  hasEnded,
+  observeCell,
+  usefulConnectionMs,
+  type CellLimits,
+} from "./observe-cell.ts";
+import { deadlineExceeded } from "./pod-deadline.ts";
 
 /** What a {@link CellActor} works with. */
 export interface CellActorOptions {
@@ -34,8 +33,6 @@ export interface CellActorOptions {
 }
 
 const backoff = { initialMs: 500, maxMs: 300_000 };
-/** A connection that ends sooner than this, milliseconds, was of no use. */
-const usefulConnectionMs = 10_000;
 /** A timer for longer than 24.8 days would end at once; to wake once a day costs nothing. */
 const longestSleepMs = 86_400_000;
 /** A cell that had its pod for this long, milliseconds, was no part of a series of losses. */
@@ -85,24 +82,34 @@ export class CellActor {
   apply(resolved: ResolvedPod): void {
     const { memory } = this;
     memory.resolved = resolved;
+    memory.pod = resolved.pod;
     if (memory.report) memory.report = ownReport(memory.report, resolved.pod);
     memory.isDispatched = false;
+    if (memory.end) this.#options.onChange(memory);
     this.#tryAtOnce();
   }
 
   /** The pod is to be stopped; a shorter grace period than before replaces it. */
-  remove(graceSeconds: number): void {
-    const { wanted } = this.memory;
+  remove(graceSeconds: number, pod?: Pod): void {
+    const { memory } = this;
+    const { wanted } = memory;
+    memory.pod = pod ?? memory.pod;
+    // A pod that ended before kip was started again, and whose end is not in the API yet.
+    if (memory.end && pod) this.#options.onChange(memory);
     if (wanted.kind === "remove" && wanted.graceSeconds <= graceSeconds) return;
     this.memory.wanted = { kind: "remove", graceSeconds };
     this.memory.removeSince = this.#options.clock.monotonic();
     this.#tryAtOnce();
   }
 
-  /** The API says that the pod has come to its end: its cell is of no use any more. */
-  finish(): void {
-    this.memory.isPodFinished = true;
-    this.changed();
+  /** The API says that the pod has come to its end, whoever wrote that: what still runs of it is to be stopped. */
+  finish(pod?: Pod): void {
+    const { memory } = this;
+    memory.pod = pod ?? memory.pod;
+    if (memory.isPodFinished && memory.isEndInApi) return;
+    memory.isPodFinished = true;
+    memory.isEndInApi = true;
+    this.#tryAtOnce();
   }
 
   /** The API's view of the cell. */
@@ -116,6 +123,10 @@ export class CellActor {
     if (memory.status.phase === "Pending" && cell.status) memory.status = cell.status;
     memory.attempt = cell.spec.attempt;
     memory.restartCounts = cell.spec.restartCounts;
+    memory.ended = cell.spec.ended ?? {};
+    const { podEnd } = memory.status;
+    if (podEnd && !memory.end)
+      Object.assign(memory, { end: podEnd, isEndRecorded: true, isPodFinished: true });
     this.changed();
   }
 
@@ -130,6 +141,7 @@ export class CellActor {
   instanceEnded(instance: Instance): void {
     if (instance.token !== this.memory.cell?.metadata.uid) return;
     this.memory.instanceState = "gone";
+    this.#options.onChange(this.memory);
     this.changed();
   }
 
@@ -147,15 +159,23 @@ export class CellActor {
   /** The agent sent a report. */
   reportSeen(report: PodReport): void {
     if (report.podUid !== this.memory.podRef.uid) return;
-    this.memory.report = ownReport(report, this.memory.resolved?.pod);
-    this.#options.steps.noteReport(this.memory);
-    if (report.phase === "Succeeded" || report.phase === "Failed") {
-      // A pod that is stopped because its Cell was deleted has not come to an end of its own.
-      const isOwnEnd = this.memory.wanted.kind === "run" && this.memory.status.phase !== "Draining";
-      if (isOwnEnd) this.memory.isPodFinished = true;
+    const { memory } = this;
+    memory.report = ownReport(report, memory.pod);
+    this.#options.steps.noteReport(memory);
+    // A pod that is stopped because its Cell was deleted has not come to an end of its own.
+    const isOwnEnd = memory.wanted.kind === "run" && memory.status.phase !== "Draining";
+    if (hasEnded(report) && isOwnEnd) {
+      memory.isPodFinished = true;
+      if (memory.pod && !memory.isEndRecorded)
+        memory.end = reportedEnd(memory.report, memory, memory.pod);
     }
-    this.#options.onChange(this.memory);
+    this.#options.onChange(memory);
     this.changed();
+  }
+
+  /** The pod's status may have changed in the course of a step. */
+  statusChanged(): void {
+    this.#options.onChange(this.memory);
   }
 
   /** What the present step waits for: a condition of the pod, and once an event of it. */
@@ -189,6 +209,7 @@ export class CellActor {
     memory.agent = undefined;
     memory.isDispatched = false;
     memory.drainSent = undefined;
+    memory.drainSentAt = undefined;
     this.changed();
   }
 
@@ -220,75 +241,20 @@ export class CellActor {
     this.changed();
   }
 
-  /** What {@link planCell} decides on. */
-  observe(): CellObservation {
-    const { memory } = this;
-    return {
-      wanted: memory.wanted,
-      isPodFinished: memory.isPodFinished,
-      cell: memory.cell,
-      // What is being ended stays so, whatever was wanted before a restart of kip.
-      isCellDeleted: memory.isCellDeleted || memory.status.phase === "Terminating",
-      instance: memory.instanceState,
-      isAgentConnected: memory.agent !== undefined,
-      isDispatched: memory.isDispatched && this.#renewalIn() > 0,
-      drainSent: memory.drainSent,
-      isDrained:
-        memory.drainSent !== undefined && (memory.isAgentEmpty || isDrained(memory.report)),
-      areLogsSaved: memory.areLogsSaved,
-      wasClaimed: ["Claimed", "Draining"].includes(memory.status.phase),
-      isDrainOverdue: this.#isOverdue(),
-      isUnhealthy: this.#isUnhealthy(),
-    };
+  /** The step that follows from what is observed now. */
+  #plan(): CellStep {
+    return planCell(observeCell(this.memory, this.#options.limits, this.#options.clock));
   }
 
   /** Ends a pod that has waited for its cell for longer than it may be active. */
   #expire(): void {
-    if (this.#deadlineIn() > 0) return;
+    if (this.#times().deadlineIn > 0) return;
     this.memory.isPodFinished = true;
     this.waitsFor(deadlineExceeded.reason, deadlineExceeded.message);
   }
 
-  #deadlineIn(): number {
-    return deadlineIn(this.memory, this.#options.clock.now());
-  }
-
-  #isOverdue(): boolean {
-    return this.#overdueIn() <= 0;
-  }
-
-  #isUnhealthy(): boolean {
-    return this.#unhealthyIn() <= 0;
-  }
-
-  /** Milliseconds until the agent needs fresh credentials. */
-  #renewalIn(): number {
-    const { renewAt } = this.memory;
-    if (renewAt === undefined) return Number.POSITIVE_INFINITY;
-    return renewAt - this.#options.clock.monotonic();
-  }
-
-  /** Milliseconds until stopping has taken too long. */
-  #overdueIn(): number {
-    const { wanted, removeSince } = this.memory;
-    if (wanted.kind !== "remove" || removeSince === undefined) return Number.POSITIVE_INFINITY;
-    const limit = wanted.graceSeconds * 1000 + this.#options.limits.drainLeewayMs;
-    return removeSince + limit - this.#options.clock.monotonic();
-  }
-
-  /** Milliseconds until the agent has been out of reach for too long. */
-  #unhealthyIn(): number {
-    const { unreachableSince, status, agent, connectedAt } = this.memory;
-    if (unreachableSince === undefined) return Number.POSITIVE_INFINITY;
-    const { bootMs, healthyMs } = this.#options.limits;
-    const limit = ["Claimed", "Draining"].includes(status.phase) ? healthyMs : bootMs;
-    const now = this.#options.clock.monotonic();
-    if (agent && now - (connectedAt ?? now) >= usefulConnectionMs) return Number.POSITIVE_INFINITY;
-    // A connection is given the time to prove useful.
-    return (
-      Math.max(unreachableSince + limit, agent ? (connectedAt ?? now) + usefulConnectionMs : 0) -
-      now
-    );
+  #times(): ReturnType<typeof cellTimes> {
+    return cellTimes(this.memory, this.#options.limits, this.#options.clock);
   }
 
   async #run(): Promise<void> {
@@ -305,7 +271,7 @@ export class CellActor {
     for (;;) {
       this.#change = Promise.withResolvers();
       this.#expire();
-      const step = planCell(this.observe());
+      const step = this.#plan();
       if (this.#isStopped || step.kind === "done") break;
       if (step.kind === "wait") await this.#untilChange(undefined);
       else await this.#do(step);
@@ -359,8 +325,7 @@ export class CellActor {
   /** Resolves at the next change, when time alone changes the plan, or with what `result` resolves with. */
   async #untilChange<T>(result: Promise<T> | undefined): Promise<T | undefined> {
     const timer = new AbortController();
-    const times = [this.#overdueIn(), this.#unhealthyIn(), this.#renewalIn(), this.#deadlineIn()];
-    const ms = Math.min(...times.filter((each) => each > 0));
+    const ms = Math.min(...Object.values(this.#times()).filter((each) => each > 0));
     const events: Promise<T | undefined>[] = [this.#change.promise.then(() => undefined)];
     if (result) events.unshift(result);
     if (Number.isFinite(ms))
@@ -382,7 +347,7 @@ export class CellActor {
       if (first) return first.value;
       this.#change = Promise.withResolvers();
       this.#expire();
-      if (this.#isStopped || planCell(this.observe()).kind !== step.kind) abort.abort();
+      if (this.#isStopped || this.#plan().kind !== step.kind) abort.abort();
     }
   }
 
@@ -393,19 +358,19 @@ export class CellActor {
     const message = `${errorText(error)}${remedy}`;
     logger.warn("Step of a cell failed", { step: step.kind, attempt: this.#failures, err: error });
     this.waitsFor(reason, message);
-    await this.#wait(step, this.#failures++);
+    await this.#wait(step, this.#failures++, error);
   }
 
   /** Pauses; a change of the plan, or of what is wanted, ends it. Resolves with whether the step is still planned. */
-  async #wait(step: CellStep, attempt: number): Promise<boolean> {
+  async #wait(step: CellStep, attempt: number, error?: unknown): Promise<boolean> {
     const abort = new AbortController();
     this.#pause = abort;
     const pause = this.#options.clock
-      .sleep(backoffDelay(attempt, backoff), abort.signal)
+      .sleep(backoffDelay(attempt, backoff, error), abort.signal)
       .catch(() => {}); // woken
     await this.#whilePlanned(step, pause, abort);
     this.#pause = undefined;
-    return !this.#isStopped && planCell(this.observe()).kind === step.kind;
+    return !this.#isStopped && this.#plan().kind === step.kind;
   }
 }
 
@@ -416,10 +381,4 @@ function problemReason(code: string): string {
     .split("_")
     .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
     .join("");
-}
-
-function isDrained(report: PodReport | undefined): boolean {
-  if (!report) return false;
-  const all = [...report.initContainers, ...report.containers, ...report.ephemeralContainers];
-  return all.every((container) => !container.running);
 }

@@ -1,5 +1,65 @@
 const text = { type: "string" };
 const integer = { type: "integer", format: "int64" };
+const boolean = { type: "boolean" };
+/** The API server writes a time that is not known as null. */
+const time = { ...text, format: "date-time", nullable: true };
+
+const terminated = {
+  type: "object",
+  required: ["exitCode"],
+  properties: {
+    exitCode: integer,
+    signal: integer,
+    reason: text,
+    message: text,
+    startedAt: time,
+    finishedAt: time,
+    containerID: text,
+  },
+};
+const containerState = {
+  type: "object",
+  properties: {
+    waiting: { type: "object", properties: { reason: text, message: text } },
+    running: { type: "object", properties: { startedAt: time } },
+    terminated,
+  },
+};
+const containerStatuses = {
+  type: "array",
+  items: {
+    type: "object",
+    required: ["name"],
+    properties: {
+      name: text,
+      state: containerState,
+      lastState: containerState,
+      ready: boolean,
+      started: boolean,
+      restartCount: integer,
+      image: text,
+      imageID: text,
+      containerID: text,
+    },
+  },
+};
+const podEnd = {
+  type: "object",
+  required: ["phase"],
+  properties: {
+    phase: { type: "string", enum: ["Succeeded", "Failed"] },
+    reason: text,
+    message: text,
+    initContainerStatuses: containerStatuses,
+    containerStatuses,
+    ephemeralContainerStatuses: containerStatuses,
+  },
+};
+const endedContainer = {
+  type: "object",
+  required: ["exitCode"],
+  properties: { exitCode: integer, reason: text, startedAt: time, finishedAt: time },
+};
 
 /**
  * The CustomResourceDefinition of cells. Group, version, names and the first seven columns are those
@@ -62,6 +122,7 @@ export const cellCrd = {
                   pricePerHour: { type: "number" },
                   attempt: integer,
                   restartCounts: { type: "object", additionalProperties: integer },
+                  ended: { type: "object", additionalProperties: endedContainer },
                 },
                 "x-kubernetes-validations": [
                   { rule: "self == oldSelf", message: "the spec of a cell never changes" },
@@ -79,6 +140,7 @@ export const cellCrd = {
                   identityExpires: text,
                   reason: text,
                   message: text,
+                  podEnd,
                 },
               },
             },

@@ -1,8 +1,8 @@
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
-import type { PodCondition } from "@kip/k8s-types";
+import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
-import type { Cell, CellStatus, StartPhase } from "./cell.ts";
+import type { Cell, CellStatus, EndedContainer, PodEnd, StartPhase } from "./cell.ts";
 import type { CellObservation } from "./cell-plan.ts";
 
 /** The pod a cell serves. */
@@ -20,6 +20,8 @@ export interface CellMemory {
   readonly podRef: PodRef;
   wanted: CellObservation["wanted"];
   resolved: ResolvedPod | undefined;
+  /** The pod as its newest order had it. */
+  pod: Pod | undefined;
   cell: Cell | undefined;
   isCellDeleted: boolean;
   /** The newest status of the cell, written or about to be. */
@@ -32,10 +34,24 @@ export interface CellMemory {
   isDispatched: boolean;
   /** When the agent is to be given fresh credentials, monotonic milliseconds. */
   renewAt: number | undefined;
+  /** The newest generation of the pod that the agent is known to have. */
+  agentGeneration: number | undefined;
   drainSent: number | undefined;
+  /** When the agent was asked to stop the pod, monotonic milliseconds. */
+  drainSentAt: number | undefined;
   /** The agent has no pod to stop: its cell was claimed, and the pod never arrived. */
   isAgentEmpty: boolean;
   areLogsSaved: boolean;
+  /** When saving the logs began, monotonic milliseconds. */
+  saveLogsSince: number | undefined;
+  /** How the pod ended, as its status is to have it; undefined while it has not, or if that is not kip's to report. */
+  end: PodEnd | undefined;
+  /** Whether `end` is in the Cell's status. */
+  isEndRecorded: boolean;
+  /** Whether the pod's phase in the API is terminal, or the pod is gone there. */
+  isEndInApi: boolean;
+  /** Since when the Cell is kept for that alone, monotonic milliseconds. */
+  endAwaitedSince: number | undefined;
   /** Set when the pod has ended by itself or can never run again. */
   isPodFinished: boolean;
   /** When stopping began, monotonic milliseconds. */
@@ -54,8 +70,14 @@ export interface CellMemory {
   /** When the pod was first seen here, and the conditions told last: their times must not jump. */
   startTime: string | undefined;
   conditions: readonly PodCondition[] | undefined;
+  /** The status that was told last. */
+  told: PodStatus | undefined;
   attempt: number;
   restartCounts: Readonly<Record<string, number>>;
+  /** Containers that ended on earlier cells and do not run again, by name. */
+  ended: Readonly<Record<string, EndedContainer>>;
+  /** Names of the ephemeral containers that the agents were given. */
+  readonly sentEphemeral: Set<string>;
   /** Why the pod waits, one sentence with a remedy; shown as a condition. */
   waitingFor: { readonly reason: string; readonly message: string } | undefined;
   startMs: Partial<Record<StartPhase, number>>;
@@ -69,6 +91,7 @@ export function newCellMemory(podRef: PodRef): CellMemory {
     podRef,
     wanted: { kind: "run" },
     resolved: undefined,
+    pod: undefined,
     cell: undefined,
     isCellDeleted: false,
     status: { phase: "Pending" },
@@ -78,9 +101,16 @@ export function newCellMemory(podRef: PodRef): CellMemory {
     report: undefined,
     isDispatched: false,
     renewAt: undefined,
+    agentGeneration: undefined,
     drainSent: undefined,
+    drainSentAt: undefined,
     isAgentEmpty: false,
     areLogsSaved: false,
+    saveLogsSince: undefined,
+    end: undefined,
+    isEndRecorded: false,
+    isEndInApi: false,
+    endAwaitedSince: undefined,
     isPodFinished: false,
     removeSince: undefined,
     unreachableSince: undefined,
@@ -91,8 +121,11 @@ export function newCellMemory(podRef: PodRef): CellMemory {
     lastEvent: 0,
     startTime: undefined,
     conditions: undefined,
+    told: undefined,
     attempt: 0,
     restartCounts: {},
+    ended: {},
+    sentEphemeral: new Set(),
     waitingFor: undefined,
     startMs: {},
     interruption: undefined,
@@ -101,19 +134,27 @@ export function newCellMemory(podRef: PodRef): CellMemory {
 
 /** Forgets everything about the cell; the pod stays known. */
 export function forgetCell(memory: CellMemory): void {
-  const { podRef, wanted, resolved, attempt, restartCounts, isPodFinished, removeSince } = memory;
-  const { goneCells, startTime, conditions, dispatchedAt } = memory;
+  const { podRef, wanted, resolved, pod, attempt, restartCounts, ended, sentEphemeral } = memory;
+  const { isPodFinished, end, isEndRecorded, isEndInApi, removeSince } = memory;
+  const { goneCells, startTime, conditions, told, dispatchedAt } = memory;
   goneCells.add(memory.cell?.metadata.uid ?? "");
   Object.assign(memory, newCellMemory(podRef), {
     wanted,
     resolved,
+    pod,
     attempt,
     restartCounts,
+    ended,
+    sentEphemeral,
     isPodFinished,
+    end,
+    isEndRecorded,
+    isEndInApi,
     removeSince,
     goneCells,
     startTime,
     conditions,
+    told,
     lastDispatchedAt: dispatchedAt,
   });
 }

@@ -4,14 +4,23 @@ import * as fc from "fast-check";
 import type { Cell } from "./cell.ts";
 import { planCell, type CellObservation, type CellStep } from "./cell-plan.ts";
 
+type Phase = "Running" | "Succeeded" | "Failed";
+
 /** The outside world: what survives a kill of kip. */
 interface World {
   cell: boolean;
   claimed: boolean;
+  /** The end that the Cell's status has. */
+  cellEnd: Phase | undefined;
   instances: number;
   isRunning: boolean;
   podStarts: number;
   isPodRunning: boolean;
+  /** How the pod ended on its machine. */
+  result: Phase | undefined;
+  /** The pod's phase in the API, and whether it takes a status of it now. */
+  apiPhase: Phase;
+  isStatusTaken: boolean;
 }
 
 /** What kip remembers: gone after a kill. */
@@ -21,6 +30,9 @@ interface Memory {
   isDispatched: boolean;
   drainSent: number | undefined;
   areLogsSaved: boolean;
+  end: Phase | undefined;
+  isEndRecorded: boolean;
+  isEndInApi: boolean;
 }
 
 const cell = { metadata: { uid: "u" }, spec: {} } as unknown as Cell; // the plan looks at its presence alone
@@ -30,17 +42,53 @@ const forgetful = (): Memory => ({
   isDispatched: false,
   drainSent: undefined,
   areLogsSaved: false,
+  end: undefined,
+  isEndRecorded: false,
+  isEndInApi: false,
+});
+const nothing = (): World => ({
+  cell: false,
+  claimed: false,
+  cellEnd: undefined,
+  instances: 0,
+  isRunning: false,
+  podStarts: 0,
+  isPodRunning: false,
+  result: undefined,
+  apiPhase: "Running",
+  isStatusTaken: true,
 });
 
-function observe(world: World, memory: Memory, wanted: "run" | "remove"): CellObservation {
+/** What a new process finds out of the API before its first step. */
+function restarted(world: World): Memory {
+  const isOver = world.apiPhase !== "Running";
   return {
-    ...memory,
+    ...forgetful(),
+    end: (world.cell ? world.cellEnd : undefined) ?? (isOver ? world.apiPhase : undefined),
+    isEndRecorded: world.cell && world.cellEnd !== undefined,
+    isEndInApi: isOver,
+  };
+}
+
+function observe(
+  world: World,
+  memory: Memory,
+  wanted: "run" | "remove",
+  policy: "Never" | "OnFailure" = "OnFailure",
+): CellObservation {
+  const { end, ...rest } = memory;
+  return {
+    ...rest,
     wanted: wanted === "run" ? { kind: "run" } : { kind: "remove", graceSeconds: 1 },
     cell: world.cell ? cell : undefined,
-    isPodFinished: false,
+    isPodFinished: end !== undefined,
+    isEndRecorded: end === undefined || memory.isEndRecorded,
+    isEndInApi: end === undefined || memory.isEndInApi,
+    isLossFinal: policy === "Never" && world.claimed,
+    graceSeconds: 30,
     isCellDeleted: false,
     wasClaimed: world.claimed,
-    isDrained: memory.drainSent !== undefined && !world.isPodRunning,
+    isDrained: !world.isPodRunning && (memory.drainSent !== undefined || end !== undefined),
     isDrainOverdue: false,
     isUnhealthy: false,
   };
@@ -52,9 +100,11 @@ function act(step: CellStep, world: World, memory: Memory, isAnswerLost: boolean
   const effects: { readonly [K in CellStep["kind"]]: () => void } = {
     createCell: () => {
       world.cell = true;
+      world.cellEnd = undefined;
     },
     observeInstance: () => {
-      memory.instance = world.instances === 0 ? "none" : world.isRunning ? "running" : "pending";
+      const none = world.claimed ? "gone" : "none";
+      memory.instance = world.instances === 0 ? none : world.isRunning ? "running" : "pending";
     },
     launch: () => {
       // Idempotent by token: a second launch finds the first one's instance.
@@ -71,13 +121,21 @@ function act(step: CellStep, world: World, memory: Memory, isAnswerLost: boolean
     dispatch: () => {
       assert.ok(world.instances === 1 && world.isRunning, "a pod is given to a machine that runs");
       world.claimed = true;
+      memory.isDispatched = true;
+      if (world.result) return;
       if (!world.isPodRunning) world.podStarts++;
       world.isPodRunning = true;
-      memory.isDispatched = true;
     },
     drain: () => {
       world.isPodRunning = false;
       memory.drainSent = 1;
+    },
+    endPod: () => {
+      memory.end = "Failed";
+    },
+    recordEnd: () => {
+      world.cellEnd = memory.end;
+      memory.isEndRecorded = true;
     },
     saveLogs: () => {
       memory.areLogsSaved = true;
@@ -87,18 +145,29 @@ function act(step: CellStep, world: World, memory: Memory, isAnswerLost: boolean
       world.isRunning = false;
       world.isPodRunning = false;
       memory.instance = "gone";
+      memory.isAgentConnected = false;
+    },
+    awaitEndInApi: () => {
+      memory.isEndInApi = world.apiPhase !== "Running";
     },
     deleteCell: () => {
       assert.equal(world.instances, 0, "a Cell outlives its instance");
-      world.cell = false;
-      world.claimed = false;
-      Object.assign(memory, forgetful());
+      const { end, isEndInApi } = memory;
+      Object.assign(memory, forgetful(), { end, isEndInApi, isEndRecorded: end !== undefined });
+      Object.assign(world, { cell: false, claimed: false, cellEnd: undefined });
     },
     wait: () => {},
     done: () => {},
   };
   effects[step.kind]();
   if (isAnswerLost) Object.assign(memory, before, { instance: "unknown" });
+}
+
+/** What happens beside the steps: the agent reports, and the status of the pod is written. */
+function live(world: World, memory: Memory): void {
+  if (memory.isAgentConnected && world.instances === 1 && world.result) memory.end ??= world.result;
+  if (memory.end && world.isStatusTaken && world.apiPhase === "Running")
+    world.apiPhase = memory.end;
 }
 
 const faults = fc.array(fc.constantFrom("none", "kill", "lose answer"), {
@@ -110,14 +179,7 @@ describe("planCell() in a world that fails", () => {
   it("runs the pod once, on one machine, whatever is killed or lost on the way", () => {
     fc.assert(
       fc.property(faults, (plan) => {
-        const world: World = {
-          cell: false,
-          claimed: false,
-          instances: 0,
-          isRunning: false,
-          podStarts: 0,
-          isPodRunning: false,
-        };
+        const world = nothing();
         let memory = forgetful();
         for (const fault of [...plan, ...Array<string>(20).fill("none")]) {
           act(planCell(observe(world, memory, "run")), world, memory, fault === "lose answer");
@@ -132,14 +194,7 @@ describe("planCell() in a world that fails", () => {
   it("leaves nothing after a removal, from whatever point", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 12 }), faults, (stepsBefore, plan) => {
-        const world: World = {
-          cell: false,
-          claimed: false,
-          instances: 0,
-          isRunning: false,
-          podStarts: 0,
-          isPodRunning: false,
-        };
+        const world = nothing();
         let memory = forgetful();
         for (let step = 0; step < stepsBefore; step++)
           act(planCell(observe(world, memory, "run")), world, memory, false);
@@ -152,6 +207,44 @@ describe("planCell() in a world that fails", () => {
         assert.deepEqual([world.cell, world.instances], [false, 0]);
         assert.equal(planCell(observe(world, memory, "remove")).kind, "done");
       }),
+    );
+  });
+
+  it("runs a pod that succeeded no second time and fails it never, however long its status is refused", () => {
+    const many = fc.array(
+      fc.constantFrom("none", "none", "kill", "lose answer", "refuse", "take", "lose machine"),
+      { minLength: 60, maxLength: 60 },
+    );
+    const policies = fc.constantFrom("Never" as const, "OnFailure" as const);
+    fc.assert(
+      fc.property(fc.integer({ min: 6, max: 20 }), many, policies, (runsFor, plan, policy) => {
+        const world = nothing();
+        let memory = restarted(world);
+        const step = (isAnswerLost: boolean): void => {
+          live(world, memory);
+          act(planCell(observe(world, memory, "run", policy)), world, memory, isAnswerLost);
+          live(world, memory);
+        };
+        for (let count = 0; count < runsFor; count++) step(false);
+        world.isPodRunning = false;
+        world.result = "Succeeded";
+        world.isStatusTaken = false;
+        for (const fault of plan) {
+          step(fault === "lose answer");
+          if (fault === "refuse" || fault === "take") world.isStatusTaken = fault === "take";
+          // What is known of the end by the machine alone goes with it: it must be in the Cell before.
+          if (fault === "lose machine" && world.cellEnd) {
+            Object.assign(world, { instances: 0, isRunning: false });
+            Object.assign(memory, { instance: "gone", isAgentConnected: false });
+          }
+          if (fault === "kill") memory = restarted(world);
+        }
+        world.isStatusTaken = true;
+        for (let count = 0; count < 20; count++) step(false);
+        assert.equal(world.podStarts, 1);
+        assert.deepEqual([world.apiPhase, world.cell, world.instances], ["Succeeded", false, 0]);
+      }),
+      { numRuns: 500 },
     );
   });
 });

@@ -25,6 +25,10 @@ const cell: Cell = {
 const fresh: CellObservation = {
   wanted: { kind: "run" },
   isPodFinished: false,
+  isEndRecorded: true,
+  isEndInApi: true,
+  isLossFinal: false,
+  graceSeconds: 30,
   cell: undefined,
   isCellDeleted: false,
   instance: "unknown",
@@ -48,6 +52,12 @@ const running = {
 const removing = {
   ...running,
   wanted: { kind: "remove", graceSeconds: 30 },
+} satisfies CellObservation;
+const finished = {
+  ...running,
+  isPodFinished: true,
+  isDrained: true,
+  isEndInApi: false,
 } satisfies CellObservation;
 
 describe("planCell()", () => {
@@ -85,11 +95,47 @@ describe("planCell()", () => {
       "deleteCell",
     ],
     ["is done without Cell", { ...removing, cell: undefined }, "done"],
-    ["saves logs of a finished pod", { ...running, isPodFinished: true }, "saveLogs"],
     [
-      "ends the cell of a finished pod",
-      { ...running, isPodFinished: true, areLogsSaved: true },
+      "writes how a pod ended before anything that may take that away",
+      { ...finished, isEndRecorded: false },
+      "recordEnd",
+    ],
+    [
+      "writes how a pod ended although its machine is gone",
+      { ...finished, isEndRecorded: false, instance: "gone" },
+      "recordEnd",
+    ],
+    ["saves logs of a finished pod", finished, "saveLogs"],
+    ["ends the cell of a finished pod", { ...finished, areLogsSaved: true }, "terminate"],
+    [
+      "ends the cell of a finished pod whose agent is away once its time is over",
+      { ...finished, areLogsSaved: true, isAgentConnected: false },
       "terminate",
+    ],
+    [
+      "keeps the Cell of a finished pod until the API has its end",
+      { ...finished, instance: "gone" },
+      "awaitEndInApi",
+    ],
+    [
+      "keeps it also if the pod is removed meanwhile",
+      { ...finished, instance: "gone", wanted: removing.wanted },
+      "awaitEndInApi",
+    ],
+    [
+      "deletes the Cell once the API has the end",
+      { ...finished, instance: "gone", isEndInApi: true },
+      "deleteCell",
+    ],
+    [
+      "stops what runs of a pod that is finished in the API",
+      { ...running, isPodFinished: true },
+      "drain",
+    ],
+    [
+      "ends a pod that may not run again when its cell is lost",
+      { ...running, instance: "gone", isLossFinal: true },
+      "endPod",
     ],
     ["is done with a finished pod", { ...fresh, isPodFinished: true }, "done"],
     [
@@ -102,6 +148,11 @@ describe("planCell()", () => {
   for (const [name, seen, kind] of cases) {
     it(name, () => assert.equal(planCell(seen).kind, kind));
   }
+
+  it("gives a pod that nobody removes its own grace period", () => {
+    const seen = { ...running, isPodFinished: true, graceSeconds: 7 };
+    assert.deepEqual(planCell(seen), { kind: "drain", graceSeconds: 7 });
+  });
 
   it("tells a loss from an end", () => {
     assert.deepEqual(planCell({ ...running, instance: "gone" }), {

@@ -5,8 +5,14 @@ export interface CellObservation {
   /** What the API wants of the pod: run it, or stop it within so many seconds. */
   readonly wanted:
     { readonly kind: "run" } | { readonly kind: "remove"; readonly graceSeconds: number };
-  /** Whether the pod has come to its end by itself (Succeeded or Failed). */
+  /** Whether the pod has come to its end (Succeeded or Failed). */
   readonly isPodFinished: boolean;
+  /** Whether the end that kip knows of is in the Cell's status; true if there is none. */
+  readonly isEndRecorded: boolean;
+  /** Whether the API has the pod's end, or has the pod no more; true if the end is not kip's to report. */
+  readonly isEndInApi: boolean;
+  /** Whether the loss of its cell is the end of the pod. */
+  readonly isLossFinal: boolean;
   readonly cell: Cell | undefined;
   /** Whether someone asked the API to delete the Cell. */
   readonly isCellDeleted: boolean;
@@ -20,9 +26,11 @@ export interface CellObservation {
   readonly isDispatched: boolean;
   /** Grace period in seconds last sent to the agent; undefined if it was not asked to stop. */
   readonly drainSent: number | undefined;
+  /** Seconds that a pod has to stop which nobody removes. */
+  readonly graceSeconds: number;
   /** Whether the agent said that every container has ended. */
   readonly isDrained: boolean;
-  /** Whether the containers' logs are saved, as far as they could be. */
+  /** Whether the containers' logs are saved, as far as they could be, or the time for it is over. */
   readonly areLogsSaved: boolean;
   /** Whether the pod has been handed to this cell, now or in an earlier life of kip. */
   readonly wasClaimed: boolean;
@@ -41,8 +49,14 @@ export type CellStep =
   | { readonly kind: "connect" }
   | { readonly kind: "dispatch" }
   | { readonly kind: "drain"; readonly graceSeconds: number }
+  /** The pod's last cell is gone, and the pod has ended with it. */
+  | { readonly kind: "endPod" }
+  /** Write how the pod ended into its Cell. */
+  | { readonly kind: "recordEnd" }
   | { readonly kind: "saveLogs" }
   | { readonly kind: "terminate" }
+  /** Keep the Cell, whose instance is gone, until the API has the pod's end. */
+  | { readonly kind: "awaitEndInApi" }
   | { readonly kind: "deleteCell"; readonly isLost: boolean }
   /** Nothing to do until an event comes. */
   | { readonly kind: "wait" }
@@ -55,8 +69,10 @@ export type CellStep =
  */
 export function planCell(seen: CellObservation): CellStep {
   if (!seen.cell) return planWithoutCell(seen);
+  // Before anything that may take away what it is known from.
+  if (!seen.isEndRecorded && !seen.isEndInApi) return { kind: "recordEnd" };
   if (seen.instance === "unknown") return { kind: "observeInstance" };
-  if (seen.instance === "gone") return { kind: "deleteCell", isLost: isLoss(seen) };
+  if (seen.instance === "gone") return planGone(seen);
   if (seen.isUnhealthy && seen.instance !== "none") return { kind: "terminate" };
   const mustEnd = seen.wanted.kind === "remove" || seen.isPodFinished || seen.isCellDeleted;
   return mustEnd ? planEnd(seen) : planStart(seen);
@@ -76,20 +92,25 @@ function planStart(seen: CellObservation): CellStep {
 }
 
 function planEnd(seen: CellObservation): CellStep {
-  if (seen.instance === "none") return { kind: "deleteCell", isLost: false };
+  if (seen.instance === "none") return planGone(seen);
   if (!seen.wasClaimed || seen.instance === "pending") return { kind: "terminate" };
   if (seen.isDrainOverdue) return { kind: "terminate" };
+  if (seen.isDrained && seen.areLogsSaved) return { kind: "terminate" };
   if (!seen.isAgentConnected) return { kind: "connect" };
-  if (!seen.isPodFinished && !seen.isDrained) return planDrain(seen);
-  return seen.areLogsSaved ? { kind: "terminate" } : { kind: "saveLogs" };
+  return seen.isDrained ? { kind: "saveLogs" } : planDrain(seen);
 }
 
 function planDrain(seen: CellObservation): CellStep {
-  const graceSeconds = seen.wanted.kind === "remove" ? seen.wanted.graceSeconds : 30;
+  const { wanted } = seen;
+  const graceSeconds = wanted.kind === "remove" ? wanted.graceSeconds : seen.graceSeconds;
   const isNews = seen.drainSent === undefined || graceSeconds < seen.drainSent;
   return isNews ? { kind: "drain", graceSeconds } : { kind: "wait" };
 }
 
-function isLoss(seen: CellObservation): boolean {
-  return seen.wanted.kind === "run" && !seen.isPodFinished;
+/** The instance is gone, or never was. */
+function planGone(seen: CellObservation): CellStep {
+  const isLost = seen.wanted.kind === "run" && !seen.isPodFinished;
+  if (isLost && seen.isLossFinal) return { kind: "endPod" };
+  if (!seen.isEndInApi) return { kind: "awaitEndInApi" };
+  return { kind: "deleteCell", isLost: isLost && seen.instance === "gone" };
 }

@@ -5,6 +5,7 @@ import { connect } from "./steps/connect-agent.ts";
 import { createCell } from "./steps/create-cell.ts";
 import { dispatch, noteReport } from "./steps/dispatch-pod.ts";
 import { deleteCell, drain, saveLogs, terminate } from "./steps/end-cell.ts";
+import { awaitEndInApi, endPod, recordEnd } from "./steps/end-pod.ts";
 import { awaitRunning, launch, observeInstance } from "./steps/start-instance.ts";
 import { StepContext, type CellStepsOptions } from "./steps/step-context.ts";
 
@@ -26,8 +27,11 @@ const executors: Executors = {
   connect: (context, actor, signal) => connect(context, actor, signal),
   dispatch: (context, actor, signal) => dispatch(context, actor.memory, signal),
   drain: (context, actor, signal, step) => drain(context, actor.memory, step.graceSeconds, signal),
+  endPod: (context, actor) => endPod(context, actor.memory),
+  recordEnd: (context, actor) => recordEnd(context, actor.memory),
   saveLogs: (context, actor, signal) => saveLogs(context, actor.memory, signal),
-  terminate: (context, actor, signal) => terminate(context, actor.memory, signal),
+  terminate: (context, actor, signal) => terminate(context, actor, signal),
+  awaitEndInApi: (context, actor, signal) => awaitEndInApi(context, actor, signal),
   deleteCell: (context, actor, _signal, step) => deleteCell(context, actor, step.isLost),
   wait: async () => {},
   done: async () => {},

@@ -1,4 +1,4 @@
-import type { ObjectMeta } from "@kip/k8s-types";
+import type { ObjectMeta, PodStatus } from "@kip/k8s-types";
 import type { LaunchType } from "@kip/cloud";
 
 /**
@@ -49,6 +49,30 @@ export interface CellSpec {
   readonly attempt: number;
   /** Restarts that containers had on earlier cells of this pod, by container name. */
   readonly restartCounts: Readonly<Record<string, number>>;
+  /** Containers that ended on earlier cells of this pod and do not run again, by container name. */
+  readonly ended?: Readonly<Record<string, EndedContainer>>;
+}
+
+/** How a container ended that does not run again: one that completed, or an ephemeral one. */
+export interface EndedContainer {
+  readonly exitCode: number;
+  readonly reason?: string;
+  /** RFC 3339. */
+  readonly startedAt?: string;
+  /** RFC 3339. */
+  readonly finishedAt?: string;
+}
+
+/** How a pod ended: the parts of its last status that cannot be found out once its machine is gone. */
+export interface PodEnd extends Pick<
+  PodStatus,
+  | "reason"
+  | "message"
+  | "initContainerStatuses"
+  | "containerStatuses"
+  | "ephemeralContainerStatuses"
+> {
+  readonly phase: "Succeeded" | "Failed";
 }
 
 /** What is known about a cell; written by kip alone. */
@@ -67,6 +91,8 @@ export interface CellStatus {
   /** Why the cell is in its phase, if that needs words. */
   readonly reason?: string;
   readonly message?: string;
+  /** How the pod ended; written before the instance is ended. At most some 200 KiB of JSON. */
+  readonly podEnd?: PodEnd;
 }
 
 /** A virtual machine for one pod: `cells.kip.elotl.co/v1beta1`, cluster scoped. */

@@ -24,6 +24,8 @@ export interface DesiredPodContext {
   readonly generation: number;
   /** See `DesiredPod.activeForMs`. */
   readonly activeForMs?: number | undefined;
+  /** Names of containers that have ended on earlier cells and do not run again. @default none */
+  readonly ended?: ReadonlySet<string>;
 }
 
 /** Turns a resolved pod into the document that its cell's agent is given. */
@@ -33,6 +35,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
   const { addresses, dns } = context;
   const container = (each: Parameters<typeof desiredContainer>[1]) =>
     desiredContainer(resolved, each, addresses);
+  const goesOn = ({ name }: { readonly name: string }) => context.ended?.has(name) !== true;
   const hostNetwork = spec.hostNetwork === true;
   const podIp = addresses.podIPs[0] ?? "";
   return defined({
@@ -51,8 +54,8 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     resolvConf: resolvConf(pod, dns),
     etcHosts: etcHosts(pod, podIp, dns.clusterDomain),
     initContainers: (spec.initContainers ?? []).map(container),
-    containers: spec.containers.map(container),
-    ephemeralContainers: (spec.ephemeralContainers ?? []).map(container),
+    containers: spec.containers.filter(goesOn).map(container),
+    ephemeralContainers: (spec.ephemeralContainers ?? []).filter(goesOn).map(container),
     volumes: (spec.volumes ?? []).map((volume) => desiredVolume(resolved, volume)),
     registries: mergeRegistries(imagesOf(pod), {
       pullSecrets: resolved.pullSecrets,

@@ -58,30 +58,41 @@ export function reportedLists(report: PodReport, memory: Facts, pod: Pod): Conta
   };
 }
 
+interface ContainerFacts {
+  /** The status of the container before its first start. */
+  readonly waiting: ContainerStatus;
+  /** Its status as told last. */
+  readonly known: ContainerStatus | undefined;
+  readonly memory: Facts;
+}
+
+/** One container's status on this cell, continued from the cells before it. */
 function continued(
   pod: Pod,
   report: ContainerReport | undefined,
-  facts: {
-    readonly waiting: ContainerStatus;
-    readonly known: ContainerStatus | undefined;
-    readonly memory: Facts;
-  },
+  { waiting, known, memory }: ContainerFacts,
 ): ContainerStatus {
-  const { waiting, known, memory } = facts;
   const ended = memory.ended[waiting.name];
   if (ended && !report) return known?.state?.terminated ? known : endedStatus(waiting, ended);
   const earlier = memory.restartCounts[waiting.name] ?? 0;
   const now = report ? containerStatus(report, earlier) : { ...waiting, restartCount: earlier };
+  if (!known) return now;
   // The API refuses that a container leaves its final state: an init container runs again on another cell all the same.
-  const isKept = known && !now.state?.terminated && isFinal(pod, known, isSidecar(pod, known.name));
-  if (isKept) return known;
-  // This cell has not run the container before: its last run was on another.
-  const isFirstRun = (report?.restartCount ?? 0) === 0 && !report?.lastTerminated;
+  if (!now.state?.terminated && isFinal(pod, known, isSidecar(pod, known.name))) return known;
   return {
     ...now,
-    ...(isFirstRun && known?.lastState && { lastState: known.lastState }),
-    restartCount: Math.max(now.restartCount, known?.restartCount ?? 0),
+    lastState: lastState(report, known) ?? now.lastState ?? {},
+    restartCount: Math.max(now.restartCount, known.restartCount),
   };
+}
+
+/** How a container's last run ended, if that was on an earlier cell. */
+function lastState(
+  report: ContainerReport | undefined,
+  known: ContainerStatus,
+): ContainerStatus["lastState"] {
+  if (!report) return known.lastState;
+  return report.restartCount === 0 && !report.lastTerminated ? known.lastState : undefined;
 }
 
 function ephemeralStatuses(

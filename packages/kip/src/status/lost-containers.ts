@@ -70,7 +70,9 @@ export function carriedContainers(
     ({ name, restartCount }) => [name, restartCount] as const,
   );
   const final = containerStatuses.filter((each) => isFinal(pod, each, false));
-  const unknown = [...sent].map((name) => [name, { exitCode: 137, reason: unknownReason }] as const);
+  const unknown = [...sent].map(
+    (name) => [name, { exitCode: 137, reason: unknownReason }] as const,
+  );
   const known = [...final, ...(ephemeralContainerStatuses ?? [])].flatMap(({ name, state }) =>
     state?.terminated ? [[name, endedContainer(state.terminated)] as const] : [],
   );
@@ -138,9 +140,10 @@ function endedContainer({
 }: NonNullable<ContainerState["terminated"]>): EndedContainer {
   return {
     exitCode,
+    // The API has null for a time that is not known.
     ...(reason !== undefined && { reason }),
-    ...(startedAt !== undefined && { startedAt }),
-    ...(finishedAt !== undefined && { finishedAt }),
+    ...(startedAt && { startedAt }),
+    ...(finishedAt && { finishedAt }),
   };
 }
 

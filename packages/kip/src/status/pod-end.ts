@@ -11,11 +11,7 @@ const maxMessages = 12 * 1024;
 const maxEnd = 200 * 1024;
 
 /** The end that a cell reports; undefined while the pod has not ended. */
-export function reportedEnd(
-  report: PodReport,
-  memory: CellMemory,
-  pod: Pod,
-): PodEnd | undefined {
+export function reportedEnd(report: PodReport, memory: CellMemory, pod: Pod): PodEnd | undefined {
   const { phase, reason, message } = report;
   if (phase !== "Succeeded" && phase !== "Failed") return undefined;
   return defined({ phase, reason, message, ...reportedLists(report, memory, pod) });
@@ -44,9 +40,8 @@ export function storedEnd(end: PodEnd): PodEnd {
 }
 
 function shortened(status: ContainerStatus, messageLength: number): ContainerStatus {
-  const { name, ready, started, restartCount, image, imageID, containerID } = status;
   return defined({
-    ...{ name, ready, started, restartCount, image, imageID, containerID },
+    ...status,
     state: status.state && shortState(status.state, messageLength),
     lastState: status.lastState && shortState(status.lastState, 0),
   });

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { decodePodReport, type PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
-import type { Pod } from "@kip/k8s-types";
+import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { newCellMemory, type CellMemory } from "../cell/cell-memory.ts";
-import { podStatus } from "./pod-status.ts";
+import { cellReadyCondition, podStatus } from "./pod-status.ts";
 
 const context = { nodeIp: "192.0.2.1", now: Date.parse("2026-01-01T01:00:00Z") };
 const pod = {
@@ -132,6 +132,132 @@ describe("podStatus()", () => {
   for (const [name, change] of silent)
     it(`says nothing of ${name}`, () =>
       assert.equal(podStatus(memory(change), pod, context), undefined));
+
+  const ran = (policy: string, change: object = {}): Pod =>
+    ({
+      metadata: pod.metadata,
+      spec: {
+        restartPolicy: policy,
+        initContainers: [{ name: "init" }],
+        containers: [{ name: "done" }, { name: "main" }],
+      },
+      status: {
+        phase: "Running",
+        podIP: "10.0.0.1",
+        initContainerStatuses: [
+          { name: "init", restartCount: 0, ready: true, state: { terminated: { exitCode: 0 } } },
+        ],
+        containerStatuses: [
+          { name: "done", restartCount: 0, state: { terminated: { exitCode: 0 } } },
+          { name: "main", restartCount: 3, ready: true, state: { running: { startedAt: "now" } } },
+        ],
+        ...change,
+      },
+    }) as unknown as Pod; // all that is looked at
+  const states = (list: readonly ContainerStatus[] | undefined) =>
+    list?.map(({ name, state, restartCount, lastState }) => [
+      name,
+      Object.keys(state ?? {})[0],
+      restartCount,
+      lastState?.terminated?.reason,
+    ]);
+  const condition = (status: PodStatus | undefined, wanted: string) =>
+    status?.conditions?.find(({ type }) => type === wanted)?.status;
+
+  it("between two cells: keeps what has completed, counts on, and has neither address nor readiness", () => {
+    const status = podStatus(memory({ attempt: 1 }), ran("OnFailure"), context);
+    assert.deepEqual(states(status?.initContainerStatuses), [["init", "terminated", 0, undefined]]);
+    assert.deepEqual(states(status?.containerStatuses), [
+      ["done", "terminated", 0, undefined],
+      ["main", "waiting", 4, "ContainerStatusUnknown"],
+    ]);
+    assert.deepEqual([status?.phase, status?.podIP], ["Running", undefined]);
+    assert.deepEqual(
+      [condition(status, "Ready"), condition(status, "Initialized")],
+      ["False", "True"],
+    );
+  });
+
+  it("between two cells: says the same however often it is asked", () => {
+    const first = podStatus(memory({}), ran("OnFailure"), context);
+    assert.deepEqual(podStatus(memory({ told: first }), ran("OnFailure"), context), first);
+  });
+
+  it("between two cells: has all containers of restartPolicy Always run again", () => {
+    const status = podStatus(memory({}), ran("Always"), context);
+    assert.deepEqual(states(status?.initContainerStatuses), [["init", "waiting", 1, undefined]]);
+    assert.deepEqual(
+      states(status?.containerStatuses)?.map(([, state]) => state),
+      ["waiting", "waiting"],
+    );
+  });
+
+  it("has no address and no readiness as soon as the cell's machine is being ended", () => {
+    for (const change of [
+      { status: { phase: "Terminating", startMs: {} } } as const,
+      { instanceState: "gone", status: { phase: "Claimed" } } as const,
+    ]) {
+      const instance = { podIp: "10.0.0.1" } as Instance; // all that is looked at
+      const seen = memory({ report: report("Running"), instance, pod, ...change });
+      const status = podStatus(seen, pod, context);
+      assert.deepEqual([status?.podIP, condition(status, "Ready")], [undefined, "False"]);
+    }
+  });
+
+  it("changes nothing of a pod that may not run again before its end is written", () => {
+    const never = { ...pod, spec: { ...pod.spec, restartPolicy: "Never" } } as Pod;
+    const status = { phase: "Claimed" } as const;
+    const seen = memory({ report: report("Running"), pod: never, instanceState: "gone", status });
+    const shown = podStatus(seen, never, context)?.containerStatuses;
+    assert.deepEqual(states(shown), [["main", "running", 0, undefined]]);
+  });
+
+  it("on the next cell: goes on with counts, last states and completed containers", () => {
+    const told = podStatus(memory({}), ran("OnFailure"), context);
+    const waiting = { waiting: { reason: "PodInitializing" } };
+    const base = { restartCount: 0, image: "i", ready: false, started: false };
+    const starting: PodReport = {
+      ...report("Pending"),
+      initContainers: [{ ...base, name: "init", running: { startedAt: "now" } }],
+      containers: [{ ...base, name: "main", ...waiting }],
+    };
+    const seen = memory({
+      told,
+      report: starting,
+      restartCounts: { init: 0, done: 0, main: 4 },
+      ended: { done: { exitCode: 0 } },
+    });
+    const status = podStatus(seen, ran("OnFailure"), context);
+    assert.equal(status?.phase, "Running");
+    assert.deepEqual(states(status.initContainerStatuses), [["init", "terminated", 0, undefined]]);
+    assert.deepEqual(states(status.containerStatuses), [
+      ["done", "terminated", 0, undefined],
+      ["main", "waiting", 4, "ContainerStatusUnknown"],
+    ]);
+  });
+
+  it("on the next cell: has a completed container also if the API has never seen its end", () => {
+    const seen = memory({
+      report: { ...report("Running"), containers: [] },
+      ended: { main: { exitCode: 0, reason: "Completed" } },
+    });
+    const [main] = podStatus(seen, { ...pod, status: {} }, context)?.containerStatuses ?? [];
+    assert.equal(main?.state?.terminated?.reason, "Completed");
+  });
+
+  it("has the end that the Cell has, before its agent answers and after it is gone", () => {
+    const containerStatuses = [
+      { name: "main", restartCount: 2, state: { terminated: { exitCode: 0 } } },
+    ] as unknown as ContainerStatus[];
+    const end = { phase: "Succeeded", containerStatuses } as const;
+    for (const phase of ["Claimed", "Terminating"] as const) {
+      const seen = memory({ end, isPodFinished: true, status: { phase } });
+      const status = podStatus(seen, ran("OnFailure"), context);
+      assert.deepEqual([status?.phase, status?.podIP], ["Succeeded", "10.0.0.1"]);
+      assert.deepEqual(status?.containerStatuses, containerStatuses);
+      assert.equal(condition(status, cellReadyCondition), undefined);
+    }
+  });
 
   it("fails a pod that may not run again", () => {
     const waitingFor = { reason: "CellLost", message: "The machine of this pod is gone" };

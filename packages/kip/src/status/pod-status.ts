@@ -1,18 +1,24 @@
 import { defined } from "@kip/base";
-import type { ContainerReport, PodReport } from "@kip/agent-api";
+import type { PodReport } from "@kip/agent-api";
 import { wireTime } from "@kip/k8s-client";
-import type { ContainerStatus, Pod, PodCondition, PodStatus } from "@kip/k8s-types";
+import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import {
   goneStatuses,
   mergeConditions,
   podConditions,
   qosClass,
-  waitingStatuses,
+  type ConditionVerdict,
 } from "@kip/virtual-kubelet";
 import { wasClaimed, type CellMemory } from "../cell/cell-memory.ts";
 import { podAddress } from "../cell/pod-address.ts";
+import { restartPolicy } from "../dispatch/desired-pod.ts";
 import { disruptionVerdict } from "./disruption.ts";
-import { containerStatus } from "./container-status.ts";
+import {
+  latestLists,
+  reportedLists,
+  waitingLists,
+  type ContainerLists,
+} from "./container-lists.ts";
 
 /** Condition that tells what a pod waits for before its containers can start. */
 export const cellReadyCondition = "kip.elotl.co/CellReady";
@@ -42,33 +48,64 @@ export function podStatus(
   pod: Pod,
   context: PodStatusContext,
 ): PodStatus | undefined {
-  const { report, isPodFinished, waitingFor } = memory;
   if (isUntold(memory)) return undefined;
-  const phase = report?.phase ?? (isPodFinished ? "Failed" : "Pending");
+  const { end, waitingFor } = memory;
+  const report = presentReport(memory);
+  const phase = end?.phase ?? shownPhase(memory, pod, report);
   const failure = phase === "Failed" ? waitingFor : undefined;
-  const containers = containerStatuses(memory, pod, context);
+  const why = end ?? (report?.reason === undefined ? failure : report);
+  const containers = containerStatuses(memory, pod, { ...context, report });
   return defined({
     phase,
     qosClass: qosClass(pod),
     hostIP: context.nodeIp,
     hostIPs: [{ ip: context.nodeIp }],
-    ...(report && addresses(memory, pod)),
+    ...addresses(memory, pod, report),
     startTime: startTime(memory, pod, context),
-    reason: report?.reason ?? failure?.reason,
-    message: report?.message ?? failure?.message,
-    conditions: conditions(memory, pod, { phase, ...containers, now: wireTime(context.now) }),
+    reason: why?.reason,
+    message: why?.message,
+    conditions: conditions(memory, pod, {
+      phase,
+      ...containers,
+      now: wireTime(context.now),
+      isReadyToStart: report !== undefined,
+    }),
     ...containers,
   });
 }
 
 /** Whether what is known here is not for the API. */
-function isUntold({ report, isPodFinished, waitingFor, status, wanted }: CellMemory): boolean {
-  if (!report && !isPodFinished) return wasClaimed(status);
-  // The end of a pod is told with the report that brought it, and stays when its cell is forgotten.
+function isUntold(memory: CellMemory): boolean {
+  const { report, isPodFinished, isEndInApi, end, waitingFor, status, wanted } = memory;
+  if (end) return false;
+  // Another one has ended the pod in the API, which has the status that it is to keep.
+  if (isEndInApi) return true;
+  if (!report && !isPodFinished) return wasClaimed(status) && !isLeft(memory);
+  // The end of a pod that no cell had is told with its reason, and stays when its cell is forgotten.
   if (!report) return waitingFor === undefined;
   // Its Cell was deleted: that its containers end is no end of the pod.
   const hasEnded = report.phase === "Succeeded" || report.phase === "Failed";
-  return hasEnded && !isPodFinished && wanted.kind === "run";
+  return wanted.kind === "run" && !isPodFinished && (hasEnded || status.phase === "Draining");
+}
+
+/** Whether the pod goes on without the cell it has: that cell's machine is gone, or is being ended. */
+function isLeft({ wanted, isPodFinished, instanceState, status, pod }: CellMemory): boolean {
+  if (wanted.kind !== "run" || isPodFinished || !pod) return false;
+  // It does not go on: what is known of it stays until its end is written.
+  if (restartPolicy(pod) === "Never") return false;
+  return instanceState === "gone" || status.phase === "Terminating";
+}
+
+/** The report of the cell that has the pod. */
+function presentReport(memory: CellMemory): PodReport | undefined {
+  return isLeft(memory) ? undefined : memory.report;
+}
+
+/** As with a kubelet, a pod that ran does not go back to Pending. */
+function shownPhase(memory: CellMemory, pod: Pod, report: PodReport | undefined): string {
+  const phase = report?.phase ?? (memory.isPodFinished ? "Failed" : "Pending");
+  const before = memory.told?.phase ?? pod.status?.phase;
+  return phase === "Pending" && before === "Running" ? before : phase;
 }
 
 /** The time that was told first: a replaced cell or a restart of kip does not change it. */
@@ -76,80 +113,73 @@ function startTime({ report, startTime: told }: CellMemory, pod: Pod, { now }: P
   return told ?? pod.status?.startTime ?? report?.startTime ?? wireTime(now);
 }
 
-type ContainerStatuses = Pick<
-  PodStatus,
-  "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
->;
-
 function conditions(
   memory: CellMemory,
   pod: Pod,
-  facts: ContainerStatuses & { readonly phase: string; readonly now: string },
+  facts: ContainerLists & {
+    readonly phase: string;
+    readonly now: string;
+    readonly isReadyToStart: boolean;
+  },
 ): PodCondition[] {
-  const { report, waitingFor, conditions: told = [] } = memory;
+  const { waitingFor, conditions: told = [] } = memory;
   // The pod is as old as its last apply; what was told since is newer. Gates are looked up in it.
   const api = pod.status?.conditions ?? [];
   const others = api.filter(({ type }) => !told.some((each) => each.type === type));
   const known = [...told, ...others];
   const seen = { ...pod, status: { ...pod.status, conditions: known } };
-  const usual = podConditions(seen, { ...facts, isReadyToStart: report !== undefined });
-  const cellReady = report
-    ? ({ type: cellReadyCondition, status: "True" } as const)
-    : ({
-        type: cellReadyCondition,
-        status: "False",
-        reason: waitingFor?.reason ?? "CellStarting",
-        message: waitingFor?.message ?? "The machine of this pod is being started",
-      } as const);
+  const usual = podConditions(seen, facts);
+  const cellReady: readonly ConditionVerdict[] = facts.isReadyToStart
+    ? [{ type: cellReadyCondition, status: "True" }]
+    : [
+        {
+          type: cellReadyCondition,
+          status: "False",
+          reason: waitingFor?.reason ?? "CellStarting",
+          message: waitingFor?.message ?? "The machine of this pod is being started",
+        },
+      ];
   const disruption = disruptionVerdict(memory, known);
   const isOwn = (type: string): boolean =>
     ownTypes.has(type) || disruption.some((verdict) => verdict.type === type);
   // Conditions of others are theirs to write.
   const all = mergeConditions(
     mergeConditions(usual, disruption, facts.now),
-    [cellReady],
+    // A pod that has ended waits for no cell.
+    memory.end && !facts.isReadyToStart ? [] : cellReady,
     facts.now,
   );
   return all.filter(({ type }) => isOwn(type));
 }
 
-function addresses(memory: CellMemory, pod: Pod): Pick<PodStatus, "podIP" | "podIPs"> {
-  const ip = podAddress(memory, pod.spec?.hostNetwork === true);
+function addresses(
+  memory: CellMemory,
+  pod: Pod,
+  report: PodReport | undefined,
+): Pick<PodStatus, "podIP" | "podIPs"> {
+  const { podIP = "" } = memory.told ?? pod.status ?? {};
+  const known = memory.end ? podIP : "";
+  const own = report ? podAddress(memory, pod.spec?.hostNetwork === true) : "";
+  const ip = own === "" ? known : own;
   return ip === "" ? {} : { podIP: ip, podIPs: [{ ip }] };
 }
 
 function containerStatuses(
   memory: CellMemory,
   pod: Pod,
-  { now }: PodStatusContext,
-): ContainerStatuses {
-  const { report, isPodFinished } = memory;
+  { now, report }: PodStatusContext & { readonly report: PodReport | undefined },
+): ContainerLists {
+  const { isPodFinished, end } = memory;
+  if (end?.containerStatuses) {
+    const { initContainerStatuses, containerStatuses: regular, ephemeralContainerStatuses } = end;
+    return defined({
+      initContainerStatuses,
+      containerStatuses: regular,
+      ephemeralContainerStatuses,
+    });
+  }
   // Nothing runs on a cell that is gone.
-  if (!report && isPodFinished) return goneStatuses(pod.status ?? {}, wireTime(now));
-  const waiting = waitingStatuses(pod);
-  if (!report) return waiting;
-  return reportedStatuses(report, memory.restartCounts, waiting);
-}
-
-function reportedStatuses(
-  report: PodReport,
-  restarts: Readonly<Record<string, number>>,
-  waiting: ContainerStatuses,
-): ContainerStatuses {
-  const build = (
-    reports: readonly ContainerReport[],
-    known: readonly ContainerStatus[] = [],
-  ): ContainerStatus[] => [
-    ...reports.map((each) => containerStatus(each, restarts[each.name] ?? 0)),
-    ...known.filter(({ name }) => !reports.some((each) => each.name === name)),
-  ];
-  return {
-    ...(waiting.initContainerStatuses && {
-      initContainerStatuses: build(report.initContainers, waiting.initContainerStatuses),
-    }),
-    containerStatuses: build(report.containers, waiting.containerStatuses),
-    ...(report.ephemeralContainers.length > 0 && {
-      ephemeralContainerStatuses: build(report.ephemeralContainers),
-    }),
-  };
+  if (end ?? (!report && isPodFinished))
+    return goneStatuses(latestLists(memory, pod), wireTime(now));
+  return report ? reportedLists(report, memory, pod) : waitingLists(memory, pod);
 }

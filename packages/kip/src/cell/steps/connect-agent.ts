@@ -2,6 +2,8 @@ import { hasCode } from "@kip/base";
 import { waitForAgent, type AgentClient } from "@kip/agent-api";
 import { keepIdentity } from "../../identity/keep-identity.ts";
 import type { CellActor } from "../cell-actor.ts";
+import type { CellMemory } from "../cell-memory.ts";
+import { firstReport } from "./first-report.ts";
 import { instanceFacts } from "./start-instance.ts";
 import { required, type StepContext } from "./step-context.ts";
 
@@ -33,6 +35,12 @@ export async function connect(
   try {
     signal.throwIfAborted();
     const info = await agent.info(signal);
+    // An agent of an earlier version says it in its reports alone.
+    const held =
+      info.podUid === undefined
+        ? undefined
+        : (info.podGeneration ?? (await firstReport(agent, signal))?.generation);
+    noteGeneration(memory, held);
     const isFirst =
       info.podUid === undefined && !["Claimed", "Draining"].includes(memory.status.phase);
     if (isFirst) {
@@ -58,6 +66,11 @@ export async function connect(
     expires: () => Date.parse(memory.status.identityExpires ?? ""),
     onRenewed: (expires) => context.setStatus(memory, { identityExpires: expires.toISOString() }),
   });
+}
+
+/** Notes which generation of the pod the agent has: it ignores one that is not newer. */
+export function noteGeneration(memory: CellMemory, held: number | undefined): void {
+  if (held !== undefined) memory.agentGeneration = Math.max(memory.agentGeneration ?? 0, held);
 }
 
 async function followReports(

@@ -1,7 +1,9 @@
 import { KipError } from "@kip/base";
-import type { Pod } from "@kip/k8s-types";
-import { restartPolicy, unsupportedVolumes } from "../../dispatch/desired-pod.ts";
+import { wireTime } from "@kip/k8s-client";
+import { unsupportedVolumes } from "../../dispatch/desired-pod.ts";
+import { afterLoss, carriedContainers, endByLoss, hasRun } from "../../status/lost-containers.ts";
 import type { CellActor } from "../cell-actor.ts";
+import type { CellMemory } from "../cell-memory.ts";
 import { required, type StepContext } from "./step-context.ts";
 
 /** Chooses the machine of a pod and writes its Cell, before the cloud is asked for anything. */
@@ -19,15 +21,12 @@ export async function createCell(context: StepContext, actor: CellActor): Promis
       },
     );
   }
-  if (restartPolicy(resolved.pod) === "Never" && hasRun(resolved.pod)) {
-    // It ran on a cell that is gone; with this policy it is not started a second time.
-    memory.isPodFinished = true;
-    memory.waitingFor = { reason: "CellLost", message: "The machine of this pod is gone" };
-    return;
-  }
+  if (memory.attempt === 0 && hasRun(resolved.pod.status ?? {}) && !goesOn(context, memory)) return;
   const began = clock.monotonic();
   const spec = await chooser.choose(memory);
-  const cell = await store.create(spec);
+  const { ended } = memory;
+  const hasEnded = Object.keys(ended).length > 0;
+  const cell = await store.create({ ...spec, ...(hasEnded && { ended }) });
   memory.startMs.api = clock.monotonic() - began;
   memory.waitingFor = undefined;
   memory.status = cell.status ?? { phase: "Pending" };
@@ -48,8 +47,23 @@ export async function createCell(context: StepContext, actor: CellActor): Promis
   );
 }
 
-function hasRun(pod: Pod): boolean {
-  return (pod.status?.containerStatuses ?? []).some(
-    ({ state }) => state?.running ?? state?.terminated,
-  );
+/**
+ * Takes over what the API knows of a pod that ran on a cell which is gone, lost while kip was away. False if that was the
+ * end of the pod.
+ */
+function goesOn({ options }: StepContext, memory: CellMemory): boolean {
+  const pod = required(memory.resolved, "the pod is not known").pod;
+  const lists = afterLoss(pod, pod.status ?? {}, memory);
+  const message = "The machine of this pod is gone";
+  const end = endByLoss(pod, pod.status ?? {}, {
+    message,
+    finishedAt: wireTime(options.clock.now()),
+  });
+  if (end) {
+    memory.end = end;
+    memory.isPodFinished = true;
+    return false;
+  }
+  Object.assign(memory, carriedContainers(pod, lists));
+  return true;
 }

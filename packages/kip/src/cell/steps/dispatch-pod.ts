@@ -1,9 +1,11 @@
+import { KipError } from "@kip/base";
 import { desiredPod, imagesOf } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
 import type { CellMemory } from "../cell-memory.ts";
-import { startPhases } from "../cell.ts";
+import { startPhases, type Cell } from "../cell.ts";
 import { podAddress } from "../pod-address.ts";
 import { activeFor } from "../pod-deadline.ts";
+import { noteGeneration } from "./connect-agent.ts";
 import { required, rounded, type StepContext } from "./step-context.ts";
 
 /** Hands the pod, or its newest form, to the agent. */
@@ -18,15 +20,18 @@ export async function dispatch(
   const cell = required(memory.cell, "there is no cell");
   const podIp = podAddress(memory, resolved.pod.spec?.hostNetwork === true);
   const found = await logIns?.find(registriesOf(imagesOf(resolved.pod)), signal);
+  noteGeneration(memory, memory.report?.generation);
+  // Clocks are set back at times; the agent ignores what is not newer.
+  const generation = Math.max(clock.now() * 1000, (memory.agentGeneration ?? 0) + 1);
   const document = desiredPod(resolved, {
     addresses: { podIPs: [podIp], hostIPs: [nodeIp] },
     dns: await dns(),
     registries,
     images,
     ...(found && { logIns: found.logIns }),
-    // Clocks are set back at times; the agent ignores what is not newer.
-    generation: Math.max(clock.now() * 1000, (memory.report?.generation ?? 0) + 1),
+    generation,
     activeForMs: activeFor(memory, clock.now()),
+    ended: new Set(Object.keys(memory.ended)),
   });
   const { phase } = memory.status;
   if (phase !== "Claimed") {
@@ -40,12 +45,27 @@ export async function dispatch(
     }
     onEvent(memory, "CellReady", `Cell "${cell.metadata.name ?? ""}" answers at ${podIp}`);
   }
-  await agent.putPod(document, signal);
+  for (const { name } of document.ephemeralContainers ?? []) memory.sentEphemeral.add(name);
+  const held = await agent.putPod(document, signal);
+  noteGeneration(memory, held);
+  if (held !== undefined && held > generation) throw ignored(cell, { generation, held });
   // Content that changed while it was on its way is sent with the next dispatch.
   memory.isDispatched = memory.resolved === resolved;
   const { renewInMs } = found ?? {};
   memory.renewAt = renewInMs === undefined ? undefined : clock.monotonic() + renewInMs;
   memory.waitingFor = undefined;
+}
+
+/** The next attempt sends a newer one. */
+function ignored(
+  { metadata }: Cell,
+  { generation, held }: { readonly generation: number; readonly held: number },
+): KipError {
+  return new KipError(
+    "CELL_POD_IGNORED",
+    `Cannot give Cell "${metadata.name ?? ""}" its pod: the agent has generation ${held}, which is newer than ${generation}`,
+    { retryable: true, remedy: "Set the clock of kip's machine; it is sent again" },
+  );
 }
 
 /** Takes from what the agent reports what is of use for others; completes the times of the start, once. */

@@ -1,12 +1,10 @@
 import { hasCode } from "@kip/base";
-import type { AgentClient, PodReport } from "@kip/agent-api";
-import { restartPolicy } from "../../dispatch/desired-pod.ts";
+import { carriedContainers } from "../../status/lost-containers.ts";
 import type { CellActor } from "../cell-actor.ts";
 import { forgetCell, wasClaimed, type CellMemory } from "../cell-memory.ts";
+import { listsAfterLoss } from "../observe-cell.ts";
+import { firstReport } from "./first-report.ts";
 import { required, type StepContext } from "./step-context.ts";
-
-/** Limit for saving the logs of a finished pod, milliseconds. */
-const saveLogsMs = 120_000;
 
 /** Has the agent stop the pod within its grace period. */
 export async function drain(
@@ -24,27 +22,33 @@ export async function drain(
     memory.isAgentEmpty = true;
   }
   memory.drainSent = graceSeconds;
+  memory.drainSentAt = context.options.clock.monotonic();
 }
 
-/** Keeps the logs of a pod that has finished, whose machine is about to go. */
+/**
+ * Keeps the logs of a pod that has finished, whose machine is about to go. The plan ends it when its time is over; no
+ * cell is kept, and paid for, because of its logs.
+ *
+ * @throws what the plan aborts it with
+ * @throws {KipError} code `AGENT_UNREACHABLE`: another connection may do
+ */
 export async function saveLogs(
   context: StepContext,
   memory: CellMemory,
   signal: AbortSignal,
 ): Promise<void> {
   const { agent } = memory;
+  const { archive, clock, logger } = context.options;
   // After a removal the pod's object goes at once, and its logs with it; a pod that gets another
   // cell goes on with the logs of that one.
   if (memory.wanted.kind === "run" && memory.isPodFinished && agent) {
-    const timeLimit = AbortSignal.timeout(saveLogsMs);
-    const either = AbortSignal.any([signal, timeLimit]);
+    memory.saveLogsSince ??= clock.monotonic();
     try {
-      const report = memory.report ?? (await firstReport(agent, either));
-      if (report) await context.options.archive.save(memory.podRef.uid, agent, report, either);
+      const report = memory.report ?? (await firstReport(agent, signal));
+      if (report) await archive.save(memory.podRef.uid, agent, report, signal);
     } catch (error) {
-      // A cell that does not hand out its logs is not kept, and paid for, because of them.
-      if (signal.aborted || !timeLimit.aborted) throw error;
-      context.options.logger.warn("Logs of a finished pod could not be saved in time");
+      if (signal.aborted || hasCode(error, "AGENT_UNREACHABLE")) throw error;
+      logger.warn("Logs of a finished pod could not be saved", { err: error });
     }
   }
   memory.areLogsSaved = true;
@@ -53,19 +57,24 @@ export async function saveLogs(
 /** Ends the instance. */
 export async function terminate(
   context: StepContext,
-  memory: CellMemory,
+  actor: CellActor,
   signal: AbortSignal,
 ): Promise<void> {
+  const { memory } = actor;
   const { driver } = context.options;
   const id = required(memory.instance, "there is no instance").id;
-  if (memory.status.phase !== "Terminating") context.setStatus(memory, { phase: "Terminating" });
+  if (memory.status.phase !== "Terminating") {
+    context.setStatus(memory, { phase: "Terminating" });
+    // A pod that goes on elsewhere is not ready from here on, and has no address.
+    actor.statusChanged();
+  }
   await driver.terminate(id);
   await driver.waitForTerminated(id, signal);
   memory.instanceState = "gone";
   await memory.agent?.[Symbol.asyncDispose]();
 }
 
-/** Deletes the Cell, whose instance is gone; a pod that lost its cell may get another one. */
+/** Deletes the Cell, whose instance is gone; a pod that lost its cell gets another one. */
 export async function deleteCell(
   context: StepContext,
   actor: CellActor,
@@ -82,43 +91,19 @@ export async function deleteCell(
     await agent?.[Symbol.asyncDispose]();
     return;
   }
-  const hadPod = wasClaimed(memory.status);
-  const mayRunAgain =
-    !hadPod || (memory.resolved !== undefined && restartPolicy(memory.resolved.pod) !== "Never");
-  const message = `Cell "${cell.metadata.name ?? ""}" is gone; the pod ${mayRunAgain ? "gets a new one" : "is not started again (restartPolicy Never)"}`;
+  if (wasClaimed(memory.status)) carryContainers(memory);
+  const message = `Cell "${cell.metadata.name ?? ""}" is gone; the pod gets a new one`;
   onEvent(memory, "CellLost", message);
   memory.attempt = cell.spec.attempt + 1;
-  memory.restartCounts = restartCounts(memory, hadPod);
   forgetCell(memory);
-  if (!mayRunAgain) {
-    memory.isPodFinished = true;
-    memory.waitingFor = { reason: "CellLost", message };
-  }
   await agent?.[Symbol.asyncDispose]();
 }
 
-/** The report that an agent sends when it is asked; undefined if it has no pod. */
-async function firstReport(
-  agent: AgentClient,
-  signal: AbortSignal,
-): Promise<PodReport | undefined> {
-  for await (const report of agent.status(signal)) return report;
-  signal.throwIfAborted();
-  return undefined;
-}
-
-function restartCounts(memory: CellMemory, hadPod: boolean): Readonly<Record<string, number>> {
-  const { report, restartCounts: earlier, resolved } = memory;
-  const counts: Record<string, number> = { ...earlier };
-  for (const { name, restartCount } of [
-    ...(report?.initContainers ?? []),
-    ...(report?.containers ?? []),
-  ])
-    counts[name] = (earlier[name] ?? 0) + restartCount + (hadPod ? 1 : 0);
-  if (report || !hadPod) return counts;
-  // The cell was lost while kip was away: the API has what it told last, earlier cells included.
-  const { initContainerStatuses = [], containerStatuses = [] } = resolved?.pod.status ?? {};
-  for (const { name, restartCount } of [...initContainerStatuses, ...containerStatuses])
-    counts[name] = Math.max(earlier[name] ?? 0, restartCount) + 1;
-  return counts;
+/** Notes what of the containers goes with the pod to its next cell. */
+function carryContainers(memory: CellMemory): void {
+  const { pod, sentEphemeral } = memory;
+  const lists = listsAfterLoss(memory);
+  if (!pod || !lists) return;
+  Object.assign(memory, carriedContainers(pod, lists, sentEphemeral));
+  memory.told = { ...memory.told, ...lists };
 }

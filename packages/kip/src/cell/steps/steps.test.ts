@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
-import { silentLogger } from "@kip/base";
+import { hasCode, silentLogger } from "@kip/base";
 import type { Instance } from "@kip/cloud";
+import type { Pod } from "@kip/k8s-types";
 import type { CellActor } from "../cell-actor.ts";
 import { newCellMemory, type CellMemory } from "../cell-memory.ts";
 import type { Cell, CellStatus } from "../cell.ts";
@@ -14,16 +15,22 @@ const now = Date.parse("2026-01-01T01:00:00Z");
 const never = new AbortController().signal;
 
 /** A pod whose cell answers, and what its steps say to the API and to the agent. */
-function start(change: Partial<CellMemory> = {}) {
-  const pod = {
+function start(change: Partial<CellMemory> = {}, podChange: Pod = {}) {
+  const pod: Pod = {
     metadata: { name: "web", uid: "p" },
     spec: { containers: [], activeDeadlineSeconds: 60 },
     status: { startTime: "2026-01-01T00:59:50Z" },
+    ...podChange,
   };
   const written: CellStatus[] = [];
   const sent: DesiredPod[] = [];
   let failures = 0;
-  const agent = { putPod: async (document: DesiredPod) => void sent.push(document) };
+  const agent = {
+    putPod: async (document: DesiredPod): Promise<number | undefined> => {
+      sent.push(document);
+      return document.generation;
+    },
+  };
   const memory: CellMemory = {
     ...newCellMemory({ namespace: "default", name: "web", uid: "p" }),
     cell: { metadata: { name: "c" }, spec: { attempt: 0 } } as unknown as Cell, // all that is looked at
@@ -34,6 +41,7 @@ function start(change: Partial<CellMemory> = {}) {
       files: new Map(),
       pullSecrets: [],
     },
+    pod,
     agent: agent as unknown as AgentClient, // all that is called
     instance: { podIp: "10.0.0.2" } as Instance, // all that is looked at
     status: { phase: "Ready" },
@@ -62,7 +70,7 @@ function start(change: Partial<CellMemory> = {}) {
     },
   } as unknown as StepContext; // all that the steps use
   const failWrites = (count: number): void => void (failures = count);
-  return { context, memory, written, sent, failWrites };
+  return { context, memory, agent, written, sent, failWrites };
 }
 
 describe("dispatch()", () => {
@@ -86,6 +94,42 @@ describe("dispatch()", () => {
     assert.equal(sent[0]?.generation, generation + 1);
   });
 
+  it("sends a newer document to an agent that has said what it has, and not reported yet", async () => {
+    const held = (now + 3_600_000) * 1000;
+    const { context, memory, sent } = start({ agentGeneration: held });
+    await dispatch(context, memory, never);
+    assert.equal(sent[0]?.generation, held + 1);
+  });
+
+  it("takes no pod for given that the agent ignored, and sends it again as newer", async () => {
+    const { context, memory, agent, sent } = start();
+    const held = (now + 3_600_000) * 1000;
+    const put = agent.putPod;
+    agent.putPod = async (document) => Math.max(held, (await put(document)) ?? 0);
+    const isIgnored = (error: unknown): boolean => hasCode(error, "CELL_POD_IGNORED");
+    await assert.rejects(dispatch(context, memory, never), isIgnored);
+    assert.equal(memory.isDispatched, false);
+    await dispatch(context, memory, never);
+    assert.deepEqual([memory.isDispatched, sent[1]?.generation], [true, held + 1]);
+  });
+
+  it("does not send containers again that have ended on an earlier cell", async () => {
+    const names = (list: DesiredPod["ephemeralContainers"]) => list?.map(({ name }) => name);
+    const spec = {
+      initContainers: [{ name: "init" }],
+      containers: [{ name: "done" }, { name: "main" }],
+      ephemeralContainers: [{ name: "debug-1" }, { name: "debug-2" }],
+    };
+    const ended = { done: { exitCode: 0 }, "debug-1": { exitCode: 137 } };
+    const { context, memory, sent } = start({ ended }, { spec });
+    await dispatch(context, memory, never);
+    const [document] = sent;
+    assert.deepEqual(names(document?.initContainers), ["init"]);
+    assert.deepEqual(names(document?.containers), ["main"]);
+    assert.deepEqual(names(document?.ephemeralContainers), ["debug-2"]);
+    assert.deepEqual([...memory.sentEphemeral], ["debug-2"]);
+  });
+
   it("says for how long the pod has been active", async () => {
     const { context, memory, sent } = start();
     await dispatch(context, memory, never);
@@ -97,24 +141,43 @@ describe("deleteCell()", () => {
   const status = { phase: "Claimed" } as const;
   const lose = async (context: StepContext, memory: CellMemory): Promise<void> =>
     await deleteCell(context, { memory } as CellActor, true);
+  const spec = {
+    restartPolicy: "OnFailure",
+    initContainers: [{ name: "side", restartPolicy: "Always" }],
+    containers: [{ name: "main" }, { name: "done" }],
+  };
+  const running = { startedAt: "2026-01-01T00:59:55Z" };
 
-  it("counts a lost machine as a restart of all containers", async () => {
+  it("counts a lost machine as a restart of the containers that ran", async () => {
     const report = {
-      initContainers: [{ name: "side", restartCount: 0 }],
-      containers: [{ name: "main", restartCount: 2 }],
+      initContainers: [{ name: "side", running, restartCount: 0 }],
+      containers: [
+        { name: "main", running, restartCount: 2 },
+        { name: "done", waiting: { reason: "ContainerCreating" }, restartCount: 0 },
+      ],
+      ephemeralContainers: [],
     } as unknown as PodReport; // all that is looked at
-    const { context, memory } = start({ status, report, restartCounts: { main: 4 } });
+    const { context, memory } = start({ status, report, restartCounts: { main: 4 } }, { spec });
     memory.agent = undefined;
     await lose(context, memory);
-    assert.deepEqual(memory.restartCounts, { side: 1, main: 7 });
+    assert.deepEqual(memory.restartCounts, { side: 1, main: 7, done: 0 });
   });
 
   it("knows of the API what kip has told before it was started again", async () => {
-    const { context, memory } = start({ status, restartCounts: { main: 1 } });
+    const terminated = { exitCode: 0, reason: "Completed" };
+    const containerStatuses = [
+      { name: "main", restartCount: 3, state: { running } },
+      { name: "done", restartCount: 1, state: { terminated } },
+    ];
+    const ephemeralContainerStatuses = [{ name: "debug", restartCount: 0, state: { running } }];
+    const { context, memory } = start(
+      { status, restartCounts: { main: 1 }, sentEphemeral: new Set(["unseen"]) },
+      { spec, status: { containerStatuses, ephemeralContainerStatuses } } as unknown as Pod,
+    );
     memory.agent = undefined;
-    const containerStatuses = [{ name: "main", restartCount: 3 }];
-    Object.assign(memory.resolved?.pod ?? {}, { status: { containerStatuses } });
     await lose(context, memory);
-    assert.deepEqual(memory.restartCounts, { main: 4 });
+    assert.deepEqual(memory.restartCounts, { side: 0, main: 4, done: 1 });
+    const unknown = { exitCode: 137, reason: "ContainerStatusUnknown" };
+    assert.deepEqual(memory.ended, { done: terminated, debug: unknown, unseen: unknown });
   });
 });

@@ -1,0 +1,77 @@
+import { backoffDelay, hasCode } from "@kip/base";
+import { wireTime } from "@kip/k8s-client";
+import { storedEnd } from "../../status/pod-end.ts";
+import type { CellActor } from "../cell-actor.ts";
+import type { CellMemory } from "../cell-memory.ts";
+import { lossEnd } from "../observe-cell.ts";
+import { required, type StepContext } from "./step-context.ts";
+
+/** Pauses between two looks at the API's pod. */
+const lookBackoff = { initialMs: 1000, maxMs: 300_000 };
+/** How long the end of a pod that is to be removed may hold its Cell, milliseconds: the object goes anyway. */
+const removalWaitMs = 60_000;
+
+/** Ends a pod whose cell is gone, and which does not get another one. */
+export async function endPod(context: StepContext, memory: CellMemory): Promise<void> {
+  const cell = required(memory.cell, "there is no cell");
+  const { clock, onEvent } = context.options;
+  const message = `Cell "${cell.metadata.name ?? ""}" is gone; the pod is not started again (restartPolicy Never)`;
+  const finishedAt = wireTime(clock.now());
+  const end = required(lossEnd(memory, { message, finishedAt }), "the pod goes on");
+  memory.end = end;
+  memory.isPodFinished = true;
+  if (end.reason === "CellLost") onEvent(memory, "CellLost", message);
+}
+
+/** Writes how the pod ended into its Cell: once the machine is ended, nothing else knows it. */
+export async function recordEnd(context: StepContext, memory: CellMemory): Promise<void> {
+  const cell = required(memory.cell, "there is no cell");
+  const end = required(memory.end, "the pod has not ended");
+  const podEnd = storedEnd(end);
+  try {
+    await write(context, memory, { ...memory.status, podEnd });
+  } catch (error) {
+    if (!hasCode(error, "K8S_INVALID", "K8S_REQUEST_FAILED")) throw error;
+    // What matters most is whether the pod succeeded.
+    const { name } = cell.metadata;
+    context.options.logger.warn("End of a pod could not be written in full", { cell: name });
+    await write(context, memory, { ...memory.status, podEnd: { phase: end.phase } });
+  }
+  memory.isEndRecorded = true;
+}
+
+async function write(
+  context: StepContext,
+  memory: CellMemory,
+  status: CellMemory["status"],
+): Promise<void> {
+  const cell = required(memory.cell, "there is no cell");
+  await context.statuses.write(cell, status);
+  memory.status = { ...memory.status, ...(status.podEnd && { podEnd: status.podEnd }) };
+}
+
+/**
+ * Resolves when the pod's end is in the API, or the pod gone there. Its status is told again each time that it is not:
+ * whoever writes it may have given up.
+ */
+export async function awaitEndInApi(
+  context: StepContext,
+  actor: CellActor,
+  signal: AbortSignal,
+): Promise<void> {
+  const { memory } = actor;
+  const { store, clock } = context.options;
+  memory.endAwaitedSince ??= clock.monotonic();
+  for (let attempt = 0; ; attempt++) {
+    const isRemoved = memory.wanted.kind === "remove";
+    const isOverdue = isRemoved && clock.monotonic() - memory.endAwaitedSince >= removalWaitMs;
+    if (isOverdue || (await store.readPod(memory.podRef)) !== "open") {
+      memory.isEndInApi = true;
+      return;
+    }
+    signal.throwIfAborted();
+    actor.statusChanged();
+    const pauseMs = backoffDelay(attempt, lookBackoff);
+    await clock.sleep(isRemoved ? Math.min(pauseMs, removalWaitMs / 4) : pauseMs, signal);
+  }
+}
