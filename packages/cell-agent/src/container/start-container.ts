@@ -9,6 +9,7 @@ import type { ContainerRun } from "../pod/container-record.ts";
 import type { PodFiles } from "../pod/pod-files.ts";
 import { unbindSubPaths } from "../volumes/sub-path.ts";
 import { containerMounts } from "./container-mounts.ts";
+import { imageVolumes } from "./image-volumes.ts";
 import { containerSpec, runId } from "./container-spec.ts";
 
 /** What the containers of a pod share. */
@@ -52,14 +53,18 @@ export function describeRun(
   };
 }
 
-/** Files of a run: its root file system and its termination message. */
+/** Files of a run: its root file system, the volumes of its image, its termination message. */
 export function runDirectory(
   directories: AgentDirectories,
   run: Pick<ContainerRun, "id">,
-): { readonly path: string; readonly terminationFile: string; readonly subPaths: string } {
+): Readonly<Record<"path" | "volumes" | "terminationFile" | "subPaths", string>> {
   const path = `${directories.containers}/${run.id}`;
-  const subPaths = `${directories.subPaths}/${run.id}`;
-  return { path, terminationFile: `${path}/termination-log`, subPaths };
+  return {
+    path,
+    volumes: `${path}/volumes`,
+    terminationFile: `${path}/termination-log`,
+    subPaths: `${directories.subPaths}/${run.id}`,
+  };
 }
 
 /**
@@ -90,6 +95,12 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     subPaths: directory.subPaths,
     mounter: parts.mounter,
   });
+  const ofImage = await imageVolumes({
+    volumes: image.config.volumes,
+    mounts,
+    rootfs,
+    directory: directory.volumes,
+  });
   const spec = containerSpec({
     id: run.id,
     attempt: run.attempt,
@@ -100,7 +111,7 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     rootfs,
     imageUser,
     ...(wantedUser && { wantedUser }),
-    mounts,
+    mounts: [...mounts, ...ofImage],
     logPath: run.logPath,
   });
   await parts.runtime.create(spec);

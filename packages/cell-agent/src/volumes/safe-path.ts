@@ -27,36 +27,71 @@ export interface PinnedPath extends Disposable {
  * @throws {KipError} code `AGENT_PATH_UNSAFE`
  */
 export function pinPath(root: string, subPath: string): PinnedPath {
+  const leadsOut = (): never => {
+    throw unsafe(subPath, "it leads out of the volume");
+  };
+  const pinned = walk(root, subPath, { atRoot: leadsOut, open: openOrMake });
+  return pinned ?? leadsOut();
+}
+
+/**
+ * Finds a path in a root file system as its own processes would: links are looked up in it, and none leads out. Nothing is made.
+ *
+ * @returns undefined if there is nothing
+ * @throws {KipError} code `AGENT_PATH_UNSAFE`
+ */
+export function pinInRoot(root: string, place: string): PinnedPath | undefined {
+  return walk(root, place, { atRoot: () => {}, open: openExisting });
+}
+
+/** How a path is walked. */
+interface Rules {
+  /** Called where a path would go above the root or begins there anew; it stays at the root then. */
+  readonly atRoot: () => void;
+  /** Opens what has this name, without following it; undefined ends the walk. */
+  readonly open: (place: string, mode: number) => number | undefined;
+}
+
+function walk(root: string, subPath: string, rules: Rules): PinnedPath | undefined {
   const open: number[] = [fs.openSync(root, openPath | O_DIRECTORY)];
   const mode = fs.fstatSync(open[0] ?? 0).mode & modeBits;
+  const closeTo = (depth: number): void => {
+    for (const fd of open.splice(depth)) fs.closeSync(fd);
+  };
   let todo = split(subPath);
   let links = 0;
   try {
     for (let name = todo.shift(); name !== undefined; name = todo.shift()) {
       if (name === "..") {
-        const left = open.length > 1 ? open.pop() : undefined;
-        if (left === undefined) throw unsafe(subPath, "it leads out of the volume");
-        fs.closeSync(left);
+        if (open.length === 1) rules.atRoot();
+        closeTo(Math.max(1, open.length - 1));
         continue;
       }
       const place = `${descriptorPath(open)}/${name}`;
-      const fd = openOrMake(place, mode);
+      const fd = rules.open(place, mode);
+      if (fd === undefined) {
+        closeTo(0);
+        return undefined;
+      }
       if (!fs.fstatSync(fd).isSymbolicLink()) {
         open.push(fd);
         continue;
       }
       fs.closeSync(fd);
       const target = fs.readlinkSync(place);
-      if (path.isAbsolute(target)) throw unsafe(subPath, "a link in it leads out of the volume");
+      if (path.isAbsolute(target)) {
+        rules.atRoot();
+        closeTo(1);
+      }
       if (++links > maxLinks) throw unsafe(subPath, "it has too many links");
       todo = [...split(target), ...todo];
     }
   } catch (error) {
-    for (const fd of open) fs.closeSync(fd);
+    closeTo(0);
     throw hasCode(error, "AGENT_PATH_UNSAFE") ? error : unsafe(subPath, String(error), error);
   }
   const last = open.pop() ?? 0;
-  for (const fd of open) fs.closeSync(fd);
+  closeTo(0);
   return {
     path: `/proc/${process.pid}/fd/${last}`,
     isDirectory: fs.fstatSync(last).isDirectory(),
@@ -64,13 +99,17 @@ export function pinPath(root: string, subPath: string): PinnedPath {
   };
 }
 
-function openOrMake(place: string, mode: number): number {
+function openExisting(place: string): number | undefined {
   try {
     return fs.openSync(place, openPath | O_NOFOLLOW);
   } catch (error) {
-    if (!hasCode(error, "ENOENT")) throw error;
-    return makeDirectory(place, mode);
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
   }
+}
+
+function openOrMake(place: string, mode: number): number {
+  return openExisting(place) ?? makeDirectory(place, mode);
 }
 
 function makeDirectory(place: string, mode: number): number {
