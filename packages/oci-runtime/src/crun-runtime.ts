@@ -13,6 +13,7 @@ import {
 } from "@kip/base";
 import { attachProcess } from "./attach-process.ts";
 import { buildSpec, containerCgroup, type MachineFacts } from "./bundle/build-spec.ts";
+import { machineDevices } from "./bundle/machine-devices.ts";
 import { readMachineFacts } from "./bundle/machine-facts.ts";
 import type {
   ContainerExit,
@@ -120,7 +121,9 @@ class CrunRuntime implements ContainerRuntime {
 
   async create(spec: ContainerSpec): Promise<void> {
     const files = containerPaths(this.#paths, spec.id);
-    const config = buildSpec(spec, this.#machine);
+    // Read for each: disks come and go.
+    const devices = spec.privileged === true ? await machineDevices() : [];
+    const config = buildSpec(spec, this.#machine, devices);
     // Small files, and on a tmpfs, are written at once: a turn through the thread pool takes longer.
     mkdirSync(path.dirname(spec.logPath), { recursive: true });
     const waiting = this.#takeWaiting(spec);

@@ -2,15 +2,16 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ContainerSpec } from "../container-spec.ts";
 import { buildSpec, type MachineFacts } from "./build-spec.ts";
+import type { OciDevice } from "./oci-spec.ts";
 import { chooseCapabilities, defaultCapabilities } from "./capabilities.ts";
 
 const machine: MachineFacts = {
   capabilities: [...defaultCapabilities, "CAP_SYS_ADMIN"],
-  devices: [
-    { path: "/dev/fuse", type: "c", major: 10, minor: 229, fileMode: 0o666, uid: 0, gid: 0 },
-  ],
   openFilesLimit: 20_000,
 };
+const devices: readonly OciDevice[] = [
+  { path: "/dev/fuse", type: "c", major: 10, minor: 229, fileMode: 0o666, uid: 0, gid: 0 },
+];
 
 const plain: ContainerSpec = {
   id: "web-0",
@@ -81,9 +82,14 @@ test("the environment names path and host unless the container does", () => {
 });
 
 test("a privileged container has everything and nothing is hidden", () => {
-  const spec = buildSpec({ ...plain, privileged: true, allowPrivilegeEscalation: false }, machine);
+  const spec = buildSpec(
+    { ...plain, privileged: true, allowPrivilegeEscalation: false },
+    machine,
+    devices,
+  );
   assert.deepEqual(spec.process.capabilities.bounding, [...machine.capabilities].sort());
-  assert.deepEqual(spec.linux.devices, machine.devices);
+  assert.deepEqual(spec.linux.devices, devices);
+  assert.deepEqual(buildSpec(plain, machine, devices).linux.devices, []);
   assert.deepEqual(spec.linux.maskedPaths, []);
   assert.deepEqual(spec.linux.resources.devices, [{ allow: true, access: "rwm" }]);
   assert.equal(spec.process.noNewPrivileges, false);

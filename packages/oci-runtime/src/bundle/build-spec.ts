@@ -6,8 +6,6 @@ import type { OciDevice, OciMount, OciSpec } from "./oci-spec.ts";
 export interface MachineFacts {
   /** Capabilities that can be given to a container. */
   readonly capabilities: readonly string[];
-  /** The machine's device nodes, for privileged containers. */
-  readonly devices: readonly OciDevice[];
   /** Highest open-files limit that can be given. */
   readonly openFilesLimit: number;
 }
@@ -32,8 +30,17 @@ const readonlyPaths = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc
 /** Length of a CPU quota period in microseconds: the kernel's and the kubelet's default. */
 const cpuPeriodMicroseconds = 100_000;
 
-/** The OCI configuration of a container. Pure. @throws {KipError} `CAPABILITY_UNKNOWN` */
-export function buildSpec(spec: ContainerSpec, machine: MachineFacts): OciSpec {
+/**
+ * The OCI configuration of a container. Pure.
+ *
+ * @param devices the machine's device nodes now, for privileged containers
+ * @throws {KipError} `CAPABILITY_UNKNOWN`
+ */
+export function buildSpec(
+  spec: ContainerSpec,
+  machine: MachineFacts,
+  devices: readonly OciDevice[] = [],
+): OciSpec {
   const privileged = spec.privileged ?? false;
   const capabilities = chooseCapabilities({
     privileged,
@@ -74,7 +81,7 @@ export function buildSpec(spec: ContainerSpec, machine: MachineFacts): OciSpec {
         devices: [{ allow: privileged, access: "rwm" }],
         ...limits(spec.resources ?? {}),
       },
-      devices: privileged ? machine.devices : [],
+      devices: privileged ? devices : [],
       sysctl: spec.sysctls ?? {},
       maskedPaths: privileged ? [] : maskedPaths,
       readonlyPaths: privileged ? [] : readonlyPaths,

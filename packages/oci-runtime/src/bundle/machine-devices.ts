@@ -1,0 +1,50 @@
+import { lstat, opendir } from "node:fs/promises";
+import path from "node:path";
+import type { OciDevice } from "./oci-spec.ts";
+
+/** Folders of /dev that hold no device of the machine, or a container's own: terminals, memory, queues. */
+const skippedFolders = new Set(["fd", "mqueue", "pts", "shm"]);
+/** What every container has of its own. */
+const ownDevices = new Set(["console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"]);
+
+/**
+ * The machine's device nodes as they are now, for a privileged container: disks that have been plugged in, and those in
+ * folders such as /dev/mapper and /dev/bus/usb, as containerd shows them. No link is followed.
+ *
+ * @param root @default "/dev"
+ */
+export async function machineDevices(root = "/dev"): Promise<readonly OciDevice[]> {
+  const found: OciDevice[] = [];
+  await collect(root, "", found);
+  return found;
+}
+
+async function collect(root: string, folder: string, found: OciDevice[]): Promise<void> {
+  // One that is unplugged at this moment is not there.
+  const entries = await opendir(path.join(root, folder)).catch(() => undefined);
+  if (!entries) return;
+  for await (const entry of entries) {
+    const name = path.join(folder, entry.name);
+    if (entry.isDirectory()) {
+      if (!skippedFolders.has(name)) await collect(root, name, found);
+    } else if (!ownDevices.has(name)) {
+      const device = await describe(path.join(root, name));
+      if (device) found.push({ ...device, path: path.join("/dev", name) });
+    }
+  }
+}
+
+async function describe(file: string): Promise<Omit<OciDevice, "path"> | undefined> {
+  const stat = await lstat(file).catch(() => undefined);
+  const type = stat?.isCharacterDevice() ? "c" : stat?.isBlockDevice() ? "b" : undefined;
+  if (!stat || !type) return undefined;
+  return {
+    type,
+    // Linux packs them into 64 bits: gnu_dev_major(3), gnu_dev_minor(3).
+    major: Number((BigInt(stat.rdev) >> 8n) & 0xfffn),
+    minor: Number((BigInt(stat.rdev) & 0xffn) | ((BigInt(stat.rdev) >> 12n) & 0xfff00n)),
+    fileMode: stat.mode & 0o777,
+    uid: stat.uid,
+    gid: stat.gid,
+  };
+}
