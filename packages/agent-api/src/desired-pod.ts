@@ -182,7 +182,7 @@ export const decodeDesiredPod = object({
   sysctls: optional(list(envVar)),
   /** Content of `/etc/resolv.conf`. */
   resolvConf: string,
-  /** Content of `/etc/hosts`. */
+  /** Content of `/etc/hosts`. With `hostNetwork` the agent puts the cell's own file behind its first line. */
   etcHosts: string,
   initContainers: list(container),
   containers: list(container),

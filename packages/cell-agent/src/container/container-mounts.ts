@@ -52,6 +52,20 @@ export async function containerMounts(input: MountInput): Promise<readonly Conta
   return mounts;
 }
 
+/** A variable of `subPathExpr` may have brought what the API server refuses. In the kubelet's words. */
+function checkSubPath(subPath: string): void {
+  if (subPath.startsWith("/"))
+    throw new KipError(
+      "AGENT_CONTAINER_CONFIG",
+      `error SubPath \`${subPath}\` must not be an absolute path`,
+    );
+  if (subPath.split("/").includes(".."))
+    throw new KipError(
+      "AGENT_CONTAINER_CONFIG",
+      `unable to provision SubPath \`${subPath}\`: must not contain '..'`,
+    );
+}
+
 async function mountSource(
   mount: DesiredContainer["mounts"][number],
   index: number,
@@ -62,6 +76,7 @@ async function mountSource(
     throw new KipError("AGENT_CONTAINER_CONFIG", `no volume "${mount.name}" for a mount`);
   const { subPath = "" } = mount;
   if (subPath === "") return root;
+  checkSubPath(subPath);
   const target = path.join(input.subPaths, String(index));
   await bindSubPath({ root, subPath, target, mounter: input.mounter });
   return target;

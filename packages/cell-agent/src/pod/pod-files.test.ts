@@ -25,6 +25,26 @@ describe("writePodFiles()", () => {
     assert.equal(fs.statSync(hosts).ino, ino);
   });
 
+  it("gives a pod with the cell's network the cell's own hosts behind the header", () => {
+    using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-pod-files-"));
+    const own = path.join(folder.path, "own");
+    const etcHosts = "# header\n\n# aliases\n10.0.0.1\ta\n";
+    const hosts = (hostNetwork: boolean): string => {
+      const files = writePodFiles(
+        path.join(folder.path, "pod"),
+        { ...pod, etcHosts, hostNetwork },
+        own,
+      );
+      return fs.readFileSync(files.get("/etc/hosts") ?? "", "utf8");
+    };
+    fs.writeFileSync(own, "10.9.9.9 cell");
+    assert.equal(hosts(true), "# header\n10.9.9.9 cell\n\n# aliases\n10.0.0.1\ta\n");
+    assert.equal(hosts(false), etcHosts);
+    // A container with a path to it has made it large.
+    fs.truncateSync(own, 2 ** 40);
+    assert.match(hosts(true), /^# header\n127.0.0.1\tlocalhost\n::1\tlocalhost\n\n# aliases/);
+  });
+
   it("writes nothing where nothing changed", () => {
     using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-pod-files-"));
     const files = writePodFiles(folder.path, pod);

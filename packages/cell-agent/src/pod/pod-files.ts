@@ -3,6 +3,8 @@ import path from "node:path";
 import type { DesiredPod } from "@kip/agent-api";
 import { makeFolderSync } from "@kip/base";
 
+const maxHostsBytes = 1024 * 1024;
+
 /** Files the pod gets from the node, by their path in each container. */
 export type PodFiles = ReadonlyMap<string, string>;
 
@@ -11,10 +13,15 @@ export type PodFiles = ReadonlyMap<string, string>;
  * container's mount stays with the file it was made from. At once: they are small, and a turn through
  * the thread pool takes longer than the writing.
  */
-export function writePodFiles(directory: string, pod: DesiredPod): PodFiles {
+export function writePodFiles(
+  directory: string,
+  pod: DesiredPod,
+  /** The cell's own hosts file. */
+  cellHosts = "/etc/hosts",
+): PodFiles {
   makeFolderSync(directory, 0o755, { recursive: true });
   const contents: readonly (readonly [string, string])[] = [
-    ["/etc/hosts", pod.etcHosts],
+    ["/etc/hosts", pod.hostNetwork ? withOwnHosts(pod.etcHosts, cellHosts) : pod.etcHosts],
     ["/etc/hostname", `${pod.hostname}\n`],
     ["/etc/resolv.conf", pod.resolvConf],
   ];
@@ -25,6 +32,20 @@ export function writePodFiles(directory: string, pod: DesiredPod): PodFiles {
     files.set(target, file);
   }
   return files;
+}
+
+/** Puts the cell's hosts file behind the first line, as the kubelet gives a pod the node's. */
+function withOwnHosts(etcHosts: string, cellHosts: string): string {
+  const end = etcHosts.indexOf("\n") + 1;
+  return `${etcHosts.slice(0, end)}${readOwnHosts(cellHosts)}${etcHosts.slice(end)}`;
+}
+
+function readOwnHosts(file: string): string {
+  const stat = fs.statSync(file, { throwIfNoEntry: false });
+  // A pod with a path to it by a hostPath may have written to it.
+  if (!stat?.isFile() || stat.size > maxHostsBytes) return "127.0.0.1\tlocalhost\n::1\tlocalhost\n";
+  const text = fs.readFileSync(file, "utf8");
+  return text === "" || text.endsWith("\n") ? text : `${text}\n`;
 }
 
 /** What is there keeps its mode, which a container may have changed. */

@@ -62,6 +62,19 @@ describe("etcHosts()", () => {
   });
 });
 
+describe("etcHosts() of a pod with the network of its cell", () => {
+  it("leaves the middle to the cell's own file", () => {
+    const hostAliases = [{ ip: "10.1.1.1", hostnames: ["a", "b"] }];
+    const spec = { containers: [], hostNetwork: true };
+    const header = "# Kubernetes-managed hosts file (host network).\n";
+    assert.equal(etcHosts({ ...pod, spec }, "198.19.0.7", "cluster.local"), header);
+    assert.equal(
+      etcHosts({ ...pod, spec: { ...spec, hostAliases } }, "198.19.0.7", "cluster.local"),
+      `${header}\n# Entries added by HostAliases.\n10.1.1.1\ta\tb\n`,
+    );
+  });
+});
+
 describe("podHostname()", () => {
   it("cuts long names without leaving a dash at the end", () => {
     const name = `${"x".repeat(62)}-abc`;

@@ -86,10 +86,15 @@ export function kernelHostname(pod: Pod, clusterDomain: string): string {
   return wanted ?? podHostname(pod);
 }
 
-/** Content of a pod's `/etc/hosts`, in the kubelet's layout. */
+/**
+ * Content of a pod's `/etc/hosts`, in the kubelet's layout. With the network of its cell it is a line that the cell's agent
+ * puts the cell's own file behind, and what follows that.
+ */
 export function etcHosts(pod: Pod, podIp: string, clusterDomain: string): string {
+  if (pod.spec?.hostNetwork === true)
+    return lines("# Kubernetes-managed hosts file (host network).", ...aliasLines(pod));
   const names = [fullName(pod, clusterDomain) ?? [], podHostname(pod)].flat();
-  const lines = [
+  return lines(
     "# Kubernetes-managed hosts file.",
     "127.0.0.1\tlocalhost",
     "::1\tlocalhost ip6-localhost ip6-loopback",
@@ -98,11 +103,19 @@ export function etcHosts(pod: Pod, podIp: string, clusterDomain: string): string
     "fe00::1\tip6-allnodes",
     "fe00::2\tip6-allrouters",
     [podIp, ...names].join("\t"),
-  ];
+    ...aliasLines(pod),
+  );
+}
+
+function aliasLines(pod: Pod): readonly string[] {
   const aliases = pod.spec?.hostAliases ?? [];
-  if (aliases.length > 0) lines.push("", "# Entries added by HostAliases.");
-  for (const alias of aliases) lines.push([alias.ip, ...(alias.hostnames ?? [])].join("\t"));
-  return `${lines.join("\n")}\n`;
+  if (aliases.length === 0) return [];
+  const entries = aliases.map(({ ip, hostnames = [] }) => [ip, ...hostnames].join("\t"));
+  return ["", "# Entries added by HostAliases.", ...entries];
+}
+
+function lines(...all: readonly string[]): string {
+  return all.map((line) => `${line}\n`).join("");
 }
 
 function unique(values: readonly string[]): string[] {
