@@ -66,9 +66,9 @@ describe("RequestSlots", () => {
     let hasRun = false;
     const second = slots.run(async () => void (hasRun = true), { signal: stop.signal });
     stop.abort(new Error("stopped"));
+    await assert.rejects(second, /stopped/, "at once, though the slot is busy");
     busy.resolve();
     await first;
-    await assert.rejects(second, /stopped/);
     assert.equal(hasRun, false);
     await slots.run(async () => {}, {});
   });

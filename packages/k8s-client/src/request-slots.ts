@@ -15,8 +15,8 @@ const maxUrgentRun = 3;
  */
 export class RequestSlots {
   #free: number;
-  readonly #urgent: (() => void)[] = [];
-  readonly #waiting: (() => void)[] = [];
+  readonly #urgent: Turn[] = [];
+  readonly #waiting: Turn[] = [];
   #urgentRun = 0;
 
   /** @param count 1 or more */
@@ -24,22 +24,45 @@ export class RequestSlots {
     this.#free = count;
   }
 
-  /** Runs a task when a slot is free. @throws the signal's reason, if it aborts before */
+  /** Runs a task when a slot is free. @throws the signal's reason, as soon as it aborts before that */
   async run<T>(task: () => Promise<T>, { signal, isUrgent }: SlotWish): Promise<T> {
-    const queue = isUrgent === true ? this.#urgent : this.#waiting;
+    signal?.throwIfAborted();
     if (this.#free > 0) this.#free--;
-    else await new Promise<void>((resolve) => void queue.push(resolve));
+    else await this.#turn(isUrgent === true ? this.#urgent : this.#waiting, signal);
     try {
       signal?.throwIfAborted();
       return await task();
     } finally {
       const next = this.#next();
-      if (next) next();
+      if (next) next.take();
       else this.#free++;
     }
   }
 
-  #next(): (() => void) | undefined {
+  async #turn(queue: Turn[], signal: AbortSignal | undefined): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const turn = { isGone: false, take: resolve };
+    const leave = (): void => {
+      turn.isGone = true; // it stays in the queue until its turn: taking it out takes a search
+      reject(signal?.reason instanceof Error ? signal.reason : new Error("Aborted"));
+    };
+    signal?.addEventListener("abort", leave, { once: true });
+    queue.push(turn);
+    try {
+      await promise;
+    } finally {
+      signal?.removeEventListener("abort", leave);
+    }
+  }
+
+  #next(): Turn | undefined {
+    for (;;) {
+      const turn = this.#first();
+      if (turn?.isGone !== true) return turn;
+    }
+  }
+
+  #first(): Turn | undefined {
     if (this.#urgentRun === maxUrgentRun || this.#urgent.length === 0) {
       this.#urgentRun = 0;
       return this.#waiting.shift() ?? this.#urgent.shift();
@@ -47,4 +70,11 @@ export class RequestSlots {
     this.#urgentRun++;
     return this.#urgent.shift();
   }
+}
+
+/** A request that waits. */
+interface Turn {
+  /** Its signal has aborted. */
+  readonly isGone: boolean;
+  readonly take: () => void;
 }
