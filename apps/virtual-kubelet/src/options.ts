@@ -6,8 +6,7 @@ export const nodeOptions: readonly Option[] = [
   {
     flag: "kubeconfig",
     type: "string",
-    env: "KUBECONFIG",
-    help: "kubeconfig; default ~/.kube/config, else in-cluster",
+    help: "kubeconfig; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config, else in-cluster",
   },
   {
     flag: "nodename",

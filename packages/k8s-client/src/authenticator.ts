@@ -1,10 +1,12 @@
-import { KipError } from "@kip/base";
+import { errorText, KipError, untilAborted, type Clock } from "@kip/base";
 import type { User } from "@kubernetes/client-node/dist/config_types.js";
+import { decodeExecConfig, type ExecCluster } from "./exec-credential.ts";
+import { impersonationHeaders } from "./impersonation.ts";
 import { TokenFile } from "./token-file.ts";
 
 /** What an authenticator adds to a request. */
 export interface AuthHeaders {
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string | readonly string[]>>;
   /** PEM, from exec plugins. */
   readonly cert?: string;
   readonly key?: string;
@@ -12,55 +14,86 @@ export interface AuthHeaders {
 
 /** Gives the current credentials of a kubeconfig user. */
 export interface Authenticator {
+  /** @throws {KipError} code `K8S_CREDENTIALS_FAILED` */
   headers(): Promise<AuthHeaders>;
   /** The server refused what it gave: get new ones. */
   forget(): void;
 }
 
-/** The authenticator that a kubeconfig user asks for: token, token file, password, exec plugin, provider. */
-export async function authenticatorOf(
-  user: User,
-  tokenFile: string | undefined,
-): Promise<Authenticator> {
-  const impersonate: Record<string, string> =
-    user.impersonateUser === undefined ? {} : { "Impersonate-User": user.impersonateUser };
+/** What an authenticator is made of. */
+export interface AuthenticatorOptions {
+  readonly user: User;
+  /** The same user, as the file has it. */
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly tokenFile: string | undefined;
+  /** What an exec plugin may ask for. */
+  readonly cluster: ExecCluster;
+  /** Folder of the kubeconfig. */
+  readonly folder: string;
+  /** Environment of an exec plugin. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly clock: Clock;
+}
+
+/**
+ * The authenticator that a kubeconfig user asks for: token, token file, password, exec plugin, provider.
+ *
+ * @throws {KipError} code `KUBECONFIG_INVALID`, `DECODE_FAILED`
+ */
+export async function authenticatorOf(options: AuthenticatorOptions): Promise<Authenticator> {
+  const { user, tokenFile } = options;
+  const headers = impersonationHeaders(options.fields);
   if (tokenFile !== undefined) {
     const token = new TokenFile(tokenFile);
     return {
       headers: async () => ({
-        headers: { ...impersonate, Authorization: `Bearer ${await token.read()}` },
+        headers: { ...headers, Authorization: `Bearer ${await token.read()}` },
       }),
       forget: () => token.forget(),
     };
   }
-  if (user.token) return fixed({ ...impersonate, Authorization: `Bearer ${user.token}` });
+  if (user.token) return fixed({ ...headers, Authorization: `Bearer ${user.token}` });
   if (user.username) {
     const basic = Buffer.from(`${user.username}:${user.password ?? ""}`).toString("base64");
-    return fixed({ ...impersonate, Authorization: `Basic ${basic}` });
+    return fixed({ ...headers, Authorization: `Basic ${basic}` });
   }
-  if (!user.exec && !user.authProvider) return fixed(impersonate);
-  return fromLibrary(user, impersonate);
+  const exec = execOf(user);
+  if (exec !== undefined) {
+    // Loaded only here: few kubeconfigs name a plugin.
+    const { ExecAuthenticator } = await import("./exec-authenticator.ts");
+    const { cluster, folder, env, clock } = options;
+    const config = decodeExecConfig(exec, `users[${user.name}].user.exec`);
+    return new ExecAuthenticator({ config, cluster, folder, env, headers, clock });
+  }
+  return user.authProvider ? await fromLibrary(options, headers) : fixed(headers);
 }
 
-function fixed(headers: Readonly<Record<string, string>>): Authenticator {
+function fixed(headers: AuthHeaders["headers"]): Authenticator {
   const answer = { headers };
   return { headers: () => Promise.resolve(answer), forget: () => {} };
 }
 
-interface LibraryAuthenticator {
-  isAuthProvider(user: User): boolean;
-  applyAuthentication(user: User, options: LibraryOptions): Promise<void>;
+/** The plugin of a user; early kubeconfigs had it in their auth-provider. */
+function execOf(user: User): unknown {
+  if (user.exec) return user.exec;
+  const { config } = (user.authProvider ?? {}) as { readonly config?: { readonly exec?: unknown } };
+  return config?.exec;
 }
 
 interface LibraryOptions {
   headers: Record<string, string>;
-  cert?: string;
-  key?: string;
 }
 
-async function fromLibrary(user: User, extra: Readonly<Record<string, string>>) {
-  const create = await libraryAuthenticator(user);
-  let library = create();
+/** Longest refresh of a token by the library. */
+const refreshLimitMs = 60_000;
+
+/** Loaded only where a kubeconfig names it: OIDC brings all of the library into memory. */
+async function fromLibrary(
+  { user, clock }: AuthenticatorOptions,
+  headers: AuthHeaders["headers"],
+): Promise<Authenticator> {
+  const { OpenIDConnectAuth } = await import("@kubernetes/client-node/dist/oidc_auth.js");
+  let library = new OpenIDConnectAuth();
   if (!library.isAuthProvider(user)) {
     throw new KipError(
       "KUBECONFIG_INVALID",
@@ -68,25 +101,37 @@ async function fromLibrary(user: User, extra: Readonly<Record<string, string>>) 
       { remedy: "Use a certificate, a token or an exec plugin" },
     );
   }
+  const ask = async (): Promise<AuthHeaders> => {
+    const options: LibraryOptions = { headers: {} };
+    const ended = new AbortController();
+    const late = new AbortController();
+    clock.sleep(refreshLimitMs, ended.signal).then(
+      () => late.abort(new Error(`no answer within ${refreshLimitMs / 1000} s`)),
+      () => {}, // it answered
+    );
+    try {
+      await untilAborted(library.applyAuthentication(user, options), late.signal);
+    } catch (cause) {
+      throw new KipError(
+        "K8S_CREDENTIALS_FAILED",
+        `Cannot get a token for kubeconfig user "${user.name}": ${errorText(cause)}`,
+        { cause, retryable: true },
+      );
+    } finally {
+      ended.abort();
+    }
+    return { headers: { ...headers, ...options.headers } };
+  };
+  let underWay: Promise<AuthHeaders> | undefined;
   return {
     headers: async () => {
-      const options: LibraryOptions = { headers: { ...extra } };
-      await library.applyAuthentication(user, options);
-      return options;
+      underWay ??= ask().finally(() => {
+        underWay = undefined;
+      });
+      return await underWay;
     },
     forget: () => {
-      library = create();
+      library = new OpenIDConnectAuth();
     },
-  } satisfies Authenticator;
-}
-
-/** Each provider is loaded only where a kubeconfig names it: OIDC brings all of the library into memory. */
-async function libraryAuthenticator(user: User): Promise<() => LibraryAuthenticator> {
-  const provider: unknown = (user.authProvider as { readonly name?: unknown } | null)?.name;
-  if (provider === "oidc") {
-    const { OpenIDConnectAuth } = await import("@kubernetes/client-node/dist/oidc_auth.js");
-    return () => new OpenIDConnectAuth();
-  }
-  const { ExecAuth } = await import("@kubernetes/client-node/dist/exec_auth.js");
-  return () => new ExecAuth();
+  };
 }

@@ -179,6 +179,47 @@ describe("createApiClient()", () => {
     for (const socket of before) if (!socket.destroyed) await once(socket, "close");
   });
 
+  it("has credentials read again after a 401 and after a failed TLS handshake", async () => {
+    const { port } = server.address() as AddressInfo; // as above
+    const refused: Credentials[] = [];
+    const config = {
+      namespace: "default",
+      source: "test",
+      credentials: async () => credentials,
+      forget: (each: Credentials) => void refused.push(each),
+    };
+    const options = { userAgent: "test/1", logger: silentLogger, clock: systemClock };
+    answer = (_request, response) => response.writeHead(401).end();
+    const plain = createApiClient({ ...config, server: `http://127.0.0.1:${port}` }, options);
+    await assert.rejects(plain.get("/"), { code: "K8S_UNAUTHORIZED" });
+    const secure = createApiClient({ ...config, server: `https://127.0.0.1:${port}` }, options);
+    await assert.rejects(secure.get("/"), { code: "K8S_UNAVAILABLE" });
+    assert.deepEqual(refused, [credentials, credentials]);
+    plain.close();
+    secure.close();
+  });
+
+  it("gives a request up for its own time limit and signal while it waits for credentials", async () => {
+    const never = createApiClient(
+      {
+        server: "http://127.0.0.1:1",
+        namespace: "default",
+        source: "test",
+        credentials: async () => await new Promise<never>(() => {}),
+      },
+      { userAgent: "test/1", logger: silentLogger, clock: systemClock, maxConnections: 1 },
+    );
+    const late = { code: "K8S_UNAVAILABLE" };
+    await assert.rejects(within(never.get("/", { timeoutMs: 20 })), late);
+    await assert.rejects(within(never.stream("/", { timeoutMs: 20 })), late);
+    const stop = new AbortController();
+    const reason = new Error("stopped");
+    const ended = never.get("/", { signal: stop.signal });
+    stop.abort(reason);
+    await assert.rejects(within(ended), reason);
+    never.close();
+  });
+
   it("goes on with the certificate it had while a new one does not fit its key", async () => {
     let current: Credentials = { verifyServer: true, headers: {} };
     const secure = createApiClient(

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { Clock, Logger } from "@kip/base";
+import { untilAborted, type Clock, type Logger } from "@kip/base";
 import type {
   ApiClient,
   DeleteOptions,
@@ -171,9 +171,9 @@ class HttpApiClient implements ApiClient {
     options: SendOptions,
     streaming: boolean,
   ): Promise<IncomingMessage> {
-    const credentials = await this.#config.credentials();
+    const credentials = await untilAborted(this.#config.credentials(), options.signal);
     const encoded = encodeBody(options.body);
-    return this.#transport.send({
+    const sent = this.#transport.send({
       method,
       path: withQuery(path, options.query),
       headers: {
@@ -190,10 +190,17 @@ class HttpApiClient implements ApiClient {
       signal: options.signal,
       streaming,
     });
+    try {
+      const answer = await sent;
+      if (answer.statusCode === 401) this.#config.forget?.(credentials);
+      return answer;
+    } catch (error) {
+      if (isTlsFailure(error)) this.#config.forget?.(credentials);
+      throw error;
+    }
   }
 
   #failure(request: { readonly method: string; readonly path: string }, answer: RawResponse) {
-    if (answer.status === 401) this.#config.forget?.();
     return statusError(request, {
       status: answer.status,
       retryAfter: answer.headers["retry-after"],
@@ -250,6 +257,13 @@ function readBody(answer: IncomingMessage): Promise<Buffer> {
       reject(new Error("The connection was closed before the answer's end")),
     );
   });
+}
+
+/** Whether one side refused the other's certificate: either may have been renewed. */
+function isTlsFailure(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
+  return /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|SELF_SIGNED|DEPTH_ZERO|UNABLE_TO|EPROTO)/.test(code);
 }
 
 /** Our own time limit is the server's failure; the caller's abort is the caller's reason. */

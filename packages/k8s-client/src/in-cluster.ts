@@ -23,20 +23,31 @@ export async function inClusterConfig(
   if (host === undefined || port === undefined || !(await readableFile(tokenPath)))
     return undefined;
   const token = new TokenFile(tokenPath);
-  const ca = await readFile(path.join(folder, "ca.crt"));
+  let ca = await readFile(path.join(folder, "ca.crt"));
   const namespace = await readFile(path.join(folder, "namespace"), "utf8").catch(() => "default");
   let current: Credentials | undefined;
+  let isRefused = false;
   return {
     server: `https://${host.includes(":") ? `[${host}]` : host}:${port}`,
     namespace: namespace.trim(),
     source: "in-cluster",
     credentials: async () => {
       const Authorization = `Bearer ${await token.read()}`;
+      if (isRefused) {
+        isRefused = false;
+        const next = await readFile(path.join(folder, "ca.crt")).catch(() => ca); // being replaced
+        if (!next.equals(ca)) current = undefined;
+        ca = next;
+      }
       if (current?.headers["Authorization"] !== Authorization)
         current = { ca, verifyServer: true, headers: { Authorization } };
       return current;
     },
-    forget: () => token.forget(),
+    forget: (refused) => {
+      if (refused !== current) return; // by now there are others
+      isRefused = true;
+      token.forget();
+    },
   };
 }
 

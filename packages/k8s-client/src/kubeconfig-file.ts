@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { errorText, KipError } from "@kip/base";
+import { errorText, KipError, type Clock } from "@kip/base";
 import {
   newClusters,
   newContexts,
@@ -16,18 +16,26 @@ import type { Credentials, KubeConfig } from "./kubeconfig.ts";
 // The library's entry point and its KubeConfig class load every generated API type: 88 MB of
 // memory. Its parsers and authenticators, imported by file, take 4 MB.
 
+/** Options of {@link configFromFile}. */
+export interface ConfigFileOptions {
+  readonly file: string;
+  readonly text: string;
+  /** @default the current context of the file */
+  readonly context: string | undefined;
+  /** Environment of exec plugins. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly clock: Clock;
+}
+
 /**
  * The configuration that a context of a kubeconfig file describes.
  *
  * @throws {KipError} code `KUBECONFIG_INVALID`
  */
-export async function configFromFile(
-  file: string,
-  text: string,
-  contextName?: string,
-): Promise<KubeConfig> {
+export async function configFromFile(options: ConfigFileOptions): Promise<KubeConfig> {
+  const { file, text } = options;
   const parts = await parse(file, text);
-  const wanted = contextName ?? parts.currentContext;
+  const wanted = options.context ?? parts.currentContext;
   const context = parts.contexts.find((candidate) => candidate.name === wanted);
   const cluster = parts.clusters.find((candidate) => candidate.name === context?.cluster);
   const user = parts.users.find((candidate) => candidate.name === context?.user);
@@ -38,24 +46,27 @@ export async function configFromFile(
     });
   }
   return contextConfig({
-    file,
+    options,
     context,
     cluster,
     user,
-    tokenFile: parts.tokenFiles.get(user.name),
+    userFields: parts.userFields.get(user.name) ?? {},
+    clusterFields: parts.clusterFields.get(cluster.name) ?? {},
   });
 }
 
 interface ContextParts {
-  readonly file: string;
+  readonly options: ConfigFileOptions;
   readonly context: Context;
   readonly cluster: Cluster;
   readonly user: User;
-  readonly tokenFile: string | undefined;
+  readonly userFields: Fields;
+  readonly clusterFields: Fields;
 }
 
 async function contextConfig(parts: ContextParts): Promise<KubeConfig> {
-  const { file, context, cluster, user } = parts;
+  const { options, context, cluster, user, userFields } = parts;
+  const { file, env, clock } = options;
   const folder = path.dirname(file);
   const read = (): Promise<(Buffer | undefined)[]> =>
     Promise.all([
@@ -66,9 +77,18 @@ async function contextConfig(parts: ContextParts): Promise<KubeConfig> {
   let files = await read().catch((error: unknown) => {
     throw invalid(file, errorText(error), { cause: error });
   });
-  const tokenFile =
-    parts.tokenFile === undefined ? undefined : path.resolve(folder, parts.tokenFile);
-  const authenticate = await authenticatorOf(user, tokenFile);
+  const { tokenFile } = userFields;
+  const authenticate = await authenticatorOf({
+    user,
+    fields: userFields,
+    tokenFile: typeof tokenFile === "string" ? path.resolve(folder, tokenFile) : undefined,
+    cluster: execCluster(parts.clusterFields, files[0]),
+    folder,
+    env,
+    clock,
+  }).catch((error: unknown) => {
+    throw invalid(file, errorText(error), { cause: error });
+  });
   const fixed = {
     ...(cluster.tlsServerName !== undefined && { serverName: cluster.tlsServerName }),
     verifyServer: !cluster.skipTLSVerify,
@@ -104,7 +124,8 @@ async function contextConfig(parts: ContextParts): Promise<KubeConfig> {
       }
       return current;
     },
-    forget: () => {
+    forget: (refused) => {
+      if (refused !== current) return; // by now there are others
       isRefused = true;
       authenticate.forget();
     },
@@ -124,27 +145,33 @@ interface ParsedFile {
   readonly contexts: readonly Context[];
   readonly users: readonly User[];
   readonly currentContext: string | undefined;
-  /** Token files by user: the library reads them once, and they change. */
-  readonly tokenFiles: ReadonlyMap<string, string>;
+  /** What the library does not read, by name. */
+  readonly userFields: ReadonlyMap<string, Fields>;
+  readonly clusterFields: ReadonlyMap<string, Fields>;
 }
+
+type Fields = Readonly<Record<string, unknown>>;
 
 async function parse(file: string, text: string): Promise<ParsedFile> {
   try {
     const document = (await readDocument(text)) as Readonly<Record<string, unknown>> | null;
     const rawUsers = Array.isArray(document?.["users"]) ? (document["users"] as RawUser[]) : [];
-    const tokenFiles = new Map<string, string>();
-    const users = rawUsers.map((entry) => {
-      const { tokenFile, ...user } = entry.user ?? {};
-      if (typeof tokenFile === "string") tokenFiles.set(entry.name, tokenFile);
-      return { ...entry, user };
-    });
+    // The library reads token files once, and they change.
+    const users = rawUsers.map(({ name, user }) => ({
+      name,
+      user: { ...user, tokenFile: undefined },
+    }));
+    const clusters = Array.isArray(document?.["clusters"])
+      ? (document["clusters"] as RawCluster[])
+      : [];
     const current = document?.["current-context"];
     return {
-      clusters: newClusters(document?.["clusters"]),
+      clusters: newClusters(clusters),
       contexts: newContexts(document?.["contexts"]),
       users: newUsers(users),
       currentContext: typeof current === "string" && current !== "" ? current : undefined,
-      tokenFiles,
+      userFields: new Map(rawUsers.map(({ name, user }) => [name, user ?? {}])),
+      clusterFields: new Map(clusters.map(({ name, cluster }) => [name, cluster ?? {}])),
     };
   } catch (error) {
     throw invalid(file, errorText(error), { cause: error });
@@ -153,7 +180,37 @@ async function parse(file: string, text: string): Promise<ParsedFile> {
 
 interface RawUser {
   readonly name: string;
-  readonly user?: { readonly tokenFile?: unknown };
+  readonly user?: Fields;
+}
+
+interface RawCluster {
+  readonly name: string;
+  readonly cluster?: Fields;
+}
+
+/** The extension of a cluster that is meant for exec plugins. */
+const execExtension = "client.authentication.k8s.io/exec";
+
+/** What an exec plugin may know of the cluster. */
+function execCluster(fields: Fields, ca: Buffer | undefined): Fields {
+  const extensions = Array.isArray(fields["extensions"])
+    ? (fields["extensions"] as readonly { readonly name?: unknown; readonly extension?: unknown }[])
+    : [];
+  const config = extensions.find(({ name }) => name === execExtension)?.extension;
+  const names = [
+    "server",
+    "tls-server-name",
+    "insecure-skip-tls-verify",
+    "proxy-url",
+    "disable-compression",
+  ];
+  return {
+    ...Object.fromEntries(
+      names.filter((name) => fields[name] !== undefined).map((name) => [name, fields[name]]),
+    ),
+    ...(ca && { "certificate-authority-data": ca.toString("base64") }),
+    ...(config !== undefined && { config }),
+  };
 }
 
 /** JSON is YAML too, and needs no parser loaded. */

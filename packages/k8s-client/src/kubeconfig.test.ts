@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -54,7 +54,7 @@ describe("loadKubeConfig()", () => {
     assert.equal((await config.credentials()).headers["Authorization"], "Bearer first");
     await writeFile(path.join(folder, "token"), "second\n");
     assert.equal((await config.credentials()).headers["Authorization"], "Bearer first");
-    config.forget?.();
+    config.forget?.(await config.credentials());
     assert.equal((await config.credentials()).headers["Authorization"], "Bearer second");
   });
 
@@ -64,28 +64,73 @@ describe("loadKubeConfig()", () => {
     await write("first");
     const config = await loadKubeConfig({ path: await file("rotated", user) });
     const first = await config.credentials();
-    config.forget?.();
+    config.forget?.(await config.credentials());
     assert.equal(await config.credentials(), first, "nothing changed");
     await write("second");
-    config.forget?.();
+    config.forget?.(await config.credentials());
     const { cert, key } = await config.credentials();
     assert.deepEqual([cert, key].map(String), ["second", "second"]);
     await rm(path.join(folder, "pair.pem")); // somebody is just replacing it
-    config.forget?.();
+    config.forget?.(await config.credentials());
     assert.equal(String((await config.credentials()).cert), "second");
-  });
-
-  it("runs an exec plugin", async () => {
-    const credential = JSON.stringify({ status: { token: "from-plugin" } });
-    const user = `{ exec: { apiVersion: client.authentication.k8s.io/v1, command: echo, args: ['${credential}'] } }`;
-    const config = await loadKubeConfig({ path: await file("exec", user) });
-    assert.equal((await config.credentials()).headers["Authorization"], "Bearer from-plugin");
   });
 
   it("finds the file that KUBECONFIG or HOME names", async () => {
     const target = await file("named", "{ token: t }");
     const config = await loadKubeConfig({ env: { KUBECONFIG: `/nowhere:${target}` } });
     assert.equal((await config.credentials()).headers["Authorization"], "Bearer t");
+  });
+
+  it("reads no file of the home folder where KUBECONFIG is set", async () => {
+    await mkdir(path.join(folder, ".kube"), { recursive: true });
+    await file(".kube/config", "{ token: of-another-cluster }");
+    const config = await loadKubeConfig({ env: { HOME: folder } });
+    assert.equal(
+      (await config.credentials()).headers["Authorization"],
+      "Bearer of-another-cluster",
+    );
+    const missing = { KUBECONFIG: path.join(folder, "absent"), HOME: folder };
+    await assert.rejects(loadKubeConfig({ env: missing }), { code: "KUBECONFIG_INVALID" });
+  });
+
+  it("impersonates with user, UID, groups and extra, encoded as client-go does", async () => {
+    const user = `{ token: t, as: "jörg", as-uid: "7", as-groups: [a, "b c"], as-user-extra: { "x/y%z": ["1", "2"], Scopes: [s] } }`;
+    const config = await loadKubeConfig({ path: await file("as", user) });
+    const { headers } = await config.credentials();
+    assert.deepEqual(headers, {
+      Authorization: "Bearer t",
+      "Impersonate-User": "jÃ¶rg", // its UTF-8 bytes
+      "Impersonate-Uid": "7",
+      "Impersonate-Group": ["a", "b c"],
+      "Impersonate-Extra-x%2Fy%25z": ["1", "2"],
+      "Impersonate-Extra-Scopes": ["s"],
+    });
+  });
+
+  it("refuses an impersonation that it cannot send", async () => {
+    for (const user of [
+      "{ token: t, as-groups: [a] }",
+      "{ token: t, as-user-extra: { a: [b] } }",
+      "{ token: t, as: x, as-groups: a }",
+      '{ token: t, as: "x\\r\\nImpersonate-Group: system:masters" }',
+    ])
+      await assert.rejects(
+        loadKubeConfig({ path: await file("as-bad", user) }),
+        { code: "KUBECONFIG_INVALID" },
+        user,
+      );
+  });
+
+  it("keeps what it has read since a request with older credentials was refused", async () => {
+    await writeFile(path.join(folder, "token"), "first");
+    const config = await loadKubeConfig({ path: await file("older", "{ tokenFile: token }") });
+    const older = await config.credentials();
+    await writeFile(path.join(folder, "token"), "second");
+    config.forget?.(older);
+    const newer = await config.credentials();
+    await writeFile(path.join(folder, "token"), "third");
+    config.forget?.(older);
+    assert.equal(await config.credentials(), newer);
   });
 
   it("says what is wrong", async () => {

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { KipError } from "@kip/base";
+import { KipError, systemClock, type Clock } from "@kip/base";
 import { inClusterConfig, readableFile } from "./in-cluster.ts";
 import { configFromFile } from "./kubeconfig-file.ts";
 
@@ -17,8 +17,8 @@ export interface KubeConfig {
    * renewed. The same object as long as nothing changed.
    */
   credentials(): Promise<Credentials>;
-  /** Drops what is cached: the server refused it. */
-  forget?(): void;
+  /** Drops what is cached if it is still what the server refused. */
+  forget?(refused: Credentials): void;
 }
 
 /** What identifies us to the server and the server to us. */
@@ -29,22 +29,31 @@ export interface Credentials {
   readonly serverName?: string;
   /** false only if the kubeconfig says `insecure-skip-tls-verify`. */
   readonly verifyServer: boolean;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string | readonly string[]>>;
 }
 
-/** Where {@link loadKubeConfig} looks: `path`, else `env.KUBECONFIG`, else `~/.kube/config`, else in-cluster. */
+/**
+ * Where {@link loadKubeConfig} looks: `path`; else the files of `env.KUBECONFIG` if that is set, or
+ * `~/.kube/config`; else in-cluster.
+ */
 export interface LoadKubeConfigOptions {
   /** A kubeconfig file. It must exist. */
   readonly path?: string;
-  /** Environment to read `KUBECONFIG`, `HOME` and `KUBERNETES_SERVICE_HOST`/`_PORT` from. @default {} */
+  /**
+   * Environment to read `KUBECONFIG`, `HOME` and `KUBERNETES_SERVICE_HOST`/`_PORT` from; exec plugins get
+   * it too. @default {}
+   */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** A context of the file. @default its current context */
   readonly context?: string;
+  /** @default systemClock */
+  readonly clock?: Clock;
 }
 
 /**
  * Finds the API server and its credentials (certificates, tokens, token files, exec plugins, in-cluster).
- * Of a `KUBECONFIG` list the first file that exists is read.
+ * Of a `KUBECONFIG` list the first file that exists is read; the home folder's file is not read then,
+ * as it may name another cluster.
  *
  * @throws {KipError} code `KUBECONFIG_INVALID` if there is none, or it cannot be used
  */
@@ -52,10 +61,13 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
   const env = options.env ?? {};
   const listed = env["KUBECONFIG"]?.split(path.delimiter).filter((file) => file !== "") ?? [];
   const home = env["HOME"] === undefined ? [] : [path.join(env["HOME"], ".kube", "config")];
-  const candidates = options.path !== undefined ? [options.path] : [...listed, ...home];
+  const candidates =
+    options.path !== undefined ? [options.path] : listed.length > 0 ? listed : home;
   for (const file of candidates) {
     if (!(await readableFile(file))) continue;
-    return configFromFile(file, await readFile(file, "utf8"), options.context);
+    const text = await readFile(file, "utf8");
+    const { context, clock = systemClock } = options;
+    return configFromFile({ file, text, context, env, clock });
   }
   const inCluster = options.path === undefined ? await inClusterConfig(env) : undefined;
   if (inCluster) return inCluster;

@@ -74,7 +74,11 @@ export class Transport {
       port: this.#server.port,
       method: request.method,
       path: `${this.#server.pathname.replace(/\/$/, "")}${request.path}`,
-      headers: { ...request.credentials.headers, ...request.headers },
+      // Node changes none of the lists.
+      headers: {
+        ...(request.credentials.headers as http.OutgoingHttpHeaders),
+        ...request.headers,
+      },
       agent: request.streaming ? agents.streams : agents.requests,
     };
     const { signal } = request;

@@ -1,0 +1,144 @@
+import path from "node:path";
+import { backoffDelay, KipError, type Clock } from "@kip/base";
+import type { Authenticator, AuthHeaders } from "./authenticator.ts";
+import {
+  execInfo,
+  readCredential,
+  type ExecCluster,
+  type ExecConfig,
+  type ExecCredential,
+} from "./exec-credential.ts";
+import { runPlugin } from "./exec-plugin.ts";
+
+/** Options of {@link ExecAuthenticator}. */
+export interface ExecAuthenticatorOptions {
+  readonly config: ExecConfig;
+  readonly cluster: ExecCluster;
+  /** Folder of the kubeconfig: a relative path of the plugin begins there. */
+  readonly folder: string;
+  /** Environment of the plugin, before its own variables. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Headers of each request besides. */
+  readonly headers: AuthHeaders["headers"];
+  readonly clock: Clock;
+}
+
+/** Longest run of a plugin. */
+const runLimitMs = 60_000;
+
+/** How long before its end a credential is renewed, at most; a tenth of its life if that is shorter. */
+const renewalMs = 60_000;
+
+/** A credential that was just got and is refused is not got again sooner: the server may refuse each one. */
+const refusalPauseMs = 10_000;
+
+const backoff = { initialMs: 1000, maxMs: 30_000 };
+
+/**
+ * Credentials of an exec plugin. One run at a time serves all that wait; a credential near its end is
+ * renewed in the background; after a failed run there is a pause, in which its error answers.
+ *
+ * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+ */
+export class ExecAuthenticator implements Authenticator {
+  readonly #options: ExecAuthenticatorOptions;
+  #auth: AuthHeaders | undefined;
+  #renewAt = Number.NEGATIVE_INFINITY;
+  #endsAt = Number.NEGATIVE_INFINITY;
+  /** When the last run that gave a credential ended, on the monotonic clock. */
+  #gotAt = Number.NEGATIVE_INFINITY;
+  #isRefused = false;
+  #run: Promise<AuthHeaders> | undefined;
+  #failures = 0;
+  #failed: { readonly error: unknown; readonly until: number } | undefined;
+
+  /** @throws {KipError} code `KUBECONFIG_INVALID` for a plugin that needs a terminal */
+  constructor(options: ExecAuthenticatorOptions) {
+    this.#options = options;
+    if (options.config.interactiveMode === "Always")
+      throw new KipError(
+        "KUBECONFIG_INVALID",
+        `Cannot use credential plugin "${options.config.command}": it asks a person, and nobody is there`,
+        { remedy: "Use a plugin without interactiveMode Always, a certificate or a token" },
+      );
+  }
+
+  async headers(): Promise<AuthHeaders> {
+    const { clock } = this.#options;
+    const now = clock.now();
+    const isFresh = clock.monotonic() < this.#gotAt + refusalPauseMs;
+    if (!this.#auth || now >= this.#endsAt || (this.#isRefused && !isFresh))
+      return await this.#renew();
+    if (now >= this.#renewAt) this.#renew().catch(() => {}); // the one there is still good
+    return this.#auth;
+  }
+
+  forget(): void {
+    this.#isRefused = true;
+  }
+
+  async #renew(): Promise<AuthHeaders> {
+    if (this.#failed && this.#options.clock.monotonic() < this.#failed.until)
+      throw this.#failed.error;
+    this.#run ??= this.#get().finally(() => {
+      this.#run = undefined;
+    });
+    return await this.#run;
+  }
+
+  async #get(): Promise<AuthHeaders> {
+    const { clock, headers } = this.#options;
+    try {
+      const credential = await this.#ask();
+      const { token, clientCertificateData: cert, clientKeyData: key, expiresAt } = credential;
+      const now = clock.now();
+      this.#endsAt = expiresAt;
+      this.#renewAt = expiresAt - Math.min(renewalMs, Math.max(0, expiresAt - now) / 10);
+      this.#gotAt = clock.monotonic();
+      this.#isRefused = false;
+      this.#failures = 0;
+      this.#failed = undefined;
+      this.#auth = {
+        headers: { ...headers, ...(token !== undefined && { Authorization: `Bearer ${token}` }) },
+        ...(cert !== undefined && { cert }),
+        ...(key !== undefined && { key }),
+      };
+      return this.#auth;
+    } catch (error) {
+      const until = clock.monotonic() + backoffDelay(this.#failures++, backoff);
+      this.#failed = { error, until };
+      throw error;
+    }
+  }
+
+  async #ask(): Promise<ExecCredential> {
+    const { config, cluster, folder, env, clock } = this.#options;
+    const ended = new AbortController();
+    const late = new AbortController();
+    clock.sleep(runLimitMs, ended.signal).then(
+      () => late.abort(new Error(`it took longer than ${runLimitMs / 1000} s`)),
+      () => {}, // it has ended
+    );
+    const own = (config.env ?? []).map(({ name, value }) => [name, value] as const);
+    try {
+      const text = await runPlugin({
+        command: [pluginPath(config.command, folder), ...(config.args ?? [])],
+        env: {
+          ...env,
+          ...Object.fromEntries(own),
+          KUBERNETES_EXEC_INFO: execInfo(config, cluster),
+        },
+        installHint: config.installHint,
+        signal: late.signal,
+      });
+      return readCredential(text, config);
+    } finally {
+      ended.abort();
+    }
+  }
+}
+
+/** A name is looked for in PATH; a relative path begins at the kubeconfig, as for kubectl. */
+function pluginPath(command: string, folder: string): string {
+  return command.includes(path.sep) ? path.resolve(folder, command) : command;
+}

@@ -1,0 +1,95 @@
+import { decode, errorText, KipError } from "@kip/base";
+
+/** The part of a kubeconfig user that names an exec plugin. */
+export const decodeExecConfig = decode.object({
+  apiVersion: decode.optional(decode.string),
+  command: decode.string,
+  args: decode.optional(decode.list(decode.string)),
+  env: decode.optional(decode.list(decode.object({ name: decode.string, value: decode.string }))),
+  installHint: decode.optional(decode.string),
+  provideClusterInfo: decode.optional(decode.boolean),
+  interactiveMode: decode.optional(decode.string),
+});
+
+/** What {@link decodeExecConfig} reads. */
+export type ExecConfig = ReturnType<typeof decodeExecConfig>;
+
+/**
+ * What a plugin is told of the cluster, if it asks for that. Keys as in a kubeconfig.
+ *
+ * @see https://kubernetes.io/docs/reference/config-api/client-authentication.v1/#client-authentication-k8s-io-v1-Cluster
+ */
+export type ExecCluster = Readonly<Record<string, unknown>>;
+
+/** Credentials that a plugin gave. */
+export interface ExecCredential {
+  readonly token?: string | undefined;
+  /** PEM. */
+  readonly clientCertificateData?: string | undefined;
+  readonly clientKeyData?: string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+const decodeCredential = decode.object({
+  apiVersion: decode.optional(decode.string),
+  status: decode.optional(
+    decode.object({
+      token: decode.optional(decode.string),
+      clientCertificateData: decode.optional(decode.string),
+      clientKeyData: decode.optional(decode.string),
+      expirationTimestamp: decode.optional(decode.string),
+    }),
+  ),
+});
+
+/** The variable `KUBERNETES_EXEC_INFO` of a plugin. */
+export function execInfo(config: ExecConfig, cluster: ExecCluster): string {
+  return JSON.stringify({
+    kind: "ExecCredential",
+    apiVersion: config.apiVersion,
+    spec: { interactive: false, ...(config.provideClusterInfo === true && { cluster }) },
+  });
+}
+
+/**
+ * Reads what a plugin printed: an ExecCredential.
+ *
+ * @throws {KipError} code `K8S_CREDENTIALS_FAILED`
+ */
+export function readCredential(text: string, config: ExecConfig): ExecCredential {
+  const { apiVersion, status } = parse(text, config);
+  if (
+    apiVersion !== undefined &&
+    config.apiVersion !== undefined &&
+    apiVersion !== config.apiVersion
+  )
+    throw unusable(config, `it answers in ${apiVersion}, not in ${config.apiVersion}`);
+  const { token, clientCertificateData, clientKeyData, expirationTimestamp } = status ?? {};
+  if (token === undefined && clientCertificateData === undefined)
+    throw unusable(config, "it gives neither a token nor a certificate");
+  if ((clientCertificateData === undefined) !== (clientKeyData === undefined))
+    throw unusable(config, "it gives a certificate or a key without the other");
+  const expiresAt =
+    expirationTimestamp === undefined ? Number.POSITIVE_INFINITY : Date.parse(expirationTimestamp);
+  if (Number.isNaN(expiresAt)) throw unusable(config, "its expirationTimestamp is no time");
+  return { token, clientCertificateData, clientKeyData, expiresAt };
+}
+
+function parse(text: string, config: ExecConfig): ReturnType<typeof decodeCredential> {
+  try {
+    return decodeCredential(JSON.parse(text), "ExecCredential");
+  } catch (error) {
+    // What it printed may be a secret, and a parser quotes it.
+    const reason = error instanceof SyntaxError ? "it printed no JSON" : errorText(error);
+    throw unusable(config, reason);
+  }
+}
+
+function unusable({ command }: ExecConfig, reason: string): KipError {
+  return new KipError(
+    "K8S_CREDENTIALS_FAILED",
+    `Cannot use the answer of credential plugin "${command}": ${reason}`,
+    { retryable: true },
+  );
+}

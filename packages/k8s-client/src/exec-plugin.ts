@@ -1,0 +1,71 @@
+import { spawn } from "node:child_process";
+import { KipError } from "@kip/base";
+
+/** One run of an exec plugin. */
+export interface PluginRun {
+  /** Program and arguments. */
+  readonly command: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** What to do if the program is missing, in the words of the kubeconfig. */
+  readonly installHint: string | undefined;
+  /** Ends the run with all processes that the plugin started. */
+  readonly signal: AbortSignal;
+}
+
+/** Most that a plugin may print, bytes. */
+const maxOutputBytes = 1024 * 1024;
+const maxErrorBytes = 4096;
+
+/**
+ * Runs an exec plugin to its end and returns what it printed. It has no input, and is a process group of
+ * its own: a plugin that is ended may be a script that waits for another program.
+ *
+ * @throws {KipError} code `K8S_CREDENTIALS_FAILED`
+ */
+export async function runPlugin({ command, env, installHint, signal }: PluginRun): Promise<string> {
+  const [program = "", ...args] = command;
+  const failed = (reason: string, cause?: unknown): KipError =>
+    new KipError("K8S_CREDENTIALS_FAILED", `Cannot run credential plugin "${program}": ${reason}`, {
+      cause,
+      retryable: true,
+      ...(installHint !== undefined && { remedy: installHint }),
+    });
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const child = spawn(program, args, { env, stdio: ["ignore", "pipe", "pipe"], detached: true });
+  const end = (error: KipError): void => {
+    reject(error);
+    child.stdout.destroy();
+    child.stderr.destroy();
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+    } catch {
+      // All of them have ended.
+    }
+  };
+  const onAbort = (): void => end(failed("it was ended", signal.reason));
+  const output: Buffer[] = [];
+  let outputBytes = 0;
+  let errorOutput = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    output.push(chunk);
+    outputBytes += chunk.length;
+    if (outputBytes > maxOutputBytes) end(failed("it prints more than 1 MiB"));
+  });
+  child.stderr.on("data", (chunk: Buffer) => {
+    errorOutput = (errorOutput + chunk.toString()).slice(-maxErrorBytes);
+  });
+  child.on("error", (error) => reject(failed(error.message, error)));
+  child.on("close", (code, killedBy) => {
+    if (code === 0) return resolve(Buffer.concat(output).toString());
+    const how = killedBy === null ? `exit code ${code}` : `ended by ${killedBy}`;
+    const last = errorOutput.trim().split("\n").slice(-5).join("; ");
+    return reject(failed(last === "" ? how : `${how}: ${last}`));
+  });
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await promise;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}

@@ -1,0 +1,66 @@
+import { decode, KipError } from "@kip/base";
+
+/** The keys of a kubeconfig user that say as whom it acts. */
+const decodeImpersonation = decode.object({
+  as: decode.optional(decode.string),
+  "as-uid": decode.optional(decode.string),
+  "as-groups": decode.optional(decode.list(decode.string)),
+  "as-user-extra": decode.optional(decode.map(decode.list(decode.string))),
+});
+
+/**
+ * The headers by which a kubeconfig user acts as another one, encoded as client-go does: bytes of an
+ * extra key that a header's name cannot have, and "%", become percent escapes.
+ *
+ * @param user of the kubeconfig file
+ * @throws {KipError} code `KUBECONFIG_INVALID`: without it, requests would be made as somebody else
+ * @see https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/
+ */
+export function impersonationHeaders(
+  user: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, string | readonly string[]>> {
+  const {
+    as: name = "",
+    "as-uid": uid = "",
+    "as-groups": groups = [],
+    "as-user-extra": extra = {},
+  } = decodeImpersonation(user, "user");
+  const extras = Object.entries(extra).filter(([, values]) => values.length > 0);
+  if (name === "" && (uid !== "" || groups.length > 0 || extras.length > 0))
+    throw invalid('"as-uid", "as-groups" and "as-user-extra" need "as"');
+  return {
+    ...(name !== "" && { "Impersonate-User": headerValue(name) }),
+    ...(uid !== "" && { "Impersonate-Uid": headerValue(uid) }),
+    ...(groups.length > 0 && { "Impersonate-Group": groups.map(headerValue) }),
+    ...Object.fromEntries(
+      extras.map(([key, values]) => [
+        `Impersonate-Extra-${escapeKey(key)}`,
+        values.map(headerValue),
+      ]),
+    ),
+  };
+}
+
+/** Node sends one byte a character; the server reads UTF-8. */
+function headerValue(text: string): string {
+  const bytes = Buffer.from(text);
+  if (bytes.some((byte) => byte < 0x20 || byte === 0x7f))
+    throw invalid("a name to impersonate has control characters");
+  return bytes.toString("latin1");
+}
+
+/** Bytes that a header's name may have: RFC 9110 section 5.6.2, without "%". */
+const keyBytes = /[!#$&'*+\-.^_`|~0-9A-Za-z]/;
+
+function escapeKey(key: string): string {
+  return [...Buffer.from(key)]
+    .map((byte) => [byte, String.fromCodePoint(byte)] as const)
+    .map(([byte, character]) =>
+      keyBytes.test(character) ? character : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`,
+    )
+    .join("");
+}
+
+function invalid(reason: string): KipError {
+  return new KipError("KUBECONFIG_INVALID", `Cannot act as another user: ${reason}`);
+}
