@@ -107,20 +107,24 @@ async function inTime<T>(
   signal: AbortSignal,
   start: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const late = new AbortController();
-  const ending = AbortSignal.any([signal, late.signal]);
+  const ending = new AbortController();
   const isDone = new AbortController();
   const aborted = Promise.withResolvers<never>();
-  const onAbort = (): void =>
-    aborted.reject(ending.reason instanceof Error ? ending.reason : new Error("stopped"));
-  ending.addEventListener("abort", onAbort, { once: true, signal: isDone.signal });
+  const end = (reason: unknown): void => {
+    ending.abort(reason);
+    aborted.reject(reason instanceof Error ? reason : new Error("stopped"));
+  };
+  const onAbort = (): void => end(signal.reason);
+  // Not once it has started: it is disposed of then, and writes what its pods came to.
+  signal.addEventListener("abort", onAbort, { once: true, signal: isDone.signal });
+  if (signal.aborted) onAbort();
   if (limitMs > 0)
     void systemClock.sleep(limitMs, isDone.signal).then(
-      () => late.abort(startTimeout(limitMs)),
+      () => end(startTimeout(limitMs)),
       () => {}, // it started in time
     );
   try {
-    return await Promise.race([start(ending), aborted.promise]);
+    return await Promise.race([start(ending.signal), aborted.promise]);
   } finally {
     isDone.abort();
   }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { systemClock } from "@kip/base";
-import { paths } from "@kip/k8s-client";
-import type { Lease } from "@kip/k8s-types";
+import { KipError, systemClock } from "@kip/base";
+import { paths, type ApiClient } from "@kip/k8s-client";
+import type { Lease, Pod } from "@kip/k8s-types";
 import { startStandbyNode, type PodProvider, type StandbyNode } from "@kip/virtual-kubelet";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
 import {
@@ -102,4 +102,56 @@ describe("startStandbyNode()", () => {
     assert.equal(seen.pods().length, 1);
     await cluster.admin.delete(paths.nodes(nodeName));
   });
+
+  it("writes how a pod ended before it hands the node over", async () => {
+    const nodeName = uniqueNodeName();
+    const namespace = await cluster.plane.createNamespace();
+    const backend = new MemoryProvider();
+    let isAway = false;
+    const refused = Promise.withResolvers<void>();
+    const client: ApiClient = {
+      ...methodsOf(cluster.client),
+      patch: async (path, body, kind, options) => {
+        if (!isAway || !path.includes("/pods/"))
+          return cluster.client.patch(path, body, kind, options);
+        refused.resolve();
+        throw new KipError("K8S_UNAVAILABLE", "away", { retryable: true });
+      },
+    };
+    const replicaOfOne = startStandbyNode({
+      client,
+      nodeName,
+      provider: () => backend,
+      standby: { durationMs: 3000 },
+      clock: systemClock,
+      logger,
+    });
+    await replicaOfOne.active;
+    const { metadata } = await createPod(cluster, { namespace, node: nodeName });
+    await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
+    isAway = true;
+    backend.report(metadata?.uid ?? "", "Succeeded");
+    await refused.promise;
+    isAway = false;
+    await replicaOfOne[Symbol.asyncDispose]();
+    const pod = await cluster.admin.get<Pod>(paths.pods(namespace, "web"));
+    assert.equal(pod.status?.phase, "Succeeded");
+    await cluster.admin.delete(paths.nodes(nodeName));
+  });
 });
+
+/** A client's methods, for a copy in which one is another. */
+function methodsOf(client: ApiClient): ApiClient {
+  return {
+    server: client.server,
+    get: (...args) => client.get(...args),
+    list: (...args) => client.list(...args),
+    create: (...args) => client.create(...args),
+    replace: (...args) => client.replace(...args),
+    patch: (...args) => client.patch(...args),
+    delete: (...args) => client.delete(...args),
+    stream: (...args) => client.stream(...args),
+    request: (...args) => client.request(...args),
+    close: () => client.close(),
+  };
+}

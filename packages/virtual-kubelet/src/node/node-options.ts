@@ -62,7 +62,10 @@ export interface NodeOptions {
   readonly tracer?: Tracer;
   /** Where the node counts what it does; also shown at `/metrics` of the kubelet API. */
   readonly metrics?: NodeMetrics;
-  /** Ends the node, also while it starts; it must be disposed of all the same. */
+  /**
+   * Ends the node, also while it starts; it must be disposed of all the same. It ends at once: to let it
+   * write what its pods came to, dispose of it without.
+   */
   readonly signal?: AbortSignal;
 }
 

@@ -103,16 +103,28 @@ class Replica implements StandbyNode {
     const { standby: _, ...options } = this.#options;
     const { clock, logger, nodeName } = options;
     const signal = AbortSignal.any([this.#stop.signal, term.ended]);
+    // A node that runs is stopped by disposing of it, which takes its time; the end of the term ends it at once.
+    const ending = new AbortController();
+    const end = (): void => ending.abort();
+    term.ended.addEventListener("abort", end, { once: true });
+    this.#stop.signal.addEventListener("abort", end, { once: true });
+    if (signal.aborted) end();
     let fence: Fence | undefined;
     try {
       fence = new Fence(await options.provider(), term);
-      await using node = await startNode({ ...options, provider: fence.provider, signal });
+      await using node = await startNode({
+        ...options,
+        provider: fence.provider,
+        signal: ending.signal,
+      });
+      this.#stop.signal.removeEventListener("abort", end);
       this.#node = node;
       this.#first.resolve(node);
       if (!signal.aborted)
         await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
       logger.info("This replica leaves the node", { node: nodeName });
     } finally {
+      this.#stop.signal.removeEventListener("abort", end);
       this.#node = undefined;
       // A call that does not heed its signal may still do something: then the lease has to run out.
       const limit = new AbortController();

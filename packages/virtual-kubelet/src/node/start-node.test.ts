@@ -19,6 +19,8 @@ class Server {
   tokens = 0;
   /** Statuses of pods that were written, by path. */
   readonly written = new Map<string, PodStatus>();
+  /** Thrown by writes of pods' statuses. */
+  failure: Error | undefined;
 
   constructor(clock: ManualClock, pods: readonly Pod[] = []) {
     this.clock = clock;
@@ -45,6 +47,7 @@ class Server {
       replace: async (_path: string, body: object) => structuredClone(body),
       patch: async (path: string, body: Pod) => {
         if (path.includes("/nodes/")) return node(body);
+        if (this.failure) throw this.failure;
         this.written.set(path, { ...body.status });
         return structuredClone(this.pods[0]);
       },
@@ -139,6 +142,34 @@ describe("startNode()", () => {
     const ended = node[Symbol.asyncDispose]();
     await server.clock.advance(60_000);
     await ended;
+  });
+
+  it("writes how pods ended before it ends, without waiting for the end of a pause", async () => {
+    const server = new Server(new ManualClock(), [pod("a"), pod("b")]);
+    const provider = new MemoryProvider();
+    const node = await server.start(provider);
+    await server.clock.advance(0);
+    server.failure = new KipError("K8S_UNAVAILABLE", "away", { retryable: true });
+    provider.report("a", "Succeeded");
+    provider.report("b", "Running", { annotations: { a: "1" } });
+    await server.clock.advance(40_000); // the pauses have grown to their longest
+    server.failure = undefined;
+    server.written.clear();
+    await node[Symbol.asyncDispose]();
+    assert.equal(server.written.get("/api/v1/namespaces/ns/pods/a/status")?.phase, "Succeeded");
+  });
+
+  it("ends although an API server that is away does not take how pods ended", async () => {
+    const server = new Server(new ManualClock(), [pod("a")]);
+    const provider = new MemoryProvider();
+    const node = await server.start(provider);
+    await server.clock.advance(0);
+    server.failure = new KipError("K8S_UNAVAILABLE", "away", { retryable: true });
+    provider.report("a", "Succeeded");
+    const ended = node[Symbol.asyncDispose]();
+    await server.clock.advance(60_000);
+    await ended;
+    assert.equal(server.clock.sleepers, 0);
   });
 
   it("writes what a provider says while it starts, of pods that are still to be listed", async () => {

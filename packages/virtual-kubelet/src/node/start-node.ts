@@ -17,6 +17,9 @@ import { keepServingCertificate } from "./serving-certificate.ts";
 /** How long a node that ends waits for its events to be written, milliseconds. */
 const lastEventsMs = 5000;
 
+/** How long it waits before that for the ends of its pods to be written, milliseconds. */
+const lastStatusesMs = 5000;
+
 /** How long it waits for its provider to stop, milliseconds. */
 const lastCallMs = 10_000;
 
@@ -27,7 +30,7 @@ const lastCallMs = 10_000;
  * The order: the provider starts; the kubelet API listens; the pods and what the provider has are
  * compared; the node is registered and becomes ready. Disposing goes backwards and changes nothing in
  * the cluster: the pods go on, and the node counts as ready until its lease ends, so that a restart
- * within that time is not noticed.
+ * within that time is not noticed. Pods that have ended have five seconds to be written as such.
  *
  * @throws {KipError} if the API server refuses the node for good, or the kubelet API cannot listen
  */
@@ -53,6 +56,8 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     logger,
     clock,
   });
+  // Nothing else may know how they ended: a pod that succeeded would run again.
+  started.defer(() => withinTime(known?.flushEnds(), lastStatusesMs));
   started.defer(async () => {
     if (!provider.stop) return;
     // What it may throw at its end concerns nobody any more.
@@ -162,15 +167,15 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     [Symbol.asyncDispose]: async () => {
       await owned.disposeAsync();
       await running;
-      await flushEvents();
+      await withinTime(recorder.flush(), lastEventsMs);
     },
   };
 
   /** What an API server that is away does not take in time is lost. */
-  async function flushEvents(): Promise<void> {
+  async function withinTime(flushed: Promise<void> | undefined, limitMs: number): Promise<void> {
     const limit = new AbortController();
-    const late = clock.sleep(lastEventsMs, limit.signal).catch(() => {});
-    await Promise.race([recorder.flush(), late]);
+    const late = clock.sleep(limitMs, limit.signal).catch(() => {});
+    await Promise.race([flushed, late]);
     limit.abort();
   }
 

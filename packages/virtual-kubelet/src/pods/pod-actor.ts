@@ -12,11 +12,10 @@ import type { Pod } from "@kip/k8s-types";
 import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
 import { findError } from "../providers/find-error.ts";
-import { goneStatuses } from "../status/container-statuses.ts";
-import { podConditions } from "../status/pod-conditions.ts";
 import { statusProblem } from "../status/status-problem.ts";
 import type { SpanFields, Tracer } from "../tracing.ts";
 import { planStep, type ActorState, type Step } from "./actor-plan.ts";
+import { goneStatus, waitingStatus } from "./own-statuses.ts";
 import {
   gracePeriod,
   hasStarted,
@@ -28,7 +27,6 @@ import {
 import { ProviderProblems } from "./provider-problems.ts";
 import { RetryPause } from "./retry-pause.ts";
 import { StatusWriter } from "./status-writer.ts";
-import { waitingStatus } from "./waiting-status.ts";
 
 /** Options of {@link PodActor}. */
 export interface PodActorOptions {
@@ -230,6 +228,11 @@ export class PodActor {
     this.#status.repair();
   }
 
+  /** Writes the end that the provider has reported, without pauses; resolves when the API has it. */
+  async flushEnd(): Promise<void> {
+    await this.#status.flushEnd();
+  }
+
   /** Ends the actor; pod and provider stay as they are. */
   stop(): void {
     this.#stop.abort(ended);
@@ -378,11 +381,7 @@ export class PodActor {
     await this.#status.idle();
     if (!isFinished(this.#pod)) {
       // Of a pod that never ran, too: its Job waits for an end.
-      const now = wireTime(clock.now());
-      const statuses = goneStatuses(this.#pod.status ?? {}, now);
-      const last = { ...this.#pod.status, ...statuses, phase: "Failed" };
-      const conditions = podConditions(this.#pod, { ...last, isReadyToStart: false, now });
-      this.#status.write({ ...last, conditions });
+      this.#status.write(goneStatus(this.#pod, wireTime(clock.now())));
       await this.#status.idle();
     }
     const { namespace = "", name = "" } = this.#pod.metadata ?? {};

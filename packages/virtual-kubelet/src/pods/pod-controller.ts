@@ -129,6 +129,11 @@ export class PodController {
     else if (!this.#pods.isSynced) this.#options.early.set(update.uid, update);
   }
 
+  /** Writes the ends of pods that are not in the API yet; resolves when it has them all. */
+  async flushEnds(): Promise<void> {
+    await Promise.all([...this.#entries.values()].map(({ actor }) => actor.flushEnd()));
+  }
+
   /** The provider has an event for a pod. */
   podEvent({ uid, type, reason, message, fieldPath }: PodEvent): void {
     const pod = this.#entries.get(uid)?.actor.pod;

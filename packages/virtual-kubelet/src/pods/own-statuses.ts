@@ -1,6 +1,6 @@
 import { errorText, isKipError } from "@kip/base";
 import type { Pod, PodStatus } from "@kip/k8s-types";
-import { waitingStatuses } from "../status/container-statuses.ts";
+import { goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
 
 /**
@@ -18,4 +18,16 @@ export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus 
   const statuses = waitingStatuses(pod, problem);
   const conditions = podConditions(pod, { ...statuses, phase: "Pending", now });
   return { phase: "Pending", ...statuses, conditions };
+}
+
+/**
+ * The last status of a pod that its provider removed without reporting an end: it has failed, and what
+ * counted as running has ended with 137.
+ *
+ * @param now as `metav1.Time`
+ */
+export function goneStatus(pod: Pod, now: string): PodStatus {
+  const last = { ...pod.status, ...goneStatuses(pod.status ?? {}, now), phase: "Failed" };
+  const conditions = podConditions(pod, { ...last, isReadyToStart: false, now });
+  return { ...last, conditions };
 }
