@@ -6,6 +6,7 @@ import http from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { inspect } from "node:util";
 import { gzipSync } from "node:zlib";
 import { silentLogger, systemClock, type Clock } from "@kip/base";
 import {
@@ -140,6 +141,39 @@ describe("a hostile registry", () => {
         return true;
       };
       await trial(handler, async ({ pull }) => await assert.rejects(pull(), { code }));
+    }
+  });
+
+  it("has a token service that refuses with a large page: it is what its status says", async () => {
+    for (const [status, code] of [
+      [403, "REGISTRY_UNAUTHORIZED"],
+      [503, "REGISTRY_UNREACHABLE"],
+    ] as const) {
+      const handler: Handler = (request, response) => {
+        const realm = `http://${request.headers.host}/token`;
+        if (request.url?.startsWith("/token")) {
+          response.writeHead(status).end(Buffer.alloc(3_000_000, "<"));
+        } else response.writeHead(401, { "www-authenticate": `Bearer realm="${realm}"` }).end();
+        return true;
+      };
+      await trial(handler, async ({ pull }) => await assert.rejects(pull(), { code }));
+    }
+  });
+
+  it("is named with a password in its address: the failure does not show it", async () => {
+    const handler: Handler = () => false;
+    for (const address of [
+      "https://ann:geheim@registry.example.com",
+      "https://:geheim@registry.example.com",
+      "https://ann:geheim@registry.example.com:port",
+    ]) {
+      await trial(handler, async ({ pull }) => {
+        await assert.rejects(pull({ mirrors: [address] }), (error) => {
+          assert.match(String(error), /the endpoint of registry registry\.example\.com/);
+          assert.doesNotMatch(inspect(error, { depth: 9 }), /geheim/);
+          return true;
+        });
+      });
     }
   });
 

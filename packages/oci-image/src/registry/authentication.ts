@@ -1,7 +1,13 @@
 import { decode, Secret, type Clock } from "@kip/base";
 import { imageError } from "../errors.ts";
 import { identityUser } from "./credentials.ts";
-import { readBody, type HttpExchange, type HttpRequest } from "./http-exchange.ts";
+import {
+  maxRefusalBytes,
+  readBeginning,
+  readBody,
+  type HttpExchange,
+  type HttpRequest,
+} from "./http-exchange.ts";
 import { withLeastThroughput } from "./least-throughput.ts";
 import type { RegistryConfig } from "./registry-config.ts";
 import { refusalError } from "./registry-errors.ts";
@@ -17,6 +23,9 @@ const tokenAnswer = decode.object({
   token: decode.optional(decode.string),
   access_token: decode.optional(decode.string),
 });
+
+/** Of the answer of a token service. */
+const maxTokenBytes = 1024 * 1024;
 
 /** Reads the challenges of a header; what is no challenge is passed over. */
 export function parseChallenges(header: string): readonly Challenge[] {
@@ -85,12 +94,13 @@ async function fetchToken(
     clock: context.clock,
     registry: url.host,
   });
-  const body = await readBody(paced, 1024 * 1024);
   const status = response.statusCode ?? 0;
   // A redirect is an error too: the credentials are for this service alone.
   if (status !== 200) {
+    const body = await readBeginning(paced, maxRefusalBytes);
     throw refusalError({ status, headers: response.headers, body }, config.host, "a token");
   }
+  const body = await readBody(paced, maxTokenBytes);
   const token = readToken(body);
   // It becomes a header: nothing but what RFC 6750 allows in a token.
   if (/^[\w.~+/=-]+$/.test(token)) return token;

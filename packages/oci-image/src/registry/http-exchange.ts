@@ -4,6 +4,7 @@ import type https from "node:https";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { httpModule } from "@kip/base";
+import { ByteCollector } from "../byte-collector.ts";
 import { invalidImage } from "../errors.ts";
 
 /** One request. */
@@ -20,6 +21,9 @@ export type ProxyVariables = Readonly<Record<string, string | undefined>>;
 
 /** A peer that is silent for so long is given up, milliseconds; connecting counts. */
 const silenceMs = 30_000;
+
+/** Of what a registry says when it refuses, bytes. */
+export const maxRefusalBytes = 64 * 1024;
 
 /** The head of an answer must be whole by then, milliseconds, however busily it trickles in. */
 const headMs = 120_000;
@@ -101,14 +105,14 @@ export class HttpExchange implements AsyncDisposable {
 
 /** Reads a body of at most `maxBytes` bytes. @throws `IMAGE_INVALID` if it is longer */
 export async function readBody(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
+  const read = new ByteCollector();
   for await (const chunk of body) {
-    size += chunk.length;
-    if (size > maxBytes) throw invalidImage(`an answer of its registry is over ${maxBytes} bytes`);
-    chunks.push(chunk);
+    if (read.length + chunk.length > maxBytes) {
+      throw invalidImage(`an answer of its registry is over ${maxBytes} bytes`);
+    }
+    read.add(chunk);
   }
-  return Buffer.concat(chunks);
+  return read.bytes();
 }
 
 /** The first bytes of a body; the rest is not waited for. */
@@ -116,14 +120,12 @@ export async function readBeginning(
   body: AsyncIterable<Uint8Array>,
   maxBytes: number,
 ): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
+  const read = new ByteCollector();
   for await (const chunk of body) {
-    chunks.push(chunk);
-    size += chunk.length;
-    if (size >= maxBytes) break;
+    read.add(chunk.subarray(0, maxBytes - read.length));
+    if (read.length >= maxBytes) break;
   }
-  return Buffer.concat(chunks).subarray(0, maxBytes);
+  return read.bytes();
 }
 
 /** Node's list of hosts without a proxy has ranges of addresses, and not the masks that Go and curl take as well. */

@@ -5,6 +5,7 @@ import type { Reference } from "../reference.ts";
 import { answerChallenge } from "./authentication.ts";
 import {
   HttpExchange,
+  maxRefusalBytes,
   readBeginning,
   type HttpRequest,
   type ProxyVariables,
@@ -42,8 +43,6 @@ export interface ClientOptions {
 const dockerHub = "https://registry-1.docker.io";
 const redirects: readonly number[] = [301, 302, 303, 307, 308];
 const maxRedirects = 5;
-/** Of what a registry says when it refuses, bytes. */
-const maxRefusalBytes = 64 * 1024;
 /** Less than this before a cut is no progress: a minute of the slowest that a registry may be. */
 const progressBytes = 60 * 1024;
 const resumeBackoff = { initialMs: 100, maxMs: 5000 };
@@ -261,8 +260,16 @@ function isStream({ body }: RepositoryRequest): boolean {
 function baseUrlOf({ host, endpoint }: RegistryConfig): URL {
   const text = endpoint ?? (host === "docker.io" ? dockerHub : `https://${host}`);
   const url = URL.parse(text.endsWith("/") ? text : `${text}/`);
-  if (url && /^https?:$/.test(url.protocol) && url.username === "") return url;
-  throw imageError("REGISTRY_UNREACHABLE", `the endpoint "${text}" of registry ${host} is no URL`, {
+  const hasCredentials = url !== null && (url.username !== "" || url.password !== "");
+  if (url && /^https?:$/.test(url.protocol) && !hasCredentials) return url;
+  // Without its text, which may hold a password: tenants read this.
+  const reason = hasCredentials ? "holds credentials" : "is no http or https URL";
+  throw imageError("REGISTRY_UNREACHABLE", `the endpoint of registry ${hostOnly(host)} ${reason}`, {
     remedy: "Write for example http://127.0.0.1:5000, and credentials in their own fields",
   });
+}
+
+/** A mirror that is no URL is called by its text. */
+function hostOnly(host: string): string {
+  return host.slice(host.lastIndexOf("@") + 1);
 }

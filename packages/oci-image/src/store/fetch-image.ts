@@ -1,3 +1,4 @@
+import { ByteCollector } from "../byte-collector.ts";
 import { digestMismatch, invalidImage, limitExceeded, within } from "../errors.ts";
 import { parseConfig, type ConfigDocument } from "../image-config.ts";
 import { maxDocumentBytes, type ImageSource } from "../image-source.ts";
@@ -97,11 +98,11 @@ async function readDocument(
   signal: AbortSignal | undefined,
 ): Promise<Buffer> {
   if (blob.size > maxDocumentBytes) throw invalidImage("its configuration is oversized");
-  const chunks: Uint8Array[] = [];
+  const read = new ByteCollector();
   try {
-    for await (const chunk of verified(await source.blob(blob, signal), blob)) chunks.push(chunk);
+    for await (const chunk of verified(await source.blob(blob, signal), blob)) read.add(chunk);
   } catch (error) {
     throw within("its configuration", error);
   }
-  return Buffer.concat(chunks);
+  return read.bytes();
 }
