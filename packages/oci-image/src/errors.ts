@@ -8,17 +8,17 @@ const maxReasonLength = 2000;
  * and becomes `Cannot pull image "app:1": layer 2 of 3: entry "etc": <reason>` at the top.
  */
 export function imageError(code: string, reason: string, options: KipErrorOptions = {}): KipError {
-  const shown = printable(reason);
+  const shown = printable(reason, maxReasonLength);
   return new KipError(code, `Cannot use image: ${shown}`, {
     ...options,
     facts: { ...options.facts, reason: shown },
   });
 }
 
-/** Strangers' words are in it, and it goes to terminals, logs and events. */
-function printable(reason: string): string {
-  const shown = reason.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, " ");
-  return shown.length > maxReasonLength ? `${shown.slice(0, maxReasonLength)}…` : shown;
+/** Strangers' words, made fit for terminals, logs and events: without control characters, and cut where they are long. */
+export function printable(words: string, maxLength: number): string {
+  const shown = words.slice(0, maxLength).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, " ");
+  return words.length > maxLength ? `${shown}…` : shown;
 }
 
 /** Something wrong with the image itself; asking again gives the same. */

@@ -1,12 +1,33 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { hasCode } from "@kip/base";
+import { hasCode, type KipError } from "@kip/base";
 import { formatReference, parseReference } from "./reference.ts";
 
 const digest = `sha256:${"0123456789abcdef".repeat(4)}`;
 
 describe("parseReference()", () => {
+  it("shows nothing of a name that would steer a terminal, and not all of a long one", () => {
+    for (const name of [
+      "app\u001b[2J\n:1",
+      "app:\u001b[2J",
+      "app@sha256:\r\u0007",
+      "\u202ehost.example.com/app",
+      `${"x".repeat(100_000)}\u001b.example.com/app`,
+      `app:${"y".repeat(100_000)}`,
+    ]) {
+      assert.throws(
+        () => parseReference(name),
+        ({ code, message }: KipError) => {
+          assert.equal(code, "IMAGE_NAME_INVALID");
+          assert.doesNotMatch(message, /[\p{Cc}\p{Cf}]/u);
+          assert.ok(message.length < 1000, `${message.length} characters`);
+          return true;
+        },
+      );
+    }
+  });
+
   const full: Readonly<Record<string, string>> = {
     busybox: "docker.io/library/busybox:latest",
     "busybox:1.36": "docker.io/library/busybox:1.36",

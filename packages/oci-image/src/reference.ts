@@ -1,5 +1,6 @@
 import { KipError } from "@kip/base";
 import { isDigest } from "./digest.ts";
+import { printable } from "./errors.ts";
 
 /** The name of an image, taken apart. See {@link parseReference}. */
 export interface Reference {
@@ -70,8 +71,8 @@ function checkRepository(text: string, path: string): void {
 }
 
 function invalid(text: string, reason: string): KipError {
-  const shown = text.length > 300 ? `${text.slice(0, 300)}…` : text;
-  return new KipError("IMAGE_NAME_INVALID", `Cannot read image name "${shown}": ${reason}`, {
+  const shown = `"${printable(text, 300)}": ${printable(reason, 300)}`;
+  return new KipError("IMAGE_NAME_INVALID", `Cannot read image name ${shown}`, {
     remedy: "Write [registry/]repository[:tag][@digest], for example localhost:5000/app:1",
   });
 }

@@ -10,7 +10,14 @@ import {
   writeSync,
 } from "node:fs";
 import { hasCode } from "@kip/base";
-import { invalidImage, limitExceeded, unsafeEntry, within, writeFailure } from "../errors.ts";
+import {
+  invalidImage,
+  limitExceeded,
+  printable,
+  unsafeEntry,
+  within,
+  writeFailure,
+} from "../errors.ts";
 import type { TarEntry } from "../tar/tar-entry.ts";
 import type { TarSink } from "../tar/tar-parser.ts";
 import { at, closeFolder, reopenFolder, toPath } from "./descriptor-path.ts";
@@ -76,7 +83,9 @@ export class TreeWriter implements TarSink, Disposable {
     return [
       ...(devices > 0 ? [`${devices} device nodes were left out`] : []),
       ...(fifos > 0 ? [`${fifos} FIFOs were left out`] : []),
-      ...[...xattrs].map(([name, count]) => `attribute ${name} of ${count} entries was left out`),
+      ...[...xattrs].map(
+        ([name, count]) => `attribute ${printable(name, 100)} of ${count} entries was left out`,
+      ),
     ];
   }
 
