@@ -1,6 +1,13 @@
 // Collection while others use the store, with each step of the two in the order that hurts.
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { mount, silentLogger, systemClock, unmount } from "@kip/base";
@@ -121,6 +128,21 @@ describe("collect()", needs, () => {
 });
 
 describe("openImageStore()", needs, () => {
+  it("is called by several at once after kills", async () => {
+    await withStore(async ({ root, store }) => {
+      for (let index = 0; index < 40; index++) {
+        const work = path.join(root, "tmp", `${killed}-${index}`);
+        mkdirSync(path.join(work, "tree/folder"), { recursive: true });
+        writeFileSync(path.join(root, "tmp", `${killed}-draft-${index}`), "{");
+      }
+      const open = async (): Promise<unknown> =>
+        await openImageStore({ root, logger, clock: systemClock });
+      await Promise.all([open(), open(), open(), open()]);
+      assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
+      assert.ok(await store.find(parseReference("app")));
+    });
+  });
+
   it("gives a mounted tree back that a killed collection took away", async () => {
     await withStore(async ({ root, mountTree, tree, rootfs, store }) => {
       await mountTree();

@@ -245,10 +245,11 @@ class FsImageStore implements ManagedImageStore {
     const plan = await fetchPlan(source, root, { ...options, limits: this.#limits });
     options.onDownloaded();
     const treeId = treeIdOf(plan);
-    const notes = await this.#lock.run(treeId, async () => {
-      options.signal?.throwIfAborted();
-      return this.#knownNotes(treeId) ?? (await this.#unpack(source, plan, treeId, options));
-    });
+    const notes = await this.#lock.run(
+      treeId,
+      async () => this.#knownNotes(treeId) ?? (await this.#unpack(source, plan, treeId, options)),
+      options.signal,
+    );
     const image = { id: plan.id, config: plan.config, treeId, sizeBytes: plan.sizeBytes, notes };
     this.#folder.writeRecord("images", key, image);
     return image;

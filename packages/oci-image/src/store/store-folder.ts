@@ -60,9 +60,14 @@ export class StoreFolder {
 
   /** Gives trees back that a killed process took away while they were mounted. @returns false if one must stay there */
   #isRidOfTrees(work: string): boolean {
-    if (!lstatSync(work).isDirectory()) return true;
-    const mounted = readdirSync(work).filter((name) => isHex(name) && isMountedTree(name));
-    return mounted.every((hex) => this.#putBack(path.join(work, hex), hex));
+    try {
+      const mounted = readdirSync(work).filter((name) => isHex(name) && isMountedTree(name));
+      return mounted.every((hex) => this.#putBack(path.join(work, hex), hex));
+    } catch (error) {
+      // A record's draft; or another process is at it as well.
+      if (hasCode(error, "ENOTDIR", "ENOENT")) return true;
+      throw error;
+    }
   }
 
   #isAbandoned(owner: string, work: string): boolean {
