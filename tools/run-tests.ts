@@ -14,6 +14,7 @@ import { errorText } from "@kip/base";
 import { findRelease, obtainBinaries } from "@kip/control-plane";
 import { endSharedControlPlane } from "@kip/control-plane/testing";
 import { removeCluster } from "../e2e/cluster.ts";
+import { endLeftProcesses, testRunVariable } from "./left-processes.ts";
 import { closeAcceptance, isAcceptanceFile, type TestResult } from "./acceptance.ts";
 
 const patterns: Record<string, readonly string[]> = {
@@ -37,6 +38,7 @@ const failures: string[] = [];
 const results: TestResult[] = [];
 const controlPlaneDir = mkdtempSync(path.join(tmpdir(), "kip-tests-"));
 process.env["KIP_TEST_CONTROL_PLANE"] = controlPlaneDir;
+process.env[testRunVariable] = controlPlaneDir;
 try {
   // What a run before this one left behind when it was killed.
   if (stages.includes("e2e")) removeCluster();
@@ -44,12 +46,16 @@ try {
   else if (stages.some((name) => name !== "unit")) prepare();
   for (const name of stages) {
     // The end-to-end tests bring their own, and look at what runs on this machine.
-    if (name === "e2e") await endSharedControlPlane(controlPlaneDir);
+    if (name === "e2e") {
+      await endSharedControlPlane(controlPlaneDir);
+      endLeft();
+    }
     await runStage(name);
   }
 } finally {
   await endSharedControlPlane(controlPlaneDir);
   if (stages.includes("e2e")) removeCluster();
+  endLeft();
 }
 for (const line of [...skips, ...failures]) console.log(line);
 const isWhole =
@@ -58,6 +64,11 @@ const isWhole =
 const isAccepted = !isWhole || closeAcceptance(results);
 console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 || !isAccepted ? 1 : 0;
+
+/** A test that runs into its time limit leaves what it has started. */
+function endLeft(): void {
+  for (const line of endLeftProcesses(controlPlaneDir)) console.log(`left behind, ended: ${line}`);
+}
 
 /** Binaries and images are made before the first test: no test is to wait for them. */
 function prepare(): void {

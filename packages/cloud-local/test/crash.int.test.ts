@@ -111,6 +111,7 @@ async function killEverywhere(
       [script, JSON.stringify({ options: test.options, ...act })],
       {
         env: {
+          ...process.env,
           PATH: `${shims}:${process.env["PATH"]}`,
           KILL_AT: String(nth),
           KILL_MOMENT: moment,
