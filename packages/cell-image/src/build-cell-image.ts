@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { link, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { silentLogger, type Logger } from "@kip/base";
+import { silentLogger, type Clock, type Logger } from "@kip/base";
 import { bundleAgent, bundleName, compileBundle } from "./agent-bundle.ts";
 import { cachedBuild } from "./build-cache.ts";
 import { asBuildFailure } from "./build-failure.ts";
@@ -19,6 +19,10 @@ export interface BuildCellImageOptions {
   readonly agentEntry: string;
   /** The Node binary put into the image. @default the one that runs this code */
   readonly nodeBinary?: string;
+  /** Builds the operating system again, with the packages that Debian offers now. @default false */
+  readonly refresh?: boolean;
+  /** @default the system's */
+  readonly clock?: Clock;
   /** Gets one sentence at the start of each step that takes more than a second. */
   readonly onProgress?: (message: string) => void;
   /** @default silent */

@@ -12,13 +12,14 @@ import {
 } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
-import { cachedBuild } from "./build-cache.ts";
+import { systemClock } from "@kip/base";
 import type { BuildCellImageOptions } from "./build-cell-image.ts";
 import { cpioArchive, type CpioEntry } from "./cpio.ts";
 import { moduleClosure } from "./kernel-modules.ts";
 import { runMmdebstrap } from "./mmdebstrap.ts";
 import { recipe, recipeDirectory } from "./recipe.ts";
 import { runContained } from "./run-contained.ts";
+import { updatableBuild } from "./updatable-build.ts";
 
 /** Names of the files in the folder that {@link buildOperatingSystem} gives. */
 export const osFiles = {
@@ -30,9 +31,13 @@ export const osFiles = {
   packages: "packages.txt",
 } as const;
 
+const dayMs = 24 * 3600 * 1000;
+/** From this age on, each use of the operating system says how old it is. */
+const oldDays = 14;
+
 /**
  * Gives kernel, root disk and the fixed part of the initramfs: everything but the agent. Takes most of a minute once;
- * depends on the recipe and on the Node binary, on nothing else of the host.
+ * depends on the recipe and on the Node binary, and on the packages that Debian offered when it was built.
  */
 export async function buildOperatingSystem(
   options: BuildCellImageOptions & { readonly nodeBinary: string },
@@ -41,15 +46,23 @@ export async function buildOperatingSystem(
   const init = await readFile(path.join(recipeDirectory, "init.sh"));
   const hash = createHash("sha256").update(JSON.stringify(recipe)).update(hook).update(init);
   await pipeline(createReadStream(options.nodeBinary), hash);
-  const key = hash.digest("hex").slice(0, 16);
-  const directory = await cachedBuild({
+  const { clock = systemClock } = options;
+  const { directory, key, currentAt } = await updatableBuild({
     cacheDir: options.cacheDir,
     kind: "os",
-    key,
+    key: hash.digest("hex").slice(0, 16),
+    refresh: options.refresh ?? false,
+    contentFile: osFiles.packages,
+    clock,
     onWait: () => options.onProgress?.("Waiting for another build of the cell image"),
     ...(options.signal && { signal: options.signal }),
     build: async (work) => await build(work, options),
   });
+  const days = Math.floor((clock.now() - currentAt) / dayMs);
+  if (days >= oldDays)
+    options.onProgress?.(
+      `The cells' operating system is ${days} days old; kip up --refresh-image takes Debian's security updates`,
+    );
   return { directory, key };
 }
 

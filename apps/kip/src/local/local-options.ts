@@ -53,6 +53,11 @@ export const upOptions: readonly Option[] = [
     type: "boolean",
     help: "obtain binaries and images, and start nothing",
   },
+  {
+    flag: "refresh-image",
+    type: "boolean",
+    help: "make the cells' operating system again, with Debian's security updates",
+  },
   { flag: "port", type: "string", fallback: "6443", help: "port of the API server" },
   {
     flag: "registry-port",

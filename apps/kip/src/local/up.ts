@@ -36,6 +36,10 @@ export async function up(args: readonly string[]): Promise<void> {
   const record = await readRecord(layout.daemonRecord);
   if (record && clusterProcesses(layout.stateDir).includes(record.pid)) {
     console.log(`The local cluster is running: ${record.server}, context kip-local`);
+    if (options.isSet("refresh-image")) {
+      await obtainParts(options, layout);
+      console.log("Its cells have the new operating system after kip down and kip up");
+    }
     return;
   }
   // What an interrupted run left behind; machines stay, they are taken over.
@@ -74,6 +78,7 @@ async function obtainParts(options: OptionValues, layout: LocalLayout): Promise<
       obtainBinaries({ ...common, release, ...(userDir !== undefined && { userDir }) }),
       buildCellImage({
         ...common,
+        refresh: options.isSet("refresh-image"),
         agentEntry: path.join(import.meta.dirname, "../../../itzo/src/main.ts"),
       }),
       buildDemoImage(common),
