@@ -21,6 +21,8 @@ const commands: Readonly<Record<string, (args: readonly string[]) => Promise<voi
   help: async () => void process.stdout.write(help),
 };
 
+// The modes of files and folders are those that the code names, also in programs that it starts.
+process.umask(0o022);
 try {
   await run(process.argv.slice(2));
 } catch (error) {

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtempDisposableSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { describe, it } from "node:test";
+
+const kip = path.join(import.meta.dirname, "../bin/kip");
+const skip = process.getuid?.() === 0 ? false : "kip up is for root only";
+
+describe("kip up", { skip }, () => {
+  it("makes its folders with modes of its own, whatever the caller's umask", () => {
+    using folder = mkdtempDisposableSync(path.join(tmpdir(), "kip-umask-"));
+    for (const umask of ["000", "022", "077"]) {
+      const cache = path.join(folder.path, umask);
+      // It ends soon after the first folder: there are no programs.
+      const flags = ["--prepare", `--cache-dir=${cache}`, `--binaries-dir=${folder.path}`];
+      const script = 'umask "$1"; shift; exec "$@"';
+      const args = ["-c", script, "sh", umask, kip, "up", ...flags];
+      const { status, stderr } = spawnSync("sh", args, { encoding: "utf8", timeout: 60_000 });
+      assert.equal(status, 1);
+      assert.match(stderr, /has no program/);
+      assert.equal((statSync(cache).mode & 0o777).toString(8), "755");
+    }
+  });
+});
