@@ -56,6 +56,32 @@ describe("mergeKubeconfigContext() and removeKubeconfigContext()", () => {
     assert.match(await readFile(home.path, "utf8"), /^current-context: work$/m);
   });
 
+  it("take over the lock of a run that was killed, and of no other program", async () => {
+    await using home = await temporaryHome();
+    await writeFile(home.path, foreign);
+    await writeFile(`${home.path}.lock`, JSON.stringify({ pid: 1, startTicks: "-1" }));
+    await mergeKubeconfigContext(home.options);
+    assert.match(await readFile(home.path, "utf8"), /^current-context: kip-local$/m);
+    const stat = await readFile("/proc/1/stat", "utf8");
+    const startTicks = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+    await writeFile(`${home.path}.lock`, JSON.stringify({ pid: 1, startTicks }));
+    await assert.rejects(removeKubeconfigContext(home.options), { code: "KUBECONFIG_LOCKED" });
+  });
+
+  it("keep the administrator's key from others while they change a file that all may read", async () => {
+    await using home = await temporaryHome();
+    await writeFile(home.path, foreign, { mode: 0o644 });
+    const modes: number[] = [];
+    const kubectl = join(home.directory, "kubectl");
+    const copy = `${home.path}.kip-edit`;
+    const script = `stat -c %a ${copy} >>${home.directory}/modes; exec ${home.options.kubectl} "$@"`;
+    await writeFile(kubectl, `#!/bin/sh\nPATH=/usr/bin:/bin\n${script}\n`, { mode: 0o755 });
+    await mergeKubeconfigContext({ ...home.options, kubectl });
+    const text = await readFile(join(home.directory, "modes"), "utf8");
+    modes.push(...text.trim().split("\n").map(Number));
+    assert.ok(modes.length > 1 && modes.every((mode) => mode === 600), text);
+  });
+
   it("refuse a file that is locked or broken, and leave it alone", async () => {
     await using home = await temporaryHome();
     await writeFile(home.path, "{ not: [a kubeconfig");

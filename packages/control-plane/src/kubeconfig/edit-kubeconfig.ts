@@ -1,7 +1,9 @@
-import { chmod, chown, copyFile, mkdtemp, open, rename, rm, stat } from "node:fs/promises";
+import { chmod, chown, link, mkdtemp, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { hasCode, KipError, runCommand } from "@kip/base";
+import { readIfPresent, writeWhole } from "../files.ts";
+import { identify, isRunning, parseIdentity } from "../processes/process-identity.ts";
 
 /** A kubeconfig that is being changed: a copy of it, until the change is complete. */
 export interface KubeconfigEdit {
@@ -73,10 +75,13 @@ async function replace(
   await rename(from, to);
 }
 
+/** The copy is private from its first moment on: kubectl writes our key into it. */
 async function copyIfPresent(from: string, to: string): Promise<boolean> {
   await rm(to, { force: true });
   try {
-    await copyFile(from, to);
+    const content = await readFile(from);
+    await using copy = await open(to, "wx", 0o600);
+    await copy.writeFile(content);
     return true;
   } catch (error) {
     if (hasCode(error, "ENOENT")) return false;
@@ -84,16 +89,32 @@ async function copyIfPresent(from: string, to: string): Promise<boolean> {
   }
 }
 
+/** The lock that kubectl honours. One that a process of ours held when it was killed is taken over. */
 async function lock(path: string): Promise<AsyncDisposable> {
   const lockPath = `${path}.lock`;
-  try {
-    await (await open(lockPath, "wx", 0o600)).close();
-  } catch (error) {
-    if (!hasCode(error, "EEXIST")) throw error;
-    throw new KipError("KUBECONFIG_LOCKED", `Cannot change "${path}": another program has it`, {
-      cause: error,
-      remedy: `Try again; if no kubectl is running, delete "${lockPath}"`,
-    });
+  if (!(await tryLock(lockPath))) {
+    const holder = parseIdentity((await readIfPresent(lockPath)) ?? "");
+    if (holder && !isRunning(holder)) await rm(lockPath, { force: true });
+    if (!(await tryLock(lockPath))) {
+      throw new KipError("KUBECONFIG_LOCKED", `Cannot change "${path}": another program has it`, {
+        remedy: `Try again; if no kubectl is running, delete "${lockPath}"`,
+      });
+    }
   }
   return { [Symbol.asyncDispose]: async () => await rm(lockPath, { force: true }) };
+}
+
+/** Makes the lock file, which names this process from its first moment on. */
+async function tryLock(lockPath: string): Promise<boolean> {
+  const named = `${lockPath}.kip`;
+  await writeWhole(named, JSON.stringify(identify(process.pid)));
+  try {
+    await link(named, lockPath);
+    return true;
+  } catch (error) {
+    if (hasCode(error, "EEXIST")) return false;
+    throw error;
+  } finally {
+    await rm(named, { force: true });
+  }
 }

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { decode } from "@kip/base";
 
 /** A process that is told apart from a later one with the same id. */
 export interface ProcessIdentity {
@@ -17,6 +18,17 @@ export function identify(pid: number): ProcessIdentity | undefined {
     return startTicks === undefined || state === "Z" ? undefined : { pid, startTicks };
   } catch {
     return undefined; // no such process
+  }
+}
+
+const decodeIdentity = decode.object({ pid: decode.integer, startTicks: decode.string });
+
+/** The process that a file of ours names in JSON; undefined if it names none, or was cut off by a crash. */
+export function parseIdentity(text: string): ProcessIdentity | undefined {
+  try {
+    return decodeIdentity(JSON.parse(text), "");
+  } catch {
+    return undefined;
   }
 }
 
