@@ -17,5 +17,6 @@ export {
   type RemoveContextOptions,
 } from "./kubeconfig/user-context.ts";
 export { forwardConnections, type ForwardOptions } from "./processes/forward.ts";
+export { LimitedLog } from "./processes/limited-log.ts";
 export { requireFreePort } from "./processes/ports.ts";
 export { startControlPlane } from "./start-control-plane.ts";

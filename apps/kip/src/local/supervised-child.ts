@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { openSync, closeSync } from "node:fs";
 import { backoffDelay, errorText, type Clock, type Logger } from "@kip/base";
-import { LimitedLog } from "./limited-log.ts";
+import { LimitedLog } from "@kip/control-plane";
 
 /** What {@link superviseChild} runs. */
 export interface SupervisedChildOptions {

@@ -31,6 +31,7 @@ export interface Programs extends AsyncDisposable {
 
 /** How long each may take to end: requests under way may finish, watches are closed at once. */
 const stopGraceMs = 5000;
+const logLimitBytes = 16 * 1024 * 1024;
 
 /**
  * Starts all programs but the scheduler at once: each waits for the one that it needs.
@@ -85,7 +86,7 @@ function supervised(program: ProgramName, resolved: ResolvedOptions): Supervised
   const { binaries, logDir, runDir, etcdDir, clock } = resolved;
   const file = binaries.paths[program];
   return new SupervisedProgram(
-    { program, file, directory: etcdDir, logDir, runDir, stopGraceMs },
+    { program, file, directory: etcdDir, logDir, runDir, stopGraceMs, logLimitBytes },
     clock,
   );
 }

@@ -1,11 +1,12 @@
 import { spawn, type ChildProcess } from "node:child_process";
-import { closeSync, openSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { backoffDelay, type Clock } from "@kip/base";
 import type { ProgramName } from "../binaries/pinned-version.ts";
 import { lastWords } from "./last-words.ts";
 import { endLeftover } from "./leftover.ts";
+import { LimitedLog } from "./limited-log.ts";
 import { identify } from "./process-identity.ts";
 
 /** What to run, and where. */
@@ -18,6 +19,8 @@ export interface ProgramSpec {
   readonly logDir: string;
   /** Directory of its `<program>.json`, which names the process for a later start. */
   readonly runDir: string;
+  /** Size of its log at which a new one is begun, bytes; one older is kept. */
+  readonly logLimitBytes: number;
   /** How long it may take to end after SIGTERM, milliseconds; then comes SIGKILL. */
   readonly stopGraceMs: number;
 }
@@ -31,7 +34,8 @@ export interface ProgramEnd {
 const restart = { initialMs: 250, maxMs: 30_000 } as const;
 /** A program that ran this long starts over with the shortest delay. */
 const steadyMs = 60_000;
-const logLimitBytes = 16 * 1024 * 1024;
+/** How much of its output is kept for {@link lastWords}, characters. */
+const tailLength = 16 * 1024;
 
 /**
  * One child process, started again when it ends unasked.
@@ -115,8 +119,7 @@ export class SupervisedProgram {
 
   #run(): Promise<ProgramEnd> {
     const { program, directory, file } = this.spec;
-    rotate(this.logPath);
-    const log = openSync(this.logPath, "a", 0o600);
+    const log = new LimitedLog(this.logPath, this.spec.logLimitBytes);
     const { promise, resolve } = Promise.withResolvers<ProgramEnd>();
     this.#ended = promise;
     // setpriv becomes the program itself: same process id, and SIGKILL comes with our own end.
@@ -124,24 +127,40 @@ export class SupervisedProgram {
       cwd: directory,
       // Nothing of the caller's: no proxy, no credentials, no Go settings.
       env: { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
-      stdio: ["ignore", log, log],
+      // Through this process, which limits the log: whoever reaches the API server can make it write.
+      stdio: ["ignore", "pipe", "pipe"],
       // Ctrl-C in a terminal is for us to answer, in the right order.
       detached: true,
     });
-    closeSync(log);
+    let end = "";
+    for (const output of [child.stdout, child.stderr]) {
+      output.on("data", (bytes: Buffer) => {
+        log.write(bytes);
+        end = (end + bytes.toString()).slice(-tailLength);
+      });
+    }
     this.#child = child;
-    if (child.pid !== undefined)
-      writeFileSync(this.#identityPath, JSON.stringify(identify(child.pid) ?? {}), { mode: 0o600 });
+    if (child.pid !== undefined) this.#record(child.pid);
     const finish = (how: string): void => {
       this.#child = undefined;
-      const words = lastWords(readFileSync(this.logPath, "utf8"));
+      log[Symbol.dispose]();
+      const words = lastWords(end);
       resolve({ program, reason: `${program} ${how}${words === "" ? "" : `: ${words}`}` });
     };
     child.once("error", (error) => finish(`could not be started (${error.message})`));
-    child.once("exit", (code, signal) =>
+    child.once("close", (code, signal) =>
       finish(signal ? `was ended by ${signal}` : `ended with exit code ${code}`),
     );
     return promise;
+  }
+
+  /** Names the process for a later start. */
+  #record(pid: number): void {
+    try {
+      writeFileSync(this.#identityPath, JSON.stringify(identify(pid) ?? {}), { mode: 0o600 });
+    } catch {
+      // No space, for example. It dies with this process all the same.
+    }
   }
 
   async #terminate(): Promise<void> {
@@ -156,10 +175,4 @@ export class SupervisedProgram {
       clearTimeout(timer);
     }
   }
-}
-
-/** Keeps one older log, so that a program that runs for months does not fill the disk. */
-function rotate(path: string): void {
-  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-  if (size > logLimitBytes) renameSync(path, `${path}.1`);
 }

@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempDisposableSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { describe, it } from "node:test";
+import { systemClock } from "@kip/base";
+import { SupervisedProgram, type ProgramEnd } from "./supervised-program.ts";
+
+async function withProgram(
+  script: string,
+  action: (program: SupervisedProgram, folder: string) => Promise<void>,
+): Promise<void> {
+  using folder = mkdtempDisposableSync(path.join(tmpdir(), "supervised-"));
+  const file = path.join(folder.path, "program");
+  const below = (name: string): string => path.join(folder.path, name);
+  for (const name of ["log", "run"]) mkdirSync(below(name));
+  writeFileSync(file, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  const program = new SupervisedProgram(
+    {
+      program: "etcd",
+      file,
+      directory: folder.path,
+      logDir: below("log"),
+      runDir: below("run"),
+      stopGraceMs: 5000,
+      logLimitBytes: 10_000,
+    },
+    systemClock,
+  );
+  try {
+    await action(program, folder.path);
+  } finally {
+    await program.stop();
+  }
+}
+
+describe("SupervisedProgram", () => {
+  it("reports the last lines of a program that ends", async () => {
+    await withProgram("echo one; echo two >&2; exit 3", async (program) => {
+      const end = await program.start([]);
+      assert.equal(end.reason, "etcd ended with exit code 3: two");
+    });
+  });
+
+  it("limits the log of a program that writes without end", async () => {
+    await withProgram("seq 1 100000", async (program) => {
+      const end = await program.start([]);
+      assert.match(end.reason, /100000$/);
+      for (const name of ["etcd.log", "etcd.log.1"])
+        assert.ok(statSync(path.join(path.dirname(program.logPath), name)).size <= 64 * 1024, name);
+    });
+  });
+
+  it("starts a program again when its folders of logs and records are gone", async () => {
+    await withProgram("exit 1", async (program, folder) => {
+      void program.start([]);
+      const ends: ProgramEnd[] = [];
+      const second = Promise.withResolvers<void>();
+      program.supervise((end) => {
+        ends.push(end);
+        if (ends.length === 1)
+          for (const name of ["log", "run"]) rmSync(path.join(folder, name), { recursive: true });
+        if (ends.length === 2) second.resolve();
+      });
+      await second.promise;
+      assert.ok(!existsSync(program.logPath));
+      assert.match(ends[1]?.reason ?? "", /exit code 1/);
+    });
+  });
+});
