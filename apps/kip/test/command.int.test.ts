@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtempDisposableSync, statSync } from "node:fs";
+import { cpSync, mkdtempDisposableSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
@@ -22,5 +22,16 @@ describe("kip up", { skip }, () => {
       assert.match(stderr, /has no program/);
       assert.equal((statSync(cache).mode & 0o777).toString(8), "755");
     }
+  });
+});
+
+describe("kip", () => {
+  it("says what is missing in a checkout without its npm packages", () => {
+    using folder = mkdtempDisposableSync(path.join(tmpdir(), "kip-checkout-"));
+    const copy = path.join(folder.path, "apps/kip/bin/kip");
+    cpSync(kip, copy);
+    const { status, stderr } = spawnSync(copy, ["version"], { encoding: "utf8" });
+    assert.equal(status, 1);
+    assert.match(stderr, /^kip: Cannot run .*\n {5}Run npm ci in \/.*\n$/);
   });
 });

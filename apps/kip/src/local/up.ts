@@ -163,7 +163,9 @@ export function userKubeconfig(options: OptionValues): string {
   if (given !== undefined) return path.resolve(given);
   const fromEnv = process.env["KUBECONFIG"]?.split(":").find((each) => each !== "");
   if (fromEnv !== undefined) return path.resolve(fromEnv);
-  return path.join(homeOf(process.env["SUDO_USER"]) ?? homedir(), ".kube", "config");
+  // HOME may be empty or relative, and the file is used later from another folder.
+  const home = path.isAbsolute(homedir()) ? homedir() : userInfo().homedir;
+  return path.join(homeOf(process.env["SUDO_USER"]) ?? home, ".kube", "config");
 }
 
 function homeOf(user: string | undefined): string | undefined {
