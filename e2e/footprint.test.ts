@@ -1,41 +1,50 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { kipCommand, removeCluster, run } from "./cluster.ts";
 
 /** What of a machine `kip up` and `kip down` could leave changed. */
-async function footprint(): Promise<Readonly<Record<string, readonly string[]>>> {
+async function footprint(
+  ours: readonly string[],
+): Promise<Readonly<Record<string, readonly string[]>>> {
   const lines = async (command: string, ...args: readonly string[]): Promise<readonly string[]> =>
     (await run(command, args)).stdout.split("\n").sort();
   return {
     interfaces: (await lines("ip", "-o", "link")).map((line) => line.split(": ")[1] ?? ""),
     addresses: (await lines("ip", "-o", "addr")).map((line) => line.replace(/valid_lft.*/, "")),
     routes: await lines("ip", "route", "show", "table", "all"),
-    namespaces: await lines("ip", "netns"),
     rules: await lines("nft", "list", "ruleset"),
-    mounts: readFileSync("/proc/self/mounts", "utf8").split("\n").sort(),
     forwarding: [readFileSync("/proc/sys/net/ipv4/ip_forward", "utf8")],
-    processes: programs(),
+    // Other programs mount, and come and go meanwhile: only what names the cluster counts.
+    namespaces: (await lines("ip", "netns")).filter((line) => mentions(line, ours)),
+    mounts: readFileSync("/proc/mounts", "utf8")
+      .split("\n")
+      .filter((line) => mentions(line, ours)),
+    processes: programs(ours),
   };
 }
 
-/** Command lines of the programs that a local cluster consists of. */
-function programs(): readonly string[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .map((name) => {
-      try {
-        return readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ");
-      } catch {
-        return "";
-      }
-    })
-    .filter((line) =>
-      /etcd|kube-|qemu-system|docker-registry|slirp4netns|pasta|main\.ts/.test(line),
-    )
-    .sort();
+function mentions(text: string, ours: readonly string[]): boolean {
+  return ours.some((word) => text.includes(word));
+}
+
+/** Command lines of the processes of a cluster: its state folder or namespace is in their arguments, environment or folder. */
+function programs(ours: readonly string[]): readonly string[] {
+  const found: string[] = [];
+  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    if (Number(pid) === process.pid) continue;
+    try {
+      const line = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+      const environment = readFileSync(`/proc/${pid}/environ`, "utf8");
+      const folders = [readlinkSync(`/proc/${pid}/cwd`), readlinkSync(`/proc/${pid}/root`)];
+      if (mentions([line, environment, ...folders].join("\n"), ours)) found.push(line);
+    } catch {
+      // It has ended.
+    }
+  }
+  return found.sort();
 }
 
 describe("kip up and kip down", () => {
@@ -54,7 +63,9 @@ describe("kip up and kip down", () => {
     ];
     // Machines of other tests come and go, and templates are made in the background; the next test has it started anew.
     assert.equal(removeCluster(), 0);
-    const before = await footprint();
+    const ours = [folder, "kip-foot/", "kip-foot "];
+    const before = await footprint(ours);
+    assert.deepEqual(before["processes"], []);
     const interrupted = await run(
       path.join(import.meta.dirname, "../apps/kip/bin/kip"),
       ["up", ...upFlags],
@@ -63,6 +74,9 @@ describe("kip up and kip down", () => {
     assert.notEqual(interrupted.status, 0, "the run was to be cut short");
     const up = await kipCommand("up", ...upFlags);
     assert.equal(up.status, 0, up.stderr);
+    const whileUp = (await footprint(ours))["processes"]?.join("\n") ?? "";
+    for (const program of ["etcd", "kube-apiserver", "docker-registry", "slirp4netns", "main.ts"])
+      assert.ok(whileUp.includes(program), `${program} counts as a process of the cluster`);
     const second = await kipCommand("up", ...upFlags);
     assert.match(second.stdout, /is running/);
     assert.match(readFileSync(`${folder}/kubeconfig`, "utf8"), /kip-local/);
@@ -72,7 +86,7 @@ describe("kip up and kip down", () => {
       const down = await kipCommand("down", ...flags);
       assert.equal(down.status, 0, down.stderr);
     }
-    assert.deepEqual(await footprint(), before);
+    assert.deepEqual(await footprint(ours), before);
     assert.ok(!existsSync(`${folder}/kubeconfig`), "a kubeconfig that held nothing else goes too");
     rmSync(folder, { recursive: true });
   });
