@@ -8,11 +8,11 @@ import {
   type OptionValues,
 } from "@kip/base";
 import { createApiClient, loadKubeConfig, type KubeConfig } from "@kip/k8s-client";
-import type { KeyPair } from "@kip/pki";
 import {
   delegatedAccess,
   NodeMetrics,
   optionalCalls,
+  ServingTls,
   startNode,
   startStandbyNode,
   type NodeOptions,
@@ -175,8 +175,14 @@ async function nodeSettings(
   config: KubeConfig,
 ): Promise<Omit<NodeOptions, "provider" | "logger">> {
   const { client, clock, nodeName, internalIp, kubeletPort, os } = setup;
-  const given = await givenPair(options);
-  const pair = given ?? (await selfSigned(nodeName, internalIp));
+  const serving = new ServingTls({
+    pair: async () => await givenPair(options),
+    clientCa: async () => await clientCa(options, config),
+    nodeName,
+    ipAddress: internalIp,
+    clock,
+  });
+  const tls = await serving.read();
   const effects = ["NoSchedule", "NoExecute", "PreferNoSchedule"] as const;
   const taint = {
     key: options.required("taint"),
@@ -190,11 +196,11 @@ async function nodeSettings(
     os,
     taints: options.isSet("disable-taint") ? [] : [taint],
     kubeletVersion: "v1.34.0-vk-0.1.0",
-    requestCertificate: given === undefined,
+    requestCertificate: serving.isSelfSigned,
+    reloadTls: async () => await serving.read(),
     kubelet: {
-      ...pair,
+      ...tls,
       port: kubeletPort,
-      clientCa: await clientCa(options, config),
       ...delegatedAccess({ client, nodeName, clock }),
       streamIdleTimeoutMs: duration("stream-idle-timeout", options.required("stream-idle-timeout")),
       streamCreationTimeoutMs: duration(
@@ -206,18 +212,6 @@ async function nodeSettings(
       sweepMs: duration("full-resync-period", options.required("full-resync-period")),
     },
   };
-}
-
-async function selfSigned(nodeName: string, internalIp: string): Promise<KeyPair> {
-  // Loaded only here: it takes 7 MB.
-  const { createSelfSigned } = await import("@kip/pki");
-  return createSelfSigned({
-    commonName: nodeName,
-    dnsNames: [nodeName],
-    ipAddresses: [internalIp],
-    usages: ["server"],
-    validMs: 365 * 24 * 60 * 60 * 1000,
-  });
 }
 
 async function givenPair(

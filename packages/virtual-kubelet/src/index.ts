@@ -29,6 +29,7 @@ export {
 } from "./kubelet-api/index.ts";
 export { expandSubPath, expandVariables, ExpansionRoom } from "./environment/expand-variables.ts";
 export type { NodeIntervals, NodeOptions, NodeTaint, RunningNode } from "./node/node-options.ts";
+export { ServingTls, type ServingTlsOptions } from "./node/serving-tls.ts";
 export { startNode } from "./node/start-node.ts";
 export { bindLateEnv, type LateAddresses } from "./environment/late-env.ts";
 export { mergeConditions, type ConditionVerdict } from "./status/conditions.ts";

@@ -1,9 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { hasCode, KipError, systemClock, type Logger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
-import { createSelfSigned, type KeyPair } from "@kip/pki";
+import type { KeyPair } from "@kip/pki";
 import {
   delegatedAccess,
+  ServingTls,
   startNode,
   type KubeletApiOptions,
   type PodProvider,
@@ -24,8 +25,13 @@ export interface ServeNodeOptions {
 /** Registers the virtual node and serves its kubelet API. */
 export async function serveNode(needs: ServeNodeOptions): Promise<RunningNode> {
   const { provider, client, nodeName, nodeIp, options, logger } = needs;
-  const pair = await servingPair(needs);
-  const clientCa = await readRequired(options, "client-ca-file");
+  const tls = new ServingTls({
+    pair: async () => await givenPair(options),
+    clientCa: async () => await readRequired(options, "client-ca-file"),
+    nodeName,
+    ipAddress: nodeIp,
+    clock: systemClock,
+  });
   return await startNode({
     client,
     nodeName,
@@ -35,11 +41,10 @@ export async function serveNode(needs: ServeNodeOptions): Promise<RunningNode> {
     kubelet: {
       host: nodeIp,
       port: options.integer("kubelet-port", { min: 1, max: 65_535 }),
-      certificate: pair.certificate,
-      key: pair.key,
-      clientCa,
+      ...(await tls.read()),
       ...kubeletAccess(needs),
     },
+    reloadTls: async () => await tls.read(),
     clock: systemClock,
     logger: logger.with({ node: nodeName }),
   });
@@ -58,8 +63,8 @@ function kubeletAccess(
   });
 }
 
-/** The serving certificate that was given, else a self-signed one, as in the original. */
-async function servingPair({ options, nodeName, nodeIp }: ServeNodeOptions): Promise<KeyPair> {
+/** The serving certificate that was given. Without its file a self-signed one is made, as in the original. */
+async function givenPair(options: OptionValues): Promise<KeyPair | undefined> {
   const certificateFile = options.text("tls-cert-file");
   const keyFile = options.text("tls-private-key-file");
   if (certificateFile !== undefined && keyFile !== undefined) {
@@ -73,13 +78,7 @@ async function servingPair({ options, nodeName, nodeIp }: ServeNodeOptions): Pro
       if (!hasCode(error, "ENOENT")) throw error;
     }
   }
-  return await createSelfSigned({
-    commonName: nodeName,
-    dnsNames: [nodeName],
-    ipAddresses: [nodeIp],
-    usages: ["server"],
-    validMs: 365 * 24 * 60 * 60 * 1000,
-  });
+  return undefined;
 }
 
 async function readRequired(options: OptionValues, flag: string): Promise<string> {

@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import https from "node:https";
 import type { AddressInfo, Socket } from "node:net";
@@ -295,7 +296,16 @@ interface Admitted {
 }
 
 function secureContext(tls: KubeletTls): https.ServerOptions {
+  // Without an authority, Node would take the public ones: a file may be empty while it is written.
+  checkCertificates(tls.clientCa);
   return { cert: tls.certificate, key: tls.key, ca: tls.clientCa, minVersion: "TLSv1.2" };
+}
+
+/** @throws if a text has no certificate, or one that cannot be read */
+function checkCertificates(pem: string): void {
+  const blocks = pem.match(/-----BEGIN [^-]*CERTIFICATE-----[^-]*-----END [^-]*CERTIFICATE-----/g);
+  if (blocks === null) throw new Error("There is no certificate of a client CA");
+  for (const block of blocks) void new X509Certificate(block);
 }
 
 function withTlsErrors<T>(use: () => T): T {

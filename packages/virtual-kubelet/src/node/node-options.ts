@@ -32,6 +32,12 @@ export interface NodeOptions {
   /** The kubelet HTTPS API, which the library then serves. Absent: none is served. */
   readonly kubelet?: Omit<KubeletApiOptions, "handlers" | "clock" | "logger">;
   /**
+   * Reads the certificates of `kubelet` again, each minute. What has changed is used for connections from
+   * then on; if it fails or gives what cannot be used, the old ones stay and an error is logged. A
+   * certificate that the cluster issued stays. @default they are not read again
+   */
+  readonly reloadTls?: () => Promise<KubeletTls>;
+  /**
    * Whether the cluster is asked for the kubelet API's certificate (a CertificateSigningRequest for the
    * signer `kubernetes.io/kubelet-serving`), and for its successors. Until somebody approves it,
    * `kubelet.certificate` serves. @default false

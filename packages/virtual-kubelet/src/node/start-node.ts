@@ -1,6 +1,6 @@
 import { errorText } from "@kip/base";
 import { createEventRecorder } from "@kip/k8s-client";
-import { startKubeletApi, type KubeletTls } from "../kubelet-api/index.ts";
+import { startKubeletApi } from "../kubelet-api/index.ts";
 import { measuredClient } from "../metrics/measured-client.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodStatusUpdate } from "../pod-provider.ts";
@@ -12,6 +12,7 @@ import { noTracer } from "../tracing.ts";
 import { NodeController } from "./node-controller.ts";
 import { nodeIntervals } from "./node-intervals.ts";
 import type { NodeOptions, RunningNode } from "./node-options.ts";
+import { NodeTls } from "./node-tls.ts";
 import { keepServingCertificate } from "./serving-certificate.ts";
 
 /** How long a node that ends waits for its events to be written, milliseconds. */
@@ -151,8 +152,18 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
   });
   await node.register();
   if (haveFactsChanged) void node.factsChanged();
-  let tls: KubeletTls | undefined = options.kubelet;
-  const running = Promise.all([node.run(), sweepForEver(), keepCertificate()]);
+  const tls =
+    api &&
+    options.kubelet &&
+    new NodeTls({
+      api,
+      tls: options.kubelet,
+      reload: options.reloadTls,
+      clock,
+      logger,
+      signal: stop.signal,
+    });
+  const running = Promise.all([node.run(), sweepForEver(), keepCertificate(), tls?.run()]);
   const owned = started.move();
 
   return {
@@ -160,10 +171,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     pods: () => pods.list(),
     findPod: (namespace, name, uid) => pods.find(namespace, name, uid),
     sweep,
-    replaceTls: (next) => {
-      api?.replaceTls(next);
-      tls = next;
-    },
+    replaceTls: (next) => tls?.replace(next),
     [Symbol.asyncDispose]: async () => {
       await owned.disposeAsync();
       await running;
@@ -189,16 +197,12 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
   }
 
   async function keepCertificate(): Promise<void> {
-    if (!api || options.requestCertificate !== true) return;
+    if (!tls || options.requestCertificate !== true) return;
     await keepServingCertificate({
       client,
       nodeName,
       ipAddresses: [facts.internalIp],
-      onCertificate: (pair) => {
-        if (!tls) return;
-        tls = { ...tls, ...pair };
-        api.replaceTls(tls);
-      },
+      onCertificate: (pair) => tls.useIssued(pair),
       clock,
       logger,
       signal: stop.signal,
