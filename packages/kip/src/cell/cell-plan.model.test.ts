@@ -16,7 +16,7 @@ interface World {
   isRunning: boolean;
   podStarts: number;
   isPodRunning: boolean;
-  /** How the pod ended on its machine. */
+  /** How the pod ended on its machine, which alone knows it. */
   result: Phase | undefined;
   /** The pod's phase in the API, and whether it takes a status of it now. */
   apiPhase: Phase;
@@ -144,6 +144,7 @@ function act(step: CellStep, world: World, memory: Memory, isAnswerLost: boolean
       world.instances = 0;
       world.isRunning = false;
       world.isPodRunning = false;
+      world.result = undefined;
       memory.instance = "gone";
       memory.isAgentConnected = false;
     },
@@ -234,7 +235,7 @@ describe("planCell() in a world that fails", () => {
           if (fault === "refuse" || fault === "take") world.isStatusTaken = fault === "take";
           // What is known of the end by the machine alone goes with it: it must be in the Cell before.
           if (fault === "lose machine" && world.cellEnd) {
-            Object.assign(world, { instances: 0, isRunning: false });
+            Object.assign(world, { instances: 0, isRunning: false, result: undefined });
             Object.assign(memory, { instance: "gone", isAgentConnected: false });
           }
           if (fault === "kill") memory = restarted(world);

@@ -1,0 +1,292 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import * as fc from "fast-check";
+import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
+import { silentLogger, type Clock } from "@kip/base";
+import type { Instance } from "@kip/cloud";
+import type { Pod, PodStatus } from "@kip/k8s-types";
+import { KipProvider, type KipProviderOptions } from "../provider.ts";
+import type { CellActor } from "./cell-actor.ts";
+import type { CellStep } from "./cell-plan.ts";
+import { CellSteps } from "./cell-steps.ts";
+import type { CellStepsOptions } from "./steps/step-context.ts";
+import type { Cell, CellSpec, CellStatus } from "./cell.ts";
+
+interface Machine {
+  readonly instance: Instance;
+  report: PodReport | undefined;
+}
+
+/** What survives a kill of kip: the API, the cloud and its machines. */
+interface World {
+  readonly cells: Map<string, Cell>;
+  readonly machines: Map<string, Machine>;
+  pod: Pod;
+  /** How often the pod's container was started. */
+  runs: number;
+  /** Whether the API takes statuses of the pod. */
+  isStatusTaken: boolean;
+}
+
+function newWorld(restartPolicy: string): World {
+  const pod = {
+    metadata: { namespace: "default", name: "job", uid: "p" },
+    spec: { restartPolicy, containers: [{ name: "main", image: "i" }] },
+    status: { phase: "Pending" },
+  } as Pod; // all that is looked at
+  return { cells: new Map(), machines: new Map(), pod, runs: 0, isStatusTaken: true };
+}
+
+/** When a process of kip dies: at its so many-th call to the outside, before or after it had its effect. */
+interface Death {
+  readonly atCall: number;
+  readonly isBefore: boolean;
+}
+
+const stillClock: Clock = {
+  now: () => Date.parse("2026-01-01T00:00:00Z"),
+  monotonic: () => 0,
+  sleep: async (_ms, signal) =>
+    await new Promise((_resolve, reject) => {
+      signal?.addEventListener("abort", () => reject(new Error("Aborted")), { once: true });
+    }),
+};
+
+/** Lets all that can run now run. */
+async function calm(): Promise<void> {
+  for (let turn = 0; turn < 30; turn++) await setImmediate();
+}
+
+/** One life of kip, with its real provider, actors and steps; only the connection to the agent is not real. */
+class Life {
+  readonly provider: KipProvider;
+  readonly #world: World;
+  readonly #death: Death | undefined;
+  #calls = 0;
+  isDead = false;
+
+  constructor(world: World, death?: Death) {
+    this.#world = world;
+    this.#death = death;
+    const { cells } = world;
+    const driver = {
+      onTerminated: () => () => {},
+      onInterruption: () => () => {},
+      list: () => this.#call(() => [...world.machines.values()].map(({ instance }) => instance)),
+      describe: (id: string) => this.#call(() => world.machines.get(id)?.instance),
+      launch: ({ token }: { readonly token: string }) => this.#call(() => this.#launch(token)),
+      terminate: (id: string) => this.#call(() => void world.machines.delete(id)),
+      waitForTerminated: async () => {},
+    };
+    const store = {
+      create: (spec: CellSpec) => this.#call(() => this.#create(spec)),
+      writeStatus: (cell: Cell, status: CellStatus) =>
+        this.#call(() => {
+          const { name = "" } = cell.metadata;
+          const found = cells.get(name);
+          if (found) cells.set(name, { ...found, status: { ...found.status, ...status } });
+        }),
+      remove: (cell: Cell) => this.#call(() => void cells.delete(cell.metadata.name ?? "")),
+      readPod: () => this.#call(() => (world.pod.status?.phase === "Succeeded" ? "ended" : "open")),
+    };
+    const parts = {
+      driver,
+      store,
+      chooser: {
+        choose: async ({ podRef, attempt, restartCounts }: CellActor["memory"]) => ({
+          podRef,
+          attempt,
+          restartCounts,
+        }),
+      },
+      identities: { issueForCell: async () => ({ identity: {}, expires: new Date(0) }) },
+      archive: { save: () => this.#call(() => {}), remove: async () => {}, pods: async () => [] },
+      dns: async () => ({
+        clusterDns: [],
+        clusterDomain: "cluster.local",
+        hostNameservers: [],
+        hostSearchDomains: [],
+      }),
+      registries: [],
+      nodeIp: "192.0.2.1",
+      onEvent: () => {},
+      limits: { bootMs: 1000, healthyMs: 1000, drainLeewayMs: 1000 },
+      nodeFacts: { capacity: {}, internalIp: "192.0.2.1" },
+      cells: { synced: Promise.resolve(), isSynced: true, list: () => [...cells.values()] },
+      clock: stillClock,
+      logger: silentLogger,
+    };
+    const real = new CellSteps(parts as unknown as CellStepsOptions); // all that is called
+    const steps = {
+      execute: async (step: CellStep, actor: CellActor, signal: AbortSignal) => {
+        if (step.kind === "connect") await this.#connect(actor);
+        else await real.execute(step, actor, signal);
+      },
+      noteReport: () => {},
+    };
+    const options = { ...parts, steps };
+    this.provider = new KipProvider(options as unknown as KipProviderOptions); // all that is called
+  }
+
+  async start(): Promise<void> {
+    await this.provider.start({
+      podStatus: ({ status }) => this.#write(status),
+      podEvent: () => {},
+      nodeChanged: () => {},
+    });
+    const pod = structuredClone(this.#world.pod);
+    if (pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed") {
+      this.provider.finish(pod, new AbortController().signal).catch(() => {}); // stopped
+      return;
+    }
+    const maps = { env: new Map(), lateEnv: new Map(), files: new Map() };
+    await this.provider.apply({ pod, ...maps, pullSecrets: [] });
+  }
+
+  #write(status: PodStatus): void {
+    const { pod, isStatusTaken } = this.#world;
+    if (this.isDead || !isStatusTaken) return;
+    if (pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed") return;
+    this.#world.pod = { ...pod, status: structuredClone(status) };
+  }
+
+  /** A call to the outside; a dead process hears of nothing any more. */
+  async #call<T>(effect: () => T): Promise<T> {
+    const isLast = ++this.#calls === this.#death?.atCall;
+    if (isLast && this.#death?.isBefore) this.isDead = true;
+    if (this.isDead) return await new Promise(() => {});
+    const result = effect();
+    if (isLast) this.isDead = true;
+    if (this.isDead) return await new Promise(() => {});
+    await setImmediate();
+    return result;
+  }
+
+  #create(spec: CellSpec): Cell {
+    const name = `cell-${spec.attempt}`;
+    const cell = this.#world.cells.get(name) ?? {
+      apiVersion: "kip.elotl.co/v1beta1",
+      kind: "Cell",
+      metadata: { name, uid: `${name}-${this.#world.machines.size}` },
+      spec,
+    };
+    this.#world.cells.set(name, cell);
+    return cell;
+  }
+
+  #launch(token: string): Instance {
+    const id = `i-${token}`;
+    const instance = { id, token, state: "running", podIp: "10.0.0.1" } as Instance; // all that is looked at
+    if (!this.#world.machines.has(id))
+      this.#world.machines.set(id, { instance, report: undefined });
+    return instance;
+  }
+
+  async #connect(actor: CellActor): Promise<void> {
+    const machine = this.#world.machines.get(actor.memory.instance?.id ?? "");
+    assert.ok(machine, "the machine is there");
+    const told = async (): Promise<void> => {
+      await setImmediate();
+      if (!this.isDead && machine.report) actor.reportSeen(machine.report);
+    };
+    const agent = {
+      putPod: (document: DesiredPod) =>
+        this.#call(() => {
+          if (!machine.report) {
+            this.#world.runs++;
+            machine.report = report("Running");
+            // It is quick.
+            void told().then(async () => {
+              machine.report = report("Succeeded");
+              await told();
+            });
+          }
+          return document.generation;
+        }),
+      deletePod: () => this.#call(() => {}),
+      [Symbol.asyncDispose]: async () => {},
+    };
+    actor.agentFound(agent as unknown as AgentClient); // all that is called
+    await told();
+  }
+}
+
+function report(phase: "Running" | "Succeeded"): PodReport {
+  const startedAt = "2026-01-01T00:00:00Z";
+  const terminated = { exitCode: 0, reason: "Completed", startedAt, finishedAt: startedAt };
+  const state = phase === "Running" ? { running: { startedAt } } : { terminated };
+  const main = {
+    name: "main",
+    ready: false,
+    started: false,
+    restartCount: 0,
+    image: "i",
+    ...state,
+  };
+  return {
+    podUid: "p",
+    generation: 1,
+    phase,
+    startTime: startedAt,
+    initContainers: [],
+    containers: [main],
+    ephemeralContainers: [],
+    events: [],
+    timingsMs: {},
+  };
+}
+
+/** Lives of kip one after another, of which the last is not killed; whether the first was killed. */
+async function live(world: World, deaths: readonly Death[], isTaken: boolean): Promise<boolean> {
+  let isFirstKilled: boolean | undefined;
+  for (const death of [...deaths, undefined]) {
+    world.isStatusTaken = isTaken || death === undefined;
+    const life = new Life(world, death);
+    await life.start();
+    await calm();
+    isFirstKilled ??= life.isDead;
+    life.isDead = true;
+    void life.provider.stop();
+  }
+  return isFirstKilled === true;
+}
+
+function assertSucceeded({ pod, runs, cells, machines }: World, where: string): void {
+  const { phase, containerStatuses } = pod.status ?? {};
+  assert.deepEqual([phase, runs], ["Succeeded", 1], where);
+  assert.equal(containerStatuses?.[0]?.state?.terminated?.exitCode, 0, where);
+  assert.deepEqual([cells.size, machines.size], [0, 0], where);
+}
+
+describe("a pod's life with kills of kip", () => {
+  for (const policy of ["Never", "OnFailure"]) {
+    for (const isTaken of [true, false]) {
+      const api = isTaken ? "takes its status" : "takes no status of it for long";
+      it(`runs once and has succeeded, whenever kip is killed, while the API ${api} (${policy})`, async () => {
+        let isKilled = true;
+        for (let atCall = 1; isKilled; atCall++) {
+          assert.ok(atCall < 50, "the pod comes to its end");
+          for (const isBefore of [true, false]) {
+            const world = newWorld(policy);
+            isKilled = await live(world, [{ atCall, isBefore }], isTaken);
+            assertSucceeded(world, `killed ${isBefore ? "before" : "after"} call ${atCall}`);
+          }
+        }
+      });
+    }
+  }
+
+  it("runs once and has succeeded after any series of kills", async () => {
+    const death = fc.record({ atCall: fc.integer({ min: 1, max: 8 }), isBefore: fc.boolean() });
+    const deaths = fc.array(death, { minLength: 2, maxLength: 5 });
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom("Never", "OnFailure"), deaths, async (policy, series) => {
+        const world = newWorld(policy);
+        await live(world, series, false);
+        assertSucceeded(world, JSON.stringify(series));
+      }),
+      { numRuns: 20 },
+    );
+  });
+});
