@@ -289,6 +289,21 @@ describe("CellActor", () => {
     await actor.stop();
   });
 
+  it("gives up a machine that was started again and has forgotten the pod that it ran", async () => {
+    const { actor, count, run } = start({
+      connect: async (each) => {
+        each.memory.isPodLost = count("connect") === 2;
+        each.agentFound({ [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient);
+      },
+    });
+    await run();
+    actor.memory.connectedAt = 0;
+    actor.agentLost();
+    await calm();
+    assert.deepEqual([count("terminate"), count("createCell")], [1, 1]);
+    await actor.stop();
+  });
+
   it("does not count a slow boot against an agent that is lost once", async () => {
     const { actor, clock, count, run } = start({ connect: forEver });
     await run();
@@ -385,6 +400,14 @@ describe("CellActor", () => {
     await clock.advance(20_000);
     await actor.settled;
     assert.equal(count("terminate"), 1);
+  });
+
+  it("pauses between repetitions of a step that changes nothing", async () => {
+    const { actor, clock, count, run } = start({ launch: async () => {} });
+    await run();
+    await clock.advance(60_000);
+    assert.ok(count("launch") >= 5 && count("launch") <= 15, `${count("launch")} launches`);
+    await actor.stop();
   });
 
   it("waits as long as a server asks", async () => {

@@ -33,6 +33,8 @@ export interface CellActorOptions {
 }
 
 const backoff = { initialMs: 500, maxMs: 300_000 };
+/** How often a step may follow itself without a pause: what it is for may change while it is done. */
+const repeatsAtOnce = 3;
 /** A timer for longer than 24.8 days would end at once; to wake once a day costs nothing. */
 const longestSleepMs = 86_400_000;
 /** A cell that had its pod for this long, milliseconds, was no part of a series of losses. */
@@ -59,6 +61,8 @@ export class CellActor {
   #failures = 0;
   #flaps = 0;
   #losses = 0;
+  /** The step that was done last, and how often in a row: one that changes nothing is not repeated at once. */
+  #last: { kind: CellStep["kind"]; count: number } | undefined;
   /** The problem that was told last, without its figures. */
   #told: string | undefined;
   #pause: AbortController | undefined;
@@ -250,6 +254,7 @@ export class CellActor {
   #expire(): void {
     if (this.#times().deadlineIn > 0) return;
     this.memory.isPodFinished = true;
+    this.memory.end = { phase: "Failed", ...deadlineExceeded };
     this.waitsFor(deadlineExceeded.reason, deadlineExceeded.message);
   }
 
@@ -273,8 +278,11 @@ export class CellActor {
       this.#expire();
       const step = this.#plan();
       if (this.#isStopped || step.kind === "done") break;
-      if (step.kind === "wait") await this.#untilChange(undefined);
-      else await this.#do(step);
+      if (step.kind !== "wait") await this.#do(step);
+      else {
+        this.#last = undefined;
+        await this.#untilChange(undefined);
+      }
     }
     this.#isRunning = false;
     if (this.#isStopped) return;
@@ -301,13 +309,16 @@ export class CellActor {
   }
 
   /** How often in a row this step has led to nothing, although it did not fail. */
-  #repeatsBefore(step: CellStep): number {
-    if (step.kind === "createCell") return this.#losses;
-    return step.kind === "connect" ? this.#flaps : 0;
+  #repeatsBefore({ kind }: CellStep): number {
+    const inRow = this.#last?.kind === kind ? this.#last.count - repeatsAtOnce : 0;
+    if (kind === "createCell") return Math.max(inRow, this.#losses);
+    return Math.max(0, inRow, kind === "connect" ? this.#flaps : 0);
   }
 
   #done(step: CellStep): void {
     const { memory } = this;
+    const count = this.#last?.kind === step.kind ? this.#last.count : 0;
+    this.#last = { kind: step.kind, count: count + 1 };
     // To look at the cloud is no progress: the launch that failed before is still to come.
     if (step.kind !== "observeInstance") {
       this.#failures = 0;
@@ -358,6 +369,7 @@ export class CellActor {
     const message = `${errorText(error)}${remedy}`;
     logger.warn("Step of a cell failed", { step: step.kind, attempt: this.#failures, err: error });
     this.waitsFor(reason, message);
+    this.#last = undefined;
     await this.#wait(step, this.#failures++, error);
   }
 

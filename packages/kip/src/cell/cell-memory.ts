@@ -34,6 +34,8 @@ export interface CellMemory {
   isDispatched: boolean;
   /** When the agent is to be given fresh credentials, monotonic milliseconds. */
   renewAt: number | undefined;
+  /** The cell's machine was started again, and has forgotten the pod that it ran. */
+  isPodLost: boolean;
   /** The newest generation of the pod that the agent is known to have. */
   agentGeneration: number | undefined;
   drainSent: number | undefined;
@@ -101,6 +103,7 @@ export function newCellMemory(podRef: PodRef): CellMemory {
     report: undefined,
     isDispatched: false,
     renewAt: undefined,
+    isPodLost: false,
     agentGeneration: undefined,
     drainSent: undefined,
     drainSentAt: undefined,

@@ -36,7 +36,10 @@ export interface CellObservation {
   readonly wasClaimed: boolean;
   /** Whether the time for stopping the pod is over. */
   readonly isDrainOverdue: boolean;
-  /** Whether the agent has been out of reach for longer than the installation allows. */
+  /**
+   * Whether the cell is of no use: its agent has been out of reach for longer than the installation allows, or has
+   * forgotten the pod that it ran.
+   */
   readonly isUnhealthy: boolean;
 }
 

@@ -48,7 +48,7 @@ export function observeCell(memory: CellMemory, limits: CellLimits, clock: Clock
     wasClaimed: ["Claimed", "Draining"].includes(status.phase),
     // Saving the logs of a pod that has stopped has a time limit of its own.
     isDrainOverdue: times.overdueIn <= 0 && (wanted.kind === "remove" || !isDrained),
-    isUnhealthy: times.unhealthyIn <= 0,
+    isUnhealthy: times.unhealthyIn <= 0 || memory.isPodLost,
   };
 }
 

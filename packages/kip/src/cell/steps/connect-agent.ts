@@ -36,14 +36,12 @@ export async function connect(
     signal.throwIfAborted();
     const info = await agent.info(signal);
     // An agent of an earlier version says it in its reports alone.
-    const held =
-      info.podUid === undefined
-        ? undefined
-        : (info.podGeneration ?? (await firstReport(agent, signal))?.generation);
-    noteGeneration(memory, held);
-    const isFirst =
-      info.podUid === undefined && !["Claimed", "Draining"].includes(memory.status.phase);
-    if (isFirst) {
+    const mustAsk = info.podUid !== undefined && info.podGeneration === undefined;
+    const first = mustAsk ? await firstReport(agent, signal) : undefined;
+    noteGeneration(memory, info.podGeneration ?? first?.generation);
+    const wasGiven = ["Claimed", "Draining"].includes(memory.status.phase);
+    if (info.podUid === undefined && wasGiven) memory.isPodLost = hasRunHere(memory);
+    if (info.podUid === undefined && !wasGiven) {
       memory.startMs.boot = answeredAt - began;
       memory.startMs.dial = clock.monotonic() - answeredAt;
       context.setStatus(memory, { phase: "Ready", ...instanceFacts(memory.instance) });
@@ -66,6 +64,19 @@ export async function connect(
     expires: () => Date.parse(memory.status.identityExpires ?? ""),
     onRenewed: (expires) => context.setStatus(memory, { identityExpires: expires.toISOString() }),
   });
+}
+
+/**
+ * Whether containers of the pod are known to have run on this cell. An agent remembers its pod for as long as its machine
+ * runs: one that has none then was started again with it.
+ */
+export function hasRunHere({ pod, told, report, restartCounts }: CellMemory): boolean {
+  if (report) return true;
+  const { initContainerStatuses = [], containerStatuses = [] } = told ?? pod?.status ?? {};
+  return [...initContainerStatuses, ...containerStatuses].some(
+    ({ name, state, restartCount }) =>
+      state?.running !== undefined || restartCount > (restartCounts[name] ?? 0),
+  );
 }
 
 /** Notes which generation of the pod the agent has: it ignores one that is not newer. */

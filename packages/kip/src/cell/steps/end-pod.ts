@@ -3,6 +3,7 @@ import { wireTime } from "@kip/k8s-client";
 import { storedEnd } from "../../status/pod-end.ts";
 import type { CellActor } from "../cell-actor.ts";
 import type { CellMemory } from "../cell-memory.ts";
+import type { PodEnd } from "../cell.ts";
 import { lossEnd } from "../observe-cell.ts";
 import { required, type StepContext } from "./step-context.ts";
 
@@ -27,27 +28,21 @@ export async function endPod(context: StepContext, memory: CellMemory): Promise<
 export async function recordEnd(context: StepContext, memory: CellMemory): Promise<void> {
   const cell = required(memory.cell, "there is no cell");
   const end = required(memory.end, "the pod has not ended");
-  const podEnd = storedEnd(end);
+  const write = async (podEnd: PodEnd): Promise<void> => {
+    // Noted before it is written: a newer status that takes its place must have it, too.
+    memory.status = { ...memory.status, podEnd };
+    await context.statuses.write(cell, memory.status);
+  };
   try {
-    await write(context, memory, { ...memory.status, podEnd });
+    await write(storedEnd(end));
   } catch (error) {
     if (!hasCode(error, "K8S_INVALID", "K8S_REQUEST_FAILED")) throw error;
     // What matters most is whether the pod succeeded.
     const { name } = cell.metadata;
     context.options.logger.warn("End of a pod could not be written in full", { cell: name });
-    await write(context, memory, { ...memory.status, podEnd: { phase: end.phase } });
+    await write({ phase: end.phase });
   }
   memory.isEndRecorded = true;
-}
-
-async function write(
-  context: StepContext,
-  memory: CellMemory,
-  status: CellMemory["status"],
-): Promise<void> {
-  const cell = required(memory.cell, "there is no cell");
-  await context.statuses.write(cell, status);
-  memory.status = { ...memory.status, ...(status.podEnd && { podEnd: status.podEnd }) };
 }
 
 /**

@@ -5,6 +5,7 @@ import { KipError, silentLogger } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import type { CellActor } from "../cell-actor.ts";
 import { newCellMemory, type CellMemory } from "../cell-memory.ts";
+import { CellStatusWriter } from "../cell-status-writer.ts";
 import type { Cell, CellStatus } from "../cell.ts";
 import type { PodInApi } from "../pod-in-api.ts";
 import { createCell } from "./create-cell.ts";
@@ -104,6 +105,32 @@ describe("recordEnd()", () => {
     assert.equal(memory.isEndRecorded, false);
     await recordEnd(context, memory);
     assert.deepEqual(written[0]?.podEnd, { phase: "Succeeded" });
+  });
+});
+
+describe("recordEnd() beside other writes", () => {
+  it("has the end in a newer status that takes its place", async () => {
+    const end = { phase: "Succeeded" } as const;
+    const { context, memory } = start(podOf("Never", {}), { end });
+    const written: CellStatus[] = [];
+    const gate = Promise.withResolvers<void>();
+    const writer = new CellStatusWriter({
+      writeStatus: async (_cell, status) => {
+        written.push(status);
+        await gate.promise;
+      },
+    });
+    const cell = { metadata: { name: "c", uid: "c" } } as unknown as Cell; // all that is looked at
+    Object.assign(memory, { cell });
+    const first = writer.write(cell, memory.status);
+    const recorded = recordEnd(
+      { options: context.options, statuses: writer } as unknown as StepContext,
+      memory,
+    );
+    const last = writer.write(cell, { ...memory.status, startMs: { start: 1 } });
+    gate.resolve();
+    await Promise.all([first, recorded, last]);
+    assert.deepEqual(written.at(-1)?.podEnd, end);
   });
 });
 
