@@ -72,6 +72,8 @@ export class HttpExchange implements AsyncDisposable {
       for (const event of ["response", "close"]) sent.once(event, () => clearTimeout(timer));
     }
     sent.on("error", (error) => reject(signal?.aborted ? abortReason(signal) : error));
+    // An answer that switches to another protocol is nothing else to Node: neither a response nor an error.
+    sent.on("close", () => reject(new Error("the connection ended without an answer")));
     sent.on("timeout", () => sent.destroy(new Error(`no answer for ${silenceMs / 1000} s`)));
     if (isSmall) sent.end(body);
     else pipeline(Readable.from(body, { objectMode: false }), sent).catch(reject);
