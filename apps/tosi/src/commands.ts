@@ -1,4 +1,4 @@
-import { bytes, KipError, nearest, type OptionValues } from "@kip/base";
+import { bytes, isKipError, KipError, nearest, type OptionValues } from "@kip/base";
 import { formatReference, prefetchImage, type StoredImage } from "@kip/oci-image";
 import { extractTo, mountAt, saveConfig } from "./place-image.ts";
 import type { Reporter } from "./reporter.ts";
@@ -126,16 +126,31 @@ async function prefetch(context: CommandContext): Promise<void> {
   const { options, env, signal, reporter } = context;
   const list = options.text("list");
   const listed = list === undefined ? [] : readNamed("list", list).split("\n");
-  const names = [...context.words, ...listed].map((name) => name.trim());
+  const names = [...context.words, ...listed]
+    .map((name) => name.trim())
+    .filter((name) => name !== "" && !name.startsWith("#"));
   const cache = options.required("cache");
-  for (const name of names.filter((it) => it !== "" && !it.startsWith("#"))) {
-    const reference = readReference(name, options);
-    const verifies = options.isSet("validate-cache");
-    const allowsPrivate = options.isSet("private");
-    const how = { ...pullOptions(reference, options, env), verifies, allowsPrivate, signal };
-    const written = await prefetchImage(reference, cache, how);
-    reporter.done({ image: name, written }, `${name}: ${written} bytes new`);
+  const verifies = options.isSet("validate-cache");
+  const allowsPrivate = options.isSet("private");
+  const failures: KipError[] = [];
+  for (const name of names) {
+    try {
+      const reference = readReference(name, options);
+      const how = { ...pullOptions(reference, options, env), verifies, allowsPrivate, signal };
+      const written = await prefetchImage(reference, cache, how);
+      reporter.done({ image: name, written }, `${name}: ${written} bytes new`);
+    } catch (error) {
+      signal.throwIfAborted();
+      // One image of many that cannot be had keeps no other out.
+      if (!isKipError(error) || names.length === 1) throw error;
+      reporter.failed(error);
+      failures.push(error);
+    }
   }
+  const [first] = failures;
+  if (!first) return;
+  const count = `${failures.length} of ${names.length} images`;
+  throw new KipError(first.code, `Cannot prefetch ${count}: see the failures above`);
 }
 
 function factsOf(image: StoredImage): Readonly<Record<string, unknown>> {

@@ -156,6 +156,20 @@ describe("tosi", () => {
     });
   });
 
+  it("prefetches what it can of a list, and tells what it could not", async () => {
+    await setting(async ({ host, folder, tosi }) => {
+      const cache = path.join(folder, "cache");
+      const list = path.join(folder, "list");
+      const names = [`${host}/app:secret`, "UPPER", `${host}/app:none`, `${host}/app`];
+      writeFileSync(list, names.join("\n"));
+      const run = await tosi("prefetch", "-cache", cache, "-list", list, "-private");
+      assert.match(run.out, /^127\.0\.0\.1:\d+\/app: \d+ bytes new\n$/);
+      for (const name of names.slice(0, 3)) assert.ok(run.err.includes(name), run.err);
+      assert.match(run.err, /Cannot prefetch 3 of 4 images/);
+      assert.equal(run.code, 4);
+    });
+  });
+
   it("speaks JSON lines to programs", async () => {
     await setting(async ({ host, tosi }) => {
       const { out } = await tosi("pull", `${host}/app`, "-json");
