@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -159,6 +167,29 @@ describe("an image store", () => {
         /^Cannot import image "docker.io\/library\/app:latest".*: the image store fails: ENOENT/,
     });
   });
+
+  it(
+    "keeps an image with device nodes and the same without them apart",
+    { skip: missing({ root: true, programs: ["perl"] }) },
+    async () => {
+      using work = temporaryFolder();
+      const layout = path.join(work.path, "layout");
+      const device = { name: "dev/null", type: "3", major: 1, minor: 3 };
+      writeLayout(layout, { layers: [tar([{ name: "file" }, device])] });
+      const reference = parseReference("app");
+      const take = async (makesDevices: boolean): Promise<boolean> => {
+        const root = path.join(work.path, "store");
+        const options = { root, logger: silentLogger, clock: systemClock, makesDevices };
+        const store = await openImageStore(options);
+        const image = await store.importLayout(layout, reference);
+        assert.deepEqual((await store.find(reference))?.layers, image.layers);
+        return existsSync(path.join(image.layers[0] ?? "", "dev/null"));
+      };
+      const found: boolean[] = [];
+      for (const makesDevices of [false, true, false, true]) found.push(await take(makesDevices));
+      assert.deepEqual(found, [false, true, false, true]);
+    },
+  );
 
   it("wants a path that can stand in the options of a mount", async () => {
     for (const root of ["relative", "/a,b", "/a:b"]) {

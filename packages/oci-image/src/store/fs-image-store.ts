@@ -60,6 +60,8 @@ class FsImageStore implements ManagedImageStore {
   readonly #clock: Clock;
   readonly #limits: UnpackLimits;
   readonly #makesDevices: boolean;
+  /** Ends the keys of all that is made with device nodes: the same image has another tree without them. */
+  readonly #variant: string;
   readonly #mount: Mount | undefined;
   readonly #lock = new KeyedLock();
 
@@ -70,11 +72,12 @@ class FsImageStore implements ManagedImageStore {
     this.#mount = options.mount;
     this.#limits = { ...defaultUnpackLimits, ...options.limits };
     this.#makesDevices = options.makesDevices ?? false;
+    this.#variant = this.#makesDevices ? " with devices" : "";
   }
 
   async find(reference: Reference): Promise<StoredImage | undefined> {
     const name = formatReference(reference);
-    const found = read(nameRecord, this.#folder.readRecord("names", name));
+    const found = read(nameRecord, this.#folder.readRecord("names", name + this.#variant));
     if (!found || found.name !== name) return undefined;
     const image = this.#knownImage(found.image);
     return image && this.#describe(reference, found.digest, image);
@@ -159,7 +162,7 @@ class FsImageStore implements ManagedImageStore {
       const root = await registry.root(options.signal);
       const all = { ...options, platform, limits: this.#limits };
       const plan = await fetchPlan(registry, root, all);
-      const treeId = treeIdOf(plan);
+      const treeId = treeIdOf(plan, this.#variant);
       const tree = path.join(work, "tree");
       await this.#fill(registry, plan, work, all);
       // What the name means may have changed since; the next pull sees to that.
@@ -216,7 +219,7 @@ class FsImageStore implements ManagedImageStore {
     const start = this.#clock.monotonic();
     let downloaded = start;
     const root = await source.root(options.signal);
-    const key = `${root.digest} ${formatPlatform(options.platform)}`;
+    const key = `${root.digest} ${formatPlatform(options.platform)}${this.#variant}`;
     const known = this.#knownImage(key);
     const onDownloaded = (): void => void (downloaded = this.#clock.monotonic());
     if (known) onDownloaded();
@@ -244,7 +247,7 @@ class FsImageStore implements ManagedImageStore {
   ): Promise<ImageRecord> {
     const plan = await fetchPlan(source, root, { ...options, limits: this.#limits });
     options.onDownloaded();
-    const treeId = treeIdOf(plan);
+    const treeId = treeIdOf(plan, this.#variant);
     const notes = await this.#lock.run(
       treeId,
       async () => this.#knownNotes(treeId) ?? (await this.#unpack(source, plan, treeId, options)),
@@ -315,7 +318,7 @@ class FsImageStore implements ManagedImageStore {
     const { registry, repository } = reference;
     const names = [formatReference(reference), formatReference({ registry, repository, digest })];
     for (const name of new Set(names)) {
-      this.#folder.writeRecord("names", name, { name, digest, image });
+      this.#folder.writeRecord("names", name + this.#variant, { name, digest, image });
     }
   }
 
@@ -344,8 +347,8 @@ function withoutMirrors(
 }
 
 /** A tree is named by what it is made of. */
-function treeIdOf({ layers }: ImagePlan): string {
-  return digestOf(layers.map(({ diffId }) => diffId).join("\n"));
+function treeIdOf({ layers }: ImagePlan, variant: string): string {
+  return digestOf(layers.map(({ diffId }) => diffId).join("\n") + variant);
 }
 
 /** A record of this version of the store; anything else counts as absent, and is fetched again. */
