@@ -213,7 +213,7 @@ describe("KipProvider", () => {
     await provider.stop();
   });
 
-  it("tells the end that a Cell has, of a pod that is wanted or removed after a restart", async () => {
+  it("publishes the end that a Cell has, of a pod that is wanted or removed after a restart", async () => {
     const podEnd = { phase: "Succeeded" } as const;
     const cells = ["p", "q"].map((uid) => cellOf(uid, { phase: "Claimed", podEnd }));
     const { provider, statuses } = await start(undefined, cells);

@@ -324,7 +324,7 @@ export class KipProvider implements PodProvider {
     if (!status) return;
     memory.startTime = status.startTime;
     memory.conditions = status.conditions;
-    memory.told = status;
+    memory.publishedStatus = status;
     this.#callbacks?.podStatus({ uid: memory.podRef.uid, status });
   }
 

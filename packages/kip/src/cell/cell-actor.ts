@@ -106,7 +106,7 @@ export class CellActor {
     this.#tryAtOnce();
   }
 
-  /** The API says that the pod has come to its end, whoever wrote that: what still runs of it is to be stopped. */
+  /** The pod is terminal in the API, written there by kip or another client: what still runs of it is stopped. */
   finish(pod?: Pod): void {
     const { memory } = this;
     memory.pod = pod ?? memory.pod;

@@ -72,8 +72,8 @@ export interface CellMemory {
   /** When the pod was first seen here, and the conditions told last: their times must not jump. */
   startTime: string | undefined;
   conditions: readonly PodCondition[] | undefined;
-  /** The status that was told last. */
-  told: PodStatus | undefined;
+  /** The pod's status as published last. */
+  publishedStatus: PodStatus | undefined;
   attempt: number;
   restartCounts: Readonly<Record<string, number>>;
   /** Containers that ended on earlier cells and do not run again, by name. */
@@ -124,7 +124,7 @@ export function newCellMemory(podRef: PodRef): CellMemory {
     lastEvent: 0,
     startTime: undefined,
     conditions: undefined,
-    told: undefined,
+    publishedStatus: undefined,
     attempt: 0,
     restartCounts: {},
     ended: {},
@@ -139,7 +139,7 @@ export function newCellMemory(podRef: PodRef): CellMemory {
 export function forgetCell(memory: CellMemory): void {
   const { podRef, wanted, resolved, pod, attempt, restartCounts, ended, sentEphemeral } = memory;
   const { isPodFinished, end, isEndRecorded, isEndInApi, removeSince } = memory;
-  const { goneCells, startTime, conditions, told, dispatchedAt } = memory;
+  const { goneCells, startTime, conditions, publishedStatus, dispatchedAt } = memory;
   goneCells.add(memory.cell?.metadata.uid ?? "");
   Object.assign(memory, newCellMemory(podRef), {
     wanted,
@@ -157,7 +157,7 @@ export function forgetCell(memory: CellMemory): void {
     goneCells,
     startTime,
     conditions,
-    told,
+    publishedStatus,
     lastDispatchedAt: dispatchedAt,
   });
 }

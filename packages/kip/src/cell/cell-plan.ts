@@ -9,7 +9,7 @@ export interface CellObservation {
   readonly isPodFinished: boolean;
   /** Whether the end that kip knows of is in the Cell's status; true if there is none. */
   readonly isEndRecorded: boolean;
-  /** Whether the API has the pod's end, or has the pod no more; true if the end is not kip's to report. */
+  /** Whether the API has the pod's end, or the pod is gone there; true if the end is not kip's to report. */
   readonly isEndInApi: boolean;
   /** Whether the loss of its cell is the end of the pod. */
   readonly isLossFinal: boolean;
@@ -26,7 +26,7 @@ export interface CellObservation {
   readonly isDispatched: boolean;
   /** Grace period in seconds last sent to the agent; undefined if it was not asked to stop. */
   readonly drainSent: number | undefined;
-  /** Seconds that a pod has to stop which nobody removes. */
+  /** Seconds that a pod has to stop if it is not removed. */
   readonly graceSeconds: number;
   /** Whether the agent said that every container has ended. */
   readonly isDrained: boolean;

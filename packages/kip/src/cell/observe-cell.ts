@@ -62,7 +62,7 @@ export function lossEnd(
   return endByLoss(pod, latestLists(memory, pod), words);
 }
 
-/** The pod's containers after the loss of its cell, by what was told of them last. */
+/** The pod's containers after the loss of its cell, by what was published of them last. */
 export function listsAfterLoss(memory: CellMemory): ReturnType<typeof afterLoss> | undefined {
   const { pod } = memory;
   return pod && afterLoss(pod, latestLists(memory, pod), memory);

@@ -11,11 +11,11 @@ export type ContainerLists = Pick<
   "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
 >;
 
-type Facts = Pick<CellMemory, "report" | "restartCounts" | "ended" | "told">;
+type Facts = Pick<CellMemory, "report" | "restartCounts" | "ended" | "publishedStatus">;
 
-/** The newest statuses of a pod's containers that are known: as told last, else as reported, else as the API has them. */
+/** The newest statuses of a pod's containers that are known: as published last, else as reported, else as the API has them. */
 export function latestLists(memory: Facts, pod: Pod): ContainerLists {
-  if (memory.told) return memory.told;
+  if (memory.publishedStatus) return memory.publishedStatus;
   return memory.report ? reportedLists(memory.report, memory, pod) : (pod.status ?? {});
 }
 
@@ -26,7 +26,7 @@ export function waitingLists(memory: Facts, pod: Pod): ContainerLists {
 
 /** The statuses that a cell reports, continued from what earlier cells reported. */
 export function reportedLists(report: PodReport, memory: Facts, pod: Pod): ContainerLists {
-  const known = memory.told ?? pod.status ?? {};
+  const known = memory.publishedStatus ?? pod.status ?? {};
   const waiting = waitingStatuses(pod);
   const build = (
     reports: readonly ContainerReport[],
@@ -61,7 +61,7 @@ export function reportedLists(report: PodReport, memory: Facts, pod: Pod): Conta
 interface ContainerFacts {
   /** The status of the container before its first start. */
   readonly waiting: ContainerStatus;
-  /** Its status as told last. */
+  /** Its status as published last. */
   readonly known: ContainerStatus | undefined;
   readonly memory: Facts;
 }

@@ -56,7 +56,7 @@ export function afterLoss(
 }
 
 /**
- * What a pod's next cell is told of its containers, by their statuses {@link afterLoss}.
+ * What a pod's next cell gets to know of its containers, by their statuses {@link afterLoss}.
  *
  * Init containers are not among those that do not run again: the next cell's volumes are empty.
  */

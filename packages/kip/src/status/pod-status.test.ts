@@ -180,7 +180,10 @@ describe("podStatus()", () => {
 
   it("between two cells: says the same however often it is asked", () => {
     const first = podStatus(memory({}), ran("OnFailure"), context);
-    assert.deepEqual(podStatus(memory({ told: first }), ran("OnFailure"), context), first);
+    assert.deepEqual(
+      podStatus(memory({ publishedStatus: first }), ran("OnFailure"), context),
+      first,
+    );
   });
 
   it("between two cells: has all containers of restartPolicy Always run again", () => {
@@ -222,7 +225,7 @@ describe("podStatus()", () => {
       containers: [{ ...base, name: "main", ...waiting }],
     };
     const seen = memory({
-      told,
+      publishedStatus: told,
       report: starting,
       restartCounts: { init: 0, done: 0, main: 4 },
       ended: { done: { exitCode: 0 } },

@@ -81,7 +81,7 @@ function isUntold(memory: CellMemory): boolean {
   // Another one has ended the pod in the API, which has the status that it is to keep.
   if (isEndInApi) return true;
   if (!report && !isPodFinished) return wasClaimed(status) && !isLeft(memory);
-  // The end of a pod that no cell had is told with its reason, and stays when its cell is forgotten.
+  // The end of a pod that no cell had is published with its reason, and stays when its cell is forgotten.
   if (!report) return waitingFor === undefined;
   // Its Cell was deleted: that its containers end is no end of the pod.
   const hasEnded = report.phase === "Succeeded" || report.phase === "Failed";
@@ -104,7 +104,7 @@ function presentReport(memory: CellMemory): PodReport | undefined {
 /** As with a kubelet, a pod that ran does not go back to Pending. */
 function shownPhase(memory: CellMemory, pod: Pod, report: PodReport | undefined): string {
   const phase = report?.phase ?? (memory.isPodFinished ? "Failed" : "Pending");
-  const before = memory.told?.phase ?? pod.status?.phase;
+  const before = memory.publishedStatus?.phase ?? pod.status?.phase;
   return phase === "Pending" && before === "Running" ? before : phase;
 }
 
@@ -157,7 +157,7 @@ function addresses(
   pod: Pod,
   report: PodReport | undefined,
 ): Pick<PodStatus, "podIP" | "podIPs"> {
-  const { podIP = "" } = memory.told ?? pod.status ?? {};
+  const { podIP = "" } = memory.publishedStatus ?? pod.status ?? {};
   const known = memory.end ? podIP : "";
   const own = report ? podAddress(memory, pod.spec?.hostNetwork === true) : "";
   const ip = own === "" ? known : own;

@@ -70,9 +70,10 @@ export async function connect(
  * Whether containers of the pod are known to have run on this cell. An agent remembers its pod for as long as its machine
  * runs: one that has none then was started again with it.
  */
-export function hasRunHere({ pod, told, report, restartCounts }: CellMemory): boolean {
+export function hasRunHere({ pod, publishedStatus, report, restartCounts }: CellMemory): boolean {
   if (report) return true;
-  const { initContainerStatuses = [], containerStatuses = [] } = told ?? pod?.status ?? {};
+  const { initContainerStatuses = [], containerStatuses = [] } =
+    publishedStatus ?? pod?.status ?? {};
   return [...initContainerStatuses, ...containerStatuses].some(
     ({ name, state, restartCount }) =>
       state?.running !== undefined || restartCount > (restartCounts[name] ?? 0),

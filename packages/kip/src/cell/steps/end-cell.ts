@@ -105,5 +105,5 @@ function carryContainers(memory: CellMemory): void {
   const lists = listsAfterLoss(memory);
   if (!pod || !lists) return;
   Object.assign(memory, carriedContainers(pod, lists, sentEphemeral));
-  memory.told = { ...memory.told, ...lists };
+  memory.publishedStatus = { ...memory.publishedStatus, ...lists };
 }

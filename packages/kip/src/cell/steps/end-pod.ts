@@ -46,8 +46,8 @@ export async function recordEnd(context: StepContext, memory: CellMemory): Promi
 }
 
 /**
- * Resolves when the pod's end is in the API, or the pod gone there. Its status is told again each time that it is not:
- * whoever writes it may have given up.
+ * Resolves when the pod's end is in the API, or the pod gone there. Its status is published again each time that it is
+ * not: its writer may have given up.
  */
 export async function awaitEndInApi(
   context: StepContext,

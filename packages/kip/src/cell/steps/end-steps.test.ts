@@ -153,7 +153,7 @@ describe("endPod()", () => {
 });
 
 describe("awaitEndInApi()", () => {
-  it("asks less and less often, tells the status again, and returns when the pod is ended or gone", async () => {
+  it("asks less and less often, publishes the status again, and returns when the pod is ended or gone", async () => {
     for (const last of ["ended", "gone"] as const) {
       const { context, memory, actor, inApi, sleeps, tellings } = start(podOf("Never", {}));
       inApi.push("open", "open", "open", last);
