@@ -54,8 +54,8 @@ describe("what a pod reaches", () => {
       "-o",
       "jsonpath={.spec.clusterIP}",
     );
-    // Where nothing refuses, wget gives up by itself only after its time limit.
-    const script = `wget -T 20 -qO- http://${clusterIp}:443/ 2>&1; true`;
+    // Where nothing refuses, nc gives up by itself after its time limit, and says so.
+    const script = `nc -w 20 ${clusterIp} 443 </dev/null 2>&1; true`;
     const said = await kube.ok("exec", "client", "--", "sh", "-c", script);
     assert.match(said, /Connection refused/);
     // Who refuses is the namespace's own rule.

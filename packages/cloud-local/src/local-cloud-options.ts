@@ -2,8 +2,8 @@ import path from "node:path";
 import { silentLogger, systemClock, type Clock, type Logger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { readHostFacts, type HostFacts } from "./host/host-facts.ts";
-import { checkCidr } from "./network/address-plan.ts";
-import { defaultFirstUserId, lastUserId } from "./machine/machine-user.ts";
+import { checkCidr, planAddresses } from "./network/address-plan.ts";
+import { defaultFirstUserId, lastAccountId, lastUserId } from "./machine/machine-user.ts";
 
 /** Options of {@link createLocalCloud}. */
 export interface LocalCloudOptions {
@@ -48,7 +48,10 @@ export interface LocalCloudOptions {
   readonly templatesDir?: string;
   /** Most that all templates may take on disk, bytes. @default 8 GiB */
   readonly templateBytes?: number;
-  /** First of the user IDs that QEMU processes run as, one per machine. @default 1879075584, which nobody else is given */
+  /**
+   * First of the user IDs that QEMU processes run as, one per machine, above 65535. Nothing else on this computer may run
+   * as one of them: it would be ended with the machine. @default follows from `range`, as every address has one
+   */
   readonly firstUserId?: number;
   /** @default silent */
   readonly logger?: Logger;
@@ -85,7 +88,6 @@ const defaults = {
   diskReserveBytes: 2 ** 30,
   templates: true,
   templateBytes: 2 ** 33,
-  firstUserId: defaultFirstUserId,
   logger: silentLogger,
   clock: systemClock,
 } as const;
@@ -98,8 +100,10 @@ const defaults = {
 export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLocalCloudOptions {
   const host = readHostFacts();
   const { memoryBytes = host.memoryBytes, cpus = host.cpus, ...others } = options;
+  const plan = planAddresses(options.range ?? defaults.range);
   const resolved = {
     ...defaults,
+    firstUserId: defaultFirstUserId(plan),
     startsAtOnce: host.cpus,
     templatesDir: path.join(options.stateDir, "templates"),
     ...others,
@@ -141,8 +145,9 @@ function validate(options: Omit<ResolvedLocalCloudOptions, "host">): void {
   for (const option of ["cpuOvercommit", "startsAtOnce"] as const)
     if (options[option] < 1) throw invalid(`${option} ${options[option]}: it is not 1 or more`);
   const { firstUserId } = options;
-  if (!Number.isInteger(firstUserId) || firstUserId < 1 || firstUserId >= lastUserId)
-    throw invalid(`user ID ${firstUserId}: it is not 1 to ${lastUserId}`);
+  const isInRange = firstUserId > lastAccountId && firstUserId < lastUserId;
+  if (!Number.isInteger(firstUserId) || !isInRange)
+    throw invalid(`user ID ${firstUserId}: it is not ${lastAccountId + 1} to ${lastUserId - 1}`);
 }
 
 function invalid(reason: string): CloudError {

@@ -30,7 +30,7 @@ import {
 } from "./machine/machine-reservation.ts";
 import { MachineStarter } from "./machine/machine-starter.ts";
 import { MachineStore } from "./machine/machine-store.ts";
-import { userOfSlot } from "./machine/machine-user.ts";
+import { userOfMachine } from "./machine/machine-user.ts";
 import { LocalNetwork } from "./network/local-network.ts";
 import { NetworkWatch } from "./network/network-watch.ts";
 import { Templates } from "./template/templates.ts";
@@ -361,12 +361,12 @@ export class QemuCloud implements LocalCloud {
     });
   }
 
-  #diskMachine({ id, slot }: MachineRecord): DiskMachine {
-    const { folder, command } = this.#store.files(id);
+  #diskMachine(record: MachineRecord): DiskMachine {
+    const { folder, command } = this.#store.files(record.id);
     return {
       folder,
       command,
-      user: userOfSlot(this.#options.firstUserId, slot),
+      user: userOfMachine(record, this.#options.firstUserId),
       pathInside: (file) => `/${path.relative(folder, file)}`,
     };
   }

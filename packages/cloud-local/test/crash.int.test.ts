@@ -5,6 +5,7 @@ import { chmod, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
 import { runCommand } from "@kip/base";
+import { controlGroupPath } from "../src/host/control-group.ts";
 import { findProcesses } from "../src/host/processes.ts";
 import { hostSnapshot } from "./support/host-snapshot.ts";
 import { machineRequest } from "./support/machine-request.ts";
@@ -50,6 +51,7 @@ describe("QemuCloud after SIGKILL", { timeout: 300_000 }, () => {
       assert.equal((await findProcesses(pidFile)).length, 1, where);
       await cloud.terminate(instance.id);
       assert.deepEqual(await readdir(machines), [], where);
+      assert.deepEqual(await controlGroups(), [], where);
     });
     assert.ok(kills > 10, `killed at ${kills} places`);
   });
@@ -74,6 +76,7 @@ describe("QemuCloud after SIGKILL", { timeout: 300_000 }, () => {
       await restarted.terminate(id);
       assert.deepEqual(await restarted.list(), [], where);
       assert.deepEqual(await readdir(machines), [], where);
+      assert.deepEqual(await controlGroups(), [], where);
       await restarted.launch(request);
     });
     await cloud.terminate(id);
@@ -126,6 +129,13 @@ async function killEverywhere(
     if (signal !== "SIGKILL") return nth - 1;
   }
   return assert.fail("the act never ends");
+}
+
+/** Control groups of machines. */
+async function controlGroups(): Promise<readonly string[]> {
+  const any = await controlGroupPath("any");
+  const names = any === undefined ? [] : await readdir(path.dirname(any));
+  return names.filter((each) => each.startsWith(`kip-${name}-i-`));
 }
 
 /** Programs of the same names that kill whoever started the n-th of them. */

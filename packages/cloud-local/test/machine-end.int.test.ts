@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
-import { readdir } from "node:fs/promises";
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { access, readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
 import { hasCode } from "@kip/base";
 import type { Instance, LaunchRequest } from "@kip/cloud";
 import { findProcesses, signalProcess } from "../src/host/processes.ts";
+import { parseMachineRecord, type MachineRecord } from "../src/machine/machine-record.ts";
 import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
 
@@ -14,6 +17,38 @@ after(() => test.remove());
 const request = (image: string): LaunchRequest => machineRequest({ name: "ends", image });
 const pidFile = (id: string): string =>
   path.join(test.options.stateDir, "machines", id, "qemu.pid");
+
+const recordOf = async (id: string): Promise<MachineRecord> => {
+  const file = path.join(path.dirname(pidFile(id)), "machine.json");
+  return parseMachineRecord(await readFile(file, "utf8"), file);
+};
+
+/** Users of the processes that have the argument. */
+async function usersOf(argument: string): Promise<readonly number[]> {
+  const users = (await findProcesses(argument)).map(async (pid) => {
+    const status = await readFile(`/proc/${pid}/status`, "utf8");
+    return Number(/^Uid:\s+(\d+)/m.exec(status)?.[1]);
+  });
+  return await Promise.all(users);
+}
+
+/** Stands for what a QEMU that was broken into has become: a process of its user, with other arguments. */
+async function standIn(
+  uid: number,
+): Promise<{ readonly child: ChildProcess; readonly end: Promise<string> }> {
+  const idle = `$| = 1; $0 = "other"; print "ready\\n"; sleep 1000 while 1;`;
+  const child = spawn("setpriv", [
+    `--reuid=${uid}`,
+    `--regid=${uid}`,
+    "--clear-groups",
+    "perl",
+    "-e",
+    idle,
+  ]);
+  const end = once(child, "exit").then(([, signal]) => String(signal));
+  await once(child.stdout, "data");
+  return { child, end };
+}
 
 describe("QemuCloud", { timeout: 120_000 }, () => {
   it("tells when a machine ends by itself, and keeps its console", async () => {
@@ -45,6 +80,43 @@ describe("QemuCloud", { timeout: 120_000 }, () => {
     assert.equal((await ended.promise).stateReason, "The machine's process ended");
     await gone;
     await cloud.terminate(id);
+  });
+
+  it("ends what runs as the machine's user or in its control group, whatever its arguments say", async () => {
+    await using cloud = await test.open();
+    const { id } = await cloud.launch(request("idle"));
+    const { userId = 0, controlGroup } = await recordOf(id);
+    assert.deepEqual(await usersOf(pidFile(id)), [userId]);
+    const ofUser = await standIn(userId);
+    const ofGroup = controlGroup === undefined ? undefined : await standIn(userId + 1e6);
+    if (controlGroup !== undefined && ofGroup !== undefined)
+      await writeFile(path.join(controlGroup, "cgroup.procs"), String(ofGroup.child.pid));
+    await cloud.terminate(id);
+    assert.equal(await ofUser.end, "SIGTERM");
+    if (ofGroup) assert.equal(await ofGroup.end, "SIGTERM");
+    if (controlGroup !== undefined) await assert.rejects(access(controlGroup));
+  });
+
+  it("gives no machine the user of a process that lives", async () => {
+    await using cloud = await test.open();
+    const first = await cloud.launch(request("idle"));
+    const { userId = 0, slot } = await recordOf(first.id);
+    await cloud.terminate(first.id);
+    const other = await standIn(userId);
+    try {
+      const second = await cloud.launch(request("idle"));
+      const record = await recordOf(second.id);
+      assert.notEqual(record.slot, slot);
+      assert.notEqual(record.userId, userId);
+      await cloud.terminate(second.id);
+      assert.equal(other.child.signalCode, null);
+    } finally {
+      other.child.kill("SIGKILL");
+      await other.end;
+    }
+    const third = await cloud.launch(request("idle"));
+    assert.equal((await recordOf(third.id)).slot, slot);
+    await cloud.terminate(third.id);
   });
 
   it("does not list a machine that was killed while no kip ran", async () => {

@@ -163,8 +163,8 @@ describe("Templates", { timeout: 600_000 }, () => {
     const status = await readFile(`/proc/${pid}/status`, "utf8");
     const field = (name: string): string | undefined =>
       new RegExp(`^${name}:\\s*(.*)$`, "m").exec(status)?.[1];
-    assert.match(String(field("Uid")), /^(18790755\d\d)\t\1\t\1\t\1$/);
-    assert.match(String(field("Gid")), /^(18790755\d\d)\t\1\t\1\t\1$/);
+    assert.match(String(field("Uid")), /^(19\d{8})\t\1\t\1\t\1$/);
+    assert.match(String(field("Gid")), /^(19\d{8})\t\1\t\1\t\1$/);
     assert.equal(field("NoNewPrivs"), "1");
     assert.equal(field("Seccomp"), "2");
     assert.match(String(field("CapEff")), /^0+$/);

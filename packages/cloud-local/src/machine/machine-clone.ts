@@ -9,6 +9,7 @@ import { templateCmdline } from "../template/template-shape.ts";
 import {
   createRootDisk,
   machineArguments,
+  machineProgram,
   reasonOf,
   type StartMachineOptions,
 } from "./machine-process.ts";
@@ -65,10 +66,10 @@ async function run(
   template: TemplateFiles,
   args: readonly string[],
 ): Promise<void> {
-  const { files, network, qemu, onStep } = options;
+  const { files, onStep } = options;
   await using state = await open(template.state);
   using started = await startQemu({
-    program: ["nsenter", `--net=${network.namespace.file}`, qemu.program],
+    program: await machineProgram(options),
     args,
     logFile: files.log,
     state,

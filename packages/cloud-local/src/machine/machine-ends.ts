@@ -141,7 +141,7 @@ export class MachineEnds {
   async #free(record: MachineRecord): Promise<void> {
     const { store, network, volumes } = this.#context;
     const files = store.files(record.id);
-    await endMachineProcess(files);
+    await endMachineProcess(record, files);
     await volumes.letGo(record.id);
     await freeMachine(record, files, network);
   }

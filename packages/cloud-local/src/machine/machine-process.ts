@@ -1,7 +1,8 @@
 import { open, readFile, rm, stat } from "node:fs/promises";
 import { errorText, isKipError, runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import { endProcesses, hasArgument } from "../host/processes.ts";
+import { joining, makeControlGroup } from "../host/control-group.ts";
+import { endProcesses, hasArgument, type ProcessGroup } from "../host/processes.ts";
 import type { LocalImage } from "../image.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { Accelerator } from "./accelerator.ts";
@@ -71,7 +72,7 @@ export async function bootMachine(options: StartMachineOptions): Promise<void> {
   });
   try {
     using qemu = await startQemu({
-      program: ["nsenter", `--net=${network.namespace.file}`, options.qemu.program],
+      program: await machineProgram(options),
       args,
       logFile: files.log,
     });
@@ -86,6 +87,17 @@ export async function bootMachine(options: StartMachineOptions): Promise<void> {
       { cause: error, remedy: "See what QEMU says; the machine's folder has its console" },
     );
   }
+}
+
+/** QEMU after what puts it into the machine's control group and the network namespace. Makes the control group. */
+export async function machineProgram({
+  record: { controlGroup },
+  network,
+  qemu,
+}: StartMachineOptions): Promise<readonly string[]> {
+  const hasGroup = controlGroup !== undefined && (await makeControlGroup(controlGroup));
+  const inGroup = joining(hasGroup ? controlGroup : undefined);
+  return [...inGroup, "nsenter", `--net=${network.namespace.file}`, qemu.program];
 }
 
 /** What the command line of a machine has of its record and files, however it starts. */
@@ -131,11 +143,21 @@ export async function createRootDisk(
 }
 
 /**
- * Ends QEMU, without the guest: it obeys SIGTERM at once, and is killed if it does not. Returns when no
- * process of the machine is left.
+ * Ends QEMU, without the guest: it obeys SIGTERM at once, and is killed if it does not. Returns when no process of the
+ * machine's user or control group is left, so that the next machine may have the same user, device and addresses.
+ *
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` if one cannot be ended
  */
-export async function endMachineProcess(files: MachineFiles): Promise<void> {
-  await endProcesses(files.pid, endLimitMs);
+export async function endMachineProcess(record: MachineRecord, files: MachineFiles): Promise<void> {
+  await endProcesses(machineProcesses(record, files), endLimitMs);
+}
+
+/** The processes of a machine: QEMU, and those that a QEMU that was broken into has made. */
+export function machineProcesses(
+  { userId, controlGroup }: Pick<MachineRecord, "userId" | "controlGroup">,
+  files: Pick<MachineFiles, "pid">,
+): ProcessGroup {
+  return { argument: files.pid, uid: userId, controlGroup };
 }
 
 /** Frees what a machine holds besides its record and console. */

@@ -23,6 +23,10 @@ const recordDocument = decode.object({
   rootDiskBytes: decode.integer,
   /** Place in the address plan. */
   slot: decode.integer,
+  /** The user that its QEMU runs as. */
+  userId: decode.optional(decode.integer),
+  /** Absolute path of the control group of its QEMU; none where there are no control groups. */
+  controlGroup: decode.optional(decode.string),
   managementIp: decode.string,
   podIp: decode.string,
   launchedAt: decode.string,

@@ -5,7 +5,8 @@ import type { Turn } from "../admission/admission.ts";
 import { checkCapacity, roomIn, type HostFigures } from "../capacity.ts";
 import { machineMemoryBytes } from "../catalog.ts";
 import { availableMemoryBytes, freeDiskBytes, readHostFacts } from "../host/host-facts.ts";
-import { residentBytes } from "../host/processes.ts";
+import { controlGroupPath } from "../host/control-group.ts";
+import { residentBytes, usersInUse } from "../host/processes.ts";
 import type { LocalImage } from "../image.ts";
 import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
 import type { AddressPlan } from "../network/address-plan.ts";
@@ -13,6 +14,7 @@ import { unwrittenOfVolumes } from "../volume/volume-room.ts";
 import { readMachinePid, allocatedBytes } from "./machine-process.ts";
 import type { MachineRecord } from "./machine-record.ts";
 import type { MachineStore } from "./machine-store.ts";
+import { userOfSlot } from "./machine-user.ts";
 
 /** ID of the machine that a token of an owner stands for. */
 export function machineId(owner: string, token: string): string {
@@ -68,7 +70,8 @@ export async function reserveMachine(
   return await store.lockAll(async () => {
     const machines = await store.readAll();
     await takeTurn(context, machines, { id, offer, ...size });
-    const slot = lowestFreeSlot(machines, plan);
+    const { uid, slot } = await freePlace(context, machines);
+    const controlGroup = await controlGroupPath(`kip-${options.namespace}-${id}`);
     const record: MachineRecord = {
       id,
       token: request.token,
@@ -79,6 +82,8 @@ export async function reserveMachine(
       image: image.id,
       ...size,
       slot,
+      userId: uid,
+      ...(controlGroup !== undefined && { controlGroup }),
       managementIp: plan.machine(slot),
       podIp: plan.pod(slot),
       launchedAt: new Date(options.clock.now()).toISOString(),
@@ -175,10 +180,20 @@ export function findOffer(offers: readonly InstanceTypeOffer[], name: string): I
   );
 }
 
-/** Records hold their slot until their folder is removed, so no two machines ever share an address. */
-function lowestFreeSlot(machines: readonly MachineRecord[], plan: AddressPlan): number {
+/**
+ * The lowest slot that is free, with its user. Records hold their slot until their folder is removed, so no two machines
+ * ever share an address; and while any process runs as its user, a slot is not free.
+ */
+async function freePlace(
+  { plan, options }: Pick<ReservationContext, "plan" | "options">,
+  machines: readonly MachineRecord[],
+): Promise<{ readonly slot: number; readonly uid: number }> {
   const taken = new Set(machines.map((machine) => machine.slot));
-  for (let slot = 0; slot < plan.capacity; slot++) if (!taken.has(slot)) return slot;
+  const users = await usersInUse();
+  for (let slot = 0; slot < plan.capacity; slot++) {
+    const { uid } = userOfSlot(options.firstUserId, slot);
+    if (!taken.has(slot) && !users.has(uid)) return { slot, uid };
+  }
   throw new CloudError(
     "CLOUD_NO_CAPACITY",
     `Cannot start a machine: all ${plan.capacity} addresses of ${plan.machines} are taken`,

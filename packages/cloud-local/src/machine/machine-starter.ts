@@ -14,7 +14,7 @@ import {
 } from "./machine-process.ts";
 import type { MachineRecord } from "./machine-record.ts";
 import type { MachineStore } from "./machine-store.ts";
-import { userOfSlot } from "./machine-user.ts";
+import { userOfMachine } from "./machine-user.ts";
 import type { MachineWatch } from "./machine-watch.ts";
 import { readQemuFacts } from "./qemu-version.ts";
 import { StartSteps } from "./start-steps.ts";
@@ -65,7 +65,7 @@ export class MachineStarter {
       files,
       network: this.#parts.network,
       qemu: shape.qemu,
-      user: userOfSlot(options.firstUserId, record.slot),
+      user: userOfMachine(record, options.firstUserId),
       onPaused: async () => await watch.hear(record.id, files),
       onStep: steps.done,
     };
@@ -84,7 +84,7 @@ export class MachineStarter {
         return { startedFrom, template: template.key };
       }
       watch.drop(record.id);
-      await endMachineProcess(files);
+      await endMachineProcess(record, files);
       const console = (await readTail(files.console, consoleBytes)).trim();
       await templates.reportFailure(template, failure, console);
     }

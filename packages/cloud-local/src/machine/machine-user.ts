@@ -1,16 +1,27 @@
+import type { AddressPlan } from "../network/address-plan.ts";
+import type { MachineRecord } from "./machine-record.ts";
+
 /** Whom a QEMU process runs as: numbers that no account has. */
 export interface MachineUser {
   readonly uid: number;
   readonly gid: number;
 }
 
+/** Accounts have IDs up to this one. */
+export const lastAccountId = 65_535;
+
 /**
- * First of the user IDs of machines, by default. systemd, which knows of the uses of all ranges, has
- * 1879048192 to 2147483646 as free: above everything that containers and dynamic users are given.
+ * First of the user IDs of machines, by default: one for each address of the range, so that two local clouds, whose
+ * machines never have the same address, never have a user in common either. Only the last 28 bits of an address count:
+ * systemd, which knows of the uses of all ranges, has 1879048192 to 2147483646 as free, above everything that containers
+ * and dynamic users are given.
  *
  * @see https://systemd.io/UIDS-GIDS
  */
-export const defaultFirstUserId = 1_879_075_584;
+export function defaultFirstUserId({ range }: Pick<AddressPlan, "range">): number {
+  const octets = (range.split("/")[0] ?? "").split(".").map(Number);
+  return 0x7000_0000 + (octets.reduce((sum, octet) => sum * 256 + octet, 0) % 0x1000_0000);
+}
 
 /** Above this, IDs are negative to programs that hold them in 32 bits. */
 export const lastUserId = 2 ** 31 - 2;
@@ -24,4 +35,12 @@ export function templateUser(firstUserId: number): MachineUser {
 export function userOfSlot(firstUserId: number, slot: number): MachineUser {
   const id = firstUserId + 1 + slot;
   return { uid: id, gid: id };
+}
+
+/** The user of a machine that is there. */
+export function userOfMachine(
+  { userId, slot }: Pick<MachineRecord, "userId" | "slot">,
+  firstUserId: number,
+): MachineUser {
+  return userId === undefined ? userOfSlot(firstUserId, slot) : { uid: userId, gid: userId };
 }

@@ -12,7 +12,7 @@ const startLimitMs = 30_000;
 /** How {@link startQemu} starts a QEMU. */
 export interface StartQemuOptions {
   /** The program, after those that prepare its surroundings: `nsenter --net=… qemu-system-x86_64`. */
-  readonly program: readonly [string, ...string[]];
+  readonly program: readonly string[];
   /** As `qemuArguments` gives them. */
   readonly args: readonly string[];
   /** Takes what QEMU says of failures. */
@@ -40,7 +40,7 @@ export interface StartedQemu extends Disposable {
 export async function startQemu(options: StartQemuOptions): Promise<StartedQemu> {
   const log = await open(options.logFile, "w", 0o600);
   try {
-    const [file, ...rest] = options.program;
+    const [file = "", ...rest] = options.program;
     const child = spawn(file, [...rest, ...options.args], {
       cwd: "/",
       // A session of its own: Ctrl-C in a terminal does not end machines.

@@ -1,13 +1,30 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFile, rename, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { decode, hasCode } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { missingPrograms } from "../host/programs.ts";
-import { endProcesses, findProcesses } from "../host/processes.ts";
+import { controlGroupPath, joining, makeControlGroup } from "../host/control-group.ts";
+import {
+  endProcesses,
+  findProcesses,
+  processStartTime,
+  type ProcessGroup,
+} from "../host/processes.ts";
 import type { AddressPlan } from "./address-plan.ts";
 import { uplinkDevice } from "./device-names.ts";
 import type { Namespace } from "./namespace.ts";
 
 const program = "slirp4netns";
+
+const recordDocument = decode.object({
+  controlGroup: decode.optional(decode.string),
+  process: decode.optional(decode.object({ pid: decode.integer, since: decode.string })),
+});
+
+/** What the process is known by, besides its argument: it reads what machines send, and may be broken into. */
+type UplinkRecord = decode.Decoded<typeof recordDocument>;
 
 /** Whether the program that leads out of the namespace is installed. */
 export async function hasUplinkProgram(): Promise<boolean> {
@@ -22,9 +39,17 @@ export async function hasUplinkProgram(): Promise<boolean> {
  * @throws {CloudError} `CLOUD_UNAVAILABLE` if it does not come up
  */
 export async function startUplink(namespace: Namespace, plan: AddressPlan): Promise<void> {
+  const controlGroup = await controlGroupPath(
+    `kip-${path.basename(path.dirname(namespace.file))}-uplink`,
+  );
+  const known: UplinkRecord = controlGroup === undefined ? {} : { controlGroup };
+  await writeRecord(namespace, known);
+  const isMade = controlGroup !== undefined && (await makeControlGroup(controlGroup));
+  const [first, ...others] = [...joining(isMade ? controlGroup : undefined), program];
   const child = spawn(
-    program,
+    first,
     [
+      ...others,
       "--netns-type=path",
       "--configure",
       "--mtu=1500",
@@ -38,12 +63,16 @@ export async function startUplink(namespace: Namespace, plan: AddressPlan): Prom
     ],
     { detached: true, stdio: ["ignore", "ignore", "ignore", "pipe"], cwd: "/" },
   );
-  const ready = child.stdio[3];
-  if (!ready) throw new TypeError("slirp4netns was started without its ready pipe");
   const ended = Promise.race([once(child, "exit"), once(child, "error")]).then(
     () => false,
     () => false,
   );
+  const { pid } = child;
+  const since = pid === undefined ? undefined : await processStartTime(pid);
+  if (pid !== undefined && since !== undefined)
+    await writeRecord(namespace, { ...known, process: { pid, since } });
+  const ready = child.stdio[3];
+  if (!ready) throw new TypeError("slirp4netns was started without its ready pipe");
   const isReady = await Promise.race([once(ready, "data").then(() => true), ended]);
   ready.destroy();
   child.unref();
@@ -60,10 +89,32 @@ export async function startUplink(namespace: Namespace, plan: AddressPlan): Prom
 
 /** Whether the uplink of the namespace runs. */
 export async function isUplinkRunning(namespace: Namespace): Promise<boolean> {
-  return (await findProcesses(namespace.file)).length > 0;
+  return (await findProcesses(await uplinkProcesses(namespace))).length > 0;
 }
 
 /** Ends the uplink of the namespace. */
 export async function stopUplink(namespace: Namespace): Promise<void> {
-  await endProcesses(namespace.file, 2000);
+  await endProcesses(await uplinkProcesses(namespace), 2000);
+}
+
+async function uplinkProcesses(namespace: Namespace): Promise<ProcessGroup> {
+  const file = recordFile(namespace);
+  try {
+    const known = recordDocument(JSON.parse(await readFile(file, "utf8")), file);
+    return { argument: namespace.file, ...known };
+  } catch (error) {
+    // Not written, or by a process that was killed meanwhile: then its argument is there still.
+    if (!hasCode(error, "ENOENT", "DECODE_FAILED") && !(error instanceof SyntaxError)) throw error;
+    return { argument: namespace.file };
+  }
+}
+
+async function writeRecord(namespace: Namespace, record: UplinkRecord): Promise<void> {
+  const file = recordFile(namespace);
+  await writeFile(`${file}.new`, JSON.stringify(record), { mode: 0o600 });
+  await rename(`${file}.new`, file);
+}
+
+function recordFile(namespace: Namespace): string {
+  return path.join(path.dirname(namespace.file), "uplink.json");
 }

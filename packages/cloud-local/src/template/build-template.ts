@@ -1,7 +1,8 @@
-import { chmod, mkdir, open, rm } from "node:fs/promises";
+import { chmod, mkdir, open, rm, writeFile } from "node:fs/promises";
 import { runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { personalityWords } from "@kip/cloud-init";
+import { controlGroupPath, joining, makeControlGroup } from "../host/control-group.ts";
 import { readBootId } from "../host/host-facts.ts";
 import { createRootDisk, reasonOf, readTail } from "../machine/machine-process.ts";
 import { templateUser } from "../machine/machine-user.ts";
@@ -18,7 +19,7 @@ import {
 import { waitForWord } from "./port-words.ts";
 import { sealOf, type Seal } from "./template-record.ts";
 import { templateCmdline, type MachineShape, type TemplateFacts } from "./template-shape.ts";
-import type { DraftFiles, TemplateStore } from "./template-store.ts";
+import type { DraftFiles, DraftProcesses, TemplateStore } from "./template-store.ts";
 
 /** Behind everything else on this computer, but with a fair share: where cells are always starting it is made too. */
 const nice = ["nice", "-n", "5"] as const;
@@ -36,6 +37,8 @@ export interface BuildTemplateOptions {
   readonly shape: MachineShape;
   readonly store: TemplateStore;
   readonly firstUserId: number;
+  /** Names of control groups begin so. */
+  readonly groupPrefix: string;
   /** RFC 3339. */
   readonly created: string;
   /** Makes it of another template, by getting images. @default it boots */
@@ -60,6 +63,7 @@ export async function buildTemplate(options: BuildTemplateOptions): Promise<void
     signal.throwIfAborted();
     await mkdir(draft.folder, { mode: 0o711 });
     await runAndSave(options, draft);
+    await store.endDraft(key); // whoever has broken into QEMU must not change what is sealed
     const seals = await sealFiles(draft, signal);
     await store.write(draft, {
       key,
@@ -84,10 +88,8 @@ export async function buildTemplate(options: BuildTemplateOptions): Promise<void
 }
 
 /** Returns when QEMU has ended. */
-async function runAndSave(
-  { key, shape, firstUserId, signal, errand }: BuildTemplateOptions,
-  draft: DraftFiles,
-): Promise<void> {
+async function runAndSave(options: BuildTemplateOptions, draft: DraftFiles): Promise<void> {
+  const { key, shape, firstUserId, signal, errand } = options;
   const { image, qemu, rootDiskBytes } = shape;
   if (errand) await copyTemplate(errand, draft, signal);
   else await createRootDisk(draft.disk, rootDiskBytes, { file: image.rootDisk, format: "raw" });
@@ -119,7 +121,7 @@ async function runAndSave(
   await using state = errand && (await open(errand.base.state));
   await using _device = errand && (await addErrandDevice(errand));
   using started = await startQemu({
-    program: [...nice, ...network, qemu.program],
+    program: [...(await enterGroup(options, draft)), ...nice, ...network, qemu.program],
     args,
     logFile: draft.log,
     ...(state && { state }),
@@ -135,6 +137,21 @@ async function runAndSave(
   await started.end.catch(() => {}); // it has ended, as it was told to
   for (const file of [draft.console, draft.control, draft.command, draft.pid, draft.log])
     await rm(file, { force: true });
+}
+
+/** Notes what the processes will be known by, and makes their control group; returns what puts them into it. */
+async function enterGroup(
+  { key, firstUserId, groupPrefix }: BuildTemplateOptions,
+  draft: DraftFiles,
+): Promise<readonly string[]> {
+  const controlGroup = await controlGroupPath(`${groupPrefix}template-${key}`);
+  const known: DraftProcesses = {
+    uid: templateUser(firstUserId).uid,
+    ...(controlGroup !== undefined && { controlGroup }),
+  };
+  await writeFile(draft.processes, JSON.stringify(known), { mode: 0o600 });
+  const isMade = controlGroup !== undefined && (await makeControlGroup(controlGroup));
+  return joining(isMade ? controlGroup : undefined);
 }
 
 /** Ends the wait for a QEMU that began just after all were ended. */

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { acquireFileLock, hasCode } from "@kip/base";
-import { endProcesses } from "../host/processes.ts";
+import { acquireFileLock, decode, hasCode } from "@kip/base";
+import { endProcesses, type ProcessGroup } from "../host/processes.ts";
 import { allocatedBytes } from "../machine/machine-process.ts";
 import { chooseForRemoval, type StoredTemplate } from "./template-policy.ts";
 import { parseTemplateRecord, type TemplateFiles, type TemplateRecord } from "./template-record.ts";
@@ -12,10 +12,20 @@ export interface DraftFiles extends TemplateFiles {
   readonly control: string;
   readonly command: string;
   readonly pid: string;
+  /** What its processes are known by: {@link DraftProcesses}. */
+  readonly processes: string;
   readonly log: string;
   /** QEMU sends the devices' state here. */
   readonly stateSocket: string;
 }
+
+const processesDocument = decode.object({
+  uid: decode.integer,
+  controlGroup: decode.optional(decode.string),
+});
+
+/** What the processes that make a template are known by; written before there is one. */
+export type DraftProcesses = decode.Decoded<typeof processesDocument>;
 
 /** How long a QEMU may take to end after it was asked to. */
 const endLimitMs = 1000;
@@ -64,6 +74,7 @@ export class TemplateStore {
       control: path.join(folder, "qmp.sock"),
       command: path.join(folder, "ctl.sock"),
       pid: path.join(folder, "qemu.pid"),
+      processes: path.join(folder, "processes.json"),
       log: path.join(folder, "qemu.log"),
       stateSocket: path.join(folder, "state.sock"),
     };
@@ -108,9 +119,21 @@ export class TemplateStore {
 
   /** Ends the QEMU that makes a template and removes what it has made. */
   async removeDraft(key: string): Promise<void> {
-    const { folder, pid } = this.draft(key);
-    await endProcesses(pid, endLimitMs);
-    await rm(folder, { recursive: true, force: true });
+    await this.endDraft(key);
+    await rm(this.draft(key).folder, { recursive: true, force: true });
+  }
+
+  /**
+   * Ends the QEMU that makes a template, and what it may have forked.
+   *
+   * @throws {CloudError} `CLOUD_UNAVAILABLE` if one cannot be ended
+   */
+  async endDraft(key: string): Promise<void> {
+    const { pid, processes } = this.draft(key);
+    const known = await readProcesses(processes);
+    const group: ProcessGroup = { argument: pid, ...known };
+    await endProcesses(group, endLimitMs);
+    await rm(processes, { force: true });
   }
 
   /** Removes what killed processes had begun to make. */
@@ -181,6 +204,16 @@ export class TemplateStore {
 
   async #delete(name: string): Promise<void> {
     await rm(path.join(this.#folder, name), { recursive: true, force: true });
+  }
+}
+
+async function readProcesses(file: string): Promise<DraftProcesses | undefined> {
+  try {
+    return processesDocument(JSON.parse(await readFile(file, "utf8")), file);
+  } catch (error) {
+    // Whoever was writing it had not started QEMU.
+    if (hasCode(error, "ENOENT", "DECODE_FAILED") || error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }
 

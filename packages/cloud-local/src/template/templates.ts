@@ -245,6 +245,7 @@ export class Templates {
         shape,
         store: this.#store,
         firstUserId: this.#options.firstUserId,
+        groupPrefix: `kip-${this.#options.namespace}-`,
         created: new Date(this.#options.clock.now()).toISOString(),
         ...(shape.images && { errand: await this.#errand(shape, shape.images) }),
         signal: AbortSignal.any([signal, limit]),

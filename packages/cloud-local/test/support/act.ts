@@ -10,15 +10,27 @@ interface Act {
   readonly prepareTemplate?: string;
   readonly images?: LaunchImages;
   readonly removeNetwork?: boolean;
+  /** Token of a volume that the launched machine gets, and loses again. */
+  readonly attachVolume?: string;
 }
 
 const act = JSON.parse(process.argv[2] ?? "{}") as Act; // written by the test
 await using cloud = await createLocalCloud(act.options);
-if (act.launch) await cloud.launch(act.launch);
 if (act.terminate !== undefined) await cloud.terminate(act.terminate);
 if (act.prepareNetwork === true) await cloud.prepareNetwork();
 if (act.prepareTemplate !== undefined)
   await cloud.prepareTemplate("local.nano", act.prepareTemplate, 0, {
     ...(act.images && { images: act.images }),
   });
+const machine = act.launch && (await cloud.launch(act.launch));
+if (machine && act.attachVolume !== undefined) {
+  const volume = await cloud.createVolume({
+    token: act.attachVolume,
+    name: "data",
+    sizeBytes: 2 ** 20,
+    tags: {},
+  });
+  await cloud.attachVolume(volume.id, machine.id);
+  await cloud.detachVolume(volume.id, machine.id);
+}
 if (act.removeNetwork === true) await cloud.removeNetwork();

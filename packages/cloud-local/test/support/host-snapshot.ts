@@ -1,9 +1,11 @@
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
 import { runCommand } from "@kip/base";
+import { controlGroupPath } from "../../src/host/control-group.ts";
 
 /**
  * What a local cloud could leave on the host, as text to compare: devices, addresses, routes, rules,
- * namespaces, mounts. Only lines that tell of the given name or range: other tests run meanwhile.
+ * namespaces, mounts, control groups. Only lines that tell of the given name or range: other tests run meanwhile.
  */
 export async function hostSnapshot(name: string, range: string): Promise<readonly string[]> {
   const commands = [
@@ -20,8 +22,10 @@ export async function hostSnapshot(name: string, range: string): Promise<readonl
   const processes = (await runCommand("ps", ["-eo", "args"])).stdout.split("\n");
   const mounts = await readFile("/proc/self/mountinfo", "utf8");
   const network = range.split(".").slice(0, 3).join(".");
+  const groups = await controlGroupPath("any");
+  const siblings = groups === undefined ? [] : await readdir(path.dirname(groups));
   return (
-    [...outputs, mounts]
+    [...outputs, mounts, ...siblings]
       .flatMap((text) => text.split("\n"))
       .filter((line) => line.includes(name) || line.includes(network))
       // Another test's process may name our addresses: it tries whether its machines reach them.

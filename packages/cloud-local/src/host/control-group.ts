@@ -1,0 +1,63 @@
+import { mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { hasCode } from "@kip/base";
+
+/**
+ * Where a control group of this name would be: below that of this process, so that what limits kip limits what it starts.
+ * Only the second version of control groups counts, beside the first or alone: there one command kills a whole group,
+ * with what it forks meanwhile.
+ *
+ * @returns undefined if this computer has none
+ * @see https://docs.kernel.org/admin-guide/cgroup-v2.html
+ */
+export async function controlGroupPath(name: string): Promise<string | undefined> {
+  const [mounts, own] = await Promise.all([
+    readFile("/proc/self/mountinfo", "utf8"),
+    readFile("/proc/self/cgroup", "utf8").catch(() => ""),
+  ]);
+  const ownPath = /^0::(\/.*)$/m.exec(own)?.[1];
+  // "35 24 0:30 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw"
+  const mount = mounts.split("\n").find((line) => / - cgroup2 /.test(line));
+  const [, , , root = "", mountPoint = ""] = mount?.split(" ") ?? [];
+  if (mount === undefined || ownPath === undefined) return undefined;
+  const inside = path.posix.relative(root, ownPath);
+  return inside.startsWith("..") ? undefined : path.join(mountPoint, inside, name);
+}
+
+/** Makes a control group; false if that is not possible here. */
+export async function makeControlGroup(folder: string): Promise<boolean> {
+  try {
+    await mkdir(folder, { mode: 0o755 });
+  } catch (error) {
+    return hasCode(error, "EEXIST");
+  }
+  return true;
+}
+
+/** Programs that put themselves into a control group before they become the program that follows; without one, too. */
+export function joining(folder: string | undefined): readonly string[] {
+  if (folder === undefined) return [];
+  const script = 'echo 0 2>/dev/null >"$1/cgroup.procs"; shift; exec "$@"';
+  return ["sh", "-c", script, "sh", folder];
+}
+
+/** IDs of the processes in a control group; none if it is not there. */
+export async function readControlGroup(folder: string): Promise<readonly number[]> {
+  const text = await readFile(path.join(folder, "cgroup.procs"), "utf8").catch(() => "");
+  return text.split("\n").filter(Boolean).map(Number);
+}
+
+/** Kills all processes in a control group at once, if the kernel can (Linux 5.14). */
+export async function killControlGroup(folder: string): Promise<void> {
+  await writeFile(path.join(folder, "cgroup.kill"), "1", { flag: "r+" }).catch(() => {}); // not there
+}
+
+/** Removes a control group; false if it has processes. Nothing happens if it is not there. */
+export async function removeControlGroup(folder: string): Promise<boolean> {
+  try {
+    await rmdir(folder);
+  } catch (error) {
+    return !hasCode(error, "EBUSY", "ENOTEMPTY");
+  }
+  return true;
+}
