@@ -1,6 +1,6 @@
-import { mkdir, open, readFile, rm, rmdir } from "node:fs/promises";
+import { open, readFile, rm, rmdir } from "node:fs/promises";
 import path from "node:path";
-import { runCommand, type CommandResult } from "@kip/base";
+import { makeFolder, runCommand, type CommandResult } from "@kip/base";
 
 /** Folder of what lives until the machine is switched off: one folder per local cloud. */
 export const runtimeRoot = "/run/kip";
@@ -36,7 +36,7 @@ export function namespaceOf(name: string): Namespace {
     exists,
     create: async () => {
       if (await exists()) return;
-      await mkdir(folder, { recursive: true, mode: 0o755 });
+      await makeFolder(folder, 0o755, { recursive: true });
       await (await open(file, "a")).close();
       await runCommand("unshare", [`--net=${file}`, "ip", "link", "set", "lo", "up"]);
     },

@@ -1,5 +1,5 @@
-import { chmod, mkdir, open, rm, writeFile } from "node:fs/promises";
-import { runCommand } from "@kip/base";
+import { chmod, open, rm, writeFile } from "node:fs/promises";
+import { makeFolder, runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { personalityWords } from "@kip/cloud-init";
 import { controlGroupPath, joining, makeControlGroup } from "../host/control-group.ts";
@@ -61,7 +61,7 @@ export async function buildTemplate(options: BuildTemplateOptions): Promise<void
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     signal.throwIfAborted();
-    await mkdir(draft.folder, { mode: 0o711 });
+    await makeFolder(draft.folder, 0o711); // QEMU's user finds files in it by their names
     await runAndSave(options, draft);
     await store.endDraft(key); // whoever has broken into QEMU must not change what is sealed
     const seals = await sealFiles(draft, signal);

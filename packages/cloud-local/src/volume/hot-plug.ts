@@ -102,7 +102,9 @@ function linkOf(folder: string, serial: string): string {
 
 async function linkInto(folder: string, disk: string, serial: string): Promise<string> {
   const file = linkOf(folder, serial);
-  await mkdir(path.dirname(file), { recursive: true, mode: 0o711 });
+  await mkdir(path.dirname(file), { recursive: true });
+  // The mode of mkdir() is subject to the umask; and who made the folder may have been killed before it had this one.
+  await chmod(path.dirname(file), 0o711);
   // The root of all that QEMU sees, whose user is not its owner. To others the folder above is closed.
   await chmod(folder, 0o711);
   try {
