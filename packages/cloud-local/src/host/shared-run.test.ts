@@ -31,9 +31,7 @@ describe("SharedRun", () => {
       await Promise.resolve();
       if (++runs === 1) throw new Error("failed");
     });
-    const first = shared.run();
-    await new Promise(setImmediate);
-    await assert.rejects(first, /failed/);
+    await assert.rejects(shared.run(), /failed/);
     await shared.run();
     assert.equal(runs, 2);
   });
