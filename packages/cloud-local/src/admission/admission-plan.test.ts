@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { array, assert as checkProperty, integer, property, record } from "fast-check";
-import { verdictFor, type Asker, type Room } from "./admission-plan.ts";
+import { verdictFor, verdictsFor, type Asker, type Room } from "./admission-plan.ts";
 
 const asker = (key: string, memory: number, createdAt: number, cpus = 1): Asker => ({
   key,
@@ -82,5 +82,30 @@ describe("verdictFor()", () => {
         },
       ),
     );
+  });
+});
+
+describe("verdictsFor()", () => {
+  it("looks at each asker a few times, however many there are", () => {
+    let looks = 0;
+    const askers = Array.from({ length: 400 }, (_, index): Asker => {
+      const plain = asker(String(index), 2, index);
+      return {
+        ...plain,
+        get needs() {
+          looks++;
+          return plain.needs;
+        },
+      };
+    });
+    const verdicts = verdictsFor(askers, room(3));
+    assert.equal(verdicts.size, 400);
+    assert.deepEqual(verdicts.get("399"), {
+      kind: "wait",
+      lack: "memory",
+      ahead: 398,
+      isBehind: true,
+    });
+    assert.ok(looks <= 400 * 10, `${looks} looks`);
   });
 });

@@ -36,21 +36,36 @@ export type Verdict =
 const kinds = ["memory", "disk", "cpus", "starts"] as const;
 
 /**
+ * The verdict on one of those who ask.
+ *
+ * @param askers all who ask, in any order; `key` is one of theirs
+ * @see verdictsFor
+ */
+export function verdictFor(key: string, askers: readonly Asker[], room: Room): Verdict {
+  const verdict = verdictsFor(askers, room).get(key);
+  if (!verdict) throw new TypeError(`"${key}" is not among those who ask`);
+  return verdict;
+}
+
+/**
  * Decides by one rule: who asked first is served first. What everyone older needs is set aside, whether it is
  * there already or not; who fits into the rest may start. So a younger one passes a waiting one only where it
  * takes nothing from it, and a big one gets its room however many small ones come.
  *
- * @param askers all who ask, in any order; `key` is one of theirs
+ * @param askers all who ask, in any order
+ * @returns by key
  */
-export function verdictFor(key: string, askers: readonly Asker[], room: Room): Verdict {
+export function verdictsFor(askers: readonly Asker[], room: Room): ReadonlyMap<string, Verdict> {
+  const verdicts = new Map<string, Verdict>();
   let left = room;
   let ahead = 0;
   for (const asker of [...askers].sort(byAge)) {
     const lack = lackOf(asker.needs, left);
-    if (asker.key === key) {
-      if (lack === undefined) return { kind: "go" };
-      return { kind: "wait", lack, ahead, isBehind: lackOf(asker.needs, room) === undefined };
-    }
+    const isBehind = lack !== undefined && lackOf(asker.needs, room) === undefined;
+    verdicts.set(
+      asker.key,
+      lack === undefined ? { kind: "go" } : { kind: "wait", lack, ahead, isBehind },
+    );
     if (lack !== undefined) ahead++;
     left = {
       memory: Math.max(0, left.memory - asker.needs.memory),
@@ -59,7 +74,7 @@ export function verdictFor(key: string, askers: readonly Asker[], room: Room): V
       starts: Math.max(0, left.starts - 1),
     };
   }
-  throw new TypeError(`"${key}" is not among those who ask`);
+  return verdicts;
 }
 
 function lackOf(needs: Needs, left: Room): keyof Room | undefined {

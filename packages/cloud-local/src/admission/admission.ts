@@ -4,7 +4,7 @@ import { errorText, type Clock, type Logger } from "@kip/base";
 import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
 import { processStartTime } from "../host/processes.ts";
 import type { MachineFiles } from "../machine/machine-store.ts";
-import { verdictFor, type Needs, type Verdict } from "./admission-plan.ts";
+import { verdictFor, verdictsFor, type Needs, type Verdict } from "./admission-plan.ts";
 import { untilUp } from "./start-phase.ts";
 import { startingCount, Tickets, waiting, type Ticket } from "./tickets.ts";
 
@@ -248,10 +248,10 @@ export class Admission {
     const askers = waiting(all);
     const starts = this.#options.startsAtOnce - startingCount(all);
     const room = { ...(await this.#options.readRoom()), starts };
+    const verdicts = verdictsFor(askers, room);
     for (const waiter of this.#waiters) {
       // One whose ticket is gone finds out by itself.
-      const isThere = askers.some(({ key }) => key === waiter.key);
-      const verdict = isThere ? verdictFor(waiter.key, askers, room) : ({ kind: "go" } as const);
+      const verdict = verdicts.get(waiter.key) ?? ({ kind: "go" } as const);
       if (verdict.kind === "go") waiter.wake();
       else waiter.tell(verdict);
     }
