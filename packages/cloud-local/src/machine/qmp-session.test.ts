@@ -5,6 +5,7 @@ import { createServer, type Socket } from "node:net";
 import os from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { hasCode } from "@kip/base";
 import { openCommands, QmpSession, runCommands } from "./qmp-session.ts";
 
@@ -65,6 +66,26 @@ describe("QmpSession", () => {
     session.onEvent((_event, data) => heard.push(data));
     await session.execute("one");
     assert.deepEqual(heard, [{ reason: "x".repeat(10) }]);
+  });
+
+  it("reads no more than a little at a time of what a QEMU sends without end", async () => {
+    const event = `{"event":"STOP","data":"${"x".repeat(100)}"}\r\n`.repeat(1000);
+    await using qemu = await fakeQemu((_asked, socket) => {
+      const send = (): void => {
+        while (!socket.destroyed && socket.write(event));
+      };
+      socket.on("drain", send);
+      send();
+      return { return: {} };
+    });
+    using session = await openCommands(qemu.file);
+    let heard = 0;
+    session.onEvent(() => heard++);
+    session.execute("one").catch(() => {}); // its answer is behind all that
+    await delay(1000);
+    // Without a pause it is some hundred thousand.
+    assert.ok(heard < 50_000, `${heard} events`);
+    assert.ok(heard > 1000, `${heard} events`);
   });
 
   it("fails with QEMU's words", async () => {

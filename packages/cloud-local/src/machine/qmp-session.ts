@@ -26,6 +26,11 @@ const answerLimitMs = 10_000;
 /** Many times what QEMU answers, UTF-16 code units. */
 const maxLineLength = 1_048_576;
 
+/** What is read at once, UTF-16 code units: many times what QEMU says in a second. Above it, reading pauses. */
+const burstLength = 1_048_576;
+/** How long reading pauses, milliseconds: whoever has broken into QEMU must not keep this process busy. */
+const pauseMs = 500;
+
 interface Pending {
   readonly command: QmpCommand;
   readonly answer: PromiseWithResolvers<unknown>;
@@ -57,8 +62,10 @@ export class QmpSession {
     this.served = served.promise;
     this.closed = closed.promise;
     this.served.catch(() => {}); // who waits for it sees it
+    const brake = new Brake(socket);
     let rest = "";
     socket.setEncoding("utf8").on("data", (text: string) => {
+      brake.take(text.length);
       const lines = (rest + text).split("\n");
       rest = lines.pop() ?? "";
       // A guest may have broken into QEMU: what is no answer of QEMU's is not kept, and its end is not understood.
@@ -72,6 +79,7 @@ export class QmpSession {
     // An error is followed by "close", which is what counts.
     socket.on("error", () => {});
     socket.on("close", () => {
+      brake.release();
       this.#isClosed = true;
       for (const { command, answer } of this.#pending.values()) answer.reject(ended(command));
       this.#pending.clear();
@@ -162,6 +170,32 @@ export class QmpSession {
     this.#pending.delete(parsed.id);
     if (parsed.error) pending.answer.reject(refused(pending.command, parsed.error));
     else pending.answer.resolve((value as { readonly return?: unknown }).return); // decoded above
+  }
+}
+
+/** Pauses a socket that sends more than {@link burstLength} within {@link pauseMs}. */
+class Brake {
+  readonly #socket: Socket;
+  #length = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  take(length: number): void {
+    this.#length += length;
+    if (this.#length > burstLength) this.#socket.pause();
+    this.#timer ??= setTimeout(() => {
+      this.release();
+      this.#socket.resume();
+    }, pauseMs).unref();
+  }
+
+  release(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#length = 0;
   }
 }
 

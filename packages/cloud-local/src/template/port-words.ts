@@ -1,10 +1,13 @@
 import type { Socket } from "node:net";
 import { CloudError } from "@kip/cloud";
 
+/** Longer than any word, UTF-16 code units. */
+const maxLength = 4096;
+
 /**
  * Reads the next word (a line) that a machine says on its personality port.
  *
- * @throws {CloudError} `CLOUD_UNAVAILABLE` if it says another one than `wanted`, or hangs up
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` if it says another one than `wanted` or one without an end, or hangs up
  */
 export async function waitForWord(port: Socket, wanted: string): Promise<void> {
   let text = "";
@@ -12,8 +15,8 @@ export async function waitForWord(port: Socket, wanted: string): Promise<void> {
   const onData = (chunk: string): void => {
     text += chunk;
     const end = text.indexOf("\n");
-    if (end === -1) return;
-    const word = text.slice(0, end);
+    if (end === -1 && text.length <= maxLength) return;
+    const word = end === -1 ? text : text.slice(0, end);
     if (word === wanted) said.resolve();
     else said.reject(unexpected(`it said "${word.slice(0, 200)}" instead of "${wanted}"`));
   };
