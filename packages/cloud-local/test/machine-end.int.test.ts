@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { access, readdir, readFile, writeFile } from "node:fs/promises";
+import { access, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { hasCode, runCommand } from "@kip/base";
 import type { Instance, LaunchRequest } from "@kip/cloud";
 import { findProcesses, signalProcess } from "../src/host/processes.ts";
 import { parseMachineRecord, type MachineRecord } from "../src/machine/machine-record.ts";
@@ -95,6 +95,27 @@ describe("QemuCloud", { timeout: 120_000 }, () => {
     assert.equal(await ofUser.end, "SIGTERM");
     if (ofGroup) assert.equal(await ofGroup.end, "SIGTERM");
     if (controlGroup !== undefined) await assert.rejects(access(controlGroup));
+  });
+
+  it("terminates a machine on a disk that is full", async () => {
+    const folder = path.join(test.folder, "full");
+    await mkdir(folder);
+    await runCommand("mount", ["-t", "tmpfs", "-o", "size=16m", "tmpfs", folder]);
+    try {
+      await using cloud = await test.open({ stateDir: folder, diskReserveBytes: 2 ** 20 });
+      const { id } = await cloud.launch(request("idle"));
+      const asked = { token: "full", name: "full", sizeBytes: 2 ** 20, tags: {} };
+      const volume = await cloud.createVolume(asked);
+      await cloud.attachVolume(volume.id, id);
+      const console = path.join(folder, "machines", id, "console.log");
+      await runCommand("sh", ["-c", 'cat /dev/zero >>"$1" || true', "sh", console]);
+      await cloud.terminate(id);
+      assert.deepEqual(await cloud.list(), []);
+      assert.equal((await cloud.listVolumes())[0]?.attachedTo, undefined);
+      assert.deepEqual(await readdir(path.join(folder, "machines")), []);
+    } finally {
+      await runCommand("umount", [folder]);
+    }
   });
 
   it("gives no machine the user of a process that lives", async () => {

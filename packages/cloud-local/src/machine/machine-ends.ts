@@ -1,4 +1,4 @@
-import { errorText } from "@kip/base";
+import { errorText, hasCode } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import type { Admission } from "../admission/admission.ts";
 import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
@@ -50,7 +50,7 @@ export class MachineEnds {
   /** Removes a machine whole. The caller holds its lock; a second call finishes a first one. */
   async remove(record: MachineRecord): Promise<void> {
     const { store, watch, admission } = this.#context;
-    if (record.state !== "stopping") await store.update({ ...record, state: "stopping" });
+    await this.#noteRemoval(record);
     watch.drop(record.id);
     await this.#free(record);
     await store.remove(record.id);
@@ -142,8 +142,20 @@ export class MachineEnds {
     const { store, network, volumes } = this.#context;
     const files = store.files(record.id);
     await endMachineProcess(record, files);
-    await volumes.letGo(record.id);
     await freeMachine(record, files, network);
+    // Last, as it writes: on a disk that was full there is room now.
+    await volumes.letGo(record.id);
+  }
+
+  /** So that others finish the removal if this process is killed. */
+  async #noteRemoval(record: MachineRecord): Promise<void> {
+    if (record.state === "stopping") return;
+    try {
+      await this.#context.store.update({ ...record, state: "stopping" });
+    } catch (error) {
+      // What is removed makes room. A machine whose removal is not finished shows as one that has ended.
+      if (!hasCode(error, "ENOSPC", "EDQUOT")) throw error;
+    }
   }
 
   #notify(listener: (instance: Instance) => void, instance: Instance): void {
