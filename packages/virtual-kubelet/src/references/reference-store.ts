@@ -35,6 +35,8 @@ export interface ReferenceStoreOptions {
 export class ReferenceStore {
   readonly #options: ReferenceStoreOptions;
   readonly #scopes = new Map<string, Scope>();
+  /** What each pod uses, by its UID and the reference's key. */
+  readonly #uses = new Map<string, Map<string, Use>>();
   #isStopped = false;
 
   constructor(options: ReferenceStoreOptions) {
@@ -48,7 +50,8 @@ export class ReferenceStore {
       used,
       read: async ({ kind, name }: Reference) => {
         const scope = this.#scope(kind, namespace);
-        used.add(scope.subscribe(name, podUid));
+        scope.subscribe(name, podUid);
+        used.add(this.#use(podUid, { kind, namespace, name }));
         return scope.read(name);
       },
     };
@@ -56,13 +59,17 @@ export class ReferenceStore {
 
   /** Keeps only what a pod still uses; nothing if it is gone. */
   release(podUid: string, used: ReadonlySet<string> = new Set()): void {
-    for (const [key, scope] of this.#scopes) {
-      scope.release(podUid, used);
-      if (!scope.isUsed) {
-        scope.stop();
-        this.#scopes.delete(key);
-      }
+    const uses = this.#uses.get(podUid);
+    for (const [key, { kind, namespace, name }] of uses ?? []) {
+      if (used.has(key)) continue;
+      uses?.delete(key);
+      const scope = this.#scopes.get(`${kind}/${namespace}`);
+      scope?.release(name, podUid);
+      if (!scope || scope.isUsed) continue;
+      scope.stop();
+      this.#scopes.delete(`${kind}/${namespace}`);
     }
+    if (uses?.size === 0) this.#uses.delete(podUid);
   }
 
   /** Ends all watches; what is read from now on starts none. */
@@ -72,6 +79,15 @@ export class ReferenceStore {
     this.#scopes.clear();
   }
 
+  /** Notes that a pod uses an object; returns the reference's key. */
+  #use(podUid: string, use: Use): string {
+    const key = `${use.kind}/${use.namespace}/${use.name}`;
+    const uses = this.#uses.get(podUid) ?? new Map<string, Use>();
+    uses.set(key, use);
+    this.#uses.set(podUid, uses);
+    return key;
+  }
+
   #scope(kind: ReferenceKind, namespace: string): Scope {
     const key = `${kind}/${namespace}`;
     const scope = this.#scopes.get(key) ?? new Scope({ ...this.#options, kind, namespace });
@@ -79,6 +95,11 @@ export class ReferenceStore {
     if (this.#isStopped) scope.stop();
     return scope;
   }
+}
+
+/** A reference with its namespace. */
+interface Use extends Reference {
+  readonly namespace: string;
 }
 
 interface ScopeOptions extends ReferenceStoreOptions {
@@ -118,8 +139,7 @@ class Scope {
     return this.#entries.size > 0;
   }
 
-  /** Returns the reference's key, for {@link release}. */
-  subscribe(name: string, podUid: string): string {
+  subscribe(name: string, podUid: string): void {
     const entry = this.#entries.get(name) ?? {
       pods: new Set(),
       version: undefined,
@@ -130,15 +150,12 @@ class Scope {
     entry.pods.add(podUid);
     this.#entries.set(name, entry);
     if (name !== rootCaName) this.#watch();
-    return this.#key(name);
   }
 
-  release(podUid: string, used: ReadonlySet<string>): void {
-    for (const [name, entry] of this.#entries) {
-      if (used.has(this.#key(name))) continue;
-      entry.pods.delete(podUid);
-      if (entry.pods.size === 0) this.#entries.delete(name);
-    }
+  release(name: string, podUid: string): void {
+    const entry = this.#entries.get(name);
+    entry?.pods.delete(podUid);
+    if (entry?.pods.size === 0) this.#entries.delete(name);
   }
 
   async read(name: string): Promise<ReferencedContent | undefined> {
@@ -226,9 +243,5 @@ class Scope {
     // The first list tells of objects that were read before it: nothing new.
     if (!entry || entry.version === undefined || entry.version === version) return;
     this.#options.onChange([...entry.pods]);
-  }
-
-  #key(name: string): string {
-    return `${this.#options.kind}/${this.#options.namespace}/${name}`;
   }
 }
