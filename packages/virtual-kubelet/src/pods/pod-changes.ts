@@ -59,6 +59,6 @@ function foreignAnnotations({ metadata }: Pod, own: ReadonlySet<string>): object
 
 function gates(pod: Pod): string {
   const wanted = (pod.spec?.readinessGates ?? []).map(({ conditionType }) => conditionType);
-  const conditions = pod.status?.conditions ?? [];
-  return wanted.map((gate) => conditions.find(({ type }) => type === gate)?.status ?? "").join(" ");
+  const conditions = new Map(pod.status?.conditions?.map(({ type, status }) => [type, status]));
+  return wanted.map((gate) => conditions.get(gate) ?? "").join(" ");
 }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Pod } from "@kip/k8s-types";
-import { goneStatuses, waitingStatuses } from "./container-statuses.ts";
+import { assertScales } from "../testing/assert-scales.ts";
+import { containerStatus, goneStatuses, waitingStatuses } from "./container-statuses.ts";
 import { podConditions } from "./pod-conditions.ts";
 import { qosClass } from "./qos-class.ts";
 
@@ -148,5 +149,32 @@ describe("qosClass()", () => {
     assert.equal(qosClass(withResources(full, spelled)), "Guaranteed");
     assert.equal(qosClass(withResources(full, {})), "Burstable");
     assert.equal(qosClass(withResources({ requests: { cpu: "1" } })), "Burstable");
+  });
+});
+
+describe("podConditions(), of a large pod", () => {
+  it("costs no more per container or gate however many there are", async () => {
+    await assertScales((count) => {
+      const names = Array.from({ length: count }, (_, index) => ({
+        name: `c${index}`,
+        image: "x",
+      }));
+      const readinessGates = names.map(({ name }) => ({ conditionType: name }));
+      const statuses = names.map(({ name }) => ({
+        ...containerStatus({ name }, { running: {} }, { ready: true }),
+      }));
+      const conditions = names.map(({ name }) => ({ type: name, status: "True" }));
+      const pod: Pod = {
+        spec: { containers: names, initContainers: names, readinessGates },
+        status: { conditions },
+      };
+      const facts = {
+        phase: "Running",
+        initContainerStatuses: statuses,
+        containerStatuses: statuses,
+        now: "2030-01-01T00:00:00Z",
+      };
+      return () => podConditions(pod, facts);
+    }, 10_000);
   });
 });

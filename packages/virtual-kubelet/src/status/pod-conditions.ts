@@ -35,8 +35,9 @@ export function podConditions(pod: Pod, facts: PodConditionFacts): PodCondition[
 function initialized(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
   const type = "Initialized";
   if (facts.phase === "Succeeded") return { type, status: "True", reason: "PodCompleted" };
+  const statuses = byName(facts.initContainerStatuses ?? []);
   const unfinished = (pod.spec?.initContainers ?? []).filter((container) => {
-    const status = facts.initContainerStatuses?.find(({ name }) => name === container.name);
+    const status = statuses.get(container.name);
     return isSidecar(container)
       ? status?.started !== true
       : status?.state?.terminated?.exitCode !== 0;
@@ -58,6 +59,11 @@ function isSidecar({ restartPolicy }: Container): boolean {
   return restartPolicy === "Always";
 }
 
+/** A pod may have thousands of containers. */
+function byName(statuses: readonly ContainerStatus[]): ReadonlyMap<string, ContainerStatus> {
+  return new Map(statuses.map((status) => [status.name, status]));
+}
+
 function hasStarted({ state }: ContainerStatus): boolean {
   return state?.running !== undefined || state?.terminated !== undefined;
 }
@@ -68,9 +74,9 @@ function containersReady(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
   if (facts.phase === "Failed") return { type, status: "False", reason: "PodFailed" };
   const { initContainers = [], containers = [] } = pod.spec ?? {};
   const { initContainerStatuses = [], containerStatuses = [] } = facts;
-  const statuses = [...initContainerStatuses, ...containerStatuses];
+  const statuses = byName([...initContainerStatuses, ...containerStatuses]);
   const unready = [...initContainers.filter(isSidecar), ...containers].filter(
-    ({ name }) => statuses.find((each) => each.name === name)?.ready !== true,
+    ({ name }) => statuses.get(name)?.ready !== true,
   );
   if (unready.length === 0) return { type, status: "True" };
   const names = unready.map(({ name }) => name).join(" ");
@@ -88,8 +94,9 @@ function ready(
   known: readonly PodCondition[],
 ): ConditionVerdict {
   if (containers.status !== "True") return { ...containers, type: "Ready" };
+  const conditions = new Map(known.map((condition) => [condition.type, condition]));
   const problems = (pod.spec?.readinessGates ?? []).flatMap(({ conditionType }) => {
-    const condition = known.find(({ type }) => type === conditionType);
+    const condition = conditions.get(conditionType);
     if (condition?.status === "True") return [];
     const verb = condition ? `is not "True"` : "does not exist";
     const what = condition

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+
+/**
+ * Fails if ten times the input costs more than thirty times the processor time: work that is quadratic
+ * costs a hundred times as much. Anything below a millisecond counts as one.
+ *
+ * @param work called with sizes; what it returns does the work that is measured
+ * @param size of the large input
+ */
+export async function assertScales(
+  work: (size: number) => () => unknown,
+  size: number,
+): Promise<void> {
+  await cost(work(size / 10)); // compiled from now on
+  const small = Math.max(await cost(work(size / 10)), 1000);
+  const large = await cost(work(size));
+  assert.ok(large < 30 * small, `${large} µs for ${size}, ${small} µs for ${size / 10}`);
+}
+
+/** Microseconds. */
+async function cost(work: () => unknown): Promise<number> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return user + system;
+}
