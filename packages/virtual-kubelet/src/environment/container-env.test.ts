@@ -4,6 +4,7 @@ import { hasCode, KipError } from "@kip/base";
 import type { Container, EnvVar, Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "../pod-provider.ts";
 import { resolvePod } from "../pods/resolve-pod.ts";
+import { assertScales } from "../testing/assert-scales.ts";
 import { fakeReferences, type FakeObjects } from "../testing/fake-references.ts";
 import { containerEnv, type EnvSources } from "./container-env.ts";
 import { bindLateEnv } from "./late-env.ts";
@@ -417,5 +418,101 @@ describe("resolvePod()", () => {
     // Not to be taken for gone: a change in it would be lost.
     const away = new KipError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
     await assert.rejects(look({ "ConfigMap/c": away, "Secret/s": {} }, first), isUnresolved);
+  });
+
+  it("costs no more per variable however many there are, and however many services", async () => {
+    const sources = (count: number): EnvSources => ({
+      pod,
+      references: fakeReferences({}),
+      services: new Map(Array.from({ length: count }, (_, index) => [`S${index}_PORT`, "1"])),
+      allocatable: {},
+      notify: () => {},
+    });
+    await assertScales((count) => {
+      const env = Array.from({ length: count }, (_, index) => ({
+        name: `V${index}`,
+        value: `$(S${index}_PORT) $$ $(MISSING)`,
+      }));
+      return () => containerEnv({ name: "main", env }, sources(count));
+    }, 10_000);
+    await assertScales((count) => {
+      const late = { name: "IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } };
+      const env = Array.from({ length: count }, (_, index) => ({
+        name: `V${index}`,
+        value: `$(IP) $(S${index}_PORT)`,
+      }));
+      return () => containerEnv({ name: "main", env: [late, ...env] }, sources(count));
+    }, 10_000);
+    await assertScales((count) => {
+      const containers = Array.from({ length: count }, (_, index) => ({ name: `c${index}` }));
+      const env = containers.map(({ name: containerName }, index) => ({
+        name: `V${index}`,
+        valueFrom: { resourceFieldRef: { containerName, resource: "limits.cpu" } },
+      }));
+      const large: Pod = { ...pod, spec: { containers } };
+      return () => containerEnv({ name: "main", env }, { ...sources(0), pod: large });
+    }, 10_000);
+  });
+
+  it("refuses a pod whose content is larger than any memory, however it is spread", async () => {
+    const doubling = Array.from({ length: 22 }, (_, index) => ({
+      name: `V${index}`,
+      value: index === 0 ? "x" : `$(V${index - 1})$(V${index - 1})`,
+    }));
+    const keys = Object.fromEntries(
+      Array.from({ length: 10_000 }, (_, index) => [`k${index}`, ""]),
+    );
+    const annotated: Pod = {
+      ...pod,
+      metadata: { ...pod.metadata, annotations: { long: "x".repeat(250_000) } },
+    };
+    const annotations = { fieldRef: { fieldPath: "metadata.annotations" } };
+    const many = <T>(count: number, make: (index: number) => T): T[] =>
+      Array.from({ length: count }, (_, index) => make(index));
+    const specs: Readonly<Record<string, NonNullable<Pod["spec"]>>> = {
+      "variables that name each other, in each container": {
+        containers: many(100, (index) => ({ name: `c${index}`, env: doubling.slice(0, 21) })),
+      },
+      "one ConfigMap as the source of a container's variables, again and again": {
+        containers: [
+          { name: "main", envFrom: many(1000, () => ({ configMapRef: { name: "c" } })) },
+        ],
+      },
+      "one ConfigMap in each volume": {
+        containers: [],
+        volumes: many(1000, (index) => ({ name: `v${index}`, configMap: { name: "c" } })),
+      },
+      "all annotations in each file of a volume": {
+        containers: [],
+        volumes: [
+          {
+            name: "v",
+            downwardAPI: { items: many(1000, (index) => ({ path: `p${index}`, ...annotations })) },
+          },
+        ],
+      },
+    };
+    const objects = fakeReferences({ "ConfigMap/c": keys });
+    const content = await objects.read({ kind: "ConfigMap", name: "c" });
+    for (const [what, spec] of Object.entries(specs)) {
+      const before = process.memoryUsage().arrayBuffers;
+      await assert.rejects(
+        resolvePod(
+          { ...annotated, spec },
+          {
+            references: { read: async () => content },
+            services: [],
+            allocatable: {},
+            notify: () => {},
+            tokens: { token: () => assert.fail("it has no tokens") },
+          },
+        ),
+        (error) =>
+          hasCode(error, "VK_UNRESOLVED") &&
+          (spec.containers.length === 0 || (error as KipError).facts["container"] !== undefined),
+        what,
+      );
+      assert.ok(process.memoryUsage().arrayBuffers - before < 100e6, what);
+    }
   });
 });

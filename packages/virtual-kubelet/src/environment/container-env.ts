@@ -1,5 +1,6 @@
 import { errorText, isKipError } from "@kip/base";
 import type { Container, EnvVar, EphemeralContainer, Pod } from "@kip/k8s-types";
+import { ContentRoom } from "../references/content-room.ts";
 import {
   absent,
   nameOf,
@@ -9,9 +10,14 @@ import {
   type ReferencedContent,
   type ReferenceReader,
 } from "../references/reference.ts";
-import { expandVariables, ExpansionRoom, referenceMarks } from "./expand-variables.ts";
+import {
+  expandVariables,
+  ExpansionRoom,
+  referenceMarks,
+  type VariableLookup,
+} from "./expand-variables.ts";
 import { fieldValue, lateFields } from "./field-reference.ts";
-import { resourceValue } from "./resource-reference.ts";
+import { containerNamed, resourceValue } from "./resource-reference.ts";
 import { isVariableName } from "./variable-names.ts";
 
 /** Where the values of a container's environment come from. */
@@ -23,6 +29,8 @@ export interface EnvSources {
   /** What the node offers to pods, for limits that are not set. */
   readonly allocatable: Readonly<Record<string, string>>;
   readonly notify: Notify;
+  /** What the pod's other containers and volumes have left. @default as if there were none */
+  readonly room?: ContentRoom;
 }
 
 /** A container's environment. */
@@ -51,13 +59,15 @@ export async function containerEnv(
     late: new Map(),
     lateTemplates: new Map(),
     room: new ExpansionRoom(),
+    podRoom: sources.room ?? new ContentRoom(),
   };
-  await addSources(state, container, sources);
-  for (const variable of container.env ?? []) {
-    await addVariable(state, container, { variable, sources });
-  }
-  for (const [name, value] of sources.services) {
-    if (!state.values.has(name)) state.values.set(name, value);
+  try {
+    await fill(state, container, sources);
+  } catch (error) {
+    // No room: nothing is missing, but it is this container that cannot be started.
+    if (!isKipError(error) || error.code !== "VK_UNRESOLVED") throw error;
+    if (error.facts["container"] !== undefined) throw error;
+    throw unresolved(error.message, container.name);
   }
   return {
     env: [...state.values].map(([name, value]) => ({ name, value })),
@@ -66,11 +76,30 @@ export async function containerEnv(
   };
 }
 
+async function fill(
+  state: EnvState,
+  container: Container | EphemeralContainer,
+  sources: EnvSources,
+): Promise<void> {
+  await addSources(state, container, sources);
+  for (const variable of container.env ?? []) {
+    await addVariable(state, container, { variable, sources });
+  }
+  // Their texts are shared by all pods.
+  state.podRoom.takeAll(sources.services.size, pointerBytes);
+  for (const [name, value] of sources.services) {
+    if (!state.values.has(name)) state.values.set(name, value);
+  }
+}
+
+const pointerBytes = 8;
+
 interface EnvState {
   readonly values: Map<string, string>;
   readonly late: Map<string, string>;
   readonly lateTemplates: Map<string, string>;
   readonly room: ExpansionRoom;
+  readonly podRoom: ContentRoom;
 }
 
 async function addSources(
@@ -91,7 +120,10 @@ async function addSources(
     for (const [key, value] of [...(content?.text ?? [])].sort(([a], [b]) => (a < b ? -1 : 1))) {
       const name = `${source.prefix ?? ""}${key}`;
       if (isVariableName(name)) put(state, name, state.room.take(value));
-      else skipped.push(name);
+      else {
+        state.podRoom.take(name.length);
+        skipped.push(name);
+      }
     }
     if (skipped.length > 0) {
       sources.notify({
@@ -132,24 +164,23 @@ function addLiteral(
 ): void {
   if (!value.includes("$")) return put(state, name, value);
   // What is set already goes before the services.
-  const known = new Map([...services, ...state.values]);
+  const lookUp: VariableLookup = (variable) => state.values.get(variable) ?? services.get(variable);
   const isLate = (variable: string): boolean =>
     state.late.has(variable) || state.lateTemplates.has(variable);
   if ([...references(value)].some(isLate)) {
-    for (const variable of [...state.late.keys(), ...state.lateTemplates.keys()])
-      known.delete(variable);
-    const template = expandExcept(value, known, { isLate, room: state.room });
+    const template = expandExcept(value, lookUp, { isLate, room: state.room });
     put(state, name, "");
+    state.podRoom.take(template.length);
     state.lateTemplates.set(name, template);
     return;
   }
-  put(state, name, expandVariables(value, known, state.room));
+  put(state, name, expandVariables(value, lookUp, state.room));
 }
 
 /** Expands what is known; the rest is escaped so that a second expansion touches late variables only. */
 function expandExcept(
   text: string,
-  known: ReadonlyMap<string, string>,
+  lookUp: VariableLookup,
   { isLate, room }: { isLate: (variable: string) => boolean; room: ExpansionRoom },
 ): string {
   return text.replace(
@@ -157,7 +188,7 @@ function expandExcept(
     (whole, name: string | undefined, end: string | undefined) => {
       if (name === undefined || end === "") return whole.replaceAll(/\$\$?/g, "$$$$");
       if (isLate(name)) return whole;
-      return room.take((known.get(name) ?? whole).replaceAll("$", "$$$$"));
+      return room.take((lookUp(name) ?? whole).replaceAll("$", "$$$$"));
     },
   );
 }
@@ -169,6 +200,7 @@ function references(text: string): Set<string> {
 
 /** Sets a variable; one set again is what its last setting says. */
 function put(state: EnvState, name: string, value: string): void {
+  state.podRoom.take(name.length + value.length);
   state.values.set(name, value);
   state.late.delete(name);
   state.lateTemplates.delete(name);
@@ -195,9 +227,7 @@ async function referencedValue(
     return value;
   }
   if (resourceFieldRef) {
-    const { containers = [], initContainers = [] } = sources.pod.spec ?? {};
-    const wanted = resourceFieldRef.containerName ?? container.name;
-    const other = [...containers, ...initContainers].find(({ name }) => name === wanted);
+    const other = containerNamed(sources.pod, resourceFieldRef.containerName ?? container.name);
     const value = resourceValue(other ?? container, resourceFieldRef, sources.allocatable);
     if (value === undefined) {
       const message = `unsupported container resource: ${resourceFieldRef.resource}`;

@@ -25,22 +25,27 @@ export class ExpansionRoom {
   }
 }
 
+/** The value of a variable; undefined if there is none of this name. */
+export type VariableLookup = (name: string) => string | undefined;
+
 /**
  * Expands `$(NAME)` references as Kubernetes does for `env`, `command` and `args`:
  * `$$` is a dollar sign, a reference to an unknown variable stays as it is, nothing is expanded twice.
  *
  * @param text what may hold references
- * @param variables by name
+ * @param variables by name, or what looks a name up
  * @param room what the container's other texts have left
  * @throws {KipError} code `VK_UNRESOLVED` if there is no room for what comes of it
  * @see https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
  */
 export function expandVariables(
   text: string,
-  variables: ReadonlyMap<string, string>,
+  variables: ReadonlyMap<string, string> | VariableLookup,
   room: ExpansionRoom = new ExpansionRoom(),
 ): string {
-  return expand(text, (name, whole) => room.take(variables.get(name) ?? whole));
+  const lookUp: VariableLookup =
+    typeof variables === "function" ? variables : (name) => variables.get(name);
+  return expand(text, (name, whole) => room.take(lookUp(name) ?? whole));
 }
 
 /**

@@ -1,5 +1,5 @@
 import { parseQuantity } from "@kip/base";
-import type { Container, EphemeralContainer } from "@kip/k8s-types";
+import type { Container, EphemeralContainer, Pod } from "@kip/k8s-types";
 
 /** A `resourceFieldRef` without its container. */
 export interface ResourceReference {
@@ -36,4 +36,16 @@ export function resourceValue(
   const scale = name === "cpu" ? 1000 : 1;
   const exact = (parseQuantity(amount) * scale) / (divisor * scale);
   return String(Math.ceil(exact - 1e-9));
+}
+
+const indexes = new WeakMap<Pod, ReadonlyMap<string, Container>>();
+
+/** The init or regular container of that name; a pod may have thousands, and name them as often. */
+export function containerNamed(pod: Pod, name: string): Container | undefined {
+  const { containers = [], initContainers = [] } = pod.spec ?? {};
+  const index =
+    indexes.get(pod) ??
+    new Map([...initContainers, ...containers].map((each) => [each.name, each]));
+  indexes.set(pod, index);
+  return index.get(name);
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode, KipError } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
+import type { ReferenceReader } from "../references/reference.ts";
 import { fakeReferences } from "../testing/fake-references.ts";
 import { pullSecrets } from "./pull-secrets.ts";
 
@@ -27,5 +28,23 @@ describe("pullSecrets()", () => {
   it("waits while the API server gives no answer, and blames nobody else", async () => {
     const away = new KipError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
     await assert.rejects(read(away), (error) => hasCode(error, "VK_UNRESOLVED"));
+  });
+
+  it("reads a Secret once, however often a pod names it", async () => {
+    let reads = 0;
+    const objects = fakeReferences({ "Secret/good": good });
+    const references: ReferenceReader = {
+      read: async (reference) => {
+        reads++;
+        return objects.read(reference);
+      },
+    };
+    const imagePullSecrets = Array.from({ length: 1000 }, () => ({ name: "good" }));
+    const documents = await pullSecrets(
+      { spec: { containers: [], imagePullSecrets } },
+      references,
+      () => {},
+    );
+    assert.deepEqual([documents, reads], [[{ auths: {} }], 1]);
   });
 });

@@ -16,7 +16,9 @@ export async function pullSecrets(
 ): Promise<readonly unknown[]> {
   const documents: unknown[] = [];
   const missing: string[] = [];
-  for (const { name = "" } of pod.spec?.imagePullSecrets ?? []) {
+  // Once each: a pod may name one Secret some ten thousand times.
+  const names = new Set((pod.spec?.imagePullSecrets ?? []).map(({ name = "" }) => name));
+  for (const name of names) {
     const document = await readDocument(references, name);
     if (document) documents.push(document);
     else missing.push(name);

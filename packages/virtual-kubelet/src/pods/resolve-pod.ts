@@ -3,12 +3,13 @@ import { containerEnv, type ContainerEnv, type EnvSources } from "../environment
 import { serviceVariables } from "../environment/service-variables.ts";
 import type { ResolvedPod, VolumeFile } from "../pod-provider.ts";
 import { volumeContent, type VolumeContent, type VolumeSources } from "../volumes/volume-files.ts";
+import { ContentRoom } from "../references/content-room.ts";
 import { isAbsent } from "../references/reference.ts";
 import { pullSecrets } from "./pull-secrets.ts";
 
 /** Where a pod's references are looked up. */
 export interface ResolveSources
-  extends Omit<EnvSources, "pod" | "services">, Omit<VolumeSources, "pod"> {
+  extends Omit<EnvSources, "pod" | "services" | "room">, Omit<VolumeSources, "pod" | "room"> {
   /** Services of all namespaces, or at least of the pod's and of "default". */
   readonly services: readonly Service[];
   /** Whether environment variables are looked up. @default true */
@@ -24,7 +25,7 @@ export interface ResolveSources
  * Looks up everything a pod refers to: environment, files of its volumes, registry credentials.
  *
  * @throws {KipError} code `VK_UNRESOLVED` if something mandatory is missing that the pod was not given
- *   before; it was notified then
+ *   before, which was notified then; or if it all is larger than 64 MiB
  */
 export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<ResolvedPod> {
   const env = new Map<
@@ -33,13 +34,14 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   >();
   const lateEnv = new Map<string, ReadonlyMap<string, string>>();
   const lateTemplates = new Map<string, ReadonlyMap<string, string>>();
+  const room = new ContentRoom();
   const services = serviceVariables(
     sources.services,
     pod.metadata?.namespace ?? "",
     pod.spec?.enableServiceLinks !== false,
   );
   for (const container of sources.resolveEnv === false ? [] : allContainers(pod)) {
-    const resolved = await containerEnv(container, { ...sources, pod, services }).catch(
+    const resolved = await containerEnv(container, { ...sources, pod, services, room }).catch(
       keeping(previousEnv(sources.previous, container.name)),
     );
     env.set(container.name, resolved.env);
@@ -49,7 +51,7 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   const files = new Map<string, readonly VolumeFile[]>();
   let refreshAt = Number.POSITIVE_INFINITY;
   for (const volume of pod.spec?.volumes ?? []) {
-    const content = await volumeContent(volume, { ...sources, pod }).catch(
+    const content = await volumeContent(volume, { ...sources, pod, room }).catch(
       keeping(previousContent(sources.previous, volume)),
     );
     if (!content) continue;

@@ -1,7 +1,8 @@
 import type { Pod, Volume } from "@kip/k8s-types";
 import { fieldValue } from "../environment/field-reference.ts";
-import { resourceValue } from "../environment/resource-reference.ts";
+import { containerNamed, resourceValue } from "../environment/resource-reference.ts";
 import type { VolumeFile } from "../pod-provider.ts";
+import { ContentRoom } from "../references/content-room.ts";
 import { ownBytes } from "../references/own-bytes.ts";
 import {
   absent,
@@ -22,6 +23,8 @@ export interface VolumeSources {
   /** What the node offers to pods, for limits that are not set. */
   readonly allocatable: Readonly<Record<string, string>>;
   readonly notify: Notify;
+  /** What the pod's environment and other volumes have left. @default as if there were none */
+  readonly room?: ContentRoom;
 }
 
 /** The files of a volume, and when they must be made again. */
@@ -58,11 +61,12 @@ export async function volumeContent(
   const projections = projectionsOf(volume);
   if (!projections) return undefined;
   const { mode, list } = projections;
+  const roomy = { ...sources, room: sources.room ?? new ContentRoom() };
   try {
     const files = new Map<string, VolumeFile>();
     let refreshAt: number | undefined;
     for (const projection of list) {
-      const content = await projectionContent(projection, mode, sources);
+      const content = await projectionContent(projection, mode, roomy);
       // A later source overrides the same path of an earlier one.
       for (const file of content.files) files.set(file.path, file);
       if (content.refreshAt !== undefined)
@@ -108,7 +112,7 @@ function projectionsOf(
 async function projectionContent(
   projection: Projection,
   mode: number,
-  sources: VolumeSources,
+  sources: RoomySources,
 ): Promise<VolumeContent> {
   const { configMap, secret, downwardAPI, serviceAccountToken } = projection;
   if (configMap) {
@@ -133,9 +137,11 @@ async function projectionContent(
   throw unresolved(`source "${kind}" is not supported by this node`);
 }
 
+type RoomySources = VolumeSources & { readonly room: ContentRoom };
+
 interface FileContext {
   readonly mode: number;
-  readonly sources: VolumeSources;
+  readonly sources: RoomySources;
 }
 
 async function objectFiles(
@@ -149,13 +155,16 @@ async function objectFiles(
     if (optional) return [];
     throw absent(`${nameOf(reference)} not found`);
   }
+  const { room } = sources;
   if (!source.items) {
+    for (const [path, data] of content.bytes) room.take(path.length + data.length);
     return [...content.bytes]
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([path, data]) => ({ path, data, mode }));
   }
   return source.items.flatMap(({ key, path, mode: own }) => {
     const data = content.bytes.get(key);
+    room.take(path.length + (data?.length ?? 0));
     if (data) return [{ path, data, mode: own ?? mode }];
     if (optional) return [];
     const kind = reference.kind === "ConfigMap" ? "config" : "secret";
@@ -166,14 +175,11 @@ async function objectFiles(
 function downwardFiles(
   items: DownwardItems,
   mode: number,
-  { pod, allocatable }: VolumeSources,
+  { pod, allocatable, room }: RoomySources,
 ): readonly VolumeFile[] {
   return items.map((item) => {
     const { fieldRef, resourceFieldRef } = item;
-    const { containers = [], initContainers = [] } = pod.spec ?? {};
-    const container = [...containers, ...initContainers].find(
-      ({ name }) => name === resourceFieldRef?.containerName,
-    );
+    const container = containerNamed(pod, resourceFieldRef?.containerName ?? "");
     const text = fieldRef
       ? fieldValue(pod, fieldRef.fieldPath)
       : resourceFieldRef && container && resourceValue(container, resourceFieldRef, allocatable);
@@ -181,6 +187,7 @@ function downwardFiles(
       const what = fieldRef?.fieldPath ?? resourceFieldRef?.resource ?? item.path;
       throw unresolved(`unsupported field of the downward API: ${what}`);
     }
+    room.take(item.path.length + text.length);
     return { path: item.path, data: ownBytes(text), mode: item.mode ?? mode };
   });
 }

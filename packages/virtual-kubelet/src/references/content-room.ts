@@ -1,0 +1,34 @@
+import { unresolved } from "./reference.ts";
+
+/**
+ * Most that is looked up for one pod, bytes: environment and files of volumes. A pod of the largest size
+ * that the API server takes can name its content some ten thousand times.
+ */
+const maxContent = 64 * 1024 * 1024;
+
+/** What an entry costs besides its text: objects, and the work of making it. */
+const entryBytes = 256;
+
+/** Keeps count of what is looked up for one pod. */
+export class ContentRoom {
+  #left = maxContent;
+
+  /**
+   * Takes room for one entry, for example a variable.
+   *
+   * @param bytes of its name and value, about
+   * @throws {KipError} code `VK_UNRESOLVED` if there is no room
+   */
+  take(bytes: number): void {
+    this.takeAll(1, bytes + entryBytes);
+  }
+
+  /** Takes room for entries that are shared and cost some bytes each. */
+  takeAll(count: number, bytesEach: number): void {
+    this.#left -= count * bytesEach;
+    if (this.#left < 0)
+      throw unresolved(
+        `the environment and the files of the pod's volumes are larger than ${maxContent} bytes`,
+      );
+  }
+}
