@@ -7,6 +7,7 @@ import { helpText, parseOptions } from "@kip/base";
 import { readRecord, type ClusterRecord } from "./cluster-record.ts";
 import { localLayout, type LocalLayout } from "./layout.ts";
 import { downOptions } from "./local-options.ts";
+import { removeCache, requireOwnState } from "./own-folders.ts";
 import { endProcesses } from "./processes.ts";
 import { requireRoot } from "./requirements.ts";
 
@@ -19,6 +20,7 @@ export async function down(args: readonly string[]): Promise<void> {
   if (options.isSet("help")) return void process.stdout.write(helpText(usage, downOptions));
   requireRoot("remove");
   const layout = localLayout(options);
+  await requireOwnState(layout, "remove");
   const record = await readRecord(layout.daemonRecord);
   await endProcesses(layout.stateDir, 15_000);
   await using cloud = await createLocalCloud({
@@ -34,7 +36,7 @@ export async function down(args: readonly string[]): Promise<void> {
   await cloud.removeNetwork();
   if (record) await removeContext(record, layout);
   await rm(layout.stateDir, { recursive: true, force: true });
-  if (options.isSet("purge")) await rm(layout.cacheDir, { recursive: true, force: true });
+  if (options.isSet("purge")) await removeCache(layout.cacheDir);
   console.log(
     options.isSet("purge")
       ? "Removed, with the cache"

@@ -11,6 +11,7 @@ import { readRecord } from "./cluster-record.ts";
 import type { DaemonMessage } from "./daemon.ts";
 import { localLayout, type LocalLayout } from "./layout.ts";
 import { upOptions } from "./local-options.ts";
+import { requireOwnState } from "./own-folders.ts";
 import { clusterProcesses, endProcesses, markerVariable } from "./processes.ts";
 import { checkHost } from "./requirements.ts";
 
@@ -23,6 +24,7 @@ export async function up(args: readonly string[]): Promise<void> {
   if (options.isSet("help")) return void process.stdout.write(helpText(usage, upOptions));
   const layout = localLayout(options);
   checkHost();
+  await requireOwnState(layout, "use");
   const settings = options.text("settings");
   if (settings !== undefined) {
     const { readUserSettings } = await import("./user-settings.ts");

@@ -1,0 +1,76 @@
+import { access, readdir, rm, rmdir } from "node:fs/promises";
+import path from "node:path";
+import { hasCode, KipError } from "@kip/base";
+import type { LocalLayout } from "./layout.ts";
+
+/** What `kip up` makes in a state folder. */
+const stateEntries: readonly string[] = [
+  "cells",
+  "client-ca.crt",
+  "control-plane",
+  "daemon.json",
+  "kubelet.crt",
+  "kubelet.key",
+  "logs",
+  "pod-logs",
+  "previous-context",
+  "provider.yaml",
+  "registry",
+];
+/** What is in a cache folder; the lock is there from the first moment on. */
+const cacheLock = "up.lock";
+const cacheEntries: readonly string[] = ["demo", "images", "kubernetes", "os", "templates"];
+
+/**
+ * Checks that a state folder can be used and removed as a whole: it is new, empty, or `kip up` made it.
+ *
+ * @throws {KipError} `FOLDER_FOREIGN`
+ */
+export async function requireOwnState(layout: LocalLayout, verb: "use" | "remove"): Promise<void> {
+  const entries = await entriesOf(layout.stateDir);
+  if (entries.every((name) => stateEntries.includes(name))) return;
+  if (await exists(layout.daemonLog)) return;
+  throw foreign(layout.stateDir, verb, "--state-dir");
+}
+
+/**
+ * Removes what `kip up` made in its cache folder, and the folder itself unless something else is in it.
+ *
+ * @throws {KipError} `FOLDER_FOREIGN`; nothing is removed then
+ */
+export async function removeCache(cacheDir: string): Promise<void> {
+  const entries = await entriesOf(cacheDir);
+  if (entries.length > 0 && !entries.includes(cacheLock))
+    throw foreign(cacheDir, "remove", "--cache-dir");
+  for (const name of [...cacheEntries, cacheLock])
+    await rm(path.join(cacheDir, name), { recursive: true, force: true });
+  try {
+    await rmdir(cacheDir);
+  } catch (error) {
+    if (!hasCode(error, "ENOTEMPTY", "ENOENT")) throw error;
+  }
+}
+
+function foreign(folder: string, verb: string, flag: string): KipError {
+  return new KipError(
+    "FOLDER_FOREIGN",
+    `Cannot ${verb} "${folder}": it holds files that are not kip's`,
+    { remedy: `Name another folder with ${flag}` },
+  );
+}
+
+async function entriesOf(folder: string): Promise<readonly string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return [];
+    throw error;
+  }
+}
+
+async function exists(file: string): Promise<boolean> {
+  return await access(file).then(
+    () => true,
+    () => false,
+  );
+}
