@@ -64,6 +64,14 @@ describe("what a pod reaches", () => {
     assert.match(rules.stdout, /ip daddr 10\.96\.0\.0\/16[^\n]*reject with tcp reset/);
   });
 
+  it("is a registry that only pulls", async () => {
+    const { host } = await addresses();
+    const upload = `http://${host}:15000/v2/demo/blobs/uploads/`;
+    const post = ["wget", "-T", "9", "-O-", "--post-data", "x", upload];
+    const result = await kube.kubectl("exec", "client", "--", ...post);
+    assert.match(result.stderr, /405 Method Not Allowed/);
+  });
+
   it("is no other port of the host, no agent and no metadata service", async () => {
     const { machine, host } = await addresses();
     const server = createServer((_request, response) => response.end("secret")).listen(
