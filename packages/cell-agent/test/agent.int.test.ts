@@ -415,6 +415,45 @@ describe("an agent that is started again", limit, () => {
     assert.equal(seen.containers[0]?.terminated?.exitCode, 7);
   });
 
+  it("notices what ends while it looks at what is there", async () => {
+    await using cell = await Cell.start();
+    await (await cell.connect()).putPod(desiredPod({ restartPolicy: "Never" }));
+    await report(await cell.connect(), (one) => one.phase === "Running");
+    await cell.agent[Symbol.asyncDispose]();
+    const list = cell.runtime.list.bind(cell.runtime);
+    cell.runtime.list = async () => {
+      const states = await list();
+      cell.runtime.exit("web", 7);
+      // The runtime tells of the end before it answers with what it saw earlier.
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      return states;
+    };
+    await cell.startAgent();
+    const client = await cell.connect();
+    const seen = await report(client, (one) => one.phase === "Failed");
+    assert.equal(seen.containers[0]?.terminated?.exitCode, 7);
+  });
+
+  it("removes what is left of a run whose end it had noted", async () => {
+    await using cell = await Cell.start();
+    await (await cell.connect()).putPod(desiredPod({ restartPolicy: "Never" }));
+    await report(await cell.connect(), (one) => one.phase === "Running");
+    const folder = path.join(cell.directory, "state/containers");
+    const [run = ""] = await fs.readdir(folder);
+    cell.runtime.exit("web", 7);
+    await report(await cell.connect(), (one) => one.phase === "Failed");
+    await cell.agent[Symbol.asyncDispose]();
+    // As if it had been killed in between.
+    const statePath = path.join(cell.directory, "run/pod-state.json");
+    const state = JSON.parse(await fs.readFile(statePath, "utf8")) as object;
+    await fs.writeFile(statePath, JSON.stringify({ ...state, isReleased: false }));
+    await fs.mkdir(path.join(folder, run, "upper"), { recursive: true });
+    await cell.startAgent();
+    await (await cell.connect()).info();
+    await cell.agent.ready;
+    assert.deepEqual(await fs.readdir(folder), []);
+  });
+
   it("goes on ending a pod", async () => {
     await using cell = await Cell.start();
     cell.runtime.deadly = ["SIGKILL"];
@@ -513,10 +552,13 @@ describe("exec", limit, () => {
   it("passes sizes of the terminal on", async () => {
     await using cell = await Cell.start();
     const client = await running(cell);
-    const sizes: unknown[] = [];
+    let last: unknown;
     cell.runtime.execute = async (_options, streams) => {
       assert.equal(streams.tty, true);
-      for await (const size of streams.resizes ?? []) if (sizes.push(size) === 2) break;
+      for await (const size of streams.resizes ?? []) {
+        last = size;
+        if (size.columns === 100) break;
+      }
       return 0;
     };
     const resizes = (async function* () {
@@ -525,10 +567,7 @@ describe("exec", limit, () => {
       await new Promise(() => {});
     })();
     await client.exec("web", ["top"], { tty: true, resizes }, never);
-    assert.deepEqual(sizes, [
-      { columns: 80, rows: 25 },
-      { columns: 100, rows: 30 },
-    ]);
+    assert.deepEqual(last, { columns: 100, rows: 30 });
   });
 
   it("tells why a command cannot run", async () => {

@@ -24,6 +24,7 @@ import {
   createContainer,
   describeRun,
   discardRun,
+  hasFiles,
   pidNamespaceOf,
   runDirectory,
   type PodGround,
@@ -242,7 +243,11 @@ export class ContainerKeeper {
     const { saved } = this.record;
     const { run } = saved;
     if (!run) return;
-    if (run.exit) return state && (await this.#discard(run));
+    if (run.exit) {
+      // The agent may have ended before it had removed all of it.
+      if (state || hasFiles(this.#host.directories, run)) await this.#discard(run);
+      return;
+    }
     if (state?.status === "running") {
       const startedAtMs = run.startedAtMs ?? state.startedAtMs ?? state.createdAtMs;
       saved.run = { ...run, startedAtMs };
@@ -399,18 +404,10 @@ export class ContainerKeeper {
   async #lastWords(run: ContainerRun, exitCode: number): Promise<string | undefined> {
     const { parts, directories, logger } = this.#host;
     const { terminationFile } = runDirectory(directories, run);
-    const { id, logPath } = run;
     const container = this.record.desired;
     try {
       const { runtime } = parts;
-      return await terminationMessage({
-        container,
-        exitCode,
-        terminationFile,
-        logPath,
-        id,
-        runtime,
-      });
+      return await terminationMessage({ ...run, container, exitCode, terminationFile, runtime });
     } catch (error) {
       logger.warn("Could not read a termination message", {
         container: container.name,

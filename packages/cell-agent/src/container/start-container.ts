@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import type { DesiredPod, DesiredContainer } from "@kip/agent-api";
 import { KipError, removeTree } from "@kip/base";
 import type { StoredImage } from "@kip/oci-image";
@@ -65,6 +65,11 @@ export function runDirectory(
     terminationFile: `${path}/termination-log`,
     subPaths: `${directories.subPaths}/${run.id}`,
   };
+}
+
+/** Whether anything of a run is still on the disk. */
+export function hasFiles(directories: AgentDirectories, run: Pick<ContainerRun, "id">): boolean {
+  return existsSync(runDirectory(directories, run).path);
 }
 
 /**

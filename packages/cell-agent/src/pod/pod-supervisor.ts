@@ -1,5 +1,6 @@
 import type { AgentStats, DesiredPod, PodReport } from "@kip/agent-api";
 import { KipError, type Clock, type Logger } from "@kip/base";
+import type { ContainerExit } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../agent-directories.ts";
 import type { AgentParts } from "../agent-parts.ts";
 import { ContainerKeeper, type KeeperHost } from "../container/container-keeper.ts";
@@ -53,6 +54,8 @@ export class PodSupervisor implements AsyncDisposable {
   #grace: GracePeriod | undefined;
   #reason: { readonly reason: string; readonly message: string } | undefined;
   #isReleased = false;
+  /** Nothing is planned before: what an earlier life has left could be taken for what is to be made. */
+  #isTakenOver = false;
   #isPlanning = false;
   /** Steps that are under way. */
   readonly #steps = new Set<Promise<void>>();
@@ -80,9 +83,12 @@ export class PodSupervisor implements AsyncDisposable {
 
   /** Takes over the containers that are there, and begins to work. */
   async begin(parts: AgentParts): Promise<void> {
-    parts.runtime.onExit((exit) => {
+    // An end that comes before all are taken over is heard after that: until then a container may count as running.
+    const early: ContainerExit[] = [];
+    const tell = (exit: ContainerExit): void => {
       for (const keeper of this.#keepers.values()) this.#run(keeper.exited(exit));
-    });
+    };
+    parts.runtime.onExit((exit) => void (this.#isTakenOver ? tell(exit) : early.push(exit)));
     const states = new Map((await parts.runtime.list()).map((state) => [state.id, state]));
     this.#parts = parts;
     for (const keeper of this.#keepers.values()) {
@@ -91,6 +97,8 @@ export class PodSupervisor implements AsyncDisposable {
       if (run) states.delete(run.id);
     }
     for (const { id } of states.values()) await parts.runtime.remove(id);
+    this.#isTakenOver = true;
+    for (const exit of early) tell(exit);
     this.#changed();
   }
 
@@ -263,7 +271,7 @@ export class PodSupervisor implements AsyncDisposable {
     setImmediate(() => {
       this.#isPlanning = false;
       if (this.#closed.signal.aborted) return;
-      if (this.#pod && this.#parts) this.#advance(this.#pod, this.#parts);
+      if (this.#pod && this.#parts && this.#isTakenOver) this.#advance(this.#pod, this.#parts);
       if (this.#pod) this.#save();
       this.#options.onChange();
     });

@@ -1,16 +1,10 @@
 import type { ServerHttp2Stream } from "node:http2";
 import { PassThrough, Writable } from "node:stream";
 import { channels, FrameParser, FrameWriter, writeTo, type Channel } from "@kip/agent-api";
-import {
-  AsyncQueue,
-  decode,
-  errorText,
-  type Logger,
-  type ProcessStreams,
-  type TerminalSize,
-} from "@kip/base";
+import { decode, errorText, type Logger, type ProcessStreams, type TerminalSize } from "@kip/base";
 
 import type { CommandFrames } from "./command-frames.ts";
+import { Newest } from "./newest.ts";
 
 const decodeSize = decode.object({ columns: decode.integer, rows: decode.integer });
 
@@ -41,7 +35,7 @@ export async function serveProcess(
   const stdin = query.has("stdin") ? new PassThrough() : undefined;
   // An input that the process does not read any more is no failure.
   stdin?.on("error", () => {});
-  const resizes = new AsyncQueue<TerminalSize>();
+  const resizes = new Newest<TerminalSize>();
   const output = (channel: Channel): Writable =>
     new Writable({
       write: (chunk: Buffer, _encoding, done) => {
@@ -77,7 +71,7 @@ export async function serveProcess(
 /** Where the frames of a client go. */
 interface FrameSinks {
   readonly stdin: PassThrough | undefined;
-  readonly resizes: AsyncQueue<TerminalSize>;
+  readonly resizes: Newest<TerminalSize>;
   readonly commandFrames: CommandFrames | undefined;
 }
 
