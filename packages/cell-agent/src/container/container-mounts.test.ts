@@ -5,6 +5,27 @@ import { fakeParts } from "../../test/fake-parts.ts";
 import { containerMounts } from "./container-mounts.ts";
 
 describe("containerMounts()", () => {
+  it("makes paths absolute and writes each in one way", async () => {
+    const web = container("web", {
+      mounts: ["data", "/logs/", "/a//b/../c", "/etc/hosts/"].map((mountPath) => ({
+        name: "data",
+        mountPath,
+      })),
+      terminationMessagePath: "",
+    });
+    const mounts = await containerMounts({
+      container: web,
+      volumes: new Map([["data", "/volume"]]),
+      readOnlyVolumes: new Set(),
+      podFiles: new Map([["/etc/hosts", "/pod/hosts"]]),
+      terminationFile: "",
+      subPaths: "",
+      mounter: fakeParts().mounter,
+    });
+    const places = mounts.map(({ destination }) => destination);
+    assert.deepEqual(places, ["/data", "/logs", "/a/c", "/etc/hosts"]);
+  });
+
   for (const [subPath, message] of [
     ["/tmp", "error SubPath `/tmp` must not be an absolute path"],
     ["a/../b", "unable to provision SubPath `a/../b`: must not contain '..'"],

@@ -33,7 +33,7 @@ export async function containerMounts(input: MountInput): Promise<readonly Conta
   const mounts: ContainerMount[] = [];
   for (const [index, mount] of container.mounts.entries()) {
     const source = await mountSource(mount, index, input);
-    const destination = path.posix.normalize(mount.mountPath);
+    const destination = inContainer(mount.mountPath);
     const readOnly = mount.readOnly === true || input.readOnlyVolumes.has(mount.name);
     mounts.push({ source, destination, readOnly });
   }
@@ -47,9 +47,14 @@ export async function containerMounts(input: MountInput): Promise<readonly Conta
     fs.writeFileSync(input.terminationFile, "", { mode: 0o666 });
     // The umask does not count: a container's process of any user may leave a message.
     fs.chmodSync(input.terminationFile, 0o666);
-    add(input.terminationFile, path.posix.normalize(container.terminationMessagePath), false);
+    add(input.terminationFile, inContainer(container.terminationMessagePath), false);
   }
   return mounts;
+}
+
+/** A path as the container has it: absolute, as kubelets make it, and written in one way only. */
+function inContainer(place: string): string {
+  return path.posix.resolve("/", place);
 }
 
 /** A variable of `subPathExpr` may have brought what the API server refuses. In the kubelet's words. */

@@ -24,7 +24,7 @@ export async function imageVolumes(options: {
 }): Promise<readonly ContainerMount[]> {
   const { rootfs, directory } = options;
   const taken = new Set(options.mounts.map(({ destination }) => destination));
-  const wanted = new Set(options.volumes.map((place) => path.posix.normalize(place)));
+  const wanted = new Set(options.volumes.map((place) => path.posix.resolve("/", place)));
   const mounts: ContainerMount[] = [];
   for (const destination of wanted) {
     if (destination === "/" || taken.has(destination) || isOwn(destination)) continue;

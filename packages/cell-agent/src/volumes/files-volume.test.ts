@@ -43,6 +43,23 @@ describe("writeFilesVolume()", () => {
     assert.notEqual(await fs.readlink(path.join(directory, "..data")), first);
   });
 
+  it("finishes what an agent that was killed has begun", async () => {
+    const place = path.join(directory, "crashed");
+    writeFilesVolume(place, [file("old", "1")]);
+    // Killed after the new files were shown as a whole, before their names were linked and the old ones removed.
+    const previous = await fs.readlink(path.join(place, "..data"));
+    await fs.mkdir(path.join(place, "..half-made"));
+    await fs.mkdir(path.join(place, "..fresh"));
+    await fs.writeFile(path.join(place, "..fresh/new"), "2");
+    await fs.chmod(path.join(place, "..fresh/new"), 0o644);
+    await fs.rm(path.join(place, "..data"));
+    await fs.symlink("..fresh", path.join(place, "..data"));
+    writeFilesVolume(place, [file("new", "2")]);
+    assert.equal(await fs.readFile(path.join(place, "new"), "utf8"), "2");
+    assert.deepEqual((await fs.readdir(place)).sort(), ["..data", "..fresh", "new"]);
+    assert.notEqual(previous, "..fresh");
+  });
+
   for (const bad of ["../x", "/x", "a/../../x", "..data", "a//b", "", "."])
     it(`refuses "${bad}"`, async () => {
       assert.throws(() => writeFilesVolume(directory, [file(bad, "x")]), {

@@ -23,8 +23,13 @@ export function writeFilesVolume(
 ): void {
   for (const file of files) checkPath(file.path);
   makeFolderSync(directory, 0o755, { recursive: true });
+  const names = new Set(files.map((file) => topName(file.path)));
   const old = linkTarget(path.join(directory, dataLink));
-  if (old !== undefined && isSame(path.join(directory, old), files)) return;
+  if (old !== undefined && isSame(path.join(directory, old), files)) {
+    // What an agent that ended in the middle has not got to.
+    tidy(directory, old, names);
+    return;
+  }
   const fresh = makeDirectory(directory);
   for (const file of files) writeFile(path.join(directory, fresh), file, options.group);
   if (options.group !== undefined) openToGroup(path.join(directory, fresh), options.group);
@@ -32,8 +37,16 @@ export function writeFilesVolume(
   fs.rmSync(temporary, { force: true });
   fs.symlinkSync(fresh, temporary);
   fs.renameSync(temporary, path.join(directory, dataLink));
-  linkNames(directory, new Set(files.map((file) => topName(file.path))));
-  if (old !== undefined) fs.rmSync(path.join(directory, old), { recursive: true, force: true });
+  tidy(directory, fresh, names);
+}
+
+/** Links the names of the present files, and removes what is not of them. */
+function tidy(directory: string, present: string, names: ReadonlySet<string>): void {
+  linkNames(directory, names);
+  for (const name of fs.readdirSync(directory)) {
+    const isOutdated = name.startsWith("..") && name !== dataLink && name !== present;
+    if (isOutdated) fs.rmSync(path.join(directory, name), { recursive: true, force: true });
+  }
 }
 
 function checkPath(file: string): void {
