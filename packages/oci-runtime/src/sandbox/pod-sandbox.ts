@@ -128,7 +128,7 @@ export async function removePodSandbox(
   const record = readSandbox(files);
   // Its end is that of every process in the namespace.
   const holder = await findPidHolder(files.pid);
-  if (holder !== undefined) process.kill(holder, "SIGKILL");
+  if (holder !== undefined) end(holder);
   if (record?.network) await disconnectCable(record.network);
   else await removeCable(cableName(name)); // of a build that was not finished
   await removeNamespaces([files.ipc, files.uts, files.pid, files.net]);
@@ -138,6 +138,15 @@ export async function removePodSandbox(
     if (!hasCode(error, "ENOENT"))
       options.logger.warn("could not remove the pod's cgroup", { sandbox: name, err: error });
   });
+}
+
+/** Kills a process that may be ending by itself. */
+function end(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if (!hasCode(error, "ESRCH")) throw error;
+  }
 }
 
 async function build(
