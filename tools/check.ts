@@ -2,7 +2,17 @@
 import { spawnSync } from "node:child_process";
 
 const steps: readonly (readonly [name: string, command: string, ...args: string[]])[] = [
-  ["format", "prettier", "--check", "--log-level", "warn", "."],
+  [
+    "format",
+    "prettier",
+    "--check",
+    "--cache",
+    "--cache-strategy",
+    "content",
+    "--log-level",
+    "warn",
+    ".",
+  ],
   ["types", "tsc", "-p", "."],
   ["lint", "oxlint", "--type-aware", "--deny-warnings"],
   ["layers", "node", "tools/check-layers.ts"],
