@@ -1,4 +1,4 @@
-import { readFileSync, lstatSync, mkdirSync } from "node:fs";
+import { lstatSync, mkdirSync, readFileSync, realpathSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
 import {
@@ -48,10 +48,20 @@ export function ownFolder(flag: string, root: string): void {
   }
   const facts = lstatSync(root);
   const isOurs = facts.uid === process.geteuid?.() && (facts.mode & 0o022) === 0;
-  if (isOurs && facts.isDirectory()) return;
+  if (isOurs && facts.isDirectory() && !isReplaceable(root)) return;
   throw new KipError("OPTION_INVALID", `Cannot use -${flag} ${root}: others may write to it`, {
     remedy: "Name a folder that belongs to you alone",
   });
+}
+
+/** Whether everybody may rename a folder above, and put another in its place. */
+function isReplaceable(place: string): boolean {
+  for (let above = path.dirname(realpathSync(place)); ; above = path.dirname(above)) {
+    // In a sticky folder, as /tmp is, everybody renames their own only.
+    const { mode } = lstatSync(above);
+    if ((mode & 0o002) !== 0 && (mode & 0o1000) === 0) return true;
+    if (above === path.dirname(above)) return false;
+  }
 }
 
 /** The image that a name and `-url` mean. */

@@ -204,6 +204,10 @@ describe("tosi", () => {
       mkdirSync(open);
       chmodSync(open, 0o777);
       assert.equal(await codeOf("pull", `${host}/app`, "-workdir", open), 2);
+      // Nor one that they may rename.
+      assert.equal(await codeOf("pull", `${host}/app`, "-workdir", path.join(open, "a/b")), 2);
+      chmodSync(open, 0o1777);
+      assert.equal(await codeOf("pull", `${host}/app`, "-workdir", path.join(open, "a/b")), 0);
     });
   });
 

@@ -21,10 +21,10 @@ async function* drops(count: number, tell: (bytes: number) => void): AsyncGenera
   tell(usedBytes() - before);
 }
 
-describe("an answer that comes byte by byte", () => {
+describe("an answer", () => {
   const count = 30_000;
 
-  it("takes the memory of its bytes", async () => {
+  it("that comes byte by byte takes the memory of its bytes", async () => {
     let used = 0;
     const read = await readBody(
       drops(count, (bytes) => (used = bytes)),
@@ -35,7 +35,7 @@ describe("an answer that comes byte by byte", () => {
     assert.ok(used < 40 * count, `${used} bytes`);
   });
 
-  it("is refused when it is too long, and cut where only its beginning counts", async () => {
+  it("that is too long is refused, and cut where only its beginning counts", async () => {
     await assert.rejects(
       readBody(
         drops(11, () => {}),

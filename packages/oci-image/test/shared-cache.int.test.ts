@@ -5,13 +5,20 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
-import { openImageStore, parseReference, prefetchImage, type PullOptions } from "../src/index.ts";
+import {
+  openImageStore,
+  parseReference,
+  prefetchImage,
+  pushLayout,
+  type PullOptions,
+} from "../src/index.ts";
 import { mediaTypes, type Descriptor } from "../src/manifest.ts";
 import { hostPlatform } from "../src/platform.ts";
 import { startFakeRegistry, type FakeRegistry } from "./fixtures/fake-registry.ts";
 import { writeLayout } from "./fixtures/layout-writer.ts";
 import { tar } from "./fixtures/tar-writer.ts";
-import { temporaryFolder } from "./fixtures/temporary-folder.ts";
+import { startRegistry } from "./fixtures/registry-process.ts";
+import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
 
 const login = { username: "tenant", password: "s3cret" };
 const basic = `Basic ${Buffer.from("tenant:s3cret").toString("base64")}`;
@@ -114,6 +121,27 @@ describe("a cache that machines share", () => {
       assert.equal(existsSync(cache), false);
     });
   });
+
+  it(
+    "knows private images of a real registry",
+    { skip: missing({ programs: ["docker-registry", "htpasswd"] }) },
+    async () => {
+      using work = temporaryFolder();
+      const layout = path.join(work.path, "layout");
+      writeLayout(layout, { layers: [tar([{ name: "file" }])] });
+      for (const guard of [{}, { basic: login }]) {
+        const name = Object.keys(guard).join();
+        const cache = path.join(work.path, `cache-${name}`);
+        await using registry = await startRegistry(path.join(work.path, `data-${name}`), guard);
+        const { host } = registry;
+        const registries = [{ host, endpoint: `http://${host}`, ...login }];
+        const reference = parseReference(`${host}/team/app`);
+        await pushLayout(layout, reference, { registries });
+        await prefetchImage(reference, cache, { registries, allowsPrivate: true });
+        assert.deepEqual(readdirSync(cache), [name === "" ? "blobs" : "private"]);
+      }
+    },
+  );
 
   it("lets its owner only to private images, until the administrator says otherwise", async () => {
     using work = temporaryFolder();
