@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import http from "node:http";
+import http, { type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { describe, it } from "node:test";
@@ -129,6 +129,38 @@ describe("a hostile registry", () => {
       layoutFolder = layout;
       await pull();
     });
+  });
+
+  it("sends answers that trickle before each blob: their connections are not kept", async () => {
+    const open = new Set<ServerResponse>();
+    let most = 0;
+    const handler: Handler = (request, response) => {
+      const { url = "" } = request;
+      if (!isBlob(url)) return false;
+      if (url.startsWith("/again/again/again")) {
+        serveBlob(layoutFolder, url, response);
+        return true;
+      }
+      response.writeHead(307, { location: `/again${url}` });
+      // More is promised than will ever come.
+      response.write("x");
+      open.add(response);
+      response.on("close", () => open.delete(response));
+      most = Math.max(most, open.size);
+      return true;
+    };
+    let layoutFolder = "";
+    const image = { layers: Array.from({ length: 40 }, (_, index) => tar([{ name: `${index}` }])) };
+    await trial(
+      handler,
+      async ({ layout, pull }) => {
+        layoutFolder = layout;
+        await pull();
+      },
+      image,
+    );
+    // Three for each blob, 123 in all.
+    assert.ok(most > 3 && most < 40, `${most} connections`);
   });
 
   it("refuses with a large page: it is what its status says", async () => {

@@ -43,6 +43,8 @@ export interface ClientOptions {
 const dockerHub = "https://registry-1.docker.io";
 const redirects: readonly number[] = [301, 302, 303, 307, 308];
 const maxRedirects = 5;
+/** Answers whose bodies may still be coming though nobody reads them: each holds a connection. */
+const maxUnread = 8;
 /** Less than this before a cut is no progress: a minute of the slowest that a registry may be. */
 const progressBytes = 60 * 1024;
 const resumeBackoff = { initialMs: 100, maxMs: 5000 };
@@ -57,6 +59,7 @@ export class RegistryClient implements AsyncDisposable {
   readonly #retry: RetryOptions | undefined;
   readonly #clock: Clock;
   #authorization: string | undefined;
+  readonly #unread = new Set<IncomingMessage>();
 
   constructor(
     reference: Reference,
@@ -131,7 +134,7 @@ export class RegistryClient implements AsyncDisposable {
       // Whom it sends us to may not ask for its credentials (CVE-2020-15157).
       const isAsked = response.statusCode === 401 && isOwn;
       if (isAsked && challenge !== undefined && !isStream(request)) {
-        passOver(response);
+        this.#passOver(response);
         this.#authorization = await answerChallenge(challenge, this.#exchange, {
           config: this.#config,
           baseUrl: this.#baseUrl,
@@ -171,6 +174,19 @@ export class RegistryClient implements AsyncDisposable {
     return withLeastThroughput(body, { clock: this.#clock, registry: this.#config.host });
   }
 
+  /**
+   * Nobody reads this body; its connection is used again if it is a short one, and closed otherwise. Of bodies
+   * that do not end soon, the oldest give way.
+   */
+  #passOver(response: IncomingMessage): void {
+    const body = response as AsyncIterable<Uint8Array>; // no encoding is set, so it gives bytes
+    this.#unread.add(response);
+    response.once("close", () => this.#unread.delete(response));
+    readBeginning(body, maxRefusalBytes).catch(() => {});
+    const [oldest] = this.#unread;
+    if (this.#unread.size > maxUnread) oldest?.destroy();
+  }
+
   /** The URL that a `Location` header of the registry means. */
   resolve(location: string | undefined): URL {
     const url = URL.parse(location ?? "", this.#baseUrl.href);
@@ -207,7 +223,7 @@ export class RegistryClient implements AsyncDisposable {
       });
       const isRedirect = redirects.includes(response.statusCode ?? 0);
       if (!isRedirect || (method !== "GET" && method !== "HEAD")) return { response, isOwn };
-      passOver(response);
+      this.#passOver(response);
       url = this.#redirectTarget(response.headers.location, url);
     }
     throw this.#badRedirect("in a circle");
@@ -244,12 +260,6 @@ function checkRange(response: IncomingMessage, received: number): void {
   if (Number(start) === received) return;
   response.destroy();
   throw imageError("REGISTRY_UNREACHABLE", "a registry sends another range than was asked for");
-}
-
-/** Nobody reads this body; its connection is used again if it is a short one, and closed otherwise. */
-function passOver(response: IncomingMessage): void {
-  const body = response as AsyncIterable<Uint8Array>; // no encoding is set, so it gives bytes
-  readBeginning(body, maxRefusalBytes).catch(() => {});
 }
 
 /** A streamed body is gone once it was sent. */
