@@ -19,7 +19,7 @@ import { keepConsolesShort } from "./machine/console-size.ts";
 import { growRootDisk } from "./machine/grow-root-disk.ts";
 import { MachineEnds } from "./machine/machine-ends.ts";
 import { MachineWatch } from "./machine/machine-watch.ts";
-import { readTail } from "./machine/machine-process.ts";
+import { machineProcesses, readTail } from "./machine/machine-process.ts";
 import { toInstance, type MachineRecord } from "./machine/machine-record.ts";
 import {
   findOffer,
@@ -362,10 +362,12 @@ export class QemuCloud implements LocalCloud {
   }
 
   #diskMachine(record: MachineRecord): DiskMachine {
-    const { folder, command } = this.#store.files(record.id);
+    const files = this.#store.files(record.id);
+    const { folder, command } = files;
     return {
       folder,
       command,
+      processes: machineProcesses(record, files),
       user: userOfMachine(record, this.#options.firstUserId),
       pathInside: (file) => `/${path.relative(folder, file)}`,
     };

@@ -1,12 +1,25 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { chmod, chown, link, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  chmod,
+  chown,
+  link,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  stat,
+  writeFile,
+} from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
 import { decode, hasCode } from "@kip/base";
 import type { Instance, Volume, VolumeRequest } from "@kip/cloud";
 import { findProcesses, signalProcess } from "../src/host/processes.ts";
 import type { LocalCloud } from "../src/index.ts";
+import { parseMachineRecord } from "../src/machine/machine-record.ts";
 import { runCommands } from "../src/machine/qmp-session.ts";
 import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
@@ -171,6 +184,34 @@ describe("LocalVolumes", { timeout: 240_000 }, () => {
       await cloud.terminate(other.id);
       await cloud.deleteVolume(volume.id);
     });
+
+  it("does not give a disk away that the machine's user still has open or maps", async () => {
+    await using cloud = await test.open();
+    const machine = await cloud.launch(machineRequest());
+    const volume = await cloud.createVolume(volumeRequest());
+    const record = path.join(machineFolder(machine.id), "machine.json");
+    const { userId } = parseMachineRecord(await readFile(record, "utf8"), record);
+    // mmap(2) of the disk, shared, to read and write; then only the mapping is left.
+    const mapped = "syscall(9, 0, 4096, 3, 1, 0, 0); close(STDIN);";
+    for (const keep of ["", mapped]) {
+      await cloud.attachVolume(volume.id, machine.id);
+      await using disk = await open(volumeFile(volume.id), "r+");
+      const script = `$| = 1; ${keep} print "ready\\n"; sleep 1000 while 1;`;
+      const command = [`--reuid=${userId}`, "--clear-groups", "perl", "-e", script];
+      const other = spawn("setpriv", command, { stdio: [disk.fd, "pipe", "inherit"] });
+      const ended = once(other, "exit");
+      assert.ok(other.stdout);
+      await once(other.stdout, "data");
+      await assert.rejects(cloud.detachVolume(volume.id, machine.id), /still has it open/);
+      assert.equal(await holderOf(cloud, volume), machine.id);
+      other.kill("SIGKILL");
+      await ended;
+      await cloud.detachVolume(volume.id, machine.id);
+      assert.equal(await holderOf(cloud, volume), undefined);
+    }
+    await cloud.terminate(machine.id);
+    await cloud.deleteVolume(volume.id);
+  });
 
   it("takes the disks of a machine whose folder is gone when it is opened", async () => {
     const volume = await (async () => {

@@ -1,7 +1,10 @@
 import { chmod, chown, link, mkdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { decode, hasCode } from "@kip/base";
 import { CloudError } from "@kip/cloud";
+import { hasOpen } from "../host/open-files.ts";
+import type { ProcessGroup } from "../host/processes.ts";
 import { openCommands, type QmpSession } from "../machine/qmp-session.ts";
 
 /** A machine that runs, as far as disks need it. Its lock is held. */
@@ -14,12 +17,17 @@ export interface DiskMachine {
   readonly pathInside: (file: string) => string;
   /** Whom QEMU runs as. */
   readonly user: { readonly uid: number; readonly gid: number };
+  /** QEMU, and what it may have forked. */
+  readonly processes: ProcessGroup;
 }
 
 /** The controller that every machine has for disks that come later. */
 const bus = "volumes.0";
 /** How long QEMU may take to take a disk out; a guest cannot hold a SCSI disk back. */
 const unplugLimitMs = 30_000;
+
+/** How long QEMU may take to close the file of a disk that it says it has no more, milliseconds. */
+const closeLimitMs = 2000;
 
 const nodeList = decode.list(decode.object({ "node-name": decode.optional(decode.string) }));
 const deletion = decode.object({ device: decode.optional(decode.string) });
@@ -62,12 +70,39 @@ export async function plugDisk(machine: DiskMachine, disk: string, serial: strin
   });
 }
 
-/** Takes a disk out of a running machine; nothing happens if it has none of this serial number. */
-export async function unplugDisk(machine: DiskMachine, serial: string): Promise<void> {
-  using control = await openCommands(machine.command);
-  if (await hasDevice(control, serial)) await removeDevice(control, serial);
-  if (await hasNode(control, serial))
-    await control.execute("blockdev-del", { "node-name": serial });
+/**
+ * Takes a disk out of a running machine; nothing happens if it has none of this serial number.
+ *
+ * @param disk file of the disk
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` if the machine does not let go of it, or still has the file open
+ */
+export async function unplugDisk(
+  machine: DiskMachine,
+  disk: string,
+  serial: string,
+): Promise<void> {
+  {
+    using control = await openCommands(machine.command);
+    if (await hasDevice(control, serial)) await removeDevice(control, serial);
+    if (await hasNode(control, serial))
+      await control.execute("blockdev-del", { "node-name": serial });
+  }
+  await untilClosed(machine, disk, serial);
+}
+
+/** A QEMU that was broken into may say that it has no disk and write to it, when it is another machine's already. */
+async function untilClosed(machine: DiskMachine, disk: string, serial: string): Promise<void> {
+  const until = performance.now() + closeLimitMs;
+  while (await hasOpen(machine.processes, disk)) {
+    if (performance.now() > until) {
+      throw new CloudError(
+        "CLOUD_UNAVAILABLE",
+        `Cannot take disk "${serial}" out: the machine's process still has it open`,
+        { remedy: "Terminate the machine" },
+      );
+    }
+    await delay(20);
+  }
 }
 
 /** Takes a disk's second name out of a machine's folder and gives its file back to root. */

@@ -120,7 +120,7 @@ export class LocalVolumes {
       await this.#folders.lock(id, async () => {
         const record = await this.#own(id);
         if (record?.attachedTo !== machineId) return;
-        if (machine) await unplugDisk(machine, record.serial);
+        if (machine) await unplugDisk(machine, this.#disk(id), record.serial);
         await this.#release(record);
       });
     });
@@ -146,7 +146,7 @@ export class LocalVolumes {
   /** After a failed attempt: the disk is free again if QEMU does not have it. */
   async #giveUp(machine: DiskMachine, record: VolumeRecord): Promise<void> {
     try {
-      await unplugDisk(machine, record.serial);
+      await unplugDisk(machine, this.#disk(record.id), record.serial);
     } catch {
       return; // QEMU does not answer: it may have the disk, so the record stays
     }
