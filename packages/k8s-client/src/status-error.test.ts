@@ -20,6 +20,17 @@ describe("statusError()", () => {
     assert.equal(error.retryable, true);
   });
 
+  it("keeps no time to wait above ten minutes or below zero", () => {
+    for (const [retryAfter, ms] of [
+      ["86400", 600_000],
+      ["-5", 0],
+      ["Fri, 31 Dec 1999 23:59:59 GMT", undefined],
+    ] as const) {
+      const { facts } = statusError(request, { status: 503, retryAfter, body: "" });
+      assert.equal(facts["retryAfterMs"], ms);
+    }
+  });
+
   it("quotes what is no Status, but not all of it", () => {
     const answer = { status: 502, retryAfter: undefined, body: "<html>".repeat(1000) };
     const error = statusError(request, answer);

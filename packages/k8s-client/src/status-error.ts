@@ -14,6 +14,9 @@ export interface FailedAnswer {
   readonly body: string;
 }
 
+/** Longest pause that a server can ask for: a proxy's mistake must not stop a watch for a day. */
+const longestRetryAfterMs = 10 * 60_000;
+
 /**
  * The error of an answer of 400 or more. HTTP code and `Status.reason` decide the code: 409 is
  * "already exists" for a creation and a conflict for the rest.
@@ -28,7 +31,9 @@ export function statusError(request: FailedRequest, answer: FailedAnswer): KipEr
   const facts = {
     httpStatus: answer.status,
     ...(status !== undefined && { status }),
-    ...(Number.isFinite(seconds) && { retryAfterMs: seconds * 1000 }),
+    ...(Number.isFinite(seconds) && {
+      retryAfterMs: Math.min(Math.max(seconds * 1000, 0), longestRetryAfterMs),
+    }),
   };
   return errorOf(answer.status, status?.reason, { message, facts });
 }

@@ -157,4 +157,24 @@ describe("startStandbyNode()", () => {
     assert.ok(made > 1);
     assert.equal(replica.node, undefined);
   });
+
+  it("tries again no sooner than its provider's backend asks", async () => {
+    const clock = new ManualClock();
+    let made = 0;
+    await using _ = startStandbyNode({
+      client: new LeaseServer().client(),
+      nodeName: "n",
+      provider: async () => {
+        made++;
+        throw new KipError("K8S_TOO_MANY_REQUESTS", "later", { facts: { retryAfterMs: 90_000 } });
+      },
+      standby: { identity: "a" },
+      clock,
+      logger: silentLogger,
+    });
+    await clock.advance(89_000);
+    assert.equal(made, 1);
+    await clock.advance(5000);
+    assert.ok(made > 1);
+  });
 });

@@ -48,7 +48,7 @@ export async function keepServingCertificate(options: ServingCertificateOptions)
       logger.info("The cluster issued the kubelet API's certificate", { renewInMs: pauseMs });
     } catch (error) {
       if (signal.aborted) return;
-      pauseMs = backoffDelay(failures++, backoff);
+      pauseMs = backoffDelay(failures++, backoff, error);
       logger.warn("Could not have the kubelet API's certificate issued", {
         cause: errorText(error),
         delayMs: pauseMs,

@@ -93,7 +93,8 @@ class Replica implements StandbyNode {
       } catch (error) {
         if (this.#stop.signal.aborted) break;
         logger.error("This replica could not run the node", { cause: errorText(error) });
-        await clock.sleep(backoffDelay(failures++, backoff), this.#stop.signal).catch(() => {}); // stopped
+        const pauseMs = backoffDelay(failures++, backoff, error);
+        await clock.sleep(pauseMs, this.#stop.signal).catch(() => {}); // stopped
       }
     }
     this.#first.reject(new Error("The replica was stopped before it ran the node"));

@@ -13,14 +13,23 @@ interface Review {
 /** An API server that knows the token `good`, and lets its user do what is in `allowed`. */
 function access(
   allowed: readonly string[],
-  options: Partial<DelegatedAccessOptions> & { fail?: number; audiences?: readonly string[] } = {},
+  options: Partial<DelegatedAccessOptions> & {
+    fail?: number;
+    retryAfterMs?: number;
+    audiences?: readonly string[];
+  } = {},
 ) {
+  const pauses: number[] = [];
   const reviews: Review[] = [];
   let failures = options.fail ?? 0;
-  const clock: Clock = { ...systemClock, sleep: async () => {} };
+  const clock: Clock = { ...systemClock, sleep: async (ms) => void pauses.push(ms) };
   const create = async (_path: string, body: Review): Promise<unknown> => {
     reviews.push(body);
-    if (failures-- > 0) throw new KipError("K8S_UNAVAILABLE", "away", { retryable: true });
+    if (failures-- > 0)
+      throw new KipError("K8S_UNAVAILABLE", "away", {
+        retryable: true,
+        facts: { retryAfterMs: options.retryAfterMs },
+      });
     if (body.kind === "SubjectAccessReview") {
       const asked = body.spec["resourceAttributes"] as { verb: string; subresource: string };
       return { status: { allowed: allowed.includes(`${asked.verb} ${asked.subresource}`) } };
@@ -30,7 +39,7 @@ function access(
     return { status: { authenticated: true, user, audiences: options.audiences ?? [] } };
   };
   const client = { create } as unknown as ApiClient; // nothing else of it is used
-  return { reviews, ...delegatedAccess({ client, nodeName: "n1", clock, ...options }) };
+  return { reviews, pauses, ...delegatedAccess({ client, nodeName: "n1", clock, ...options }) };
 }
 
 function request(headers: Readonly<Record<string, string>>): IncomingMessage {
@@ -91,6 +100,15 @@ describe("delegatedAccess(): who it is", () => {
     const back = access([], { fail: 2 });
     assert.equal((await back.authenticate(good))?.name, "u");
     await assert.rejects(access([], { fail: 3 }).authenticate(good), /away/);
+  });
+
+  it("pauses as long as the server asks, unless that is too long for a client", async () => {
+    const busy = access([], { fail: 1, retryAfterMs: 7000 });
+    assert.equal((await busy.authenticate(good))?.name, "u");
+    assert.deepEqual(busy.pauses, [7000]);
+    const away = access([], { fail: 1, retryAfterMs: 60_000 });
+    await assert.rejects(away.authenticate(good), /away/);
+    assert.deepEqual(away.pauses, []);
   });
 
   it("checks a bounded number of tokens at once", async () => {

@@ -5,7 +5,13 @@ const attempts = 3;
 const backoff = { initialMs: 250, maxMs: 1000 };
 const timeoutMs = 10_000;
 
-/** Creates a review at the API server and gives its answer. Repeats it if the server is out of reach. */
+/** A server that asks for a longer pause is not asked again: a client waits for the answer. */
+const longestPauseMs = 10_000;
+
+/**
+ * Creates a review at the API server and gives its answer. Repeats it if the server is out of reach,
+ * after the pause that the server asks for.
+ */
 export async function createReview<T>(
   { client, clock }: { readonly client: ApiClient; readonly clock: Clock },
   path: string,
@@ -16,7 +22,9 @@ export async function createReview<T>(
       return await client.create<T>(path, review, { timeoutMs, isUrgent: true });
     } catch (error) {
       if (!isRetryable(error) || attempt + 1 >= attempts) throw error;
-      await clock.sleep(backoffDelay(attempt, backoff));
+      const pauseMs = backoffDelay(attempt, backoff, error);
+      if (pauseMs > longestPauseMs) throw error;
+      await clock.sleep(pauseMs);
     }
   }
 }

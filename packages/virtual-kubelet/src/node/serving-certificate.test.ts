@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { KipError, silentLogger } from "@kip/base";
+import type { ApiClient } from "@kip/k8s-client";
+import { ManualClock } from "../testing/manual-clock.ts";
+import { keepServingCertificate } from "./serving-certificate.ts";
+
+describe("keepServingCertificate()", () => {
+  it("repeats a refused request no sooner than the API server asks", async () => {
+    const clock = new ManualClock();
+    const stop = new AbortController();
+    let requests = 0;
+    const create = async (): Promise<never> => {
+      requests++;
+      throw new KipError("K8S_TOO_MANY_REQUESTS", "later", {
+        retryable: true,
+        facts: { retryAfterMs: 120_000 },
+      });
+    };
+    const keeping = keepServingCertificate({
+      client: { create } as unknown as ApiClient, // all it uses here
+      nodeName: "n",
+      ipAddresses: [],
+      onCertificate: () => {},
+      clock,
+      logger: silentLogger,
+      signal: stop.signal,
+    });
+    const waits = async (): Promise<void> => {
+      while (clock.sleepers === 0) await new Promise(setImmediate);
+    };
+    await waits();
+    await clock.advance(119_000);
+    assert.equal(requests, 1);
+    await clock.advance(2000);
+    await waits();
+    assert.equal(requests, 2);
+    stop.abort();
+    await keeping;
+  });
+});
