@@ -148,13 +148,13 @@ function podFamilies(nodeName: string, pods: readonly Pod[]): readonly MetricFam
     {
       name: "kubelet_running_pods",
       type: "gauge",
-      help: "Pods that the provider has",
+      help: "Pods that the provider runs",
       samples: [{ value: pods.length }],
     },
     {
       name: "kubelet_running_containers",
       type: "gauge",
-      help: "Containers of the pods that the provider has, by state",
+      help: "Containers of the pods that the provider runs, by state",
       samples: [...states].map(([state, value]) => ({
         labels: { container_state: state },
         value,

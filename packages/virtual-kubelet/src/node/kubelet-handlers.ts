@@ -2,6 +2,7 @@ import type { KubeletHandlers } from "../kubelet-api/index.ts";
 import type { PodProvider } from "../pod-provider.ts";
 import type { PodController } from "../pods/pod-controller.ts";
 import { optionalPart } from "../providers/optional-part.ts";
+import { isFinished } from "../pods/pod-changes.ts";
 import type { NodeIntervals } from "./node-options.ts";
 import type { NotReady } from "./node-status.ts";
 
@@ -22,8 +23,9 @@ export function kubeletHandlers(needs: KubeletHandlersNeeds): KubeletHandlers {
     nodeName,
     pods: () => pods.list(),
     runningPods: async () => {
-      const running = await provider.list();
-      return running.flatMap(({ uid }) => pods.byUid(uid) ?? []);
+      const kept = await provider.list();
+      // Of a pod that has ended a provider may have the log still.
+      return kept.flatMap(({ uid }) => pods.byUid(uid) ?? []).filter((pod) => !isFinished(pod));
     },
     findPod: (namespace, name, uid) => pods.find(namespace, name, uid),
     checkHealth: () => {
