@@ -116,6 +116,13 @@ function suite(declaredFeatures: readonly string[] = []): void {
     assert.match(missing.stderr, /error executing command in container: .*ENOENT/);
   });
 
+  it("exec: a command of 900 KiB in the request line", async () => {
+    const words = Array.from({ length: 7 }, () => "\n".repeat(43_000));
+    const script = 'printf %s "$@" | wc -c';
+    const { stdout, stderr } = await kubectl("exec", "p", "--", "sh", "-c", script, "sh", ...words);
+    assert.equal(stdout.toString().trim(), String(7 * 43_000), stderr);
+  });
+
   it("exec: 10 MB through stdin and back arrive whole", async () => {
     const digest = createHash("sha256").update(tenMegabytes).digest("hex");
     const sum = await kubectlWith(tenMegabytes, "exec", "-i", "p", "--", "sha256sum");
