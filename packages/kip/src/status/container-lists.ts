@@ -3,7 +3,7 @@ import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { waitingStatuses } from "@kip/virtual-kubelet";
 import type { CellMemory } from "../cell/cell-memory.ts";
 import { containerStatus } from "./container-status.ts";
-import { afterLoss, endedStatus, isFinal, isSidecar } from "./lost-containers.ts";
+import { afterLoss, byName, endedStatus, finalStatuses } from "./lost-containers.ts";
 
 /** The three lists of container statuses of a pod. */
 export type ContainerLists = Pick<
@@ -28,22 +28,18 @@ export function waitingLists(memory: Facts, pod: Pod): ContainerLists {
 export function reportedLists(report: PodReport, memory: Facts, pod: Pod): ContainerLists {
   const known = memory.publishedStatus ?? pod.status ?? {};
   const waiting = waitingStatuses(pod);
+  const isFinal = finalStatuses(pod);
   const build = (
     reports: readonly ContainerReport[],
     fresh: readonly ContainerStatus[] = [],
     before: readonly ContainerStatus[] = [],
-  ): ContainerStatus[] =>
-    fresh.map((each) =>
-      continued(
-        pod,
-        reports.find(({ name }) => name === each.name),
-        {
-          waiting: each,
-          known: before.find(({ name }) => name === each.name),
-          memory,
-        },
-      ),
-    );
+  ): ContainerStatus[] => {
+    const [reportsByName, knownByName] = [byName(reports), byName(before)];
+    return fresh.map((each) => {
+      const facts = { waiting: each, known: knownByName.get(each.name), memory, isFinal };
+      return continued(reportsByName.get(each.name), facts);
+    });
+  };
   const ephemeral = ephemeralStatuses(report, memory, known.ephemeralContainerStatuses);
   return {
     ...(waiting.initContainerStatuses && {
@@ -64,13 +60,13 @@ interface ContainerFacts {
   /** Its status as published last. */
   readonly known: ContainerStatus | undefined;
   readonly memory: Facts;
+  readonly isFinal: (status: ContainerStatus) => boolean;
 }
 
 /** One container's status on this cell, continued from the cells before it. */
 function continued(
-  pod: Pod,
   report: ContainerReport | undefined,
-  { waiting, known, memory }: ContainerFacts,
+  { waiting, known, memory, isFinal }: ContainerFacts,
 ): ContainerStatus {
   const ended = memory.ended[waiting.name];
   if (ended && !report) return known?.state?.terminated ? known : endedStatus(waiting, ended);
@@ -78,7 +74,7 @@ function continued(
   const now = report ? containerStatus(report, earlier) : { ...waiting, restartCount: earlier };
   if (!known) return now;
   // The API refuses that a container leaves its final state: an init container runs again on another cell all the same.
-  if (!now.state?.terminated && isFinal(pod, known, isSidecar(pod, known.name))) return known;
+  if (!now.state?.terminated && isFinal(known)) return known;
   return {
     ...now,
     lastState: lastState(report, known) ?? now.lastState ?? {},
@@ -101,8 +97,7 @@ function ephemeralStatuses(
   known: readonly ContainerStatus[] = [],
 ): ContainerStatus[] {
   const reported = report.ephemeralContainers.map((each) => containerStatus(each, 0));
-  const earlier = known.filter(
-    ({ name }) => ended[name] !== undefined && !reported.some((each) => each.name === name),
-  );
+  const names = byName(reported);
+  const earlier = known.filter(({ name }) => ended[name] !== undefined && !names.has(name));
   return [...earlier, ...reported];
 }

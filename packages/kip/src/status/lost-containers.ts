@@ -27,18 +27,21 @@ export function afterLoss(
   { restartCounts, ended }: CarriedContainers,
 ): ContainerLists {
   const waiting = waitingStatuses(pod);
+  const isFinal = finalStatuses(pod);
   const lost = (
     fresh: readonly ContainerStatus[],
     known: readonly ContainerStatus[] = [],
-  ): ContainerStatus[] =>
-    fresh.map((each) => {
-      const before = known.find(({ name }) => name === each.name);
+  ): ContainerStatus[] => {
+    const knownByName = byName(known);
+    return fresh.map((each) => {
+      const before = knownByName.get(each.name);
       const end = ended[each.name];
-      if (before && isFinal(pod, before, isSidecar(pod, each.name))) return before;
+      if (before && isFinal(before)) return before;
       if (end) return endedStatus(each, end);
       const restartCount = Math.max(restartCounts[each.name] ?? 0, before ? nextCount(before) : 0);
       return { ...each, restartCount, lastState: lastState(before) };
     });
+  };
   const { initContainerStatuses, containerStatuses = [] } = waiting;
   // These are never started again.
   const ephemeral = (lists.ephemeralContainerStatuses ?? []).map((each) =>
@@ -69,7 +72,7 @@ export function carriedContainers(
   const counts = [...initContainerStatuses, ...containerStatuses].map(
     ({ name, restartCount }) => [name, restartCount] as const,
   );
-  const final = containerStatuses.filter((each) => isFinal(pod, each, false));
+  const final = containerStatuses.filter(finalStatuses(pod));
   const unknown = [...sent].map(
     (name) => [name, { exitCode: 137, reason: unknownReason }] as const,
   );
@@ -93,12 +96,11 @@ export function endByLoss(
   lists: ContainerLists,
   { message, finishedAt }: { readonly message: string; readonly finishedAt: string },
 ): PodEnd | undefined {
-  const names = (pod.spec?.containers ?? []).map(({ name }) => name);
-  const statuses = names.map((name) =>
-    lists.containerStatuses?.find((status) => status.name === name),
-  );
+  const knownByName = byName(lists.containerStatuses ?? []);
+  const statuses = (pod.spec?.containers ?? []).map(({ name }) => knownByName.get(name));
+  const isFinal = finalStatuses(pod);
   const gone = goneStatuses(lists, finishedAt);
-  if (statuses.length > 0 && statuses.every((status) => status && isFinal(pod, status, false))) {
+  if (statuses.length > 0 && statuses.every((status) => status && isFinal(status))) {
     const isGood = statuses.every((status) => status?.state?.terminated?.exitCode === 0);
     return { phase: isGood ? "Succeeded" : "Failed", ...gone };
   }
@@ -113,18 +115,26 @@ export function hasRun({ containerStatuses = [], initContainerStatuses = [] }: P
   );
 }
 
-/** Whether a container has ended and its pod's restart policy leaves it so. */
-export function isFinal(pod: Pod, { state }: ContainerStatus, isSidecarStatus: boolean): boolean {
+/** Finds whether a container of a pod has ended and the pod's restart policy leaves it so. */
+export function finalStatuses(pod: Pod): (status: ContainerStatus) => boolean {
   const policy = restartPolicy(pod);
-  if (!state?.terminated || isSidecarStatus || policy === "Always") return false;
-  return policy === "Never" || state.terminated.exitCode === 0;
+  // These go on beside the regular containers.
+  const sidecars = new Set(
+    (pod.spec?.initContainers ?? [])
+      .filter((container) => container.restartPolicy === "Always")
+      .map(({ name }) => name),
+  );
+  return ({ name, state }) => {
+    if (!state?.terminated || policy === "Always" || sidecars.has(name)) return false;
+    return policy === "Never" || state.terminated.exitCode === 0;
+  };
 }
 
-/** Whether this is an init container that goes on beside the regular ones. */
-export function isSidecar({ spec }: Pod, name: string): boolean {
-  return (spec?.initContainers ?? []).some(
-    (each) => each.name === name && each.restartPolicy === "Always",
-  );
+/** A list by name; of equal names the last. */
+export function byName<T extends { readonly name: string }>(
+  list: readonly T[],
+): ReadonlyMap<string, T> {
+  return new Map(list.map((each) => [each.name, each]));
 }
 
 /** The status of a container that ended on an earlier cell. */

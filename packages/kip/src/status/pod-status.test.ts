@@ -267,4 +267,25 @@ describe("podStatus()", () => {
     const status = podStatus(memory({ isPodFinished: true, waitingFor }), pod, context);
     assert.deepEqual([status?.phase, status?.reason], ["Failed", "CellLost"]);
   });
+
+  it("takes time in proportion to the number of containers, in a cell and between two", () => {
+    const cost = (count: number, hasReport: boolean): number => {
+      const names = Array.from({ length: count }, (_each, index) => ({ name: `c${index}` }));
+      const spec = { restartPolicy: "OnFailure", containers: names, initContainers: names };
+      const containerStatuses = names.map((each) => ({ ...each, restartCount: 1 }));
+      const large = { ...pod, spec, status: { containerStatuses } } as unknown as Pod;
+      const [running] = report("Running").containers;
+      const containers = names.flatMap((each) => (running ? [{ ...running, ...each }] : []));
+      const seen = memory(hasReport ? { report: { ...report("Running"), containers } } : {});
+      const before = process.cpuUsage();
+      podStatus(seen, large, context);
+      const { user, system } = process.cpuUsage(before);
+      return Math.max(user + system, 1000);
+    };
+    for (const hasReport of [true, false]) {
+      cost(1000, hasReport); // compiled from now on
+      const [small, large] = [cost(1000, hasReport), cost(10_000, hasReport)];
+      assert.ok(large < 30 * small, `${large} µs for 10,000, ${small} µs for 1,000`);
+    }
+  });
 });
