@@ -65,6 +65,47 @@ describe("kip local", () => {
     assert.equal(machineProcesses().length, 1);
   });
 
+  it("kill: a pod of restartPolicy OnFailure goes on with what it has behind it", async () => {
+    const image = "kip.local/demo:latest";
+    const quick = { image, command: ["sh", "-c", "exit 0"] };
+    const containers = [
+      { name: "main", image, command: ["sh", "-c", script] },
+      { name: "done", ...quick },
+    ];
+    const initContainers = [{ name: "init", ...quick }];
+    const spec = { restartPolicy: "OnFailure", initContainers, containers };
+    await kube.apply(shellPod("resumes", script, spec));
+    const status = async (path: string): Promise<string> =>
+      await kube.ok("get", "pod", "resumes", "-o", `jsonpath={.status.${path}}`);
+    const container = async (name: string, path: string): Promise<string> =>
+      await status(`containerStatuses[?(@.name=="${name}")].${path}`);
+    const has = async (name: string, path: string, wanted: string): Promise<void> =>
+      await eventually(`${name}: ${path}`, async () => (await container(name, path)) === wanted);
+    await has("done", "state.terminated.exitCode", "0");
+    await has("main", "ready", "true");
+    const before = await container("done", "state.terminated");
+    assert.match(await local("kill", "resumes"), /is gone/);
+    await has("main", "restartCount", "1");
+    assert.equal(await container("main", "ready"), "false");
+    assert.deepEqual([await status("phase"), await status("podIP")], ["Running", ""]);
+    await has("main", "ready", "true");
+    const lost = "lastState.terminated.reason";
+    assert.equal(await container("main", lost), "ContainerStatusUnknown");
+    assert.equal(await container("done", "state.terminated"), before);
+    assert.equal(await container("done", "restartCount"), "0");
+    assert.equal(await status("initContainerStatuses[0].state.terminated.exitCode"), "0");
+    assert.doesNotMatch(await events("resumes", "ProviderStatusInvalid"), /\w/);
+  });
+
+  it("ends the machine of a pod whose phase somebody else has set, and keeps its log", async () => {
+    const machines = machineProcesses().length;
+    const failed = JSON.stringify({ status: { phase: "Failed" } });
+    const patch = ["patch", "pod", "resumes", "--subresource=status", "--type=merge", "-p", failed];
+    await kube.ok(...patch);
+    await eventually("its machine to go", () => machineProcesses().length === machines - 1);
+    assert.equal(await kube.ok("logs", "resumes", "-c", "main"), "");
+  });
+
   it("says what it does not understand", async () => {
     for (const [args, words] of [
       [["no-capacity", "--type=local.smal"], /Did you mean local\.small/],
