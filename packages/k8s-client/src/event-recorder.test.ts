@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { KipError, silentLogger, type Clock } from "@kip/base";
+import { createLogger, KipError, type Clock } from "@kip/base";
 import type { ApiClient } from "./api-client.ts";
 import { createEventRecorder, type EventReference } from "./event-recorder.ts";
 
@@ -28,8 +28,12 @@ function recorderWith(failures: Error[] = []) {
   };
   // All that a recorder uses of it.
   const client = { create: call("create"), patch: call("patch") } as unknown as ApiClient;
-  const options = { client, component: "kubelet", host: "node", logger: silentLogger, clock };
-  return { written, recorder: createEventRecorder(options) };
+  const lines: string[] = [];
+  const logger = createLogger({ level: "debug", write: (line) => void lines.push(line) });
+  const options = { client, component: "kubelet", host: "node", logger, clock };
+  const levels = (): readonly unknown[] =>
+    lines.map((line) => (JSON.parse(line) as { readonly level: string }).level);
+  return { written, levels, recorder: createEventRecorder(options) };
 }
 
 describe("createEventRecorder()", () => {
@@ -84,5 +88,20 @@ describe("createEventRecorder()", () => {
     recorder.record(about, { type: "Normal", reason: "R", message: "x".repeat(5000) });
     await recorder.flush();
     assert.equal(written[0]?.body.message?.length, 1024);
+  });
+
+  it("does not warn of events whose namespace is being deleted, or gone", async () => {
+    const causes = [{ reason: "NamespaceTerminating", field: "metadata.namespace" }];
+    const terminating = { kind: "Status", code: 403, details: { causes } };
+    const { levels, recorder } = recorderWith([
+      new KipError("K8S_FORBIDDEN", "being terminated", { facts: { status: terminating } }),
+      new KipError("K8S_NOT_FOUND", "no such namespace"),
+      new KipError("K8S_FORBIDDEN", "no permission", { facts: { status: { kind: "Status" } } }),
+    ]);
+    for (const message of ["a", "b", "c"]) {
+      recorder.record(about, { type: "Normal", reason: "Killing", message });
+      await recorder.flush();
+    }
+    assert.deepEqual(levels(), ["debug", "debug", "warn"]);
   });
 });

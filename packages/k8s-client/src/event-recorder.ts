@@ -1,5 +1,13 @@
-import { backoffDelay, errorText, hasCode, isRetryable, type Clock, type Logger } from "@kip/base";
-import type { Event } from "@kip/k8s-types";
+import {
+  backoffDelay,
+  errorText,
+  hasCode,
+  isKipError,
+  isRetryable,
+  type Clock,
+  type Logger,
+} from "@kip/base";
+import type { Event, Status } from "@kip/k8s-types";
 import type { ApiClient, KubeObject } from "./api-client.ts";
 import { EventSpamFilter } from "./event-spam-filter.ts";
 import { paths } from "./paths.ts";
@@ -156,7 +164,10 @@ class BackgroundRecorder implements EventRecorder {
         series.queued = false;
         await this.#write(series);
       } catch (error) {
-        this.#options.logger.warn("Could not write an event", {
+        const { logger } = this.#options;
+        // Nobody reads the events of a namespace that goes.
+        const level = isNamespaceGone(error) ? "debug" : "warn";
+        logger[level]("Could not write an event", {
           reason: series.event.reason,
           object: `${series.namespace}/${series.about.name}`,
           cause: errorText(error),
@@ -211,6 +222,14 @@ class BackgroundRecorder implements EventRecorder {
       count: series.count,
     };
   }
+}
+
+/** Whether an event was refused because its namespace is being deleted (403), or is gone (404). */
+function isNamespaceGone(error: unknown): boolean {
+  if (hasCode(error, "K8S_NOT_FOUND")) return true;
+  if (!isKipError(error) || error.code !== "K8S_FORBIDDEN") return false;
+  const status = error.facts["status"] as Status | undefined; // the API server's own document
+  return status?.details?.causes?.some(({ reason }) => reason === "NamespaceTerminating") === true;
 }
 
 let sequence = 0;
