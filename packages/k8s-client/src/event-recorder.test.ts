@@ -104,4 +104,15 @@ describe("createEventRecorder()", () => {
     }
     assert.deepEqual(levels(), ["debug", "debug", "warn"]);
   });
+
+  it("warns once while it drops events that nobody takes", async () => {
+    const { levels, recorder } = recorderWith();
+    for (let index = 0; index < 10_500; index++)
+      recorder.record(
+        { ...about, uid: `u${index}` },
+        { type: "Normal", reason: "R", message: "m" },
+      );
+    assert.deepEqual(levels(), ["warn"]);
+    await recorder.flush();
+  });
 });

@@ -102,6 +102,8 @@ class BackgroundRecorder implements EventRecorder {
   readonly #series = new Map<string, Series>();
   readonly #spam: EventSpamFilter;
   readonly #queue: Series[] = [];
+  /** Events are being dropped, and the log says so. */
+  #isFull = false;
   #writer: Promise<void> | undefined;
 
   constructor(options: EventRecorderOptions) {
@@ -114,13 +116,16 @@ class BackgroundRecorder implements EventRecorder {
     const series = this.#count(about, { ...event, message: shorten(event.message) });
     if (series.queued) return;
     if (this.#queue.length >= maxQueued) {
-      this.#options.logger.warn("Dropped an event: too many wait", { reason: event.reason });
+      if (!this.#isFull)
+        this.#options.logger.warn("Dropping events: too many wait", { limit: maxQueued });
+      this.#isFull = true;
       return;
     }
     series.queued = true;
     this.#queue.push(series);
     this.#writer ??= this.#drain().finally(() => {
       this.#writer = undefined;
+      this.#isFull = false;
     });
   }
 
