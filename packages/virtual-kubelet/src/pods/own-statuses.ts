@@ -20,6 +20,15 @@ export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus 
   return { phase: "Pending", ...statuses, conditions };
 }
 
+/** Of a status that is invalid, the end of the pod: its phase, and what can be read of why. */
+export function endOnly({ phase, reason, message }: PodStatus): PodStatus {
+  return {
+    ...(phase !== undefined && { phase }),
+    ...(typeof reason === "string" && { reason }),
+    ...(typeof message === "string" && { message }),
+  };
+}
+
 /**
  * The last status of a pod that its provider removed without reporting an end: it has failed, and what
  * counted as running has ended with 137.

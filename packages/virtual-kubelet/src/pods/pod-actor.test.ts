@@ -293,6 +293,16 @@ describe("PodActor", () => {
     assert.equal(actor.isBusy, false);
   });
 
+  it("takes the end from a status that is invalid otherwise", async () => {
+    const actor = await start();
+    const status = { phase: "Failed", reason: "Broken", containerStatuses: 7 as never };
+    actor.offerStatus({ uid: "u", status });
+    await clock.advance(0);
+    assert.deepEqual([actor.pod.status?.phase, actor.pod.status?.reason], ["Failed", "Broken"]);
+    assert.deepEqual(events, ["ProviderStatusInvalid"]);
+    actor.offerStatus({ uid: "u", status: null as never });
+  });
+
   it("has a pod that never ran end as failed before its object goes, so that its Job sees an end", async () => {
     provider.report = () => {};
     const actor = await start(pod({ status: { phase: "Pending" } }));

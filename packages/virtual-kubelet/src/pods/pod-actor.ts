@@ -15,7 +15,7 @@ import { findError } from "../providers/find-error.ts";
 import { statusProblem } from "../status/status-problem.ts";
 import type { SpanFields, Tracer } from "../tracing.ts";
 import { planStep, type ActorState, type Step } from "./actor-plan.ts";
-import { goneStatus, waitingStatus } from "./own-statuses.ts";
+import { endOnly, goneStatus, waitingStatus } from "./own-statuses.ts";
 import {
   gracePeriod,
   hasStarted,
@@ -204,11 +204,13 @@ export class PodActor {
   offerStatus({ status, annotations, isDeleted = false }: PodStatusUpdate): void {
     if (this.#state.isGone) return;
     const problem = statusProblem(status);
-    if (problem !== undefined)
-      return this.#problems.report(
-        "ProviderStatusInvalid",
-        `The provider's word makes no sense: ${problem}`,
-      );
+    if (problem !== undefined) {
+      const message = `The provider reported an invalid status: ${problem}`;
+      this.#problems.report("ProviderStatusInvalid", message);
+      // An end may be reported only once: what is invalid about it must not keep the pod running.
+      if (isFinished({ status })) this.offerStatus({ uid: this.uid, status: endOnly(status) });
+      return;
+    }
     this.#hasWord = true;
     this.#state = { ...this.#state, isEnded: isFinished({ status }) };
     for (const key of Object.keys(annotations ?? {})) this.#ownAnnotations.add(key);

@@ -13,6 +13,9 @@ const keptFields: Readonly<Record<Extent, ReadonlySet<string> | undefined>> = {
   nothing: new Set(),
 };
 
+/** Of a message that may be what makes a status too large, characters. */
+const minimalMessageLength = 1024;
+
 const containerLists: ReadonlySet<string> = new Set([
   "initContainerStatuses",
   "containerStatuses",
@@ -88,6 +91,8 @@ export class StatusReduction {
     const isShortened = this.#shortened.has(field) && this.#extent !== "minimal";
     const fields = keptFields[this.#extent];
     if (fields && !fields.has(field) && !isShortened) return undefined;
+    if (field === "message" && this.#extent === "minimal" && typeof value === "string")
+      return value.slice(0, minimalMessageLength);
     if (!isShortened || !Array.isArray(value)) return value;
     const ends = (value as readonly ContainerStatus[]).flatMap(endOf); // by the field's name
     return ends.length > 0 ? ends : undefined;

@@ -146,6 +146,17 @@ describe("StatusWriter", () => {
     assert.equal(stored.status.containerStatuses?.length, 2);
   });
 
+  it("cuts a message that makes a terminal status too large", async () => {
+    const tooLarge = new KipError("K8S_REQUEST_FAILED", "too large", {
+      facts: { httpStatus: 413 },
+    });
+    verdict = (status) => (JSON.stringify(status).length > 100_000 ? tooLarge : undefined);
+    writer().write({ phase: "Failed", reason: "Error", message: "x".repeat(4_000_000) });
+    await clock.advance(0);
+    assert.equal(stored.status?.phase, "Failed");
+    assert.equal(stored.status.message?.length, 1024);
+  });
+
   it("does not complain of a patch that met another pod of the name", async () => {
     verdict = () => refusal("metadata.uid");
     writer().write(running);
