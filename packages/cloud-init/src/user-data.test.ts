@@ -36,6 +36,38 @@ suite("parseUserData", () => {
     assert.equal(parseUserData(gzipSync(userData({ hostname: "x" }))).hostname, "x");
   });
 
+  test("refuses files that are small only as long as they are packed", () => {
+    const packed = gzipSync(Buffer.alloc(1 << 20)).toString("base64");
+    const file = { path: "/a", content: packed, encoding: "gz+b64" };
+    assert.equal(
+      parseUserData(userData({ write_files: Array.from({ length: 8 }, () => file) })).writeFiles
+        .length,
+      8,
+    );
+    // Read to their end they would take 500 MiB.
+    const before = process.memoryUsage().arrayBuffers;
+    assert.throws(
+      () => parseUserData(userData({ write_files: Array.from({ length: 500 }, () => file) })),
+      {
+        code: "USER_DATA_INVALID",
+        message: /files have more than 8388608 bytes/,
+      },
+    );
+    assert.ok(process.memoryUsage().arrayBuffers - before < 100 << 20);
+  });
+
+  test("names some of very many mistakes", () => {
+    const wrong = userData({ runcmd: Array(100_000).fill(1) });
+    assert.throws(
+      () => parseUserData(wrong),
+      (error) => String(error).length < 5000,
+    );
+    const keys = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`k${index}`, 1]));
+    const { warnings } = parseUserData(userData({ ...keys, ["x".repeat(100_000)]: 1 }));
+    assert.ok(warnings.join("").length < 5000);
+    assert.match(warnings.at(-1) ?? "", /and more/);
+  });
+
   test("takes a header with nothing after it", () => {
     assert.deepEqual(parseUserData(Buffer.from("#cloud-config")).writeFiles, []);
   });

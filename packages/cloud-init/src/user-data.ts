@@ -24,6 +24,13 @@ export interface CloudConfig {
 /** Largest user data that is read, bytes, compressed and unpacked. EC2 gives 16 KiB, GCE 256 KiB. */
 export const maxUserDataBytes = 1 << 20;
 
+/** Largest content of all files together, bytes, unpacked: it is in memory until it is written. */
+const maxContentBytes = 8 << 20;
+
+/** So many problems and warnings are told of one user data, and so many characters of a key. */
+const maxSentences = 20;
+const maxKeyLength = 100;
+
 const header = "#cloud-config";
 const keys = ["hostname", "write_files", "runcmd"] as const;
 
@@ -62,21 +69,39 @@ function readConfig(value: unknown): CloudConfig {
   const hostname = attempt(problems, () =>
     decode.optional(decode.string)(source["hostname"], "hostname"),
   );
-  const writeFiles = entries(source, "write_files", problems).map((entry, index) =>
-    attempt(problems, () => readWriteFile(entry, `write_files[${index}]`)),
-  );
+  const writeFiles: WriteFile[] = [];
+  let contentBytes = 0;
+  for (const [index, entry] of entries(source, "write_files", problems).entries()) {
+    const file = attempt(problems, () => readWriteFile(entry, `write_files[${index}]`));
+    if (!file) continue;
+    writeFiles.push(file);
+    contentBytes += file.content.length;
+    // At once: what follows could be as large.
+    if (contentBytes > maxContentBytes)
+      throw invalid(`its files have more than ${maxContentBytes} bytes together`);
+  }
   const runCommands = entries(source, "runcmd", problems).map((entry, index) =>
     attempt(problems, () => readCommand(entry, `runcmd[${index}]`)),
   );
-  if (problems.length > 0) throw invalid(problems.join("; "));
+  if (problems.length > 0) throw invalid(few(problems).join("; "));
   return {
     ...(hostname !== undefined && { hostname }),
-    writeFiles: writeFiles.filter((file) => file !== undefined),
+    writeFiles,
     runCommands: runCommands.filter((command) => command !== undefined),
-    warnings: Object.keys(source)
-      .filter((key) => !keys.some((known) => known === key))
-      .map(unknownKey),
+    warnings: few(
+      Object.keys(source)
+        .filter((key) => !keys.some((known) => known === key))
+        .slice(0, maxSentences + 1)
+        .map((key) => unknownKey(key.slice(0, maxKeyLength))),
+    ),
   };
+}
+
+/** The first sentences, and that there are more. */
+function few(sentences: readonly string[]): readonly string[] {
+  return sentences.length <= maxSentences
+    ? sentences
+    : [...sentences.slice(0, maxSentences), "and more"];
 }
 
 function unknownKey(key: string): string {
