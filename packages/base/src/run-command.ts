@@ -44,6 +44,14 @@ export async function runCommand(
   });
   const out: string[] = [];
   const err: string[] = [];
+  const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
+  let startError: Error | undefined;
+  child.on("error", (error) => {
+    startError = error;
+    if (child.pid === undefined) reject(failure(error.message));
+  });
+  // Where no descriptor is left there are no pipes, whatever their type says.
+  if ((child.stdout as Readable | undefined) === undefined) return await promise;
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     out.push(text);
     options.onOutput?.(text);
@@ -56,12 +64,6 @@ export async function runCommand(
   child.stdin.on("error", () => {});
   if (options.input instanceof Readable) options.input.pipe(child.stdin);
   else child.stdin.end(options.input);
-  const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
-  let startError: Error | undefined;
-  child.on("error", (error) => {
-    startError = error;
-    if (child.pid === undefined) reject(failure(error.message));
-  });
   child.on("close", (code, killedBy) => {
     if (code === 0) return resolve({ stdout: out.join(""), stderr: err.join("") });
     const how = killedBy ? `killed by ${killedBy}` : `exit code ${code}`;

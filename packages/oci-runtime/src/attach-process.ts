@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { constants } from "node:fs";
 import { open, stat, type FileHandle } from "node:fs/promises";
+import type { Writable } from "node:stream";
 import type { ProcessStreams, TerminalSize } from "@kip/base";
 import { copyInput, finishOutput, writeAtPace } from "./exec/copy-streams.ts";
 import { readLogEntries } from "./logs/read-log.ts";
@@ -49,7 +50,9 @@ function sendInput(files: ContainerPaths, streams: ProcessStreams): { kill(): vo
     { stdio: ["pipe", "ignore", "ignore"], env: { PATH: "/usr/bin:/bin" } },
   );
   child.on("error", () => {}); // shows as input that goes nowhere; the output still comes
-  if (streams.stdin) void copyInput(streams.stdin, child.stdin);
+  // Where no descriptor is left there is no pipe, whatever its type says.
+  const pipe = child.stdin as Writable | undefined;
+  if (streams.stdin && pipe) void copyInput(streams.stdin, pipe);
   return { kill: () => void child.kill("SIGKILL") };
 }
 

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import type { ServerHttp2Stream } from "node:http2";
 import net from "node:net";
-import { Duplex } from "node:stream";
+import { Duplex, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { KipError, type Logger } from "@kip/base";
 
@@ -51,11 +51,16 @@ async function connectLocally(port: number): Promise<Duplex> {
 function connectInNamespace(namespace: string, port: number, logger: Logger): Duplex {
   const [program = "", ...args] = dialCommand(namespace, port);
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"] });
+  const failed = Promise.withResolvers<Error>();
+  child.on("error", failed.resolve);
+  // Where no descriptor is left there are no pipes, whatever their type says.
+  if ((child.stdout as Readable | undefined) === undefined)
+    throw refused(port, "no descriptor is left on the cell");
   const connection = Duplex.from({ readable: child.stdout, writable: child.stdin });
+  void failed.promise.then((error) => connection.destroy(refused(port, error.message)));
   child.stderr
     .setEncoding("utf8")
     .on("data", (text: string) => logger.debug("Forwarding said", { output: text.trim() }));
-  child.on("error", (error) => connection.destroy(refused(port, error.message)));
   child.on("exit", (code) => {
     if (code !== 0) connection.destroy(refused(port, `socat ended with ${code}`));
   });

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
+import type { Readable } from "node:stream";
 import { KipError } from "@kip/base";
 import { monitorCgroupProcs } from "../spawn/monitor-cgroup.ts";
 import { pauseProgram } from "./pause-program.ts";
@@ -44,10 +45,14 @@ export async function startPidHolder(
     { detached: true, cwd: "/", env: { PATH: "/usr/bin:/bin" }, stdio: ["ignore", "pipe", "pipe"] },
   );
   const errors: string[] = [];
-  child.stdout.resume();
-  child.stderr.setEncoding("utf8").on("data", (text: string) => errors.push(text));
   const failed = once(child, "error").then(([error]) => errors.push(String(error)));
-  await Promise.race([once(child, "close"), failed]);
+  // Where no descriptor is left there are no pipes, whatever their type says.
+  if ((child.stdout as Readable | undefined) === undefined) await failed;
+  else {
+    child.stdout.resume();
+    child.stderr.setEncoding("utf8").on("data", (text: string) => errors.push(text));
+    await Promise.race([once(child, "close"), failed]);
+  }
   if (errors.length === 0 && (await findPidHolder(namespaceFile)) !== undefined) return;
   throw new KipError(
     "POD_SANDBOX_FAILED",
