@@ -92,7 +92,7 @@ export class NetworkWatch {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       try {
-        if (await network.hasUplink()) return;
+        if (!(await network.namespace.exists()) || (await network.hasUplink())) return;
         if (clock.monotonic() - this.#restartedAt > backoff.maxMs) this.#attempt = 0;
         if (this.#attempt > 0) await clock.sleep(backoffDelay(this.#attempt - 1, backoff), signal);
         this.#attempt++;
@@ -104,6 +104,7 @@ export class NetworkWatch {
         logger.error("Could not start slirp4netns again: machines have no internet", {
           err: errorText(error),
         });
+        await clock.sleep(backoff.initialMs, signal).catch(() => {}); // seen by the loop
       }
     }
   }
