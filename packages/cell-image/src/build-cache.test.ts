@@ -58,6 +58,25 @@ suite("cachedBuild", () => {
     });
   });
 
+  test("has every file on the disk before the product has its name", async () => {
+    await withCache(async (folder, build) => {
+      const synced: string[] = [];
+      const sync = async (place: string): Promise<void> => {
+        assert.ok(!existsSync(path.join(folder, "k")));
+        synced.push(path.basename(place));
+        await Promise.resolve();
+      };
+      const inside = async (work: string): Promise<void> => {
+        await mkdir(path.join(work, "blobs"));
+        await writeFile(path.join(work, "blobs", "one"), "");
+        await writeFile(path.join(work, "two"), "");
+      };
+      await build({ build: inside, sync });
+      assert.deepEqual(synced.slice(0, -1).sort(), ["blobs", "one", "two"]);
+      await build({ key: "by itself", build: inside });
+    });
+  });
+
   test("makes a second builder wait, who then finds the product", async () => {
     await withCache(async (_folder, build) => {
       const started = Promise.withResolvers<void>();

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from "node:fs/promises";
+import { mkdir, mkdtemp, open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import path from "node:path";
 import { acquireFileLock, hasCode } from "@kip/base";
 
@@ -17,13 +17,15 @@ export interface CachedBuild {
   readonly signal?: AbortSignal;
   /** Fills an empty folder, which gets its final name when this resolves and vanishes when it rejects. */
   readonly build: (directory: string) => Promise<void>;
+  /** Waits until a file or folder is on the disk. @default fsync(2) */
+  readonly sync?: (place: string) => Promise<void>;
 }
 
 /**
  * Gives the folder of a product; builds it if it is not there.
  *
  * Safe against a crash at any point: a product has its final name only when it is whole, and what a killed builder
- * left is removed by the next one.
+ * left is removed by the next one. That holds for the computer as well: a product is on the disk before it has its name.
  */
 export async function cachedBuild(options: CachedBuild): Promise<string> {
   const { signal, key } = options;
@@ -38,6 +40,7 @@ export async function cachedBuild(options: CachedBuild): Promise<string> {
   try {
     await options.build(temporary);
     signal?.throwIfAborted();
+    await syncTree(temporary, options.sync ?? sync);
     await rename(temporary, target);
   } catch (error) {
     await rm(temporary, { recursive: true, force: true });
@@ -45,6 +48,20 @@ export async function cachedBuild(options: CachedBuild): Promise<string> {
   }
   await collect(folder, key);
   return target;
+}
+
+async function syncTree(folder: string, syncOne: (place: string) => Promise<void>): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const place = path.join(folder, entry.name);
+    if (entry.isDirectory()) await syncTree(place, syncOne);
+    else if (entry.isFile()) await syncOne(place);
+  }
+  await syncOne(folder);
+}
+
+async function sync(place: string): Promise<void> {
+  await using handle = await open(place, "r");
+  await handle.sync();
 }
 
 /** Whether it is there; if so it counts as just used. */
