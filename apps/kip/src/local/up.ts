@@ -1,5 +1,5 @@
-import { spawn } from "node:child_process";
-import { closeSync, openSync, readFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { homedir, userInfo } from "node:os";
 import path from "node:path";
@@ -170,11 +170,10 @@ export function userKubeconfig(options: OptionValues): string {
   return path.join(homeOf(process.env["SUDO_USER"]) ?? home, ".kube", "config");
 }
 
+/** Also of a user whom only a directory service knows. */
 function homeOf(user: string | undefined): string | undefined {
   if (user === undefined || user === userInfo().username) return undefined;
-  const line = readFileSync("/etc/passwd", "utf8")
-    .split("\n")
-    .find((each) => each.startsWith(`${user}:`));
-  // Users of a directory service are not in the file.
-  return line?.split(":")[5] ?? path.join("/home", user);
+  const { stdout } = spawnSync("getent", ["passwd", user], { encoding: "utf8" });
+  const home = stdout?.trim().split(":")[5];
+  return home === undefined || home === "" ? undefined : home;
 }

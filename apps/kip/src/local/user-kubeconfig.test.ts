@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { userInfo } from "node:os";
+import { mkdtempDisposableSync, writeFileSync } from "node:fs";
+import { tmpdir, userInfo } from "node:os";
+import path from "node:path";
 import { afterEach, describe, it } from "node:test";
 import { parseOptions } from "@kip/base";
 import { commonOptions } from "./local-options.ts";
@@ -19,4 +21,19 @@ describe("userKubeconfig()", () => {
       assert.equal(file, `${userInfo().homedir}/.kube/config`);
     });
   }
+
+  it("is in the home directory of the user who called sudo, whatever directory service has it", () => {
+    using folder = mkdtempDisposableSync(path.join(tmpdir(), "user-kubeconfig-"));
+    // As getent(1) answers of a user that /etc/passwd does not have.
+    const answer =
+      'case "$2" in ann) echo "ann:*:5:5::/net/homes/ann:/bin/sh" ;; *) exit 2 ;; esac';
+    writeFileSync(path.join(folder.path, "getent"), `#!/bin/sh\n${answer}\n`, { mode: 0o755 });
+    Object.assign(process.env, { PATH: `${folder.path}:${process.env["PATH"]}`, HOME: "/root" });
+    delete process.env["KUBECONFIG"];
+    const file = (): string => userKubeconfig(parseOptions(commonOptions, [], {}));
+    process.env["SUDO_USER"] = "ann";
+    assert.equal(file(), "/net/homes/ann/.kube/config");
+    process.env["SUDO_USER"] = "nobody-knows";
+    assert.equal(file(), "/root/.kube/config");
+  });
 });
