@@ -166,8 +166,8 @@ export class CellActor {
     const { memory } = this;
     memory.report = ownReport(report, memory.pod);
     this.#options.steps.noteReport(memory);
-    // A pod that is stopped because its Cell was deleted has not come to an end of its own.
-    const isOwnEnd = memory.wanted.kind === "run" && memory.status.phase !== "Draining";
+    // A pod that was asked to stop has not come to an end of its own.
+    const isOwnEnd = memory.drainSent === undefined && memory.status.phase !== "Draining";
     if (hasEnded(report) && isOwnEnd) {
       memory.isPodFinished = true;
       if (memory.pod && !memory.isEndRecorded)

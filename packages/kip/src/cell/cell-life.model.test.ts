@@ -27,6 +27,8 @@ interface World {
   runs: number;
   /** Whether the API takes statuses of the pod. */
   isStatusTaken: boolean;
+  /** Whether the pod's deletion is asked for. */
+  isRemoved: boolean;
 }
 
 function newWorld(restartPolicy: string): World {
@@ -35,7 +37,14 @@ function newWorld(restartPolicy: string): World {
     spec: { restartPolicy, containers: [{ name: "main", image: "i" }] },
     status: { phase: "Pending" },
   } as Pod; // all that is looked at
-  return { cells: new Map(), machines: new Map(), pod, runs: 0, isStatusTaken: true };
+  return {
+    cells: new Map(),
+    machines: new Map(),
+    pod,
+    runs: 0,
+    isStatusTaken: true,
+    isRemoved: false,
+  };
 }
 
 /** When a process of kip dies: at its so many-th call to the outside, before or after it had its effect. */
@@ -136,8 +145,13 @@ class Life {
       nodeChanged: () => {},
     });
     const pod = structuredClone(this.#world.pod);
+    const never = new AbortController().signal;
+    if (this.#world.isRemoved) {
+      this.provider.remove(pod, 0, never).catch(() => {}); // stopped
+      return;
+    }
     if (pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed") {
-      this.provider.finish(pod, new AbortController().signal).catch(() => {}); // stopped
+      this.provider.finish(pod, never).catch(() => {}); // stopped
       return;
     }
     const maps = { env: new Map(), lateEnv: new Map(), files: new Map() };
@@ -238,9 +252,13 @@ function report(phase: "Running" | "Succeeded"): PodReport {
 }
 
 /** Lives of kip one after another, of which the last is not killed; whether the first was killed. */
-async function live(world: World, deaths: readonly Death[], isTaken: boolean): Promise<boolean> {
+async function live(
+  world: World,
+  deaths: readonly Death[],
+  { isTaken, isLastKilled = false }: { readonly isTaken: boolean; readonly isLastKilled?: boolean },
+): Promise<boolean> {
   let isFirstKilled: boolean | undefined;
-  for (const death of [...deaths, undefined]) {
+  for (const death of isLastKilled ? deaths : [...deaths, undefined]) {
     world.isStatusTaken = isTaken || death === undefined;
     const life = new Life(world, death);
     await life.start();
@@ -269,7 +287,7 @@ describe("a pod's life with kills of kip", () => {
           assert.ok(atCall < 50, "the pod comes to its end");
           for (const isBefore of [true, false]) {
             const world = newWorld(policy);
-            isKilled = await live(world, [{ atCall, isBefore }], isTaken);
+            isKilled = await live(world, [{ atCall, isBefore }], { isTaken });
             assertSucceeded(world, `killed ${isBefore ? "before" : "after"} call ${atCall}`);
           }
         }
@@ -277,13 +295,28 @@ describe("a pod's life with kills of kip", () => {
     }
   }
 
+  it("has succeeded also if it is removed after its end, whenever kip is killed", async () => {
+    for (let first = 5; first < 12; first++) {
+      for (let second = 1; second < 8; second++) {
+        for (const isBefore of [true, false]) {
+          const world = newWorld("OnFailure");
+          await live(world, [{ atCall: first, isBefore }], { isTaken: false, isLastKilled: true });
+          if (world.runs === 0) continue;
+          world.isRemoved = true;
+          await live(world, [{ atCall: second, isBefore }], { isTaken: false });
+          assertSucceeded(world, `killed at calls ${first} and ${second} (${isBefore})`);
+        }
+      }
+    }
+  });
+
   it("runs once and has succeeded after any series of kills", async () => {
     const death = fc.record({ atCall: fc.integer({ min: 1, max: 8 }), isBefore: fc.boolean() });
     const deaths = fc.array(death, { minLength: 2, maxLength: 5 });
     await fc.assert(
       fc.asyncProperty(fc.constantFrom("Never", "OnFailure"), deaths, async (policy, series) => {
         const world = newWorld(policy);
-        await live(world, series, false);
+        await live(world, series, { isTaken: false });
         assertSucceeded(world, JSON.stringify(series));
       }),
       { numRuns: 20 },

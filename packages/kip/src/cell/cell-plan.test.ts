@@ -105,6 +105,11 @@ describe("planCell()", () => {
       { ...finished, isEndRecorded: false, instance: "gone" },
       "recordEnd",
     ],
+    [
+      "does not keep the machine of a removed pod whose end cannot be written in time",
+      { ...finished, isEndRecorded: false, wanted: removing.wanted, isDrainOverdue: true },
+      "terminate",
+    ],
     ["saves logs of a finished pod", finished, "saveLogs"],
     ["ends the cell of a finished pod", { ...finished, areLogsSaved: true }, "terminate"],
     [

@@ -72,13 +72,22 @@ export type CellStep =
  */
 export function planCell(seen: CellObservation): CellStep {
   if (!seen.cell) return planWithoutCell(seen);
-  // Before anything that may take away what it is known from.
-  if (!seen.isEndRecorded && !seen.isEndInApi) return { kind: "recordEnd" };
+  if (mustRecord(seen)) return { kind: "recordEnd" };
   if (seen.instance === "unknown") return { kind: "observeInstance" };
   if (seen.instance === "gone") return planGone(seen);
   if (seen.isUnhealthy && seen.instance !== "none") return { kind: "terminate" };
   const mustEnd = seen.wanted.kind === "remove" || seen.isPodFinished || seen.isCellDeleted;
   return mustEnd ? planEnd(seen) : planStart(seen);
+}
+
+/** The end is written before anything that may take away what it is known from; a removal waits for that in its time alone. */
+function mustRecord({
+  wanted,
+  isEndRecorded,
+  isEndInApi,
+  isDrainOverdue,
+}: CellObservation): boolean {
+  return !isEndRecorded && !isEndInApi && !(wanted.kind === "remove" && isDrainOverdue);
 }
 
 function planWithoutCell(seen: CellObservation): CellStep {
