@@ -136,6 +136,18 @@ describe("choosePlatform()", () => {
     assert.equal(choosePlatform([of("amd64"), only], wanted), only);
   });
 
+  it("knows architectures by the kernel's names, and takes no system for Linux", () => {
+    const amd64 = { os: "linux", architecture: "amd64" };
+    for (const there of [of("x86_64"), of("amd64", undefined, ""), of("x86_64", "v1", "")]) {
+      assert.equal(choosePlatform([of("aarch64"), there], amd64), there);
+    }
+    const arm64 = { os: "linux", architecture: "arm64", variant: "v8" };
+    assert.equal(choosePlatform([of("x86_64"), of("aarch64")], arm64).digest, of("aarch64").digest);
+    assert.throws(() => choosePlatform([of("i386"), of("amd64", undefined, "windows")], amd64), {
+      code: "IMAGE_NOT_FOUND",
+    });
+  });
+
   it("names what there is when nothing fits, without attestations", () => {
     const there = [
       of("arm64", "v8"),

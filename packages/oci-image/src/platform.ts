@@ -46,9 +46,19 @@ export function choosePlatform(manifests: readonly Descriptor[], wanted: Platfor
   throw wrongPlatform(wanted, there.length === 0 ? "no platform" : there.join(", "));
 }
 
-/** Whether an image of one platform runs on another; variants are left to the caller. */
+/** What uname(2) and others call an architecture of Go; builders write it, and containerd takes it. */
+const otherNames: ReadonlyMap<string, string> = new Map([
+  ["x86_64", "amd64"],
+  ["x86-64", "amd64"],
+  ["aarch64", "arm64"],
+  ["i386", "386"],
+]);
+
+/** Whether an image of one platform runs on another; variants are left to the caller. No system is Linux. */
 export function runsOn(platform: Platform, wanted: Platform): boolean {
-  return platform.os === wanted.os && platform.architecture === wanted.architecture;
+  const { os, architecture } = platform;
+  const architectureInGo = otherNames.get(architecture) ?? architecture;
+  return (os === "" ? "linux" : os) === wanted.os && architectureInGo === wanted.architecture;
 }
 
 /** The failure to find an image for a platform. */
