@@ -34,6 +34,7 @@ import { releaseContainer } from "./spawn/release-container.ts";
 import { makeMonitorCgroup, monitorCgroupProcs } from "./spawn/monitor-cgroup.ts";
 import { WaitingMonitor } from "./spawn/waiting-monitor.ts";
 import { readProcess, readRecord, writeRecord } from "./state/container-record.ts";
+import { limitProcesses, processLimit } from "./sandbox/process-limit.ts";
 import { ExitWatcher, writeLostExit } from "./state/exit-watcher.ts";
 import { hasMonitor, readState } from "./state/read-state.ts";
 import { readCgroupStats } from "./stats/cgroup.ts";
@@ -135,6 +136,9 @@ class CrunRuntime implements ContainerRuntime {
         waiting?.take(spec.logPath) ??
         (await Monitor.start({ ...spec, files }, this.#monitorOptions()));
       await monitor.createContainer();
+      // Before any process of the pod's begins.
+      if (!limitProcesses(spec.sandbox.cgroupParent, processLimit()))
+        this.#logger.debug("could not limit the pod's processes", { container: spec.id });
       writeRecord(files, {
         id: spec.id,
         labels: spec.labels ?? {},
