@@ -1,5 +1,15 @@
 import assert from "node:assert/strict";
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  chown,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -43,6 +53,17 @@ describe("mergeKubeconfigContext() and removeKubeconfigContext()", () => {
     const inside = { ...home.options, path: join(home.directory, "new", "config") };
     await mergeKubeconfigContext(inside);
     assert.deepEqual(await readdir(join(home.directory, "new")), ["config"]);
+    await removeKubeconfigContext(inside);
+    assert.deepEqual((await readdir(home.directory)).sort(), [".kube"]);
+  });
+
+  it("remove all folders that they made, and give them to the owner of the one around", async () => {
+    await using home = await temporaryHome();
+    await chown(home.directory, 4321, 4321);
+    const inside = { ...home.options, path: join(home.directory, "one", "two", "config") };
+    await mergeKubeconfigContext(inside);
+    for (const name of ["one", "one/two", "one/two/config"])
+      assert.equal((await stat(join(home.directory, name))).uid, 4321, name);
     await removeKubeconfigContext(inside);
     assert.deepEqual((await readdir(home.directory)).sort(), [".kube"]);
   });

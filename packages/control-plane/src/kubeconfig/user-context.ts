@@ -1,5 +1,5 @@
 import { chown, mkdir, realpath, rm, rmdir, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { decode, hasCode } from "@kip/base";
 import { readIfPresent, writeWhole } from "../files.ts";
 import { editKubeconfig, type KubeconfigEdit } from "./edit-kubeconfig.ts";
@@ -35,6 +35,8 @@ const memory = decode.object({
   current: decode.string,
   madeFile: decode.boolean,
   madeDirectory: decode.boolean,
+  /** The directory of the file, and those above it, that we made. @default that of the file, if `madeDirectory` */
+  madeDirectories: decode.optional(decode.list(decode.string)),
 });
 const named = decode.optional(decode.list(decode.object({ name: decode.string })));
 const view = decode.object({
@@ -55,7 +57,7 @@ type View = decode.Decoded<typeof view>;
  */
 export async function mergeKubeconfigContext(options: KubeconfigContextOptions): Promise<void> {
   const name = options.context ?? defaultContext;
-  const madeDirectory = await ensureDirectory(dirname(options.path));
+  const madeDirectories = await ensureDirectory(dirname(options.path));
   await editKubeconfig(await targetOf(options), async (edit) => {
     const before = await read(edit);
     const stored = await remembered(options.statePath);
@@ -64,7 +66,8 @@ export async function mergeKubeconfigContext(options: KubeconfigContextOptions):
       // What we made current ourselves is not worth going back to.
       current: current === name ? (stored?.current ?? "") : current,
       madeFile: stored?.madeFile ?? edit.isNew,
-      madeDirectory: stored?.madeDirectory ?? madeDirectory,
+      madeDirectory: stored?.madeDirectory ?? madeDirectories.length > 0,
+      madeDirectories: stored ? stored.madeDirectories : madeDirectories,
     };
     await writeWhole(options.statePath, JSON.stringify(memory));
     await addContext(edit, options, name);
@@ -92,7 +95,10 @@ export async function removeKubeconfigContext(options: RemoveContextOptions): Pr
       return stored?.madeFile === true && isEmpty(await read(edit)) ? "remove" : "keep";
     });
   }
-  if (stored?.madeDirectory === true) await removeIfEmpty(dirname(options.path));
+  if (stored?.madeDirectory === true) {
+    for (const directory of stored.madeDirectories ?? [dirname(options.path)])
+      await removeIfEmpty(directory);
+  }
   await rm(options.statePath, { force: true });
 }
 
@@ -159,13 +165,16 @@ async function remembered(path: string) {
   return text === undefined ? undefined : memory(JSON.parse(text), "");
 }
 
-/** Whether it had to be made; it then belongs to the owner of the directory around it. */
-async function ensureDirectory(directory: string): Promise<boolean> {
-  const made = await mkdir(directory, { recursive: true, mode: 0o750 });
-  if (made === undefined) return false;
-  const { uid, gid } = await stat(dirname(directory));
-  await chown(directory, uid, gid);
-  return true;
+/** The directories that had to be made, from the innermost; they belong to the owner of the directory around them. */
+async function ensureDirectory(directory: string): Promise<readonly string[]> {
+  const first = await mkdir(directory, { recursive: true, mode: 0o750 });
+  if (first === undefined) return [];
+  const { uid, gid } = await stat(dirname(first));
+  const made: string[] = [];
+  for (let each = resolve(directory); each.startsWith(resolve(first)); each = dirname(each))
+    made.push(each);
+  for (const each of made) await chown(each, uid, gid);
+  return made;
 }
 
 async function removeIfEmpty(directory: string): Promise<void> {
