@@ -119,6 +119,7 @@ export class QemuCloud implements LocalCloud {
   async open(): Promise<void> {
     await this.#store.open();
     await this.#admission.open();
+    await this.#ends.removeUnreadable();
     for (const record of await this.#store.readAll()) {
       await this.#ends.clear(record);
       if (record.owner === this.#options.owner) await this.#current(record);

@@ -118,6 +118,21 @@ describe("QemuCloud", { timeout: 120_000 }, () => {
     }
   });
 
+  it("removes a machine whose record cannot be read, and knows the others", async () => {
+    const [lost, kept] = await (async () => {
+      await using cloud = await test.open();
+      return [await cloud.launch(request("idle")), await cloud.launch(request("idle"))];
+    })();
+    const { controlGroup } = await recordOf(lost.id);
+    await writeFile(path.join(path.dirname(pidFile(lost.id)), "machine.json"), "");
+    await using cloud = await test.open();
+    assert.deepEqual(await cloud.list(), [kept]);
+    assert.deepEqual(await findProcesses(pidFile(lost.id)), []);
+    if (controlGroup !== undefined) await assert.rejects(access(controlGroup));
+    await cloud.terminate(kept.id);
+    assert.deepEqual(await readdir(path.join(test.options.stateDir, "machines")), []);
+  });
+
   it("gives no machine the user of a process that lives", async () => {
     await using cloud = await test.open();
     const first = await cloud.launch(request("idle"));

@@ -63,6 +63,22 @@ export class RecordFolders<R extends { readonly id: string }> {
     return records.filter((record) => record !== undefined);
   }
 
+  /** IDs of those whose record is there and cannot be read. */
+  async unreadable(): Promise<readonly string[]> {
+    const names = await readdir(this.#options.folder);
+    const found = await Promise.all(
+      names
+        .filter((name) => !name.startsWith("."))
+        .map((name) =>
+          this.read(name).then(
+            () => undefined,
+            () => name,
+          ),
+        ),
+    );
+    return found.filter((name) => name !== undefined);
+  }
+
   /** Makes the folder of something new; `fill` puts more into it before it can be seen. */
   async add(record: R, fill?: (folder: string) => Promise<void>): Promise<void> {
     const draft = path.join(this.#options.folder, `.new-${record.id}`);

@@ -4,9 +4,10 @@ import type { Admission } from "../admission/admission.ts";
 import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { LocalVolumes } from "../volume/local-volumes.ts";
+import { controlGroupPath } from "../host/control-group.ts";
 import { describeEnd } from "./end-reason.ts";
 import { endMachineProcess, freeMachine } from "./machine-process.ts";
-import { toInstance, type MachineRecord } from "./machine-record.ts";
+import { machineGroupName, toInstance, type MachineRecord } from "./machine-record.ts";
 import type { MachineStore } from "./machine-store.ts";
 import type { MachineWatch } from "./machine-watch.ts";
 
@@ -79,6 +80,33 @@ export class MachineEnds {
       if (record?.state === "stopping" || (isOld && record?.state === "ended"))
         await this.remove(record);
     });
+  }
+
+  /**
+   * Removes machines whose records cannot be read: nobody knows whose they are, and all others wait for them. Their users
+   * and addresses are not given to others while they live.
+   */
+  async removeUnreadable(): Promise<void> {
+    const { store, options } = this.#context;
+    for (const id of await store.unreadable()) {
+      await store.lockMachine(id, async () => {
+        const reason = await store.read(id).then(
+          () => undefined,
+          (error: unknown) => errorText(error),
+        );
+        if (reason === undefined) return; // another process was first
+        const controlGroup = await controlGroupPath(machineGroupName(options, id));
+        await endMachineProcess(
+          controlGroup === undefined ? {} : { controlGroup },
+          store.files(id),
+        );
+        await store.remove(id);
+        options.logger.error("Machine removed: its record could not be read", {
+          instance: id,
+          err: reason,
+        });
+      });
+    }
   }
 
   /** Removes a machine whose launch was killed, if it was: what it was to be told is gone with that process. */

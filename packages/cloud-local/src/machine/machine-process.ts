@@ -148,7 +148,10 @@ export async function createRootDisk(
  *
  * @throws {CloudError} `CLOUD_UNAVAILABLE` if one cannot be ended
  */
-export async function endMachineProcess(record: MachineRecord, files: MachineFiles): Promise<void> {
+export async function endMachineProcess(
+  record: Pick<MachineRecord, "userId" | "controlGroup">,
+  files: MachineFiles,
+): Promise<void> {
   await endProcesses(machineProcesses(record, files), endLimitMs);
 }
 

@@ -75,3 +75,11 @@ export function toInstance(record: MachineRecord): Instance {
     ...(record.stateReason !== undefined && { stateReason: record.stateReason }),
   };
 }
+
+/** Name of the control group of a machine. */
+export function machineGroupName(
+  { namespace }: { readonly namespace: string },
+  id: string,
+): string {
+  return `kip-${namespace}-${id}`;
+}

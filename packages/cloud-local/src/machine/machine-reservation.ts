@@ -12,7 +12,7 @@ import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
 import type { AddressPlan } from "../network/address-plan.ts";
 import { unwrittenOfVolumes } from "../volume/volume-room.ts";
 import { readMachinePid, allocatedBytes } from "./machine-process.ts";
-import type { MachineRecord } from "./machine-record.ts";
+import { machineGroupName, type MachineRecord } from "./machine-record.ts";
 import type { MachineStore } from "./machine-store.ts";
 import { userOfSlot } from "./machine-user.ts";
 
@@ -71,7 +71,7 @@ export async function reserveMachine(
     const machines = await store.readAll();
     await takeTurn(context, machines, { id, offer, ...size });
     const { uid, slot } = await freePlace(context, machines);
-    const controlGroup = await controlGroupPath(`kip-${options.namespace}-${id}`);
+    const controlGroup = await controlGroupPath(machineGroupName(options, id));
     const record: MachineRecord = {
       id,
       token: request.token,

@@ -75,6 +75,11 @@ export class MachineStore {
     return await this.#records.readAll();
   }
 
+  /** IDs of machines whose record cannot be read, such as one that was cut off by a power cut. */
+  async unreadable(): Promise<readonly string[]> {
+    return await this.#records.unreadable();
+  }
+
   /** Makes the folder of a new machine. */
   async add(record: MachineRecord): Promise<void> {
     await this.#records.add(record);
