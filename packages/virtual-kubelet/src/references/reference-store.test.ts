@@ -60,7 +60,7 @@ describe("ReferenceStore", () => {
           for (const { uid } of readers) store.release(uid);
           store.stop();
         };
-      }, 5000);
+      }, 2000);
   });
 
   it("forgets what a pod no longer uses, and watches no namespace that is not used", async () => {
