@@ -27,6 +27,8 @@ export interface AgentClientOptions extends PeerOptions {
   readonly signal?: AbortSignal;
   /** Limit for TCP connect and for the TLS handshake, each, milliseconds. @default 10000 */
   readonly connectTimeoutMs?: number;
+  /** Limit for the head of an answer, and then for its text if it is read as a whole, milliseconds. @default 30000 */
+  readonly answerTimeoutMs?: number;
 }
 
 /** Options of {@link AgentClient.logs}. */
@@ -52,7 +54,6 @@ const connectTimeoutMs = 10_000;
 /** A peer that is gone is noticed after one interval and one time limit at most: 15 s. */
 const pingIntervalMs = 5000;
 const pingTimeoutMs = 10_000;
-/** Limit for the head of an answer. */
 const answerTimeoutMs = 30_000;
 /** Reports a cell may send at once, and a second after that; more waits in the connection. */
 const reportBurst = 20;
@@ -255,7 +256,7 @@ export class AgentClient implements AsyncDisposable {
   ): Promise<T> {
     const stream = await this.#open(method, path, options);
     try {
-      const text = await readText(stream);
+      const text = await this.#inTime(stream, readText(stream));
       // Without a decoder T is void.
       if (!options.decoder) return undefined as T;
       return decodeAnswer(text === "" ? "{}" : text, options.decoder);
@@ -287,14 +288,25 @@ export class AgentClient implements AsyncDisposable {
     if (options.body !== undefined) stream.end(JSON.stringify(options.body));
     let status: number;
     try {
-      status = await responseStatus(stream);
+      status = await this.#inTime(stream, responseStatus(stream));
     } catch (error) {
       stream.destroy();
       options.signal?.throwIfAborted();
       throw this.#lost(error);
     }
     if (status < 300) return stream;
-    throw await readError(stream, status);
+    throw await this.#inTime(stream, readError(stream, status));
+  }
+
+  /** Ends the stream if what is read of it does not come in time. */
+  async #inTime<T>(stream: ClientHttp2Stream, read: Promise<T>): Promise<T> {
+    const late = (): void => void stream.destroy(new Error("no answer in time"));
+    const timer = setTimeout(late, this.#peer.answerTimeoutMs ?? answerTimeoutMs);
+    try {
+      return await read;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   #lost(error: unknown): Error {
@@ -329,13 +341,8 @@ function streamQuery(streams: ProcessStreams): URLSearchParams {
 
 async function responseStatus(stream: ClientHttp2Stream): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();
-  const timer = setTimeout(() => reject(new Error("no answer in time")), answerTimeoutMs);
   stream.once("response", (headers) => resolve(headers[":status"] ?? 0));
   stream.once("error", reject);
   stream.once("close", () => reject(new Error("the connection was closed")));
-  try {
-    return await promise;
-  } finally {
-    clearTimeout(timer);
-  }
+  return await promise;
 }

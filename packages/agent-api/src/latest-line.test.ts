@@ -30,6 +30,20 @@ describe("LatestLine", () => {
     );
   });
 
+  it("takes a line letter by letter with work that grows with its length, not with its square", () => {
+    const takeLetters = (length: number): number => {
+      const lines = new LatestLine();
+      const startedAt = performance.now();
+      for (let at = 0; at < length; at++) lines.push("x");
+      assert.equal(lines.push("\n")?.length, length);
+      return performance.now() - startedAt;
+    };
+    const least = (length: number): number =>
+      Math.min(...Array.from({ length: 3 }, () => takeLetters(length)));
+    takeLetters(1024); // compiled by now
+    assert.ok(least(16 * 16_384) < 80 * least(16_384), "16 times the letters, 256 if quadratic");
+  });
+
   it("refuses a line without end", () => {
     const lines = new LatestLine();
     assert.throws(() => lines.push("x".repeat(2 * 1024 * 1024)), { code: "AGENT_ANSWER_INVALID" });

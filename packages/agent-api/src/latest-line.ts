@@ -8,7 +8,9 @@ export const maxLineBytes = 1024 * 1024;
  * line replaces the one before, so a sender in a hurry costs no decoding.
  */
 export class LatestLine {
-  #rest = "";
+  /** The line that has not ended yet. Its parts are joined once: a sender may send it letter by letter. */
+  #rest: string[] = [];
+  #restLength = 0;
 
   /**
    * The newest complete, non-empty line that ends in this text; undefined if there is none.
@@ -16,11 +18,15 @@ export class LatestLine {
    * @throws {KipError} code `AGENT_ANSWER_INVALID` when a line is longer than {@link maxLineBytes}
    */
   push(text: string): string | undefined {
-    const all = this.#rest + text;
-    const end = all.lastIndexOf("\n");
-    this.#rest = all.slice(end + 1);
-    if (this.#rest.length > maxLineBytes) throw tooLong();
-    const lines = all.slice(0, Math.max(end, 0)).trimEnd();
+    const end = text.lastIndexOf("\n");
+    const lines = end === -1 ? "" : (this.#rest.join("") + text.slice(0, end)).trimEnd();
+    if (end !== -1) {
+      this.#rest = [];
+      this.#restLength = 0;
+    }
+    this.#rest.push(text.slice(end + 1));
+    this.#restLength += text.length - end - 1;
+    if (this.#restLength > maxLineBytes) throw tooLong();
     const newest = lines.slice(lines.lastIndexOf("\n") + 1);
     if (newest.length > maxLineBytes) throw tooLong();
     return newest === "" ? undefined : newest;

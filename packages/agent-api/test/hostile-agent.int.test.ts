@@ -55,6 +55,7 @@ class Meeting implements AsyncDisposable {
         ca: authority.certificate,
         ...kip,
         logger: silentLogger,
+        answerTimeoutMs: 1000,
       });
       return new Meeting(client, server);
     } catch (error) {
@@ -103,6 +104,16 @@ describe("hostile cell: the client of its agent", limit, () => {
     await assert.rejects(meeting.client.info(), invalid);
     await assert.rejects(meeting.client.stats(), invalid);
     await assert.rejects(firstReport(meeting.client), invalid);
+  });
+
+  it("waits no longer for the rest of an answer, or of an error, than for its beginning", async () => {
+    for (const status of [200, 500]) {
+      await using meeting = await Meeting.with((stream) => {
+        stream.respond({ ":status": status });
+        stream.write("{");
+      });
+      await assert.rejects(meeting.client.info(), { code: /AGENT_(UNREACHABLE|ANSWER_INVALID)/ });
+    }
   });
 
   it("takes no text for a document", async () => {
