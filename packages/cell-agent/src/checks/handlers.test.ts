@@ -117,3 +117,28 @@ describe("an answer 500", () => {
     assert.equal((await runHook({ httpGet }, target, never)).isSuccess, false);
   });
 });
+
+describe("a hook that sleeps", () => {
+  const month = 31 * 86_400;
+
+  it("does not begin when the container has ended", { timeout: 20_000 }, async () => {
+    const result = await runHook({ sleepSeconds: 3600 }, target, AbortSignal.abort());
+    assert.equal(result.isSuccess, true);
+  });
+
+  it(
+    "sleeps until it is cut short, also longer than a timer can",
+    { timeout: 20_000 },
+    async () => {
+      const ended = new AbortController();
+      const hook = runHook({ sleepSeconds: month }, target, ended.signal);
+      const first = await Promise.race([
+        hook,
+        new Promise((resolve) => setTimeout(resolve, 50, "asleep")),
+      ]);
+      assert.equal(first, "asleep");
+      ended.abort();
+      assert.equal((await hook).isSuccess, true);
+    },
+  );
+});
