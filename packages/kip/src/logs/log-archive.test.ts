@@ -46,6 +46,55 @@ describe("LogArchive.read()", () => {
   });
 });
 
+describe("LogArchive with a folder that cannot be written", () => {
+  const folder = mkdtempSync(path.join(tmpdir(), "kip-archive-"));
+  after(() => rmSync(folder, { recursive: true }));
+  const root = path.join(folder, "file");
+  writeFileSync(root, "in the way");
+  const empty = { initContainers: [], containers: [], ephemeralContainers: [] };
+
+  it("says so when it saves, by a code", async () => {
+    await assert.rejects(
+      new LogArchive(root, silentLogger).save(
+        uid,
+        {} as AgentClient, // is asked for nothing
+        empty as unknown as PodReport, // all that is looked at
+        new AbortController().signal,
+      ),
+      { code: "LOG_ARCHIVE_FAILED" },
+    );
+  });
+
+  it("logs a removal that fails, and goes on", async () => {
+    const warnings: string[] = [];
+    const logger = { ...silentLogger, warn: (message: string) => void warnings.push(message) };
+    await new LogArchive(root, logger).remove(uid);
+    assert.deepEqual(warnings, ["Could not remove the logs of a finished pod"]);
+  });
+});
+
+describe("LogArchive.save()", () => {
+  it("leaves no piece of a log that breaks off", async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), "kip-archive-"));
+    after(() => rmSync(folder, { recursive: true }));
+    const agent = {
+      logs: async () =>
+        Readable.from(
+          (function* (): Generator<Buffer> {
+            yield Buffer.from("2026-01-01T00:00:00Z one\n");
+            throw new Error("connection lost");
+          })(),
+        ),
+    } as unknown as AgentClient; // all that is asked for
+    const containers = [{ name: "main", terminated: { exitCode: 0 } }];
+    const report = { initContainers: [], containers, ephemeralContainers: [] };
+    const logs = new LogArchive(folder, silentLogger);
+    await logs.save(uid, agent, report as unknown as PodReport, new AbortController().signal);
+    assert.deepEqual(readdirSync(path.join(folder, uid)), []);
+    assert.equal(await logs.read(uid, "main", all), undefined);
+  });
+});
+
 describe("LogArchive and what others name", () => {
   it("hostile cell: touches nothing outside of a pod's folder", async () => {
     const folder = mkdtempSync(path.join(tmpdir(), "kip-archive-"));

@@ -1,12 +1,12 @@
-import { createReadStream, createWriteStream } from "node:fs";
-import { access, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { createWriteStream } from "node:fs";
+import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { createInterface } from "node:readline";
-import { Readable } from "node:stream";
+import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { errorText, type Logger } from "@kip/base";
+import { errorText, KipError, type Logger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { LogOptions } from "@kip/virtual-kubelet";
+import { readSavedLog } from "./read-saved-log.ts";
 
 /** Most that is kept of the end of one container's log, bytes; the kubelet's default for a log file. */
 const maxLogBytes = 10 * 1024 * 1024;
@@ -28,7 +28,13 @@ export class LogArchive {
     this.#logger = logger;
   }
 
-  /** Fetches the logs of all containers that ran; what cannot be had is left out with a warning. */
+  /**
+   * Fetches the logs of all containers that ran. One that cannot be fetched or written is left out, with a warning.
+   *
+   * @throws {KipError} code `LOG_ARCHIVE_FAILED`, not retryable, if there is no place for logs at all; a pod's machine
+   * need not wait for that
+   * @throws the signal's reason when it aborts
+   */
   async save(
     podUid: string,
     agent: AgentClient,
@@ -37,7 +43,7 @@ export class LogArchive {
   ): Promise<void> {
     if (!uidShape.test(podUid)) return;
     const folder = path.join(this.#root, podUid);
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makeFolder(folder);
     const all = [
       ...report.initContainers,
       ...report.containers,
@@ -74,6 +80,7 @@ export class LogArchive {
       // Whoever reads meanwhile asks the agent: a saved log is a whole one.
       await rename(`${file}.part`, file);
     } catch (error) {
+      await rm(`${file}.part`, { force: true }).catch(() => {}); // the warning below says why
       if (signal.aborted) throw error;
       this.#logger.warn("Log of a finished container could not be saved", {
         container,
@@ -90,18 +97,23 @@ export class LogArchive {
   ): Promise<Readable | undefined> {
     if (!uidShape.test(podUid) || !containerShape.test(container)) return undefined;
     const file = path.join(this.#root, podUid, fileName(container, options.previous));
-    try {
-      await access(file);
-    } catch {
-      return undefined;
-    }
-    return Readable.from(filterLines(file, options));
+    return await readSavedLog(file, options);
   }
 
-  /** Forgets the logs of a pod. */
+  /**
+   * Removes the logs of a pod. A failure is logged and no more: {@link pods} lists them again, and the pod's removal
+   * does not depend on it.
+   */
   async remove(podUid: string): Promise<void> {
     if (!uidShape.test(podUid)) return;
-    await rm(path.join(this.#root, podUid), { recursive: true, force: true });
+    try {
+      await rm(path.join(this.#root, podUid), { recursive: true, force: true });
+    } catch (error) {
+      this.#logger.warn("Could not remove the logs of a finished pod", {
+        podUid,
+        reason: errorText(error),
+      });
+    }
   }
 
   /** UIDs of the pods that have saved logs. */
@@ -111,6 +123,18 @@ export class LogArchive {
     } catch {
       return [];
     }
+  }
+}
+
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new KipError(
+      "LOG_ARCHIVE_FAILED",
+      `Cannot save logs of a finished pod in "${folder}": ${errorText(error)}`,
+      { cause: error, remedy: "Give a directory that kip can write to with --log-dir" },
+    );
   }
 }
 
@@ -128,41 +152,4 @@ function firstBytes(limit: number) {
 
 function fileName(container: string, previous: boolean): string {
   return previous ? `${container}.previous.log` : `${container}.log`;
-}
-
-async function* filterLines(file: string, options: LogOptions): AsyncGenerator<string> {
-  const lines = createInterface({ input: createReadStream(file), crlfDelay: Infinity });
-  const last: string[] = [];
-  const emit = limiter(options.limitBytes);
-  for await (const line of lines) {
-    const space = line.indexOf(" ");
-    if (options.sinceTimeMs !== undefined && Date.parse(line.slice(0, space)) < options.sinceTimeMs)
-      continue;
-    const text = `${options.timestamps ? line : line.slice(space + 1)}\n`;
-    if (options.tailLines === undefined) {
-      const piece = emit(text);
-      if (piece === undefined) return;
-      yield piece;
-      continue;
-    }
-    last.push(text);
-    if (last.length > options.tailLines) last.shift();
-  }
-  for (const text of last) {
-    const piece = emit(text);
-    if (piece === undefined) return;
-    yield piece;
-  }
-}
-
-/** Cuts the text that passes through to a number of bytes; undefined once nothing is left. */
-function limiter(limitBytes: number | undefined): (text: string) => string | undefined {
-  let left = limitBytes ?? Number.POSITIVE_INFINITY;
-  return (text) => {
-    if (left <= 0) return undefined;
-    const piece =
-      Buffer.byteLength(text) <= left ? text : Buffer.from(text).subarray(0, left).toString();
-    left -= Buffer.byteLength(piece);
-    return piece;
-  };
 }

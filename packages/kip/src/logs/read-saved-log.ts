@@ -1,0 +1,158 @@
+import { constants } from "node:fs";
+import { open, type FileHandle } from "node:fs/promises";
+import { Readable } from "node:stream";
+import { hasCode } from "@kip/base";
+import type { LogOptions } from "@kip/virtual-kubelet";
+
+const { O_RDONLY, O_NOFOLLOW } = constants;
+const blockBytes = 65_536;
+const lineEnd = 0x0a;
+const space = 0x20;
+/** A time has at least and at most so many bytes: `2026-01-01T00:00:00Z` to nine digits and an offset. */
+const shortestTime = 20;
+const longestTime = 35;
+
+/**
+ * A saved log as `kubectl logs` shows it: the bytes that the container wrote, in lines that end at 0x0A alone.
+ * A last line without an end stays without one. At most some blocks of 64 KiB are in memory.
+ *
+ * The file is closed when the stream closes, read to its end or not.
+ *
+ * @returns undefined if there is no such file
+ */
+export async function readSavedLog(
+  file: string,
+  options: LogOptions,
+): Promise<Readable | undefined> {
+  let handle: FileHandle;
+  try {
+    handle = await open(file, O_RDONLY | O_NOFOLLOW);
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
+  }
+  const stream = Readable.from(limited(shownBlocks(handle, options), options.limitBytes), {
+    objectMode: false,
+  });
+  // A stream that nobody reads never enters its generator, so the generator cannot own the file.
+  stream.once("close", () => void handle.close().catch(() => {}));
+  return stream;
+}
+
+async function* limited(
+  blocks: AsyncIterable<Buffer>,
+  limitBytes = Number.POSITIVE_INFINITY,
+): AsyncGenerator<Buffer> {
+  let left = limitBytes;
+  for await (const block of blocks) {
+    if (block.length > 0) yield block.subarray(0, left);
+    left -= block.length;
+    if (left <= 0) return;
+  }
+}
+
+async function* shownBlocks(handle: FileHandle, options: LogOptions): AsyncGenerator<Buffer> {
+  const { size } = await handle.stat();
+  let position =
+    options.tailLines === undefined ? 0 : await findTail(handle, size, options.tailLines);
+  const lines = new LineFilter(options);
+  while (position < size) {
+    const block = Buffer.allocUnsafe(Math.min(blockBytes, size - position));
+    const { bytesRead } = await handle.read(block, 0, block.length, position);
+    if (bytesRead === 0) break;
+    position += bytesRead;
+    yield lines.push(block.subarray(0, bytesRead));
+  }
+  yield lines.end();
+}
+
+/** Offset at which the last lines begin. Reads backwards, each block once. */
+async function findTail(handle: FileHandle, size: number, lines: number): Promise<number> {
+  if (lines <= 0) return size;
+  let left = lines;
+  // The end of the last line begins no line.
+  let end = size - 1;
+  while (end > 0) {
+    const start = Math.max(0, end - blockBytes);
+    const block = Buffer.allocUnsafe(end - start);
+    const { bytesRead } = await handle.read(block, 0, block.length, start);
+    let at = block.subarray(0, bytesRead).lastIndexOf(lineEnd);
+    while (at >= 0) {
+      left -= 1;
+      if (left === 0) return start + at + 1;
+      at = at === 0 ? -1 : block.lastIndexOf(lineEnd, at - 1);
+    }
+    end = start;
+  }
+  return 0;
+}
+
+/** Takes the times off lines, and leaves lines out that are too old. Each byte is looked at once. */
+class LineFilter {
+  readonly #options: LogOptions;
+  /** The beginning of a line that may still be a time. */
+  #beginning: Buffer = Buffer.alloc(0);
+  #isMidLine = false;
+  /** Whether the line that goes on is shown. */
+  #isShown = true;
+
+  constructor(options: LogOptions) {
+    this.#options = options;
+  }
+
+  /** What is shown of these bytes. */
+  push(bytes: Buffer): Buffer {
+    const all = this.#beginning.length === 0 ? bytes : Buffer.concat([this.#beginning, bytes]);
+    return this.#filter(all, false);
+  }
+
+  /** What is shown of the rest. */
+  end(): Buffer {
+    return this.#filter(this.#beginning, true);
+  }
+
+  #filter(bytes: Buffer, isEnd: boolean): Buffer {
+    const shown = Buffer.allocUnsafe(bytes.length);
+    let length = 0;
+    let position = 0;
+    this.#beginning = Buffer.alloc(0);
+    while (position < bytes.length) {
+      let start = position;
+      const next = bytes.indexOf(lineEnd, position);
+      if (!this.#isMidLine) {
+        if (next < 0 && !isEnd && bytes.length - position <= longestTime) {
+          this.#beginning = Buffer.from(bytes.subarray(position));
+          break;
+        }
+        start = this.#beginLine(bytes, position);
+      }
+      const after = next < 0 ? bytes.length : next + 1;
+      if (this.#isShown) length += bytes.copy(shown, length, start, after);
+      this.#isMidLine = next < 0;
+      position = after;
+    }
+    return shown.subarray(0, length);
+  }
+
+  /** Where the text of the line that begins here begins. */
+  #beginLine(bytes: Buffer, at: number): number {
+    const after = endOfTime(bytes, at);
+    const { sinceTimeMs, timestamps } = this.#options;
+    this.#isShown =
+      after === undefined ||
+      sinceTimeMs === undefined ||
+      !(Date.parse(bytes.toString("latin1", at, after)) < sinceTimeMs);
+    return after === undefined || timestamps ? at : after + 1;
+  }
+}
+
+/** Where the time ends that a line begins with; undefined if it begins with none. */
+function endOfTime(bytes: Buffer, at: number): number | undefined {
+  const end = bytes.subarray(at, at + longestTime + 1).indexOf(space);
+  const isTime =
+    end >= shortestTime &&
+    bytes[at + 4] === 0x2d && // -
+    bytes[at + 10] === 0x54 && // T
+    bytes[at + 13] === 0x3a; // :
+  return isTime ? at + end : undefined;
+}
