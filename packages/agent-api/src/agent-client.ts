@@ -318,6 +318,8 @@ export class AgentClient implements AsyncDisposable {
   #keepAlive(): void {
     let answered = systemClock.monotonic();
     const timer = setInterval(() => {
+      // A session that is destroyed may take a while to close, and throws when it is used.
+      if (this.#session.destroyed) return;
       if (systemClock.monotonic() - answered > pingTimeoutMs) {
         this.#session.destroy(new Error(`no answer to pings for ${pingTimeoutMs} ms`));
         return;

@@ -4,7 +4,7 @@ import http2, { type Http2SecureServer, type ServerHttp2Stream } from "node:http
 import { once } from "node:events";
 import net, { type AddressInfo } from "node:net";
 import { PassThrough } from "node:stream";
-import { describe, it } from "node:test";
+import { describe, it, mock } from "node:test";
 import { hasCode, silentLogger } from "@kip/base";
 import { CertificateAuthority } from "@kip/pki";
 import { AgentClient, cellServerName, channels } from "../src/index.ts";
@@ -216,6 +216,18 @@ describe("hostile cell: the client of its agent", limit, () => {
     }
     // The newest report comes; most of those before it were never looked at.
     assert.ok(seen < sent / 4, `${seen} reports were decoded`);
+  });
+
+  it("outlives a connection that is destroyed and has not closed yet", async () => {
+    mock.timers.enable({ apis: ["setInterval"] });
+    try {
+      await using meeting = await Meeting.with(() => {});
+      const closing = meeting.client[Symbol.asyncDispose]();
+      mock.timers.tick(20_000); // an error here would end the process
+      await closing;
+    } finally {
+      mock.timers.reset();
+    }
   });
 
   it("does not speak to a cell whose certificate has further names", async () => {
