@@ -1,7 +1,6 @@
 import type { ClientHttp2Session, ClientHttp2Stream, OutgoingHttpHeaders } from "node:http2";
 import type { Socket } from "node:net";
 import type { Duplex, Readable } from "node:stream";
-import { StringDecoder } from "node:string_decoder";
 import { KipError, systemClock, type Decoder, type Logger, type ProcessStreams } from "@kip/base";
 import {
   decodeAgentInfo,
@@ -12,8 +11,16 @@ import {
 } from "./agent-info.ts";
 import { decodeAnswer, readError, readText } from "./answers.ts";
 import { decodePodTaken, type DesiredPod } from "./desired-pod.ts";
+import { EventLoopBudget } from "./event-loop-budget.ts";
+import { FloodGuard } from "./flood-guard.ts";
 import { LatestLine } from "./latest-line.ts";
-import { openSession, openTcp, unreachable, type PeerOptions } from "./open-session.ts";
+import {
+  openSession,
+  openTcp,
+  unreachable,
+  widenWindows,
+  type PeerOptions,
+} from "./open-session.ts";
 import { decodePodReport, type PodReport } from "./pod-report.ts";
 import { relayProcess, type AgentProcessExit } from "./relay-process.ts";
 import { agentPort, apiVersion } from "./routes.ts";
@@ -55,9 +62,16 @@ const connectTimeoutMs = 10_000;
 const pingIntervalMs = 5000;
 const pingTimeoutMs = 10_000;
 const answerTimeoutMs = 30_000;
-/** Reports a cell may send at once, and a second after that; more waits in the connection. */
-const reportBurst = 20;
-const reportIntervalMs = 50;
+/** How often a connection is looked at for frames that nobody asked for. */
+const floodCheckMs = 1000;
+/**
+ * What a piece of a body, and a byte of it, cost before anybody reads it: TLS, HTTP/2 and events, milliseconds of
+ * processor time. A hostile cell sends pieces of one byte.
+ */
+const pieceCostMs = 0.005;
+const byteCostMs = 1e-5;
+/** What a report costs those who read it, besides what is measured: its writes to the API, milliseconds. */
+const reportCostMs = 2;
 
 /**
  * One HTTP/2 connection to the agent of one cell. Every call is one attempt; `AGENT_UNREACHABLE`
@@ -73,9 +87,12 @@ export class AgentClient implements AsyncDisposable {
   readonly #session: ClientHttp2Session;
   readonly #peer: AgentClientOptions;
 
+  readonly #flood: FloodGuard;
+  #hasWideWindows = false;
+
   private constructor(
     session: ClientHttp2Session,
-    options: AgentClientOptions & { readonly answeredAtMs: number },
+    options: AgentClientOptions & { readonly answeredAtMs: number; readonly socket: Socket },
   ) {
     this.#session = session;
     this.#peer = options;
@@ -83,6 +100,9 @@ export class AgentClient implements AsyncDisposable {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.closed = promise;
     session.once("close", () => resolve());
+    const { socket } = options;
+    this.#flood = new FloodGuard(() => socket.bytesRead, systemClock.monotonic());
+    this.#watchFlood();
     this.#keepAlive();
   }
 
@@ -105,7 +125,7 @@ export class AgentClient implements AsyncDisposable {
       timeoutMs: options.connectTimeoutMs ?? connectTimeoutMs,
       ...(options.signal && { signal: options.signal }),
     });
-    return new AgentClient(session, { ...options, answeredAtMs });
+    return new AgentClient(session, { ...options, answeredAtMs, socket });
   }
 
   /** Facts about the agent and its machine. */
@@ -143,20 +163,17 @@ export class AgentClient implements AsyncDisposable {
   async *status(signal: AbortSignal): AsyncGenerator<PodReport, void, void> {
     if (signal.aborted) return;
     try {
-      const stream = await this.#open("GET", "status", { signal });
-      const text = new StringDecoder("utf8");
       const lines = new LatestLine();
-      let credit = reportBurst;
-      let last = systemClock.monotonic();
+      // A cell that sends without pause is read slowly; HTTP/2 flow control makes it wait.
+      const budget = new EventLoopBudget(systemClock);
+      const onPiece = (bytes: number): void => budget.charge(pieceCostMs + bytes * byteCostMs);
+      const stream = await this.#open("GET", "status", { signal, onPiece });
       for await (const chunk of stream as AsyncIterable<Buffer>) {
-        const line = lines.push(text.write(chunk));
+        const line = budget.spend(() => lines.push(chunk));
+        await budget.settle(signal);
         if (line === undefined) continue;
-        const now = systemClock.monotonic();
-        credit = Math.min(reportBurst, credit + (now - last) / reportIntervalMs) - 1;
-        last = now;
-        // A cell that sends without pause is read slowly; HTTP/2 flow control makes it wait.
-        if (credit < 0) await systemClock.sleep(reportIntervalMs, signal);
-        yield decodeAnswer(line, decodePodReport);
+        budget.charge(reportCostMs);
+        yield budget.spend(() => decodeAnswer(line, decodePodReport));
       }
     } catch (error) {
       if (signal.aborted) return;
@@ -176,7 +193,7 @@ export class AgentClient implements AsyncDisposable {
     if (options.sinceTimeMs !== undefined)
       query.set("sinceTime", new Date(options.sinceTimeMs).toISOString());
     const path = `logs/${encodeURIComponent(container)}?${query.toString()}`;
-    return await this.#open("GET", path, { signal });
+    return await this.#open("GET", path, { signal, kind: "download" });
   }
 
   /**
@@ -211,7 +228,7 @@ export class AgentClient implements AsyncDisposable {
 
   /** A connection to a port of the pod, as a process in the pod would make to localhost. */
   async portForward(port: number, signal: AbortSignal): Promise<Duplex> {
-    return await this.#open("POST", `portforward?port=${port}`, { signal, isDuplex: true });
+    return await this.#open("POST", `portforward?port=${port}`, { signal, kind: "duplex" });
   }
 
   /** What the containers and the agent use. */
@@ -236,7 +253,7 @@ export class AgentClient implements AsyncDisposable {
     signal: AbortSignal,
     command?: readonly string[],
   ): Promise<AgentProcessExit> {
-    const stream = await this.#open("POST", path, { signal, isDuplex: true });
+    const stream = await this.#open("POST", path, { signal, kind: "duplex" });
     try {
       return await relayProcess(stream, streams, command);
     } catch (error) {
@@ -272,19 +289,27 @@ export class AgentClient implements AsyncDisposable {
     options: {
       readonly body?: unknown;
       readonly signal: AbortSignal | undefined;
-      readonly isDuplex?: boolean;
+      /** Called with the length of each piece of the answer's body, before it is read. */
+      readonly onPiece?: (bytes: number) => void;
+      /** What follows the heads: a document each way, one long answer, or bytes both ways. @default "document" */
+      readonly kind?: "document" | "download" | "duplex";
     },
   ): Promise<ClientHttp2Stream> {
     options.signal?.throwIfAborted();
     if (this.#session.closed || this.#session.destroyed) throw this.#lost("the connection is gone");
     const headers: OutgoingHttpHeaders = { ":method": method, ":path": `/${apiVersion}/${path}` };
-    const hasBody = options.body !== undefined || options.isDuplex === true;
+    const hasBody = options.body !== undefined || options.kind === "duplex";
     const stream = this.#session.request(headers, {
       endStream: !hasBody,
       ...(options.signal && { signal: options.signal }),
     });
     // The listener that reads tells; this one only keeps an error in between from ending the process.
     stream.on("error", () => {});
+    this.#countContent(stream, options.onPiece);
+    if (options.kind !== undefined && !this.#hasWideWindows) {
+      this.#hasWideWindows = true;
+      widenWindows(this.#session);
+    }
     if (options.body !== undefined) stream.end(JSON.stringify(options.body));
     let status: number;
     try {
@@ -312,6 +337,28 @@ export class AgentClient implements AsyncDisposable {
   #lost(error: unknown): Error {
     if (error instanceof KipError) return error;
     return unreachable(this.#peer, error);
+  }
+
+  /** Every piece of the answer's body passes through `push`, whoever reads it and how. */
+  #countContent(stream: ClientHttp2Stream, onPiece: ((bytes: number) => void) | undefined): void {
+    const push = stream.push.bind(stream);
+    stream.push = (piece: Buffer | null, encoding?: BufferEncoding) => {
+      this.#flood.received(piece?.length ?? 0);
+      onPiece?.(piece?.length ?? 0);
+      return push(piece, encoding);
+    };
+  }
+
+  #watchFlood(): void {
+    const timer = setInterval(() => {
+      if (this.#session.destroyed || !this.#flood.isFlooded(systemClock.monotonic())) return;
+      const reason = "it sends frames that nobody asked for";
+      this.#session.destroy(
+        new KipError("AGENT_ANSWER_INVALID", `Cannot read the answers of a cell: ${reason}`),
+      );
+    }, floodCheckMs);
+    timer.unref();
+    this.#session.once("close", () => clearInterval(timer));
   }
 
   /** Asks the peer for a sign of life; a machine that vanished sends no packet that would tell. */

@@ -14,7 +14,7 @@ export const decodeAgentInfo = object({
   /** Boot ID of the kernel: changes when the machine was restarted. */
   bootId: string,
   /** Milliseconds from the kernel's start to: `userspace`, `network`, `listening`. */
-  bootTimingsMs: map(number),
+  bootTimingsMs: map(number, { max: 20 }),
   /** UID of the pod that is here, if one is. */
   podUid: optional(string),
   /** The newest generation of that pod that the agent has; agents of earlier versions do not say. */
@@ -33,6 +33,9 @@ export const decodeCellIdentity = object({
 });
 export type CellIdentity = Decoded<typeof decodeCellIdentity>;
 
+/** The most containers that statistics may be of. */
+const maxContainers = 1000;
+
 /** Figures beyond these are none of a machine: 31 years of one processor; 8 PiB. */
 const nanoseconds = between(number, 0, 1e18);
 const bytes = between(number, 0, 2 ** 53);
@@ -48,6 +51,7 @@ export const decodeAgentStats = object({
       memoryUsageBytes: bytes,
       memoryWorkingSetBytes: bytes,
     }),
+    { max: maxContainers },
   ),
   /** How probes went since the agent has begun. @default none */
   probes: optional(
@@ -58,6 +62,7 @@ export const decodeAgentStats = object({
         successful: count,
         failed: count,
       }),
+      { max: 3 * maxContainers },
     ),
   ),
   agentRssBytes: integer,

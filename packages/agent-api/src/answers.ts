@@ -1,8 +1,11 @@
 import type { Readable } from "node:stream";
 import { decode, errorText, KipError, type Decoder } from "@kip/base";
+import { GrowingBuffer } from "./growing-buffer.ts";
 import { plainText } from "./plain-text.ts";
 
-const maxAnswerBytes = 1024 * 1024;
+/** The longest document of an agent, bytes: the statistics of a thousand containers. */
+const maxAnswerBytes = 256 * 1024;
+const maxErrorBytes = 16 * 1024;
 
 const decodeError = decode.object({
   code: decode.string,
@@ -19,22 +22,26 @@ export function decodeAnswer<T>(text: string, decoder: Decoder<T>): T {
   }
 }
 
-/** Reads a body of at most 1 MiB. @throws {KipError} code `AGENT_ANSWER_INVALID` */
-export async function readText(stream: Readable): Promise<string> {
-  const parts: Buffer[] = [];
-  let size = 0;
+/**
+ * Reads a body.
+ *
+ * @param maxBytes @default 256 KiB
+ * @throws {KipError} code `AGENT_ANSWER_INVALID` if it is longer
+ */
+export async function readText(stream: Readable, maxBytes = maxAnswerBytes): Promise<string> {
+  const body = new GrowingBuffer();
   for await (const chunk of stream as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > maxAnswerBytes) throw invalidAnswer(`it has more than ${maxAnswerBytes} bytes`);
-    parts.push(chunk);
+    if (body.length + chunk.length > maxBytes)
+      throw invalidAnswer(`it has more than ${maxBytes} bytes`);
+    body.append(chunk);
   }
-  return Buffer.concat(parts).toString();
+  return body.bytes.toString();
 }
 
 /** The error that an answer with an error status stands for. Never fails. */
 export async function readError(stream: Readable, status: number): Promise<Error> {
   try {
-    const answer = decodeAnswer(await readText(stream), decodeError);
+    const answer = decodeAnswer(await readText(stream, maxErrorBytes), decodeError);
     if (!/^AGENT_[A-Z_]{1,40}$/.test(answer.code)) return invalidAnswer(`status ${status}`);
     return new KipError(answer.code, plainText(answer.message, 4096), {
       retryable: answer.retryable ?? false,

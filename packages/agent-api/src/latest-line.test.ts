@@ -1,19 +1,22 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { LatestLine } from "./latest-line.ts";
+import { growth } from "@kip/base/testing";
+import { LatestLine, maxLineBytes } from "./latest-line.ts";
+
+const push = (lines: LatestLine, text: string): string | undefined => lines.push(Buffer.from(text));
 
 describe("LatestLine", () => {
   it("gives the newest complete line and keeps the rest", () => {
     const lines = new LatestLine();
-    assert.equal(lines.push("a\nb\nc"), "b");
-    assert.equal(lines.push("d\n"), "cd");
+    assert.equal(push(lines, "a\nb\nc"), "b");
+    assert.equal(push(lines, "d\n"), "cd");
   });
 
   it("takes blank lines for signs of life", () => {
     const lines = new LatestLine();
-    assert.equal(lines.push("\n"), undefined);
-    assert.equal(lines.push("a\n\n"), "a");
+    assert.equal(push(lines, "\n"), undefined);
+    assert.equal(push(lines, "a\n\n"), "a");
   });
 
   it("always ends up with the last line, however the text is cut", () => {
@@ -24,28 +27,48 @@ describe("LatestLine", () => {
         const lines = new LatestLine();
         let newest: string | undefined;
         for (let at = 0; at < text.length; at += cut)
-          newest = lines.push(text.slice(at, at + cut)) ?? newest;
+          newest = push(lines, text.slice(at, at + cut)) ?? newest;
         assert.equal(newest, all.at(-1));
       }),
     );
   });
 
-  it("takes a line letter by letter with work that grows with its length, not with its square", () => {
-    const takeLetters = (length: number): number => {
-      const lines = new LatestLine();
-      const startedAt = performance.now();
-      for (let at = 0; at < length; at++) lines.push("x");
-      assert.equal(lines.push("\n")?.length, length);
-      return performance.now() - startedAt;
-    };
-    const least = (length: number): number =>
-      Math.min(...Array.from({ length: 3 }, () => takeLetters(length)));
-    takeLetters(1024); // compiled by now
-    assert.ok(least(16 * 16_384) < 80 * least(16_384), "16 times the letters, 256 if quadratic");
-  });
-
   it("refuses a line without end", () => {
     const lines = new LatestLine();
-    assert.throws(() => lines.push("x".repeat(2 * 1024 * 1024)), { code: "AGENT_ANSWER_INVALID" });
+    assert.throws(() => push(lines, "x".repeat(2 * 1024 * 1024)), { code: "AGENT_ANSWER_INVALID" });
+  });
+
+  it("takes the longest line, and none longer, in however many pieces", () => {
+    const line = "x".repeat(maxLineBytes);
+    for (const size of [maxLineBytes, 1000]) {
+      for (const tooMuch of [0, 1]) {
+        const lines = new LatestLine();
+        const send = (): string | undefined => {
+          const text = `${line}${"y".repeat(tooMuch)}\n`;
+          let newest: string | undefined;
+          for (let at = 0; at < text.length; at += size)
+            newest = push(lines, text.slice(at, at + size)) ?? newest;
+          return newest;
+        };
+        if (tooMuch === 0) assert.equal(send(), line);
+        else assert.throws(send, { code: "AGENT_ANSWER_INVALID" });
+      }
+    }
+  });
+
+  it("keeps characters whole whose bytes come apart", () => {
+    const lines = new LatestLine();
+    const [first, ...rest] = Buffer.from("\u20ac\n");
+    assert.equal(lines.push(Buffer.from([first ?? 0])), undefined);
+    assert.equal(lines.push(Buffer.from(rest)), "\u20ac");
+  });
+
+  it("takes linear time for a line that comes byte by byte", async () => {
+    const piece = Buffer.from("x");
+    const work = (size: number): void => {
+      const lines = new LatestLine();
+      for (let count = 0; count < size; count += 1) lines.push(piece);
+    };
+    assert.ok((await growth(work, maxLineBytes)) < 40);
   });
 });

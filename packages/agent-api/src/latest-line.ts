@@ -1,36 +1,59 @@
 import { KipError } from "@kip/base";
+import { GrowingBuffer } from "./growing-buffer.ts";
 
-/** The longest line {@link LatestLine} takes, bytes. */
-export const maxLineBytes = 1024 * 1024;
+/**
+ * The longest line {@link LatestLine} takes, bytes: a pod of a thousand containers, or a hundred events and some
+ * termination messages of the longest kind.
+ */
+export const maxLineBytes = 512 * 1024;
+
+const lineEnd = 0x0a;
 
 /**
  * Finds the last complete line in what has come so far. Lines before it are dropped unread: each
- * line replaces the one before, so a sender in a hurry costs no decoding.
+ * line replaces the one before, so a sender in a hurry costs no decoding. Each byte is looked at once.
  */
 export class LatestLine {
-  /** The line that has not ended yet. Its parts are joined once: a sender may send it letter by letter. */
-  #rest: string[] = [];
-  #restLength = 0;
+  readonly #rest = new GrowingBuffer();
 
   /**
-   * The newest complete, non-empty line that ends in this text; undefined if there is none.
+   * The newest complete, non-empty line that ends in these bytes; undefined if there is none.
    *
    * @throws {KipError} code `AGENT_ANSWER_INVALID` when a line is longer than {@link maxLineBytes}
    */
-  push(text: string): string | undefined {
-    const end = text.lastIndexOf("\n");
-    const lines = end === -1 ? "" : (this.#rest.join("") + text.slice(0, end)).trimEnd();
-    if (end !== -1) {
-      this.#rest = [];
-      this.#restLength = 0;
+  push(chunk: Buffer): string | undefined {
+    const end = chunk.lastIndexOf(lineEnd);
+    if (end < 0) {
+      this.#keep(chunk);
+      return undefined;
     }
-    this.#rest.push(text.slice(end + 1));
-    this.#restLength += text.length - end - 1;
-    if (this.#restLength > maxLineBytes) throw tooLong();
-    const newest = lines.slice(lines.lastIndexOf("\n") + 1);
+    const lines = withoutTrailingSpace(chunk.subarray(0, end));
+    const start = lines.lastIndexOf(lineEnd) + 1;
+    const last = lines.subarray(start);
+    if (start === 0) this.#keep(last);
+    const newest = start === 0 ? this.#rest.take() : last;
+    this.#rest.take();
     if (newest.length > maxLineBytes) throw tooLong();
-    return newest === "" ? undefined : newest;
+    const line = withoutTrailingSpace(newest).toString();
+    this.#keep(chunk.subarray(end + 1));
+    return line === "" ? undefined : line;
   }
+
+  #keep(bytes: Buffer): void {
+    if (this.#rest.length + bytes.length > maxLineBytes) throw tooLong();
+    if (bytes.length > 0) this.#rest.append(bytes);
+  }
+}
+
+/** Without spaces, tabs and line ends at its end. */
+function withoutTrailingSpace(bytes: Buffer): Buffer {
+  let length = bytes.length;
+  while (length > 0 && isSpace(bytes[length - 1] ?? 0)) length -= 1;
+  return bytes.subarray(0, length);
+}
+
+function isSpace(byte: number): boolean {
+  return byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
 }
 
 function tooLong(): KipError {

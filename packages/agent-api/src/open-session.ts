@@ -17,7 +17,22 @@ export interface PeerOptions {
   readonly key: string;
 }
 
-const windowBytes = 1024 * 1024;
+/**
+ * What the peer may send of one answer before any of it is read, bytes. HTTP/2 counts content alone: a hostile peer
+ * sends so many frames of one byte, and Node takes each up at once.
+ */
+const windowBytes = 64 * 1024 - 1;
+/** The same of all answers together. */
+const sessionWindowBytes = 4 * windowBytes;
+/** The same for streams that clients of the cluster use, so that distant cells are not slow. */
+const bulkWindowBytes = 1024 * 1024;
+const bulkSessionWindowBytes = 8 * bulkWindowBytes;
+
+/** Lets the peer send more of each answer ahead. */
+export function widenWindows(session: ClientHttp2Session): void {
+  session.settings({ initialWindowSize: bulkWindowBytes });
+  session.setLocalWindowSize(bulkSessionWindowBytes);
+}
 
 /** Opens a TCP connection; `AGENT_UNREACHABLE` when that fails or takes longer than `timeoutMs`. */
 export async function openTcp(
@@ -64,7 +79,7 @@ export async function openSession(
     peer,
     stage: "connection after the TLS handshake; it may refuse our certificate",
   });
-  session.setLocalWindowSize(8 * windowBytes);
+  session.setLocalWindowSize(sessionWindowBytes);
   // Requests carry the failures of the connection; without a listener Node would end the process.
   session.on("error", () => {});
   return session;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "@kip/base";
 import * as fc from "fast-check";
+import { growth } from "@kip/base/testing";
 import { decodeAgentStats } from "./agent-info.ts";
 import { decodePodReport } from "./pod-report.ts";
 
@@ -38,6 +39,40 @@ describe("decodePodReport()", () => {
       isRefused(() => decodePodReport({ ...report, startTime: startedAt }, ""));
     }
     isRefused(() => decodePodReport({ ...report, timingsMs: { start: 1e300 } }, ""));
+  });
+
+  it("hostile cell: has the timings that there are, and no others", () => {
+    const timingsMs = { pull: 1, start: 2, other: 3 };
+    assert.deepEqual(decodePodReport({ ...report, timingsMs }, "").timingsMs, {
+      pull: 1,
+      start: 2,
+    });
+  });
+
+  it("hostile cell: has no more containers than pods have, and looks at none of too many", () => {
+    for (const list of ["initContainers", "containers", "ephemeralContainers"]) {
+      const count = (length: number) => ({ ...report, [list]: Array.from({ length }, () => main) });
+      assert.ok(decodePodReport(count(1000), ""));
+      isRefused(() => decodePodReport(count(1001), ""));
+      const looked = { name: { toString: () => assert.fail("was looked at") } };
+      isRefused(() =>
+        decodePodReport({ ...report, [list]: Array.from({ length: 1001 }, () => looked) }, ""),
+      );
+    }
+  });
+
+  it("hostile cell: takes linear time for a report of the largest size", async () => {
+    const decode = (size: number): void => {
+      const text = "\u009b".repeat(Math.ceil(size / 2000));
+      const events = Array.from({ length: Math.ceil(size / 100) }, () => event);
+      const containers = Array.from({ length: Math.ceil(size / 1000) }, () => ({
+        ...main,
+        name: text,
+      }));
+      const timingsMs = Object.fromEntries(events.map((_, index) => [`t${index}`, index]));
+      decodePodReport({ ...report, message: text, containers, events, timingsMs }, "");
+    };
+    assert.ok((await growth(decode, 512 * 1024)) < 40);
   });
 
   it("CVE-2021-25743: has short texts, and none that moves a terminal's cursor", () => {
@@ -97,5 +132,13 @@ describe("decodeAgentStats()", () => {
         decodeAgentStats({ ...stats, containers: { main: { ...usage, ...change } } }, ""),
       );
     isRefused(() => decodeAgentStats({ ...stats, time: "soon" }, ""));
+  });
+
+  it("hostile cell: has no more containers and probes than pods have", () => {
+    const names = Array.from({ length: 1001 }, (_, index) => [`c${index}`, usage]);
+    isRefused(() => decodeAgentStats({ ...stats, containers: Object.fromEntries(names) }, ""));
+    isRefused(() =>
+      decodeAgentStats({ ...stats, probes: Array.from({ length: 3001 }, () => ({})) }, ""),
+    );
   });
 });

@@ -1,8 +1,12 @@
 import { decode, type Decoded, type Decoder } from "@kip/base";
 import { plain, rfc3339 } from "./plain-text.ts";
 
-const { between, boolean, int32, integer, list, map, number, object, oneOf, optional, string } =
-  decode;
+const { between, boolean, int32, integer, list, number, object, oneOf, optional, string } = decode;
+
+/** The most containers of each kind that a report may have; a pod with more cannot be reported on. */
+const maxContainers = 1000;
+/** Events that a report may have, of which the newest are decoded. */
+const keptEvents = 100;
 
 /** As int32: with more than the API's objects can hold in it, a pod's status could not be written. */
 const count = between(int32, 0, 2 ** 31 - 1);
@@ -11,10 +15,13 @@ const reference = plain(1024);
 /** As long as the kubelet lets a termination message be. */
 const sentence = plain(4096);
 
-/** The last entries of a list. */
-function newest<T>(entries: number, inner: Decoder<readonly T[]>): Decoder<readonly T[]> {
-  return (value, path) => inner(value, path).slice(-entries);
+/** The last entries of a list; those before them are not looked at. */
+function newest<T>(count: number, entry: Decoder<T>): Decoder<readonly T[]> {
+  const last = list(entry);
+  return (value, path) => last(Array.isArray(value) ? value.slice(-count) : value, path);
 }
+
+const durationMs = optional(between(number, -1e10, 1e10));
 
 const terminated = object({
   exitCode: int32,
@@ -71,13 +78,13 @@ export const decodePodReport = object({
   reason: optional(word),
   message: optional(sentence),
   startTime: rfc3339,
-  initContainers: list(containerReport),
-  containers: list(containerReport),
-  ephemeralContainers: list(containerReport),
+  initContainers: list(containerReport, { max: maxContainers }),
+  containers: list(containerReport, { max: maxContainers }),
+  ephemeralContainers: list(containerReport, { max: maxContainers }),
   /** Events since the pod came to this cell, oldest first, the last 100. */
-  events: newest(100, list(event)),
-  /** Durations of the start's phases in milliseconds, as far as they are known: pull, unpack, start. */
-  timingsMs: map(between(number, -1e10, 1e10)),
+  events: newest(keptEvents, event),
+  /** Durations of the start's phases in milliseconds, as far as they are known. */
+  timingsMs: object({ pull: durationMs, unpack: durationMs, start: durationMs }),
   /** The pod has ended and the cell has let go of all that it had: its disks can be unplugged. Absent until then. */
   isReleased: optional(boolean),
 });

@@ -55,23 +55,41 @@ export function oneOf<const T extends string>(...allowed: readonly T[]): Decoder
   };
 }
 
+/** How many entries a list or map may have. */
+export interface CountLimit {
+  /** One with more entries is refused before any is decoded. @default no limit */
+  readonly max?: number;
+}
+
 /** A list whose entries all decode. */
-export function list<T>(entry: Decoder<T>): Decoder<readonly T[]> {
-  return (value, path) =>
-    Array.isArray(value)
-      ? value.map((item, index) => entry(item, `${path}[${index}]`))
-      : fail(path, "a list", value);
+export function list<T>(entry: Decoder<T>, limit: CountLimit = {}): Decoder<readonly T[]> {
+  return (value, path) => {
+    if (!Array.isArray(value)) return fail(path, "a list", value);
+    checkCount(value.length, limit, { path, value });
+    return value.map((item, index) => entry(item, `${path}[${index}]`));
+  };
 }
 
 /** An object used as a map. */
-export function map<T>(entry: Decoder<T>): Decoder<Readonly<Record<string, T>>> {
-  return (value, path) =>
-    Object.fromEntries(
-      Object.entries(record(value, path)).map(([key, item]) => [
-        key,
-        entry(item, `${path}.${key}`),
-      ]),
+export function map<T>(
+  entry: Decoder<T>,
+  limit: CountLimit = {},
+): Decoder<Readonly<Record<string, T>>> {
+  return (value, path) => {
+    const entries = Object.entries(record(value, path));
+    checkCount(entries.length, limit, { path, value });
+    return Object.fromEntries(
+      entries.map(([key, item]) => [key, entry(item, `${path}.${key}`)] as const),
     );
+  };
+}
+
+function checkCount(
+  count: number,
+  { max = Number.POSITIVE_INFINITY }: CountLimit,
+  { path, value }: { readonly path: string; readonly value: unknown },
+): void {
+  if (count > max) fail(path, `at most ${max} entries`, value);
 }
 
 /** The value if it is there; undefined and null count as absent. */

@@ -1,0 +1,20 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { FloodGuard } from "./flood-guard.ts";
+
+describe("FloodGuard", () => {
+  it("notices bytes without content, and no content however small its pieces", () => {
+    let read = 5000;
+    const guard = new FloodGuard(() => read, 0);
+    const second = (time: number, bytes: number, content: number): boolean => {
+      read += bytes;
+      guard.received(content);
+      return guard.isFlooded(time);
+    };
+    assert.equal(second(1000, 400_000, 0), false);
+    assert.equal(second(2000, 100_000_000, 90_000_000), false);
+    assert.equal(second(3000, 31 * 100_000, 100_000), false); // a frame and a record for each byte
+    assert.equal(second(4000, 1_000_000, 0), true);
+    assert.equal(second(14_000, 1_000_000, 0), false);
+  });
+});

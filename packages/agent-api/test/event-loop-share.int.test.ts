@@ -1,0 +1,91 @@
+// What one cell costs kip's only thread, whatever its agent sends. The agent is in a process of its own, and what is
+// measured is processor time of this thread, so that other programs on the machine do not matter.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, describe, it } from "node:test";
+import { silentLogger, systemClock } from "@kip/base";
+import { CertificateAuthority } from "@kip/pki";
+import { AgentClient, cellServerName } from "../src/index.ts";
+
+const hour = 3_600_000;
+const authority = await CertificateAuthority.create({ commonName: "kip", validMs: hour });
+const kip = await authority.issue({ commonName: "kip", usages: ["client"], validMs: hour });
+const cell = await authority.issue({
+  commonName: "cell-1",
+  dnsNames: [cellServerName("cell-1")],
+  usages: ["server"],
+  validMs: hour,
+});
+const folder = mkdtempSync(path.join(tmpdir(), "kip-event-loop-"));
+after(() => rmSync(folder, { recursive: true }));
+writeFileSync(path.join(folder, "ca"), authority.certificate);
+writeFileSync(path.join(folder, "certificate"), cell.certificate);
+writeFileSync(path.join(folder, "key"), cell.key);
+
+/** Processor time of this thread, of all time, that following such an agent's reports takes. */
+async function shareOf(
+  kind: string,
+): Promise<{ readonly share: number; readonly reports: number }> {
+  const sender = path.join(import.meta.dirname, "hostile-sender.ts");
+  const child = spawn(process.execPath, [sender, folder, kind], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  try {
+    const [port] = await once(child.stdout, "data");
+    await using client = await AgentClient.connect({
+      address: "127.0.0.1",
+      port: Number(String(port)),
+      cellName: "cell-1",
+      ca: authority.certificate,
+      ...kip,
+      logger: silentLogger,
+    });
+    const stop = new AbortController();
+    let reports = 0;
+    const following = (async () => {
+      for await (const _ of client.status(stop.signal)) reports += 1;
+    })().catch(() => {}); // a hostile agent may lose its connection
+    // What a cell may use at once is used up after this.
+    await systemClock.sleep(2000);
+    const start = systemClock.monotonic();
+    const used = process.threadCpuUsage();
+    await systemClock.sleep(3000);
+    const { user, system } = process.threadCpuUsage(used);
+    const share = (user + system) / 1000 / (systemClock.monotonic() - start);
+    stop.abort();
+    await following;
+    return { share, reports };
+  } finally {
+    child.kill("SIGKILL");
+  }
+}
+
+describe("hostile cell: its share of the event loop", { timeout: 120_000 }, () => {
+  it("is small for an honest agent, whose reports all come", async () => {
+    const { share, reports } = await shareOf("honest");
+    assert.ok(share < 0.12, `${share}`);
+    assert.ok(reports >= 5, `${reports} reports`);
+  });
+
+  for (const kind of [
+    "timings",
+    "containers",
+    "events",
+    "many keys",
+    "nested lists",
+    "small reports",
+    "blank lines",
+    "window updates",
+    "pings",
+    "frames of one byte",
+  ]) {
+    it(`stays small when it sends ${kind} without pause`, async () => {
+      const { share } = await shareOf(kind);
+      assert.ok(share < 0.12, `${kind}: ${share}`);
+    });
+  }
+});
