@@ -36,7 +36,8 @@ export async function deletePod(client: ApiClient, start: PodStart): Promise<voi
 
 function idlePod(name: string): Pod {
   return {
-    metadata: { name },
+    // A request would claim CPUs of the node, which all of them share.
+    metadata: { name, annotations: { "pod.elotl.co/instance-type": "local.small" } },
     spec: {
       terminationGracePeriodSeconds: 0,
       containers: [
@@ -44,7 +45,6 @@ function idlePod(name: string): Pod {
           name: "main",
           image: "kip.local/demo:latest",
           command: ["sleep", "100000"],
-          resources: { requests: { cpu: "1", memory: "1Gi" } },
         },
       ],
     },

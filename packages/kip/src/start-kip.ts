@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { hasCode, type Clock, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import { createInformer, paths, type ApiClient } from "@kip/k8s-client";
@@ -16,6 +17,7 @@ import { CellIdentities } from "./identity/cell-identity.ts";
 import { LogArchive } from "./logs/log-archive.ts";
 import { KipProvider } from "./provider.ts";
 import { CellChooser } from "./selection/cell-chooser.ts";
+import { nodeResources } from "./selection/node-resources.ts";
 
 /** How often instances are compared with Cells, milliseconds: the safety net below the events. */
 const collectIntervalMs = 60_000;
@@ -108,7 +110,7 @@ export async function startKip(options: StartKipOptions): Promise<RunningKip> {
     cells,
     archive,
     limits: { bootMs: 20 * 60_000, healthyMs: config.healthyMs, drainLeewayMs: 15_000 },
-    nodeFacts: nodeFacts(options),
+    nodeFacts: await nodeFacts(options),
     clock,
     logger,
   });
@@ -143,15 +145,33 @@ export async function startKip(options: StartKipOptions): Promise<RunningKip> {
   }
 }
 
-function nodeFacts({ config, driver, nodeIp }: StartKipOptions): NodeFacts {
+async function nodeFacts(options: StartKipOptions): Promise<NodeFacts> {
+  const { config, controllerID, driver, nodeIp } = options;
+  const offers = await driver.instanceTypes();
   return {
     labels: {
       "topology.kubernetes.io/zone": driver.zone,
       "kip.elotl.co/cloud": driver.name,
       ...config.nodeLabels,
     },
-    capacity: config.capacity,
+    capacity: nodeResources(config.capacity, offers, config.defaultVolumeBytes),
     internalIp: nodeIp,
+    nodeInfo: nodeInfo(controllerID),
+  };
+}
+
+/**
+ * The node is no machine: kernels are those of its cells, which may differ. Its IDs are those of the installation,
+ * which it keeps wherever kip runs; a start of kip is its boot.
+ */
+function nodeInfo(controllerID: string): NonNullable<NodeFacts["nodeInfo"]> {
+  return {
+    machineID: controllerID.replaceAll("-", ""),
+    systemUUID: controllerID,
+    bootID: randomUUID(),
+    osImage: "Kip, a machine for each pod",
+    kernelVersion: "of-each-cell",
+    containerRuntimeVersion: "crun://of-each-cell",
   };
 }
 

@@ -7,9 +7,15 @@ describe("decodeProviderConfig()", () => {
   it("applies the original's defaults", () => {
     const config = decodeProviderConfig({ cloud: { local: {} } });
     assert.equal(config.defaultVolumeBytes, 5 * 2 ** 30);
-    assert.deepEqual(config.capacity, { cpu: "20", memory: "100Gi", pods: "20" });
+    assert.deepEqual(config.capacity, {});
     assert.equal(config.healthyMs, 90_000);
     assert.deepEqual(config.cloud, { name: "local", settings: {} });
+  });
+
+  it("takes the node's capacity by either key, capacity before the short ones", () => {
+    const kubelet = { cpu: 4, pods: "30", capacity: { pods: "40", "nvidia.com/gpu": 1 } };
+    const { capacity } = decodeProviderConfig({ cloud: { local: {} }, kubelet });
+    assert.deepEqual(capacity, { cpu: "4", pods: "40", "nvidia.com/gpu": "1" });
   });
 
   it("names the nearest key for an unknown one", () => {

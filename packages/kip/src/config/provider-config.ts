@@ -1,5 +1,5 @@
 import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
-import { bytes, decode, KipError, parseQuantity } from "@kip/base";
+import { bytes, decode, defined, KipError, parseQuantity } from "@kip/base";
 import {
   cellConfigKeys,
   decodeImages,
@@ -89,7 +89,7 @@ export interface ProviderConfig {
   readonly privateIPOnly: boolean;
   /** How long a cell may be out of reach, milliseconds. @default 90,000 */
   readonly healthyMs: number;
-  /** Of the virtual node. @default cpu 20, memory 100Gi, pods 20 */
+  /** What is configured of the virtual node's capacity; for the rest see `nodeResources`. @default none */
   readonly capacity: Readonly<Record<string, string>>;
   readonly nodeLabels: Readonly<Record<string, string>>;
   /** What cells are told of registries. */
@@ -133,12 +133,7 @@ export function decodeProviderConfig(value: unknown): ProviderConfig {
     nametag: section.nametag ?? "kip",
     privateIPOnly: section.privateIPOnly ?? false,
     healthyMs: healthy * 1000,
-    capacity: {
-      cpu: cpu ?? "20",
-      memory: memory ?? "100Gi",
-      pods: pods ?? "20",
-      ...capacity,
-    },
+    capacity: { ...defined({ cpu, memory, pods }), ...capacity },
     nodeLabels: labels,
     registries: registrySettings(read.registries ?? []),
     images: imageSettings(read.images ?? {}, section.cellConfig ?? {}),
