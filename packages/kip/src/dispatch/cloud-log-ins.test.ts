@@ -37,4 +37,20 @@ describe("CloudLogIns", () => {
     assert.deepEqual(await find(), [undefined, 60_000]);
     assert.deepEqual(await logIns.find(["docker.io"]), { logIns: new Map() });
   });
+
+  it("forgets the oldest of more log-ins than an installation needs", async () => {
+    let asked = 0;
+    const source = {
+      registryLogIn: async (): Promise<RegistryLogIn> => {
+        asked += 1;
+        return { username: "cloud", password: new Secret("token") };
+      },
+    };
+    const logIns = new CloudLogIns(source, { clock: systemClock, logger: silentLogger });
+    await logIns.find(Array.from({ length: 1001 }, (_, index) => `r${index}.test`));
+    await logIns.find(["r1.test", "r1000.test"]);
+    assert.equal(asked, 1001);
+    await logIns.find(["r0.test"]);
+    assert.equal(asked, 1002);
+  });
 });

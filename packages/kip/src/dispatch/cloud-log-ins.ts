@@ -8,6 +8,9 @@ export interface FoundLogIns {
   readonly renewInMs?: number;
 }
 
+/** The most log-ins that are kept; pods name their registries, and a cloud may have one for each of many names. */
+const maxKnown = 1000;
+
 /** After a failure, and where a log-in ends almost at once, milliseconds. */
 const shortestMs = 60_000;
 
@@ -56,7 +59,12 @@ export class CloudLogIns {
     const logIn = await this.#source.registryLogIn(host, signal);
     if (!logIn) return undefined;
     const left = logIn.expiresAt === undefined ? Number.POSITIVE_INFINITY : this.#leftMs(logIn);
+    this.#known.delete(host); // the newest are last
     this.#known.set(host, { logIn, freshUntil: this.#clock.now() + left / 2 });
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= maxKnown) break;
+      this.#known.delete(oldest);
+    }
     return logIn;
   }
 
