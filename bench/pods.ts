@@ -34,7 +34,7 @@ export async function deletePod(client: ApiClient, start: PodStart): Promise<voi
   }
 }
 
-function idlePod(name: string): Pod {
+function idlePod(name: string): object {
   return {
     // A request would claim CPUs of the node, which all of them share.
     metadata: { name, annotations: { "pod.elotl.co/instance-type": "local.small" } },

@@ -73,7 +73,7 @@ async function unlessGone(work: Promise<void>): Promise<void> {
 }
 
 async function startBare(client: ApiClient, { metadata, spec }: Pod): Promise<void> {
-  const { namespace = "", name = "", uid = "" } = metadata ?? {};
+  const { namespace, name, uid } = metadata;
   await requestToken(client, { namespace, serviceAccount: "default", pod: { name, uid } });
   const startedAt = wireTime(Date.now());
   const state = { running: { startedAt } };
@@ -95,7 +95,7 @@ async function startBare(client: ApiClient, { metadata, spec }: Pod): Promise<vo
 }
 
 async function endBare(client: ApiClient, { metadata }: Pod): Promise<void> {
-  const { namespace = "", name = "", uid = "" } = metadata ?? {};
+  const { namespace, name, uid } = metadata;
   const status = { phase: "Succeeded" };
   await client.patch(paths.pods(namespace, name, "status"), { status }, "strategic");
   await client.delete(paths.pods(namespace, name), { uid, graceSeconds: 0 });

@@ -64,7 +64,7 @@ export async function runRound(options: RoundOptions): Promise<Round> {
   return { runningMs, goneMs: performance.now() - deletedAt, writesPerPod };
 }
 
-function pod(name: string, nodeName: string): Pod {
+function pod(name: string, nodeName: string): object {
   return {
     metadata: { name },
     spec: {

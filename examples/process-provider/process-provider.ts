@@ -29,7 +29,7 @@ export function createProvider({ clock, internalIp: ip }: ProviderSetup): PodPro
   let callbacks: ProviderCallbacks | undefined;
 
   function report(pod: Pod): void {
-    const [runs, uid = ""] = [table.get(pod), pod.metadata?.uid];
+    const [runs, uid] = [table.get(pod), pod.metadata.uid];
     if (!runs) return; // it was removed
     const status = podStatus(pod, { runs, podIp: ip, hostIp: ip, nowMs: clock.now() });
     callbacks?.podStatus({ uid, status });
@@ -69,7 +69,7 @@ export function createProvider({ clock, internalIp: ip }: ProviderSetup): PodPro
     async apply({ pod, env }) {
       if (table.get(pod)) return; // running processes cannot be changed
       const runs = new Map<string, Process>();
-      const commands = (pod.spec?.containers ?? []).map(({ name, command = [], args = [] }) => {
+      const commands = (pod.spec.containers ?? []).map(({ name, command = [], args = [] }) => {
         if (command.length > 0) return { name, words: [...command, ...args] };
         throw new KipError("VK_INVALID_POD", `Cannot run container "${name}": it has no command`);
       });

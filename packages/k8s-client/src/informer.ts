@@ -3,6 +3,7 @@ import { backoffDelay, errorText, hasCode, isKipError, type Clock, type Logger }
 import type { ApiClient, KubeObject } from "./api-client.ts";
 import { dropManagedFields } from "./drop-managed-fields.ts";
 import { ObjectStore } from "./object-store.ts";
+import { requireIdentity } from "./require-identity.ts";
 import { watchEvents } from "./watch-events.ts";
 
 /** A change that an informer saw. `previous` is what the store held before. */
@@ -225,6 +226,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
   }
 
   #shrink(object: T): T {
+    requireIdentity(object, this.#options.path);
     dropManagedFields(object);
     return this.#options.transform?.(object) ?? object;
   }

@@ -1,3 +1,5 @@
+import type * as gen from "./gen/kubernetes.gen.ts";
+
 export type {
   CertificateSigningRequest,
   ConfigMap,
@@ -14,7 +16,6 @@ export type {
   NodeStatus,
   ObjectMeta,
   OwnerReference,
-  Pod,
   PodCondition,
   PodSpec,
   PodStatus,
@@ -25,3 +26,17 @@ export type {
   Volume,
   VolumeMount,
 } from "./gen/kubernetes.gen.ts";
+
+/** Metadata of a namespaced object that an API server has stored: it always has these fields. */
+export interface StoredMeta extends gen.ObjectMeta {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+}
+
+/** A pod that was read from an API server. */
+export interface Pod extends gen.Pod {
+  readonly metadata: StoredMeta;
+  readonly spec: gen.PodSpec;
+}

@@ -3,16 +3,16 @@ import { describe, it } from "node:test";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { hasCode, KipError, silentLogger, systemClock } from "@kip/base";
-import type { Pod } from "@kip/k8s-types";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { InterruptionNotice } from "@kip/cloud";
+import { podWith } from "@kip/k8s-types/testing";
 import type { PodEvent, PodStatusUpdate, ResolvedPod } from "@kip/virtual-kubelet";
 import type { CellActor } from "./cell/cell-actor.ts";
 import type { CellStep } from "./cell/cell-plan.ts";
 import type { Cell } from "./cell/cell.ts";
 import { KipProvider, type KipProviderOptions } from "./provider.ts";
 
-const pod: Pod = { metadata: { namespace: "default", name: "web", uid: "p" } };
+const pod = podWith({ metadata: { uid: "p" } });
 const asked = { follow: false, previous: false, timestamps: false };
 const signal = new AbortController().signal;
 
@@ -158,7 +158,7 @@ describe("KipProvider", () => {
       const instance = { id: "i-1", token };
       interrupt({ instance, endsAt: "2026-01-01T00:00:00Z" } as InterruptionNotice);
     }
-    await provider.apply({ pod: { metadata: { uid: "q" } } } as unknown as ResolvedPod);
+    await provider.apply({ pod: podWith({ metadata: { uid: "q" } }) } as unknown as ResolvedPod);
     assert.deepEqual(
       events.map(({ uid, reason, message }) => ({ uid, reason, message })),
       ["p", "q"].map((uid) => ({
@@ -172,7 +172,7 @@ describe("KipProvider", () => {
 
   it("hostile cell: tells nothing about another pod", async () => {
     const { provider, events, statuses, actor } = await start();
-    await provider.apply({ pod: { metadata: { uid: "q" } } } as unknown as ResolvedPod);
+    await provider.apply({ pod: podWith({ metadata: { uid: "q" } }) } as unknown as ResolvedPod);
     const ofQ = actor();
     await provider.apply({ pod } as unknown as ResolvedPod); // all that is looked at
     const before = statuses.length;
@@ -199,7 +199,7 @@ describe("KipProvider", () => {
     const done = provider.finish(pod, signal);
     await done;
     assert.equal(actor()?.memory.isPodFinished, true);
-    const other = { metadata: { ...pod.metadata, uid: "other" } };
+    const other = podWith({ metadata: { uid: "other" } });
     await provider.finish(other, signal);
     assert.equal(provider.isAtWork("other"), false);
     await provider.stop();
@@ -217,7 +217,7 @@ describe("KipProvider", () => {
     const podEnd = { phase: "Succeeded" } as const;
     const cells = ["p", "q"].map((uid) => cellOf(uid, { phase: "Claimed", podEnd }));
     const { provider, statuses } = await start(undefined, cells);
-    const removed = { metadata: { ...pod.metadata, uid: "q" } };
+    const removed = podWith({ metadata: { uid: "q" } });
     const removal = provider.remove(removed, 0, signal);
     assert.deepEqual(
       statuses.map(({ uid, status }) => [uid, status.phase]).slice(0, 2),

@@ -191,7 +191,7 @@ export class KipProvider implements PodProvider {
     options: LogOptions,
     signal: AbortSignal,
   ): Promise<Readable> {
-    const uid = pod.metadata?.uid ?? "";
+    const uid = pod.metadata.uid;
     await this.#logsSaved(uid, signal);
     const saved = await this.#options.archive.read(uid, container, options);
     if (saved) return saved;
@@ -267,7 +267,7 @@ export class KipProvider implements PodProvider {
 
   /** A pod that was never given to a cell has no logs; one that has ended and left none, neither. */
   #mayHaveLog(pod: Pod): boolean {
-    const memory = this.#actors.get(pod.metadata?.uid ?? "")?.memory;
+    const memory = this.#actors.get(pod.metadata.uid)?.memory;
     if (!memory?.agent && isFinished(pod)) return false;
     return memory === undefined || memory.report !== undefined || wasClaimed(memory.status);
   }
@@ -275,17 +275,18 @@ export class KipProvider implements PodProvider {
   #connected(): readonly MeasuredPod[] {
     return [...this.#actors.values()].flatMap(({ memory }): MeasuredPod[] => {
       const { agent, report, resolved } = memory;
-      const containers = containerNames(resolved?.pod ?? {});
-      return agent ? [{ uid: memory.podRef.uid, agent, report, containers }] : [];
+      if (!agent) return [];
+      const containers = resolved ? containerNames(resolved.pod) : new Set<string>();
+      return [{ uid: memory.podRef.uid, agent, report, containers }];
     });
   }
 
   #agent(pod: Pod): AgentClient {
-    const agent = this.#actors.get(pod.metadata?.uid ?? "")?.memory.agent;
+    const agent = this.#actors.get(pod.metadata.uid)?.memory.agent;
     if (agent) return agent;
     throw new KipError(
       "CELL_NOT_READY",
-      `Cannot reach pod "${pod.metadata?.name ?? ""}": its cell is not connected`,
+      `Cannot reach pod "${pod.metadata.name}": its cell is not connected`,
       {
         retryable: true,
         remedy:
@@ -348,7 +349,7 @@ export class KipProvider implements PodProvider {
 }
 
 function refOf(pod: Pod): PodRef {
-  const { namespace = "default", name = "", uid = "" } = pod.metadata ?? {};
+  const { namespace, name, uid } = pod.metadata;
   return { namespace, name, uid };
 }
 
@@ -357,7 +358,7 @@ function isFinished({ status }: Pod): boolean {
 }
 
 function notThere(what: string, pod: Pod, cause?: unknown): KipError {
-  const name = pod.metadata?.name ?? "";
+  const name = pod.metadata.name;
   return new KipError("VK_NOT_FOUND", `Cannot find the ${what} in pod "${name}"`, { cause });
 }
 

@@ -21,7 +21,7 @@ const cluster = useCluster();
 
 /** Waits until a pod has an event of each of these reasons. */
 async function eventsUntil(pod: Pod, ...reasons: readonly string[]): Promise<Event[]> {
-  const { namespace = "", uid } = pod.metadata ?? {};
+  const { namespace, uid } = pod.metadata;
   return until<Event>({
     client: cluster.admin,
     path: paths.events(namespace),
@@ -108,7 +108,7 @@ for (const { name: variant, make } of variants)
       });
       await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
       const given = memory.pods.get(metadata?.uid ?? "");
-      assert.deepEqual(given?.pod.spec?.containers[0]?.env, env);
+      assert.deepEqual(given?.pod.spec.containers[0]?.env, env);
       assert.equal(given?.env.size, 0);
     });
 
@@ -147,7 +147,7 @@ for (const { name: variant, make } of variants)
       await running.node.sweep();
       const pod = await cluster.admin.get<Pod>(paths.pods(namespace, "web"));
       assert.equal(pod.status?.phase, "Pending");
-      assert.equal(pod.metadata?.deletionTimestamp, undefined);
+      assert.equal(pod.metadata.deletionTimestamp, undefined);
       assert.equal(memory.count("remove") + memory.count("removeUnknown"), 0);
     });
 

@@ -107,7 +107,7 @@ describe("nodes whose API server is killed", { timeout: 170_000 }, () => {
     const finished = new Set<string>();
     const asWanted = (pods: readonly Pod[]): boolean =>
       pods.every((pod) =>
-        finished.has(pod.metadata?.uid ?? "") ? pod.status?.phase === "Succeeded" : isRunning(pod),
+        finished.has(pod.metadata.uid) ? pod.status?.phase === "Succeeded" : isRunning(pod),
       );
 
     for (const { name } of all)

@@ -59,7 +59,7 @@ function faulty(name: string, fault: Fault): { provider: PodProvider; memory: Me
       await memory.start(given);
     },
     apply: async (pod) => {
-      if (pod.pod.metadata?.name !== name) return memory.apply(pod);
+      if (pod.pod.metadata.name !== name) return memory.apply(pod);
       await fault(pod.pod.metadata.uid ?? "", callbacks ?? assert.fail(), memory);
     },
     remove: (pod) => memory.remove(pod),

@@ -43,7 +43,7 @@ async function live(killAt: number): Promise<readonly string[]> {
   first.arm();
   const successor = first.death.then(() => start(new Killable(), nodeName, backend));
   const pod = await createPod(cluster, { namespace, node: nodeName });
-  const uid = pod.metadata?.uid ?? "";
+  const uid = pod.metadata.uid;
   await podsUntil(cluster, namespace, ([each]) => isRunning(each));
   await cluster.admin.patch(
     paths.pods(namespace, "web"),
@@ -56,7 +56,7 @@ async function live(killAt: number): Promise<readonly string[]> {
     ([each]) => observedGeneration(each) >= (each?.metadata?.generation ?? 1) && isNew(each),
   );
   assert.equal(changed?.status?.phase, "Running", "a healthy pod was disturbed");
-  assert.equal(backend.pods.get(uid)?.pod.spec?.containers[0]?.image, "example.test/web:2");
+  assert.equal(backend.pods.get(uid)?.pod.spec.containers[0]?.image, "example.test/web:2");
   assert.equal(backend.count("remove") + backend.count("removeUnknown"), 0, "removed unasked");
   await cluster.admin.delete(paths.pods(namespace, "web"));
   await podsUntil(cluster, namespace, (pods) => pods.length === 0);

@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import { after, before, describe, it } from "node:test";
 import tls from "node:tls";
 import { hasCode, KipError, silentLogger, systemClock } from "@kip/base";
-import type { Pod } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
 import { startKubeletApi, type KubeletApiOptions, type RunningKubeletApi } from "../src/index.ts";
 import { ProcessProvider } from "./process-provider.ts";
@@ -14,7 +14,7 @@ import { SpdyTestClient } from "./spdy-test-client.ts";
 
 const host = "127.0.0.1";
 const hourMs = 3_600_000;
-const pod: Pod = {
+const pod = podWith({
   metadata: { name: "p", namespace: "ns", uid: "u1" },
   spec: { containers: [{ name: "c", image: "x" }] },
   status: {
@@ -29,7 +29,7 @@ const pod: Pod = {
       },
     ],
   },
-};
+});
 
 interface Answer {
   readonly status: number;

@@ -52,7 +52,7 @@ class MeasuredProvider extends MemoryProvider {
     };
     const pods = [...this.pods].map(([uid, { pod }]) => ({
       uid,
-      containers: (pod.spec?.containers ?? []).map(({ name }) => ({ name, ...usage })),
+      containers: (pod.spec.containers ?? []).map(({ name }) => ({ name, ...usage })),
     }));
     return { pods };
   }
@@ -60,8 +60,8 @@ class MeasuredProvider extends MemoryProvider {
   /** An ephemeral container runs as soon as it is asked for. */
   override async apply(resolved: ResolvedPod): Promise<void> {
     await super.apply(resolved);
-    const { ephemeralContainers = [] } = resolved.pod.spec ?? {};
-    if (ephemeralContainers.length > 0) this.report(resolved.pod.metadata?.uid ?? "", "Running");
+    const { ephemeralContainers = [] } = resolved.pod.spec;
+    if (ephemeralContainers.length > 0) this.report(resolved.pod.metadata.uid, "Running");
   }
 
   /** To a shell of its own for each. */
@@ -101,7 +101,7 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
         await runningPod(other);
         const list = (await node.get("pods")) as { items: Pod[] };
         assert.deepEqual(
-          list.items.map((pod) => pod.metadata?.uid),
+          list.items.map((pod) => pod.metadata.uid),
           [uid],
         );
       });
@@ -133,7 +133,7 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
           const { namespace } = await runningPod(node);
           const running = async (): Promise<readonly Pod[]> =>
             ((await node.get("runningpods/")) as { items: Pod[] }).items.filter(
-              (pod) => pod.metadata?.namespace === namespace,
+              (pod) => pod.metadata.namespace === namespace,
             );
           assert.equal((await running()).length, 1);
           await cluster.admin.delete(paths.pods(namespace, "web"), { graceSeconds });
@@ -294,7 +294,7 @@ async function runningPod({ name }: MeasuredNode): Promise<{ namespace: string; 
   const namespace = await cluster.plane.createNamespace("api");
   const pod = await createPod(cluster, { namespace, node: name, spec: { containers } });
   await podsUntil(cluster, namespace, ([each]) => isRunning(each));
-  return { namespace, uid: pod.metadata?.uid ?? "" };
+  return { namespace, uid: pod.metadata.uid };
 }
 
 /** `/metrics/resource`, as metrics-server asks for it: directly, with its token. */

@@ -1,6 +1,6 @@
 import https from "node:https";
 import { silentLogger, systemClock } from "@kip/base";
-import type { Pod } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
 import { startKubeletApi, type KubeletApiOptions, type RunningKubeletApi } from "../src/index.ts";
 import { ProcessProvider } from "./process-provider.ts";
@@ -99,7 +99,7 @@ export class KubeletApiFixture implements AsyncDisposable {
   }
 }
 
-const pod: Pod = {
+const pod = podWith({
   metadata: { name: "p", namespace: "ns", uid: "u1" },
   spec: { containers: [{ name: "c", image: "x" }] },
-};
+});

@@ -1,6 +1,7 @@
 // What the kubelet API tells of the node as a whole.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { podWith } from "@kip/k8s-types/testing";
 import type { KubeletHandlers, ProbeCounts, ProviderStats } from "../src/index.ts";
 import { KubeletApiFixture } from "./kubelet-api-fixture.ts";
 import { ProcessProvider } from "./process-provider.ts";
@@ -45,10 +46,10 @@ class FullProvider extends ProcessProvider implements KubeletHandlers {
 
 describe("kubelet API: the node", { timeout: 60_000 }, () => {
   const provider = new FullProvider(
-    {
+    podWith({
       metadata: { name: "p", namespace: "ns", uid: "u1" },
       spec: { containers: [{ name: "c", image: "x" }] },
-    },
+    }),
     "/tmp",
   );
   let api: KubeletApiFixture;

@@ -1,5 +1,6 @@
 // A kubelet API in a process of its own, so that its memory is its own. Told what to serve by its parent.
 import { silentLogger, systemClock } from "@kip/base";
+import { podWith } from "@kip/k8s-types/testing";
 import { startKubeletApi, type KubeletTls } from "../src/index.ts";
 import { startBareTlsPipe } from "./bare-tls-pipe.ts";
 import { ProcessProvider } from "./process-provider.ts";
@@ -22,10 +23,10 @@ export interface TargetAnswer {
 }
 
 const provider = new ProcessProvider(
-  {
+  podWith({
     metadata: { name: "p", namespace: "ns", uid: "u1" },
     spec: { containers: [{ name: "c", image: "x" }] },
-  },
+  }),
   "/tmp",
 );
 

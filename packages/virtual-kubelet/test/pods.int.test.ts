@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { KipError } from "@kip/base";
 import { paths } from "@kip/k8s-client";
 import type { Event, Pod } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import { until } from "./eventually.ts";
 import {
   createPod,
@@ -85,7 +86,7 @@ for (const { name: variant, make } of variants)
         namespace,
         ([pod]) => observedGeneration(pod) >= (pod?.metadata?.generation ?? 1),
       );
-      assert.equal(memory.pods.get(uid)?.pod.spec?.containers[0]?.image, "example.test/web:2");
+      assert.equal(memory.pods.get(uid)?.pod.spec.containers[0]?.image, "example.test/web:2");
     });
 
     it("waits for a missing Secret, says so, and starts as soon as it is there (K7, K9)", async () => {
@@ -231,7 +232,7 @@ for (const { name: variant, make } of variants)
       await podsUntil(cluster, namespace, ([pod]) => pod?.status?.reason === "ProviderFailed");
       await createPod(cluster, { namespace, node: running.name, name: "lucky" });
       await podsUntil(cluster, namespace, (pods) =>
-        pods.some((pod) => pod.metadata?.name === "lucky" && isRunning(pod)),
+        pods.some((pod) => pod.metadata.name === "lucky" && isRunning(pod)),
       );
       const pods = await podsUntil(
         cluster,
@@ -257,7 +258,7 @@ for (const { name: variant, make } of variants)
       );
       await first.node[Symbol.asyncDispose]();
       memory.calls.length = 0;
-      const stranger = { metadata: { uid: "stranger", name: "stranger", namespace } };
+      const stranger = podWith({ metadata: { uid: "stranger", name: "stranger", namespace } });
       memory.pods.set("stranger", {
         pod: stranger,
         env: new Map(),

@@ -41,14 +41,14 @@ class MockProvider implements PodProvider {
   }
 
   async apply({ pod }: { readonly pod: Pod }): Promise<void> {
-    const uid = pod.metadata?.uid ?? "";
+    const uid = pod.metadata.uid;
     const isKnown = this.#pods.has(uid);
     this.#pods.set(uid, pod);
     if (!isKnown) this.#callbacks?.podStatus({ uid, status: this.#running(pod) });
   }
 
   async remove(pod: Pod): Promise<void> {
-    const uid = pod.metadata?.uid ?? "";
+    const uid = pod.metadata.uid;
     if (!this.#pods.delete(uid))
       throw new KipError("VK_NOT_FOUND", `Cannot remove pod ${uid}: it is not here`);
     this.#callbacks?.podStatus({ uid, status: this.#removed(pod) });
@@ -115,10 +115,10 @@ class MockProvider implements PodProvider {
 
   #running(pod: Pod): PodStatus {
     const now = wireTime(this.#setup.clock.now());
-    const containerStatuses = (pod.spec?.containers ?? []).map((container) =>
+    const containerStatuses = (pod.spec.containers ?? []).map((container) =>
       containerStatus(container, { running: { startedAt: now } }, { ready: true }),
     );
-    const initContainerStatuses = (pod.spec?.initContainers ?? []).map((container) => {
+    const initContainerStatuses = (pod.spec.initContainers ?? []).map((container) => {
       const terminated = { exitCode: 0, reason: "Completed", startedAt: now, finishedAt: now };
       return containerStatus(container, { terminated }, { ready: true });
     });
@@ -136,7 +136,7 @@ class MockProvider implements PodProvider {
 
   #removed(pod: Pod): PodStatus {
     const now = wireTime(this.#setup.clock.now());
-    const containerStatuses = (pod.spec?.containers ?? []).map((container) => {
+    const containerStatuses = (pod.spec.containers ?? []).map((container) => {
       const reason = "MockProviderPodContainerDeleted";
       return containerStatus(container, { terminated: { exitCode: 0, reason, finishedAt: now } });
     });

@@ -26,17 +26,17 @@ export function createProvider({ configPath: folder = "", clock }: ProviderSetup
       callbacks = given;
     },
     async apply({ pod }) {
-      const uid = pod.metadata?.uid ?? "";
+      const uid = pod.metadata.uid;
       if (!uids().includes(uid)) {
         note("start", uid);
         writeFileSync(file(uid), JSON.stringify(pod), { flag: "wx" }); // fails if it is there already
       }
       const nowMs = clock.now();
-      const containers = pod.spec?.containers ?? [];
+      const containers = pod.spec.containers ?? [];
       const runs = new Map(containers.map(({ name }) => [name, { startedAtMs: nowMs }]));
       callbacks?.podStatus({ uid, status: podStatus(pod, { runs, nowMs }) });
     },
-    remove: async (pod) => remove(pod.metadata?.uid ?? ""),
+    remove: async (pod) => remove(pod.metadata.uid),
     removeUnknown: async (uid) => remove(uid),
     presence: async (uid) => (uids().includes(uid) ? "present" : "absent"),
     list: async () =>

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { KipError, silentLogger, type Clock } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
+import { podWith } from "@kip/k8s-types/testing";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { CellActor } from "./cell-actor.ts";
 import { forgetCell } from "./cell-memory.ts";
@@ -123,7 +124,7 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
   });
   const count = (kind: string): number => steps.filter((each) => each === kind).length;
   const run = async (): Promise<void> => {
-    actor.apply({ pod: {} } as unknown as ResolvedPod); // handed through
+    actor.apply({ pod: podWith() } as unknown as ResolvedPod); // handed through
     await calm();
   };
   return { actor, clock, steps, problems, count, run };
@@ -248,7 +249,7 @@ describe("CellActor", () => {
     });
     actor.memory.startTime = new Date(clock.now()).toISOString();
     const spec = { containers: [], activeDeadlineSeconds: 60 };
-    actor.apply({ pod: { spec } } as unknown as ResolvedPod); // all that is looked at
+    actor.apply({ pod: podWith({ spec }) } as unknown as ResolvedPod); // all that is looked at
     await clock.advance(59_000);
     assert.deepEqual([actor.memory.isPodFinished, count("launch")], [false, 1]);
     await clock.advance(2000);
@@ -261,7 +262,7 @@ describe("CellActor", () => {
     const { actor, clock, count } = start();
     actor.memory.startTime = new Date(clock.now()).toISOString();
     const spec = { containers: [], activeDeadlineSeconds: 60 };
-    actor.apply({ pod: { spec } } as unknown as ResolvedPod); // all that is looked at
+    actor.apply({ pod: podWith({ spec }) } as unknown as ResolvedPod); // all that is looked at
     await clock.advance(600_000);
     assert.deepEqual([actor.memory.isPodFinished, count("dispatch")], [false, 1]);
   });

@@ -6,6 +6,7 @@ import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
 import { silentLogger, type Clock } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import type { Pod, PodStatus } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import { KipProvider, type KipProviderOptions } from "../provider.ts";
 import type { CellActor } from "./cell-actor.ts";
 import type { CellStep } from "./cell-plan.ts";
@@ -32,11 +33,11 @@ interface World {
 }
 
 function newWorld(restartPolicy: string): World {
-  const pod = {
-    metadata: { namespace: "default", name: "job", uid: "p" },
+  const pod = podWith({
+    metadata: { name: "job", uid: "p" },
     spec: { restartPolicy, containers: [{ name: "main", image: "i" }] },
     status: { phase: "Pending" },
-  } as Pod; // all that is looked at
+  });
   return {
     cells: new Map(),
     machines: new Map(),

@@ -12,7 +12,7 @@ export const deadlineExceeded = {
  */
 export function deadlineIn(memory: CellMemory, nowMs: number): number {
   const { wanted, isPodFinished, report, status, resolved } = memory;
-  const seconds = resolved?.pod.spec?.activeDeadlineSeconds;
+  const seconds = resolved?.pod.spec.activeDeadlineSeconds;
   const activeMs = activeFor(memory, nowMs);
   const isOurs = wanted.kind === "run" && !isPodFinished && !report && !wasClaimed(status);
   if (!isOurs || seconds === undefined || activeMs === undefined) return Number.POSITIVE_INFINITY;

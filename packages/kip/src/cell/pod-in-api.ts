@@ -21,7 +21,7 @@ export async function readPod(
 ): Promise<Pod | undefined> {
   try {
     const pod = await client.get<Pod>(paths.pods(namespace, name));
-    return pod.metadata?.uid === uid ? pod : undefined;
+    return pod.metadata.uid === uid ? pod : undefined;
   } catch (error) {
     if (hasCode(error, "K8S_NOT_FOUND")) return undefined;
     throw error;

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Container } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { desiredContainer } from "./desired-container.ts";
 
 function policyOf(container: Pick<Container, "image" | "imagePullPolicy">): string {
   const whole = { name: "main", ...container };
-  const pod = { spec: { containers: [whole] } };
+  const pod = podWith({ spec: { containers: [whole] } });
   const resolved = { pod, env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
   const addresses = { podIPs: [], hostIPs: [] };
   return desiredContainer(resolved satisfies ResolvedPod, whole, addresses).imagePullPolicy;
@@ -39,7 +40,7 @@ it("passes probes by gRPC on, and a probe's own grace period", () => {
     livenessProbe,
     readinessProbe: { grpc: { port: 1 } },
   };
-  const pod = { spec: { containers: [whole] } };
+  const pod = podWith({ spec: { containers: [whole] } });
   const resolved = { pod, env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
   const desired = desiredContainer(resolved, whole, { podIPs: [], hostIPs: [] });
   assert.deepEqual(desired.livenessProbe, livenessProbe);
@@ -48,7 +49,7 @@ it("passes probes by gRPC on, and a probe's own grace period", () => {
 
 it("passes the target of an ephemeral container on", () => {
   const debug = { name: "debug", image: "busybox", targetContainerName: "main" };
-  const pod = { spec: { containers: [] } };
+  const pod = podWith();
   const resolved = { pod, env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
   const desired = desiredContainer(resolved, debug, { podIPs: [], hostIPs: [] });
   assert.equal(desired.targetContainer, "main");

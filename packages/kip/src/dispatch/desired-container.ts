@@ -83,7 +83,7 @@ function limits({ resources }: AnyContainer) {
 }
 
 function security(pod: Pod, container: AnyContainer) {
-  const ofPod = pod.spec?.securityContext ?? {};
+  const ofPod = pod.spec.securityContext ?? {};
   const own = container.securityContext ?? {};
   return {
     user: own.runAsUser ?? ofPod.runAsUser,

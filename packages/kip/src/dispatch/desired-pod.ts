@@ -31,7 +31,7 @@ export interface DesiredPodContext {
 /** Turns a resolved pod into the document that its cell's agent is given. */
 export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): DesiredPod {
   const { pod } = resolved;
-  const { spec = { containers: [] } } = pod;
+  const { spec } = pod;
   const { addresses, dns } = context;
   const container = (each: Parameters<typeof desiredContainer>[1]) =>
     desiredContainer(resolved, each, addresses);
@@ -68,19 +68,19 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
 
 /** The names of the images of a pod's containers. */
 export function imagesOf({ spec }: Pod): readonly string[] {
-  const { initContainers = [], containers = [], ephemeralContainers = [] } = spec ?? {};
+  const { initContainers = [], containers, ephemeralContainers = [] } = spec;
   const all = [...initContainers, ...containers, ...ephemeralContainers];
   return all.flatMap(({ image }) => image ?? []);
 }
 
-function podIdentity({ metadata = {} }: Pod) {
-  const { uid = "", namespace = "default", name = "", labels = {}, annotations = {} } = metadata;
+function podIdentity({ metadata }: Pod) {
+  const { uid, namespace, name, labels = {}, annotations = {} } = metadata;
   return { uid, namespace, name, labels, annotations };
 }
 
 /** The pod's restart policy; the API's default is Always. */
 export function restartPolicy(pod: Pod): DesiredPod["restartPolicy"] {
-  const policy = pod.spec?.restartPolicy;
+  const policy = pod.spec.restartPolicy;
   return policy === "Never" || policy === "OnFailure" ? policy : "Always";
 }
 
@@ -118,7 +118,7 @@ const supportedSources: readonly (keyof Volume)[] = [
 
 /** The names of volumes whose kind this version cannot give a pod, with the kind: `data (nfs)`. */
 export function unsupportedVolumes(pod: Pod): readonly string[] {
-  return (pod.spec?.volumes ?? []).flatMap((volume) => {
+  return (pod.spec.volumes ?? []).flatMap((volume) => {
     const sources = Object.keys(volume).filter((key) => key !== "name");
     const unsupported = sources.filter((key) => !supportedSources.some((known) => known === key));
     return unsupported.map((kind) => `${volume.name} (${kind})`);

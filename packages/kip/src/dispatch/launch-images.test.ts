@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ContainerReport, PodReport } from "@kip/agent-api";
+import { podWith } from "@kip/k8s-types/testing";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { KnownImages } from "./launch-images.ts";
 
@@ -19,7 +20,7 @@ function report(...containers: readonly Partial<ContainerReport>[]): PodReport {
 function pod(images: readonly string[], pullSecrets: readonly unknown[] = []): ResolvedPod {
   const containers = images.map((image, index) => ({ name: `c${index}`, image }));
   return {
-    pod: { spec: { containers } },
+    pod: podWith({ spec: { containers } }),
     env: new Map(),
     lateEnv: new Map(),
     files: new Map(),

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { podWith } from "@kip/k8s-types/testing";
 import { etcHosts, kernelHostname, podHostname, resolvConf } from "./pod-network-files.ts";
 
 const settings = {
@@ -8,7 +9,7 @@ const settings = {
   hostNameservers: ["198.18.0.2"],
   hostSearchDomains: ["example.org"],
 };
-const pod = { metadata: { name: "web-0", namespace: "shop" }, spec: { containers: [] } };
+const pod = podWith({ metadata: { name: "web-0", namespace: "shop" } });
 
 describe("resolvConf()", () => {
   it("follows ClusterFirst", () => {
@@ -78,7 +79,7 @@ describe("etcHosts() of a pod with the network of its cell", () => {
 describe("podHostname()", () => {
   it("cuts long names without leaving a dash at the end", () => {
     const name = `${"x".repeat(62)}-abc`;
-    assert.equal(podHostname({ metadata: { name } }), "x".repeat(62));
+    assert.equal(podHostname(podWith({ metadata: { name } })), "x".repeat(62));
   });
 });
 

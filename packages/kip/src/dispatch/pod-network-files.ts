@@ -18,7 +18,7 @@ export interface DnsSettings {
  */
 export function resolvConf(pod: Pod, settings: DnsSettings): string {
   const base = policyBase(pod, settings);
-  const extra = pod.spec?.dnsConfig;
+  const extra = pod.spec.dnsConfig;
   const nameservers = unique([...base.nameservers, ...(extra?.nameservers ?? [])]).slice(0, 3);
   const searches = unique([...base.searches, ...(extra?.searches ?? [])]).slice(0, 32);
   const options = new Map(base.options);
@@ -48,16 +48,16 @@ function policyBase(pod: Pod, settings: DnsSettings): Resolver {
     searches: settings.hostSearchDomains,
     options: new Map(),
   };
-  const policy = pod.spec?.dnsPolicy ?? "ClusterFirst";
+  const policy = pod.spec.dnsPolicy ?? "ClusterFirst";
   if (policy === "None") return { nameservers: [], searches: [], options: new Map() };
   const isHost =
-    policy === "Default" || (policy === "ClusterFirst" && pod.spec?.hostNetwork === true);
+    policy === "Default" || (policy === "ClusterFirst" && pod.spec.hostNetwork === true);
   if (isHost || settings.clusterDns.length === 0) return asHost;
   const domain = settings.clusterDomain;
   return {
     nameservers: settings.clusterDns,
     searches: [
-      `${pod.metadata?.namespace ?? "default"}.svc.${domain}`,
+      `${pod.metadata.namespace}.svc.${domain}`,
       `svc.${domain}`,
       domain,
       ...settings.hostSearchDomains,
@@ -68,21 +68,21 @@ function policyBase(pod: Pod, settings: DnsSettings): Resolver {
 
 /** The pod's host name: `spec.hostname`, else its name, cut to 63 characters as the kubelet does. */
 export function podHostname(pod: Pod): string {
-  const name = pod.spec?.hostname ?? pod.metadata?.name ?? "pod";
+  const name = pod.spec.hostname ?? pod.metadata.name ?? "pod";
   return name.slice(0, 63).replace(/[-.]+$/, "");
 }
 
 /** The pod's name with its subdomain; undefined if it has none. */
 function fullName(pod: Pod, clusterDomain: string): string | undefined {
-  const subdomain = pod.spec?.subdomain;
+  const subdomain = pod.spec.subdomain;
   if (subdomain === undefined) return undefined;
-  const namespace = pod.metadata?.namespace ?? "default";
+  const namespace = pod.metadata.namespace;
   return `${podHostname(pod)}.${subdomain}.${namespace}.svc.${clusterDomain}`;
 }
 
 /** The name that the pod's kernel has: the full one where the pod wants that, and has one. */
 export function kernelHostname(pod: Pod, clusterDomain: string): string {
-  const wanted = pod.spec?.setHostnameAsFQDN === true ? fullName(pod, clusterDomain) : undefined;
+  const wanted = pod.spec.setHostnameAsFQDN === true ? fullName(pod, clusterDomain) : undefined;
   return wanted ?? podHostname(pod);
 }
 
@@ -91,7 +91,7 @@ export function kernelHostname(pod: Pod, clusterDomain: string): string {
  * puts the cell's own file behind, and what follows that.
  */
 export function etcHosts(pod: Pod, podIp: string, clusterDomain: string): string {
-  if (pod.spec?.hostNetwork === true)
+  if (pod.spec.hostNetwork === true)
     return lines("# Kubernetes-managed hosts file (host network).", ...aliasLines(pod));
   const names = [fullName(pod, clusterDomain) ?? [], podHostname(pod)].flat();
   return lines(
@@ -108,7 +108,7 @@ export function etcHosts(pod: Pod, podIp: string, clusterDomain: string): string
 }
 
 function aliasLines(pod: Pod): readonly string[] {
-  const aliases = pod.spec?.hostAliases ?? [];
+  const aliases = pod.spec.hostAliases ?? [];
   if (aliases.length === 0) return [];
   const entries = aliases.map(({ ip, hostnames = [] }) => [ip, ...hostnames].join("\t"));
   return ["", "# Entries added by HostAliases.", ...entries];

@@ -37,8 +37,9 @@ export class CellChooser {
 
   /** @throws {KipError} `NO_INSTANCE_TYPE_FITS`, `ANNOTATION_INVALID`, `QUANTITY_INVALID`, or what the cloud reports of the image */
   async choose(memory: CellMemory): Promise<CellSpec> {
-    const pod = memory.resolved?.pod ?? {};
-    const annotations = pod.metadata?.annotations ?? {};
+    const pod = memory.resolved?.pod;
+    if (!pod) throw new TypeError("Cannot choose a cell: the pod has not been resolved");
+    const annotations = pod.metadata.annotations ?? {};
     const launchType = readLaunchType(annotations[cellAnnotations.launchType]);
     const offers = await this.#driver.instanceTypes();
     const offer = this.#select(pod, offers, launchType);
@@ -65,7 +66,7 @@ export class CellChooser {
     offers: readonly InstanceTypeOffer[],
     launchType: LaunchType,
   ): InstanceTypeOffer {
-    const annotation = readInstanceType(pod.metadata?.annotations?.[cellAnnotations.instanceType]);
+    const annotation = readInstanceType(pod.metadata.annotations?.[cellAnnotations.instanceType]);
     const asked = podResources(pod);
     const asksNothing = asked.cpuMilli === 0 && asked.memoryBytes === 0 && asked.gpus === 0;
     const isGlob = annotation?.includes("*") ?? false;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Container } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import { podResources } from "./pod-resources.ts";
 
 function container(
@@ -22,7 +23,7 @@ describe("podResources()", () => {
       container({ cpu: "500m" }, { cpu: "100m", memory: "64Mi" }),
       container({ memory: "1Gi" }),
     ];
-    assert.deepEqual(podResources({ spec: { containers } }), {
+    assert.deepEqual(podResources(podWith({ spec: { containers } })), {
       cpuMilli: 500,
       memoryBytes: 1088 * Mi,
       gpus: 0,
@@ -31,20 +32,24 @@ describe("podResources()", () => {
 
   it("counts the largest init container, not their sum", () => {
     const initContainers = [container({ memory: "2Gi" }), container({ memory: "1Gi" })];
-    const pod = { spec: { initContainers, containers: [container({ memory: "512Mi" })] } };
+    const pod = podWith({
+      spec: { initContainers, containers: [container({ memory: "512Mi" })] },
+    });
     assert.equal(podResources(pod).memoryBytes, 2048 * Mi);
   });
 
   it("counts sidecars beside the containers", () => {
     const initContainers = [container({ memory: "1Gi" }, {}, "Always")];
-    const pod = { spec: { initContainers, containers: [container({ memory: "512Mi" })] } };
+    const pod = podWith({
+      spec: { initContainers, containers: [container({ memory: "512Mi" })] },
+    });
     assert.equal(podResources(pod).memoryBytes, 1536 * Mi);
   });
 
   it("counts GPUs and the pod's overhead", () => {
-    const pod = {
+    const pod = podWith({
       spec: { containers: [container({ "nvidia.com/gpu": "2" })], overhead: { cpu: "250m" } },
-    };
+    });
     assert.deepEqual(podResources(pod), { cpuMilli: 250, memoryBytes: 0, gpus: 2 });
   });
 
@@ -52,7 +57,7 @@ describe("podResources()", () => {
     const containers = [container({ memory: "1Gi" }), container({ memory: "1Gi" }, { cpu: "1" })];
     const of = (resources: object) => {
       const spec = { containers, resources };
-      return podResources({ spec });
+      return podResources(podWith({ spec }));
     };
     assert.equal(of({ limits: { memory: "1536Mi" } }).memoryBytes, 1536 * Mi);
     assert.equal(of({ requests: { memory: "4Gi" } }).memoryBytes, 4096 * Mi);
@@ -65,7 +70,7 @@ describe("podResources()", () => {
   });
 
   it("asks for nothing when the pod does", () => {
-    assert.deepEqual(podResources({ spec: { containers: [{ name: "c" }] } }), {
+    assert.deepEqual(podResources(podWith({ spec: { containers: [{ name: "c" }] } })), {
       cpuMilli: 0,
       memoryBytes: 0,
       gpus: 0,

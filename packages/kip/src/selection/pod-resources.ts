@@ -18,7 +18,7 @@ export interface PodResources {
 export function podResources(pod: Pod): PodResources {
   let sidecars: PodResources = { cpuMilli: 0, memoryBytes: 0, gpus: 0 };
   let starting = sidecars;
-  for (const container of pod.spec?.initContainers ?? []) {
+  for (const container of pod.spec.initContainers ?? []) {
     const own = containerResources(container);
     if (container.restartPolicy === "Always") {
       sidecars = combine(sidecars, own, (a, b) => a + b);
@@ -31,10 +31,10 @@ export function podResources(pod: Pod): PodResources {
       );
     }
   }
-  const running = (pod.spec?.containers ?? [])
+  const running = (pod.spec.containers ?? [])
     .map(containerResources)
     .reduce((sum, own) => combine(sum, own, (a, b) => a + b), sidecars);
-  const overhead = pod.spec?.overhead ?? {};
+  const overhead = pod.spec.overhead ?? {};
   const extra = {
     cpuMilli: overhead["cpu"] === undefined ? 0 : milliCpu(overhead["cpu"]),
     memoryBytes: overhead["memory"] === undefined ? 0 : bytes(overhead["memory"]),

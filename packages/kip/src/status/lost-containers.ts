@@ -97,7 +97,7 @@ export function endByLoss(
   { message, finishedAt }: { readonly message: string; readonly finishedAt: string },
 ): PodEnd | undefined {
   const knownByName = byName(lists.containerStatuses ?? []);
-  const statuses = (pod.spec?.containers ?? []).map(({ name }) => knownByName.get(name));
+  const statuses = (pod.spec.containers ?? []).map(({ name }) => knownByName.get(name));
   const isFinal = finalStatuses(pod);
   const gone = goneStatuses(lists, finishedAt);
   if (statuses.length > 0 && statuses.every((status) => status && isFinal(status))) {
@@ -120,7 +120,7 @@ export function finalStatuses(pod: Pod): (status: ContainerStatus) => boolean {
   const policy = restartPolicy(pod);
   // These go on beside the regular containers.
   const sidecars = new Set(
-    (pod.spec?.initContainers ?? [])
+    (pod.spec.initContainers ?? [])
       .filter((container) => container.restartPolicy === "Always")
       .map(({ name }) => name),
   );

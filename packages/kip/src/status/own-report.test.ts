@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ContainerReport, PodReport } from "@kip/agent-api";
+import { podWith } from "@kip/k8s-types/testing";
 import { ownReport } from "./own-report.ts";
 
 function container(name: string, restartCount = 0): ContainerReport {
@@ -22,7 +23,7 @@ const report: PodReport = {
 describe("ownReport()", () => {
   it("hostile cell: tells of the pod's containers only, of each once", () => {
     const spec = { containers: [{ name: "web" }, { name: "side" }] };
-    const own = ownReport(report, { spec });
+    const own = ownReport(report, podWith({ spec }));
     assert.deepEqual(own.containers, [container("web", 7), container("side")]);
     assert.deepEqual([own.initContainers, own.ephemeralContainers], [[], []]);
   });

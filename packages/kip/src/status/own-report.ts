@@ -18,7 +18,7 @@ export function ownReport(report: PodReport, pod: Pod | undefined): PodReport {
 
 /** The names of all containers of a pod. */
 export function containerNames({ spec }: Pod): ReadonlySet<string> {
-  const { initContainers = [], containers = [], ephemeralContainers = [] } = spec ?? {};
+  const { initContainers = [], containers, ephemeralContainers = [] } = spec;
   return new Set(
     [...initContainers, ...containers, ...ephemeralContainers].map(({ name }) => name),
   );

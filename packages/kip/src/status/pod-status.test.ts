@@ -111,11 +111,7 @@ describe("podStatus()", () => {
       [true, own.managementIp],
     ] as const) {
       const seen = memory({ report: told, instance });
-      const status = podStatus(
-        seen,
-        { ...pod, spec: { ...pod.spec, hostNetwork } } as Pod,
-        context,
-      );
+      const status = podStatus(seen, { ...pod, spec: { ...pod.spec, hostNetwork } }, context);
       assert.deepEqual(
         [status?.podIP, status?.podIPs, status?.hostIP],
         [ip, [{ ip }], context.nodeIp],

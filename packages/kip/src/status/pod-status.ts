@@ -159,7 +159,7 @@ function addresses(
 ): Pick<PodStatus, "podIP" | "podIPs"> {
   const { podIP = "" } = memory.publishedStatus ?? pod.status ?? {};
   const known = memory.end ? podIP : "";
-  const own = report ? podAddress(memory, pod.spec?.hostNetwork === true) : "";
+  const own = report ? podAddress(memory, pod.spec.hostNetwork === true) : "";
   const ip = own === "" ? known : own;
   return ip === "" ? {} : { podIP: ip, podIPs: [{ ip }] };
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode, KipError } from "@kip/base";
 import type { Container, EnvVar, Pod } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import type { ResolvedPod } from "../pod-provider.ts";
 import { resolvePod } from "../pods/resolve-pod.ts";
 import { assertScales } from "../testing/assert-scales.ts";
@@ -9,7 +10,7 @@ import { fakeReferences, type FakeObjects } from "../testing/fake-references.ts"
 import { containerEnv, type EnvSources } from "./container-env.ts";
 import { bindLateEnv } from "./late-env.ts";
 
-const pod: Pod = {
+const pod = podWith({
   metadata: {
     name: "web",
     namespace: "team",
@@ -18,7 +19,7 @@ const pod: Pod = {
     annotations: { note: 'say "hi"' },
   },
   spec: { nodeName: "node-1", serviceAccountName: "robot", containers: [] },
-};
+});
 
 interface Options {
   readonly objects?: FakeObjects;

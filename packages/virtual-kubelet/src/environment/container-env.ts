@@ -129,7 +129,7 @@ async function addSources(
       sources.notify({
         type: "Warning",
         reason: "InvalidEnvironmentVariableNames",
-        message: `Keys [${skipped.join(", ")}] of ${nameOf(reference)} in namespace "${sources.pod.metadata?.namespace ?? ""}" were skipped: they are no names of environment variables`,
+        message: `Keys [${skipped.join(", ")}] of ${nameOf(reference)} in namespace "${sources.pod.metadata.namespace}" were skipped: they are no names of environment variables`,
       });
     }
   }
@@ -255,7 +255,7 @@ async function readKey(access: Access, key: string): Promise<string | undefined>
   const value = content.text.get(key);
   if (value !== undefined) return value;
   const { reference, sources } = access;
-  const namespace = sources.pod.metadata?.namespace ?? "";
+  const namespace = sources.pod.metadata.namespace;
   const message = `couldn't find key ${key} in ${reference.kind} ${namespace}/${reference.name}`;
   return missing(access, `${reference.kind}KeyNotFound`, message);
 }
@@ -292,6 +292,6 @@ function missing(access: Access, what: string, message: string, mustWait = false
 
 function fieldPathOf(pod: Pod, { name }: Container | EphemeralContainer): string {
   const lists = ["initContainers", "containers", "ephemeralContainers"] as const;
-  const list = lists.find((each) => pod.spec?.[each]?.some((container) => container.name === name));
+  const list = lists.find((each) => pod.spec[each]?.some((container) => container.name === name));
   return `spec.${list ?? "containers"}{${name}}`;
 }

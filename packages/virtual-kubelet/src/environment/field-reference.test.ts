@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { podWith } from "@kip/k8s-types/testing";
 import { fieldValue } from "./field-reference.ts";
 
 describe("fieldValue()", () => {
@@ -14,7 +15,7 @@ describe("fieldValue()", () => {
   ];
   for (const [text, expected] of cases)
     it(`writes ${expected} into a list of annotations`, () => {
-      const pod = { metadata: { annotations: { key: text } } };
+      const pod = podWith({ metadata: { annotations: { key: text } } });
       assert.equal(fieldValue(pod, "metadata.annotations"), `key=${expected}`);
     });
 });

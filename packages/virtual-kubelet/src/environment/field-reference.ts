@@ -19,7 +19,7 @@ export function fieldValue(pod: Pod, path: string): string | undefined {
   const subscript = /^metadata\.(labels|annotations)\['(.+)'\]$/s.exec(path);
   if (subscript) {
     const [, map, key = ""] = subscript;
-    const values = map === "labels" ? pod.metadata?.labels : pod.metadata?.annotations;
+    const values = map === "labels" ? pod.metadata.labels : pod.metadata.annotations;
     return values?.[key] ?? "";
   }
   const read = plainFields[path];
@@ -27,16 +27,16 @@ export function fieldValue(pod: Pod, path: string): string | undefined {
 }
 
 const plainFields: Readonly<Record<string, (pod: Pod) => string | undefined>> = {
-  "metadata.name": (pod) => pod.metadata?.name,
-  "metadata.namespace": (pod) => pod.metadata?.namespace,
-  "metadata.uid": (pod) => pod.metadata?.uid,
-  "metadata.labels": (pod) => mapText(pod.metadata?.labels),
-  "metadata.annotations": (pod) => mapText(pod.metadata?.annotations),
-  "spec.nodeName": (pod) => pod.spec?.nodeName,
-  "spec.host": (pod) => pod.spec?.nodeName,
-  "spec.serviceAccountName": (pod) => pod.spec?.serviceAccountName,
-  "spec.restartPolicy": (pod) => pod.spec?.restartPolicy,
-  "spec.schedulerName": (pod) => pod.spec?.schedulerName,
+  "metadata.name": (pod) => pod.metadata.name,
+  "metadata.namespace": (pod) => pod.metadata.namespace,
+  "metadata.uid": (pod) => pod.metadata.uid,
+  "metadata.labels": (pod) => mapText(pod.metadata.labels),
+  "metadata.annotations": (pod) => mapText(pod.metadata.annotations),
+  "spec.nodeName": (pod) => pod.spec.nodeName,
+  "spec.host": (pod) => pod.spec.nodeName,
+  "spec.serviceAccountName": (pod) => pod.spec.serviceAccountName,
+  "spec.restartPolicy": (pod) => pod.spec.restartPolicy,
+  "spec.schedulerName": (pod) => pod.spec.schedulerName,
   "status.phase": (pod) => pod.status?.phase,
 };
 

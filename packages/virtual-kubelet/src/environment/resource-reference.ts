@@ -42,7 +42,7 @@ const indexes = new WeakMap<Pod, ReadonlyMap<string, Container>>();
 
 /** The init or regular container of that name; a pod may have thousands, and name them as often. */
 export function containerNamed(pod: Pod, name: string): Container | undefined {
-  const { containers = [], initContainers = [] } = pod.spec ?? {};
+  const { containers, initContainers = [] } = pod.spec;
   const index =
     indexes.get(pod) ??
     new Map([...initContainers, ...containers].map((each) => [each.name, each]));

@@ -48,7 +48,7 @@ export async function sendContainerLogs(request: LogRequest): Promise<void> {
 
 /** Why a container has no log, in the kubelet's words. */
 export function noLogReason(pod: Pod, container: string, isPrevious: boolean): string {
-  const podName = pod.metadata?.name ?? "";
+  const podName = pod.metadata.name;
   const named = `container "${container}" in pod "${podName}"`;
   if (isPrevious) return `previous terminated ${named} not found`;
   const waiting = containerStatus(pod, container)?.state?.waiting;

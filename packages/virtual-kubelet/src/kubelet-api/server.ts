@@ -325,7 +325,7 @@ function splitUrl(url: string): readonly string[] {
 }
 
 function hasContainer(pod: Pod, name: string): boolean {
-  const { containers, initContainers, ephemeralContainers } = pod.spec ?? {};
+  const { containers, initContainers, ephemeralContainers } = pod.spec;
   return [containers, initContainers, ephemeralContainers]
     .flatMap((list): readonly { readonly name: string }[] => list ?? [])
     .some((container) => container.name === name);

@@ -155,8 +155,8 @@ function preparePortForward(pod: Pod, services: StreamServices, query: URLSearch
         creationTimeoutMs,
         forward: async (port, connection, signal) =>
           await handlers.portForward?.(pod, port, connection, signal),
-        podName: `${pod.metadata?.name ?? ""}_${pod.metadata?.namespace ?? ""}`,
-        podUid: pod.metadata?.uid ?? "",
+        podName: `${pod.metadata.name}_${pod.metadata.namespace}`,
+        podUid: pod.metadata.uid,
         clock,
         logger,
       });

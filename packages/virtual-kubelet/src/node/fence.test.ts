@@ -3,7 +3,8 @@ import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
 import { hasCode, KipError, silentLogger } from "@kip/base";
 import { createLeaderLease, type ApiClient, type LeaderTerm } from "@kip/k8s-client";
-import type { Lease, Pod } from "@kip/k8s-types";
+import type { Lease } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "../testing/manual-clock.ts";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { Fence } from "./fence.ts";
@@ -64,7 +65,7 @@ function candidate(
   return Object.assign(lease.acquire(stop.signal), { stop });
 }
 
-const pod: Pod = { metadata: { uid: "u" } };
+const pod = podWith();
 
 describe("a fenced provider", () => {
   it("touches no pod after its process stood still, and another may lead", async () => {

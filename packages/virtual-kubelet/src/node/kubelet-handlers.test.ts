@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Pod } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import type { PodController } from "../pods/pod-controller.ts";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { kubeletHandlers } from "./kubelet-handlers.ts";
 import { nodeIntervals } from "./node-intervals.ts";
 
 function pod(uid: string, phase: string): Pod {
-  return { metadata: { uid, name: uid, namespace: "ns" }, status: { phase } };
+  return podWith({ metadata: { uid, name: uid, namespace: "ns" }, status: { phase } });
 }
 
 describe("kubeletHandlers()", () => {

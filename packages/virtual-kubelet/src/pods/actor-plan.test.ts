@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Pod } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import { planStep, type ActorState } from "./actor-plan.ts";
 
 const fresh: ActorState = {
@@ -12,9 +13,9 @@ const fresh: ActorState = {
   isRemoved: false,
   isFinalized: false,
 };
-const pending: Pod = { status: { phase: "Pending" } };
-const finished: Pod = { status: { phase: "Succeeded" } };
-const deleting: Pod = { metadata: { deletionTimestamp: "2025-01-01T00:00:00Z" } };
+const pending = podWith({ status: { phase: "Pending" } });
+const finished = podWith({ status: { phase: "Succeeded" } });
+const deleting = podWith({ metadata: { deletionTimestamp: "2025-01-01T00:00:00Z" } });
 
 describe("planStep()", () => {
   const cases: readonly (readonly [string, Partial<ActorState>, Pod, string | undefined])[] = [
@@ -30,7 +31,7 @@ describe("planStep()", () => {
     ["stops a terminal pod once", { isStopped: true }, finished, undefined],
     ["does not stop what was removed", { isRemoved: true }, finished, undefined],
     ["has a pod removed before its object goes", {}, deleting, "remove"],
-    ["removes a finished pod too", {}, { ...deleting, ...finished }, "remove"],
+    ["removes a finished pod too", {}, { ...finished, metadata: deleting.metadata }, "remove"],
     ["deletes the object of what was removed", { isRemoved: true }, deleting, "finalize"],
     [
       "deletes the object of what the provider removed by itself (P9)",

@@ -32,7 +32,7 @@ export type Step = "apply" | "finish" | "remove" | "finalize" | "forget";
 /** The next step; undefined if all is as it should be. */
 export function planStep(state: ActorState, pod: Pod): Step | undefined {
   if (state.isGone) return state.isRemoved ? undefined : "forget";
-  if (pod.metadata?.deletionTimestamp !== undefined || state.isDeletedByProvider) {
+  if (pod.metadata.deletionTimestamp !== undefined || state.isDeletedByProvider) {
     if (!state.isRemoved) return "remove";
     return state.isFinalized ? undefined : "finalize";
   }

@@ -3,6 +3,7 @@ import { beforeEach, describe, it } from "node:test";
 import { KipError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
+import { podWith, type PodParts } from "@kip/k8s-types/testing";
 import { ManualClock } from "../testing/manual-clock.ts";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
@@ -28,17 +29,13 @@ beforeEach(() => {
   ended = 0;
   metrics = new NodeMetrics();
   version = 1;
-  stored = { spec: { containers: [{ name: "main", image: "x:1" }] } };
+  stored = podWith({ spec: { containers: [{ name: "main", image: "x:1" }] } });
 });
 
 /** A new state of the pod in the API server; its status stays if no other is given. */
-function pod(change: Partial<Pod> = {}): Pod {
-  stored = {
-    ...stored,
-    ...change,
-    metadata: { uid: "u", name: "web", ...change.metadata, resourceVersion: String(version++) },
-    spec: change.spec ?? stored.spec ?? { containers: [] },
-  };
+function pod(change: PodParts = {}): Pod {
+  const metadata = { ...change.metadata, resourceVersion: String(version++) };
+  stored = podWith({ ...stored, ...change, metadata });
   return stored;
 }
 
@@ -162,7 +159,7 @@ describe("PodActor", () => {
     assert.equal(provider.count("apply"), 5);
     await clock.advance(1000);
     assert.equal(provider.count("apply"), 6);
-    assert.equal(provider.pods.get("u")?.pod.spec?.containers[0]?.image, "x:2");
+    assert.equal(provider.pods.get("u")?.pod.spec.containers[0]?.image, "x:2");
   });
 
   it("pauses a little between attempts that fail, however often the pod changes", async () => {
@@ -195,7 +192,7 @@ describe("PodActor", () => {
     held.resolve();
     await clock.advance(0);
     assert.equal(provider.count("apply"), 2);
-    assert.equal(provider.pods.get("u")?.pod.spec?.containers[0]?.image, "x:4");
+    assert.equal(provider.pods.get("u")?.pod.spec.containers[0]?.image, "x:4");
   });
 
   it("does not wait for other pods (Q7)", async () => {

@@ -107,7 +107,7 @@ export class PodActor {
   #removing: { readonly graceSeconds: number; readonly done: () => void } | undefined;
 
   constructor(pod: Pod, options: PodActorOptions) {
-    this.uid = pod.metadata?.uid ?? "";
+    this.uid = pod.metadata.uid;
     this.#pod = pod;
     this.#seen = pod;
     this.#options = options;
@@ -149,7 +149,7 @@ export class PodActor {
     const isChanged = isRelevantChange(this.#seen, this.#pod, this.#ownAnnotations);
     this.#seen = this.#pod;
     if (isChanged) this.wake();
-    if (this.#pod.metadata?.deletionTimestamp !== undefined) this.#deletionSeen();
+    if (this.#pod.metadata.deletionTimestamp !== undefined) this.#deletionSeen();
     this.#status.repair();
     this.#run();
   }
@@ -195,7 +195,7 @@ export class PodActor {
       this.#given !== undefined &&
       !this.#running &&
       !this.#state.isGone &&
-      this.#pod.metadata?.deletionTimestamp === undefined &&
+      this.#pod.metadata.deletionTimestamp === undefined &&
       !isFinished(this.#pod)
     );
   }
@@ -251,7 +251,7 @@ export class PodActor {
   }
 
   get #spanFields(): SpanFields {
-    const { namespace = "", name = "" } = this.#pod.metadata ?? {};
+    const { namespace, name } = this.#pod.metadata;
     return { pod: `${namespace}/${name}`, podUid: this.uid };
   }
 
@@ -260,7 +260,7 @@ export class PodActor {
     if (versionOf(pod) < versionOf(this.#pod)) return;
     const isStart = !hasStarted(this.#pod) && pod.status?.phase === "Running";
     this.#pod = pod;
-    const created = Date.parse(pod.metadata?.creationTimestamp ?? "");
+    const created = Date.parse(pod.metadata.creationTimestamp ?? "");
     if (isStart && !Number.isNaN(created))
       this.#options.metrics.podStarted(this.#options.clock.now() - created);
   }
@@ -319,7 +319,7 @@ export class PodActor {
       const resolved = await this.#options.resolve(pod, this.#given);
       applying.signal.throwIfAborted();
       // Before the call: the provider may report a status before it returns.
-      this.#generation = pod.metadata?.generation;
+      this.#generation = pod.metadata.generation;
       await this.#problems.watch("apply", () =>
         this.#options.provider.apply(resolved, applying.signal),
       );
@@ -386,7 +386,7 @@ export class PodActor {
       this.#status.write(goneStatus(this.#pod, wireTime(clock.now())));
       await this.#status.idle();
     }
-    const { namespace = "", name = "" } = this.#pod.metadata ?? {};
+    const { namespace, name } = this.#pod.metadata;
     try {
       await client.delete(paths.pods(namespace, name), { uid: this.uid, graceSeconds: 0 });
     } catch (error) {

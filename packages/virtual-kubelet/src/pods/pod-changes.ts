@@ -21,8 +21,8 @@ export function isRelevantChange(
 }
 
 /** Whether a pod has ended for good. */
-export function isFinished(pod: Pod): boolean {
-  return pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
+export function isFinished({ status }: Pick<Pod, "status">): boolean {
+  return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
 /**
@@ -38,7 +38,7 @@ export function mayStillRun({ status }: Pod): boolean {
 
 /** How long a pod has to stop, seconds: by its deletion, else by its spec. */
 export function gracePeriod(pod: Pod): number {
-  return pod.metadata?.deletionGracePeriodSeconds ?? pod.spec?.terminationGracePeriodSeconds ?? 30;
+  return pod.metadata.deletionGracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds ?? 30;
 }
 
 /** Whether the API shows a pod that runs, or ran. */
@@ -48,7 +48,7 @@ export function hasStarted({ status }: Pod): boolean {
 
 /** Versions of one resource are comparable numbers (etcd revisions). */
 export function versionOf(pod: Pod): bigint {
-  return BigInt(pod.metadata?.resourceVersion ?? "0");
+  return BigInt(pod.metadata.resourceVersion);
 }
 
 function foreignAnnotations({ metadata }: Pod, own: ReadonlySet<string>): object {
@@ -58,7 +58,7 @@ function foreignAnnotations({ metadata }: Pod, own: ReadonlySet<string>): object
 }
 
 function gates(pod: Pod): string {
-  const wanted = (pod.spec?.readinessGates ?? []).map(({ conditionType }) => conditionType);
+  const wanted = (pod.spec.readinessGates ?? []).map(({ conditionType }) => conditionType);
   const conditions = new Map(pod.status?.conditions?.map(({ type, status }) => [type, status]));
   return wanted.map((gate) => conditions.get(gate) ?? "").join(" ");
 }

@@ -156,7 +156,7 @@ export class PodController {
     );
     if (strangers.length > 0) await this.#removeStrangers(strangers);
     for (const pod of this.#pods.list()) {
-      if (!this.#entries.has(pod.metadata?.uid ?? "")) this.#offer(pod);
+      if (!this.#entries.has(pod.metadata.uid)) this.#offer(pod);
     }
     const checks: Promise<void>[] = [];
     for (const [uid, { actor }] of this.#entries) {
@@ -220,12 +220,12 @@ export class PodController {
   }
 
   #seen(event: InformerEvent<Pod>): void {
-    if (event.type === "deleted") this.#entries.get(event.object.metadata?.uid ?? "")?.actor.gone();
+    if (event.type === "deleted") this.#entries.get(event.object.metadata.uid)?.actor.gone();
     else this.#offer(event.object);
   }
 
   #offer(pod: Pod): void {
-    const uid = pod.metadata?.uid ?? "";
+    const uid = pod.metadata.uid;
     const entry = this.#entries.get(uid) ?? this.#start(pod, uid);
     entry.actor.offer(pod);
     const early = this.#options.early.get(uid);
@@ -236,7 +236,7 @@ export class PodController {
 
   #start(pod: Pod, uid: string): PodEntry {
     const { client, provider, clock, backoffMs, backoffMaxMs } = this.#options;
-    const { namespace = "", name = "" } = pod.metadata ?? {};
+    const { namespace, name } = pod.metadata;
     const tokens = createTokenSource(client, pod, clock);
     const actor = new PodActor(pod, {
       client,
@@ -265,7 +265,7 @@ export class PodController {
     previous: ResolvedPod | undefined,
   ): Promise<ResolvedPod> {
     await this.#servicesKnown();
-    const { namespace = "", uid = "" } = pod.metadata ?? {};
+    const { namespace, uid } = pod.metadata;
     const references = this.#references.readerFor(namespace, uid);
     const resolved = await resolvePod(pod, {
       references,

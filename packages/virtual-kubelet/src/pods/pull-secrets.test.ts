@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode, KipError } from "@kip/base";
-import type { Pod } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import type { ReferenceReader } from "../references/reference.ts";
 import { fakeReferences } from "../testing/fake-references.ts";
 import { pullSecrets } from "./pull-secrets.ts";
 
-const pod: Pod = {
+const pod = podWith({
   spec: { containers: [], imagePullSecrets: [{ name: "good" }, { name: "bad" }] },
-};
+});
 const good = { ".dockerconfigjson": '{"auths":{}}' };
 
 async function read(bad: KipError) {
@@ -41,7 +41,7 @@ describe("pullSecrets()", () => {
     };
     const imagePullSecrets = Array.from({ length: 1000 }, () => ({ name: "good" }));
     const documents = await pullSecrets(
-      { spec: { containers: [], imagePullSecrets } },
+      podWith({ spec: { imagePullSecrets } }),
       references,
       () => {},
     );

@@ -17,7 +17,7 @@ export async function pullSecrets(
   const documents: unknown[] = [];
   const missing: string[] = [];
   // Once each: a pod may name one Secret some ten thousand times.
-  const names = new Set((pod.spec?.imagePullSecrets ?? []).map(({ name = "" }) => name));
+  const names = new Set((pod.spec.imagePullSecrets ?? []).map(({ name = "" }) => name));
   for (const name of names) {
     const document = await readDocument(references, name);
     if (document) documents.push(document);

@@ -37,8 +37,8 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   const room = new ContentRoom();
   const services = serviceVariables(
     sources.services,
-    pod.metadata?.namespace ?? "",
-    pod.spec?.enableServiceLinks !== false,
+    pod.metadata.namespace,
+    pod.spec.enableServiceLinks !== false,
   );
   for (const container of sources.resolveEnv === false ? [] : allContainers(pod)) {
     const resolved = await containerEnv(container, { ...sources, pod, services, room }).catch(
@@ -50,7 +50,7 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   }
   const files = new Map<string, readonly VolumeFile[]>();
   let refreshAt = Number.POSITIVE_INFINITY;
-  for (const volume of pod.spec?.volumes ?? []) {
+  for (const volume of pod.spec.volumes ?? []) {
     const content = await volumeContent(volume, { ...sources, pod, room }).catch(
       keeping(previousContent(sources.previous, volume)),
     );
@@ -101,6 +101,6 @@ function previousContent(
 
 /** Init, regular and ephemeral containers, in this order. */
 export function allContainers(pod: Pod): readonly (Container | EphemeralContainer)[] {
-  const { initContainers = [], containers = [], ephemeralContainers = [] } = pod.spec ?? {};
+  const { initContainers = [], containers, ephemeralContainers = [] } = pod.spec;
   return [...initContainers, ...containers, ...ephemeralContainers];
 }

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Pod, PodStatus } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import { isRelevantChange } from "./pod-changes.ts";
 import { statusPatch } from "./status-patch.ts";
 
-function podWith(status: PodStatus): Pod {
-  return { metadata: { name: "web", uid: "u1", resourceVersion: "7" }, status };
+function podOf(status: PodStatus): Pod {
+  return podWith({ metadata: { uid: "u1", resourceVersion: "7" }, status });
 }
 
 const time = "2025-01-01T00:00:00Z";
@@ -22,11 +23,11 @@ describe("statusPatch()", () => {
       initContainerStatuses: [],
       conditions: [{ type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" }],
     };
-    assert.equal(statusPatch(podWith(status), wanted), undefined);
+    assert.equal(statusPatch(podOf(status), wanted), undefined);
   });
 
   it("carries the UID, never a version, and only what differs (P10, P11)", () => {
-    const pod = podWith({ phase: "Pending", qosClass: "Burstable", reason: "ProviderFailed" });
+    const pod = podOf({ phase: "Pending", qosClass: "Burstable", reason: "ProviderFailed" });
     assert.deepEqual(statusPatch(pod, { phase: "Running", qosClass: "Burstable" }), {
       metadata: { uid: "u1" },
       status: { phase: "Running", reason: null },
@@ -34,7 +35,7 @@ describe("statusPatch()", () => {
   });
 
   it("leaves conditions of others, and sends its own changed ones only", () => {
-    const pod = podWith({
+    const pod = podOf({
       conditions: [
         { type: "Theirs", status: "True" },
         { type: "Ready", status: "False" },
@@ -53,28 +54,27 @@ describe("statusPatch()", () => {
   it("clears the reason and message of a condition that has none any more", () => {
     const known = { type: "Ready", status: "False", reason: "ContainersNotReady", message: "m" };
     const ready = { type: "Ready", status: "True" };
-    const patch = statusPatch(podWith({ conditions: [known] }), { conditions: [ready] });
+    const patch = statusPatch(podOf({ conditions: [known] }), { conditions: [ready] });
     assert.deepEqual(patch?.status, { conditions: [{ ...ready, reason: null, message: null }] });
     const half = { ...known, message: "" };
-    assert.deepEqual(
-      statusPatch(podWith({ conditions: [known] }), { conditions: [half] })?.status,
-      { conditions: [{ ...half, message: null }] },
-    );
+    assert.deepEqual(statusPatch(podOf({ conditions: [known] }), { conditions: [half] })?.status, {
+      conditions: [{ ...half, message: null }],
+    });
   });
 
   it("has a condition once, and not again when the API has it", () => {
     const [first, last] = ["False", "True"].map((status) => ({ type: "Ready", status }));
     assert.ok(first && last);
     const wanted = { conditions: [first, last] };
-    assert.deepEqual(statusPatch(podWith({}), wanted)?.status, { conditions: [last] });
-    assert.equal(statusPatch(podWith({ conditions: [last] }), wanted), undefined);
+    assert.deepEqual(statusPatch(podOf({}), wanted)?.status, { conditions: [last] });
+    assert.equal(statusPatch(podOf({ conditions: [last] }), wanted), undefined);
   });
 
   it("dates transitions itself: a provider's pod may be older than the API's conditions", () => {
     const before = "2025-01-01T00:10:00Z";
     const between = "2025-01-01T00:20:00Z";
     const now = "2025-01-01T00:30:00Z";
-    const pod = podWith({
+    const pod = podOf({
       conditions: [
         { type: "Ready", status: "False", lastTransitionTime: between },
         { type: "ContainersReady", status: "False", reason: "A", lastTransitionTime: between },
@@ -98,7 +98,7 @@ describe("statusPatch()", () => {
   it("is nothing for what the API server writes in its own way", () => {
     const terminated = { exitCode: 0, finishedAt: time };
     const main = { name: "main", image: "x", imageID: "", ready: false, restartCount: 0 };
-    const known = podWith({
+    const known = podOf({
       podIP: "10.0.0.1",
       podIPs: [{ ip: "10.0.0.1" }],
       containerStatuses: [{ ...main, state: { terminated } }],
@@ -112,12 +112,12 @@ describe("statusPatch()", () => {
   });
 
   it("takes no pod's phase away", () => {
-    const pod = podWith({ phase: "Running", qosClass: "Burstable", startTime: time });
+    const pod = podOf({ phase: "Running", qosClass: "Burstable", startTime: time });
     assert.equal(statusPatch(pod, {}), undefined);
   });
 
   it("replaces the list of addresses instead of adding to it", () => {
-    const pod = podWith({ podIP: "10.0.0.1", podIPs: [{ ip: "10.0.0.1" }] });
+    const pod = podOf({ podIP: "10.0.0.1", podIPs: [{ ip: "10.0.0.1" }] });
     const patch = statusPatch(pod, { podIP: "10.0.0.2", podIPs: [{ ip: "10.0.0.2" }] });
     assert.deepEqual(patch?.["status"], {
       podIP: "10.0.0.2",
@@ -126,24 +126,24 @@ describe("statusPatch()", () => {
   });
 
   it("tells which generation was observed, never an older one", () => {
-    const pod = { ...podWith({ phase: "Running" }) };
+    const pod = { ...podOf({ phase: "Running" }) };
     assert.deepEqual(
       statusPatch(pod, { phase: "Running" }, { observedGeneration: 3 })?.["status"],
       {
         observedGeneration: 3,
       },
     );
-    const observed = podWith({ phase: "Running", observedGeneration: 3 });
+    const observed = podOf({ phase: "Running", observedGeneration: 3 });
     assert.equal(statusPatch(observed, { phase: "Running" }, { observedGeneration: 2 }), undefined);
   });
 });
 
 describe("isRelevantChange()", () => {
-  const pod: Pod = {
+  const pod = podWith({
     metadata: { name: "web", labels: { a: "1" }, annotations: {} },
     spec: { containers: [{ name: "main", image: "x:1" }] },
     status: { phase: "Pending" },
-  };
+  });
   const changed = (change: Partial<Pod>): boolean => isRelevantChange(pod, { ...pod, ...change });
 
   it("is none for equal pods and for the status alone (P1, P3, C2)", () => {
@@ -156,7 +156,7 @@ describe("isRelevantChange()", () => {
     assert.equal(changed({ spec: { containers: [{ name: "main", image: "x:2" }] } }), true);
     assert.equal(changed({ metadata: { ...pod.metadata, labels: {} } }), true);
     assert.equal(changed({ metadata: { ...pod.metadata, annotations: { n: "1" } } }), true);
-    const spec = { containers: [], ...pod.spec, activeDeadlineSeconds: 5 };
+    const spec = { ...pod.spec, activeDeadlineSeconds: 5 };
     assert.equal(changed({ spec }), true);
   });
 

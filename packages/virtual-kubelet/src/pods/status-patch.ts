@@ -67,12 +67,12 @@ export function statusPatch(
   if (observedGeneration !== undefined && observedGeneration > known)
     changes["observedGeneration"] = observedGeneration;
   const marked = Object.entries(annotations).filter(
-    ([key, value]) => pod.metadata?.annotations?.[key] !== value,
+    ([key, value]) => pod.metadata.annotations?.[key] !== value,
   );
   if (Object.keys(changes).length + marked.length === 0) return undefined;
   return {
     metadata: {
-      uid: pod.metadata?.uid,
+      uid: pod.metadata.uid,
       ...(marked.length > 0 && { annotations: Object.fromEntries(marked) }),
     },
     ...(Object.keys(changes).length > 0 && { status: changes }),

@@ -3,6 +3,7 @@ import { beforeEach, describe, it } from "node:test";
 import { KipError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { Pod, PodStatus } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "../testing/manual-clock.ts";
 import { StatusWriter } from "./status-writer.ts";
 
@@ -20,7 +21,7 @@ let stop: AbortController;
 
 beforeEach(() => {
   clock = new ManualClock();
-  stored = { metadata: { uid: "u", name: "web", resourceVersion: "1" }, status: {} };
+  stored = podWith({ status: {} });
   verdict = () => undefined;
   tried = [];
   refusals = 0;

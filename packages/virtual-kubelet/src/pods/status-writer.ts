@@ -197,7 +197,7 @@ export class StatusWriter {
     if (isFinished(pod)) return;
     const patch = this.#patch(pod);
     if (!patch) return;
-    const { namespace = "", name = "" } = pod.metadata ?? {};
+    const { namespace, name } = pod.metadata;
     const path = paths.pods(namespace, name, "status");
     const written = await client.patch<Pod>(path, patch, "strategic", { signal });
     dropManagedFields(written);

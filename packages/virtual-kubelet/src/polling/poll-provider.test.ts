@@ -2,13 +2,14 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import type { Pod, PodStatus } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import type { PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
 import { ManualClock } from "../testing/manual-clock.ts";
 import { pollProvider } from "./poll-provider.ts";
 import type { PolledPodProvider } from "./polled-provider.ts";
 
 const { signal } = new AbortController();
-const pod: Pod = { metadata: { uid: "u" }, spec: { containers: [{ name: "main" }] } };
+const pod = podWith({ spec: { containers: [{ name: "main" }] } });
 const resolved: ResolvedPod = {
   pod,
   env: new Map(),

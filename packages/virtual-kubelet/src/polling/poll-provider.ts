@@ -83,7 +83,7 @@ class Poller {
 
   async apply(resolved: ResolvedPod, signal: AbortSignal): Promise<void> {
     await this.#provider.apply(resolved, signal);
-    const uid = resolved.pod.metadata?.uid ?? "";
+    const uid = resolved.pod.metadata.uid;
     const known = this.#tracked.get(uid);
     if (known) known.pod = resolved.pod;
     else this.#track(uid, resolved.pod);
@@ -91,7 +91,7 @@ class Poller {
   }
 
   async remove(pod: Pod, graceSeconds: number, signal: AbortSignal): Promise<void> {
-    const uid = pod.metadata?.uid ?? "";
+    const uid = pod.metadata.uid;
     try {
       await this.#provider.remove(pod, graceSeconds, signal);
     } catch (error) {
@@ -107,7 +107,7 @@ class Poller {
   async finish(pod: Pod, signal: AbortSignal): Promise<void> {
     await this.#provider.finish?.(pod, signal);
     // Its status is final: there is nothing more to ask.
-    this.#tracked.delete(pod.metadata?.uid ?? "");
+    this.#tracked.delete(pod.metadata.uid);
   }
 
   async removeUnknown(uid: string): Promise<void> {

@@ -43,5 +43,5 @@ export class PodTable<T> {
 }
 
 function uidOf(pod: Pod | string): string {
-  return typeof pod === "string" ? pod : (pod.metadata?.uid ?? "");
+  return typeof pod === "string" ? pod : pod.metadata.uid;
 }

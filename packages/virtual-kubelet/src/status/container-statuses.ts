@@ -39,7 +39,7 @@ export function waitingStatuses(
   pod: Pod,
   problem?: { readonly container: string; readonly reason: string; readonly message: string },
 ): ContainerLists {
-  const { initContainers = [], containers = [] } = pod.spec ?? {};
+  const { initContainers = [], containers } = pod.spec;
   const reason = initContainers.length > 0 ? "PodInitializing" : "ContainerCreating";
   const waiting = (container: Container): ContainerStatus =>
     containerStatus(container, {

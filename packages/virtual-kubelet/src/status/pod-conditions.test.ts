@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Pod } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import { assertScales } from "../testing/assert-scales.ts";
 import { containerStatus, goneStatuses, waitingStatuses } from "./container-statuses.ts";
 import { podConditions } from "./pod-conditions.ts";
@@ -8,14 +9,14 @@ import { qosClass } from "./qos-class.ts";
 
 const now = "2026-01-01T00:00:00Z";
 const earlier = "2025-01-01T00:00:00Z";
-const pod: Pod = {
+const pod = podWith({
   metadata: { name: "web" },
   spec: {
     initContainers: [{ name: "init" }],
     containers: [{ name: "main" }],
     readinessGates: [{ conditionType: "lb" }],
   },
-};
+});
 const ready = [{ name: "main", ready: true, restartCount: 0, image: "", imageID: "" }];
 const initDone = [
   {
@@ -76,12 +77,12 @@ describe("podConditions()", () => {
   });
 
   it("counts sidecars among the containers, and forgets no initialisation when one starts again", () => {
-    const withSidecar: Pod = {
+    const withSidecar = podWith({
       spec: {
         initContainers: [{ name: "proxy", restartPolicy: "Always" }],
         containers: [{ name: "main" }],
       },
-    };
+    });
     const containerStatuses = ready.map((each) => ({ ...each, state: { running: {} } }));
     const facts = (proxy: { readonly ready: boolean; readonly started: boolean }) => ({
       phase: "Running",
@@ -130,9 +131,10 @@ describe("goneStatuses()", () => {
 });
 
 describe("qosClass()", () => {
-  const withResources = (...resources: object[]): Pod => ({
-    spec: { containers: resources.map((each, index) => ({ name: `c${index}`, resources: each })) },
-  });
+  const withResources = (...resources: object[]): Pod => {
+    const containers = resources.map((each, index) => ({ name: `c${index}`, resources: each }));
+    return podWith({ spec: { containers } });
+  };
   const full = { limits: { cpu: "1", memory: "1Gi" } };
 
   it("is what the API server has said, which sees the pod's own resources too", () => {
@@ -164,10 +166,10 @@ describe("podConditions(), of a large pod", () => {
         ...containerStatus({ name }, { running: {} }, { ready: true }),
       }));
       const conditions = names.map(({ name }) => ({ type: name, status: "True" }));
-      const pod: Pod = {
+      const pod = podWith({
         spec: { containers: names, initContainers: names, readinessGates },
         status: { conditions },
-      };
+      });
       const facts = {
         phase: "Running",
         initContainerStatuses: statuses,

@@ -36,7 +36,7 @@ function initialized(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
   const type = "Initialized";
   if (facts.phase === "Succeeded") return { type, status: "True", reason: "PodCompleted" };
   const statuses = byName(facts.initContainerStatuses ?? []);
-  const unfinished = (pod.spec?.initContainers ?? []).filter((container) => {
+  const unfinished = (pod.spec.initContainers ?? []).filter((container) => {
     const status = statuses.get(container.name);
     return isSidecar(container)
       ? status?.started !== true
@@ -72,7 +72,7 @@ function containersReady(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
   const type = "ContainersReady";
   if (facts.phase === "Succeeded") return { type, status: "False", reason: "PodCompleted" };
   if (facts.phase === "Failed") return { type, status: "False", reason: "PodFailed" };
-  const { initContainers = [], containers = [] } = pod.spec ?? {};
+  const { initContainers = [], containers } = pod.spec;
   const { initContainerStatuses = [], containerStatuses = [] } = facts;
   const statuses = byName([...initContainerStatuses, ...containerStatuses]);
   const unready = [...initContainers.filter(isSidecar), ...containers].filter(
@@ -95,7 +95,7 @@ function ready(
 ): ConditionVerdict {
   if (containers.status !== "True") return { ...containers, type: "Ready" };
   const conditions = new Map(known.map((condition) => [condition.type, condition]));
-  const problems = (pod.spec?.readinessGates ?? []).flatMap(({ conditionType }) => {
+  const problems = (pod.spec.readinessGates ?? []).flatMap(({ conditionType }) => {
     const condition = conditions.get(conditionType);
     if (condition?.status === "True") return [];
     const verb = condition ? `is not "True"` : "does not exist";

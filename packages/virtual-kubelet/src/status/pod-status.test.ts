@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Pod } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import { podStatus, type ContainerRun } from "./pod-status.ts";
 
 const nowMs = Date.UTC(2030, 0, 1);
-const pod: Pod = {
+const pod = podWith({
   metadata: { uid: "u" },
   spec: { containers: ["a", "b"].map((name) => ({ name, image: `${name}:1` })) },
-};
+});
 const running: ContainerRun = { startedAtMs: nowMs };
 const ended = (exitCode: number): ContainerRun => ({
   startedAtMs: nowMs,
@@ -41,7 +41,7 @@ describe("podStatus()", () => {
       ["i", ended(0)],
       ["e", running],
     ]);
-    const status = podStatus({ spec }, { runs, nowMs });
+    const status = podStatus(podWith({ spec }), { runs, nowMs });
     assert.equal(status.initContainerStatuses?.[0]?.state?.terminated?.reason, "Completed");
     assert.ok(status.ephemeralContainerStatuses?.[0]?.state?.running);
   });

@@ -48,7 +48,7 @@ export interface PodFacts {
  * @see https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
  */
 export function podStatus(pod: Pod, { runs, podIp, hostIp, nowMs }: PodFacts): PodStatus {
-  const { initContainers = [], containers = [], ephemeralContainers = [] } = pod.spec ?? {};
+  const { initContainers = [], containers, ephemeralContainers = [] } = pod.spec;
   const statuses = (list: readonly (Container | EphemeralContainer)[]): ContainerStatus[] =>
     list.map((container) => statusOf(container, runs.get(container.name)));
   const phase = phaseOf(containers.map(({ name }) => runs.get(name)));

@@ -11,7 +11,7 @@ import type { Pod } from "@kip/k8s-types";
 export function qosClass(pod: Pod): string {
   const known = pod.status?.qosClass;
   if (known !== undefined) return known;
-  const containers = [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])];
+  const containers = [...(pod.spec.initContainers ?? []), ...(pod.spec.containers ?? [])];
   const amounts = containers.flatMap(({ resources: { limits = {}, requests = {} } = {} }) =>
     ["cpu", "memory"].map((name) => ({
       limit: amount(limits[name]),

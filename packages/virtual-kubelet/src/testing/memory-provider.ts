@@ -46,7 +46,7 @@ export class MemoryProvider implements PodProvider {
   }
 
   async apply(resolved: ResolvedPod): Promise<void> {
-    const uid = resolved.pod.metadata?.uid ?? "";
+    const uid = resolved.pod.metadata.uid;
     await this.#begin("apply", uid);
     const isNew = !this.pods.has(uid);
     this.pods.set(uid, resolved);
@@ -54,7 +54,7 @@ export class MemoryProvider implements PodProvider {
   }
 
   async remove(pod: Pod): Promise<void> {
-    const uid = pod.metadata?.uid ?? "";
+    const uid = pod.metadata.uid;
     await this.#begin("remove", uid);
     if (!this.pods.has(uid))
       throw new KipError("VK_NOT_FOUND", `Cannot remove pod ${uid}: unknown`);
@@ -127,7 +127,7 @@ export class MemoryProvider implements PodProvider {
     const startedAtMs = Date.parse(pod.status?.startTime ?? wireTime(nowMs));
     const ended = { exitCode: phase === "Failed" ? 1 : 0, finishedAtMs: nowMs };
     const run: ContainerRun = { startedAtMs, ...(phase !== "Running" && { ended }) };
-    const { containers = [], ephemeralContainers = [] } = pod.spec ?? {};
+    const { containers, ephemeralContainers = [] } = pod.spec;
     const runs = new Map([...containers, ...ephemeralContainers].map(({ name }) => [name, run]));
     return podStatus(pod, {
       runs,

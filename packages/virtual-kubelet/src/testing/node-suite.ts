@@ -57,7 +57,7 @@ const tests: Readonly<Record<string, Test>> = {
   "lists its pods, and only its own, at /pods (K1)": async (target) => {
     const pod = await startPod(target, "listed");
     const { items } = await proxy<{ readonly items: readonly Pod[] }>(target, "pods");
-    assert.ok(items.some(({ metadata }) => metadata?.uid === pod.metadata?.uid));
+    assert.ok(items.some(({ metadata }) => metadata?.uid === pod.metadata.uid));
     assert.ok(items.every(({ spec }) => spec?.nodeName === target.nodeName));
     await remove(target, pod);
   },
@@ -71,13 +71,13 @@ const tests: Readonly<Record<string, Test>> = {
       }[];
     }>(target, "stats/summary");
     assert.equal(summary.node.nodeName, target.nodeName);
-    const stats = summary.pods.find(({ podRef }) => podRef.uid === pod.metadata?.uid);
+    const stats = summary.pods.find(({ podRef }) => podRef.uid === pod.metadata.uid);
     assert.equal(stats?.containers.length, 3);
     await remove(target, pod);
   },
   "tells what its pods use at /metrics/resource (K3)": async (target) => {
     const pod = await startPod(target, "measured", 3);
-    const name = pod.metadata?.name ?? "";
+    const name = pod.metadata.name;
     const text = await proxyText(target, "metrics/resource");
     const lines = text.split("\n").filter((line) => line.includes(`pod="${name}"`));
     assert.equal(lines.filter((line) => line.startsWith("pod_cpu_usage_seconds_total{")).length, 1);
@@ -89,18 +89,18 @@ const tests: Readonly<Record<string, Test>> = {
   },
   "removes a pod within its grace period (K4)": async (target) => {
     const pod = await startPod(target, "graceful");
-    assert.ok((await runningUids(target)).includes(pod.metadata?.uid ?? ""));
+    assert.ok((await runningUids(target)).includes(pod.metadata.uid));
     const { client, namespace } = target;
-    const deleted = await client.delete<Pod>(paths.pods(namespace, pod.metadata?.name ?? ""));
+    const deleted = await client.delete<Pod>(paths.pods(namespace, pod.metadata.name));
     assert.ok((deleted.metadata?.deletionGracePeriodSeconds ?? 0) > 0);
     await gone(target, pod);
-    assert.ok(!(await runningUids(target)).includes(pod.metadata?.uid ?? ""));
+    assert.ok(!(await runningUids(target)).includes(pod.metadata.uid));
   },
   "removes a pod whose deletion is forced (K5)": async (target) => {
     const pod = await startPod(target, "forced");
     await remove(target, pod);
     for (const end = Date.now() + 30_000; ;) {
-      if (!(await runningUids(target)).includes(pod.metadata?.uid ?? "")) break;
+      if (!(await runningUids(target)).includes(pod.metadata.uid)) break;
       assert.ok(Date.now() < end, "the provider still runs it after 30 s");
       // Nothing tells of what a provider does with a pod that is gone from the API.
       await new Promise((resolve) => setTimeout(resolve, 50));
@@ -132,11 +132,11 @@ async function missing(
     path: paths.events(target.namespace),
     check: (events) =>
       events.some(
-        (event) => event.reason === reason && event.involvedObject.uid === pod.metadata?.uid,
+        (event) => event.reason === reason && event.involvedObject.uid === pod.metadata.uid,
       ),
   });
   if (optional) await ready(target, pod);
-  else assert.ok(!(await runningUids(target)).includes(pod.metadata?.uid ?? ""));
+  else assert.ok(!(await runningUids(target)).includes(pod.metadata.uid));
   await remove(target, pod);
 }
 
@@ -170,7 +170,7 @@ async function ready({ client, namespace }: Target, pod: Pod): Promise<void> {
   await until<Pod>({
     client,
     path: paths.pods(namespace),
-    fieldSelector: `metadata.name=${pod.metadata?.name ?? ""}`,
+    fieldSelector: `metadata.name=${pod.metadata.name}`,
     check: ([each]) =>
       each?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True"),
   });
@@ -178,7 +178,7 @@ async function ready({ client, namespace }: Target, pod: Pod): Promise<void> {
 
 async function remove(target: Target, pod: Pod): Promise<void> {
   const { client, namespace } = target;
-  await client.delete(paths.pods(namespace, pod.metadata?.name ?? ""), { graceSeconds: 0 });
+  await client.delete(paths.pods(namespace, pod.metadata.name), { graceSeconds: 0 });
   await gone(target, pod);
 }
 
@@ -186,7 +186,7 @@ async function gone({ client, namespace }: Target, pod: Pod): Promise<void> {
   await until<Pod>({
     client,
     path: paths.pods(namespace),
-    check: (pods) => !pods.some(({ metadata }) => metadata?.uid === pod.metadata?.uid),
+    check: (pods) => !pods.some(({ metadata }) => metadata?.uid === pod.metadata.uid),
   });
 }
 

@@ -29,8 +29,8 @@ const oldestMs = 24 * 60 * 60 * 1000;
 
 /** A source for one pod, which asks the API server only when a token is due. */
 export function createTokenSource(client: ApiClient, pod: Pod, clock: Clock): TokenSource {
-  const { namespace = "default", name = "", uid = "" } = pod.metadata ?? {};
-  const serviceAccount = pod.spec?.serviceAccountName ?? "default";
+  const { namespace, name, uid } = pod.metadata;
+  const serviceAccount = pod.spec.serviceAccountName ?? "default";
   const tokens = new Map<string, FreshToken>();
   return {
     token: async ({ audience, expirationSeconds }) => {

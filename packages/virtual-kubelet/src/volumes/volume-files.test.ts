@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Pod, Volume } from "@kip/k8s-types";
+import type { Volume } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import { fakeReferences, type FakeObjects } from "../testing/fake-references.ts";
 import { volumeContent, type VolumeContent } from "./volume-files.ts";
 
-const pod: Pod = {
+const pod = podWith({
   metadata: { name: "web", namespace: "team", uid: "u1", labels: { app: "shop" } },
   spec: { containers: [{ name: "main", resources: { limits: { cpu: "2" } } }] },
-};
+});
 
 const objects: FakeObjects = {
   "ConfigMap/c": { b: "2", a: "1" },

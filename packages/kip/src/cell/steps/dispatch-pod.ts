@@ -18,7 +18,7 @@ export async function dispatch(
   const resolved = required(memory.resolved, "the pod is not known");
   const agent = required(memory.agent, "the agent is not connected");
   const cell = required(memory.cell, "there is no cell");
-  const podIp = podAddress(memory, resolved.pod.spec?.hostNetwork === true);
+  const podIp = podAddress(memory, resolved.pod.spec.hostNetwork === true);
   const found = await logIns?.find(registriesOf(imagesOf(resolved.pod)), signal);
   noteGeneration(memory, memory.report?.generation);
   // Clocks are set back at times; the agent ignores what is not newer.

@@ -4,6 +4,7 @@ import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
 import { hasCode, silentLogger } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import type { CellActor } from "../cell-actor.ts";
 import { newCellMemory, type CellMemory } from "../cell-memory.ts";
 import type { Cell, CellStatus } from "../cell.ts";
@@ -15,11 +16,13 @@ const now = Date.parse("2026-01-01T01:00:00Z");
 const never = new AbortController().signal;
 
 /** A pod whose cell answers, and what its steps say to the API and to the agent. */
-function start(change: Partial<CellMemory> = {}, podChange: Pod = {}) {
+function start(change: Partial<CellMemory> = {}, podChange: Partial<Pod> = {}) {
   const pod: Pod = {
-    metadata: { name: "web", uid: "p" },
-    spec: { containers: [], activeDeadlineSeconds: 60 },
-    status: { startTime: "2026-01-01T00:59:50Z" },
+    ...podWith({
+      metadata: { uid: "p" },
+      spec: { activeDeadlineSeconds: 60 },
+      status: { startTime: "2026-01-01T00:59:50Z" },
+    }),
     ...podChange,
   };
   const written: CellStatus[] = [];

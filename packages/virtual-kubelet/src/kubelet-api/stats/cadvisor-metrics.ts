@@ -83,7 +83,7 @@ function networkFamilies(pods: NodeUsage["pods"]): readonly MetricFamily[] {
 }
 
 function labelsOf(pod: Pod, container: string): Readonly<Record<string, string>> {
-  const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
+  const { name, namespace, uid } = pod.metadata;
   const { containerStatuses = [], initContainerStatuses = [] } = pod.status ?? {};
   const status = [...containerStatuses, ...initContainerStatuses].find(
     (each) => each.name === container,

@@ -26,7 +26,7 @@ export function nodeUsage(
 ): NodeUsage {
   const byUid = new Map(stats.pods.map((usage) => [usage.uid, usage]));
   const known = pods.flatMap((pod): KnownPodUsage[] => {
-    const usage = byUid.get(pod.metadata?.uid ?? "");
+    const usage = byUid.get(pod.metadata.uid);
     if (usage === undefined) return [];
     const { containers, network } = usage;
     const total = usage.total ?? sum(containers, node.nowMs);

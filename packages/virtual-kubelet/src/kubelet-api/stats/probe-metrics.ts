@@ -11,7 +11,7 @@ export function probeMetrics(
   counts: readonly ProbeCounts[],
   pods: readonly Pod[],
 ): readonly MetricFamily[] {
-  const byUid = new Map(pods.map((pod) => [pod.metadata?.uid, pod]));
+  const byUid = new Map(pods.map((pod) => [pod.metadata.uid, pod]));
   const samples = counts.flatMap(({ uid, container, kind, ...results }) => {
     const { metadata: { name = "", namespace = "" } = {}, spec } = byUid.get(uid) ?? {};
     const containers = [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])];

@@ -66,7 +66,7 @@ function sample(
 }
 
 function podLabels({ pod }: KnownPodUsage): Readonly<Record<string, string>> {
-  return { pod: pod.metadata?.name ?? "", namespace: pod.metadata?.namespace ?? "" };
+  return { pod: pod.metadata.name, namespace: pod.metadata.namespace };
 }
 
 function containerLabels(

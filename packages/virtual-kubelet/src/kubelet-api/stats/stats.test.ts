@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { systemClock, type Clock } from "@kip/base";
-import type { Pod } from "@kip/k8s-types";
+import { podWith } from "@kip/k8s-types/testing";
 import type { ProviderStats } from "../../usage.ts";
 import { cadvisorMetrics } from "./cadvisor-metrics.ts";
 import { CpuRates } from "./cpu-rates.ts";
@@ -14,7 +14,7 @@ import { statsSummary } from "./summary.ts";
 
 const timeMs = Date.UTC(2026, 0, 1, 0, 1);
 const startTimeMs = Date.UTC(2026, 0, 1);
-const pod: Pod = {
+const pod = podWith({
   metadata: { name: "p", namespace: "ns", uid: "u1" },
   status: {
     startTime: "2026-01-01T00:00:00Z",
@@ -29,7 +29,7 @@ const pod: Pod = {
       },
     ],
   },
-};
+});
 
 function measured(seconds = 2, timeAt = timeMs): ProviderStats {
   const usage = { timeMs: timeAt, memoryBytes: 200, workingSetBytes: 100 };
@@ -49,7 +49,7 @@ function measured(seconds = 2, timeAt = timeMs): ProviderStats {
 }
 
 function usageOf(stats: ProviderStats): NodeUsage {
-  return nodeUsage(stats, [pod, {}], { nodeName: "n1", startTimeMs, nowMs: timeMs });
+  return nodeUsage(stats, [pod, podWith()], { nodeName: "n1", startTimeMs, nowMs: timeMs });
 }
 
 describe("figures of a node", () => {

@@ -23,7 +23,7 @@ export function statsSummary(
 }
 
 function podStats(usage: KnownPodUsage, rates: CpuRates, onlyCpuAndMemory: boolean): object {
-  const { name = "", namespace = "", uid = "", creationTimestamp } = usage.pod.metadata ?? {};
+  const { name, namespace, uid, creationTimestamp } = usage.pod.metadata;
   const { network } = usage;
   return {
     podRef: { name, namespace, uid },
