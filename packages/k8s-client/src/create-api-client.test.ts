@@ -71,6 +71,22 @@ describe("createApiClient()", () => {
     await assert.rejects(client.get("/", { signal: inAnswer.signal }), reason);
   });
 
+  it("fails when the server switches protocols, which nobody asked for", async () => {
+    answer = (request) => {
+      request.socket.end(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
+      );
+    };
+    const settled = client.get("/").then(
+      () => "answered",
+      (error: unknown) => (hasCode(error, "K8S_UNAVAILABLE") ? "unavailable" : error),
+    );
+    await once([...sockets][0] ?? (await once(server, "connection"))[0], "close");
+    // The client sees the end of its connection at most a few turns after the server does.
+    const late = systemClock.sleep(2000).then(() => "nothing");
+    assert.equal(await Promise.race([settled, late]), "unavailable");
+  });
+
   it("calls an answer that is cut, or late, unavailable", async () => {
     answer = (_request, response) => {
       response.writeHead(200, { "Content-Length": "100" });

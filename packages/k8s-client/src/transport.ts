@@ -90,7 +90,11 @@ export class Transport {
       // Node's own `signal` option costs a watcher of the whole stream for each request.
       const abort = (): void => void outgoing.destroy(reasonOf(signal));
       signal?.addEventListener("abort", abort, { once: true });
-      outgoing.on("close", () => signal?.removeEventListener("abort", abort));
+      outgoing.on("close", () => {
+        signal?.removeEventListener("abort", abort);
+        // After an answer or an error this does nothing. A switch of protocols gives neither of them.
+        reject(unavailable(request, new Error("The connection was closed before the answer")));
+      });
       outgoing.on("error", (error: NodeJS.ErrnoException) => {
         if (signal?.aborted === true) return reject(reasonOf(signal) ?? error);
         const failed = unavailable(request, error);
