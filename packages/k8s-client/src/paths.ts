@@ -1,3 +1,5 @@
+import { KipError } from "@kip/base";
+
 /** Paths of the API server's resources. Without a name: the collection. Without a namespace: of all namespaces. */
 export const paths = {
   pods: core("pods"),
@@ -34,7 +36,7 @@ export type ClusterPath = (name?: string, subresource?: string) => string;
 /** Paths of a namespaced resource of an API group, for example of a custom one. */
 export function namespaced(groupVersion: string, resource: string): NamespacedPath {
   return (namespace, name, subresource) => {
-    const scope = namespace === undefined ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
+    const scope = namespace === undefined ? "" : `/namespaces/${segment(namespace)}`;
     return `${groupVersion}${scope}/${resource}${tail(name, subresource)}`;
   };
 }
@@ -48,7 +50,19 @@ function core(resource: string): NamespacedPath {
   return namespaced("/api/v1", resource);
 }
 
+/**
+ * A name as one segment of a path.
+ *
+ * @throws {KipError} code `K8S_INVALID` for a name that client-go refuses, too: names come from pods, and a proxy before the
+ *   API server may take "%2F" and ".." for a path to another object
+ */
+function segment(name: string): string {
+  if (name !== "" && name !== "." && name !== ".." && !/[/%]/.test(name))
+    return encodeURIComponent(name);
+  throw new KipError("K8S_INVALID", `Cannot use ${JSON.stringify(name)} as the name of an object`);
+}
+
 function tail(name: string | undefined, subresource: string | undefined): string {
-  const named = name === undefined ? "" : `/${encodeURIComponent(name)}`;
+  const named = name === undefined ? "" : `/${segment(name)}`;
   return subresource === undefined ? named : `${named}/${subresource}`;
 }
