@@ -114,6 +114,16 @@ describe("loadKubeConfig() with an exec plugin", () => {
     assert.equal(await runs(), 3);
   });
 
+  it("does not run again for each request while its tokens have ended by our clock", async () => {
+    const clock = new HandClock();
+    const ended = `echo "{\\"status\\":{\\"token\\":\\"t$run\\",\\"expirationTimestamp\\":\\"2025-12-31T23:00:00Z\\"}}"`;
+    const config = await plugin(ended, { clock });
+    for (let count = 0; count < 5; count++) assert.equal(await token(config), "Bearer t1");
+    assert.equal(await runs(), 1);
+    clock.at += 11_000;
+    assert.equal(await token(config), "Bearer t2");
+  });
+
   it("runs once for many refused requests, and not again while each token is refused", async () => {
     const clock = new HandClock();
     const config = await plugin(giveToken, { clock });

@@ -92,8 +92,9 @@ export class ExecAuthenticator implements Authenticator {
       const credential = await this.#ask();
       const { token, clientCertificateData: cert, clientKeyData: key, expiresAt } = credential;
       const now = clock.now();
-      this.#endsAt = expiresAt;
-      this.#renewAt = expiresAt - Math.min(renewalMs, Math.max(0, expiresAt - now) / 10);
+      // One that has ended already, by our clock, is used for a while: the plugin would run for each request.
+      this.#endsAt = expiresAt > now ? expiresAt : now + refusalPauseMs;
+      this.#renewAt = this.#endsAt - Math.min(renewalMs, (this.#endsAt - now) / 10);
       this.#gotAt = clock.monotonic();
       this.#isRefused = false;
       this.#failures = 0;
