@@ -44,7 +44,7 @@ export async function authenticatorOf(options: AuthenticatorOptions): Promise<Au
   const { user, tokenFile } = options;
   const headers = impersonationHeaders(options.fields);
   if (tokenFile !== undefined) {
-    const token = new TokenFile(tokenFile);
+    const token = new TokenFile(tokenFile, options.clock);
     return {
       headers: async () => ({
         headers: { ...headers, Authorization: `Bearer ${await token.read()}` },

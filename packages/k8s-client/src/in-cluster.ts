@@ -1,28 +1,35 @@
 import { constants } from "node:fs";
 import { access, readFile } from "node:fs/promises";
 import path from "node:path";
+import type { Clock } from "@kip/base";
 import type { Credentials, KubeConfig } from "./kubeconfig.ts";
 import { TokenFile } from "./token-file.ts";
 
 const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
+/** Options of {@link inClusterConfig}. */
+export interface InClusterOptions {
+  readonly clock: Clock;
+  /** Where the service account volume is mounted. @default "/var/run/secrets/kubernetes.io/serviceaccount" */
+  readonly folder?: string | undefined;
+}
+
 /**
  * The configuration of a pod: service account token, CA and the API server's service address.
- * Undefined where this is no pod.
+ * Undefined outside of a pod.
  *
- * @param folder where the service account volume is mounted
  * @see https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
  */
 export async function inClusterConfig(
   env: Readonly<Record<string, string | undefined>>,
-  folder: string = serviceAccountFolder,
+  { clock, folder = serviceAccountFolder }: InClusterOptions,
 ): Promise<KubeConfig | undefined> {
   const host = env["KUBERNETES_SERVICE_HOST"];
   const port = env["KUBERNETES_SERVICE_PORT"];
   const tokenPath = path.join(folder, "token");
   if (host === undefined || port === undefined || !(await readableFile(tokenPath)))
     return undefined;
-  const token = new TokenFile(tokenPath);
+  const token = new TokenFile(tokenPath, clock);
   let ca = await readFile(path.join(folder, "ca.crt"));
   const namespace = await readFile(path.join(folder, "namespace"), "utf8").catch(() => "default");
   let current: Credentials | undefined;

@@ -74,6 +74,7 @@ async function contextConfig(parts: ContextParts): Promise<KubeConfig> {
       material(folder, user.certFile, user.certData),
       material(folder, user.keyFile, user.keyData),
     ]);
+  checkCluster(file, cluster.server, parts.clusterFields["proxy-url"]);
   let files = await read().catch((error: unknown) => {
     throw invalid(file, errorText(error), { cause: error });
   });
@@ -130,6 +131,17 @@ async function contextConfig(parts: ContextParts): Promise<KubeConfig> {
       authenticate.forget();
     },
   };
+}
+
+/** @throws {KipError} code `KUBECONFIG_INVALID`: past a proxy that it names, a cluster must not be reached directly */
+function checkCluster(file: string, server: string | undefined, proxy: unknown): void {
+  if (proxy !== undefined && proxy !== null && proxy !== "")
+    throw invalid(file, "its cluster has a proxy-url, which is not supported", {
+      remedy: "Name a server that is reachable without a proxy, and remove proxy-url",
+    });
+  const { protocol, hostname } = URL.parse(server ?? "") ?? {};
+  if ((protocol !== "https:" && protocol !== "http:") || !hostname)
+    throw invalid(file, `its cluster's server "${server ?? ""}" is not an http or https URL`, {});
 }
 
 function sameAuth(a: AuthHeaders, b: AuthHeaders): boolean {

@@ -48,6 +48,64 @@ describe("loadKubeConfig()", () => {
     assert.equal(await config.credentials(), await config.credentials());
   });
 
+  it("refuses what it cannot follow: a proxy, or a server that is not a URL", async () => {
+    const withCluster = async (name: string, cluster: string): Promise<string> => {
+      const target = path.join(folder, name);
+      const contexts = "[{ name: one, context: { cluster: c, user: u } }]";
+      const users = "[{ name: u, user: { token: t } }]";
+      const clusters = `[{ name: c, cluster: { ${cluster} } }]`;
+      await writeFile(
+        target,
+        `current-context: one\ncontexts: ${contexts}\nusers: ${users}\nclusters: ${clusters}\n`,
+      );
+      return target;
+    };
+    const server = "server: https://192.0.2.1:6443";
+    const cases = [
+      ["proxy", `${server}, proxy-url: "http://proxy.example:3128"`, /proxy-url/],
+      ["no-server", "tls-server-name: a", /server/],
+      ["no-scheme", "server: localhost:6443", /server/],
+      ["other-scheme", "server: ftp://192.0.2.1", /server/],
+    ] as const;
+    for (const [name, cluster, message] of cases)
+      await assert.rejects(
+        loadKubeConfig({ path: await withCluster(name, cluster) }),
+        (error: Error) => hasCode(error, "KUBECONFIG_INVALID") && message.test(error.message),
+        name,
+      );
+    const direct = await withCluster("no-proxy", `${server}, proxy-url: ""`);
+    assert.equal((await loadKubeConfig({ path: direct })).server, "https://192.0.2.1:6443");
+  });
+
+  it("keeps the token that it has while the file is empty or gone", async () => {
+    const tokenFile = path.join(folder, "renewed-token");
+    await writeFile(tokenFile, "first");
+    const config = await loadKubeConfig({
+      path: await file("renewed", "{ tokenFile: renewed-token }"),
+    });
+    const authorization = async (): Promise<unknown> =>
+      (await config.credentials()).headers["Authorization"];
+    assert.equal(await authorization(), "Bearer first");
+    for (const change of [
+      async () => await writeFile(tokenFile, "\n"),
+      async () => await rm(tokenFile),
+    ]) {
+      await change();
+      config.forget?.(await config.credentials());
+      assert.equal(await authorization(), "Bearer first");
+    }
+    await writeFile(tokenFile, "second");
+    assert.equal(await authorization(), "Bearer second");
+  });
+
+  it("does not send an empty token", async () => {
+    await writeFile(path.join(folder, "empty-token"), "");
+    const config = await loadKubeConfig({
+      path: await file("empty", "{ tokenFile: empty-token }"),
+    });
+    await assert.rejects(config.credentials(), (error) => hasCode(error, "K8S_CREDENTIALS_FAILED"));
+  });
+
   it("reads a token file again when the server refused its token", async () => {
     await writeFile(path.join(folder, "token"), "first\n");
     const config = await loadKubeConfig({ path: await file("token-file", "{ tokenFile: token }") });

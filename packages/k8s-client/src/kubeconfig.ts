@@ -58,7 +58,7 @@ export interface LoadKubeConfigOptions {
  * @throws {KipError} code `KUBECONFIG_INVALID` if there is none, or it cannot be used
  */
 export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promise<KubeConfig> {
-  const env = options.env ?? {};
+  const { env = {}, clock = systemClock } = options;
   const listed = env["KUBECONFIG"]?.split(path.delimiter).filter((file) => file !== "") ?? [];
   const home = env["HOME"] === undefined ? [] : [path.join(env["HOME"], ".kube", "config")];
   const candidates =
@@ -66,10 +66,10 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
   for (const file of candidates) {
     if (!(await readableFile(file))) continue;
     const text = await readFile(file, "utf8");
-    const { context, clock = systemClock } = options;
+    const { context } = options;
     return configFromFile({ file, text, context, env, clock });
   }
-  const inCluster = options.path === undefined ? await inClusterConfig(env) : undefined;
+  const inCluster = options.path === undefined ? await inClusterConfig(env, { clock }) : undefined;
   if (inCluster) return inCluster;
   throw new KipError(
     "KUBECONFIG_INVALID",
