@@ -58,7 +58,7 @@ describe("CertificateAuthority.issue()", () => {
       { ...good, usages: [] },
       { ...good, validMs: 0 },
       { ...good, commonName: "" },
-      { ...good, commonName: "x".repeat(65) },
+      { ...good, commonName: "x".repeat(266) },
     ])
       await assert.rejects(authority.issue(bad), RangeError);
   });
@@ -106,6 +106,15 @@ describe("certificates in TLS", () => {
       validMs: hourMs,
     });
     assert.equal(await meet(authority.certificate, server, client), "client");
+  });
+
+  it("carry the longest name of a node", async () => {
+    const authority = await CertificateAuthority.create({ commonName: "a", validMs: hourMs });
+    const commonName = `system:node:${"n".repeat(253)}`;
+    const options = { commonName, ipAddresses: ["127.0.0.1"], validMs: hourMs };
+    const server = await authority.issue({ ...options, usages: ["server"] });
+    const client = await authority.issue({ ...options, usages: ["client"] });
+    assert.equal(await meet(authority.certificate, server, client), commonName);
   });
 
   it("are refused from another authority, in both directions", async () => {

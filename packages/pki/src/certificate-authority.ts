@@ -13,7 +13,7 @@ import { exportPrivateKey, generateKeys, importPrivateKey, type KeyPair } from "
 
 /** Options of {@link CertificateAuthority.create}. */
 export interface CreateAuthorityOptions {
-  /** Name of the authority, 1 to 64 characters. */
+  /** Name of the authority, 1 to 265 characters. */
   readonly commonName: string;
   /** How long it is valid from now on, milliseconds, above 0. */
   readonly validMs: number;

@@ -16,6 +16,12 @@ import {
 } from "@peculiar/x509";
 import type { CertificateUsage, IssueOptions } from "./issue-options.ts";
 
+/**
+ * RFC 5280 allows 64, but a kubelet's certificate is named `system:node:` and the node's name, which may have 253. OpenSSL, Go
+ * and Node read longer names.
+ */
+const maxCommonNameLength = 265;
+
 const defaultSkewMs = 5 * 60_000;
 const usageOids: Readonly<Record<CertificateUsage, string>> = {
   client: ExtendedKeyUsage.clientAuth,
@@ -43,8 +49,10 @@ export function validity(
 
 /** The subject; each organization is an attribute of its own, as Go's crypto/x509 expects. */
 export function subjectName(commonName: string, organizations: readonly string[] = []): JsonName {
-  if (commonName.length < 1 || commonName.length > 64)
-    throw new RangeError(`commonName must have 1 to 64 characters: "${commonName}"`);
+  if (commonName.length < 1 || commonName.length > maxCommonNameLength)
+    throw new RangeError(
+      `commonName must have 1 to ${maxCommonNameLength} characters: "${commonName}"`,
+    );
   return [...organizations.map((name) => ({ O: [name] })), { CN: [commonName] }];
 }
 

@@ -1,6 +1,6 @@
 /** What a certificate says; see {@link CertificateAuthority.issue}. */
 export interface IssueOptions {
-  /** Subject's common name: Kubernetes' user name for clients. 1 to 64 characters (RFC 5280). */
+  /** Subject's common name: Kubernetes' user name for clients. 1 to 265 characters. */
   readonly commonName: string;
   /** Subject's organizations: Kubernetes' groups for clients. @default none */
   readonly organizations?: readonly string[];
