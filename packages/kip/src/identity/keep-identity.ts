@@ -36,7 +36,7 @@ export async function keepIdentity(options: KeepIdentityOptions): Promise<void> 
     } catch (error) {
       if (closed.signal.aborted) return;
       logger.warn("Certificate of a cell could not be renewed", { err: error });
-      await clock.sleep(backoffDelay(failures++, backoff), closed.signal).catch(() => {}); // closed
+      await clock.sleep(backoffDelay(failures++, backoff, error), closed.signal).catch(() => {}); // closed
     }
   }
 }

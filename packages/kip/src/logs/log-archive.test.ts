@@ -5,7 +5,7 @@ import path from "node:path";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { after, describe, it } from "node:test";
-import { silentLogger } from "@kip/base";
+import { KipError, silentLogger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import { LogArchive } from "./log-archive.ts";
 
@@ -89,9 +89,80 @@ describe("LogArchive.save()", () => {
     const containers = [{ name: "main", terminated: { exitCode: 0 } }];
     const report = { initContainers: [], containers, ephemeralContainers: [] };
     const logs = new LogArchive(folder, silentLogger);
-    await logs.save(uid, agent, report as unknown as PodReport, new AbortController().signal);
+    await assert.rejects(
+      logs.save(uid, agent, report as unknown as PodReport, new AbortController().signal),
+      { code: "AGENT_UNREACHABLE", retryable: true },
+    );
     assert.deepEqual(readdirSync(path.join(folder, uid)), []);
     assert.equal(await logs.read(uid, "main", all), undefined);
+  });
+});
+
+describe("LogArchive.save() of several containers", () => {
+  const names = ["one", "two", "three", "four", "five", "six", "seven", "eight"];
+  const report = {
+    initContainers: [],
+    containers: names.map((name) => ({ name, terminated: { exitCode: 0 } })),
+    ephemeralContainers: [],
+  } as unknown as PodReport; // all that is looked at
+  const never = new AbortController().signal;
+
+  it("saves what it can, and the rest over another connection", async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), "kip-archive-"));
+    after(() => rmSync(folder, { recursive: true }));
+    const logs = new LogArchive(folder, silentLogger);
+    const asked: string[] = [];
+    let isLost = false;
+    const agent = {
+      logs: async (container: string) => {
+        asked.push(container);
+        isLost ||= container === "six";
+        if (isLost) throw new KipError("AGENT_UNREACHABLE", "gone", { retryable: true });
+        return Readable.from([Buffer.from(container)]);
+      },
+    } as unknown as AgentClient; // all that is asked for
+    await assert.rejects(logs.save(uid, agent, report, never), { code: "AGENT_UNREACHABLE" });
+    const saved = readdirSync(path.join(folder, uid));
+    assert.ok(saved.length > 0 && saved.length < names.length, `${saved.length} logs`);
+    const again = asked.length;
+    const next = {
+      logs: async (name: string) => (asked.push(name), Readable.from([Buffer.from(name)])),
+    };
+    await logs.save(uid, next as unknown as AgentClient, report, never);
+    assert.equal(asked.length - again, names.length - saved.length, "only what was missing");
+    assert.deepEqual(
+      readdirSync(path.join(folder, uid)).sort(),
+      names.map((name) => `${name}.log`).sort(),
+    );
+  });
+
+  it("leaves out a log that the agent does not have", async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), "kip-archive-"));
+    after(() => rmSync(folder, { recursive: true }));
+    const agent = {
+      logs: async (name: string) => {
+        if (name === "one") throw new KipError("AGENT_CONTAINER_UNKNOWN", "unknown");
+        return Readable.from([Buffer.from(name)]);
+      },
+    } as unknown as AgentClient; // all that is asked for
+    await new LogArchive(folder, silentLogger).save(uid, agent, report, never);
+    assert.equal(readdirSync(path.join(folder, uid)).length, names.length - 1);
+  });
+
+  it("fetches a few logs at a time", async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), "kip-archive-"));
+    after(() => rmSync(folder, { recursive: true }));
+    let [open, most] = [0, 0];
+    const agent = {
+      logs: async (name: string) => {
+        most = Math.max(most, ++open);
+        const log = Readable.from([Buffer.from(name)]);
+        log.once("close", () => open--);
+        return log;
+      },
+    } as unknown as AgentClient; // all that is asked for
+    await new LogArchive(folder, silentLogger).save(uid, agent, report, never);
+    assert.ok(most >= 1 && most <= 4, `${most} at a time`);
   });
 });
 

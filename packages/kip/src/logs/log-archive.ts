@@ -1,9 +1,9 @@
 import { createWriteStream } from "node:fs";
-import { mkdir, readdir, rename, rm } from "node:fs/promises";
+import { lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { errorText, KipError, type Logger } from "@kip/base";
+import { errorText, hasCode, isKipError, KipError, type Logger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { LogOptions } from "@kip/virtual-kubelet";
 import { readSavedLog } from "./read-saved-log.ts";
@@ -14,6 +14,15 @@ const maxLogBytes = 10 * 1024 * 1024;
 /** Names of folders and files come from cells and from the disk: nothing else is ever touched. */
 const uidShape = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 const containerShape = /^[a-z\d][-a-z\d]{0,62}$/;
+
+/** How many logs of a pod are fetched at a time: each takes a file and a stream of the connection. */
+const parallelFetches = 4;
+
+/** One run of a container: its last one, or the one before. */
+interface ContainerRun {
+  readonly container: string;
+  readonly previous: boolean;
+}
 
 /**
  * Logs of pods that have finished, whose cells are gone: `kubectl logs` still shows them until the
@@ -29,10 +38,12 @@ export class LogArchive {
   }
 
   /**
-   * Fetches the logs of all containers that ran. One that cannot be fetched or written is left out, with a warning.
+   * Fetches the logs of all containers that ran. A log that the agent does not have or that cannot be written is left
+   * out, with a warning. To be repeated after a lost connection: a log that is saved is not fetched again.
    *
    * @throws {KipError} code `LOG_ARCHIVE_FAILED`, not retryable, if there is no place for logs at all; a pod's machine
    * need not wait for that
+   * @throws {KipError} code `AGENT_UNREACHABLE`, retryable, if a log broke off; the others are saved as far as they could be
    * @throws the signal's reason when it aborts
    */
   async save(
@@ -44,31 +55,31 @@ export class LogArchive {
     if (!uidShape.test(podUid)) return;
     const folder = path.join(this.#root, podUid);
     await makeFolder(folder);
-    const all = [
-      ...report.initContainers,
-      ...report.containers,
-      ...report.ephemeralContainers,
-    ].filter(({ name }) => containerShape.test(name));
-    await Promise.all(
-      all.flatMap((container) => [
-        ...(container.terminated
-          ? [this.#fetch(agent, folder, container.name, false, signal)]
-          : []),
-        ...(container.lastTerminated
-          ? [this.#fetch(agent, folder, container.name, true, signal)]
-          : []),
-      ]),
-    );
+    const waiting = endedRuns(report);
+    let lost: KipError | undefined;
+    const fetchSome = async (): Promise<void> => {
+      for (let run = waiting.shift(); run; run = waiting.shift()) {
+        try {
+          await this.#fetch(agent, folder, run, signal);
+        } catch (error) {
+          if (signal.aborted || !isKipError(error)) throw error;
+          lost = error;
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: parallelFetches }, fetchSome));
+    if (lost) throw lost;
   }
 
+  /** @throws {KipError} code `AGENT_UNREACHABLE` @throws the signal's reason when it aborts */
   async #fetch(
     agent: AgentClient,
     folder: string,
-    container: string,
-    previous: boolean,
+    { container, previous }: ContainerRun,
     signal: AbortSignal,
   ): Promise<void> {
     const file = path.join(folder, fileName(container, previous));
+    if (await isThere(file)) return;
     try {
       const log = await agent.logs(
         container,
@@ -76,15 +87,15 @@ export class LogArchive {
         signal,
       );
       const part = createWriteStream(`${file}.part`, { mode: 0o600 });
-      await pipeline(log, firstBytes(maxLogBytes), part, { signal });
-      // Whoever reads meanwhile asks the agent: a saved log is a whole one.
+      await pipeline(firstBytes(log, maxLogBytes, container), part, { signal });
+      // Readers ask the agent until then: a saved log is a whole one.
       await rename(`${file}.part`, file);
     } catch (error) {
-      await rm(`${file}.part`, { force: true }).catch(() => {}); // the warning below says why
-      if (signal.aborted) throw error;
-      this.#logger.warn("Log of a finished container could not be saved", {
+      await rm(`${file}.part`, { force: true }).catch(() => {}); // the error says why
+      if (signal.aborted || hasCode(error, "AGENT_UNREACHABLE")) throw error;
+      this.#logger.warn("Could not save the log of a finished container", {
         container,
-        reason: errorText(error),
+        err: error,
       });
     }
   }
@@ -138,16 +149,47 @@ async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** A cell is asked for so much; it may send more. */
-function firstBytes(limit: number) {
-  return async function* (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-    let left = limit;
-    for await (const chunk of source) {
+/** The runs that the last ends of a pod's containers are of. */
+function endedRuns(report: PodReport): ContainerRun[] {
+  return [...report.initContainers, ...report.containers, ...report.ephemeralContainers]
+    .filter(({ name }) => containerShape.test(name))
+    .flatMap(({ name: container, terminated, lastTerminated }) => [
+      ...(terminated ? [{ container, previous: false }] : []),
+      ...(lastTerminated ? [{ container, previous: true }] : []),
+    ]);
+}
+
+async function isThere(file: string): Promise<boolean> {
+  return await lstat(file).then(
+    () => true,
+    () => false,
+  );
+}
+
+/**
+ * The content of a log. A cell is asked for so much; it may send more.
+ *
+ * @throws {KipError} code `AGENT_UNREACHABLE` if the log breaks off
+ */
+async function* firstBytes(
+  source: Readable,
+  limit: number,
+  container: string,
+): AsyncGenerator<Buffer> {
+  let left = limit;
+  try {
+    for await (const chunk of source as AsyncIterable<Buffer>) {
       yield chunk.subarray(0, left);
       left -= chunk.length;
       if (left <= 0) return;
     }
-  };
+  } catch (cause) {
+    throw new KipError(
+      "AGENT_UNREACHABLE",
+      `Cannot read the log of container "${container}": it broke off: ${errorText(cause)}`,
+      { cause, retryable: true },
+    );
+  }
 }
 
 function fileName(container: string, previous: boolean): string {

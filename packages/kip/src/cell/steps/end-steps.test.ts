@@ -209,11 +209,17 @@ describe("saveLogs()", () => {
 
   it("keeps no cell because its logs cannot be written", async () => {
     const { context, memory, saves } = start(podOf("Never", {}), facts);
-    saves.push(async () => {
-      throw Object.assign(new Error("no space left"), { code: "ENOSPC" });
-    });
-    await saveLogs(context, memory, never);
-    assert.equal(memory.areLogsSaved, true);
+    for (const error of [
+      Object.assign(new Error("no space left"), { code: "ENOSPC" }),
+      new KipError("LOG_ARCHIVE_FAILED", "no place for logs"),
+    ]) {
+      memory.areLogsSaved = false;
+      saves.push(async () => {
+        throw error;
+      });
+      await saveLogs(context, memory, never);
+      assert.equal(memory.areLogsSaved, true);
+    }
   });
 
   it("leaves it to another connection when this one is gone, and to the plan when that aborts it", async () => {
