@@ -179,16 +179,28 @@ export function machineProcesses(): readonly number[] {
   );
 }
 
-/** PID of the provider process. */
+/**
+ * PID of the provider process. A child that it has forked and that has not started its program yet has the same command
+ * line, and does not count.
+ */
 export function providerProcess(): number {
-  const [pid, ...others] = processesWith((line) =>
-    line.includes(`--provider-config=${stateDir}/state/`),
-  );
+  const found = processesWith((line) => line.includes(`--provider-config=${stateDir}/state/`));
+  const [pid, ...others] = found.filter((each) => !found.includes(parentOf(each)));
   assert.ok(
     pid !== undefined && others.length === 0,
     `one provider process expected, found ${[pid, ...others].join(", ")}`,
   );
   return pid;
+}
+
+/** PID of a process's parent; NaN if the process has ended. */
+function parentOf(pid: number): number {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    return Number(/^PPid:\s*(\d+)$/m.exec(status)?.[1]);
+  } catch {
+    return Number.NaN;
+  }
 }
 
 function processesWith(matches: (commandLine: string) => boolean): readonly number[] {
