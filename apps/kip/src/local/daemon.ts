@@ -230,7 +230,7 @@ async function startProvider(
       bootImageSpec: { id: options.required("image") },
       defaultVolumeSize: String(cellDiskBytes),
     },
-    kubelet: { capacity: { pods: "100" } },
+    kubelet: { pods: "100", ...settings.kubelet },
     registries: [
       {
         host: localRegistryHost,

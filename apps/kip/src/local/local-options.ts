@@ -86,7 +86,7 @@ export const upOptions: readonly Option[] = [
     flag: "settings",
     type: "string",
     env: "KIP_SETTINGS",
-    help: "YAML file with registries and images, as in provider.yaml: mirrors, certificates, cache, proxies",
+    help: "YAML file with registries, images and kubelet, as in provider.yaml: mirrors, cache, proxies, capacity of the node",
   },
   { flag: "node-name", type: "string", fallback: "kip", help: "name of the virtual node" },
 ];

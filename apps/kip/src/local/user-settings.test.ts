@@ -7,7 +7,7 @@ import { isKipError } from "@kip/base";
 import { readUserSettings } from "./user-settings.ts";
 
 describe("readUserSettings()", () => {
-  it("reads registries and images, and names what is wrong in them", async () => {
+  it("reads registries, images and the node's capacity, and names what is wrong in them", async () => {
     await using work = await mkdtempDisposable(path.join(tmpdir(), "kip-settings-"));
     const file = path.join(work.path, "settings.yaml");
     const read = async (text: string) => {
@@ -22,7 +22,13 @@ describe("readUserSettings()", () => {
       registries: [],
       images: { cache: { path: "/x" } },
     });
+    assert.deepEqual(await read("kubelet: { capacity: { cpu: 8 } }"), {
+      registries: [],
+      kubelet: { capacity: { cpu: 8 } },
+    });
     for (const [text, message] of [
+      ["kubelet: { capacity: { cpu: many } }", /many/],
+      ["kubelet: { capcity: {} }", /capcity/],
       ["registry: []", /registry/],
       ["registries: [{ host: kip.local }]", /"kip\.local" has an entry already/],
       ["images: { cache: {} }", /images\.cache/],

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { decode, KipError } from "@kip/base";
+import { decode, defined, KipError } from "@kip/base";
 import { parse } from "yaml";
 import { localRegistryHost } from "./registry.ts";
 
@@ -7,12 +7,15 @@ import { localRegistryHost } from "./registry.ts";
 export interface UserSettings {
   readonly registries: readonly unknown[];
   readonly images?: unknown;
+  /** Capacity and labels of the virtual node. */
+  readonly kubelet?: Readonly<Record<string, unknown>>;
 }
 
 const sections = decode.object(
   {
     registries: decode.optional(decode.list(decode.unknownValue)),
     images: decode.optional(decode.unknownValue),
+    kubelet: decode.optional(decode.map(decode.unknownValue)),
   },
   { unknownKeys: "reject" },
 );
@@ -29,13 +32,13 @@ export async function readUserSettings(file: string): Promise<UserSettings> {
   } catch (cause) {
     throw new KipError("OPTION_INVALID", `Cannot read --settings "${file}"`, {
       cause,
-      remedy: "Give a YAML file with the sections registries and images",
+      remedy: "Give a YAML file with the sections registries, images and kubelet",
     });
   }
-  const { registries = [], images } = sections(content ?? {}, "");
+  const { registries = [], images, kubelet } = sections(content ?? {}, "");
   // Loaded when it is needed: most who start a cluster have no such file.
   const { decodeProviderConfig } = await import("@kip/kip");
   const all = [{ host: localRegistryHost }, ...registries];
-  decodeProviderConfig({ cloud: { local: {} }, registries: all, images });
-  return { registries, ...(images !== undefined && { images }) };
+  decodeProviderConfig({ cloud: { local: {} }, registries: all, ...defined({ images, kubelet }) });
+  return { registries, ...defined({ images, kubelet }) };
 }

@@ -30,6 +30,10 @@ describe("nodeResources()", () => {
     }
   });
 
+  it("offers a disk for each pod, whatever the form of their number", () => {
+    assert.equal(nodeResources({ pods: "1k" }, [], GiB)["ephemeral-storage"], "1000Gi");
+  });
+
   it("keeps what is configured", () => {
     const configured = { cpu: "200", pods: "100", "nvidia.com/gpu": "8" };
     assert.deepEqual(nodeResources(configured, [offer(2000, 4)], GiB), {

@@ -1,4 +1,4 @@
-import { formatBytes } from "@kip/base";
+import { formatBytes, parseQuantity } from "@kip/base";
 import type { InstanceTypeOffer } from "@kip/cloud";
 
 /** What the original Kip offers where nothing is configured. */
@@ -29,7 +29,7 @@ export function nodeResources(
     cpu: cpuMilli % 1000 === 0 ? String(cpuMilli / 1000) : `${cpuMilli}m`,
     memory: formatBytes(memoryBytes),
     pods,
-    "ephemeral-storage": formatBytes(volumeBytes * Number(pods)),
+    "ephemeral-storage": formatBytes(volumeBytes * parseQuantity(pods)),
     ...configured,
   };
 }
