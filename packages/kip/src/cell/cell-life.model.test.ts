@@ -17,6 +17,8 @@ import type { Cell, CellSpec, CellStatus } from "./cell.ts";
 interface Machine {
   readonly instance: Instance;
   report: PodReport | undefined;
+  /** Send the report to the kips that are connected. */
+  readonly connected: Set<() => Promise<void>>;
 }
 
 /** What survives a kill of kip: the API, the cloud and its machines. */
@@ -166,7 +168,7 @@ class Life {
     this.#world.pod = { ...pod, status: structuredClone(status) };
   }
 
-  /** A call to the outside; a dead process hears of nothing any more. */
+  /** A call to the outside; a dead process no longer gets an answer. */
   async #call<T>(effect: () => T): Promise<T> {
     const isLast = ++this.#calls === this.#death?.atCall;
     if (isLast && this.#death?.isBefore) this.isDead = true;
@@ -194,14 +196,14 @@ class Life {
     const id = `i-${token}`;
     const instance = { id, token, state: "running", podIp: "10.0.0.1" } as Instance; // all that is looked at
     if (!this.#world.machines.has(id))
-      this.#world.machines.set(id, { instance, report: undefined });
+      this.#world.machines.set(id, { instance, report: undefined, connected: new Set() });
     return instance;
   }
 
   async #connect(actor: CellActor): Promise<void> {
     const machine = this.#world.machines.get(actor.memory.instance?.id ?? "");
     assert.ok(machine, "the machine is there");
-    const told = async (): Promise<void> => {
+    const send = async (): Promise<void> => {
       await setImmediate();
       if (!this.isDead && machine.report) actor.reportSeen(machine.report);
     };
@@ -212,9 +214,9 @@ class Life {
             this.#world.runs++;
             machine.report = report("Running");
             // It is quick.
-            void told().then(async () => {
+            void sendAll(machine).then(async () => {
               machine.report = report("Succeeded");
-              await told();
+              await sendAll(machine);
             });
           }
           return document.generation;
@@ -223,8 +225,13 @@ class Life {
       [Symbol.asyncDispose]: async () => {},
     };
     actor.agentFound(agent as unknown as AgentClient); // all that is called
-    await told();
+    machine.connected.add(send);
+    await send();
   }
+}
+
+async function sendAll({ connected }: Machine): Promise<void> {
+  for (const send of connected) await send();
 }
 
 function report(phase: "Running" | "Succeeded"): PodReport {
@@ -324,3 +331,40 @@ describe("a pod's life with kills of kip", () => {
     );
   });
 });
+
+describe("a pod's life with two kips of one name", () => {
+  for (const policy of ["Never", "OnFailure"]) {
+    for (const isTaken of [true, false]) {
+      const api = isTaken ? "takes its status" : "takes no status of it for long";
+      it(`runs once and has succeeded, whichever is killed, while the API ${api} (${policy})`, async () => {
+        for (const turnsBetween of [0, 1, 3, 8, 20])
+          for (let atCall = 1; atCall < 25; atCall++)
+            for (const isBefore of [true, false])
+              for (const deaths of [[{ atCall, isBefore }], [undefined, { atCall, isBefore }]])
+                await liveTogether(newWorld(policy), deaths, { isTaken, turnsBetween });
+      });
+    }
+  }
+});
+
+/** Two kips at once, of which one may be killed, then one alone. */
+async function liveTogether(
+  world: World,
+  [first, second]: readonly (Death | undefined)[],
+  { isTaken, turnsBetween }: { readonly isTaken: boolean; readonly turnsBetween: number },
+): Promise<void> {
+  world.isStatusTaken = isTaken;
+  const both = [new Life(world, first), new Life(world, second)];
+  for (const life of both) {
+    await life.start();
+    for (let turn = 0; turn < turnsBetween; turn++) await setImmediate();
+  }
+  await calm();
+  for (const life of both) life.isDead = true;
+  world.isStatusTaken = true;
+  const last = new Life(world);
+  await last.start();
+  await calm();
+  assertSucceeded(world, JSON.stringify({ first, second, turnsBetween }));
+  for (const life of [...both, last]) void life.provider.stop();
+}
