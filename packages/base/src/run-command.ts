@@ -24,6 +24,9 @@ export interface CommandResult {
 /**
  * Runs a program to its end and returns what it printed.
  *
+ * The program has ended when its output has, which a process that it started may hold open; after an abort or
+ * timeout only the program itself is waited for.
+ *
  * @throws {KipError} code `COMMAND_FAILED` with facts `exitCode, signal, stderr` when it cannot be
  * started, exits non-zero, is killed or takes too long
  */
@@ -64,9 +67,20 @@ export async function runCommand(
   child.stdin.on("error", () => {});
   if (options.input instanceof Readable) options.input.pipe(child.stdin);
   else child.stdin.end(options.input);
+  // A process that the program has started may hold its output open after its end.
+  let isCutOff = false;
+  const cutOff = (): void => {
+    if (!signal?.aborted || (child.exitCode === null && child.signalCode === null)) return;
+    isCutOff = true;
+    child.stdout.destroy();
+    child.stderr.destroy();
+  };
+  child.on("exit", cutOff);
+  signal?.addEventListener("abort", cutOff, { once: true });
   child.on("close", (code, killedBy) => {
-    if (code === 0) return resolve({ stdout: out.join(""), stderr: err.join("") });
-    const how = killedBy ? `killed by ${killedBy}` : `exit code ${code}`;
+    signal?.removeEventListener("abort", cutOff);
+    if (code === 0 && !isCutOff) return resolve({ stdout: out.join(""), stderr: err.join("") });
+    const how = killedBy ? `killed by ${killedBy}` : describeExit(code);
     const last = (err.join("") || out.join("")).trim().split("\n").slice(-5).join("; ");
     return reject(failure(last === "" ? how : `${how}: ${last}`, code, killedBy));
   });
@@ -79,6 +93,10 @@ export async function runCommand(
       facts: { exitCode, signal: killedBy, stderr: err.join("") },
     });
   }
+}
+
+function describeExit(code: number | null): string {
+  return code === 0 ? "its output did not end" : `exit code ${code}`;
 }
 
 function timeLimit(timeoutMs: number | undefined): AbortSignal | undefined {
