@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -38,6 +39,20 @@ describe("acquireFileLock()", () => {
       onWait: () => setImmediate(() => controller.abort(new Error("enough"))),
     });
     await assert.rejects(waiting, { message: "enough" });
+  });
+
+  it("fails, and does not end its program, when no descriptor is left", () => {
+    const file = join(import.meta.dirname, "file-lock.ts");
+    const script = `
+      const { acquireFileLock } = await import(${JSON.stringify(file)});
+      const { openSync } = await import("node:fs");
+      try { for (;;) openSync("/dev/null", "r"); } catch {}
+      const code = await acquireFileLock("lock").then(() => "taken", (error) => error.code);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      process.stdout.write(code);`;
+    const limited = 'ulimit -n 64; exec "$0" --input-type=module -e "$1"';
+    const { stdout, stderr } = spawnSync("sh", ["-c", limited, process.execPath, script]);
+    assert.equal(stdout.toString(), "LOCK_UNAVAILABLE", stderr.toString());
   });
 
   it("says when the lock cannot be taken at all", async () => {

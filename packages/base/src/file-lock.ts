@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import type { Readable } from "node:stream";
 import { KipError } from "./errors.ts";
 
 /** Options of {@link acquireFileLock}. */
@@ -54,12 +55,14 @@ async function tryLock(
     { stdio: ["pipe", "pipe", "pipe"], detached: true },
   );
   const errors: string[] = [];
-  holder.stderr.setEncoding("utf8").on("data", (text: string) => errors.push(text));
   const { promise, resolve, reject } = Promise.withResolvers<AsyncDisposable | undefined>();
+  holder.once("error", (error) => reject(unavailable(path, error.message, error)));
+  // Where no descriptor is left there are no pipes, whatever their type says.
+  if ((holder.stdout as Readable | undefined) === undefined) return await promise;
+  holder.stderr.setEncoding("utf8").on("data", (text: string) => errors.push(text));
   const onAbort = (): void => void holder.kill("SIGKILL");
   options.signal?.addEventListener("abort", onAbort, { once: true });
   holder.stdout.once("data", () => resolve(release(holder)));
-  holder.once("error", (error) => reject(unavailable(path, error.message, error)));
   holder.once("close", (code) => {
     if (code === conflictExitCode) resolve(undefined);
     else if (options.signal?.aborted) reject(asError(options.signal.reason));

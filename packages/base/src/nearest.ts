@@ -1,5 +1,9 @@
-/** The candidate that a mistyped name most likely meant; undefined if none is close. */
+/** The longest name that {@link nearest} looks at, characters: names come from pods, and each is compared with all candidates. */
+const maxNameLength = 100;
+
+/** The candidate that a mistyped name most likely meant; undefined if none is close, or the name is over 100 characters long. */
 export function nearest(name: string, candidates: readonly string[]): string | undefined {
+  if (name.length > maxNameLength) return undefined;
   let best: string | undefined;
   let bestDistance = Math.max(2, Math.floor(name.length / 3)) + 1;
   for (const candidate of candidates) {
