@@ -2,8 +2,9 @@ import { spawn } from "node:child_process";
 import { constants } from "node:fs";
 import { open, stat, type FileHandle } from "node:fs/promises";
 import type { Writable } from "node:stream";
-import type { ProcessStreams, TerminalSize } from "@kip/base";
+import { untilAborted, type ProcessStreams, type TerminalSize } from "@kip/base";
 import { copyInput, finishOutput, writeAtPace } from "./exec/copy-streams.ts";
+import { isSize } from "./exec/terminal.ts";
 import { readLogEntries } from "./logs/read-log.ts";
 import type { ContainerPaths } from "./run-paths.ts";
 import type { ContainerRecord } from "./state/container-record.ts";
@@ -22,6 +23,8 @@ export async function attachProcess(
   ended: Promise<unknown>,
   signal: AbortSignal,
 ): Promise<void> {
+  // It rejects on abort, which may come before the log's reader waits for it; the reader notices an abort itself.
+  ended.catch(() => {});
   // Before any input goes in: what it makes the container print must not be missed.
   const from = { offset: (await stat(record.logPath)).size };
   const input = streams.stdin && record.stdin !== "closed" ? sendInput(files, streams) : undefined;
@@ -33,9 +36,11 @@ export async function attachProcess(
     for await (const entry of readLogEntries(record.logPath, { from, ended, signal })) {
       const target = targets[entry.stream];
       const end = Buffer.from(entry.isPartial ? "" : "\n");
-      if (target) await writeAtPace(target, Buffer.concat([entry.content, end]));
+      const text = Buffer.concat([entry.content, end]);
+      if (target) await untilAborted(writeAtPace(target, text), signal);
     }
-    await Promise.all([finishOutput(streams.stdout), finishOutput(streams.stderr)]);
+    const finishing = Promise.all([finishOutput(streams.stdout), finishOutput(streams.stderr)]);
+    await untilAborted(finishing, signal);
   } finally {
     input?.kill();
     await control?.close();
@@ -66,6 +71,8 @@ async function openControl(files: ContainerPaths): Promise<FileHandle | undefine
 /** `1 <rows> <columns>` on the control pipe sets the size of the container's terminal. */
 function passResizes(control: FileHandle, sizes: AsyncIterable<TerminalSize>): void {
   void (async () => {
-    for await (const { rows, columns } of sizes) await control.write(`1 ${rows} ${columns}\n`);
+    for await (const size of sizes) {
+      if (isSize(size)) await control.write(`1 ${size.rows} ${size.columns}\n`);
+    }
   })().catch(() => {}); // the container ended, and with it the need for sizes
 }

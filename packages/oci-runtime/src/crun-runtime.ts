@@ -15,6 +15,7 @@ import { attachProcess } from "./attach-process.ts";
 import { buildSpec, containerCgroup, type MachineFacts } from "./bundle/build-spec.ts";
 import { machineDevices } from "./bundle/machine-devices.ts";
 import { readMachineFacts } from "./bundle/machine-facts.ts";
+import { resolveMounts } from "./bundle/mount-places.ts";
 import type {
   ContainerExit,
   ContainerRuntime,
@@ -124,7 +125,8 @@ class CrunRuntime implements ContainerRuntime {
     const files = containerPaths(this.#paths, spec.id);
     // Read for each: disks come and go.
     const devices = spec.privileged === true ? await machineDevices() : [];
-    const config = buildSpec(spec, this.#machine, devices);
+    const mounts = resolveMounts(spec.rootfs, spec.mounts);
+    const config = buildSpec({ ...spec, mounts }, this.#machine, devices);
     // Small files, and on a tmpfs, are written at once: a turn through the thread pool takes longer.
     mkdirSync(path.dirname(spec.logPath), { recursive: true });
     const waiting = this.#takeWaiting(spec);

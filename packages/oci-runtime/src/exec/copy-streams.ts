@@ -84,14 +84,15 @@ export async function copyOutput(
   });
   source.on("close", resolve);
   source.on("error", () => resolve());
-  void exited.finally(() => {
+  const onExit = (): void => {
     const check = (): void => {
       // A slow client is no silence: wait on.
       if (source.isPaused()) quiet?.refresh();
       else resolve();
     };
     quiet = setTimeout(check, silenceMs);
-  });
+  };
+  exited.then(onExit, onExit);
   await promise;
   clearTimeout(quiet);
   source.destroy();

@@ -1,6 +1,12 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { constants } from "node:os";
-import { errorText, KipError, type ProcessStreams, type TerminalSize } from "@kip/base";
+import {
+  errorText,
+  KipError,
+  untilAborted,
+  type ProcessStreams,
+  type TerminalSize,
+} from "@kip/base";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 import type { ExecOptions, ExecResult } from "../container-runtime.ts";
 import type { RunPaths } from "../run-paths.ts";
@@ -51,7 +57,10 @@ export async function execProcess(
   for (const pipe of Object.values(pipes)) pipe?.release();
   const exited = exitCode(child, id);
   const finished = new AbortController();
-  const onAbort = (): void => void killAll(child, files);
+  const onAbort = (): void => {
+    // Once it has ended, its process ID may be another process's.
+    if (child.exitCode === null && child.signalCode === null) void killAll(child, files);
+  };
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     if (pipes.stdin && streams.stdin) void copyInput(streams.stdin, pipes.stdin.socket);
@@ -61,10 +70,11 @@ export async function execProcess(
       pipes.stderr && copyOutput(pipes.stderr.socket, streams.stderr, exited),
     ]);
     const code = await exited;
-    await outputs;
-    signal.throwIfAborted();
+    // A process in the background may print without end, and a client may stop reading.
+    await untilAborted(outputs, signal);
     const result = await files.readResult(id, code);
-    await Promise.all([finishOutput(streams.stdout), finishOutput(streams.stderr)]);
+    const finishing = Promise.all([finishOutput(streams.stdout), finishOutput(streams.stderr)]);
+    await untilAborted(finishing, signal);
     return { exitCode: result };
   } finally {
     finished.abort();
@@ -137,7 +147,12 @@ async function exitCode(child: ChildProcess, id: string): Promise<number> {
 
 /** crun passes no signal on: the process inside must be killed itself, then crun has nothing to wait for. */
 async function killAll(child: ChildProcess, files: ExecFiles): Promise<void> {
-  const pid = await files.readPid();
-  if (pid !== undefined) await killSession(pid);
-  child.kill("SIGKILL");
+  try {
+    const pid = await files.readPid();
+    if (pid !== undefined) await killSession(pid);
+  } catch {
+    // No descriptor is left to look through /proc with: the end of crun is all that there is.
+  } finally {
+    child.kill("SIGKILL");
+  }
 }

@@ -51,7 +51,8 @@ export function watchResizes(sizes: AsyncIterable<TerminalSize>, pid: Promise<nu
   })().catch(() => {}); // the process ended, or its client went away: there is nothing left to size
 }
 
-function isSize({ rows, columns }: TerminalSize): boolean {
+/** Whether a size, which comes from a client, is one that a terminal can have. */
+export function isSize({ rows, columns }: TerminalSize): boolean {
   return [rows, columns].every((count) => Number.isInteger(count) && count > 0 && count < 65_536);
 }
 

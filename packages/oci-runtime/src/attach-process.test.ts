@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { PassThrough, Writable } from "node:stream";
+import { describe, it } from "node:test";
+import { attachProcess } from "./attach-process.ts";
+import { containerPaths, runPaths } from "./run-paths.ts";
+
+describe("attachProcess()", () => {
+  it("leaves no rejection unhandled when its client is gone at once", async () => {
+    using place = temporaryContainer("");
+    const unhandled: unknown[] = [];
+    const note = (error: unknown): void => void unhandled.push(error);
+    process.on("unhandledRejection", note);
+    try {
+      const signal = AbortSignal.abort(new Error("client gone"));
+      const ended = Promise.reject<unknown>(signal.reason);
+      const streams = { tty: false, stdout: new PassThrough() };
+      await assert.rejects(attachProcess(place.record, place.files, streams, ended, signal), {
+        message: "client gone",
+      });
+    } finally {
+      process.off("unhandledRejection", note);
+    }
+    assert.deepEqual(unhandled, []);
+  });
+
+  it("ends on abort while its client does not read", async () => {
+    using place = temporaryContainer("");
+    const stop = new AbortController();
+    const isAsked = Promise.withResolvers<void>();
+    const stdout = new Writable({ highWaterMark: 1, write: () => isAsked.resolve() });
+    const { promise: ended } = Promise.withResolvers<void>();
+    const attached = attachProcess(
+      place.record,
+      place.files,
+      { tty: false, stdout },
+      ended,
+      stop.signal,
+    );
+    // Attached to from its end on, so that it is not written too early.
+    const writing = setInterval(() => place.print("some text"), 20);
+    await isAsked.promise;
+    clearInterval(writing);
+    stop.abort(new Error("enough"));
+    await assert.rejects(attached, { message: "enough" });
+  });
+});
+
+/** A container's record, and the log that it names. */
+function temporaryContainer(text: string) {
+  const folder = mkdtempSync(path.join(tmpdir(), "kip-attach-"));
+  const logPath = path.join(folder, "log");
+  writeFileSync(logPath, text);
+  const files = containerPaths(runPaths(folder), "c");
+  const stdin = "closed" as const;
+  const record = { id: "c", labels: {}, logPath, cgroup: "/c", tty: false, stdin, createdAtMs: 0 };
+  const time = "2026-01-01T00:00:00.000000000+00:00";
+  return {
+    record,
+    files,
+    print: (line: string) => writeFileSync(logPath, `${time} stdout F ${line}\n`, { flag: "a" }),
+    [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { PassThrough, Writable } from "node:stream";
+import { describe, it } from "node:test";
+import type { OciProcess } from "../bundle/oci-spec.ts";
+import { runPaths } from "../run-paths.ts";
+import { execProcess } from "./exec-process.ts";
+import { NamedPipes } from "./named-pipes.ts";
+
+const main: OciProcess = {
+  terminal: false,
+  user: { uid: 0, gid: 0, additionalGids: [] },
+  args: ["true"],
+  env: [],
+  cwd: "/",
+  capabilities: { bounding: [], effective: [], permitted: [] },
+  noNewPrivileges: false,
+  oomScoreAdj: 0,
+  rlimits: [],
+};
+
+describe("execProcess()", () => {
+  it("ends when it is aborted, though a process in the background never stops printing", async () => {
+    using place = temporaryRuntime('yes & echo $! > "$PIDS"; exit 0');
+    const stop = new AbortController();
+    let printed = 0;
+    const stdout = new Writable({
+      write: (chunk: Buffer, _encoding, done) => {
+        printed += chunk.length;
+        if (printed > 1_000_000) stop.abort(new Error("enough"));
+        done();
+      },
+    });
+    await assert.rejects(
+      execProcess("c", main, { tty: false, stdout }, stop.signal, place.context),
+      { message: "enough" },
+    );
+  });
+
+  it("fails, and leaves no rejection unhandled, when crun cannot be started", async () => {
+    using place = temporaryRuntime("exit 0");
+    const unhandled: unknown[] = [];
+    const note = (error: unknown): void => void unhandled.push(error);
+    process.on("unhandledRejection", note);
+    try {
+      const context = { ...place.context, crun: { path: "/nonexistent/crun", env: {} } };
+      const streams = { tty: false, stdout: new PassThrough(), stderr: new PassThrough() };
+      const { signal } = new AbortController();
+      await assert.rejects(execProcess("c", main, streams, signal, context), {
+        code: "EXEC_FAILED",
+      });
+      await new Promise((resolve) => setImmediate(resolve));
+    } finally {
+      process.off("unhandledRejection", note);
+    }
+    assert.deepEqual(unhandled, []);
+  });
+});
+
+/** A runtime's folders with a shell script in the place of crun. */
+function temporaryRuntime(script: string) {
+  const folder = mkdtempSync(path.join(tmpdir(), "kip-exec-"));
+  const paths = runPaths(folder);
+  mkdirSync(paths.execs);
+  const crun = path.join(folder, "crun");
+  writeFileSync(crun, `#!/bin/sh\n${script}\n`);
+  chmodSync(crun, 0o755);
+  const env = { PATH: "/usr/bin:/bin", PIDS: path.join(folder, "pids") };
+  const context = {
+    crun: { path: crun, env },
+    paths,
+    pipes: new NamedPipes(paths.pipes),
+    name: "1",
+  };
+  return { context, [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) };
+}
