@@ -51,6 +51,9 @@ export class NodeController {
   readonly #options: NodeControllerOptions;
   readonly #ping: ProviderPing;
   #facts: NodeFacts;
+  /** Number of the last call of `nodeFacts`, and of the call that {@link NodeController.#facts} are from. */
+  #questions = 0;
+  #answered = 0;
   #unhealthy: NotReady | undefined;
   #node: Node | undefined;
   #written: unknown;
@@ -127,8 +130,12 @@ export class NodeController {
 
   /** The provider's facts changed. */
   async factsChanged(): Promise<void> {
+    const question = ++this.#questions;
     try {
-      this.#facts = await this.#options.provider.nodeFacts();
+      const facts = await this.#options.provider.nodeFacts();
+      if (question < this.#answered) return; // overtaken by a newer answer
+      this.#answered = question;
+      this.#facts = facts;
     } catch (error) {
       this.#options.logger.warn("Could not take over the node's facts", {
         cause: errorText(error),

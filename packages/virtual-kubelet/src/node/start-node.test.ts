@@ -119,6 +119,43 @@ describe("startNode()", () => {
     assert.ok(provider.pods.has("a"), "a provider that answers again is asked again");
   });
 
+  it("registers the node and renews tokens while the removal of an unknown pod hangs", async () => {
+    const server = new Server(new ManualClock(), [pod("a", [token])]);
+    const provider = new MemoryProvider();
+    const known = new Set(["stray"]);
+    provider.list = async () => [...known].map((uid) => ({ uid, namespace: "ns", name: uid }));
+    let removals = 0;
+    provider.removeUnknown = () => {
+      removals++;
+      return new Promise(() => {});
+    };
+    const starting = server.start(provider);
+    await server.clock.advance(30_000);
+    await using _ = await starting;
+    await server.clock.advance(hour);
+    assert.equal(server.tokens, 2);
+    assert.equal(removals, 1, "a removal that is under way is not repeated");
+  });
+
+  it("keeps the newest facts of a node whose provider answers in another order", async () => {
+    const server = new Server(new ManualClock());
+    const provider = new MemoryProvider();
+    await using _ = await server.start(provider);
+    const first = Promise.withResolvers<typeof provider.facts>();
+    const facts = (cpu: string): typeof provider.facts => ({
+      ...provider.facts,
+      capacity: { cpu },
+    });
+    const answers = [first.promise, Promise.resolve(facts("2"))];
+    provider.nodeFacts = () => answers.shift() ?? Promise.resolve(facts("3"));
+    provider.nodeChanged();
+    provider.nodeChanged();
+    await server.clock.advance(0);
+    first.resolve(facts("1"));
+    await server.clock.advance(0);
+    assert.equal(server.node?.status?.capacity?.["cpu"], "2");
+  });
+
   it("shows what changed of the node's facts while it started", async () => {
     const server = new Server(new ManualClock());
     const provider = new MemoryProvider();

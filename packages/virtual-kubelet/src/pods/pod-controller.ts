@@ -60,6 +60,8 @@ export class PodController {
   readonly #references: ReferenceStore;
   readonly #services: Informer<Service>;
   readonly #pods: Informer<Pod>;
+  /** UIDs of unknown pods whose removal is under way. */
+  readonly #removals = new Set<string>();
 
   /** Starts watching at once. */
   constructor(options: PodControllerOptions) {
@@ -193,7 +195,7 @@ export class PodController {
   }
 
   async #removeStrangers(uids: readonly string[]): Promise<void> {
-    const { client, nodeName, provider, logger } = this.#options;
+    const { client, nodeName } = this.#options;
     const known = new Set<string>();
     let next: string | undefined;
     do {
@@ -205,18 +207,25 @@ export class PodController {
       for (const { metadata } of page.items) known.add(metadata?.uid ?? "");
       next = page.metadata.continue === "" ? undefined : page.metadata.continue;
     } while (next !== undefined);
-    const removals = uids
-      .filter((uid) => !known.has(uid) && !this.#entries.has(uid))
-      .map(async (podUid) => {
-        try {
-          await provider.removeUnknown(podUid);
-          logger.info("Removed a pod that the API server does not know", { podUid });
-        } catch (error) {
-          // The next sweep finds it again.
-          logger.warn("Could not remove an unknown pod", { podUid, cause: errorText(error) });
-        }
-      });
-    await Promise.all(removals);
+    // A removal may take as long as the backend needs: neither the other pods nor the next sweep wait for it.
+    for (const uid of uids) {
+      if (!known.has(uid) && !this.#entries.has(uid)) void this.#removeUnknown(uid);
+    }
+  }
+
+  /** Never rejects: the next sweep finds again what could not be removed. */
+  async #removeUnknown(podUid: string): Promise<void> {
+    if (this.#removals.has(podUid)) return;
+    this.#removals.add(podUid);
+    const { provider, logger } = this.#options;
+    try {
+      await provider.removeUnknown(podUid);
+      logger.info("Removed a pod that the API server does not know", { podUid });
+    } catch (error) {
+      logger.warn("Could not remove an unknown pod", { podUid, cause: errorText(error) });
+    } finally {
+      this.#removals.delete(podUid);
+    }
   }
 
   #seen(event: InformerEvent<Pod>): void {
