@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
-import { silentLogger } from "@kip/base";
+import { KipError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { assertScales } from "../testing/assert-scales.ts";
 import { ManualClock } from "../testing/manual-clock.ts";
@@ -61,6 +61,27 @@ describe("ReferenceStore", () => {
           store.stop();
         };
       }, 2000);
+  });
+
+  it("asks for a missing object once, however often one pod names it", async () => {
+    let reads = 0;
+    const client = {
+      get: async () => {
+        reads++;
+        throw new KipError("K8S_NOT_FOUND", "none");
+      },
+      list: async () => ({ metadata: { resourceVersion: "1" }, items: [] }),
+      stream: async () => new PassThrough(),
+    } as unknown as ApiClient; // what a store asks for
+    const clock = new ManualClock();
+    const store = new ReferenceStore({ client, clock, logger: silentLogger, onChange: () => {} });
+    const reader = store.readerFor("ns", "u");
+    for (let time = 0; time < 100; time++)
+      assert.equal(await reader.read({ kind: "ConfigMap", name: "optional" }), undefined);
+    assert.equal(reads, 1);
+    await store.readerFor("ns", "u").read({ kind: "ConfigMap", name: "optional" });
+    assert.equal(reads, 2, "the pod's next attempt asks again");
+    store.stop();
   });
 
   it("forgets what a pod no longer uses, and watches no namespace that is not used", async () => {

@@ -43,16 +43,24 @@ export class ReferenceStore {
     this.#options = options;
   }
 
-  /** A reader for one pod: what it reads is watched for the pod from then on. */
+  /**
+   * A reader for one attempt to resolve one pod: what it reads is watched for the pod from then on. It asks for each
+   * object once, also for one that is missing, which a pod may name some ten thousand times.
+   */
   readerFor(namespace: string, podUid: string): ReferenceReader & { readonly used: Set<string> } {
     const used = new Set<string>();
+    const answers = new Map<string, Promise<ReferencedContent | undefined>>();
     return {
       used,
-      read: async ({ kind, name }: Reference) => {
+      read: ({ kind, name }: Reference) => {
+        const known = answers.get(`${kind}/${name}`);
+        if (known) return known;
         const scope = this.#scope(kind, namespace);
         scope.subscribe(name, podUid);
         used.add(this.#use(podUid, { kind, namespace, name }));
-        return scope.read(name);
+        const answer = scope.read(name);
+        answers.set(`${kind}/${name}`, answer);
+        return answer;
       },
     };
   }
