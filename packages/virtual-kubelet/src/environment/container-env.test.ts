@@ -455,6 +455,46 @@ describe("resolvePod()", () => {
     }, 10_000);
   });
 
+  it("refuses a small pod whose environment or files would hold tens of megabytes", async () => {
+    const growing = [
+      { name: "A", value: "x".repeat(1000) },
+      { name: "B", value: "$(A)".repeat(80) },
+      { name: "C", value: "$(B)".repeat(50) },
+    ];
+    const containers = ["a", "b", "c", "d"].map((name) => ({ name, env: growing }));
+    const annotations = { fieldRef: { fieldPath: "metadata.annotations" } };
+    const names = Array.from({ length: 50 }, (_, index) => `V${index}`);
+    const env = names.map((name) => ({ name, valueFrom: annotations }));
+    const items = names.map((path) => ({ path, ...annotations }));
+    const annotated: Pod = {
+      ...pod,
+      metadata: { ...pod.metadata, annotations: { long: "x".repeat(250_000) } },
+    };
+    for (const spec of [
+      { containers },
+      {
+        containers: [
+          { name: "main", env: env.slice(0, 25) },
+          { name: "b", env: env.slice(25) },
+        ],
+      },
+      { containers: [], volumes: [{ name: "v", downwardAPI: { items } }] },
+    ])
+      await assert.rejects(
+        resolvePod(
+          { ...annotated, spec },
+          {
+            references: fakeReferences({}),
+            services: [],
+            allocatable: {},
+            notify: () => {},
+            tokens: { token: () => assert.fail("it has no tokens") },
+          },
+        ),
+        (error) => hasCode(error, "VK_UNRESOLVED"),
+      );
+  });
+
   it("refuses a pod whose content is larger than any memory, however it is spread", async () => {
     const doubling = Array.from({ length: 22 }, (_, index) => ({
       name: `V${index}`,

@@ -154,7 +154,9 @@ async function addVariable(
     return;
   }
   const value = await referencedValue(container, context);
-  if (value !== undefined) put(state, variable.name, state.room.take(value));
+  if (value === undefined) return;
+  if (from.fieldRef) state.podRoom.takeOwn(value);
+  put(state, variable.name, state.room.take(value));
 }
 
 function addLiteral(
@@ -171,10 +173,11 @@ function addLiteral(
     const template = expandExcept(value, lookUp, { isLate, room: state.room });
     put(state, name, "");
     state.podRoom.take(template.length);
+    state.podRoom.takeOwn(template);
     state.lateTemplates.set(name, template);
     return;
   }
-  put(state, name, expandVariables(value, lookUp, state.room));
+  put(state, name, state.podRoom.takeOwn(expandVariables(value, lookUp, state.room)));
 }
 
 /** Expands what is known; the rest is escaped so that a second expansion touches late variables only. */

@@ -188,6 +188,7 @@ function downwardFiles(
       throw unresolved(`unsupported field of the downward API: ${what}`);
     }
     room.take(item.path.length + text.length);
+    room.takeOwn(text);
     return { path: item.path, data: ownBytes(text), mode: item.mode ?? mode };
   });
 }
