@@ -6,7 +6,7 @@ import { ownBytes } from "../references/own-bytes.ts";
 /** Which token a volume wants. */
 export interface TokenWish {
   /** @default the API server's own */
-  readonly audience?: string;
+  readonly audience?: string | undefined;
   /** Seconds. */
   readonly expirationSeconds: number;
 }
@@ -31,24 +31,36 @@ const oldestMs = 24 * 60 * 60 * 1000;
 export function createTokenSource(client: ApiClient, pod: Pod, clock: Clock): TokenSource {
   const { namespace, name, uid } = pod.metadata;
   const serviceAccount = pod.spec.serviceAccountName ?? "default";
-  const tokens = new Map<string, FreshToken>();
+  const tokens = new Map<string, FreshToken & { readonly expiresAt: number }>();
+  const request = async ({ audience, expirationSeconds }: TokenWish): Promise<FreshToken> => {
+    const now = clock.now();
+    const { token, expiresAt } = await requestToken(client, {
+      namespace,
+      serviceAccount,
+      expirationSeconds,
+      pod: { name, uid },
+      ...(audience !== undefined && { audiences: [audience] }),
+    });
+    const refreshAt = now + Math.min(oldestMs, (expiresAt - now) * lifeShare);
+    const fresh = { data: ownBytes(token), refreshAt, expiresAt };
+    tokens.set(keyOf({ audience, expirationSeconds }), fresh);
+    return fresh;
+  };
   return {
-    token: async ({ audience, expirationSeconds }) => {
-      const key = `${expirationSeconds} ${audience ?? ""}`;
-      const known = tokens.get(key);
-      const now = clock.now();
-      if (known && known.refreshAt > now) return known;
-      const { token, expiresAt } = await requestToken(client, {
-        namespace,
-        serviceAccount,
-        expirationSeconds,
-        pod: { name, uid },
-        ...(audience !== undefined && { audiences: [audience] }),
-      });
-      const refreshAt = now + Math.min(oldestMs, (expiresAt - now) * lifeShare);
-      const fresh = { data: ownBytes(token), refreshAt };
-      tokens.set(key, fresh);
-      return fresh;
+    token: async (wish) => {
+      const known = tokens.get(keyOf(wish));
+      if (known && known.refreshAt > clock.now()) return known;
+      try {
+        return await request(wish);
+      } catch (error) {
+        // As the kubelet: what else changed of the pod does not wait. The next sweep asks again, as it is due still.
+        if (known && known.expiresAt > clock.now()) return known;
+        throw error;
+      }
     },
   };
+}
+
+function keyOf({ audience = "", expirationSeconds }: TokenWish): string {
+  return `${expirationSeconds} ${audience}`;
 }
