@@ -4,6 +4,14 @@ import { podWith } from "@kip/k8s-types/testing";
 import { fieldValue } from "./field-reference.ts";
 
 describe("fieldValue()", () => {
+  it("is empty for a label that has the name of a JavaScript method", () => {
+    const pod = podWith({ metadata: { labels: {}, annotations: {} } });
+    for (const name of ["constructor", "toString", "valueOf"])
+      for (const map of ["labels", "annotations"])
+        assert.equal(fieldValue(pod, `metadata.${map}['${name}']`), "");
+    assert.equal(fieldValue(pod, "constructor"), undefined);
+  });
+
   /** Text and how Go quotes it. */
   const cases: readonly (readonly [string, string])[] = [
     ["plain text, ☃ and 𝄞", '"plain text, ☃ and 𝄞"'],

@@ -20,9 +20,9 @@ export function fieldValue(pod: Pod, path: string): string | undefined {
   if (subscript) {
     const [, map, key = ""] = subscript;
     const values = map === "labels" ? pod.metadata.labels : pod.metadata.annotations;
-    return values?.[key] ?? "";
+    return values && Object.hasOwn(values, key) ? (values[key] ?? "") : "";
   }
-  const read = plainFields[path];
+  const read = Object.hasOwn(plainFields, path) ? plainFields[path] : undefined;
   return read && (read(pod) ?? "");
 }
 
