@@ -5,7 +5,7 @@ export {
   type CellPhase,
   type CellSpec,
   type CellStatus,
-} from "./cell/cell.ts";
+} from "./state/cell.ts";
 export { decodeProviderConfig, type ProviderConfig } from "./config/provider-config.ts";
 export { KipProvider } from "./provider.ts";
 export {

@@ -9,7 +9,7 @@ import { podWith } from "@kip/k8s-types/testing";
 import type { PodEvent, PodStatusUpdate, ResolvedPod } from "@kip/virtual-kubelet";
 import type { CellActor } from "./cell/cell-actor.ts";
 import type { CellStep } from "./cell/cell-plan.ts";
-import type { Cell } from "./cell/cell.ts";
+import type { Cell } from "./state/cell.ts";
 import { KipProvider, type KipProviderOptions } from "./provider.ts";
 
 const pod = podWith({ metadata: { uid: "p" } });

@@ -6,7 +6,7 @@ import type { KubeObject } from "@kip/k8s-client";
 import type { NodeFacts } from "@kip/virtual-kubelet";
 import { CellSteps } from "./cell/cell-steps.ts";
 import { CellStore } from "./cell/cell-store.ts";
-import { nodeLabel, type Cell } from "./cell/cell.ts";
+import { nodeLabel, type Cell } from "./state/cell.ts";
 import { freeFinishedPods } from "./collect/finished-pods.ts";
 import { collectOrphanInstances } from "./collect/orphan-instances.ts";
 import type { ProviderConfig } from "./config/provider-config.ts";

@@ -6,10 +6,10 @@ import type { AgentClient, PodReport } from "@kip/agent-api";
 import { podWith } from "@kip/k8s-types/testing";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { CellActor } from "./cell-actor.ts";
-import { forgetCell } from "./cell-memory.ts";
+import { forgetCell } from "../state/cell-memory.ts";
 import type { CellStep } from "./cell-plan.ts";
 import type { CellSteps } from "./cell-steps.ts";
-import type { Cell } from "./cell.ts";
+import type { Cell } from "../state/cell.ts";
 
 /** Time that passes when the test says so. */
 class FakeClock implements Clock {

@@ -6,8 +6,8 @@ import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { interruptionMessage } from "../status/disruption.ts";
 import { ownReport } from "../status/own-report.ts";
 import { reportedEnd } from "../status/pod-end.ts";
-import type { Cell } from "./cell.ts";
-import { newCellMemory, type CellMemory, type PodRef } from "./cell-memory.ts";
+import type { Cell } from "../state/cell.ts";
+import { newCellMemory, type CellMemory, type PodRef } from "../state/cell-memory.ts";
 import { planCell, type CellStep } from "./cell-plan.ts";
 import type { CellSteps } from "./cell-steps.ts";
 import {

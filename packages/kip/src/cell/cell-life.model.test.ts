@@ -12,7 +12,7 @@ import type { CellActor } from "./cell-actor.ts";
 import type { CellStep } from "./cell-plan.ts";
 import { CellSteps } from "./cell-steps.ts";
 import type { CellStepsOptions } from "./steps/step-context.ts";
-import type { Cell, CellSpec, CellStatus } from "./cell.ts";
+import type { Cell, CellSpec, CellStatus } from "../state/cell.ts";
 
 interface Machine {
   readonly instance: Instance;

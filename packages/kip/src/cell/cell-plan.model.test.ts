@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import type { Cell } from "./cell.ts";
+import type { Cell } from "../state/cell.ts";
 import { planCell, type CellObservation, type CellStep } from "./cell-plan.ts";
 
 type Phase = "Running" | "Succeeded" | "Failed";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Cell } from "./cell.ts";
+import type { Cell } from "../state/cell.ts";
 import { planCell, type CellObservation } from "./cell-plan.ts";
 
 const cell: Cell = {

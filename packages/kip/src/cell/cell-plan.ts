@@ -1,10 +1,9 @@
-import type { Cell } from "./cell.ts";
+import type { InstanceState, WantedPod } from "../state/cell-memory.ts";
+import type { Cell } from "../state/cell.ts";
 
 /** What is known about a pod and its cell at one moment; input of {@link planCell}. */
 export interface CellObservation {
-  /** What the API wants of the pod: run it, or stop it within so many seconds. */
-  readonly wanted:
-    { readonly kind: "run" } | { readonly kind: "remove"; readonly graceSeconds: number };
+  readonly wanted: WantedPod;
   /** Whether the pod has come to its end (Succeeded or Failed). */
   readonly isPodFinished: boolean;
   /** Whether the end that kip knows of is in the Cell's status; true if there is none. */
@@ -16,11 +15,7 @@ export interface CellObservation {
   readonly cell: Cell | undefined;
   /** Whether someone asked the API to delete the Cell. */
   readonly isCellDeleted: boolean;
-  /**
-   * The cell's instance. "unknown": nobody has asked the cloud yet or it did not answer;
-   * "gone": there was one and it is no more.
-   */
-  readonly instance: "none" | "unknown" | "pending" | "running" | "gone";
+  readonly instance: InstanceState;
   readonly isAgentConnected: boolean;
   /** Whether the agent has the newest desired pod. */
   readonly isDispatched: boolean;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CellStatusWriter } from "./cell-status-writer.ts";
-import type { Cell, CellPhase } from "./cell.ts";
+import type { Cell, CellPhase } from "../state/cell.ts";
 
 const cell = { metadata: { name: "c", uid: "u" } } as unknown as Cell; // all that is looked at
 

@@ -1,5 +1,5 @@
 import type { CellStore } from "./cell-store.ts";
-import type { Cell, CellStatus } from "./cell.ts";
+import type { Cell, CellStatus } from "../state/cell.ts";
 
 interface Pending {
   newest: { readonly cell: Cell; readonly status: CellStatus } | undefined;

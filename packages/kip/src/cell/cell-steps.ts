@@ -1,5 +1,5 @@
 import type { CellActor } from "./cell-actor.ts";
-import type { CellMemory } from "./cell-memory.ts";
+import type { CellMemory } from "../state/cell-memory.ts";
 import type { CellStep } from "./cell-plan.ts";
 import { connect } from "./steps/connect-agent.ts";
 import { createCell } from "./steps/create-cell.ts";

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { KipError } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { CellStore } from "./cell-store.ts";
-import { cellFinalizer, type Cell } from "./cell.ts";
+import { cellFinalizer, type Cell } from "../state/cell.ts";
 
 /** An API server with one Cell, which others may write between two requests. */
 function start(...finalizers: string[]) {

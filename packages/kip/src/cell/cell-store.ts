@@ -7,9 +7,9 @@ import {
   type Cell,
   type CellSpec,
   type CellStatus,
-} from "./cell.ts";
+} from "../state/cell.ts";
 import { cellCrd } from "./cell-crd.ts";
-import type { PodRef } from "./cell-memory.ts";
+import type { PodRef } from "../state/cell-memory.ts";
 import { readPodInApi, type PodInApi } from "./pod-in-api.ts";
 
 /** How often a Cell that somebody else writes at the same time is read again. */

@@ -2,9 +2,9 @@ import type { PodReport } from "@kip/agent-api";
 import type { Clock } from "@kip/base";
 import { latestLists } from "../status/container-lists.ts";
 import { afterLoss, endByLoss } from "../status/lost-containers.ts";
-import { wasClaimed, type CellMemory } from "./cell-memory.ts";
+import { wasClaimed, type CellMemory } from "../state/cell-memory.ts";
 import type { CellObservation } from "./cell-plan.ts";
-import type { PodEnd } from "./cell.ts";
+import type { PodEnd } from "../state/cell.ts";
 import { deadlineIn } from "./pod-deadline.ts";
 
 /** Time limits of a cell, milliseconds. */

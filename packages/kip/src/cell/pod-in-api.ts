@@ -1,7 +1,7 @@
 import { hasCode } from "@kip/base";
 import { paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
-import type { PodRef } from "./cell-memory.ts";
+import type { PodRef } from "../state/cell-memory.ts";
 
 /** What the API has of a pod: "ended" with a terminal phase, "gone" also if another pod has its name. */
 export type PodInApi = "open" | "ended" | "gone";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { KipError } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
-import type { Cell } from "../cell/cell.ts";
+import type { Cell } from "../state/cell.ts";
 import { freeFinishedPods } from "./finished-pods.ts";
 
 it("freeFinishedPods() frees the cells of finished pods that nobody works on, and no others", async () => {

@@ -1,6 +1,6 @@
 import type { ApiClient } from "@kip/k8s-client";
-import type { PodRef } from "../cell/cell-memory.ts";
-import type { Cell } from "../cell/cell.ts";
+import type { PodRef } from "../state/cell-memory.ts";
+import type { Cell } from "../state/cell.ts";
 import { readPod } from "../cell/pod-in-api.ts";
 
 /** What {@link freeFinishedPods} works with. */

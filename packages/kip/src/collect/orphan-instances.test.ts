@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import { createSimulatedCloud } from "@kip/cloud/simulated";
-import type { Cell } from "../cell/cell.ts";
+import type { Cell } from "../state/cell.ts";
 import { collectOrphanInstances } from "./orphan-instances.ts";
 
 function newCloud() {

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { hasCode } from "@kip/base";
 import { growth } from "@kip/base/testing";
 import type { CloudDriver } from "@kip/cloud";
-import type { CellMemory } from "../cell/cell-memory.ts";
+import type { CellMemory } from "../state/cell-memory.ts";
 import { cellAnnotations, CellChooser } from "./cell-chooser.ts";
 
 const driver = {

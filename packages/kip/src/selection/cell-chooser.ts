@@ -2,8 +2,8 @@ import type { CloudDriver, InstanceTypeOffer, LaunchType } from "@kip/cloud";
 import { selectInstanceType } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
 import { bytes, KipError, maxGlobLength } from "@kip/base";
-import type { CellSpec } from "../cell/cell.ts";
-import type { CellMemory } from "../cell/cell-memory.ts";
+import type { CellSpec } from "../state/cell.ts";
+import type { CellMemory } from "../state/cell-memory.ts";
 import { podResources } from "./pod-resources.ts";
 
 /** What every cell of an installation has in common. */

@@ -1,6 +1,6 @@
 import type { PodCondition } from "@kip/k8s-types";
 import type { ConditionVerdict } from "@kip/virtual-kubelet";
-import type { CellMemory } from "../cell/cell-memory.ts";
+import type { CellMemory } from "../state/cell-memory.ts";
 
 /** Kubernetes' own condition and reason of a pod that its node is about to end. */
 const type = "DisruptionTarget";

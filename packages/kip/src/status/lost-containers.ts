@@ -1,6 +1,6 @@
 import type { ContainerState, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { goneStatuses, waitingStatuses } from "@kip/virtual-kubelet";
-import type { EndedContainer, PodEnd } from "../cell/cell.ts";
+import type { EndedContainer, PodEnd } from "../state/cell.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
 
 type ContainerLists = Pick<

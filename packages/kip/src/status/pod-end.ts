@@ -1,8 +1,8 @@
 import type { PodReport } from "@kip/agent-api";
 import type { ContainerState, ContainerStatus, Pod } from "@kip/k8s-types";
 import { defined } from "@kip/base";
-import type { CellMemory } from "../cell/cell-memory.ts";
-import type { PodEnd } from "../cell/cell.ts";
+import type { CellMemory } from "../state/cell-memory.ts";
+import type { PodEnd } from "../state/cell.ts";
 import { reportedLists } from "./container-lists.ts";
 
 /** All termination messages of a pod together, characters; as much as the kubelet keeps. */

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { decodePodReport, type PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
-import { newCellMemory, type CellMemory } from "../cell/cell-memory.ts";
+import { newCellMemory, type CellMemory } from "../state/cell-memory.ts";
 import { cellReadyCondition, podStatus } from "./pod-status.ts";
 
 const context = { nodeIp: "192.0.2.1", now: Date.parse("2026-01-01T01:00:00Z") };

@@ -9,8 +9,7 @@ import {
   qosClass,
   type ConditionVerdict,
 } from "@kip/virtual-kubelet";
-import { wasClaimed, type CellMemory } from "../cell/cell-memory.ts";
-import { podAddress } from "../cell/pod-address.ts";
+import { podAddress, wasClaimed, type CellMemory } from "../state/cell-memory.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
 import { disruptionVerdict } from "./disruption.ts";
 import {

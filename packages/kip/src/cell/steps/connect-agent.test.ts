@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PodReport } from "@kip/agent-api";
 import type { Pod } from "@kip/k8s-types";
-import { newCellMemory, type CellMemory } from "../cell-memory.ts";
+import { newCellMemory, type CellMemory } from "../../state/cell-memory.ts";
 import { hasRunHere, noteGeneration } from "./connect-agent.ts";
 
 function memory(change: Partial<CellMemory>): CellMemory {

@@ -2,7 +2,7 @@ import { hasCode } from "@kip/base";
 import { waitForAgent, type AgentClient } from "@kip/agent-api";
 import { keepIdentity } from "../../identity/keep-identity.ts";
 import type { CellActor } from "../cell-actor.ts";
-import type { CellMemory } from "../cell-memory.ts";
+import type { CellMemory } from "../../state/cell-memory.ts";
 import { firstReport } from "./first-report.ts";
 import { instanceFacts } from "./start-instance.ts";
 import { required, type StepContext } from "./step-context.ts";

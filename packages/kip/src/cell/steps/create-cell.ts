@@ -3,7 +3,7 @@ import { wireTime } from "@kip/k8s-client";
 import { unsupportedVolumes } from "../../dispatch/desired-pod.ts";
 import { afterLoss, carriedContainers, endByLoss, hasRun } from "../../status/lost-containers.ts";
 import type { CellActor } from "../cell-actor.ts";
-import type { CellMemory } from "../cell-memory.ts";
+import type { CellMemory } from "../../state/cell-memory.ts";
 import { required, type StepContext } from "./step-context.ts";
 
 /** Chooses the machine of a pod and writes its Cell, before the cloud is asked for anything. */

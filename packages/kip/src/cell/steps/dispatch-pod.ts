@@ -1,9 +1,8 @@
 import { KipError } from "@kip/base";
 import { desiredPod, imagesOf } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
-import type { CellMemory } from "../cell-memory.ts";
-import { startPhases, type Cell } from "../cell.ts";
-import { podAddress } from "../pod-address.ts";
+import { podAddress, type CellMemory } from "../../state/cell-memory.ts";
+import { startPhases, type Cell } from "../../state/cell.ts";
 import { activeFor } from "../pod-deadline.ts";
 import { noteGeneration } from "./connect-agent.ts";
 import { required, rounded, type StepContext } from "./step-context.ts";

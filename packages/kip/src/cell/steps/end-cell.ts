@@ -1,7 +1,7 @@
 import { hasCode } from "@kip/base";
 import { carriedContainers } from "../../status/lost-containers.ts";
 import type { CellActor } from "../cell-actor.ts";
-import { forgetCell, wasClaimed, type CellMemory } from "../cell-memory.ts";
+import { forgetCell, wasClaimed, type CellMemory } from "../../state/cell-memory.ts";
 import { listsAfterLoss } from "../observe-cell.ts";
 import { firstReport } from "./first-report.ts";
 import { required, type StepContext } from "./step-context.ts";

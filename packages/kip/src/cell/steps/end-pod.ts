@@ -2,8 +2,8 @@ import { backoffDelay, hasCode } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import { storedEnd } from "../../status/pod-end.ts";
 import type { CellActor } from "../cell-actor.ts";
-import type { CellMemory } from "../cell-memory.ts";
-import type { PodEnd } from "../cell.ts";
+import type { CellMemory } from "../../state/cell-memory.ts";
+import type { PodEnd } from "../../state/cell.ts";
 import { lossEnd } from "../observe-cell.ts";
 import { required, type StepContext } from "./step-context.ts";
 

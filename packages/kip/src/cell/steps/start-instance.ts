@@ -1,7 +1,7 @@
 import type { Instance } from "@kip/cloud";
 import type { CellActor } from "../cell-actor.ts";
-import type { CellMemory } from "../cell-memory.ts";
-import type { CellStatus } from "../cell.ts";
+import type { CellMemory } from "../../state/cell-memory.ts";
+import type { CellStatus } from "../../state/cell.ts";
 import { userData } from "../user-data.ts";
 import { required, type StepContext } from "./step-context.ts";
 

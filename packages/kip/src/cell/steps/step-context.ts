@@ -8,10 +8,10 @@ import { KnownImages } from "../../dispatch/launch-images.ts";
 import type { CellIdentities } from "../../identity/cell-identity.ts";
 import type { LogArchive } from "../../logs/log-archive.ts";
 import type { CellChooser } from "../../selection/cell-chooser.ts";
-import type { CellMemory } from "../cell-memory.ts";
+import type { CellMemory } from "../../state/cell-memory.ts";
 import { CellStatusWriter } from "../cell-status-writer.ts";
 import type { CellStore } from "../cell-store.ts";
-import type { CellStatus } from "../cell.ts";
+import type { CellStatus } from "../../state/cell.ts";
 
 /** What the steps work with. */
 export interface CellStepsOptions {

@@ -3,7 +3,6 @@ import type { Instance } from "@kip/cloud";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import type { Cell, CellStatus, EndedContainer, PodEnd, StartPhase } from "./cell.ts";
-import type { CellObservation } from "./cell-plan.ts";
 
 /** The pod a cell serves. */
 export interface PodRef {
@@ -12,13 +11,23 @@ export interface PodRef {
   readonly uid: string;
 }
 
+/** What the API wants of a pod: run it, or stop it within a grace period. */
+export type WantedPod =
+  { readonly kind: "run" } | { readonly kind: "remove"; readonly graceSeconds: number };
+
+/**
+ * A cell's instance. "unknown": the cloud has not been asked yet, or did not answer; "gone": there was one, and it has
+ * ended.
+ */
+export type InstanceState = "none" | "unknown" | "pending" | "running" | "gone";
+
 /**
  * What kip remembers about one pod and its cell. Nothing here is the only copy: all of it is rebuilt
  * from the API, the cloud and the agent after a restart.
  */
 export interface CellMemory {
   readonly podRef: PodRef;
-  wanted: CellObservation["wanted"];
+  wanted: WantedPod;
   resolved: ResolvedPod | undefined;
   /** The pod as its newest order had it. */
   pod: Pod | undefined;
@@ -26,7 +35,7 @@ export interface CellMemory {
   isCellDeleted: boolean;
   /** The newest status of the cell, written or about to be. */
   status: CellStatus;
-  instanceState: CellObservation["instance"];
+  instanceState: InstanceState;
   instance: Instance | undefined;
   agent: AgentClient | undefined;
   report: PodReport | undefined;
@@ -167,4 +176,9 @@ export function wasClaimed({ phase, startMs }: CellStatus): boolean {
   // Times of the start are written with the claim; a cell that ended before it has none.
   if (phase === "Terminating") return startMs !== undefined;
   return phase === "Claimed" || phase === "Draining";
+}
+
+/** The address of a pod: its own, or its cell's with host networking; "" while there is none. */
+export function podAddress({ instance }: CellMemory, hostNetwork: boolean): string {
+  return (hostNetwork ? instance?.managementIp : instance?.podIp) ?? instance?.managementIp ?? "";
 }
