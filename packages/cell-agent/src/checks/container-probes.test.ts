@@ -77,4 +77,9 @@ describe("startProbes()", () => {
       "Readiness true",
     ]);
   });
+
+  it("makes probes whose time limit is longer than a timer can be", { timeout: 5000 }, async () => {
+    const readinessProbe = { ...probe, timeoutSeconds: 2 ** 31 - 1 };
+    assert.deepEqual((await said({ readinessProbe }, [0], 2)).said, ["started", "ready"]);
+  });
 });

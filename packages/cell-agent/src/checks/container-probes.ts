@@ -1,5 +1,5 @@
 import type { DesiredContainer, DesiredProbe } from "@kip/agent-api";
-import type { Clock } from "@kip/base";
+import { pause, type Clock } from "@kip/base";
 import type { PodEvents } from "../pod/pod-events.ts";
 import { runCheck, type CheckResult, type CheckTarget } from "./handlers.ts";
 import { ProbeTally, type ProbeVerdict } from "./probe-tally.ts";
@@ -111,8 +111,17 @@ export function startProbes(options: ProbeOptions): RunningProbes {
   }
 
   async function runOnce(probe: DesiredProbe, signal: AbortSignal): Promise<CheckResult> {
-    const limit = AbortSignal.timeout((probe.timeoutSeconds ?? 1) * 1000);
-    return await runCheck(probe, options.target, AbortSignal.any([signal, limit]));
+    const limit = new AbortController();
+    const done = new AbortController();
+    void pause((probe.timeoutSeconds ?? 1) * 1000, options.clock, done.signal).then((isOver) => {
+      if (isOver) limit.abort();
+    });
+    try {
+      return await runCheck(probe, options.target, AbortSignal.any([signal, limit.signal]));
+    } finally {
+      done.abort();
+      limit.abort(); // what still listens to it would be kept as long as the other signal
+    }
   }
 
   async function sleep(ms: number, signal: AbortSignal): Promise<void> {

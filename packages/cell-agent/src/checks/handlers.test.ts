@@ -104,6 +104,29 @@ describe("a check by gRPC", () => {
   });
 });
 
+describe("an answer 101", () => {
+  it(
+    "fails a probe at once, as an HTTP client that asked for no upgrade sees it",
+    { timeout: 5000 },
+    async () => {
+      const server = http.createServer();
+      server.on("connection", (socket) =>
+        socket.write(
+          "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
+        ),
+      );
+      const httpGet = { path: "/", port: await listen(server) };
+      const result = await runCheck({ httpGet }, target, AbortSignal.timeout(2000));
+      server.close();
+      assert.deepEqual(result, {
+        isSuccess: false,
+        output: "HTTP probe failed with statuscode: 101",
+        status: 101,
+      });
+    },
+  );
+});
+
 describe("an answer 500", () => {
   it("fails a probe, and no hook", async () => {
     const server = http.createServer((_request, response) => {

@@ -129,6 +129,12 @@ async function runHttp(
     resolve(response.statusCode ?? 0);
     response.destroy();
   });
+  // Without this listener an answer 101 would end the request without any event but "close".
+  request.on("upgrade", (response, socket) => {
+    resolve(response.statusCode ?? 0);
+    socket.destroy();
+  });
+  request.on("close", () => reject(new Error("unexpected EOF"))); // without effect once it is settled
   request.end();
   try {
     const status = await promise;
