@@ -343,6 +343,27 @@ describe("a pod's life", limit, () => {
     assert.deepEqual(cell.runtime.calls.slice(2), ["SIGTERM web", "SIGKILL web"]);
   });
 
+  it("stops each container once", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.phase === "Running");
+    await client.deletePod(30);
+    const ended = await report(client, (one) => one.isReleased === true);
+    assert.equal(ended.events.filter(({ reason }) => reason === "Killing").length, 1);
+  });
+
+  it("reports each failed probe at once", async () => {
+    await using cell = await Cell.start();
+    cell.runtime.execute = async () => 1;
+    const client = await cell.connect();
+    const livenessProbe = { exec: { command: ["check"] }, failureThreshold: 100, periodSeconds: 1 };
+    await client.putPod(desiredPod({ containers: [container("web", { livenessProbe })] }));
+    const failures = (one: PodReport): number =>
+      one.events.filter(({ reason }) => reason === "Unhealthy").length;
+    await report(client, (one) => failures(one) === 2, { timeoutMs: 10_000 });
+  });
+
   it("ends a pod that has run too long", async () => {
     await using cell = await Cell.start();
     const client = await cell.connect();
@@ -452,6 +473,31 @@ describe("an agent that is started again", limit, () => {
     await (await cell.connect()).info();
     await cell.agent.ready;
     assert.deepEqual(await fs.readdir(folder), []);
+  });
+
+  it("goes on when a container that it does not know cannot be removed", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.phase === "Running");
+    await cell.agent[Symbol.asyncDispose]();
+    const { labels, logPath } = cell.runtime.running("web");
+    cell.runtime.states.set("stray", {
+      id: "stray",
+      labels,
+      status: "running",
+      logPath,
+      createdAtMs: 0,
+    });
+    const remove = cell.runtime.remove.bind(cell.runtime);
+    cell.runtime.remove = async (id) => {
+      if (id === "stray") throw new Error("device or resource busy");
+      await remove(id);
+    };
+    await cell.startAgent();
+    const again = await cell.connect();
+    await again.deletePod(0);
+    await report(again, (one) => one.isReleased === true, { timeoutMs: 5000 });
   });
 
   it("goes on ending a pod", async () => {

@@ -1,5 +1,5 @@
 import fs from "node:fs/promises";
-import type { DesiredPod, TerminatedReport } from "@kip/agent-api";
+import type { DesiredPod } from "@kip/agent-api";
 import { errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
 import type { ContainerExit, ContainerState } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../agent-directories.ts";
@@ -17,8 +17,8 @@ import {
 import { crashDelayMs, failureDelayMs } from "../pod/crash-backoff.ts";
 import type { Step } from "../pod/plan.ts";
 import type { PodEvents } from "../pod/pod-events.ts";
-import { seconds } from "../pod/report.ts";
 import { shownId } from "./container-spec.ts";
+import { exitReport, startErrorReport } from "./exit-report.ts";
 import type { GracePeriod } from "./grace-period.ts";
 import {
   createContainer,
@@ -71,6 +71,8 @@ export class ContainerKeeper {
   #ended = new AbortController();
   readonly #letGo = new AbortController();
   #probes: RunningProbes | undefined;
+  /** Settles when the end of the run, if it has come, is in the record. */
+  #exitNoted: Promise<void> = Promise.resolve();
 
   constructor(record: ContainerRecord, host: KeeperHost) {
     this.record = record;
@@ -211,6 +213,8 @@ export class ContainerKeeper {
       logger.error("Could not stop a container", { container: record.desired.name, err: error });
       await clock.sleep(stopAgainMs, ended).catch(() => {}); // it has ended
     } finally {
+      // Until then it would count as running, and be stopped again.
+      await this.#exitNoted;
       delete record.activity;
       this.#host.changed();
     }
@@ -218,24 +222,26 @@ export class ContainerKeeper {
 
   /** Takes note of the container's end. */
   async exited(exit: ContainerExit): Promise<void> {
+    const { run } = this.record.saved;
+    if (run?.id !== exit.id || run.exit) return;
+    this.#exitNoted = this.#noteExit(run, exit);
+    await this.#exitNoted;
+    await this.#discard(run);
+  }
+
+  async #noteExit(run: ContainerRun, exit: ContainerExit): Promise<void> {
     const { record } = this;
     const { saved } = record;
-    const { run } = saved;
-    if (run?.id !== exit.id || run.exit) return;
     this.#probes?.end();
     this.#ended.abort();
+    // No plan acts on the container until its end is noted.
+    const isIdle = record.activity === undefined;
+    if (isIdle) record.activity = "stopping";
     const message = exit.lost ? undefined : await this.#lastWords(run, exit.exitCode);
-    const report: TerminatedReport = {
-      exitCode: exit.lost ? 137 : exit.exitCode,
-      reason: exitReason(exit),
-      ...(exit.lost && { message: "The container could not be located when the agent looked" }),
-      ...(message !== undefined && { message }),
-      ...(saved.run?.startedAtMs !== undefined && { startedAt: seconds(saved.run.startedAtMs) }),
-      finishedAt: seconds(exit.finishedAtMs),
-      containerId: this.#shownId(run),
-    };
+    const startedAtMs = saved.run?.startedAtMs;
+    const report = exitReport(exit, { message, startedAtMs, containerId: this.#shownId(run) });
+    if (isIdle) delete record.activity;
     this.#runEnded({ ...run, ...saved.run, exit: report }, exit.finishedAtMs);
-    await this.#discard(run);
   }
 
   /** Goes on with a container that an earlier life of the agent has left in this state. */
@@ -276,7 +282,7 @@ export class ContainerKeeper {
       const outdated = saved.previousLogPath;
       saved.lastTerminated = before.exit;
       saved.previousLogPath = before.logPath;
-      if (outdated !== undefined) void fs.rm(outdated, { force: true });
+      if (outdated !== undefined) void this.#removeLog(outdated);
     }
     saved.run = run;
     saved.started = false;
@@ -284,6 +290,14 @@ export class ContainerKeeper {
     delete this.record.kill;
     this.#ended = new AbortController();
     this.#host.save();
+  }
+
+  async #removeLog(file: string): Promise<void> {
+    try {
+      await fs.rm(file, { force: true });
+    } catch (error) {
+      this.#host.logger.warn("Could not remove a log", { file, err: error });
+    }
   }
 
   async #targetNamespace(): Promise<string | undefined> {
@@ -300,20 +314,10 @@ export class ContainerKeeper {
     logger.warn("Container could not be started", { container: name, err: error });
     events.warning("Failed", `Error: ${message}`, name);
     if (hasCode(error, "CONTAINER_CREATE_FAILED", "CONTAINER_START_FAILED")) {
-      // The container is to blame: this was a run, and it counts for the restart policy.
-      const finishedAt = seconds(clock.now());
-      const containerId = this.#shownId(run);
-      const startedAt = seconds(0); // never; as the kubelet writes it
-      const exit = {
-        exitCode: 128,
-        reason: "StartError",
-        message,
-        startedAt,
-        finishedAt,
-        containerId,
-      };
+      const nowMs = clock.now();
+      const exit = startErrorReport({ message, nowMs, containerId: this.#shownId(run) });
       record.waiting = { reason: "RunContainerError", message };
-      this.#runEnded({ ...run, exit }, clock.now());
+      this.#runEnded({ ...run, exit }, nowMs);
     } else {
       const isConfig = hasCode(
         error,
@@ -378,6 +382,7 @@ export class ContainerKeeper {
           const counts = record.probes.get(kind) ?? { successful: 0, failed: 0 };
           counts[isSuccess ? "successful" : "failed"]++;
           record.probes.set(kind, counts);
+          if (!isSuccess) changed(); // there is an event
         },
         failed: (message, graceSeconds) => {
           record.kill = { message, graceSeconds };
@@ -437,10 +442,4 @@ export class ContainerKeeper {
     const { parts, pod } = this.#host;
     return { runtime: parts.runtime, containerId: run.id, address: podAddress(pod) };
   }
-}
-
-function exitReason(exit: ContainerExit): string {
-  if (exit.lost) return "ContainerStatusUnknown";
-  if (exit.oomKilled) return "OOMKilled";
-  return exit.exitCode === 0 ? "Completed" : "Error";
 }

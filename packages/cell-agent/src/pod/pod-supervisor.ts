@@ -96,10 +96,19 @@ export class PodSupervisor implements AsyncDisposable {
       await keeper.takeOver(run && states.get(run.id));
       if (run) states.delete(run.id);
     }
-    for (const { id } of states.values()) await parts.runtime.remove(id);
+    for (const { id } of states.values()) await this.#removeStray(id, parts);
     this.#isTakenOver = true;
     for (const exit of early) tell(exit);
     this.#changed();
+  }
+
+  /** Removes a container that is not in our records; one that cannot be removed must not keep the pod from its end. */
+  async #removeStray(id: string, parts: AgentParts): Promise<void> {
+    try {
+      await parts.runtime.remove(id);
+    } catch (error) {
+      this.#options.logger.error("Could not remove a container", { containerId: id, err: error });
+    }
   }
 
   /** Tells with the pod that nothing can be run here, now or ever. */

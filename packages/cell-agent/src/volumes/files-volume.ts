@@ -89,13 +89,12 @@ function openToGroup(root: string, group: number): void {
 }
 
 function linkNames(directory: string, names: ReadonlySet<string>): void {
-  const present = fs.readdirSync(directory);
+  const present = new Set(fs.readdirSync(directory));
   for (const name of present) {
     if (!name.startsWith("..") && !names.has(name)) fs.rmSync(path.join(directory, name));
   }
   for (const name of names) {
-    if (!present.includes(name))
-      fs.symlinkSync(path.join(dataLink, name), path.join(directory, name));
+    if (!present.has(name)) fs.symlinkSync(path.join(dataLink, name), path.join(directory, name));
   }
 }
 

@@ -1,0 +1,48 @@
+import type { TerminatedReport } from "@kip/agent-api";
+import type { ContainerExit } from "@kip/oci-runtime";
+import { seconds } from "../pod/report.ts";
+
+/** How a run ended, as the kubelet reports it. */
+export function exitReport(
+  exit: ContainerExit,
+  run: {
+    /** The container's termination message. */
+    readonly message: string | undefined;
+    readonly startedAtMs: number | undefined;
+    /** As the API shows it. */
+    readonly containerId: string;
+  },
+): TerminatedReport {
+  const lost = "The container could not be located when the agent looked";
+  const message = exit.lost ? lost : run.message;
+  return {
+    exitCode: exit.lost ? 137 : exit.exitCode,
+    reason: exitReason(exit),
+    ...(message !== undefined && { message }),
+    ...(run.startedAtMs !== undefined && { startedAt: seconds(run.startedAtMs) }),
+    finishedAt: seconds(exit.finishedAtMs),
+    containerId: run.containerId,
+  };
+}
+
+/** The end of a run whose process could not be started: the container is to blame, so it counts for the restart policy. */
+export function startErrorReport(options: {
+  readonly message: string;
+  readonly nowMs: number;
+  readonly containerId: string;
+}): TerminatedReport {
+  return {
+    exitCode: 128,
+    reason: "StartError",
+    message: options.message,
+    startedAt: seconds(0), // never; as the kubelet writes it
+    finishedAt: seconds(options.nowMs),
+    containerId: options.containerId,
+  };
+}
+
+function exitReason(exit: ContainerExit): string {
+  if (exit.lost) return "ContainerStatusUnknown";
+  if (exit.oomKilled) return "OOMKilled";
+  return exit.exitCode === 0 ? "Completed" : "Error";
+}
