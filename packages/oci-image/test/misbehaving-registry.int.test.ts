@@ -133,7 +133,7 @@ describe("a registry that misbehaves", () => {
     await trial(handler, async ({ failure }) => {
       const error = await failure("REGISTRY_RATE_LIMITED", /limits its use \("slow down"\)/);
       assert.equal(error.retryable, true);
-      assert.equal(error.facts["retryAfterSeconds"], 17);
+      assert.equal(error.facts["retryAfterMs"], 17_000);
     });
   });
 
@@ -335,7 +335,7 @@ describe("a registry that misbehaves", () => {
     };
     await trial(handler, async ({ failure }) => {
       const error = await failure("REGISTRY_RATE_LIMITED", /limits its use/);
-      assert.equal(error.facts["retryAfterSeconds"], 120);
+      assert.equal(error.facts["retryAfterMs"], 120_000);
     });
   });
 

@@ -27,28 +27,31 @@ export function refusalError(refusal: Refusal, who: string, what: string): KipEr
         facts,
         remedy: "Check the image's name and tag",
       });
-    case 429: {
-      const seconds = retryAfter(refusal.headers);
-      const wait = seconds === undefined ? {} : { retryAfterSeconds: seconds };
+    case 429:
       return imageError("REGISTRY_RATE_LIMITED", `registry ${who} limits its use${detail}`, {
-        facts: { ...facts, ...wait },
+        facts: { ...facts, ...retryAfter(refusal.headers) },
         retryable: true,
         remedy: "Wait, or give credentials of an account with a higher limit",
       });
-    }
     default: {
       const reason = `registry ${who} answered ${status} for ${what}${detail}`;
-      return imageError("REGISTRY_UNREACHABLE", reason, { facts, retryable: status >= 500 });
+      return imageError("REGISTRY_UNREACHABLE", reason, {
+        facts: { ...facts, ...retryAfter(refusal.headers) },
+        retryable: status >= 500,
+      });
     }
   }
 }
 
-/** Seconds, or a date (RFC 9110, 10.2.3), which is taken by the registry's own clock. */
-function retryAfter(headers: IncomingHttpHeaders): number | undefined {
+/**
+ * When to come back: `Retry-After` in seconds, or as a date (RFC 9110, 10.2.3), which is taken by the registry's own clock.
+ * 429 and 503 have it.
+ */
+function retryAfter(headers: IncomingHttpHeaders): { readonly retryAfterMs?: number } {
   const text = headers["retry-after"]?.trim() ?? "";
-  if (/^\d+$/.test(text)) return Number(text);
-  const seconds = Math.ceil((Date.parse(text) - Date.parse(headers.date ?? "")) / 1000);
-  return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
+  if (/^\d+$/.test(text)) return { retryAfterMs: Number(text) * 1000 };
+  const ms = Date.parse(text) - Date.parse(headers.date ?? "");
+  return Number.isNaN(ms) ? {} : { retryAfterMs: Math.max(0, ms) };
 }
 
 /** Maps a network failure; failures that are ours already stay as they are. */

@@ -35,8 +35,6 @@ export async function withRetries<T>(
 /** Milliseconds to wait; undefined if it would not help. */
 function pauseAfter(error: unknown, attempt: number): number | undefined {
   if (!isKipError(error) || !error.retryable) return undefined;
-  const asked = error.facts["retryAfterSeconds"];
-  const askedMs = typeof asked === "number" ? asked * 1000 : 0;
-  if (askedMs > longestPauseMs) return undefined;
-  return Math.max(askedMs, backoffDelay(attempt, backoff));
+  const delay = backoffDelay(attempt, backoff, error);
+  return delay > longestPauseMs ? undefined : delay;
 }

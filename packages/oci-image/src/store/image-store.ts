@@ -86,7 +86,7 @@ export interface PullOptions {
  *
  * Failures of `pull` and `importLayout` are {@link KipError}s: `IMAGE_NOT_FOUND`,
  * `REGISTRY_UNAUTHORIZED`, `REGISTRY_UNREACHABLE` (retryable), `REGISTRY_RATE_LIMITED` (retryable,
- * fact `retryAfterSeconds` if the registry said), `REGISTRY_TOO_SLOW`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_INVALID`,
+ * fact `retryAfterMs` if the registry said), `REGISTRY_TOO_SLOW`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_INVALID`,
  * `IMAGE_UNSAFE_ENTRY`, `IMAGE_LIMIT_EXCEEDED`, `IMAGE_STORE_FULL`, `IMAGE_STORE_FAILED`.
  */
 export interface ImageStore {
