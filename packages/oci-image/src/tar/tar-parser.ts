@@ -66,12 +66,18 @@ export class TarParser {
     this.#sink = sink;
   }
 
-  /** Takes the next piece. @throws `IMAGE_INVALID`, and what the sink throws */
-  write(chunk: Buffer): void {
+  /**
+   * Takes the next piece.
+   *
+   * @param shouldPause asked between the entries of the piece; what follows is then to be given again
+   * @returns bytes that were taken: all, unless it was to pause
+   * @throws `IMAGE_INVALID`, and what the sink throws
+   */
+  write(chunk: Buffer, shouldPause: () => boolean = () => false): number {
     let at = 0;
-    while (at < chunk.length) {
+    while (at < chunk.length && !shouldPause()) {
       const state = this.#state;
-      if (state.at === "end") return;
+      if (state.at === "end") return chunk.length;
       if (state.at === "header") {
         at = this.#takeHeader(chunk, at);
         continue;
@@ -84,6 +90,7 @@ export class TarParser {
       if ("pieces" in state) state.pieces.push(Buffer.from(piece));
       if (state.left === 0) this.#leave(state);
     }
+    return at;
   }
 
   /** To be called when there is no more. @throws `IMAGE_INVALID` if the archive stops in an entry */

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { digestMismatch, limitExceeded } from "../errors.ts";
 import type { Hashing } from "../hashing.ts";
 import { TarParser } from "../tar/tar-parser.ts";
@@ -41,10 +42,22 @@ export async function applyLayer(
     }
     const room = hash.update(chunk);
     if (room) await room;
-    parser.write(chunk);
+    await writeInTurns(parser, chunk, tree);
   }
   parser.end();
   const actual = `sha256:${await hash.digest()}`;
   if (actual !== options.diffId) throw digestMismatch("its content", options.diffId, actual);
   tree.nextLayer();
+}
+
+/**
+ * Writes what a chunk holds. An image may have thousands of special files, each of which takes the start of a program in which
+ * nothing else of this process runs; other work gets its turn after each.
+ */
+async function writeInTurns(parser: TarParser, chunk: Buffer, tree: TreeWriter): Promise<void> {
+  for (let at = 0; at < chunk.length;) {
+    const { runs } = tree;
+    at += parser.write(chunk.subarray(at), () => tree.runs > runs);
+    if (at < chunk.length) await setImmediate();
+  }
 }

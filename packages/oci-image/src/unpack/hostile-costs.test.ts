@@ -3,10 +3,14 @@ import assert from "node:assert/strict";
 import childProcess from "node:child_process";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
+import { Readable } from "node:stream";
 import { describe, it, mock } from "node:test";
 import { tar, type RawEntry } from "../../test/fixtures/tar-writer.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { digestOf } from "../digest.ts";
+import { localHashing } from "../hashing.ts";
 import { TarParser } from "../tar/tar-parser.ts";
+import { applyLayer } from "./apply-layer.ts";
 import { defaultUnpackLimits, type UnpackLimits } from "./limits.ts";
 import { TreeWriter } from "./tree-writer.ts";
 
@@ -74,6 +78,40 @@ describe("an image that costs more than it weighs", () => {
       spawn.mock.restore();
       syncBuiltinESMExports();
     }
+  });
+
+  it("has many special files in folders of their own: other work gets its turn in between", async () => {
+    const spawn = mock.method(childProcess, "spawnSync");
+    syncBuiltinESMExports();
+    const perTurn: number[] = [];
+    let isDone = false;
+    const turn = (): void => {
+      perTurn.push(spawn.mock.callCount() - perTurn.reduce((sum, count) => sum + count, 0));
+      if (!isDone) setImmediate(turn);
+    };
+    setImmediate(turn);
+    try {
+      const entries = some(60, (index) => [
+        { name: `${index}/`, type: "5" },
+        { name: `${index}/fifo`, type: "6" },
+      ]).flat();
+      using folder = temporaryFolder();
+      using tree = new TreeWriter(folder.path, defaultUnpackLimits);
+      const layer = tar(entries);
+      await applyLayer(Readable.from([layer]), tree, {
+        diffId: digestOf(layer),
+        limits: defaultUnpackLimits,
+        budget: { left: layer.length },
+        hashing: localHashing,
+      });
+      assert.ok(fs.lstatSync(`${folder.path}/59/fifo`).isFIFO());
+    } finally {
+      isDone = true;
+      spawn.mock.restore();
+      syncBuiltinESMExports();
+    }
+    assert.ok(spawn.mock.callCount() >= 59, `${spawn.mock.callCount()} runs`);
+    assert.ok(Math.max(...perTurn) <= 2, perTurn.join());
   });
 
   it("has ways that are long by links", () => {

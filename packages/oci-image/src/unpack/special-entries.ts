@@ -81,6 +81,8 @@ export class SpecialEntries {
   #nodes = new Map<string, Step>();
   #nodesFolder = "";
   #nodeCount = 0;
+  /** Programs that have run so far, each while everything else in this process stood still. */
+  runs = 0;
   readonly leftOut: LeftOut = { devices: 0, fifos: 0, xattrs: new Map() };
 
   constructor(root: string, options: { readonly makesDevices: boolean }) {
@@ -183,6 +185,7 @@ export class SpecialEntries {
   }
 
   #run(steps: readonly Step[]): void {
+    this.runs++;
     const numbers = calls[process.arch];
     const root = openFolder(this.#root);
     try {

@@ -89,6 +89,11 @@ export class TreeWriter implements TarSink, Disposable {
     ];
   }
 
+  /** How many programs were run for special files and attributes: nothing else in this process could run meanwhile. */
+  get runs(): number {
+    return this.#special.runs;
+  }
+
   /** Ends a layer; what comes next is above it. */
   nextLayer(): void {
     this.#special.flush();
