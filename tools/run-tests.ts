@@ -4,15 +4,15 @@
 // of them, and of unit and integration tests together. "matrix" runs the virtual kubelet's integration tests
 // against the newest stable Kubernetes, or the one that KIP_KUBERNETES_VERSION names.
 import { spawnSync } from "node:child_process";
-import { globSync, mkdtempSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { globSync, mkdtempSync, rmSync } from "node:fs";
+import { constants, tmpdir } from "node:os";
 import path from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { PassThrough } from "node:stream";
 import { errorText } from "@kip/base";
 import { findRelease, obtainBinaries } from "@kip/control-plane";
-import { endSharedControlPlane } from "@kip/control-plane/testing";
+import { endSharedControlPlane, openTestRun } from "@kip/control-plane/testing";
 import { removeCluster } from "../e2e/cluster.ts";
 import { endLeftProcesses, testRunVariable } from "./left-processes.ts";
 import { closeAcceptance, isAcceptanceFile, type TestResult } from "./acceptance.ts";
@@ -39,12 +39,21 @@ const results: TestResult[] = [];
 const controlPlaneDir = mkdtempSync(path.join(tmpdir(), "kip-tests-"));
 process.env["KIP_TEST_CONTROL_PLANE"] = controlPlaneDir;
 process.env[testRunVariable] = controlPlaneDir;
+const interrupted = new AbortController();
+let interruptedBy: "SIGINT" | "SIGTERM" | "SIGHUP" | undefined;
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+  process.once(signal, () => {
+    interruptedBy = signal;
+    interrupted.abort(new Error(`${signal} received`));
+  });
+const testRun = await openTestRun(controlPlaneDir);
 try {
   // What a run before this one left behind when it was killed.
   if (stages.includes("e2e")) removeCluster();
   if (stages.includes("matrix")) await prepareMatrix();
   else if (stages.some((name) => name !== "unit")) prepare();
   for (const name of stages) {
+    if (interrupted.signal.aborted) break;
     // The end-to-end tests bring their own, and look at what runs on this machine.
     if (name === "e2e") {
       await endSharedControlPlane(controlPlaneDir);
@@ -54,8 +63,10 @@ try {
   }
 } finally {
   await endSharedControlPlane(controlPlaneDir);
+  await testRun[Symbol.asyncDispose]();
   if (stages.includes("e2e")) removeCluster();
   endLeft();
+  rmSync(controlPlaneDir, { recursive: true, force: true, maxRetries: 5 });
 }
 for (const line of [...skips, ...failures]) console.log(line);
 const isWhole =
@@ -64,6 +75,8 @@ const isWhole =
 const isAccepted = !isWhole || closeAcceptance(results);
 console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 || !isAccepted ? 1 : 0;
+// As a shell reports it.
+if (interruptedBy !== undefined) process.exitCode = 128 + constants.signals[interruptedBy];
 
 /** A test that runs into its time limit leaves what it has started. */
 function endLeft(): void {
@@ -102,6 +115,7 @@ async function runStage(name: string): Promise<void> {
   const stream = run({
     files,
     concurrency: name === "e2e" ? 1 : 2,
+    signal: interrupted.signal,
     timeout: name === "e2e" ? 1_200_000 : 180_000,
   });
   stream.on("test:pass", (event) => {

@@ -1,4 +1,4 @@
-// Runs one control plane for tests and ends when nobody uses it any more.
+// Runs one control plane for tests. Ends after its last user has gone, and at once with the test run that it belongs to.
 // Arguments: its directory, the cache of Kubernetes' programs, "shared" or "single", Kubernetes' version or nothing.
 import { rm } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
@@ -7,6 +7,7 @@ import { acquireFileLock, createLogger } from "@kip/base";
 import { obtainBinaries } from "../binaries/obtain-binaries.ts";
 import { findRelease, pinned } from "../binaries/pinned-version.ts";
 import { startControlPlane } from "../start-control-plane.ts";
+import { followTestRun } from "./test-run.ts";
 
 /** How long a control plane that test files share waits for the next one, milliseconds. */
 const idleMs = 120_000;
@@ -15,16 +16,23 @@ const [directory = "", cacheDir = "", mode = "single", kubernetes = ""] = proces
 const logger = createLogger();
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 
+const ending = new AbortController();
+for (const signal of ["SIGTERM", "SIGINT"])
+  process.once(signal, () => ending.abort(new Error(`${signal} received`)));
+followTestRun(directory, () => ending.abort(new Error("The test run has ended")));
+const { signal } = ending;
+
 // One before this that is still being stopped is waited for.
-const lock = await acquireFileLock(join(directory, "daemon.lock"));
+const lock = await acquireFileLock(join(directory, "daemon.lock"), { signal });
 const release = kubernetes === "" ? pinned : findRelease(kubernetes);
-const binaries = await obtainBinaries({ cacheDir, release, onProgress: say, logger });
+const binaries = await obtainBinaries({ cacheDir, release, onProgress: say, logger, signal });
 const controlPlane = await startControlPlane({
   binaries,
   dataDir: join(directory, "data"),
   logDir: join(directory, "log"),
   port: 0,
   logger,
+  signal,
 });
 
 const socketPath = join(directory, "socket");
@@ -60,7 +68,8 @@ server.listen(socketPath, () => {
 });
 // Its reader may be gone by the time this process ends.
 process.stdout.on("error", () => {});
-for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => void stop());
+signal.addEventListener("abort", () => void stop(), { once: true });
+if (signal.aborted) void stop();
 
 let stopping: Promise<void> | undefined;
 async function stop(): Promise<void> {

@@ -4,3 +4,4 @@ export {
   type SharedControlPlane,
   type SharedControlPlaneOptions,
 } from "./shared-control-plane.ts";
+export { openTestRun } from "./test-run.ts";

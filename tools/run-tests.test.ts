@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempDisposableSync, readFileSync, watch, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { describe, it } from "node:test";
+
+describe("run-tests", () => {
+  it("ends what its tests have started when it is interrupted", { timeout: 60_000 }, async () => {
+    using folder = mkdtempDisposableSync(path.join(tmpdir(), "run-tests-"));
+    const file = path.join(folder.path, "hanging.test.mjs");
+    const pidFile = path.join(folder.path, "pid");
+    writeFileSync(
+      file,
+      `import { spawn } from "node:child_process";
+import { renameSync, writeFileSync } from "node:fs";
+import { it } from "node:test";
+it("hangs", async () => {
+  const child = spawn("sleep", ["1000"], { detached: true, stdio: "ignore" });
+  child.unref();
+  writeFileSync("${pidFile}.new", String(child.pid));
+  renameSync("${pidFile}.new", "${pidFile}");
+  await new Promise((resolve) => setTimeout(resolve, 1_000_000));
+});`,
+    );
+    // Without this variable Node takes the inner run for one of its own test files, and skips it.
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+    const watcher = watch(folder.path);
+    const script = path.join(import.meta.dirname, "run-tests.ts");
+    const runner = spawn(process.execPath, [script, "unit", file], {
+      env: { ...env, TMPDIR: folder.path },
+      stdio: "ignore",
+    });
+    while (!existsSync(pidFile)) await once(watcher, "change");
+    watcher.close();
+    const pid = Number(readFileSync(pidFile, "utf8"));
+    const ended = once(runner, "exit");
+    runner.kill("SIGINT");
+    try {
+      assert.deepEqual(await ended, [130, null]);
+      assert.equal(isRunning(pid), false);
+    } finally {
+      if (isRunning(pid)) process.kill(pid, "SIGKILL");
+    }
+  });
+});
+
+function isRunning(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
