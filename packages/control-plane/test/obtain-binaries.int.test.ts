@@ -122,6 +122,19 @@ describe("obtainBinaries()", () => {
     assert.equal(await place.builds(), 0);
   });
 
+  it("downloads by the proxy that the environment names, except where NO_PROXY says otherwise", async () => {
+    for (const noProxy of ["", "kubernetes.invalid,etcd.invalid"]) {
+      await using place = await temporaryPlace();
+      await using site = await releaseSite();
+      const env = { http_proxy: site.options.sites.etcd.replace("/etcd", ""), no_proxy: noProxy };
+      // Names that only a proxy can resolve.
+      const sites = { kubernetes: "http://kubernetes.invalid", etcd: "http://etcd.invalid/etcd" };
+      const binaries = await obtainBinaries({ ...place.options, ...site.options, sites, env });
+      for (const name of programNames) await runCommand(binaries.paths[name]);
+      assert.equal(await place.builds(), noProxy === "" ? 0 : 1);
+    }
+  });
+
   it("refuses a download with another digest, and does not build instead", async () => {
     await using place = await temporaryPlace();
     await using site = await releaseSite("0".repeat(64));
@@ -199,7 +212,8 @@ async function releaseSite(kubectlDigest?: string) {
   await runCommand("tar", ["-czf", archivePath, "-C", directory, inner]);
   const archive = await readFile(archivePath);
   const server = createServer((request, response) => {
-    const url = request.url ?? "";
+    // A proxy is asked for the whole address.
+    const url = new URL(request.url ?? "", "http://site").pathname;
     // As the real site does, the archive is a redirect away.
     if (url.startsWith("/etcd/")) response.writeHead(302, { location: "/files/etcd" }).end();
     else response.end(url === "/files/etcd" ? archive : program);

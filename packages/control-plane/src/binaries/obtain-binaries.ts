@@ -24,12 +24,14 @@ export interface ObtainOptions {
   /** Which release. @default {@link pinned} */
   readonly release?: PinnedRelease;
   /** A directory of the user's with all programs; nothing else is tried then. @default none */
-  readonly userDir?: string;
+  readonly userDir?: string | undefined;
   /** Told of each step that takes time, one line without line end. */
   readonly onProgress?: (line: string) => void;
   readonly logger?: Logger;
   readonly clock?: Clock;
   readonly signal?: AbortSignal;
+  /** Where downloads find their proxies, as `curl` does: HTTP_PROXY, HTTPS_PROXY, NO_PROXY. @default no proxy */
+  readonly env?: NodeJS.ProcessEnv | undefined;
   /** Whether the official release may be downloaded. @default true */
   readonly allowDownload?: boolean;
   /** The go command. @default "go" */
@@ -106,8 +108,9 @@ async function tryDownload(work: string, options: ObtainOptions): Promise<Source
       digests,
       directory,
       onProgress: options.onProgress ?? (() => {}),
-      ...(options.signal && { signal: options.signal }),
-      ...(options.sites && { sites: options.sites }),
+      env: options.env,
+      signal: options.signal,
+      sites: options.sites,
     });
   } catch (error) {
     await rm(directory, { recursive: true, force: true });

@@ -20,9 +20,11 @@ export interface DownloadOptions {
   /** Empty directory, ours alone. */
   readonly directory: string;
   readonly onProgress: (line: string) => void;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** @default the projects' own sites */
-  readonly sites?: { readonly kubernetes: string; readonly etcd: string };
+  readonly sites?: { readonly kubernetes: string; readonly etcd: string } | undefined;
+  /** Where HTTP_PROXY, HTTPS_PROXY and NO_PROXY are read, in capitals or small letters. @default no proxy */
+  readonly env?: NodeJS.ProcessEnv | undefined;
 }
 
 const officialSites = {
@@ -75,7 +77,7 @@ interface FetchOptions extends DownloadOptions {
 async function fetchFile(url: string, options: FetchOptions): Promise<string> {
   const path = join(options.directory, options.name);
   try {
-    const response = await get(new URL(url), options.signal);
+    const response = await get(new URL(url), options);
     const size = Number(response.headers["content-length"] ?? 0);
     options.onProgress(`Downloading ${options.name} (${formatBytes(size)})`);
     await pipeline(response, createWriteStream(path));
@@ -95,10 +97,13 @@ async function fetchFile(url: string, options: FetchOptions): Promise<string> {
   });
 }
 
-async function get(url: URL, signal?: AbortSignal): Promise<IncomingMessage> {
+async function get(
+  url: URL,
+  { env, signal }: Pick<DownloadOptions, "env" | "signal">,
+): Promise<IncomingMessage> {
   let next = url;
   for (let redirects = 0; redirects <= maxRedirects; redirects++) {
-    const response = await getOnce(next, signal);
+    const response = await getOnce(next, env, signal);
     const location = response.headers.location;
     if (response.statusCode === 200) return response;
     response.resume();
@@ -108,13 +113,17 @@ async function get(url: URL, signal?: AbortSignal): Promise<IncomingMessage> {
   throw new Error("too many redirects");
 }
 
-async function getOnce(url: URL, signal?: AbortSignal): Promise<IncomingMessage> {
+async function getOnce(
+  url: URL,
+  proxyEnv: NodeJS.ProcessEnv | undefined,
+  signal: AbortSignal | undefined,
+): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  const request = (url.protocol === "http:" ? http : https).get(
-    url,
-    { timeout: silenceMs, ...(signal && { signal }) },
-    resolve,
-  );
+  const options = { timeout: silenceMs, signal };
+  const request =
+    url.protocol === "http:"
+      ? http.get(url, { ...options, agent: new http.Agent({ proxyEnv }) }, resolve)
+      : https.get(url, { ...options, agent: new https.Agent({ proxyEnv }) }, resolve);
   request.on("timeout", () => request.destroy(new Error("the server does not answer")));
   request.on("error", reject);
   return await promise;
