@@ -4,7 +4,7 @@ import { mkdir, mkdtempDisposable, readdir, readFile, utimes, writeFile } from "
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { suite, test } from "node:test";
-import { cachedBuild, type CachedBuild } from "./build-cache.ts";
+import { markImageUsed, cachedBuild, type CachedBuild } from "./build-cache.ts";
 
 async function withCache(
   action: (
@@ -127,6 +127,22 @@ suite("cachedBuild", () => {
       }
       await build({ key: "new" });
       assert.deepEqual((await readdir(folder)).sort(), [".lock", "c", "d", "new"]);
+    });
+  });
+
+  test("keeps an image that a running cluster uses", async () => {
+    await withCache(async (folder, build) => {
+      const images = path.join(folder, "../images");
+      const keys = ["running", "a", "b", "c"];
+      for (const key of keys) await build({ key, kind: "images" });
+      const longAgo = new Date(Date.now() - 10 * 24 * 3600 * 1000);
+      for (const key of keys) await utimes(path.join(images, key), longAgo, longAgo);
+      await markImageUsed(path.dirname(folder), "running");
+      await markImageUsed(path.dirname(folder), "gone");
+      await build({ key: "new", kind: "images" });
+      const left = await readdir(images);
+      assert.ok(left.includes("running"));
+      assert.equal(left.length, 4, "also the lock, the new image and one of the unused");
     });
   });
 });

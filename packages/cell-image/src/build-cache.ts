@@ -2,6 +2,9 @@ import { mkdir, mkdtemp, open, readdir, rename, rm, stat, utimes } from "node:fs
 import path from "node:path";
 import { acquireFileLock, hasCode } from "@kip/base";
 
+/** Kind of the images that cells boot. */
+export const imagesKind = "images";
+
 const keptProducts = 2;
 const keptMs = 24 * 3600 * 1000;
 
@@ -62,6 +65,16 @@ async function syncTree(folder: string, syncOne: (place: string) => Promise<void
 async function sync(place: string): Promise<void> {
   await using handle = await open(place, "r");
   await handle.sync();
+}
+
+/**
+ * Notes that an image is in use, so that builds of other images keep it: those that nothing has used for a day are removed.
+ * An image that is gone is ignored.
+ *
+ * @param cacheDir as of {@link buildCellImage}
+ */
+export async function markImageUsed(cacheDir: string, id: string): Promise<void> {
+  await isUsable(path.join(cacheDir, imagesKind, id));
 }
 
 /** Whether it is there; if so it counts as just used. */

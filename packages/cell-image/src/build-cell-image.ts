@@ -3,7 +3,7 @@ import { link, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { silentLogger, type Clock, type Logger } from "@kip/base";
 import { bundleAgent, bundleName, compileBundle } from "./agent-bundle.ts";
-import { cachedBuild } from "./build-cache.ts";
+import { cachedBuild, imagesKind } from "./build-cache.ts";
 import { asBuildFailure } from "./build-failure.ts";
 import { readCellImage, writeManifest, type CellImage } from "./cell-image.ts";
 import { cpioArchive, type CpioEntry } from "./cpio.ts";
@@ -60,7 +60,7 @@ export async function buildCellImage(options: BuildCellImageOptions): Promise<Ce
     const id = hash.update(cpioArchive(files)).digest("hex").slice(0, 16);
     const dir = await cachedBuild({
       cacheDir: options.cacheDir,
-      kind: "images",
+      kind: imagesKind,
       key: id,
       ...(signal && { signal }),
       build: async (work) => {
