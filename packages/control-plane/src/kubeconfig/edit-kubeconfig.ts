@@ -1,5 +1,4 @@
 import { chmod, chown, link, mkdtemp, open, readFile, rename, rm, stat } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { hasCode, KipError, runCommand } from "@kip/base";
 import { readIfPresent, writeWhole } from "../files.ts";
@@ -22,6 +21,8 @@ export type EditOutcome = "keep" | "remove";
 export interface EditTarget {
   readonly path: string;
   readonly kubectl: string;
+  /** Where keys are put down for kubectl, in a folder that is removed again. */
+  readonly scratchDir: string;
 }
 
 /**
@@ -39,7 +40,7 @@ export async function editKubeconfig(
   // Beside the original: relative paths in it keep their meaning.
   const copy = `${target.path}.kip-edit`;
   undo.defer(async () => await rm(copy, { force: true }));
-  const scratch = await mkdtemp(join(tmpdir(), "kip-kubeconfig-"));
+  const scratch = await mkdtemp(join(target.scratchDir, "kubeconfig-"));
   undo.defer(async () => await rm(scratch, { recursive: true, force: true }));
 
   const isNew = !(await copyIfPresent(target.path, copy));

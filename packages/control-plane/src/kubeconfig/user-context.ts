@@ -2,7 +2,7 @@ import { chown, mkdir, realpath, rm, rmdir, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { decode, hasCode } from "@kip/base";
 import { readIfPresent, writeWhole } from "../files.ts";
-import { editKubeconfig, type KubeconfigEdit } from "./edit-kubeconfig.ts";
+import { editKubeconfig, type EditTarget, type KubeconfigEdit } from "./edit-kubeconfig.ts";
 
 /** Which context, in which file; see {@link removeKubeconfigContext}. */
 export interface RemoveContextOptions {
@@ -151,11 +151,13 @@ function isEmpty(config: View): boolean {
 }
 
 /** The file itself, where the path is a link: into a repository of dotfiles, for example. */
-async function targetOf({ path, kubectl }: RemoveContextOptions) {
+async function targetOf({ path, kubectl, statePath }: RemoveContextOptions): Promise<EditTarget> {
+  // Beside the state, which goes with the cluster: a program that is killed leaves no key in a folder for temporary files.
+  const scratchDir = dirname(statePath);
   try {
-    return { path: await realpath(path), kubectl };
+    return { path: await realpath(path), kubectl, scratchDir };
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return { path, kubectl };
+    if (hasCode(error, "ENOENT")) return { path, kubectl, scratchDir };
     throw error;
   }
 }
