@@ -97,6 +97,7 @@ async function prepareMatrix(): Promise<void> {
   await obtainBinaries({
     cacheDir: process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip",
     release,
+    env: process.env,
     onProgress: (line) => console.log(line),
   });
   console.log(`── Kubernetes ${release.kubernetes}, etcd ${release.etcd}`);

@@ -30,6 +30,7 @@ if [ -n "$missing" ]; then
   log=$(mktemp)
   if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1; then
     tail -5 "$log" >&2
+    rm -f "$log"
     echo "kip: Cannot install$missing: apt-get failed, see the lines above" >&2
     exit 1
   fi

@@ -27,6 +27,8 @@ export interface ControlPlaneOptions {
   readonly serviceCidr?: string;
   /** Longest wait until the API is ready, milliseconds. @default 60,000 */
   readonly readyTimeoutMs?: number;
+  /** Environment of the programs, besides PATH. @default empty */
+  readonly environment?: Readonly<NodeJS.ProcessEnv>;
   /** Told of every program that ended without being asked to; it is being restarted. */
   readonly onExit?: (exit: ProgramExit) => void;
   /** Abandons the start. A control plane that is up is stopped with {@link ControlPlane.stop}. */

@@ -18,5 +18,10 @@ export {
 } from "./kubeconfig/user-context.ts";
 export { forwardConnections, type ForwardOptions } from "./processes/forward.ts";
 export { LimitedLog } from "./processes/limited-log.ts";
+export {
+  SupervisedProgram,
+  type ProgramEnd,
+  type ProgramSpec,
+} from "./processes/supervised-program.ts";
 export { requireFreePort } from "./processes/ports.ts";
 export { startControlPlane } from "./start-control-plane.ts";

@@ -30,6 +30,7 @@ export function resolveOptions(options: ControlPlaneOptions): ResolvedOptions {
     serverNames: options.serverNames ?? [],
     serviceCidr: options.serviceCidr ?? "10.96.0.0/16",
     readyTimeoutMs: options.readyTimeoutMs ?? 60_000,
+    environment: options.environment ?? {},
     onExit: options.onExit ?? (() => {}),
     clock: options.clock ?? systemClock,
     logger: (options.logger ?? silentLogger).with({ component: "control-plane" }),

@@ -41,9 +41,9 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const server = `https://127.0.0.1:${programs.port}`;
   await becomeReady({ resolved, certificates, programs, server });
 
-  programs.supervise((end, restartInMs) => {
-    resolved.logger.warn("Program ended and is started again", { ...end, restartInMs });
-    resolved.onExit({ ...end, restartInMs });
+  programs.supervise((program, { reason }, restartInMs) => {
+    resolved.logger.warn("Program ended and is started again", { program, reason, restartInMs });
+    resolved.onExit({ program, reason, restartInMs });
   });
   undo.move();
   const startedInMs = Math.round(resolved.clock.monotonic() - begin);

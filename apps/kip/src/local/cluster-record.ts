@@ -1,21 +1,24 @@
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { decode, hasCode } from "@kip/base";
+import type { LocalLayout } from "./layout.ts";
+import { clusterProcesses } from "./processes.ts";
 
-const { integer, object, string } = decode;
+const { boolean, integer, object, optional, string } = decode;
 
 const decodeRecord = object({
   pid: integer,
   server: string,
-  hostAddress: string,
   nodeName: string,
   kubectl: string,
   adminKubeconfig: string,
   namespaceName: string,
   networkRange: string,
   userKubeconfig: string,
+  /** Whether it was still starting when this was written. */
+  isStarting: optional(boolean),
 });
 
-/** What `kip down` and `kip status` need to know of a local cluster. */
+/** What `kip down` and `kip status` need to know of a local cluster; written before anything of it is made. */
 export type ClusterRecord = decode.Decoded<typeof decodeRecord>;
 
 /**
@@ -35,4 +38,11 @@ export async function readRecord(file: string): Promise<ClusterRecord | undefine
 export async function writeRecord(file: string, record: ClusterRecord): Promise<void> {
   await writeFile(`${file}.new`, `${JSON.stringify(record, undefined, 2)}\n`, { mode: 0o600 });
   await rename(`${file}.new`, file);
+}
+
+/** The record of the cluster that runs in a state folder, if one does and has been started completely. */
+export async function runningCluster(layout: LocalLayout): Promise<ClusterRecord | undefined> {
+  const record = await readRecord(layout.daemonRecord);
+  if (!record || record.isStarting === true) return undefined;
+  return clusterProcesses(layout.stateDir).includes(record.pid) ? record : undefined;
 }

@@ -1,28 +1,38 @@
-import { mkdir, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { createLogger, errorText, isKipError, systemClock, type Logger } from "@kip/base";
+import { createLogger, errorText, every, isKipError, systemClock, type Logger } from "@kip/base";
+import { markImageUsed } from "@kip/cell-image";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import {
   binariesIn,
+  LimitedLog,
   mergeKubeconfigContext,
   startControlPlane,
+  type SupervisedProgram,
   type ControlPlane,
 } from "@kip/control-plane";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import { installCells } from "@kip/kip";
 import type { Node } from "@kip/k8s-types";
 import { stringify } from "yaml";
+import { markerEnvironment } from "./processes.ts";
 import { parseOptions, type Option, type OptionValues } from "@kip/base";
-import { writeRecord } from "./cluster-record.ts";
+import { writeRecord, type ClusterRecord } from "./cluster-record.ts";
 import { localLayout, type LocalLayout } from "./layout.ts";
 import { upOptions } from "./local-options.ts";
 import { providerReady } from "./provider-ready.ts";
 import { hasRegistry, localRegistryHost, pushToRegistry, startRegistry } from "./registry.ts";
-import { superviseChild, type SupervisedChild } from "./supervised-child.ts";
+import { supervise } from "./supervise.ts";
 import { readUserSettings, type UserSettings } from "./user-settings.ts";
 
 /** Root disk of a cell whose pod asks for no other. */
 const cellDiskBytes = 5 * 2 ** 30;
+
+/** Size of each of our logs at which a new one is begun, bytes; one older is kept. */
+const logLimitBytes = 16 * 2 ** 20;
+
+/** How often the cell image is marked as used, milliseconds; it is kept for a day. */
+const imageMarkMs = 3_600_000;
 
 /** What the daemon tells `kip up` while it starts. */
 export type DaemonMessage =
@@ -43,13 +53,17 @@ export const daemonOptions: readonly Option[] = [
 /** Keeps the local cluster running until SIGTERM: control plane, network, registry, provider. */
 export async function daemon(args: readonly string[]): Promise<void> {
   const options = parseOptions(daemonOptions, args, process.env);
-  const logger = createLogger();
+  // Not by standard error, which is the same file: that has no limit.
+  using log = new LimitedLog(localLayout(options).daemonLog, logLimitBytes);
+  const logger = createLogger({ write: (line) => log.write(Buffer.from(`${line}\n`)) });
   const stopped = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.once(signal, () => stopped.abort(new Error(`${signal} received`)));
   }
   const onOrphaned = (): void => stopped.abort(new Error("kip up was interrupted"));
   process.once("disconnect", onOrphaned);
+  // It may have been interrupted before this program got here.
+  if (!process.connected) onOrphaned();
   try {
     await using _cluster = await startCluster(options, logger, stopped.signal);
     process.removeListener("disconnect", onOrphaned);
@@ -86,10 +100,13 @@ async function startCluster(
   const layout = localLayout(options);
   const stack = new AsyncDisposableStack();
   try {
+    // Before anything is made that kip down has to find.
+    await writeRecord(layout.daemonRecord, { ...clusterRecord(options, layout), isStarting: true });
     tell({ kind: "progress", text: "Preparing the network of the cells" });
     const cloud = stack.use(await localCloud(options, layout, logger));
     await cloud.prepareNetwork();
     signal.throwIfAborted();
+    stack.use(keepImage(options, layout, logger));
     tell({ kind: "progress", text: "Starting etcd and Kubernetes" });
     const template = firstTemplate(options, cloud, signal);
     const controlPlane = stack.use(
@@ -101,7 +118,7 @@ async function startCluster(
         advertiseAddress: cloud.hostAddress,
         serviceCidr: serviceRange,
         serverNames: [cloud.hostAddress],
-        onExit: ({ program, reason }) => logger.warn("Program ended", { program, reason }),
+        environment: markerEnvironment(),
         signal,
         clock: systemClock,
         logger,
@@ -115,18 +132,38 @@ async function startCluster(
     await template;
     tell({ kind: "progress", text: "Registering the virtual node" });
     signal.throwIfAborted();
-    const since = await sizeOf(providerLog(layout));
     const provider = stack.use(await startProvider(options, layout, cloud, controlPlane, logger));
-    await publish(options, layout, cloud, controlPlane);
-    const words = { log: providerLog(layout), since };
-    await providerReady(provider, words, signal, async (limit) => {
+    const { failing } = provider;
+    await providerReady({ failing, logFile: layout.providerLog, signal }, async (limit) => {
       await nodeReady(controlPlane, options.required("node-name"), logger, limit);
     });
+    await publish(options, layout, controlPlane);
     return stack.move();
   } catch (error) {
     await stack.disposeAsync();
     throw error;
   }
+}
+
+/** Keeps the cells' image in the cache while the cluster runs: other users of the cache may build newer ones meanwhile. */
+function keepImage(options: OptionValues, layout: LocalLayout, logger: Logger): AsyncDisposable {
+  const stop = new AbortController();
+  const work = every(
+    {
+      intervalMs: imageMarkMs,
+      clock: systemClock,
+      logger,
+      what: "mark the cell image as used",
+      signal: stop.signal,
+    },
+    async () => await markImageUsed(layout.cacheDir, options.required("image")),
+  );
+  return {
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await work;
+    },
+  };
 }
 
 async function localCloud(
@@ -211,7 +248,7 @@ async function startProvider(
   cloud: LocalCloud,
   controlPlane: ControlPlane,
   logger: Logger,
-): Promise<SupervisedChild> {
+): Promise<SupervisedProgram> {
   const nodeName = options.required("node-name");
   const pair = await controlPlane.issueKubeletCertificate(nodeName, [cloud.hostAddress]);
   const file = (name: string): string => path.join(layout.stateDir, name);
@@ -241,9 +278,9 @@ async function startProvider(
     ...(settings.images !== undefined && { images: settings.images }),
   };
   await writePrivate(layout.providerConfig, stringify(config));
-  return superviseChild({
+  return supervise(logger, {
     name: "kip",
-    command: process.execPath,
+    file: process.execPath,
     args: [
       path.join(import.meta.dirname, "..", "main.ts"),
       `--provider-config=${layout.providerConfig}`,
@@ -257,9 +294,8 @@ async function startProvider(
       "--disable-taint",
     ],
     env: process.env,
-    logFile: providerLog(layout),
-    clock: systemClock,
-    logger,
+    logFile: layout.providerLog,
+    logLimitBytes,
   });
 }
 
@@ -269,42 +305,35 @@ async function writePrivate(file: string, text: string): Promise<void> {
   await writeFile(file, text, { mode: 0o600 });
 }
 
-function providerLog(layout: LocalLayout): string {
-  return path.join(layout.logDir, "kip.log");
-}
-
-async function sizeOf(file: string): Promise<number> {
-  return (await stat(file).catch(() => undefined))?.size ?? 0;
-}
-
 async function publish(
   options: OptionValues,
   layout: LocalLayout,
-  cloud: LocalCloud,
   controlPlane: ControlPlane,
 ): Promise<void> {
-  const kubectl = path.join(options.required("binaries-dir"), "kubectl");
-  const userKubeconfig = options.required("kubeconfig");
-  await writeRecord(layout.daemonRecord, {
-    pid: process.pid,
-    server: controlPlane.server,
-    hostAddress: cloud.hostAddress,
-    nodeName: options.required("node-name"),
-    kubectl,
-    adminKubeconfig: controlPlane.adminKubeconfig,
-    namespaceName: options.required("namespace-name"),
-    networkRange: options.required("network-range"),
-    userKubeconfig,
-  });
+  const record = clusterRecord(options, layout);
   await mergeKubeconfigContext({
-    path: userKubeconfig,
-    kubectl,
-    statePath: path.join(layout.stateDir, "previous-context"),
+    path: record.userKubeconfig,
+    kubectl: record.kubectl,
+    statePath: layout.contextState,
     server: controlPlane.server,
     ca: controlPlane.ca,
     certificate: controlPlane.admin.certificate,
     key: controlPlane.admin.key,
   });
+  await writeRecord(layout.daemonRecord, record);
+}
+
+function clusterRecord(options: OptionValues, layout: LocalLayout): ClusterRecord {
+  return {
+    pid: process.pid,
+    server: `https://127.0.0.1:${options.required("port")}`,
+    nodeName: options.required("node-name"),
+    kubectl: path.join(options.required("binaries-dir"), "kubectl"),
+    adminKubeconfig: path.join(layout.controlPlaneDir, "admin.kubeconfig"),
+    namespaceName: options.required("namespace-name"),
+    networkRange: options.required("network-range"),
+    userKubeconfig: options.required("kubeconfig"),
+  };
 }
 
 /** Resolves when the node is Ready, and pods get their service account. */

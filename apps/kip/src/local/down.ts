@@ -1,9 +1,11 @@
+import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import path from "node:path";
 import { errorText, silentLogger } from "@kip/base";
 import { createLocalCloud } from "@kip/cloud-local";
 import { removeKubeconfigContext } from "@kip/control-plane";
 import { helpText, parseOptions } from "@kip/base";
+import { lockCluster } from "./cluster-lock.ts";
 import { readRecord, type ClusterRecord } from "./cluster-record.ts";
 import { localLayout, type LocalLayout } from "./layout.ts";
 import { downOptions } from "./local-options.ts";
@@ -20,6 +22,9 @@ export async function down(args: readonly string[]): Promise<void> {
   if (options.isSet("help")) return void process.stdout.write(helpText(usage, downOptions));
   requireRoot("remove");
   const layout = localLayout(options);
+  await using _cluster = await lockCluster(layout.stateDir, {
+    onWait: () => console.log("Waiting for another kip up or kip down"),
+  });
   await requireOwnState(layout, "remove");
   const record = await readRecord(layout.daemonRecord);
   await endProcesses(layout.stateDir, 15_000);
@@ -34,7 +39,8 @@ export async function down(args: readonly string[]): Promise<void> {
   });
   await cloud.terminateAll();
   await cloud.removeNetwork();
-  if (record) await removeContext(record, layout);
+  // Without this file the cluster did not get as far as adding one.
+  if (record && existsSync(layout.contextState)) await removeContext(record, layout);
   await rm(layout.stateDir, { recursive: true, force: true });
   if (options.isSet("purge")) await removeCache(layout.cacheDir);
   console.log(
@@ -50,7 +56,7 @@ async function removeContext(record: ClusterRecord, layout: LocalLayout): Promis
     await removeKubeconfigContext({
       path: record.userKubeconfig,
       kubectl: record.kubectl,
-      statePath: path.join(layout.stateDir, "previous-context"),
+      statePath: layout.contextState,
     });
   } catch (error) {
     console.error(`kip: The context in ${record.userKubeconfig} is left: ${errorText(error)}`);

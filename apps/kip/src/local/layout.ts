@@ -15,9 +15,11 @@ export interface LocalLayout {
   readonly registryDir: string;
   readonly podLogDir: string;
   readonly providerConfig: string;
-  readonly providerKubeconfig: string;
   readonly daemonLog: string;
+  readonly providerLog: string;
   readonly daemonRecord: string;
+  /** What the user's kubeconfig was like before the context was added. */
+  readonly contextState: string;
 }
 
 /** The layout below the directories that `--state-dir` and `--cache-dir` name. */
@@ -35,8 +37,9 @@ export function localLayout(options: OptionValues): LocalLayout {
     registryDir: below("registry"),
     podLogDir: below("pod-logs"),
     providerConfig: below("provider.yaml"),
-    providerKubeconfig: below("kip.kubeconfig"),
     daemonLog: below("logs", "kip-up.log"),
+    providerLog: below("logs", "kip.log"),
     daemonRecord: below("daemon.json"),
+    contextState: below("previous-context"),
   };
 }

@@ -1,6 +1,6 @@
-import { access, readdir, rm, rmdir } from "node:fs/promises";
+import { access, mkdir, readdir, rm, rmdir } from "node:fs/promises";
 import path from "node:path";
-import { hasCode, KipError } from "@kip/base";
+import { acquireFileLock, hasCode, KipError } from "@kip/base";
 import type { LocalLayout } from "./layout.ts";
 
 /** What `kip up` makes in a state folder. */
@@ -31,6 +31,14 @@ export async function requireOwnState(layout: LocalLayout, verb: "use" | "remove
   if (entries.every((name) => stateEntries.includes(name))) return;
   if (await exists(layout.daemonLog)) return;
   throw foreign(layout.stateDir, verb, "--state-dir");
+}
+
+/** Makes the cache folder, and takes the lock under which it is used and removed. */
+export async function lockCache(cacheDir: string): Promise<AsyncDisposable> {
+  await mkdir(cacheDir, { recursive: true });
+  return await acquireFileLock(path.join(cacheDir, cacheLock), {
+    onWait: () => console.log("Waiting for another kip up"),
+  });
 }
 
 /**

@@ -23,13 +23,14 @@ export function clusterProcesses(stateDir: string): readonly number[] {
 const killMs = 10_000;
 
 /**
- * Ends processes: SIGTERM, and SIGKILL to what is left after `graceMs`. Resolves when all are gone.
+ * Ends the processes of a cluster: SIGTERM to those that no other of them started, which end the others in their order, and
+ * SIGKILL to all that are left after `graceMs`. Resolves when all are gone.
  *
  * @throws {KipError} `LOCAL_CLUSTER_FAILED` if some cannot be ended
  */
 export async function endProcesses(stateDir: string, graceMs: number): Promise<number> {
   const found = clusterProcesses(stateDir);
-  for (const pid of found) signal(pid, "SIGTERM");
+  for (const pid of found) if (!found.includes(parentOf(pid))) signal(pid, "SIGTERM");
   const end = systemClock.monotonic() + graceMs;
   for (;;) {
     const left = clusterProcesses(stateDir);
@@ -53,6 +54,14 @@ function signal(pid: number, name: NodeJS.Signals): void {
     process.kill(pid, name);
   } catch {
     // It has ended by itself.
+  }
+}
+
+function parentOf(pid: number): number {
+  try {
+    return Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
+  } catch {
+    return 0;
   }
 }
 

@@ -1,48 +1,47 @@
-import { KipError } from "@kip/base";
-import { lastWords } from "./last-words.ts";
-import type { SupervisedChild } from "./supervised-child.ts";
+import { KipError, systemClock, untilAborted } from "@kip/base";
+import type { ProgramEnd } from "@kip/control-plane";
+import { printedFailure } from "../cli/printed-failure.ts";
 
-/** Where the provider writes to, and how long that file was before it started, bytes. */
-export interface ProviderLog {
-  readonly log: string;
-  readonly since: number;
+/** What {@link providerReady} waits with. */
+export interface ProviderReadyOptions {
+  /** Resolves once the provider has ended soon after its start several times in a row. */
+  readonly failing: Promise<ProgramEnd>;
+  /** The provider's log, for the remedy. */
+  readonly logFile: string;
+  readonly signal: AbortSignal;
 }
 
-/** How long the provider may take to bring its node up, milliseconds. */
+/** How long the provider may take until its node is ready, milliseconds. */
 const readyMs = 120_000;
 
 /**
  * Resolves when the provider is ready, as `untilReady` says.
  *
- * @throws {KipError} `LOCAL_CLUSTER_FAILED` with the provider's own last words, when it ends again and
- * again or takes too long
+ * @throws {KipError} `LOCAL_CLUSTER_FAILED`, with what the provider printed last, when it ends repeatedly or takes too long
  */
 export async function providerReady(
-  provider: Pick<SupervisedChild, "failing">,
-  { log, since }: ProviderLog,
-  signal: AbortSignal,
+  { failing, logFile, signal }: ProviderReadyOptions,
   untilReady: (limit: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const over = new AbortController();
-  const limit = AbortSignal.any([signal, over.signal, AbortSignal.timeout(readyMs)]);
-  const failed = provider.failing.then((how) => {
-    throw new Error(`it ended again and again, ${how}`);
+  const limit = AbortSignal.any([signal, over.signal]);
+  void systemClock.sleep(readyMs, limit).then(
+    () => over.abort(failed("its node was not ready in time", logFile)),
+    () => {}, // ready, or stopped
+  );
+  void failing.then(({ output, how }) => {
+    const { message, remedy } = printedFailure(output) ?? { message: how, remedy: undefined };
+    over.abort(failed(message, logFile, remedy));
   });
   try {
-    await Promise.race([untilReady(limit), failed]);
-  } catch (error) {
-    signal.throwIfAborted();
-    const words = await lastWords(log, since).catch(() => undefined);
-    throw new KipError(
-      "LOCAL_CLUSTER_FAILED",
-      `Cannot start the provider: ${words?.message ?? "it did not bring its node up in time"}`,
-      {
-        cause: words ? undefined : error,
-        remedy: `${words?.remedy ? `${words.remedy}. ` : ""}See ${log}`,
-      },
-    );
+    await untilAborted(untilReady(limit), limit);
   } finally {
-    over.abort(); // ends untilReady, whose outcome nobody waits for
-    failed.catch(() => {});
+    over.abort();
   }
+}
+
+function failed(reason: string, logFile: string, remedy?: string): KipError {
+  return new KipError("LOCAL_CLUSTER_FAILED", `Cannot start the provider: ${reason}`, {
+    remedy: `${remedy === undefined ? "" : `${remedy}. `}See ${logFile}`,
+  });
 }

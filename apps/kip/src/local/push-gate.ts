@@ -59,7 +59,8 @@ async function serve(
     return refuse(response, 403, `"${headers.host}" is not a name of this computer`);
   }
   if (writingMethods.includes(method)) {
-    if (method === "POST") await space.measure();
+    // An upload that another start of this program began goes on without a POST.
+    if (method === "POST" || !space.isMeasured) await space.measure();
     if (space.isFull) return refuse(response, 403, space.complaint);
   }
   const { expect: _answeredAlready, connection: _own, ...passed } = headers;
@@ -95,6 +96,10 @@ class Space {
 
   constructor(options: PushGateOptions) {
     this.#options = options;
+  }
+
+  get isMeasured(): boolean {
+    return this.#left !== undefined;
   }
 
   get isFull(): boolean {

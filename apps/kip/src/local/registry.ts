@@ -1,11 +1,11 @@
 import { access, chmod, chown, mkdir, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { errorText, KipError, runCommand, systemClock, type Logger } from "@kip/base";
-import { forwardConnections, requireFreePort } from "@kip/control-plane";
+import { forwardConnections, requireFreePort, type SupervisedProgram } from "@kip/control-plane";
 import { parseReference, pushLayout } from "@kip/oci-image";
 import { markerEnvironment } from "./processes.ts";
 import { openPushGate } from "./push-gate.ts";
-import { superviseChild, type SupervisedChild } from "./supervised-child.ts";
+import { supervise } from "./supervise.ts";
 
 /** Name under which pods reach the registry of the local cluster: `kip.local/demo:latest`. */
 export const localRegistryHost = "kip.local";
@@ -99,7 +99,7 @@ async function startProgram(
   kind: "push" | "pull",
   user: number,
   { dir, logFile, logger }: RegistryOptions,
-): Promise<SupervisedChild> {
+): Promise<SupervisedProgram> {
   const isReading = kind === "pull";
   const document = {
     version: "0.1",
@@ -125,17 +125,15 @@ async function startProgram(
   const ids = [`--reuid=${user}`, `--regid=${user}`, "--clear-groups"];
   const powers = ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"];
   const confined = ["setpriv", ...ids, ...powers, "--pdeathsig=KILL", "--"];
-  return superviseChild({
+  return supervise(logger, {
     name: `registry-${kind}`,
-    command: "/bin/sh",
+    file: "/bin/sh",
     // One program writes what the other reads, whatever the caller's umask is.
     args: ["-c", 'umask 022; exec "$@"', "sh", ...confined, program, "serve", `${kind}.json`],
     env: markerEnvironment(),
-    cwd: dir,
+    directory: dir,
     logFile,
     logLimitBytes,
-    clock: systemClock,
-    logger,
   });
 }
 

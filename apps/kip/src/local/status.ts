@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { KipError } from "@kip/base";
 import { helpText, parseOptions, type Option } from "@kip/base";
-import { readRecord } from "./cluster-record.ts";
+import { runningCluster } from "./cluster-record.ts";
 import { localLayout } from "./layout.ts";
 import { commonOptions } from "./local-options.ts";
 import { clusterProcesses } from "./processes.ts";
@@ -19,8 +19,8 @@ export async function status(args: readonly string[]): Promise<void> {
   if (options.isSet("help")) return void process.stdout.write(helpText(usage, statusOptions));
   requireRoot("show");
   const layout = localLayout(options);
-  const record = await readRecord(layout.daemonRecord);
-  if (!record || !clusterProcesses(layout.stateDir).includes(record.pid)) {
+  const record = await runningCluster(layout);
+  if (!record) {
     throw new KipError("LOCAL_CLUSTER_ABSENT", "Cannot show the local cluster: it is not running", {
       remedy: "Start it with kip up",
     });

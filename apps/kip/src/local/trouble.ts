@@ -8,10 +8,9 @@ import {
 } from "@kip/cloud-local/adversity";
 import { parseDuration } from "../cli/duration.ts";
 import { helpText, parseOptions, type OptionValues } from "@kip/base";
-import { readRecord } from "./cluster-record.ts";
+import { runningCluster } from "./cluster-record.ts";
 import { describeRule } from "./describe-rule.ts";
 import { localLayout } from "./layout.ts";
-import { clusterProcesses } from "./processes.ts";
 import { requireRoot } from "./requirements.ts";
 import { optionsOf, troubleVerbs, type TroubleVerb } from "./trouble-options.ts";
 
@@ -108,8 +107,7 @@ export async function trouble(args: readonly string[]): Promise<void> {
   }
   requireRoot("change");
   const layout = localLayout(options);
-  const record = await readRecord(layout.daemonRecord);
-  if (!record || !clusterProcesses(layout.stateDir).includes(record.pid)) {
+  if (!(await runningCluster(layout))) {
     throw new KipError("LOCAL_CLUSTER_ABSENT", "Cannot change the local cloud: it is not running", {
       remedy: "Start it with kip up",
     });

@@ -3,16 +3,17 @@ import { closeSync, openSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { homedir, userInfo } from "node:os";
 import path from "node:path";
-import { acquireFileLock, KipError, silentLogger } from "@kip/base";
+import { KipError, silentLogger } from "@kip/base";
 import { buildCellImage, buildDemoImage } from "@kip/cell-image";
 import { findRelease, obtainBinaries } from "@kip/control-plane";
 import { helpText, parseOptions, type OptionValues } from "@kip/base";
-import { readRecord } from "./cluster-record.ts";
+import { lockCluster } from "./cluster-lock.ts";
+import { readRecord, runningCluster } from "./cluster-record.ts";
 import type { DaemonMessage } from "./daemon.ts";
 import { localLayout, type LocalLayout } from "./layout.ts";
 import { upOptions } from "./local-options.ts";
-import { requireOwnState } from "./own-folders.ts";
-import { clusterProcesses, endProcesses, markerVariable } from "./processes.ts";
+import { lockCache, requireOwnState } from "./own-folders.ts";
+import { endProcesses, markerVariable } from "./processes.ts";
 import { checkHost } from "./requirements.ts";
 
 const usage =
@@ -30,13 +31,13 @@ export async function up(args: readonly string[]): Promise<void> {
     const { readUserSettings } = await import("./user-settings.ts");
     await readUserSettings(settings);
   }
-  await mkdir(layout.cacheDir, { recursive: true });
-  await using _lock = await acquireFileLock(path.join(layout.cacheDir, "up.lock"), {
-    onWait: () => console.log("Waiting for another kip up"),
+  await using _cluster = await lockCluster(layout.stateDir, {
+    onWait: () => console.log("Waiting for another kip up or kip down"),
   });
+  await using _cache = await lockCache(layout.cacheDir);
   if (options.isSet("prepare")) return void (await obtainParts(options, layout));
-  const record = await readRecord(layout.daemonRecord);
-  if (record && clusterProcesses(layout.stateDir).includes(record.pid)) {
+  const record = await runningCluster(layout);
+  if (record) {
     console.log(`The local cluster is running: ${record.server}, context kip-local`);
     if (options.isSet("refresh-image")) {
       await obtainParts(options, layout);
@@ -44,11 +45,31 @@ export async function up(args: readonly string[]): Promise<void> {
     }
     return;
   }
+  await requireSameNetwork(options, layout);
   // What an interrupted run left behind; machines stay, they are taken over.
   await endLeftovers(layout);
   const parts = await obtainParts(options, layout);
   await startDaemon(options, layout, parts);
   console.log("The local cluster is ready; its kubectl context is kip-local");
+}
+
+/** A cluster that ended without `kip down` is continued, which works in its own network only. */
+async function requireSameNetwork(options: OptionValues, layout: LocalLayout): Promise<void> {
+  const before = await readRecord(layout.daemonRecord);
+  if (!before) return;
+  const { namespaceName, networkRange } = before;
+  if (
+    namespaceName === options.required("namespace-name") &&
+    networkRange === options.required("network-range")
+  )
+    return;
+  throw new KipError(
+    "LOCAL_CLUSTER_FAILED",
+    `Cannot start the local cluster: the one before it has another network, ${networkRange} in namespace ${namespaceName}`,
+    {
+      remedy: `Run kip down first, or give --namespace-name=${namespaceName} --network-range=${networkRange}`,
+    },
+  );
 }
 
 async function endLeftovers(layout: LocalLayout): Promise<void> {
@@ -77,7 +98,7 @@ async function obtainParts(options: OptionValues, layout: LocalLayout): Promise<
   const common = { cacheDir, onProgress, logger: silentLogger, signal: stop.signal };
   try {
     const [binaries, image, demo] = await Promise.all([
-      obtainBinaries({ ...common, release, ...(userDir !== undefined && { userDir }) }),
+      obtainBinaries({ ...common, release, userDir, env: process.env }),
       buildCellImage({
         ...common,
         refresh: options.isSet("refresh-image"),

@@ -1,11 +1,11 @@
-/** How much of a program's last words goes into a message, characters. */
+/** How much of them goes into a message, characters. */
 const limit = 500;
 
 /**
  * What a log says went wrong: its last lines that report an error, or else its last line, without
  * time stamps and places in the code. Knows klog's lines (Kubernetes) and zap's JSON (etcd).
  */
-export function lastWords(log: string): string {
+export function lastErrorLines(log: string): string {
   const lines = log.trimEnd().split("\n").slice(-40);
   const errors = lines.filter((line) => /^[EF]\d{4} |"level":"(error|fatal)"|"error":/.test(line));
   const chosen = errors.length > 0 ? errors.slice(-2) : lines.slice(-1);

@@ -1,5 +1,5 @@
 import { rm } from "node:fs/promises";
-import type { Clock } from "@kip/base";
+import { hasCode, type Clock } from "@kip/base";
 import { readIfPresent } from "../files.ts";
 import { isRunning, parseIdentity } from "./process-identity.ts";
 
@@ -7,9 +7,17 @@ import { isRunning, parseIdentity } from "./process-identity.ts";
 export async function endLeftover(path: string, clock: Clock): Promise<void> {
   const left = parseIdentity((await readIfPresent(path)) ?? "");
   if (left && isRunning(left)) {
-    process.kill(left.pid, "SIGKILL");
+    kill(left.pid);
     // Another process's child: the kernel tells nobody but its parent of the end, so look again.
     while (isRunning(left)) await clock.sleep(20);
   }
   await rm(path, { force: true });
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if (!hasCode(error, "ESRCH")) throw error; // it has just ended
+  }
 }

@@ -11,6 +11,7 @@ import {
   schedulerArgs,
   type ProgramArgsInput,
 } from "./program-args.ts";
+import { endLeftover } from "./leftover.ts";
 import { SupervisedProgram, type ProgramEnd } from "./supervised-program.ts";
 
 /** The four programs, started together; disposing of them ends them. */
@@ -26,69 +27,96 @@ export interface Programs extends AsyncDisposable {
    */
   startScheduler(): void;
   /** Starts each again from now on whenever it ends. */
-  supervise(onEnd: (end: ProgramEnd, restartInMs: number) => void): void;
+  supervise(onEnd: (program: ProgramName, end: ProgramEnd, restartInMs: number) => void): void;
 }
 
 /** How long each may take to end: requests under way may finish, watches are closed at once. */
 const stopGraceMs = 5000;
 const logLimitBytes = 16 * 1024 * 1024;
+/** Nothing of the caller's: no proxy, no credentials, no Go settings. */
+const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /**
  * Starts all programs but the scheduler at once: each waits for the one that it needs.
  *
- * @param choosePort called when nothing of an earlier start holds the port any more
+ * @param choosePort called when nothing of an earlier start holds the port any longer
  */
 export async function startPrograms(
   resolved: ResolvedOptions,
   certificates: ControlPlaneCertificates,
   choosePort: () => Promise<number>,
 ): Promise<Programs> {
-  await using undo = new AsyncDisposableStack();
-  const make = (program: ProgramName): SupervisedProgram => supervised(program, resolved);
-  const etcd = make("etcd");
-  const apiServer = make("kube-apiserver");
-  const clients = [make("kube-controller-manager"), make("kube-scheduler")] as const;
-  // Clients of the API server end before it does, and it ends before etcd.
-  const stop = async (): Promise<void> => {
-    await Promise.all(clients.map(async (client) => await client.stop()));
-    await apiServer.stop();
-    await etcd.stop();
-  };
-  const all = [etcd, apiServer, ...clients];
-  undo.defer(stop);
-
-  for (const program of all) await program.endLeftover();
+  for (const name of [
+    "kube-scheduler",
+    "kube-controller-manager",
+    "kube-apiserver",
+    "etcd",
+  ] as const)
+    await endLeftover(identityFile(name, resolved), resolved.clock);
   const port = await choosePort();
   const input = await writeInput({ resolved, certificates, port });
+  const make = (name: ProgramName, args: readonly string[]): SupervisedProgram =>
+    supervised(name, args, resolved);
+  const programs = {
+    etcd: make("etcd", etcdArgs()),
+    "kube-apiserver": make("kube-apiserver", apiServerArgs(input)),
+    "kube-controller-manager": make("kube-controller-manager", controllerManagerArgs(input)),
+    "kube-scheduler": make("kube-scheduler", schedulerArgs(input)),
+  };
   const firstEnd = Promise.withResolvers<ProgramEnd>();
-  const start = (program: SupervisedProgram, args: readonly string[]): void =>
-    void program.start(args).then(firstEnd.resolve);
-  start(etcd, etcdArgs());
-  start(apiServer, apiServerArgs(input));
-  start(clients[0], controllerManagerArgs(input));
-  undo.move();
+  const start = (name: keyof typeof programs): void =>
+    void programs[name].start().then(firstEnd.resolve);
+  start("etcd");
+  start("kube-apiserver");
+  start("kube-controller-manager");
   return {
     port,
     firstEnd: firstEnd.promise,
-    startScheduler: () => start(clients[1], schedulerArgs(input)),
+    startScheduler: () => start("kube-scheduler"),
     get pids() {
-      const running = all.filter((program) => program.pid !== undefined);
-      return Object.fromEntries(running.map((program) => [program.spec.program, program.pid]));
+      const running = Object.entries(programs).filter(([, program]) => program.pid !== undefined);
+      return Object.fromEntries(running.map(([name, program]) => [name, program.pid]));
     },
     supervise: (onEnd) => {
-      for (const program of all) program.supervise(onEnd);
+      for (const name of Object.keys(programs) as (keyof typeof programs)[])
+        // our own object's
+        programs[name].supervise((end, restartInMs) => onEnd(name, end, restartInMs));
     },
-    [Symbol.asyncDispose]: stop,
+    // Clients of the API server end before it does, and it ends before etcd.
+    [Symbol.asyncDispose]: async () => {
+      const clients = [programs["kube-controller-manager"], programs["kube-scheduler"]];
+      await Promise.all(clients.map(async (client) => await client.stop()));
+      await programs["kube-apiserver"].stop();
+      await programs.etcd.stop();
+    },
   };
 }
 
-function supervised(program: ProgramName, resolved: ResolvedOptions): SupervisedProgram {
-  const { binaries, logDir, runDir, etcdDir, clock } = resolved;
-  const file = binaries.paths[program];
+function supervised(
+  name: ProgramName,
+  args: readonly string[],
+  resolved: ResolvedOptions,
+): SupervisedProgram {
+  const { binaries, logDir, etcdDir, environment, clock } = resolved;
   return new SupervisedProgram(
-    { program, file, directory: etcdDir, logDir, runDir, stopGraceMs, logLimitBytes },
+    {
+      name,
+      file: binaries.paths[name],
+      args,
+      env: { ...environment, PATH: path },
+      directory: etcdDir,
+      logFile: join(logDir, `${name}.log`),
+      logLimitBytes,
+      identityFile: identityFile(name, resolved),
+      stopGraceMs,
+    },
     clock,
   );
+}
+
+/** Names the running process, for a later start. */
+function identityFile(name: ProgramName, { runDir }: ResolvedOptions): string {
+  return join(runDir, `${name}.json`);
 }
 
 interface InputParts {

@@ -24,11 +24,13 @@ async function withProgram(
   writeFileSync(file, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
   const program = new SupervisedProgram(
     {
-      program: "etcd",
+      name: "etcd",
       file,
+      args: [],
+      env: { PATH: process.env["PATH"] },
       directory: folder.path,
-      logDir: below("log"),
-      runDir: below("run"),
+      logFile: below("log/etcd.log"),
+      identityFile: below("run/etcd.json"),
       stopGraceMs: 5000,
       logLimitBytes: 10_000,
     },
@@ -44,23 +46,23 @@ async function withProgram(
 describe("SupervisedProgram", () => {
   it("reports the last lines of a program that ends", async () => {
     await withProgram("echo one; echo two >&2; exit 3", async (program) => {
-      const end = await program.start([]);
+      const end = await program.start();
       assert.equal(end.reason, "etcd ended with exit code 3: two");
     });
   });
 
   it("limits the log of a program that writes without end", async () => {
-    await withProgram("seq 1 100000", async (program) => {
-      const end = await program.start([]);
+    await withProgram("seq 1 100000", async (program, folder) => {
+      const end = await program.start();
       assert.match(end.reason, /100000$/);
       for (const name of ["etcd.log", "etcd.log.1"])
-        assert.ok(statSync(path.join(path.dirname(program.logPath), name)).size <= 64 * 1024, name);
+        assert.ok(statSync(path.join(folder, "log", name)).size <= 64 * 1024, name);
     });
   });
 
   it("starts a program again when its folders of logs and records are gone", async () => {
     await withProgram("exit 1", async (program, folder) => {
-      void program.start([]);
+      void program.start();
       const ends: ProgramEnd[] = [];
       const second = Promise.withResolvers<void>();
       program.supervise((end) => {
@@ -70,8 +72,18 @@ describe("SupervisedProgram", () => {
         if (ends.length === 2) second.resolve();
       });
       await second.promise;
-      assert.ok(!existsSync(program.logPath));
+      assert.ok(!existsSync(path.join(folder, "log")));
       assert.match(ends[1]?.reason ?? "", /exit code 1/);
+    });
+  });
+
+  it("reports a program that ends soon after its start three times in a row", async () => {
+    await withProgram("echo no; exit 1", async (program) => {
+      void program.start();
+      let ends = 0;
+      program.supervise(() => ends++);
+      const { how, output } = await program.failing;
+      assert.deepEqual({ how, output, ends }, { how: "exit code 1", output: "no\n", ends: 3 });
     });
   });
 });

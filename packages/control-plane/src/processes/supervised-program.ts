@@ -1,85 +1,89 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { join } from "node:path";
-import { backoffDelay, type Clock } from "@kip/base";
-import type { ProgramName } from "../binaries/pinned-version.ts";
-import { lastWords } from "./last-words.ts";
-import { endLeftover } from "./leftover.ts";
+import { backoffDelay, pause, type Clock } from "@kip/base";
+import { lastErrorLines } from "./last-error-lines.ts";
 import { LimitedLog } from "./limited-log.ts";
 import { identify } from "./process-identity.ts";
 
 /** What to run, and where. */
 export interface ProgramSpec {
-  readonly program: ProgramName;
+  /** For messages. */
+  readonly name: string;
+  /** Path, or a name that is looked for in the PATH of `env`. */
   readonly file: string;
-  /** Working directory; exists. */
-  readonly directory: string;
-  /** Directory of its `<program>.log`. */
-  readonly logDir: string;
-  /** Directory of its `<program>.json`, which names the process for a later start. */
-  readonly runDir: string;
-  /** Size of its log at which a new one is begun, bytes; one older is kept. */
+  readonly args: readonly string[];
+  /** The program's whole environment. */
+  readonly env: Readonly<NodeJS.ProcessEnv>;
+  /** Working directory. @default this process's */
+  readonly directory?: string | undefined;
+  /** File that its output is appended to. */
+  readonly logFile: string;
+  /** Size of the log at which a new one is begun, bytes; one older is kept, as `<logFile>.1`. */
   readonly logLimitBytes: number;
-  /** How long it may take to end after SIGTERM, milliseconds; then comes SIGKILL. */
-  readonly stopGraceMs: number;
+  /** File that names the process for a later start, which ends it if it is still there. @default none */
+  readonly identityFile?: string | undefined;
+  /** How long it may take to end after SIGTERM, milliseconds; then comes SIGKILL. @default 10,000 */
+  readonly stopGraceMs?: number | undefined;
 }
 
 /** How and why a program ended. */
 export interface ProgramEnd {
-  readonly program: ProgramName;
+  /** {@link ProgramSpec.name} */
+  readonly name: string;
+  /** How it ended, for example `exit code 1` or `SIGKILL`. */
+  readonly how: string;
+  /** The same and the last lines that report an error, in a sentence. */
   readonly reason: string;
+  /** The end of what it printed, at most 16 KiB. */
+  readonly output: string;
 }
 
 const restart = { initialMs: 250, maxMs: 30_000 } as const;
 /** A program that ran this long starts over with the shortest delay. */
 const steadyMs = 60_000;
-/** How much of its output is kept for {@link lastWords}, characters. */
-const tailLength = 16 * 1024;
+/** So many ends in a row, none of which came after {@link steadyMs}, are a failure. */
+const failuresInRow = 3;
+/** How much of its output is kept, characters. */
+const outputLength = 16 * 1024;
 
 /**
  * One child process, started again when it ends unasked.
  *
  * - At most one process runs at a time.
- * - After `stop` was called none is started any more.
+ * - After `stop` was called none is started.
  * - The child dies with this process, even after SIGKILL (PR_SET_PDEATHSIG).
  */
-export class SupervisedProgram {
-  readonly spec: ProgramSpec;
+export class SupervisedProgram implements AsyncDisposable {
+  readonly #spec: ProgramSpec;
   readonly #clock: Clock;
   readonly #stopping = new AbortController();
-  #args: readonly string[] = [];
+  readonly #failing = Promise.withResolvers<ProgramEnd>();
   #child: ChildProcess | undefined;
   #ended: Promise<ProgramEnd> | undefined;
   #supervision: Promise<void> | undefined;
 
   constructor(spec: ProgramSpec, clock: Clock) {
-    this.spec = spec;
+    this.#spec = spec;
     this.#clock = clock;
   }
 
-  /** Process id while it runs. */
+  /** Process ID while it runs. */
   get pid(): number | undefined {
     return this.#child?.pid;
   }
 
-  /** Path of its log. */
-  get logPath(): string {
-    return join(this.spec.logDir, `${this.spec.program}.log`);
-  }
-
-  /** Ends the process of an earlier start that did not end with its parent, if there is one. */
-  async endLeftover(): Promise<void> {
-    await endLeftover(this.#identityPath, this.#clock);
+  /** Resolves with the last end once the program has ended soon after its start three times in a row. */
+  get failing(): Promise<ProgramEnd> {
+    return this.#failing.promise;
   }
 
   /** Starts it; resolves with its end, which is not followed by a restart yet. */
-  async start(args: readonly string[]): Promise<ProgramEnd> {
-    this.#args = args;
+  async start(): Promise<ProgramEnd> {
     return await this.#run();
   }
 
-  /** From now on starts it again whenever it ends; `onEnd` learns of each end and of the delay. */
+  /** From now on starts it again whenever it ends; `onEnd` gets each end and the delay. */
   supervise(onEnd: (end: ProgramEnd, restartInMs: number) => void): void {
     this.#supervision ??= this.#keepRunning(onEnd);
   }
@@ -91,11 +95,12 @@ export class SupervisedProgram {
     await this.#supervision;
     // A restart that was under way when the stop came has seen it by now and left nothing running.
     await this.#terminate();
-    await rm(this.#identityPath, { force: true });
+    const { identityFile } = this.#spec;
+    if (identityFile !== undefined) await rm(identityFile, { force: true });
   }
 
-  get #identityPath(): string {
-    return join(this.spec.runDir, `${this.spec.program}.json`);
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
   }
 
   async #keepRunning(onEnd: (end: ProgramEnd, restartInMs: number) => void): Promise<void> {
@@ -108,56 +113,58 @@ export class SupervisedProgram {
       if (this.#clock.monotonic() - startedAt > steadyMs) attempt = 0;
       const delay = backoffDelay(attempt++, restart);
       onEnd(end, Math.round(delay));
-      try {
-        await this.#clock.sleep(delay, signal);
-      } catch {
-        return; // stopped while waiting
-      }
+      if (attempt >= failuresInRow) this.#failing.resolve(end);
+      if (!(await pause(delay, this.#clock, signal))) return;
       void this.#run();
     }
   }
 
   #run(): Promise<ProgramEnd> {
-    const { program, directory, file } = this.spec;
-    const log = new LimitedLog(this.logPath, this.spec.logLimitBytes);
+    const { name, directory, env, file, args, logFile, logLimitBytes } = this.#spec;
+    const log = new LimitedLog(logFile, logLimitBytes);
     const { promise, resolve } = Promise.withResolvers<ProgramEnd>();
     this.#ended = promise;
     // setpriv becomes the program itself: same process id, and SIGKILL comes with our own end.
-    const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", file, ...this.#args], {
+    const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", file, ...args], {
       cwd: directory,
-      // Nothing of the caller's: no proxy, no credentials, no Go settings.
-      env: { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
-      // Through this process, which limits the log: whoever reaches the API server can make it write.
+      env,
+      // Through this process, which limits the log: clients of the program can make it write.
       stdio: ["ignore", "pipe", "pipe"],
       // Ctrl-C in a terminal is for us to answer, in the right order.
       detached: true,
     });
-    let end = "";
-    for (const output of [child.stdout, child.stderr]) {
-      output.on("data", (bytes: Buffer) => {
+    let output = "";
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on("data", (bytes: Buffer) => {
         log.write(bytes);
-        end = (end + bytes.toString()).slice(-tailLength);
+        output = (output + bytes.toString()).slice(-outputLength);
       });
     }
     this.#child = child;
     if (child.pid !== undefined) this.#record(child.pid);
-    const finish = (how: string): void => {
+    const finish = (how: string, sentence: string): void => {
       this.#child = undefined;
       log[Symbol.dispose]();
-      const words = lastWords(end);
-      resolve({ program, reason: `${program} ${how}${words === "" ? "" : `: ${words}`}` });
+      const lines = lastErrorLines(output);
+      const reason = `${name} ${sentence}${lines === "" ? "" : `: ${lines}`}`;
+      resolve({ name, how, reason, output });
     };
-    child.once("error", (error) => finish(`could not be started (${error.message})`));
-    child.once("close", (code, signal) =>
-      finish(signal ? `was ended by ${signal}` : `ended with exit code ${code}`),
+    child.once("error", (error) =>
+      finish(error.message, `could not be started (${error.message})`),
     );
+    child.once("close", (code, signal) => {
+      if (signal) finish(signal, `was ended by ${signal}`);
+      else finish(`exit code ${code}`, `ended with exit code ${code}`);
+    });
     return promise;
   }
 
   /** Names the process for a later start. */
   #record(pid: number): void {
+    const { identityFile } = this.#spec;
+    if (identityFile === undefined) return;
     try {
-      writeFileSync(this.#identityPath, JSON.stringify(identify(pid) ?? {}), { mode: 0o600 });
+      writeFileSync(identityFile, JSON.stringify(identify(pid) ?? {}), { mode: 0o600 });
     } catch {
       // No space, for example. It dies with this process all the same.
     }
@@ -168,11 +175,14 @@ export class SupervisedProgram {
     const child = this.#child;
     if (!ended || !child) return;
     child.kill("SIGTERM");
-    const timer = setTimeout(() => child.kill("SIGKILL"), this.spec.stopGraceMs);
+    const timer = new AbortController();
+    void pause(this.#spec.stopGraceMs ?? 10_000, this.#clock, timer.signal).then((isOver) => {
+      if (isOver) child.kill("SIGKILL");
+    });
     try {
       await ended;
     } finally {
-      clearTimeout(timer);
+      timer.abort();
     }
   }
 }

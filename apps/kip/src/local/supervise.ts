@@ -1,0 +1,12 @@
+import { systemClock, type Logger } from "@kip/base";
+import { SupervisedProgram, type ProgramSpec } from "@kip/control-plane";
+
+/** Starts a program and keeps it running until it is disposed of. */
+export function supervise(logger: Logger, spec: ProgramSpec): SupervisedProgram {
+  const program = new SupervisedProgram(spec, systemClock);
+  void program.start();
+  program.supervise(({ name, reason }, restartInMs) => {
+    logger.warn("Process ended and is started again", { process: name, reason, restartInMs });
+  });
+  return program;
+}
