@@ -1,6 +1,6 @@
 import { chmod, open } from "node:fs/promises";
 import path from "node:path";
-import { CloudError, type Volume, type VolumeRequest } from "@kip/cloud";
+import { checkVolumeRequest, CloudError, type Volume, type VolumeRequest } from "@kip/cloud";
 import type { RecordFolders } from "../host/record-folders.ts";
 import type { MachineStore } from "../machine/machine-store.ts";
 import { plugDisk, takeBack, unplugDisk, type DiskMachine } from "./hot-plug.ts";
@@ -56,6 +56,7 @@ export class LocalVolumes {
   }
 
   async create(request: VolumeRequest): Promise<Volume> {
+    checkVolumeRequest(request);
     const sizeBytes = diskSize("make a volume of", request.sizeBytes);
     const { owner, store } = this.#options;
     const { token, name, tags } = request;

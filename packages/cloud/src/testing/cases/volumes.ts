@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { cloudErrorCode } from "../../errors.ts";
 import { nowhere } from "../bench.ts";
+import { cloudLimits } from "../../limits.ts";
 import { clauseWith, type ConformanceTopic } from "../conformance-case.ts";
 
 const MiB = 2 ** 20;
@@ -40,6 +41,9 @@ export const volumes: ConformanceTopic = {
         const request = bench.volumeRequest({ sizeBytes });
         await bench.refuses("CLOUD_INVALID_REQUEST", bench.cloud.createVolume(request));
       }
+      const tags = { ["k".repeat(cloudLimits.tagKeyLength + 1)]: "" };
+      const request = bench.volumeRequest({ tags });
+      await bench.refuses("CLOUD_INVALID_REQUEST", bench.cloud.createVolume(request));
     }),
 
     clauseWith(

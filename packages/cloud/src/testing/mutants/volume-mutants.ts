@@ -37,6 +37,13 @@ export const volumeMutants: readonly Mutant[] = [
     }),
   },
   {
+    name: "makes a volume whatever its tags are",
+    breaks: ["refuses a volume that cannot be"],
+    mutate: ({ sound }) => ({
+      createVolume: (request) => sound.createVolume({ ...request, tags: {} }),
+    }),
+  },
+  {
     name: "gives all volumes the same serial",
     breaks: ["gives each volume a serial of its own"],
     mutate: ({ sound }) => changedVolumes(sound, (volume) => ({ ...volume, serial: "volume1" })),
