@@ -19,7 +19,7 @@ import { keepConsolesShort } from "./machine/console-size.ts";
 import { growRootDisk } from "./machine/grow-root-disk.ts";
 import { MachineEnds } from "./machine/machine-ends.ts";
 import { MachineWatch } from "./machine/machine-watch.ts";
-import { machineProcesses, readTail } from "./machine/machine-process.ts";
+import { machineProcesses } from "./machine/machine-process.ts";
 import { toInstance, type MachineRecord } from "./machine/machine-record.ts";
 import {
   findOffer,
@@ -36,6 +36,7 @@ import { NetworkWatch } from "./network/network-watch.ts";
 import { Templates } from "./template/templates.ts";
 import type { DiskMachine } from "./volume/hot-plug.ts";
 import { LocalVolumes } from "./volume/local-volumes.ts";
+import { readTail } from "./host/file-text.ts";
 
 /**
  * The local cloud on QEMU. Nothing is remembered here that the state folder does not say: any process
@@ -181,8 +182,7 @@ export class QemuCloud implements LocalCloud {
     const options = this.#options;
     const image = await readImage(options.imagesDir, request.image);
     const accelerator = await this.#accelerator.get();
-    if (!this.#isNetworkPrepared || !(await this.#network.namespace.exists()))
-      await this.prepareNetwork();
+    if (!this.#isNetworkPrepared || !(await this.#network.namespace.exists())) await this.prepareNetwork();
     if (known) await this.#ends.remove(known);
     const context = {
       options,

@@ -5,7 +5,7 @@ import { access } from "node:fs/promises";
 import { describe, it } from "node:test";
 import {
   controlGroupPath,
-  joining,
+  confined,
   makeControlGroup,
   removeControlGroup,
 } from "../src/host/control-group.ts";
@@ -89,7 +89,7 @@ async function startGroup(
     if (!(await makeControlGroup(controlGroup))) return undefined;
   }
   const [program, ...args] = [
-    ...joining(controlGroup),
+    ...confined(controlGroup),
     "setpriv",
     `--reuid=${uid}`,
     "--clear-groups",

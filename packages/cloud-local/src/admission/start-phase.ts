@@ -2,7 +2,7 @@ import { watch } from "node:fs";
 import { access } from "node:fs/promises";
 import type { Clock } from "@kip/base";
 import type { Instance } from "@kip/cloud";
-import { readTail } from "../machine/machine-process.ts";
+import { readTail } from "../host/file-text.ts";
 import type { MachineFiles } from "../machine/machine-store.ts";
 
 /**

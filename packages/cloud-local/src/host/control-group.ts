@@ -34,11 +34,15 @@ export async function makeControlGroup(folder: string): Promise<boolean> {
   return true;
 }
 
-/** Programs that put themselves into a control group before they become the program that follows; without one, too. */
-export function joining(folder: string | undefined): readonly string[] {
-  if (folder === undefined) return [];
-  const script = 'echo 0 2>/dev/null >"$1/cgroup.procs"; shift; exec "$@"';
-  return ["sh", "-c", script, "sh", folder];
+/**
+ * Start of a command line: a shell that enters a control group and becomes the program that follows. Of this process's
+ * environment the program gets PATH alone: it serves guests, and one that breaks into it must not find credentials there.
+ *
+ * @param folder of the control group; undefined to stay in that of this process
+ */
+export function confined(folder: string | undefined): readonly string[] {
+  const enter = '[ -z "$1" ] || echo 0 2>/dev/null >"$1/cgroup.procs"';
+  return ["sh", "-c", `${enter}; shift; exec env -i "PATH=$PATH" "$@"`, "sh", folder ?? ""];
 }
 
 /** IDs of the processes in a control group; none if it is not there. */

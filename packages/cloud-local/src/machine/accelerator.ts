@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { decode, errorText, hasCode, isKipError, runCommand, type Logger } from "@kip/base";
-import { firstLine } from "../host/first-line.ts";
+import { firstLine } from "../host/file-text.ts";
 import { readBootId } from "../host/host-facts.ts";
 
 /** How machines run: in hardware, or in software emulation. */

@@ -24,8 +24,8 @@ export class ControlSocket {
     const ended = Promise.withResolvers<string | undefined>();
     this.ended = ended.promise;
     let reason: string | undefined;
-    session.onEvent((event, data) => {
-      if (event === "SHUTDOWN") reason = shutdownReason(data);
+    session.onEvent("SHUTDOWN", shutdownData, (data) => {
+      reason = data.reason;
     });
     void session.closed.then(() => {
       if (!this.#closedByUs) ended.resolve(reason);
@@ -49,13 +49,5 @@ export class ControlSocket {
   close(): void {
     this.#closedByUs = true;
     this.#session.close();
-  }
-}
-
-function shutdownReason(data: unknown): string | undefined {
-  try {
-    return shutdownData(data, "QMP.data").reason;
-  } catch {
-    return undefined;
   }
 }

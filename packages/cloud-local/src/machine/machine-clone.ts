@@ -92,8 +92,8 @@ async function run(
 /** Rejects when the agent has closed its port: it ended, or has nothing more to say. */
 async function portClosed({ commands }: StartedQemu): Promise<never> {
   const { promise, reject } = Promise.withResolvers<never>();
-  commands.onEvent((event, data) => {
-    if (event !== "VSERPORT_CHANGE" || portChange(data, "QMP.data").open) return;
+  commands.onEvent("VSERPORT_CHANGE", portChange, ({ open: isOpen }) => {
+    if (isOpen) return;
     // What it said before comes on another connection, and perhaps after this.
     const timer = setTimeout(() => reject(new Error("its agent ended")), lastWordMs);
     timer.unref();

@@ -1,7 +1,8 @@
-import { open, readFile, rm, stat } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
 import { errorText, isKipError, runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import { joining, makeControlGroup } from "../host/control-group.ts";
+import { confined, makeControlGroup } from "../host/control-group.ts";
+import { readStart } from "../host/file-text.ts";
 import { endProcesses, hasArgument, type ProcessGroup } from "../host/processes.ts";
 import type { LocalImage } from "../image.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
@@ -16,6 +17,9 @@ import { writeSeed } from "./seed.ts";
 
 /** How long QEMU may take to end after it was asked to. */
 const endLimitMs = 3000;
+
+/** More than QEMU writes into a file with its process ID. */
+const pidFileBytes = 32;
 
 /** What a machine is started from. */
 export interface StartMachineOptions {
@@ -96,7 +100,7 @@ export async function machineProgram({
   qemu,
 }: StartMachineOptions): Promise<readonly string[]> {
   const hasGroup = controlGroup !== undefined && (await makeControlGroup(controlGroup));
-  const inGroup = joining(hasGroup ? controlGroup : undefined);
+  const inGroup = confined(hasGroup ? controlGroup : undefined);
   return [...inGroup, "nsenter", `--net=${network.namespace.file}`, qemu.program];
 }
 
@@ -183,7 +187,8 @@ export async function freeMachine(
 
 /** The machine's process, if the stored ID still belongs to it. */
 export async function readMachinePid(files: MachineFiles): Promise<number | undefined> {
-  const text = await readFile(files.pid, "utf8").catch(() => "");
+  // QEMU has the file open: a guest that has broken into it can make it as large as it likes.
+  const text = await readStart(files.pid, pidFileBytes);
   const pid = Number.parseInt(text, 10);
   return Number.isInteger(pid) && (await hasArgument(pid, files.pid)) ? pid : undefined;
 }
@@ -194,19 +199,4 @@ export async function allocatedBytes(file: string): Promise<number> {
     (found) => found.blocks * 512,
     () => 0,
   );
-}
-
-/** The last `maxBytes` of a file as text; empty if it is not there. */
-export async function readTail(file: string, maxBytes: number): Promise<string> {
-  const handle = await open(file, "r").catch(() => undefined);
-  if (!handle) return "";
-  try {
-    const { size } = await handle.stat();
-    const length = Math.min(size, Math.max(0, maxBytes));
-    const buffer = Buffer.alloc(length);
-    const { bytesRead } = await handle.read(buffer, 0, length, size - length);
-    return buffer.toString("utf8", 0, bytesRead);
-  } finally {
-    await handle.close();
-  }
 }

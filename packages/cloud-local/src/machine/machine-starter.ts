@@ -6,18 +6,14 @@ import type { MachineShape } from "../template/template-shape.ts";
 import type { Templates } from "../template/templates.ts";
 import type { Accelerator } from "./accelerator.ts";
 import { cloneMachine } from "./machine-clone.ts";
-import {
-  bootMachine,
-  endMachineProcess,
-  readTail,
-  type StartMachineOptions,
-} from "./machine-process.ts";
+import { bootMachine, endMachineProcess, type StartMachineOptions } from "./machine-process.ts";
 import type { MachineRecord } from "./machine-record.ts";
 import type { MachineStore } from "./machine-store.ts";
 import { userOfMachine } from "./machine-user.ts";
 import type { MachineWatch } from "./machine-watch.ts";
 import { readQemuFacts } from "./qemu-version.ts";
 import { StartSteps } from "./start-steps.ts";
+import { readTail } from "../host/file-text.ts";
 
 /** How much of the console of a copy that failed the log gets. */
 const consoleBytes = 1000;

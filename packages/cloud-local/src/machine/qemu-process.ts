@@ -1,13 +1,16 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { open, readFile, type FileHandle } from "node:fs/promises";
+import { open, type FileHandle } from "node:fs/promises";
 import { Socket } from "node:net";
 import { CloudError } from "@kip/cloud";
-import { firstLine } from "../host/first-line.ts";
+import { firstLine, readStart } from "../host/file-text.ts";
 import { QmpSession } from "./qmp-session.ts";
 
 /** How long QEMU may take until it answers. */
 const startLimitMs = 30_000;
+
+/** Holds the first line of QEMU's log. The log has no limit: a guest that has broken into QEMU may write to it. */
+const logBytes = 4096;
 
 /** How {@link startQemu} starts a QEMU. */
 export interface StartQemuOptions {
@@ -100,8 +103,7 @@ async function withinLimit(served: Promise<void>, end: Promise<never>): Promise<
 
 /** The first line that QEMU said, without its name. */
 async function lastWords(logFile: string): Promise<string> {
-  const text = await readFile(logFile, "utf8").catch(() => "");
-  return firstLine(text).replace(/^\S*qemu-system-\S+: /, "");
+  return firstLine(await readStart(logFile, logBytes)).replace(/^\S*qemu-system-\S+: /, "");
 }
 
 function didNotStart(reason: string, cause?: unknown): CloudError {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdtempDisposable } from "node:fs/promises";
-import { createServer, type Socket } from "node:net";
+import { createServer, Socket } from "node:net";
 import os from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { hasCode } from "@kip/base";
+import { decode, hasCode } from "@kip/base";
 import { openCommands, QmpSession, runCommands } from "./qmp-session.ts";
 
 interface Asked {
@@ -63,9 +63,37 @@ describe("QmpSession", () => {
     });
     using session = await openCommands(qemu.file);
     const heard: unknown[] = [];
-    session.onEvent((_event, data) => heard.push(data));
+    session.onEvent("SHUTDOWN", decode.unknownValue, (data) => heard.push(data));
     await session.execute("one");
     assert.deepEqual(heard, [{ reason: "x".repeat(10) }]);
+  });
+
+  it("ignores an event whose data is of another shape, and hears the next", async () => {
+    await using qemu = await fakeQemu((_asked, socket) => {
+      socket.write('{"event":"DEVICE_DELETED","data":1}\r\n{"event":"DEVICE_DELETED"}\r\n');
+      socket.write('{"event":"DEVICE_DELETED","data":{"device":"a"}}\r\n');
+      return { return: {} };
+    });
+    using session = await openCommands(qemu.file);
+    const heard: unknown[] = [];
+    const deletion = decode.object({ device: decode.optional(decode.string) });
+    session.onEvent("DEVICE_DELETED", deletion, ({ device }) => heard.push(device));
+    await session.execute("one");
+    assert.deepEqual(heard, ["a"]);
+  });
+
+  it("takes time in proportion to the length of a line that comes in small pieces", async () => {
+    const timeOf = async (pieces: number): Promise<number> => {
+      const socket = new Socket();
+      using _session = new QmpSession(socket);
+      const started = performance.now();
+      for (let piece = 0; piece < pieces; piece++) socket.emit("data", "x".repeat(16));
+      return performance.now() - started;
+    };
+    await timeOf(1000);
+    const tenth = await timeOf(5000);
+    const whole = await timeOf(50_000);
+    assert.ok(whole < 30 * tenth + 50, `${whole} ms after ${tenth} ms for a tenth`);
   });
 
   it("reads no more than a little at a time of what a QEMU sends without end", async () => {
@@ -80,7 +108,7 @@ describe("QmpSession", () => {
     });
     using session = await openCommands(qemu.file);
     let heard = 0;
-    session.onEvent(() => heard++);
+    session.onEvent("STOP", decode.unknownValue, () => heard++);
     session.execute("one").catch(() => {}); // its answer is behind all that
     await delay(1000);
     // Without a pause it is some hundred thousand.
@@ -112,9 +140,11 @@ describe("QmpSession", () => {
     });
     using session = await openCommands(qemu.file);
     const events: unknown[] = [];
-    const stop = session.onEvent((event, data) => events.push([event, data]));
+    const stops = ["STOP", "RESUME"].map((event) =>
+      session.onEvent(event, decode.unknownValue, (data) => events.push([event, data])),
+    );
     await session.execute("cont");
-    stop();
+    for (const stop of stops) stop();
     await session.execute("cont");
     assert.deepEqual(events, [
       ["STOP", undefined],

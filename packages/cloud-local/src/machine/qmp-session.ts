@@ -17,9 +17,6 @@ export interface QmpCommand {
   readonly arguments?: Readonly<Record<string, unknown>>;
 }
 
-/** Sees what QEMU tells unasked. */
-export type QmpEventListener = (event: string, data: unknown) => void;
-
 /** How long one command may take, and how long QEMU may serve others before it serves us. */
 const answerLimitMs = 10_000;
 
@@ -30,6 +27,8 @@ const maxLineLength = 1_048_576;
 const burstLength = 1_048_576;
 /** How long reading pauses, milliseconds: whoever has broken into QEMU must not keep this process busy. */
 const pauseMs = 500;
+
+type EventListener = (event: string, data: unknown) => void;
 
 interface Pending {
   readonly command: QmpCommand;
@@ -50,7 +49,7 @@ export class QmpSession {
   /** Resolves when the connection is closed, by either side. */
   readonly closed: Promise<void>;
   readonly #socket: Socket;
-  readonly #listeners = new Set<QmpEventListener>();
+  readonly #listeners = new Set<EventListener>();
   readonly #pending = new Map<number, Pending>();
   #nextId = 1;
   #isClosed = false;
@@ -66,9 +65,10 @@ export class QmpSession {
     let rest = "";
     socket.setEncoding("utf8").on("data", (text: string) => {
       brake.take(text.length);
-      const lines = (rest + text).split("\n");
+      // Looks at new text alone: a line may come letter by letter.
+      const lines = text.includes("\n") ? (rest + text).split("\n") : [rest + text];
       rest = lines.pop() ?? "";
-      // A guest may have broken into QEMU: what is no answer of QEMU's is not kept, and its end is not understood.
+      // A guest may have broken into QEMU. The end of a line whose beginning is dropped cannot be parsed and is ignored.
       if (rest.length > maxLineLength) rest = "";
       for (const line of lines) {
         const value = parseJson(line);
@@ -125,10 +125,18 @@ export class QmpSession {
     return await this.#send(command);
   }
 
-  /** Calls `listener` for each event until the returned function is called. */
-  onEvent(listener: QmpEventListener): () => void {
-    this.#listeners.add(listener);
-    return () => void this.#listeners.delete(listener);
+  /**
+   * Calls `listener` for each event of this name until the returned function is called. An event that cannot be decoded is
+   * ignored: a guest may have broken into QEMU.
+   */
+  onEvent<T>(event: string, decoder: decode.Decoder<T>, listener: (data: T) => void): () => void {
+    const own: EventListener = (name, data) => {
+      if (name !== event) return;
+      const decoded = tryDecode(decoder, data);
+      if (decoded) listener(decoded.value);
+    };
+    this.#listeners.add(own);
+    return () => void this.#listeners.delete(own);
   }
 
   /** A session alone must not keep this process alive. */
@@ -290,9 +298,16 @@ function isGreeting(value: unknown): boolean {
 }
 
 function parseMessage(value: unknown): decode.Decoded<typeof message> | undefined {
+  return tryDecode(message, value)?.value;
+}
+
+function tryDecode<T>(
+  decoder: decode.Decoder<T>,
+  value: unknown,
+): { readonly value: T } | undefined {
   try {
-    return message(value, "QMP");
+    return { value: decoder(value, "QMP") };
   } catch {
-    return undefined; // nothing that we know
+    return undefined; // of another shape
   }
 }

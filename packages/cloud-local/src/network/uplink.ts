@@ -5,7 +5,7 @@ import path from "node:path";
 import { decode, hasCode } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { missingPrograms } from "../host/programs.ts";
-import { controlGroupPath, joining, makeControlGroup } from "../host/control-group.ts";
+import { controlGroupPath, confined, makeControlGroup } from "../host/control-group.ts";
 import {
   endProcesses,
   findProcesses,
@@ -45,7 +45,7 @@ export async function startUplink(namespace: Namespace, plan: AddressPlan): Prom
   const known: UplinkRecord = controlGroup === undefined ? {} : { controlGroup };
   await writeRecord(namespace, known);
   const isMade = controlGroup !== undefined && (await makeControlGroup(controlGroup));
-  const [first, ...others] = [...joining(isMade ? controlGroup : undefined), program];
+  const [first, ...others] = [...confined(isMade ? controlGroup : undefined), program];
   const child = spawn(
     first,
     [

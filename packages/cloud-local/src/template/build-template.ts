@@ -2,9 +2,9 @@ import { chmod, open, rm, writeFile } from "node:fs/promises";
 import { makeFolder, runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { personalityWords } from "@kip/cloud-init";
-import { controlGroupPath, joining, makeControlGroup } from "../host/control-group.ts";
+import { controlGroupPath, confined, makeControlGroup } from "../host/control-group.ts";
 import { readBootId } from "../host/host-facts.ts";
-import { createRootDisk, reasonOf, readTail } from "../machine/machine-process.ts";
+import { createRootDisk, reasonOf } from "../machine/machine-process.ts";
 import { templateUser } from "../machine/machine-user.ts";
 import { qemuArguments } from "../machine/qemu-arguments.ts";
 import { startQemu } from "../machine/qemu-process.ts";
@@ -20,6 +20,7 @@ import { waitForWord } from "./port-words.ts";
 import { sealOf, type Seal } from "./template-record.ts";
 import { templateCmdline, type MachineShape, type TemplateFacts } from "./template-shape.ts";
 import type { DraftFiles, DraftProcesses, TemplateStore } from "./template-store.ts";
+import { readTail } from "../host/file-text.ts";
 
 /** Behind everything else on this computer, but with a fair share: where cells are always starting it is made too. */
 const nice = ["nice", "-n", "5"] as const;
@@ -151,7 +152,7 @@ async function enterGroup(
   };
   await writeFile(draft.processes, JSON.stringify(known), { mode: 0o600 });
   const isMade = controlGroup !== undefined && (await makeControlGroup(controlGroup));
-  return joining(isMade ? controlGroup : undefined);
+  return confined(isMade ? controlGroup : undefined);
 }
 
 /** Ends the wait for a QEMU that began just after all were ended. */

@@ -68,9 +68,7 @@ export async function loadDeviceState(qemu: StartedQemu): Promise<void> {
 /** Waits for QEMU to tell that the state has been written or read. */
 async function migrationEnd({ commands, end }: StartedQemu): Promise<void> {
   const finished = Promise.withResolvers<void>();
-  const stop = commands.onEvent((event, data) => {
-    if (event !== "MIGRATION") return;
-    const { status } = migrationData(data, "QMP.data");
+  const stop = commands.onEvent("MIGRATION", migrationData, ({ status }) => {
     if (status === "completed") finished.resolve();
     if (status !== "failed" && status !== "cancelled") return;
     finished.reject(

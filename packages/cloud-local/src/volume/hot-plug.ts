@@ -119,8 +119,8 @@ async function removeDevice(control: QmpSession, device: string): Promise<void> 
     reject(new CloudError("CLOUD_UNAVAILABLE", `Cannot take disk "${device}" out: ${reason}`));
   }, unplugLimitMs);
   void control.closed.then(resolve); // it has ended, and has no disks any more
-  const stop = control.onEvent((event, data) => {
-    if (event === "DEVICE_DELETED" && deletedDevice(data) === device) resolve();
+  const stop = control.onEvent("DEVICE_DELETED", deletion, (deleted) => {
+    if (deleted.device === device) resolve();
   });
   try {
     await control.execute("device_del", { id: device });
@@ -164,8 +164,4 @@ async function hasDevice(control: QmpSession, device: string): Promise<boolean> 
   const path = "/machine/peripheral";
   const objects = objectList(await control.execute("qom-list", { path }), "QMP");
   return objects.some(({ name }) => name === device);
-}
-
-function deletedDevice(data: unknown): string | undefined {
-  return deletion(data, "QMP.data").device;
 }

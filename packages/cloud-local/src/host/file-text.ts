@@ -1,0 +1,34 @@
+import { open } from "node:fs/promises";
+
+/** The first `maxBytes` of a file as text; empty if it cannot be read. */
+export async function readStart(file: string, maxBytes: number): Promise<string> {
+  return await readPart(file, maxBytes, () => 0);
+}
+
+/** The last `maxBytes` of a file as text; empty if it cannot be read. */
+export async function readTail(file: string, maxBytes: number): Promise<string> {
+  return await readPart(file, maxBytes, (size, length) => size - length);
+}
+
+/** The first line of what a program printed; empty if it printed nothing. */
+export function firstLine(text: unknown): string {
+  return typeof text === "string" ? (text.trim().split("\n")[0] ?? "") : "";
+}
+
+async function readPart(
+  file: string,
+  maxBytes: number,
+  startOf: (size: number, length: number) => number,
+): Promise<string> {
+  const handle = await open(file, "r").catch(() => undefined);
+  if (!handle) return "";
+  try {
+    const { size } = await handle.stat();
+    const length = Math.min(size, Math.max(0, maxBytes));
+    const buffer = Buffer.alloc(length);
+    const { bytesRead } = await handle.read(buffer, 0, length, startOf(size, length));
+    return buffer.toString("utf8", 0, bytesRead);
+  } finally {
+    await handle.close();
+  }
+}
