@@ -13,7 +13,7 @@ export interface LocalCloudOptions {
   readonly stateDir: string;
   /** Absolute path of the folder that holds one folder per image: `<imagesDir>/<id>/image.json`. */
   readonly imagesDir: string;
-  /** Name of the network namespace: 1 to 11 lower-case letters, digits or dashes; one per state folder. @default "kip" */
+  /** Name of the network namespace: 1 to 11 lower-case letters, digits or dashes; two state folders need two names. @default "kip" */
   readonly namespace?: string;
   /** Addresses of the local cloud, IPv4 CIDR, /8 to /22: lower half machines, upper half pods. @default "198.18.0.0/15" */
   readonly range?: string;

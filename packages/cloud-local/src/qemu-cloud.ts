@@ -67,6 +67,7 @@ export class QemuCloud implements LocalCloud {
     this.#store = new MachineStore(options.stateDir);
     this.#network = new LocalNetwork({
       name: options.namespace,
+      stateDir: options.stateDir,
       range: options.range,
       internet: options.internet,
       hostPorts: options.hostPorts,
@@ -182,7 +183,7 @@ export class QemuCloud implements LocalCloud {
     const options = this.#options;
     const image = await readImage(options.imagesDir, request.image);
     const accelerator = await this.#accelerator.get();
-    if (!this.#isNetworkPrepared || !(await this.#network.namespace.exists())) await this.prepareNetwork();
+    if (!this.#isNetworkPrepared || !(await this.#network.exists())) await this.prepareNetwork();
     if (known) await this.#ends.remove(known);
     const context = {
       options,

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
+import os from "node:os";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { createLogger, isKipError, silentLogger, systemClock } from "@kip/base";
@@ -22,6 +23,7 @@ import {
 const name = "kiptiso";
 const options: LocalNetworkOptions = {
   name,
+  stateDir: os.tmpdir(),
   range: "198.18.120.0/21",
   internet: "auto",
   hostPorts: [],

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { rm } from "node:fs/promises";
 import { after, describe, it } from "node:test";
 import { hasCode, runCommand } from "@kip/base";
 import { hostSnapshot } from "./support/host-snapshot.ts";
+import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
 
 const name = "kiptnet";
@@ -34,6 +36,34 @@ describe("LocalNetwork", { timeout: 120_000 }, () => {
       new RegExp(`^${range} proto kernel scope link src ${cloud.hostAddress} ?\n$`),
     );
     assert.equal(await rules(), before);
+    await cloud.removeNetwork();
+  });
+
+  it("refuses a name that another state folder's network has, and leaves that network alone", async () => {
+    await using first = await test.open();
+    await first.prepareNetwork();
+    const before = await hostSnapshot(name, range);
+    await using second = await test.open({ stateDir: `${test.folder}/second` });
+    await assert.rejects(second.prepareNetwork(), (error) => {
+      assert.ok(hasCode(error, "CLOUD_INVALID_REQUEST"));
+      assert.match(String(error), /Cannot use network namespace "kiptnet": the local cloud in "/);
+      return true;
+    });
+    await assert.rejects(second.launch(machineRequest()), /Cannot use network namespace/);
+    await second.removeNetwork();
+    assert.deepEqual(await hostSnapshot(name, range), before);
+    await first.removeNetwork();
+    await second.prepareNetwork();
+    await second.removeNetwork();
+  });
+
+  it("replaces a network whose state folder was deleted", async () => {
+    const stateDir = `${test.folder}/deleted`;
+    await using lost = await test.open({ stateDir });
+    await lost.prepareNetwork();
+    await rm(stateDir, { recursive: true });
+    await using cloud = await test.open();
+    await cloud.prepareNetwork();
     await cloud.removeNetwork();
   });
 

@@ -1,4 +1,5 @@
-import { runCommand, type Logger } from "@kip/base";
+import path from "node:path";
+import { acquireFileLock, makeFolder, runCommand, type Logger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { findNamespaceMembers, signalProcess } from "../host/processes.ts";
 import { SharedRun } from "../host/shared-run.ts";
@@ -8,12 +9,15 @@ import { bridgeDevice as bridge, hostLink, uplinkDevice } from "./device-names.t
 import { bridgeRules, closePort, openPort, replaceClosed, routingRules } from "./filter-rules.ts";
 import { readLocalAddresses } from "./local-addresses.ts";
 import { portOfDevice, type MachinePort } from "./machine-port.ts";
-import { namespaceOf, type Namespace } from "./namespace.ts";
+import { namespaceOf, runtimeRoot, type Namespace } from "./namespace.ts";
+import { networkClaim, type NetworkClaim } from "./network-claim.ts";
 import { hasUplinkProgram, isUplinkRunning, startUplink, stopUplink } from "./uplink.ts";
 
 /** Options of {@link LocalNetwork}. */
 export interface LocalNetworkOptions {
   readonly name: string;
+  /** The state folder that the network belongs to. */
+  readonly stateDir: string;
   readonly range: string;
   readonly internet: boolean | "auto";
   /** TCP ports of the host that machines reach. */
@@ -47,19 +51,26 @@ export class LocalNetwork {
   /** The host's addresses as this process wrote them into the rules last. */
   #closedHost: string | undefined;
   readonly #closing: SharedRun;
+  readonly #claim: NetworkClaim;
 
   constructor(options: LocalNetworkOptions) {
     this.#options = options;
     this.plan = planAddresses(options.range);
     this.namespace = namespaceOf(options.name);
+    this.#claim = networkClaim(path.dirname(this.namespace.file), options.stateDir);
     this.#hostDevice = `${options.name}0`;
     this.#closing = new SharedRun(async () => await this.#closeAddresses());
   }
 
-  /** Makes what is missing. Callers hold the network lock. */
+  /**
+   * Makes what is missing. Callers hold the network lock.
+   *
+   * @throws {CloudError} `CLOUD_INVALID_REQUEST` if another state folder has a network of this name, or the range
+   * collides with a route of the host
+   */
   async prepare(): Promise<void> {
     await this.#refuseCollision();
-    await this.namespace.create();
+    await this.#takeNamespace();
     if (!(await this.#hasHostDevice())) {
       const peer = ["peer", "name", hostLink, "netns", this.namespace.file];
       await runCommand("ip", ["link", "add", this.#hostDevice, "type", "veth", ...peer]);
@@ -86,7 +97,7 @@ export class LocalNetwork {
    * @throws {CloudError} `CLOUD_UNAVAILABLE` if it does not come up
    */
   async restoreUplink(): Promise<boolean> {
-    if (!(await this.namespace.exists()) || (await this.hasUplink())) return false;
+    if (!(await this.exists()) || (await this.hasUplink())) return false;
     await stopUplink(this.namespace); // one that has lost its device
     await startUplink(this.namespace, this.plan);
     return true;
@@ -137,8 +148,20 @@ export class LocalNetwork {
     return (await this.hasInternet()) ? [this.plan.gateway] : [];
   }
 
-  /** Removes all of it, and ends every process that is still in the namespace. */
+  /** Whether the network exists and belongs to this state folder. */
+  async exists(): Promise<boolean> {
+    return (await this.namespace.exists()) && (await this.#claim.otherHolder()) === undefined;
+  }
+
+  /**
+   * Removes all of it, and ends every process that is still in the namespace. Nothing happens if it belongs to another
+   * state folder.
+   */
   async remove(): Promise<void> {
+    if ((await this.#claim.otherHolder()) === undefined) await this.#removeAll();
+  }
+
+  async #removeAll(): Promise<void> {
     await stopUplink(this.namespace);
     if (await this.namespace.exists()) {
       for (const pid of await findNamespaceMembers(this.namespace.file))
@@ -165,11 +188,25 @@ export class LocalNetwork {
 
   /** Removes the device of a machine; nothing happens if it is not there. */
   async removeTap(device: string): Promise<void> {
-    if (!(await this.namespace.exists())) return;
+    if (!(await this.exists())) return;
     const devices = await this.#namespaceDevices();
     if (devices.has(device)) await this.#inNamespace([`link delete ${device}`]);
     // Last: an entry without its device opens nothing, as the device's name and its addresses go together.
     await this.#nft(closePort(this.#portOf(device)));
+  }
+
+  /** Makes the namespace, and notes whose it is. */
+  async #takeNamespace(): Promise<void> {
+    await makeFolder(path.dirname(this.namespace.file), 0o755, { recursive: true });
+    await using _lock = await acquireFileLock(runtimeRoot); // state folders have locks of their own each
+    const holder = await this.#claim.otherHolder();
+    if (holder !== undefined) {
+      if (await this.#claim.isInUse(holder)) throw heldBy(this.#options.name, holder);
+      await this.#removeAll(); // its state folder was deleted: nothing else will
+      await makeFolder(path.dirname(this.namespace.file), 0o755, { recursive: true });
+    }
+    await this.#claim.take();
+    await this.namespace.create();
   }
 
   async #replaceDevice(device: string): Promise<void> {
@@ -221,7 +258,7 @@ export class LocalNetwork {
 
   async #closeAddresses(): Promise<void> {
     const addresses = await readLocalAddresses();
-    if (this.#closedHost === addresses.join() || !(await this.namespace.exists())) return;
+    if (this.#closedHost === addresses.join() || !(await this.exists())) return;
     await this.#nft(replaceClosed(this.plan, addresses));
     this.#closedHost = addresses.join();
   }
@@ -252,6 +289,17 @@ export class LocalNetwork {
       { remedy: "Choose another range, for example 100.96.0.0/15" },
     );
   }
+}
+
+function heldBy(name: string, holder: string): CloudError {
+  return new CloudError(
+    "CLOUD_INVALID_REQUEST",
+    `Cannot use network namespace "${name}": the local cloud in "${holder}" has it`,
+    {
+      remedy:
+        "Choose another name and another range for this one, or remove that local cloud first",
+    },
+  );
 }
 
 async function ipBatch(

@@ -38,7 +38,7 @@ export class NetworkWatch {
   /** Begins to watch, unless it does or there is no uplink. */
   async start(): Promise<void> {
     const { network, clock, logger } = this.#options;
-    const isNeeded = async (): Promise<boolean> => await network.namespace.exists();
+    const isNeeded = async (): Promise<boolean> => await network.exists();
     if (this.#following || !(await network.hasInternet()) || !(await isNeeded())) return;
     this.#stop = new AbortController();
     const { signal } = this.#stop;
@@ -82,7 +82,7 @@ export class NetworkWatch {
     try {
       await network.closeLocalAddresses();
     } catch (error) {
-      if (await network.namespace.exists())
+      if (await network.exists())
         logger.error("Could not close the host's addresses to machines", { err: errorText(error) });
     }
   }
@@ -92,7 +92,7 @@ export class NetworkWatch {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       try {
-        if (!(await network.namespace.exists()) || (await network.hasUplink())) return;
+        if (!(await network.exists()) || (await network.hasUplink())) return;
         if (clock.monotonic() - this.#restartedAt > backoff.maxMs) this.#attempt = 0;
         if (this.#attempt > 0) await clock.sleep(backoffDelay(this.#attempt - 1, backoff), signal);
         this.#attempt++;

@@ -1,6 +1,8 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
+import { hasCode } from "@kip/base";
+import { processStartTime } from "../../src/host/processes.ts";
 import { createLocalCloud, type LocalCloud, type LocalCloudOptions } from "../../src/index.ts";
 import { writeTinyImage } from "./tiny-image.ts";
 
@@ -14,17 +16,22 @@ export interface TestCloud {
   remove(): Promise<void>;
 }
 
+/** Holds the ID and start time of the process that a test runs in, in the test's folder. */
+const processFile = "test-process";
+/** A folder without that file belongs to a test that has just begun, or to one that was killed. Milliseconds. */
+const beginLimitMs = 600_000;
+
 /**
- * Prepares folders and images; no network yet.
+ * Prepares folders and images; no network yet. Removes what runs of the same test that were killed have left.
  *
  * @param name network namespace, and a number that gives a range that no other test has
  */
 export async function prepareTestCloud(name: string, part: number): Promise<TestCloud> {
   const folder = await mkdtemp(path.join(os.tmpdir(), `${name}-`));
+  await writeFile(path.join(folder, processFile), await ownProcess());
   const options: LocalCloudOptions = {
     owner: "tests",
-    stateDir: path.join(folder, "state"),
-    imagesDir: path.join(folder, "images"),
+    ...foldersIn(folder),
     namespace: name,
     range: `198.18.${64 + part * 8}.0/21`,
     internet: false,
@@ -33,18 +40,49 @@ export async function prepareTestCloud(name: string, part: number): Promise<Test
     // The tiny guests never say that they are up.
     startsAtOnce: 1000,
   };
+  for (const left of await leftFolders(name))
+    await removeCloud(left, { ...options, ...foldersIn(left) });
   await writeTinyImage(options.imagesDir, "idle", "idle");
   await writeTinyImage(options.imagesDir, "reset", "reset");
   return {
     folder,
     options,
     open: async (changes) => await createLocalCloud({ ...options, ...changes }),
-    remove: async () => {
-      const cloud = await createLocalCloud(options);
-      await cloud.terminateAll();
-      await cloud.removeNetwork();
-      await cloud[Symbol.asyncDispose]();
-      await rm(folder, { recursive: true, force: true });
-    },
+    remove: async () => await removeCloud(folder, options),
   };
+}
+
+function foldersIn(folder: string): Pick<LocalCloudOptions, "stateDir" | "imagesDir"> {
+  return { stateDir: path.join(folder, "state"), imagesDir: path.join(folder, "images") };
+}
+
+async function removeCloud(folder: string, options: LocalCloudOptions): Promise<void> {
+  const cloud = await createLocalCloud(options);
+  await cloud.terminateAll();
+  await cloud.removeNetwork();
+  await cloud[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true, force: true });
+}
+
+async function ownProcess(): Promise<string> {
+  return `${process.pid} ${await processStartTime(process.pid)}`;
+}
+
+/** Folders of runs of the test that have ended without removing theirs. */
+async function leftFolders(name: string): Promise<readonly string[]> {
+  const names = (await readdir(os.tmpdir())).filter((each) => each.startsWith(`${name}-`));
+  const folders = names.map((each) => path.join(os.tmpdir(), each));
+  const isLeft = await Promise.all(folders.map(async (folder) => !(await isInUse(folder))));
+  return folders.filter((_folder, index) => isLeft[index]);
+}
+
+async function isInUse(folder: string): Promise<boolean> {
+  try {
+    const [pid, since] = (await readFile(path.join(folder, processFile), "utf8")).split(" ");
+    return (await processStartTime(Number(pid))) === since;
+  } catch (error) {
+    if (!hasCode(error, "ENOENT")) throw error;
+    const { mtimeMs } = await stat(folder);
+    return Date.now() - mtimeMs < beginLimitMs;
+  }
 }
