@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import https from "node:https";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { after, before, describe, it } from "node:test";
 import tls from "node:tls";
@@ -86,6 +87,33 @@ describe("exec with a long command", { timeout: 60_000 }, () => {
     second.destroy();
   });
 
+  it("holds nothing of a client that left while its permission was looked up", async () => {
+    const sockets: Socket[] = [];
+    await using limited = await KubeletApiFixture.start({
+      limits: { longRequestBytes: 1_000_000 },
+      authenticate: async ({ socket }) => {
+        sockets.push(socket);
+        return { name: "a", groups: [] };
+      },
+      authorize: async () => {
+        if (sockets.length === 1) await once(sockets[0] ?? process, "close");
+        return true;
+      },
+    });
+    const leaving = tls.connect({ host, port: limited.port, ...limited.client });
+    leaving.on("error", () => {});
+    leaving.write(
+      `POST ${longPath} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n`,
+    );
+    while (sockets.length === 0) await new Promise(setImmediate);
+    leaving.destroy();
+    await once(leaving, "close");
+    const next = await upgradeToSpdy(longPath, limited.client, limited.port);
+    assert.notEqual(next, 429);
+    assert.ok(typeof next !== "number");
+    next.destroy();
+  });
+
   it("closes the oldest of the connections that hold half a long head, and not one that was authorised", async () => {
     const limits = { unprovenLongConnections: 2 };
     await using limited = await KubeletApiFixture.start({ limits });
@@ -110,13 +138,17 @@ describe("exec with a long command", { timeout: 60_000 }, () => {
     for (const socket of [follower, ...others]) socket.destroy();
   });
 
-  async function upgradeToSpdy(path: string, pair = api.client): Promise<Duplex | number> {
+  async function upgradeToSpdy(
+    path: string,
+    pair = api.client,
+    port = api.port,
+  ): Promise<Duplex | number> {
     const headers = {
       Connection: "Upgrade",
       Upgrade: "SPDY/3.1",
       "X-Stream-Protocol-Version": "v4.channel.k8s.io",
     };
-    const options = { host, port: api.port, path, method: "POST", headers, agent: false as const };
+    const options = { host, port, path, method: "POST", headers, agent: false as const };
     return await new Promise((resolve, reject) => {
       const request = https.request({ ...options, ...pair });
       request.once("upgrade", (_response, socket) => resolve(socket));

@@ -211,6 +211,8 @@ class KubeletApi implements RunningKubeletApi {
       const asked = `resource=nodes, subresource(s)=[${subresources.join(" ")}]`;
       throw new HttpRefusal(403, `Forbidden (user=${user.name}, verb=${verb}, ${asked})`);
     }
+    // What it would hold from here on was given back when it left.
+    if (request.socket.destroyed) throw new HttpRefusal(400, "the client has left");
     count.release = this.#longRequests.hold(request);
     const route = findRoute(path);
     if (route === undefined) throw new HttpRefusal(404, "404 page not found");
@@ -222,9 +224,9 @@ class KubeletApi implements RunningKubeletApi {
   }
 
   async #authenticate(request: IncomingMessage): Promise<KubeletUser | undefined> {
-    const { authenticate = certificateUser, logger } = this.#options;
+    const { authenticate, clock, logger } = this.#options;
     try {
-      return await authenticate(request);
+      return await (authenticate?.(request) ?? certificateUser(request, clock));
     } catch (error) {
       if (error instanceof HttpRefusal) throw error;
       logger.warn("Could not find out who a client is", { err: errorText(error) });

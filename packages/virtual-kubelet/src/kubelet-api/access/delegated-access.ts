@@ -41,7 +41,7 @@ export function delegatedAccess(options: DelegatedAccessOptions): {
   const byToken = tokenUser({ client, clock, ...options.tokens });
   return {
     authenticate: async (request) => {
-      const user = (await certificateUser(request)) ?? (await byToken(request));
+      const user = (await certificateUser(request, clock)) ?? (await byToken(request));
       if (user) return withGroup(user);
       // A token that is no good is not the same as none.
       return options.anonymous === true && !hasToken(request) ? anonymousUser : undefined;

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { PeerCertificate, TLSSocket } from "node:tls";
+import type { Clock } from "@kip/base";
 
 /** Who asks. */
 export interface KubeletUser {
@@ -39,10 +40,17 @@ export function hasClientCertificate(socket: Partial<TLSSocket>): boolean {
   return clientCertificate(socket) !== undefined;
 }
 
-/** The user a client certificate names, if the TLS layer has verified it against the client CA. */
-export async function certificateUser(request: IncomingMessage): Promise<KubeletUser | undefined> {
+/**
+ * The user a client certificate names, if the TLS layer has verified it against the client CA. One that has ended since the
+ * handshake names nobody: a connection may stay open for days.
+ */
+export async function certificateUser(
+  request: IncomingMessage,
+  clock: Clock,
+): Promise<KubeletUser | undefined> {
   const certificate = clientCertificate(request.socket as Partial<TLSSocket>); // it may be none
-  if (certificate === undefined) return undefined;
+  if (certificate === undefined || !(clock.now() < Date.parse(certificate.valid_to)))
+    return undefined;
   const name = [certificate.subject.CN].flat()[0];
   const groups = [certificate.subject.O ?? []].flat();
   return name === undefined || name === "" ? undefined : { name, groups };
