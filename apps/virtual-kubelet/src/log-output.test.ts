@@ -1,5 +1,13 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, describe, it } from "node:test";
@@ -41,7 +49,7 @@ describe("openLogOutput()", () => {
   for (const [name, args, expected] of cases)
     it(`prints ${name}`, () => assert.deepEqual(printed(...args), expected));
 
-  it("writes the file, which begins anew at its size", () => {
+  it("writes the file, which starts again at its size", () => {
     rmSync(file, { force: true });
     printed(...toFile);
     assert.equal(readFileSync(file, "utf8"), `${all.join("\n")}\n`);
@@ -59,6 +67,39 @@ describe("openLogOutput()", () => {
   it("names its file by directory", () => {
     printed("--logtostderr=false", `--log_dir=${folder}`);
     assert.match(readFileSync(path.join(folder, "virtual-kubelet.log"), "utf8"), /a error/);
+  });
+
+  it("goes on on standard error while the file cannot be written", () => {
+    assert.deepEqual(printed("--logtostderr=false", "--log_file=/dev/full"), [
+      'Could not write the log file "/dev/full": ENOSPC: no space left on device, write',
+      ...all,
+    ]);
+  });
+
+  it("goes on on standard error when the full file cannot be moved", () => {
+    const full = path.join(folder, "cannot-move");
+    mkdirSync(`${full}.1`);
+    const seen: string[] = [];
+    const args = ["--logtostderr=false", `--log_file=${full}`, "--log_file_max_size=1"];
+    const options = parseOptions(nodeOptions, withKlogNames(args), {});
+    using output = openLogOutput(options, (line) => seen.push(line));
+    for (let count = 0; count < 6; count++) output.write("x".repeat(200_000), "info");
+    assert.match(seen[0] ?? "", /^Could not write the log file .*EISDIR/);
+    rmdirSync(`${full}.1`);
+    output.write("y".repeat(200_000), "info");
+    assert.equal(readFileSync(full, "utf8").length, 200_001);
+  });
+
+  it("does not follow a symbolic link by the name that it chose itself", () => {
+    const shared = path.join(folder, "shared");
+    const victim = path.join(folder, "victim");
+    mkdirSync(shared);
+    symlinkSync(victim, path.join(shared, "virtual-kubelet.log"));
+    assert.throws(
+      () => printed("--logtostderr=false", `--log_dir=${shared}`),
+      /Cannot write the log file/,
+    );
+    assert.equal(existsSync(victim), false);
   });
 
   it("refuses what it cannot read or write", () => {

@@ -1,7 +1,7 @@
-import { closeSync, fstatSync, openSync, renameSync, writeSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, renameSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { KipError, logLevels, type LogLevel, type OptionValues } from "@kip/base";
+import { errorText, KipError, logLevels, type LogLevel, type OptionValues } from "@kip/base";
 
 /** Where log lines go; disposing it closes the file. */
 export interface LogOutput extends Disposable {
@@ -35,15 +35,19 @@ export function openLogOutput(
     : "klog.stderrthreshold";
   const threshold = logLevels.indexOf(severity(shown, options.required(shown)));
   const directory = options.text("klog.log_dir") ?? tmpdir();
-  const file = new LogFile(
-    options.text("klog.log_file") ?? path.join(directory, "virtual-kubelet.log"),
-    options.integer("klog.log_file_max_size", { min: 0, max: 1_000_000 }) * 1_000_000,
-  );
+  const named = options.text("klog.log_file");
+  const file = new LogFile({
+    path: named ?? path.join(directory, "virtual-kubelet.log"),
+    maxBytes: options.integer("klog.log_file_max_size", { min: 0, max: 1_000_000 }) * 1_000_000,
+    isOwn: named === undefined,
+    print,
+  });
   return {
     write: (line, level) => {
-      file.write(line);
+      const isWritten = file.write(line);
       // INFO is klog's lowest: whatever else is written counts as it.
-      if (Math.max(logLevels.indexOf(level), logLevels.indexOf("info")) >= threshold) print(line);
+      const rank = Math.max(logLevels.indexOf(level), logLevels.indexOf("info"));
+      if (rank >= threshold || !isWritten) print(line);
     },
     [Symbol.dispose]: () => file[Symbol.dispose](),
   };
@@ -66,42 +70,70 @@ function severity(flag: string, text: string): LogLevel {
   );
 }
 
-/** A file that grows to a size and then begins anew, with its older part beside it. */
+interface LogFileOptions {
+  readonly path: string;
+  /** 0 for no limit. */
+  readonly maxBytes: number;
+  /** Its name is ours: in a folder for everybody it could be somebody's symbolic link to another file. */
+  readonly isOwn: boolean;
+  readonly print: (line: string) => void;
+}
+
+/** A file that grows to a size and then starts again, with its older part beside it. */
 class LogFile implements Disposable {
   readonly #path: string;
   readonly #maxBytes: number;
-  #file: number;
-  #size: number;
+  readonly #flags: number;
+  readonly #print: (line: string) => void;
+  /** Undefined while it cannot be written. */
+  #file: number | undefined;
+  #size = 0;
 
-  constructor(file: string, maxBytes: number) {
+  constructor({ path: file, maxBytes, isOwn, print }: LogFileOptions) {
+    const { O_APPEND, O_CREAT, O_WRONLY, O_NOFOLLOW } = constants;
     this.#path = file;
     this.#maxBytes = maxBytes;
-    [this.#file, this.#size] = this.#open();
-  }
-
-  write(line: string): void {
-    const bytes = Buffer.from(`${line}\n`);
-    if (this.#maxBytes > 0 && this.#size > 0 && this.#size + bytes.length > this.#maxBytes) {
-      closeSync(this.#file);
-      renameSync(this.#path, `${this.#path}.1`);
-      [this.#file, this.#size] = this.#open();
-    }
-    this.#size += writeSync(this.#file, bytes);
-  }
-
-  [Symbol.dispose](): void {
-    closeSync(this.#file);
-  }
-
-  #open(): [file: number, size: number] {
+    this.#flags = O_APPEND | O_CREAT | O_WRONLY | (isOwn ? O_NOFOLLOW : 0);
+    this.#print = print;
     try {
-      const file = openSync(this.#path, "a", 0o600);
-      return [file, fstatSync(file).size];
+      this.#open();
     } catch (cause) {
-      throw new KipError("OPTION_INVALID", `Cannot write the log file "${this.#path}"`, {
+      throw new KipError("OPTION_INVALID", `Cannot write the log file "${file}"`, {
         cause,
         remedy: "Choose another with --klog.log_file, or log to standard error",
       });
     }
+  }
+
+  /** Whether the line is in the file. Never throws: a full disk must not end what is being logged. */
+  write(line: string): boolean {
+    const wasOpen = this.#file !== undefined;
+    try {
+      const bytes = Buffer.from(`${line}\n`);
+      if (this.#maxBytes > 0 && this.#size > 0 && this.#size + bytes.length > this.#maxBytes) {
+        this[Symbol.dispose]();
+        renameSync(this.#path, `${this.#path}.1`);
+      }
+      const file = this.#file ?? this.#open();
+      this.#size += writeSync(file, bytes);
+      return true;
+    } catch (error) {
+      this[Symbol.dispose]();
+      if (wasOpen) this.#print(`Could not write the log file "${this.#path}": ${errorText(error)}`);
+      return false;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    const file = this.#file;
+    this.#file = undefined;
+    if (file !== undefined) closeSync(file);
+  }
+
+  #open(): number {
+    const file = openSync(this.#path, this.#flags, 0o600);
+    this.#file = file;
+    this.#size = fstatSync(file).size;
+    return file;
   }
 }

@@ -1,6 +1,9 @@
 import type { AddressInfo } from "node:net";
 import { httpModule, KipError } from "@kip/base";
 
+const maxConnections = 100;
+const headersTimeoutMs = 10_000;
+
 /** A server for metrics only; disposing it ends it. */
 export interface MetricsServer extends AsyncDisposable {
   readonly port: number;
@@ -15,6 +18,7 @@ export async function serveMetrics(
   where: { readonly host?: string; readonly port: number },
   text: () => string,
 ): Promise<MetricsServer> {
+  // Strangers may ask: they get no more than a few of the process's file descriptors.
   const server = httpModule().createServer({ maxHeaderSize: 8192 }, (request, response) => {
     if (request.method !== "GET" || request.url?.split("?")[0] !== "/metrics") {
       response.writeHead(404).end("404 request not found\n");
@@ -23,6 +27,8 @@ export async function serveMetrics(
     response.setHeader("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
     response.end(text());
   });
+  server.maxConnections = maxConnections;
+  server.headersTimeout = headersTimeoutMs;
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) =>
       reject(

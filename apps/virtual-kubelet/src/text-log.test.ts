@@ -8,6 +8,7 @@ describe("text logs (G1)", () => {
     ["no field", {}, ""],
     ["one field", { a: 1 }, "a=1"],
     ["two fields, sorted", { b: "x", a: 1 }, "a=1 b=x"],
+    ["no command to a terminal", { a: "\u001B[2J" }, 'a="\\u001b[2J"'],
     ["what would be misread", { a: "x y", b: "", c: { d: 1 } }, `a="x y" b="" c="{\\"d\\":1}"`],
   ];
   for (const [name, fields, expected] of cases)

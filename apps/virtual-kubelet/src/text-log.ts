@@ -15,13 +15,13 @@ export function levelOf(record: string): LogLevel {
   return (JSON.parse(record) as { readonly level: LogLevel }).level; // our own logger's
 }
 
-/** The fields as `key=value`, sorted; what holds spaces is quoted. */
+/** The fields as `key=value`, sorted; what holds spaces or control characters is quoted. */
 export function fieldTexts(fields: Readonly<Record<string, unknown>>): readonly string[] {
   return Object.entries(fields)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([key, value]) => {
       const plain = text(value);
-      return `${key}=${/[\s"=]/.test(plain) || plain === "" ? JSON.stringify(plain) : plain}`;
+      return `${key}=${/[\s"=\p{Cc}]/u.test(plain) || plain === "" ? JSON.stringify(plain) : plain}`;
     });
 }
 
