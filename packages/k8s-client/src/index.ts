@@ -10,9 +10,9 @@ export type {
   RawResponse,
   RequestOptions,
   StreamOptions,
-} from "./api-client.ts";
-export { dropManagedFields } from "./drop-managed-fields.ts";
-export { createApiClient, type ApiClientOptions } from "./create-api-client.ts";
+} from "./client/api-client.ts";
+export { dropManagedFields } from "./watch/drop-managed-fields.ts";
+export { createApiClient, type ApiClientOptions } from "./client/create-api-client.ts";
 export {
   createEventRecorder,
   referenceTo,
@@ -20,30 +20,36 @@ export {
   type EventRecorderOptions,
   type EventReference,
   type RecordedEvent,
-} from "./event-recorder.ts";
+} from "./events/event-recorder.ts";
 export {
   createInformer,
   type Informer,
   type InformerEvent,
   type InformerOptions,
-} from "./informer.ts";
+} from "./watch/informer.ts";
 export {
   loadKubeConfig,
   type Credentials,
   type KubeConfig,
   type LoadKubeConfigOptions,
-} from "./kubeconfig.ts";
+} from "./kubeconfig/kubeconfig.ts";
 export {
   createLeaderLease,
   type LeaderLease,
   type LeaderLeaseOptions,
   type LeaderTerm,
-} from "./leader-lease.ts";
-export { createLeaseHolder, type LeaseHolder, type LeaseHolderOptions } from "./lease.ts";
-export { clusterWide, namespaced, paths, type ClusterPath, type NamespacedPath } from "./paths.ts";
+} from "./lease/leader-lease.ts";
+export { createLeaseHolder, type LeaseHolder, type LeaseHolderOptions } from "./lease/lease.ts";
+export {
+  clusterWide,
+  namespaced,
+  paths,
+  type ClusterPath,
+  type NamespacedPath,
+} from "./client/paths.ts";
 export {
   requestToken,
   type ServiceAccountToken,
   type TokenRequestOptions,
-} from "./token-request.ts";
-export { microTime, wireTime } from "./wire-time.ts";
+} from "./client/token-request.ts";
+export { microTime, wireTime } from "./client/wire-time.ts";

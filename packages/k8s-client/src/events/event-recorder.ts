@@ -8,10 +8,10 @@ import {
   type Logger,
 } from "@kip/base";
 import type { Event, Status } from "@kip/k8s-types";
-import type { ApiClient, KubeObject } from "./api-client.ts";
+import type { ApiClient, KubeObject } from "../client/api-client.ts";
 import { EventSpamFilter } from "./event-spam-filter.ts";
-import { paths } from "./paths.ts";
-import { wireTime } from "./wire-time.ts";
+import { paths } from "../client/paths.ts";
+import { wireTime } from "../client/wire-time.ts";
 
 /** What an event is about. */
 export interface EventReference {

@@ -1,4 +1,4 @@
-import type { KubeObject } from "./api-client.ts";
+import type { KubeObject } from "../client/api-client.ts";
 import type { InformerEvent } from "./informer.ts";
 import { shareUnchanged } from "./share-unchanged.ts";
 

@@ -6,7 +6,7 @@ import { after, before, beforeEach, describe, it } from "node:test";
 import { hasCode, silentLogger, systemClock } from "@kip/base";
 import type { ApiClient } from "./api-client.ts";
 import { createApiClient } from "./create-api-client.ts";
-import type { Credentials } from "./kubeconfig.ts";
+import type { Credentials } from "../kubeconfig/kubeconfig.ts";
 
 let server: http.Server;
 let client: ApiClient;

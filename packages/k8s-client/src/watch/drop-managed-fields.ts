@@ -1,4 +1,4 @@
-import type { KubeObject } from "./api-client.ts";
+import type { KubeObject } from "../client/api-client.ts";
 
 /**
  * Removes `metadata.managedFields`, the largest part of most objects, which nothing here reads. Works in place: call it only

@@ -1,7 +1,7 @@
 import { KipError } from "@kip/base";
 import type { Status } from "@kip/k8s-types";
-import type { KubeObject } from "./api-client.ts";
-import { statusError } from "./status-error.ts";
+import type { KubeObject } from "../client/api-client.ts";
+import { statusError } from "../client/status-error.ts";
 
 /** One line of a watch. An `ERROR` line is thrown instead. */
 export interface WatchEvent<T> {

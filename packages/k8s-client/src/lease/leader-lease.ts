@@ -1,9 +1,9 @@
 import { backoffDelay, errorText, hasCode, KipError, type Clock, type Logger } from "@kip/base";
 import type { Lease } from "@kip/k8s-types";
-import type { ApiClient, RequestOptions } from "./api-client.ts";
-import { createInformer } from "./informer.ts";
-import { paths } from "./paths.ts";
-import { microTime } from "./wire-time.ts";
+import type { ApiClient, RequestOptions } from "../client/api-client.ts";
+import { createInformer } from "../watch/informer.ts";
+import { paths } from "../client/paths.ts";
+import { microTime } from "../client/wire-time.ts";
 
 /** Options of {@link createLeaderLease}. */
 export interface LeaderLeaseOptions {

@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream";
 import type { IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
 import { KipError, silentLogger, type Clock } from "@kip/base";
-import type { ApiClient, Query } from "./api-client.ts";
+import type { ApiClient, Query } from "../client/api-client.ts";
 import { createInformer, type InformerEvent } from "./informer.ts";
 
 interface Item {

@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { describe, it } from "node:test";
 import { hasCode } from "@kip/base";
 import * as fc from "fast-check";
-import type { KubeObject } from "./api-client.ts";
+import type { KubeObject } from "../client/api-client.ts";
 import { watchEvents, type WatchEvent } from "./watch-events.ts";
 
 async function read(chunks: readonly (string | Buffer)[]): Promise<WatchEvent<KubeObject>[]> {

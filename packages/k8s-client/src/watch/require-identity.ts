@@ -1,5 +1,5 @@
 import { KipError } from "@kip/base";
-import type { KubeObject } from "./api-client.ts";
+import type { KubeObject } from "../client/api-client.ts";
 
 /**
  * Checks what every object of an API server has, and what types such as `Pod` promise: name, UID and version. An empty UID as

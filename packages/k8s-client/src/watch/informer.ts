@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import { backoffDelay, errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
-import type { ApiClient, KubeObject } from "./api-client.ts";
+import type { ApiClient, KubeObject } from "../client/api-client.ts";
 import { dropManagedFields } from "./drop-managed-fields.ts";
 import { ObjectStore } from "./object-store.ts";
 import { requireIdentity } from "./require-identity.ts";

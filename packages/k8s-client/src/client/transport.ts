@@ -2,7 +2,7 @@ import type http from "node:http";
 import https from "node:https";
 import tls from "node:tls";
 import { httpModule } from "@kip/base";
-import type { Credentials } from "./kubeconfig.ts";
+import type { Credentials } from "../kubeconfig/kubeconfig.ts";
 import { unavailable } from "./status-error.ts";
 
 /** One request of {@link Transport.send}. */

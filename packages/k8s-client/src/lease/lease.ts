@@ -1,8 +1,8 @@
 import { hasCode, type Clock } from "@kip/base";
 import type { Lease, OwnerReference } from "@kip/k8s-types";
-import type { ApiClient } from "./api-client.ts";
-import { paths } from "./paths.ts";
-import { microTime } from "./wire-time.ts";
+import type { ApiClient } from "../client/api-client.ts";
+import { paths } from "../client/paths.ts";
+import { microTime } from "../client/wire-time.ts";
 
 /** Options of {@link createLeaseHolder}. */
 export interface LeaseHolderOptions {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createLogger, KipError, type Clock } from "@kip/base";
-import type { ApiClient } from "./api-client.ts";
+import type { ApiClient } from "../client/api-client.ts";
 import { createEventRecorder, type EventReference } from "./event-recorder.ts";
 
 const clock: Clock = { now: () => 1e12, monotonic: () => 0, sleep: () => Promise.resolve() };

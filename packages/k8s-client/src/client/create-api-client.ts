@@ -12,7 +12,7 @@ import type {
   RequestOptions,
   StreamOptions,
 } from "./api-client.ts";
-import type { KubeConfig } from "./kubeconfig.ts";
+import type { KubeConfig } from "../kubeconfig/kubeconfig.ts";
 import { requestPacer } from "./request-pacer.ts";
 import { RequestSlots } from "./request-slots.ts";
 import { statusError, unavailable } from "./status-error.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger, type Clock } from "@kip/base";
 import type { Lease } from "@kip/k8s-types";
-import type { ApiClient } from "./api-client.ts";
+import type { ApiClient } from "../client/api-client.ts";
 import { createLeaderLease } from "./leader-lease.ts";
 
 const never = new Promise<never>(() => {});
