@@ -27,7 +27,7 @@ export {
   type KubeletUser,
   type RunningKubeletApi,
 } from "./kubelet-api/index.ts";
-export { expandSubPath, expandVariables, ExpansionRoom } from "./environment/expand-variables.ts";
+export { expandSubPath, expandVariables, ExpansionBudget } from "./environment/expand-variables.ts";
 export type { NodeIntervals, NodeOptions, NodeTaint, RunningNode } from "./node/node-options.ts";
 export { ServingTls, type ServingTlsOptions } from "./node/serving-tls.ts";
 export { startNode } from "./node/start-node.ts";
@@ -57,11 +57,7 @@ export type {
   Usage,
 } from "./usage.ts";
 export { NodeMetrics, type PodCounts } from "./metrics/node-metrics.ts";
-export {
-  ProviderStore,
-  type ProviderFactory,
-  type ProviderSetup,
-} from "./providers/provider-store.ts";
+export { ProviderStore, type ProviderFactory, type ProviderSetup } from "./provider-store.ts";
 // What a provider and its program need of the packages below, so that one package is enough.
 export {
   createLogger,

@@ -9,7 +9,7 @@ import { after, before, describe, it } from "node:test";
 import tls from "node:tls";
 import { silentLogger } from "@kip/base";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
-import { ManualClock } from "@kip/virtual-kubelet/testing";
+import { ManualClock } from "@kip/testing";
 import { ServingTls, startKubeletApi, type KubeletTls } from "../src/index.ts";
 import { NodeTls } from "../src/node/node-tls.ts";
 import { KubeletApiFixture } from "./kubelet-api-fixture.ts";

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { systemClock } from "@kip/base";
 import { createApiClient, paths, type ApiClient } from "@kip/k8s-client";
 import type { Lease, Node } from "@kip/k8s-types";
-import { ManualClock } from "@kip/virtual-kubelet/testing";
+import { ManualClock } from "@kip/testing";
 import { until } from "./eventually.ts";
 import {
   createPod,

@@ -5,7 +5,7 @@ import {
   bindLateEnv,
   expandSubPath,
   expandVariables,
-  ExpansionRoom,
+  ExpansionBudget,
   type LateAddresses,
   type ResolvedPod,
 } from "@kip/virtual-kubelet";
@@ -21,9 +21,9 @@ export function desiredContainer(
 ): DesiredContainer {
   const env = bindLateEnv(resolved, container.name, addresses);
   const variables = new Map(env.map(({ name, value }) => [name, value]));
-  const room = new ExpansionRoom();
-  const expand = (words: readonly string[]): string[] =>
-    words.map((word) => expandVariables(word, variables, room));
+  const budget = new ExpansionBudget();
+  const expand = (texts: readonly string[]): string[] =>
+    texts.map((text) => expandVariables(text, variables, budget));
   return defined({
     name: container.name,
     image: container.image ?? "",

@@ -1,6 +1,6 @@
 import { errorText, isKipError } from "@kip/base";
 import type { Container, EnvVar, EphemeralContainer, Pod } from "@kip/k8s-types";
-import { ContentRoom } from "../references/content-room.ts";
+import { ContentBudget } from "../references/content-budget.ts";
 import {
   absent,
   nameOf,
@@ -12,13 +12,12 @@ import {
 } from "../references/reference.ts";
 import {
   expandVariables,
-  ExpansionRoom,
+  ExpansionBudget,
   referenceMarks,
   type VariableLookup,
 } from "./expand-variables.ts";
 import { fieldValue, lateFields } from "./field-reference.ts";
 import { containerNamed, resourceValue } from "./resource-reference.ts";
-import { isVariableName } from "./variable-names.ts";
 
 /** Where the values of a container's environment come from. */
 export interface EnvSources {
@@ -29,8 +28,8 @@ export interface EnvSources {
   /** What the node offers to pods, for limits that are not set. */
   readonly allocatable: Readonly<Record<string, string>>;
   readonly notify: Notify;
-  /** What the pod's other containers and volumes have left. @default as if there were none */
-  readonly room?: ContentRoom;
+  /** Shared by all containers and volumes of the pod. @default one of its own */
+  readonly budget?: ContentBudget;
 }
 
 /** A container's environment. */
@@ -58,13 +57,13 @@ export async function containerEnv(
     values: new Map(),
     late: new Map(),
     lateTemplates: new Map(),
-    room: new ExpansionRoom(),
-    podRoom: sources.room ?? new ContentRoom(),
+    budget: new ExpansionBudget(),
+    podBudget: sources.budget ?? new ContentBudget(),
   };
   try {
     await fill(state, container, sources);
   } catch (error) {
-    // No room: nothing is missing, but it is this container that cannot be started.
+    // Over budget: nothing is missing, but this container cannot be started.
     if (!isKipError(error) || error.code !== "VK_UNRESOLVED") throw error;
     if (error.facts["container"] !== undefined) throw error;
     throw unresolved(error.message, container.name);
@@ -86,7 +85,7 @@ async function fill(
     await addVariable(state, container, { variable, sources });
   }
   // Their texts are shared by all pods.
-  state.podRoom.takeAll(sources.services.size, pointerBytes);
+  state.podBudget.takeAll(sources.services.size, pointerBytes);
   for (const [name, value] of sources.services) {
     if (!state.values.has(name)) state.values.set(name, value);
   }
@@ -98,8 +97,8 @@ interface EnvState {
   readonly values: Map<string, string>;
   readonly late: Map<string, string>;
   readonly lateTemplates: Map<string, string>;
-  readonly room: ExpansionRoom;
-  readonly podRoom: ContentRoom;
+  readonly budget: ExpansionBudget;
+  readonly podBudget: ContentBudget;
 }
 
 async function addSources(
@@ -119,9 +118,9 @@ async function addSources(
     const skipped: string[] = [];
     for (const [key, value] of [...(content?.text ?? [])].sort(([a], [b]) => (a < b ? -1 : 1))) {
       const name = `${source.prefix ?? ""}${key}`;
-      if (isVariableName(name)) put(state, name, state.room.take(value));
+      if (isVariableName(name)) put(state, name, state.budget.take(value));
       else {
-        state.podRoom.take(name.length);
+        state.podBudget.take(name.length);
         skipped.push(name);
       }
     }
@@ -129,7 +128,7 @@ async function addSources(
       sources.notify({
         type: "Warning",
         reason: "InvalidEnvironmentVariableNames",
-        message: `Keys [${skipped.join(", ")}] of ${nameOf(reference)} in namespace "${sources.pod.metadata.namespace}" were skipped: they are no names of environment variables`,
+        message: `Keys [${skipped.join(", ")}] of ${nameOf(reference)} in namespace "${sources.pod.metadata.namespace}" were skipped: they are not valid names of environment variables`,
       });
     }
   }
@@ -155,8 +154,8 @@ async function addVariable(
   }
   const value = await referencedValue(container, context);
   if (value === undefined) return;
-  if (from.fieldRef) state.podRoom.takeOwn(value);
-  put(state, variable.name, state.room.take(value));
+  if (from.fieldRef) state.podBudget.takeOwn(value);
+  put(state, variable.name, state.budget.take(value));
 }
 
 function addLiteral(
@@ -165,33 +164,33 @@ function addLiteral(
   services: ReadonlyMap<string, string>,
 ): void {
   if (!value.includes("$")) return put(state, name, value);
-  // What is set already goes before the services.
+  // Variables of the container override those of services.
   const lookUp: VariableLookup = (variable) => state.values.get(variable) ?? services.get(variable);
   const isLate = (variable: string): boolean =>
     state.late.has(variable) || state.lateTemplates.has(variable);
   if ([...references(value)].some(isLate)) {
-    const template = expandExcept(value, lookUp, { isLate, room: state.room });
+    const template = expandExcept(value, lookUp, { isLate, budget: state.budget });
     put(state, name, "");
-    state.podRoom.take(template.length);
-    state.podRoom.takeOwn(template);
+    state.podBudget.take(template.length);
+    state.podBudget.takeOwn(template);
     state.lateTemplates.set(name, template);
     return;
   }
-  put(state, name, state.podRoom.takeOwn(expandVariables(value, lookUp, state.room)));
+  put(state, name, state.podBudget.takeOwn(expandVariables(value, lookUp, state.budget)));
 }
 
 /** Expands what is known; the rest is escaped so that a second expansion touches late variables only. */
 function expandExcept(
   text: string,
   lookUp: VariableLookup,
-  { isLate, room }: { isLate: (variable: string) => boolean; room: ExpansionRoom },
+  { isLate, budget }: { isLate: (variable: string) => boolean; budget: ExpansionBudget },
 ): string {
   return text.replace(
     /\$\$|\$\(([^)]*)(\)|$)|\$/g,
     (whole, name: string | undefined, end: string | undefined) => {
       if (name === undefined || end === "") return whole.replaceAll(/\$\$?/g, "$$$$");
       if (isLate(name)) return whole;
-      return room.take((lookUp(name) ?? whole).replaceAll("$", "$$$$"));
+      return budget.take((lookUp(name) ?? whole).replaceAll("$", "$$$$"));
     },
   );
 }
@@ -203,7 +202,7 @@ function references(text: string): Set<string> {
 
 /** Sets a variable; one set again is what its last setting says. */
 function put(state: EnvState, name: string, value: string): void {
-  state.podRoom.take(name.length + value.length);
+  state.podBudget.take(name.length + value.length);
   state.values.set(name, value);
   state.late.delete(name);
   state.lateTemplates.delete(name);
@@ -278,7 +277,7 @@ async function readContent(access: Access): Promise<ReferencedContent | undefine
   return missing(access, `${reference.kind}NotFound`, `${nameOf(reference)} not found`);
 }
 
-/** Tells the user; goes on without it if it is optional, unless the answer is still to come. */
+/** Records an event. Returns if the object is optional and certainly missing, throws otherwise. */
 function missing(access: Access, what: string, message: string, mustWait = false): undefined {
   const { reference, optional, container, sources } = access;
   const demand = optional ? "Optional" : "Mandatory";
@@ -297,4 +296,12 @@ function fieldPathOf(pod: Pod, { name }: Container | EphemeralContainer): string
   const lists = ["initContainers", "containers", "ephemeralContainers"] as const;
   const list = lists.find((each) => pod.spec[each]?.some((container) => container.name === name));
   return `spec.${list ?? "containers"}{${name}}`;
+}
+
+/**
+ * Whether a name may be a variable of a container: printable ASCII without "=", the rule since
+ * Kubernetes 1.34 (before, C identifiers with dots and dashes).
+ */
+function isVariableName(name: string): boolean {
+  return /^[\x20-\x3c\x3e-\x7e]+$/.test(name);
 }

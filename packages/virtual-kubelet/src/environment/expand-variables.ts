@@ -12,14 +12,14 @@ export const referenceMarks = /\$\$|\$\(([^)]*)(\)|$)/g;
  */
 const maxExpanded = 8 * 1024 * 1024;
 
-/** Keeps count of what is put into one container's environment. */
-export class ExpansionRoom {
-  #left = maxExpanded;
+/** Counts the text that is put into one container's environment. */
+export class ExpansionBudget {
+  #remaining = maxExpanded;
 
-  /** @throws {KipError} code `VK_UNRESOLVED` if there is no room for the text */
+  /** @throws {KipError} code `VK_UNRESOLVED` if the text exceeds what is left */
   take(text: string): string {
-    this.#left -= text.length;
-    if (this.#left < 0)
+    this.#remaining -= text.length;
+    if (this.#remaining < 0)
       throw unresolved(`the environment is larger than ${maxExpanded} bytes when it is expanded`);
     return text;
   }
@@ -34,18 +34,18 @@ export type VariableLookup = (name: string) => string | undefined;
  *
  * @param text what may hold references
  * @param variables by name, or what looks a name up
- * @param room what the container's other texts have left
- * @throws {KipError} code `VK_UNRESOLVED` if there is no room for what comes of it
+ * @param budget shared by all texts of the container
+ * @throws {KipError} code `VK_UNRESOLVED` if the result exceeds the budget
  * @see https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
  */
 export function expandVariables(
   text: string,
   variables: ReadonlyMap<string, string> | VariableLookup,
-  room: ExpansionRoom = new ExpansionRoom(),
+  budget: ExpansionBudget = new ExpansionBudget(),
 ): string {
   const lookUp: VariableLookup =
     typeof variables === "function" ? variables : (name) => variables.get(name);
-  return expand(text, (name, whole) => room.take(lookUp(name) ?? whole));
+  return expand(text, (name, whole) => budget.take(lookUp(name) ?? whole));
 }
 
 /**
@@ -55,11 +55,11 @@ export function expandVariables(
  * @throws {KipError} code `VK_UNRESOLVED` if one has none
  */
 export function expandSubPath(text: string, variables: ReadonlyMap<string, string>): string {
-  const room = new ExpansionRoom();
+  const budget = new ExpansionBudget();
   return expand(text, (name) => {
     const value = variables.get(name) ?? "";
     if (value === "") throw unresolved(`cannot expand subPathExpr "${text}": ${name} has no value`);
-    return room.take(value);
+    return budget.take(value);
   });
 }
 

@@ -1,5 +1,5 @@
 import type { ResolvedPod } from "../pod-provider.ts";
-import { expandVariables, ExpansionRoom } from "./expand-variables.ts";
+import { expandVariables, ExpansionBudget } from "./expand-variables.ts";
 
 /** Addresses of a pod, the main one first. */
 export interface LateAddresses {
@@ -21,7 +21,7 @@ export function bindLateEnv(
   const late = resolved.lateEnv.get(container) ?? new Map<string, string>();
   const templates = resolved.lateTemplates?.get(container) ?? new Map<string, string>();
   const bound = new Map<string, string>();
-  const room = new ExpansionRoom();
+  const budget = new ExpansionBudget();
   return (resolved.env.get(container) ?? []).map(({ name, value }) => {
     const field = late.get(name);
     const template = templates.get(name);
@@ -29,7 +29,7 @@ export function bindLateEnv(
       field === undefined
         ? template === undefined
           ? value
-          : expandVariables(template, bound, room)
+          : expandVariables(template, bound, budget)
         : addressField(field, addresses);
     bound.set(name, current);
     return { name, value: current };

@@ -4,7 +4,7 @@ import { pipeline } from "node:stream/promises";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
 import { SpdyTestClient } from "../../test/spdy-test-client.ts";
-import { ManualClock } from "../testing/manual-clock.ts";
+import { ManualClock } from "@kip/testing";
 import { servePortForward, type PortForward } from "./port-forward.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
 

@@ -5,7 +5,7 @@ import { hasCode, KipError, silentLogger } from "@kip/base";
 import { createLeaderLease, type ApiClient, type LeaderTerm } from "@kip/k8s-client";
 import type { Lease } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
-import { ManualClock } from "../testing/manual-clock.ts";
+import { ManualClock } from "@kip/testing";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { Fence } from "./fence.ts";
 import { startStandbyNode } from "./standby-node.ts";
@@ -88,7 +88,7 @@ describe("a fenced provider", () => {
     const next = await standby;
     assert.equal(next.number, term.number + 1);
     // The first one wakes up: 15 s have passed on its clock, and no timer of it has run yet.
-    first.standStill(15_100);
+    first.suspend(15_100);
     await assert.rejects(fence.provider.remove(pod, 0, new AbortController().signal), (error) =>
       hasCode(error, "VK_FENCED"),
     );

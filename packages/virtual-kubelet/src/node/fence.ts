@@ -2,7 +2,7 @@ import { KipError } from "@kip/base";
 import type { LeaderTerm } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type { PodProvider } from "../pod-provider.ts";
-import { optionalPart } from "../providers/optional-part.ts";
+import { boundOptionalCalls } from "../providers/optional-calls.ts";
 
 /**
  * Keeps a provider from doing anything to a pod once its replica's term may be over. The check is
@@ -17,7 +17,7 @@ export class Fence {
   constructor(provider: PodProvider, term: LeaderTerm) {
     this.#term = term;
     this.provider = {
-      ...optionalPart(provider),
+      ...boundOptionalCalls(provider),
       start: (callbacks) => provider.start({ ...callbacks, term: term.number }),
       stop: async () => provider.stop?.(),
       apply: (pod, signal) => this.#pass(() => provider.apply(pod, signal)),

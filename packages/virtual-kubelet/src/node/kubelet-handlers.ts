@@ -1,7 +1,7 @@
 import type { KubeletHandlers } from "../kubelet-api/index.ts";
 import type { PodProvider } from "../pod-provider.ts";
 import type { PodController } from "../pods/pod-controller.ts";
-import { optionalPart } from "../providers/optional-part.ts";
+import { boundOptionalCalls } from "../providers/optional-calls.ts";
 import { isFinished } from "../pods/pod-changes.ts";
 import type { NodeIntervals } from "./node-options.ts";
 import type { NotReady } from "./node-status.ts";
@@ -37,6 +37,6 @@ export function kubeletHandlers(needs: KubeletHandlersNeeds): KubeletHandlers {
       nodeStatusReportFrequency: `${intervals.statusMs / 1000}s`,
       nodeLeaseDurationSeconds: intervals.leaseDurationMs / 1000,
     }),
-    ...optionalPart(provider),
+    ...boundOptionalCalls(provider),
   };
 }

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { KipError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
-import { ManualClock } from "../testing/manual-clock.ts";
+import { ManualClock } from "@kip/testing";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { NodeController } from "./node-controller.ts";
 import { nodeIntervals } from "./node-intervals.ts";

@@ -1,5 +1,14 @@
 import { isDeepStrictEqual } from "node:util";
-import { backoffDelay, errorText, hasCode, isRetryable, type Clock, type Logger } from "@kip/base";
+import {
+  backoffDelay,
+  every,
+  hasCode,
+  isRetryable,
+  pause,
+  SerialQueue,
+  type Clock,
+  type Logger,
+} from "@kip/base";
 import {
   createInformer,
   paths,
@@ -34,7 +43,7 @@ export interface NodeControllerOptions {
   readonly facts: NodeFacts;
   /** Whether the node has a Lease; without one the status is its heartbeat. */
   readonly hasLease: boolean;
-  readonly onStatusError?: NodeOptions["onStatusError"];
+  readonly onStatusError?: NodeOptions["onStatusError"] | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -60,11 +69,11 @@ export class NodeController {
   #writtenAt = Number.NEGATIVE_INFINITY;
   #isRegistered = false;
   #declared: readonly string[] = [];
-  /** Whether a write of the status may be needed, and what ends the wait for that. */
+  /** Whether a write of the status may be needed, and what ends the wait for it. */
   #isDue = false;
   #due = new AbortController();
   /** One write of the Node at a time. */
-  #turn: Promise<void> = Promise.resolve();
+  readonly #writes = new SerialQueue();
 
   constructor(options: NodeControllerOptions) {
     const { client, clock, logger, provider, identity, intervals, signal } = options;
@@ -105,11 +114,11 @@ export class NodeController {
     this.#unhealthy = await this.#ping.ping(signal);
     for (let attempt = 0; ; attempt++) {
       try {
-        await this.#inTurn(() => this.#ensure());
+        await this.#writes.run(() => this.#ensure());
         return;
       } catch (error) {
         if (!isRetryable(error) || signal.aborted) throw error;
-        logger.warn("Could not register the node", { cause: errorText(error) });
+        logger.warn("Could not register the node", { err: error });
         await clock.sleep(backoffDelay(attempt, backoff, error), signal);
       }
     }
@@ -123,8 +132,8 @@ export class NodeController {
     const lease = { client, nodeName, nodeUid, intervals, clock, logger, signal };
     await Promise.all([
       hasLease && keepNodeLease(lease),
-      this.#pingForEver(),
-      this.#writeForEver(),
+      this.#pingRepeatedly(),
+      this.#writeWhenDue(),
     ]);
   }
 
@@ -136,45 +145,43 @@ export class NodeController {
       if (question < this.#answered) return; // overtaken by a newer answer
       this.#answered = question;
       this.#facts = facts;
-    } catch (error) {
-      this.#options.logger.warn("Could not take over the node's facts", {
-        cause: errorText(error),
-      });
+    } catch (err) {
+      this.#options.logger.warn("Could not ask the provider for the node's facts", { err });
       return;
     }
     await this.#writeInTurn();
   }
 
-  /** Runs one write after the others; a failing one does not hold up the next. */
-  #inTurn(write: () => Promise<void>): Promise<void> {
-    const mine = this.#turn.then(write);
-    this.#turn = mine.catch(() => {});
-    return mine;
-  }
-
-  async #pingForEver(): Promise<void> {
+  async #pingRepeatedly(): Promise<void> {
     const { clock, intervals, logger, signal } = this.#options;
-    while (!signal.aborted) {
-      await clock.sleep(intervals.pingMs, signal).catch(() => {}); // stopped
-      if (signal.aborted) return;
+    const what = "ping the provider";
+    const options = {
+      intervalMs: intervals.pingMs,
+      isImmediate: false,
+      clock,
+      logger,
+      what,
+      signal,
+    };
+    await every(options, async () => {
       const before = this.#unhealthy;
       this.#unhealthy = await this.#ping.ping(signal);
       if (signal.aborted) return;
       if (this.#unhealthy && !before)
-        logger.warn("The provider became unhealthy", { cause: this.#unhealthy.message });
+        logger.warn("The provider became unhealthy", { ...this.#unhealthy });
       if (!this.#unhealthy && before) logger.info("The provider became healthy");
       this.#isDue = true;
       this.#due.abort();
-    }
+    });
   }
 
-  /** After each ping, whether a write is needed; a slow API server does not hold up the pings. */
-  async #writeForEver(): Promise<void> {
+  /** Writes the status after each ping, if needed. It is a loop of its own because a slow API server must not delay the pings. */
+  async #writeWhenDue(): Promise<void> {
     const { clock, intervals, signal } = this.#options;
     while (!signal.aborted) {
       this.#due = new AbortController();
       const due = AbortSignal.any([signal, this.#due.signal]);
-      if (!this.#isDue) await clock.sleep(intervals.statusMs, due).catch(() => {}); // stopped, or due
+      if (!this.#isDue) await pause(intervals.statusMs, clock, due);
       this.#isDue = false;
       if (!signal.aborted) await this.#writeInTurn();
     }
@@ -183,15 +190,15 @@ export class NodeController {
   async #writeInTurn(): Promise<void> {
     const { logger, onStatusError, signal } = this.#options;
     try {
-      await this.#inTurn(() => this.#writeStatus());
+      await this.#writes.run(() => this.#writeStatus());
     } catch (error) {
       if (signal.aborted) return;
       try {
         if (!onStatusError) throw error;
         await onStatusError(error, signal);
-        await this.#inTurn(() => this.#writeStatus()); // it says that it has put things right
-      } catch (second) {
-        logger.warn("Could not write the node's status", { cause: errorText(second) });
+        await this.#writes.run(() => this.#writeStatus()); // the handler has repaired the cause
+      } catch (err) {
+        logger.warn("Could not write the node's status", { err });
       }
     }
   }
@@ -203,7 +210,7 @@ export class NodeController {
     this.#node = undefined;
     this.#written = undefined;
     if (!this.#isRegistered || signal.aborted) return;
-    logger.warn("The node object was deleted; registering it again");
+    logger.warn("The Node object was deleted; registering it again");
     void this.register().then(
       () => {
         const uid = this.#node?.metadata?.uid;
@@ -221,9 +228,8 @@ export class NodeController {
           },
         );
       },
-      (error: unknown) => {
-        if (!signal.aborted)
-          logger.error("Could not register the node again", { cause: errorText(error) });
+      (err: unknown) => {
+        if (!signal.aborted) logger.error("Could not register the node again", { err });
       },
     );
   }
@@ -283,13 +289,13 @@ export class NodeController {
     try {
       await client.patch(paths.nodes(identity.nodeName), patch, "merge", { signal, fieldManager });
     } catch (error) {
-      // Roles made for the original allow to create nodes and to write their status, no more.
+      // Roles for the original virtual-kubelet allow to create nodes and to write their status only.
       if (!hasCode(error, "K8S_FORBIDDEN", "K8S_INVALID")) throw error;
-      logger.warn("Could not set the node's taints", { cause: errorText(error) });
+      logger.warn("Could not set the node's taints", { err: error });
     }
   }
 
-  /** Writes the status if it says something new, or was not written for long. */
+  /** Writes the status if it has changed, or was not written for `statusMs`. */
   async #writeStatus(): Promise<void> {
     const { client, clock, hasLease, identity, intervals, signal } = this.#options;
     const now = clock.now();

@@ -1,4 +1,4 @@
-import { backoffDelay, errorText, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, every, type Clock, type Logger } from "@kip/base";
 import { createLeaseHolder, type ApiClient } from "@kip/k8s-client";
 import type { OwnerReference } from "@kip/k8s-types";
 import type { NodeIntervals } from "./node-options.ts";
@@ -34,16 +34,20 @@ export async function keepNodeLease(options: NodeLeaseOptions): Promise<void> {
     },
     clock,
   });
-  for (let failures = 0; !signal.aborted;) {
-    let pauseMs = intervals.leaseMs;
+  let failures = 0;
+  let lastError: unknown;
+  const intervalMs = (): number =>
+    failures === 0
+      ? intervals.leaseMs
+      : Math.min(intervals.leaseMs, backoffDelay(failures - 1, backoff, lastError));
+  await every({ intervalMs, clock, logger, what: "renew the node's lease", signal }, async () => {
     try {
       await lease.renew(signal);
       failures = 0;
     } catch (error) {
-      if (signal.aborted) return;
-      pauseMs = Math.min(pauseMs, backoffDelay(failures++, backoff, error));
-      logger.warn("Could not renew the node's lease", { cause: errorText(error) });
+      failures++;
+      lastError = error;
+      throw error;
     }
-    await clock.sleep(pauseMs, signal).catch(() => {}); // stopped
-  }
+  });
 }

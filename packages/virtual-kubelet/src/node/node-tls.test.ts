@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createLogger, KipError } from "@kip/base";
 import type { KubeletTls } from "../kubelet-api/index.ts";
-import { ManualClock } from "../testing/manual-clock.ts";
+import { ManualClock } from "@kip/testing";
 import { NodeTls } from "./node-tls.ts";
 
 const first: KubeletTls = { certificate: "c1", key: "k1", clientCa: "ca1" };

@@ -1,4 +1,4 @@
-import { errorText, type Clock, type Logger } from "@kip/base";
+import { errorText, pause, type Clock, type Logger } from "@kip/base";
 import type { KeyPair } from "@kip/pki";
 import type { KubeletTls, RunningKubeletApi } from "../kubelet-api/index.ts";
 
@@ -14,7 +14,7 @@ export interface NodeTlsOptions {
   readonly signal: AbortSignal;
 }
 
-/** How often certificates are read again, milliseconds: a kubelet looks each minute, too. */
+/** How often certificates are read again, milliseconds; the kubelet's interval. */
 const reloadMs = 60_000;
 
 /**
@@ -24,7 +24,7 @@ const reloadMs = 60_000;
 export class NodeTls {
   readonly #options: NodeTlsOptions;
   #tls: KubeletTls;
-  /** What was read last and is in use, apart from what the cluster has issued. */
+  /** What was read last and is in use; the key pair may be one that the cluster issued instead. */
   #read: KubeletTls;
   #isIssued = false;
 
@@ -53,8 +53,7 @@ export class NodeTls {
     let problem: string | undefined;
     while (!signal.aborted) {
       try {
-        if (this.#take(await reload()))
-          logger.info("Took new certificates of the kubelet API into use");
+        if (this.#take(await reload())) logger.info("Replaced the certificates of the kubelet API");
         problem = undefined;
       } catch (err) {
         const text = errorText(err);
@@ -62,7 +61,7 @@ export class NodeTls {
           logger.error("Could not renew the kubelet API's certificates", { err });
         problem = text;
       }
-      await clock.sleep(reloadMs, signal).catch(() => {}); // stopped
+      await pause(reloadMs, clock, signal);
     }
   }
 

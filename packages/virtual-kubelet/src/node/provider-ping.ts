@@ -1,10 +1,10 @@
-import { errorText, type Clock } from "@kip/base";
+import { errorText, withTimeout, type Clock } from "@kip/base";
 import type { PodProvider } from "../pod-provider.ts";
 import type { NotReady } from "./node-status.ts";
 
 /**
- * Asks a provider whether it can work, one question at a time: while an answer is outstanding no
- * second ping starts, and the provider counts as failing once the time limit has passed.
+ * Pings a provider, one call at a time: while a call is pending no second one starts, and the provider
+ * counts as failing once the time limit has passed.
  */
 export class ProviderPing {
   readonly #provider: PodProvider;
@@ -20,22 +20,21 @@ export class ProviderPing {
 
   /** Undefined if the provider works, else why not. Never throws. */
   async ping(signal: AbortSignal): Promise<NotReady | undefined> {
-    const cancel = new AbortController();
-    this.#running ??= this.#ask(AbortSignal.any([signal, cancel.signal])).finally(() => {
+    const error = (): Error =>
+      new Error(`The provider did not answer a ping within ${this.#timeoutMs / 1000} s`);
+    const options = { limitMs: this.#timeoutMs, clock: this.#clock, signal, error };
+    try {
+      return await withTimeout((limit) => this.#askOnce(limit), options);
+    } catch (late) {
+      return { reason: "ProviderNotResponding", message: errorText(late) };
+    }
+  }
+
+  #askOnce(signal: AbortSignal): Promise<NotReady | undefined> {
+    this.#running ??= this.#ask(signal).finally(() => {
       this.#running = undefined;
     });
-    const limit = new AbortController();
-    const late = this.#clock.sleep(this.#timeoutMs, limit.signal).then(
-      () => ({
-        reason: "ProviderNotResponding",
-        message: `The provider did not answer a ping within ${this.#timeoutMs / 1000} s`,
-      }),
-      () => undefined,
-    );
-    const answer = await Promise.race([this.#running, late]);
-    limit.abort();
-    if (answer?.reason === "ProviderNotResponding") cancel.abort();
-    return answer;
+    return this.#running;
   }
 
   async #ask(signal: AbortSignal): Promise<NotReady | undefined> {

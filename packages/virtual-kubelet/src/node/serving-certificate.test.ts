@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { KipError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
-import { ManualClock } from "../testing/manual-clock.ts";
+import { ManualClock } from "@kip/testing";
 import { keepServingCertificate } from "./serving-certificate.ts";
 
 describe("keepServingCertificate()", () => {

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { backoffDelay, errorText, KipError, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, KipError, pause, withTimeout, type Clock, type Logger } from "@kip/base";
 import { createInformer, paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
 import type { CertificateSigningRequest } from "@kip/k8s-types";
 import type { KeyPair } from "@kip/pki";
@@ -9,7 +9,7 @@ export interface ServingCertificateOptions {
   readonly client: ApiClient;
   readonly nodeName: string;
   readonly ipAddresses: readonly string[];
-  /** Told of each certificate that was issued. */
+  /** Called with each certificate that was issued. */
   readonly onCertificate: (pair: KeyPair) => void;
   /** How long it is to be valid, seconds, 600 or more. @default the signer's own */
   readonly expirationSeconds?: number;
@@ -18,8 +18,8 @@ export interface ServingCertificateOptions {
   readonly signal: AbortSignal;
 }
 
-/** A request that nobody has decided on for so long is made anew, milliseconds: the kubelet's figure. */
-const patienceMs = 15 * 60_000;
+/** How long a request may stay undecided before another one is made, milliseconds; the kubelet's figure. */
+const decisionTimeoutMs = 15 * 60_000;
 const backoff = { initialMs: 5_000, maxMs: 15 * 60_000 };
 
 /** Share of its life after which a certificate is replaced; spread, so that a fleet does not ask at once. */
@@ -27,7 +27,7 @@ const renewal = { least: 0.7, spread: 0.2 };
 
 /**
  * Has the cluster sign certificates for the node's kubelet API, and asks for the next one in time.
- * Resolves when the signal aborts. Approval is somebody else's: the cluster has no approver of its own
+ * Resolves when the signal aborts. Another program or an administrator approves: a cluster has no built-in approver
  * for this signer.
  *
  * @see https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers
@@ -49,12 +49,12 @@ export async function keepServingCertificate(options: ServingCertificateOptions)
     } catch (error) {
       if (signal.aborted) return;
       pauseMs = backoffDelay(failures++, backoff, error);
-      logger.warn("Could not have the kubelet API's certificate issued", {
-        cause: errorText(error),
+      logger.warn("Could not renew the kubelet API's certificate", {
         delayMs: pauseMs,
+        err: error,
       });
     }
-    await clock.sleep(pauseMs, signal).catch(() => {}); // stopped
+    await pause(pauseMs, clock, signal);
   }
 }
 
@@ -111,15 +111,18 @@ async function decision(name: string, options: ServingCertificateOptions): Promi
     logger,
     signal: ended,
   });
-  const late = clock.sleep(patienceMs, ended).then(() => {
-    throw refused(name, `nobody approved it within ${patienceMs / 60_000} minutes`);
-  });
+  const error = (): Error =>
+    refused(name, `it was not approved within ${decisionTimeoutMs / 60_000} minutes`);
   try {
-    return await Promise.race([decided.promise, late]);
+    return await withTimeout(() => decided.promise, {
+      limitMs: decisionTimeoutMs,
+      clock,
+      signal,
+      error,
+    });
   } finally {
     done.abort();
-    late.catch(() => {}); // over
-    decided.promise.catch(() => {});
+    decided.promise.catch(() => {}); // a decision after the time limit
   }
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { backoffDelay, errorText } from "@kip/base";
+import { backoffDelay, pause, withTimeout } from "@kip/base";
 import { createLeaderLease, type LeaderTerm } from "@kip/k8s-client";
 import type { PodProvider } from "../pod-provider.ts";
 import { Fence } from "./fence.ts";
@@ -37,8 +37,8 @@ export interface StandbyNode extends AsyncDisposable {
 const defaultDurationMs = 15_000;
 const backoff = { initialMs: 500, maxMs: 30_000 };
 
-/** How long the calls that are under way have to end before a hand-over, milliseconds. */
-const patienceMs = 5000;
+/** How long running calls of the provider may take to end before a hand-over, milliseconds. */
+const lastCallsMs = 5000;
 
 /**
  * Takes part in running a node of which there are several replicas. One is active, by a Lease; the
@@ -60,7 +60,7 @@ class Replica implements StandbyNode {
   constructor(options: StandbyNodeOptions) {
     this.#options = options;
     this.active = this.#first.promise;
-    this.active.catch(() => {}); // nobody has to wait for it
+    this.active.catch(() => {}); // callers need not wait for it
     this.#running = this.#run();
   }
 
@@ -87,14 +87,14 @@ class Replica implements StandbyNode {
     for (let failures = 0; !this.#stop.signal.aborted;) {
       try {
         const term = await lease.acquire(this.#stop.signal);
-        logger.info("This replica runs the node now", { node: nodeName, term: term.number });
+        logger.info("Became the active replica of the node", { node: nodeName, term: term.number });
         await this.#serve(term);
         failures = 0;
       } catch (error) {
         if (this.#stop.signal.aborted) break;
-        logger.error("This replica could not run the node", { cause: errorText(error) });
+        logger.error("Could not run the node", { err: error });
         const pauseMs = backoffDelay(failures++, backoff, error);
-        await clock.sleep(pauseMs, this.#stop.signal).catch(() => {}); // stopped
+        await pause(pauseMs, clock, this.#stop.signal);
       }
     }
     this.#first.reject(new Error("The replica was stopped before it ran the node"));
@@ -121,16 +121,17 @@ class Replica implements StandbyNode {
       this.#stop.signal.removeEventListener("abort", end);
       this.#node = node;
       this.#first.resolve(node);
-      if (!signal.aborted)
-        await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-      logger.info("This replica leaves the node", { node: nodeName });
+      await pause(Number.POSITIVE_INFINITY, clock, signal);
+      logger.info("Stopped being the active replica of the node", { node: nodeName });
     } finally {
       this.#stop.signal.removeEventListener("abort", end);
       this.#node = undefined;
-      // A call that does not heed its signal may still do something: then the lease has to run out.
-      const limit = new AbortController();
-      await Promise.race([fence?.idle(), clock.sleep(patienceMs, limit.signal).catch(() => {})]);
-      limit.abort();
+      // A call that ignores its signal may still change a pod: then the lease is left to expire.
+      try {
+        await withTimeout(async () => fence?.idle(), { limitMs: lastCallsMs, clock });
+      } catch (err) {
+        logger.warn("Could not hand the node over: a call of the provider goes on", { err });
+      }
       await term.release(fence?.isBusy !== true);
     }
   }

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { KipError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { Node, Pod, PodStatus } from "@kip/k8s-types";
-import { ManualClock } from "../testing/manual-clock.ts";
+import { ManualClock } from "@kip/testing";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { startNode } from "./start-node.ts";
 import type { RunningNode } from "./node-options.ts";

@@ -1,219 +1,311 @@
-import { errorText } from "@kip/base";
-import { createEventRecorder } from "@kip/k8s-client";
-import { startKubeletApi } from "../kubelet-api/index.ts";
+import { every, withTimeout, type Logger } from "@kip/base";
+import { createEventRecorder, type ApiClient, type EventRecorder } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import { startKubeletApi, type KubeletTls, type RunningKubeletApi } from "../kubelet-api/index.ts";
 import { measuredClient } from "../metrics/measured-client.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
-import type { PodStatusUpdate } from "../pod-provider.ts";
+import type { NodeFacts, PodStatusUpdate, ProviderCallbacks } from "../pod-provider.ts";
 import { PodController } from "../pods/pod-controller.ts";
+import { noTracer } from "../tracing.ts";
 import { kubeletApiFeatures } from "./declared-features.ts";
 import { kubeletHandlers } from "./kubelet-handlers.ts";
-import { inTime } from "../providers/in-time.ts";
-import { noTracer } from "../tracing.ts";
 import { NodeController } from "./node-controller.ts";
 import { nodeIntervals } from "./node-intervals.ts";
-import type { NodeOptions, RunningNode } from "./node-options.ts";
+import type { NodeIntervals, NodeOptions, RunningNode } from "./node-options.ts";
 import { NodeTls } from "./node-tls.ts";
 import { keepServingCertificate } from "./serving-certificate.ts";
 
-/** How long a node that ends waits for its events to be written, milliseconds. */
-const lastEventsMs = 5000;
-
-/** How long it waits before that for the ends of its pods to be written, milliseconds. */
+/** How long a node that ends waits until the terminal statuses of its pods are written, milliseconds. */
 const lastStatusesMs = 5000;
 
-/** How long it waits for its provider to stop, milliseconds. */
-const lastCallMs = 10_000;
+/** How long it then waits for its provider to stop, milliseconds. */
+const providerStopMs = 10_000;
+
+/** How long it waits at last until its events are written, milliseconds. */
+const lastEventsMs = 5000;
 
 /**
  * Registers a node and runs the pods bound to it with a provider. Resolves when the node is
  * registered and its pods are known.
  *
- * The order: the provider starts; the kubelet API listens; the pods and what the provider has are
+ * The order: the provider starts; the kubelet API listens; the pods and those of the provider are
  * compared; the node is registered and becomes ready. Disposing goes backwards and changes nothing in
  * the cluster: the pods go on, and the node counts as ready until its lease ends, so that a restart
- * within that time is not noticed. Pods that have ended have five seconds to be written as such.
+ * within that time is not noticed. Terminal statuses of pods have five seconds to be written.
  *
  * @throws {KipError} if the API server refuses the node for good, or the kubelet API cannot listen
  */
 export async function startNode(options: NodeOptions): Promise<RunningNode> {
-  const { nodeName, provider, clock, metrics = new NodeMetrics() } = options;
-  const client = measuredClient(options.client, metrics);
-  const logger = options.logger.with({ node: nodeName });
-  const intervals = nodeIntervals(options.intervals);
-  const stop = new AbortController();
-  await using started = new AsyncDisposableStack();
-  const end = (): void => stop.abort(options.signal?.reason);
-  started.defer(() => {
-    options.signal?.removeEventListener("abort", end);
-    stop.abort();
-  });
-  options.signal?.throwIfAborted();
-  options.signal?.addEventListener("abort", end, { once: true });
+  const node = new VirtualNode(options);
+  try {
+    await node.start();
+    return node;
+  } catch (error) {
+    await node.stop();
+    throw error;
+  }
+}
 
-  const recorder = createEventRecorder({
-    client,
-    component: "kubelet",
-    host: nodeName,
-    logger,
-    clock,
-  });
-  // Nothing else may know how they ended: a pod that succeeded would run again.
-  started.defer(() => withinTime(known?.flushEnds(), lastStatusesMs));
-  started.defer(async () => {
-    if (!provider.stop) return;
-    // What it may throw at its end concerns nobody any more.
-    await inTime(provider.stop(), { clock, limitMs: lastCallMs }).catch((err: unknown) => {
-      logger.warn("The provider did not stop well", { err });
-    });
-  });
-  // What a provider says before it is asked anything must neither fail nor be lost.
-  const early = new Map<string, PodStatusUpdate>();
-  let haveFactsChanged = false;
-  let known: PodController | undefined;
-  let node: NodeController | undefined;
-  await provider.start({
-    podStatus: (update) => {
-      if (known) known.podStatus(update);
-      else early.set(update.uid, update);
-    },
-    podEvent: (event) => known?.podEvent(event),
-    nodeChanged: () => {
-      if (node) void node.factsChanged();
-      else haveFactsChanged = true;
-    },
-  });
-  const facts = await provider.nodeFacts();
-  const pods = new PodController({
-    client,
-    nodeName,
-    provider,
-    early,
-    recorder,
-    resolveEnv: options.resolveEnv !== false,
-    allocatable: () => node?.allocatable ?? facts.allocatable ?? facts.capacity,
-    backoffMs: intervals.podBackoffMs,
-    backoffMaxMs: intervals.podBackoffMaxMs,
-    slowCallMs: intervals.slowCallMs,
-    answerMs: intervals.pingTimeoutMs,
-    metrics,
-    tracer: options.tracer ?? noTracer,
-    clock,
-    logger,
-    signal: stop.signal,
-  });
-  known = pods;
-  metrics.podCounts = () => pods.counts();
-  const api =
-    options.kubelet &&
-    started.use(
-      await startKubeletApi({
-        ...options.kubelet,
-        handlers: kubeletHandlers({
-          nodeName,
-          provider,
-          pods,
-          intervals,
-          problem: () => node?.problem,
-        }),
-        clock,
-        logger,
-      }),
-    );
-  await pods.synced;
-  await sweep();
+/** A node of one provider. {@link VirtualNode.start} runs its phases in order. */
+class VirtualNode implements RunningNode {
+  readonly #options: NodeOptions;
+  readonly #client: ApiClient;
+  readonly #logger: Logger;
+  readonly #intervals: NodeIntervals;
+  readonly #metrics: NodeMetrics;
+  readonly #recorder: EventRecorder;
+  readonly #stop = new AbortController();
+  /** What {@link VirtualNode.stop} undoes, in reverse order. */
+  readonly #started = new AsyncDisposableStack();
+  /** Statuses that the provider reports before the pods are watched: they must neither fail nor be lost. */
+  readonly #bufferedStatuses = new Map<string, PodStatusUpdate>();
+  #haveFactsChanged = false;
+  #pods: PodController | undefined;
+  #node: NodeController | undefined;
+  #api: RunningKubeletApi | undefined;
+  #tls: NodeTls | undefined;
+  #background: Promise<unknown> | undefined;
 
-  const kubeletPort = api?.port ?? options.kubeletPort;
-  node = new NodeController({
-    client,
-    identity: {
-      nodeName,
-      os: options.os ?? "linux",
-      arch: options.arch ?? "amd64",
-      kubeletVersion: options.kubeletVersion ?? "v1.34.0-kip",
-      kubeletPort,
-      features: api ? kubeletApiFeatures : [],
-    },
-    provider,
-    taints: options.taints ?? [
-      {
-        key: "virtual-kubelet.io/provider",
-        value: options.providerName ?? "kip",
-        effect: "NoSchedule",
-      },
-    ],
-    intervals,
-    hasLease: options.lease !== false,
-    ...(options.onStatusError && { onStatusError: options.onStatusError }),
-    recorder,
-    facts,
-    clock,
-    logger,
-    signal: stop.signal,
-  });
-  await node.register();
-  if (haveFactsChanged) void node.factsChanged();
-  const tls =
-    api &&
-    options.kubelet &&
-    new NodeTls({
-      api,
-      tls: options.kubelet,
-      reload: options.reloadTls,
+  constructor(options: NodeOptions) {
+    const { nodeName, clock, metrics = new NodeMetrics() } = options;
+    this.#options = options;
+    this.#metrics = metrics;
+    this.#client = measuredClient(options.client, metrics);
+    this.#logger = options.logger.with({ node: nodeName });
+    this.#intervals = nodeIntervals(options.intervals);
+    this.#recorder = createEventRecorder({
+      client: this.#client,
+      component: "kubelet",
+      host: nodeName,
+      logger: this.#logger,
       clock,
-      logger,
-      signal: stop.signal,
     });
-  const running = Promise.all([node.run(), sweepForEver(), keepCertificate(), tls?.run()]);
-  const owned = started.move();
-
-  return {
-    kubeletPort,
-    pods: () => pods.list(),
-    findPod: (namespace, name, uid) => pods.find(namespace, name, uid),
-    sweep,
-    replaceTls: (next) => tls?.replace(next),
-    [Symbol.asyncDispose]: async () => {
-      await owned.disposeAsync();
-      await running;
-      await withinTime(recorder.flush(), lastEventsMs);
-    },
-  };
-
-  /** What an API server that is away does not take in time is lost. */
-  async function withinTime(flushed: Promise<void> | undefined, limitMs: number): Promise<void> {
-    const limit = new AbortController();
-    const late = clock.sleep(limitMs, limit.signal).catch(() => {});
-    await Promise.race([flushed, late]);
-    limit.abort();
   }
 
-  async function sweep(): Promise<void> {
+  get kubeletPort(): number | undefined {
+    return this.#api?.port ?? this.#options.kubeletPort;
+  }
+
+  async start(): Promise<void> {
+    this.#stopWithSignal();
+    await this.#startProvider();
+    const facts = await this.#options.provider.nodeFacts();
+    const pods = this.#watchPods(facts);
+    this.#api = await this.#serveKubeletApi(pods);
+    await pods.synced;
+    await this.sweep();
+    const node = this.#createNode(facts);
+    await node.register();
+    if (this.#haveFactsChanged) void node.factsChanged();
+    this.#tls = this.#createTls();
+    this.#background = this.#runInBackground(node, facts);
+  }
+
+  pods(): readonly Pod[] {
+    return this.#pods?.list() ?? [];
+  }
+
+  findPod(namespace: string, name: string, uid?: string): Pod | undefined {
+    return this.#pods?.find(namespace, name, uid);
+  }
+
+  async sweep(): Promise<void> {
     try {
-      await pods.sweep();
-    } catch (error) {
-      if (!stop.signal.aborted)
-        logger.warn("Could not compare the pods with the provider's", { cause: errorText(error) });
+      await this.#pods?.sweep();
+    } catch (err) {
+      if (!this.#stop.signal.aborted)
+        this.#logger.warn("Could not compare the pods with the provider's", { err });
     }
   }
 
-  async function keepCertificate(): Promise<void> {
-    if (!tls || options.requestCertificate !== true) return;
+  replaceTls(tls: KubeletTls): void {
+    this.#tls?.replace(tls);
+  }
+
+  /** Undoes what was started. */
+  async stop(): Promise<void> {
+    await this.#started.disposeAsync();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+    await this.#background;
+    await this.#flush("events", lastEventsMs, () => this.#recorder.flush());
+  }
+
+  /** The caller's signal ends everything at once. */
+  #stopWithSignal(): void {
+    const { signal } = this.#options;
+    const end = (): void => this.#stop.abort(signal?.reason);
+    this.#started.defer(() => {
+      signal?.removeEventListener("abort", end);
+      this.#stop.abort();
+    });
+    signal?.throwIfAborted();
+    signal?.addEventListener("abort", end, { once: true });
+  }
+
+  async #startProvider(): Promise<void> {
+    const { provider, clock } = this.#options;
+    // The provider may be the only one that knows these: a pod that has succeeded would run again.
+    this.#started.defer(() =>
+      this.#flush("terminal statuses", lastStatusesMs, async () => this.#pods?.flushEnds()),
+    );
+    this.#started.defer(async () => {
+      if (!provider.stop) return;
+      try {
+        await withTimeout(async () => provider.stop?.(), { clock, limitMs: providerStopMs });
+      } catch (err) {
+        this.#logger.warn("Could not stop the provider", { err });
+      }
+    });
+    await provider.start(this.#callbacks());
+  }
+
+  #callbacks(): ProviderCallbacks {
+    return {
+      podStatus: (update) => {
+        if (this.#pods) this.#pods.podStatus(update);
+        else this.#bufferedStatuses.set(update.uid, update);
+      },
+      podEvent: (event) => this.#pods?.podEvent(event),
+      nodeChanged: () => {
+        if (this.#node) void this.#node.factsChanged();
+        else this.#haveFactsChanged = true;
+      },
+    };
+  }
+
+  #watchPods(facts: NodeFacts): PodController {
+    const { nodeName, provider, resolveEnv = true, tracer = noTracer, clock } = this.#options;
+    const intervals = this.#intervals;
+    const pods = new PodController({
+      client: this.#client,
+      nodeName,
+      provider,
+      bufferedStatuses: this.#bufferedStatuses,
+      recorder: this.#recorder,
+      resolveEnv,
+      allocatable: () => this.#node?.allocatable ?? facts.allocatable ?? facts.capacity,
+      backoffMs: intervals.podBackoffMs,
+      backoffMaxMs: intervals.podBackoffMaxMs,
+      slowCallMs: intervals.slowCallMs,
+      providerTimeoutMs: intervals.pingTimeoutMs,
+      metrics: this.#metrics,
+      tracer,
+      clock,
+      logger: this.#logger,
+      signal: this.#stop.signal,
+    });
+    this.#pods = pods;
+    this.#metrics.podCounts = () => pods.counts();
+    return pods;
+  }
+
+  async #serveKubeletApi(pods: PodController): Promise<RunningKubeletApi | undefined> {
+    const { kubelet, nodeName, provider, clock } = this.#options;
+    if (!kubelet) return undefined;
+    const handlers = kubeletHandlers({
+      nodeName,
+      provider,
+      pods,
+      intervals: this.#intervals,
+      problem: () => this.#node?.problem,
+    });
+    return this.#started.use(
+      await startKubeletApi({ ...kubelet, handlers, clock, logger: this.#logger }),
+    );
+  }
+
+  #createNode(facts: NodeFacts): NodeController {
+    const { nodeName, provider, providerName = "kip", clock } = this.#options;
+    const { os = "linux", arch = "amd64", kubeletVersion = "v1.34.0-kip" } = this.#options;
+    const taint = {
+      key: "virtual-kubelet.io/provider",
+      value: providerName,
+      effect: "NoSchedule",
+    } as const;
+    this.#node = new NodeController({
+      client: this.#client,
+      identity: {
+        nodeName,
+        os,
+        arch,
+        kubeletVersion,
+        kubeletPort: this.kubeletPort,
+        features: this.#api ? kubeletApiFeatures : [],
+      },
+      provider,
+      taints: this.#options.taints ?? [taint],
+      intervals: this.#intervals,
+      hasLease: this.#options.lease !== false,
+      onStatusError: this.#options.onStatusError,
+      recorder: this.#recorder,
+      facts,
+      clock,
+      logger: this.#logger,
+      signal: this.#stop.signal,
+    });
+    return this.#node;
+  }
+
+  #createTls(): NodeTls | undefined {
+    const { kubelet, reloadTls, clock } = this.#options;
+    if (!this.#api || !kubelet) return undefined;
+    return new NodeTls({
+      api: this.#api,
+      tls: kubelet,
+      reload: reloadTls,
+      clock,
+      logger: this.#logger,
+      signal: this.#stop.signal,
+    });
+  }
+
+  /** Resolves when the node has been stopped. */
+  async #runInBackground(node: NodeController, facts: NodeFacts): Promise<void> {
+    await Promise.all([
+      node.run(),
+      this.#sweepRepeatedly(),
+      this.#keepCertificate(facts),
+      this.#tls?.run(),
+    ]);
+  }
+
+  /** Catches what an event may have missed. */
+  async #sweepRepeatedly(): Promise<void> {
+    const options = {
+      intervalMs: this.#intervals.sweepMs,
+      isImmediate: false,
+      clock: this.#options.clock,
+      logger: this.#logger,
+      what: "compare the pods with the provider's",
+      signal: this.#stop.signal,
+    };
+    await every(options, async () => this.#pods?.sweep());
+  }
+
+  async #keepCertificate(facts: NodeFacts): Promise<void> {
+    const { nodeName, requestCertificate = false, clock } = this.#options;
+    const tls = this.#tls;
+    if (!tls || !requestCertificate) return;
     await keepServingCertificate({
-      client,
+      client: this.#client,
       nodeName,
       ipAddresses: [facts.internalIp],
       onCertificate: (pair) => tls.useIssued(pair),
       clock,
-      logger,
-      signal: stop.signal,
+      logger: this.#logger,
+      signal: this.#stop.signal,
     });
   }
 
-  async function sweepForEver(): Promise<void> {
-    while (!stop.signal.aborted) {
-      // Events tell of every change; this is the net below them.
-      await clock.sleep(intervals.sweepMs, stop.signal).catch(() => {}); // stopped
-      if (!stop.signal.aborted) await sweep();
+  /** Waits for writes, within a limit: an API server that is away must not hold up the end of the node. */
+  async #flush(what: string, limitMs: number, write: () => Promise<void>): Promise<void> {
+    try {
+      await withTimeout(write, { clock: this.#options.clock, limitMs });
+    } catch (err) {
+      this.#logger.warn(`Could not write all ${what} before the node ended`, { err });
     }
   }
 }

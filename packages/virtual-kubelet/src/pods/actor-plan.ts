@@ -1,7 +1,7 @@
 import type { Pod } from "@kip/k8s-types";
 import { isFinished } from "./pod-changes.ts";
 
-/** What a pod's actor knows besides the pod. */
+/** State of a pod's actor, in addition to the pod. */
 export interface ActorState {
   /** The provider has not seen the newest content. */
   readonly isDirty: boolean;
@@ -9,11 +9,11 @@ export interface ActorState {
   readonly isGone: boolean;
   /** The provider has removed the pod by itself, for good. */
   readonly isDeletedByProvider: boolean;
-  /** By the provider's own last report the pod has ended: nothing of it runs, and its logs are kept. */
+  /** The provider's last report says that the pod has ended: nothing of it runs, and its logs are kept. */
   readonly isEnded: boolean;
   /** What still ran of the pod was stopped, because the pod is terminal in the API. */
   readonly isStopped: boolean;
-  /** The provider has nothing of the pod any more. */
+  /** The provider has nothing left of the pod. */
   readonly isRemoved: boolean;
   /** The object's deletion was completed; finalizers of others may still hold it. */
   readonly isFinalized: boolean;
@@ -29,7 +29,7 @@ export interface ActorState {
  */
 export type Step = "apply" | "finish" | "remove" | "finalize" | "forget";
 
-/** The next step; undefined if all is as it should be. */
+/** The next step; undefined if there is nothing to do. */
 export function planStep(state: ActorState, pod: Pod): Step | undefined {
   if (state.isGone) return state.isRemoved ? undefined : "forget";
   if (pod.metadata.deletionTimestamp !== undefined || state.isDeletedByProvider) {
@@ -37,7 +37,7 @@ export function planStep(state: ActorState, pod: Pod): Step | undefined {
     return state.isFinalized ? undefined : "finalize";
   }
   if (state.isRemoved) return undefined;
-  // Whoever set the phase; without a report of this process an earlier one may have given the pod.
+  // Any client may have set the phase. Without a report in this process, an earlier process may have applied the pod.
   if (isFinished(pod)) return state.isEnded || state.isStopped ? undefined : "finish";
   return state.isDirty ? "apply" : undefined;
 }

@@ -6,7 +6,7 @@ import { podConditions } from "../status/pod-conditions.ts";
 /**
  * The status of a pod that cannot start because something it refers to is missing.
  *
- * @param error why; of the container that its fact `container` names, if it names one
+ * @param error the reason; its fact `container` may name the container that it is about
  * @param now as `metav1.Time`
  */
 export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus {
@@ -20,7 +20,7 @@ export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus 
   return { phase: "Pending", ...statuses, conditions };
 }
 
-/** Of a status that is invalid, the end of the pod: its phase, and what can be read of why. */
+/** The parts of an invalid terminal status that can be used: phase, and reason and message if they are text. */
 export function endOnly({ phase, reason, message }: PodStatus): PodStatus {
   return {
     ...(phase !== undefined && { phase }),

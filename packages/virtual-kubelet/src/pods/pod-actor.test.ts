@@ -4,7 +4,7 @@ import { KipError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { podWith, type PodParts } from "@kip/k8s-types/testing";
-import { ManualClock } from "../testing/manual-clock.ts";
+import { ManualClock } from "@kip/testing";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { ResolvedPod } from "../pod-provider.ts";
@@ -57,7 +57,7 @@ function client(hold: () => Promise<void> = () => Promise.resolve()): ApiClient 
 
 async function start(first: Pod = pod(), api: ApiClient = client()): Promise<PodActor> {
   await provider.start({
-    podStatus: (update) => actor.offerStatus(update),
+    podStatus: (update) => actor.reportStatus(update),
     podEvent: () => {},
     nodeChanged: () => {},
   });
@@ -74,7 +74,7 @@ async function start(first: Pod = pod(), api: ApiClient = client()): Promise<Pod
     tracer: noTracer,
     onEnd: () => void ended++,
   });
-  actor.offer(first);
+  actor.update(first);
   await clock.advance(0);
   return actor;
 }
@@ -110,7 +110,7 @@ describe("PodActor", () => {
   it("does not repeat what is not wanted any more (Q3)", async () => {
     provider.failures.apply.push(new Error("no"), new Error("no"));
     const actor = await start();
-    actor.gone();
+    actor.objectDeleted();
     await clock.advance(60_000);
     assert.equal(provider.count("apply"), 1);
     assert.equal(provider.count("removeUnknown"), 1);
@@ -126,12 +126,12 @@ describe("PodActor", () => {
       first,
       client(async () => {
         // The watch is faster than the answer, which carries the same state.
-        actor.offer(pod({ ...stored, status: { phase: "Running" } }));
+        actor.update(pod({ ...stored, status: { phase: "Running" } }));
         version--;
         await held.promise;
       }),
     );
-    actor.offerStatus({ uid: "u", status: { phase: "Running" } });
+    actor.reportStatus({ uid: "u", status: { phase: "Running" } });
     await clock.advance(0);
     const seen = actor.pod;
     assert.equal(seen.status?.phase, "Running");
@@ -154,7 +154,7 @@ describe("PodActor", () => {
     const actor = await start();
     await clock.advance(1000 + 2000 + 4000);
     assert.equal(provider.count("apply"), 4);
-    actor.offer(pod({ spec: { containers: [{ name: "main", image: "x:2" }] } }));
+    actor.update(pod({ spec: { containers: [{ name: "main", image: "x:2" }] } }));
     await clock.advance(0);
     assert.equal(provider.count("apply"), 5);
     await clock.advance(1000);
@@ -166,7 +166,7 @@ describe("PodActor", () => {
     provider.failures.apply.push(...Array.from({ length: 1000 }, () => new Error("no")));
     const actor = await start();
     for (let change = 0; change < 200; change++) {
-      actor.offer(pod({ metadata: { annotations: { change: String(change) } } }));
+      actor.update(pod({ metadata: { annotations: { change: String(change) } } }));
       await clock.advance(10);
     }
     assert.ok(provider.count("apply") <= 4, `${provider.count("apply")} attempts in 2 s`);
@@ -188,7 +188,7 @@ describe("PodActor", () => {
     provider.gate = () => held.promise;
     const actor = await start();
     for (const image of ["x:2", "x:3", "x:4"])
-      actor.offer(pod({ spec: { containers: [{ name: "main", image }] } }));
+      actor.update(pod({ spec: { containers: [{ name: "main", image }] } }));
     held.resolve();
     await clock.advance(0);
     assert.equal(provider.count("apply"), 2);
@@ -216,7 +216,7 @@ describe("PodActor", () => {
       client(() => held.promise),
     );
     const tell = (message: string): void =>
-      actor.offerStatus({ uid: "u", status: { phase: "Running", message } });
+      actor.reportStatus({ uid: "u", status: { phase: "Running", message } });
     tell("0");
     await clock.advance(0);
     assert.equal(writes.length, 1);
@@ -247,7 +247,7 @@ describe("PodActor", () => {
     );
     const before = provider.count("remove");
     const other = await start(pod({ status: { phase: "Pending" } }));
-    other.offer(pod({ metadata: deleting, status: { phase: "Failed" } }));
+    other.update(pod({ metadata: deleting, status: { phase: "Failed" } }));
     await clock.advance(60_000);
     assert.equal(provider.count("remove"), before + 1);
   });
@@ -293,17 +293,17 @@ describe("PodActor", () => {
   it("takes the end from a status that is invalid otherwise", async () => {
     const actor = await start();
     const status = { phase: "Failed", reason: "Broken", containerStatuses: 7 as never };
-    actor.offerStatus({ uid: "u", status });
+    actor.reportStatus({ uid: "u", status });
     await clock.advance(0);
     assert.deepEqual([actor.pod.status?.phase, actor.pod.status?.reason], ["Failed", "Broken"]);
     assert.deepEqual(events, ["ProviderStatusInvalid"]);
-    actor.offerStatus({ uid: "u", status: null as never });
+    actor.reportStatus({ uid: "u", status: null as never });
   });
 
   it("has a pod that never ran end as failed before its object goes, so that its Job sees an end", async () => {
     provider.report = () => {};
     const actor = await start(pod({ status: { phase: "Pending" } }));
-    actor.offer(pod({ metadata: deleting }));
+    actor.update(pod({ metadata: deleting }));
     await clock.advance(0);
     assert.equal((writes.at(-1) as Pod["status"])?.phase, "Failed");
   });
@@ -312,7 +312,7 @@ describe("PodActor", () => {
     const theirs = (status: string) => ({ conditions: [{ type: "theirs", status }] });
     const actor = await start(pod({ status: theirs("False") }));
     // The server keeps what a write does not name.
-    actor.offer(pod({ status: { ...stored.status, ...theirs("True") } }));
+    actor.update(pod({ status: { ...stored.status, ...theirs("True") } }));
     provider.report("u", "Succeeded");
     await clock.advance(0);
     const written = writes.flatMap((status) => (status as Pod["status"])?.conditions ?? []);
@@ -329,7 +329,7 @@ describe("PodActor", () => {
       actor.pod.status?.conditions?.find((each) => each.type === type)?.status;
     assert.equal(complaint(), "True");
     // Such a provider copies what it was given.
-    actor.offerStatus({ uid: "u", status: { phase: "Running", reason: "Fine", conditions } });
+    actor.reportStatus({ uid: "u", status: { phase: "Running", reason: "Fine", conditions } });
     await clock.advance(0);
     assert.equal(complaint(), "True");
   });
@@ -349,7 +349,7 @@ describe("PodActor, while a removal fails", () => {
   /** As a watch: each write comes back to the actor. */
   async function watched(): Promise<PodActor> {
     let actor: PodActor | undefined;
-    const echo = async (): Promise<void> => queueMicrotask(() => actor?.offer(stored));
+    const echo = async (): Promise<void> => queueMicrotask(() => actor?.update(stored));
     actor = await start(pod(), client(echo));
     return actor;
   }
@@ -357,7 +357,7 @@ describe("PodActor, while a removal fails", () => {
   it("pauses between attempts, though its own status changes with each of them", async () => {
     refuseRemovals();
     const actor = await watched();
-    actor.offer(pod({ metadata: deleting }));
+    actor.update(pod({ metadata: deleting }));
     await clock.advance(0);
     assert.equal(provider.count("remove"), 1);
     await clock.advance(999);
@@ -369,10 +369,10 @@ describe("PodActor, while a removal fails", () => {
   it("pauses whoever writes to the pod, and as long as the provider said", async () => {
     refuseRemovals({ retryAfterMs: 30_000 });
     const actor = await watched();
-    actor.offer(pod({ metadata: deleting }));
+    actor.update(pod({ metadata: deleting }));
     for (let second = 0; second < 29; second++) {
       await clock.advance(1000);
-      actor.offer(pod({ metadata: { ...deleting, annotations: { tick: String(second) } } }));
+      actor.update(pod({ metadata: { ...deleting, annotations: { tick: String(second) } } }));
       actor.wake();
     }
     assert.equal(provider.count("remove"), 1);
@@ -387,13 +387,13 @@ describe("PodActor, while a removal fails", () => {
     actor.wake();
     await clock.advance(0);
     assert.equal(actor.isFailing, true);
-    actor.offer(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 30 } }));
+    actor.update(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 30 } }));
     await clock.advance(0);
     assert.equal(provider.count("remove"), 1);
-    actor.offer(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 5 } }));
+    actor.update(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 5 } }));
     await clock.advance(0);
     assert.equal(provider.count("remove"), 2);
-    actor.offer(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 5 } }));
+    actor.update(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 5 } }));
     await clock.advance(0);
     assert.equal(provider.count("remove"), 2);
   });
@@ -416,9 +416,9 @@ describe("PodActor, of a pod that is terminal in the API", () => {
   it("has it stopped, once, if somebody else set the phase", async () => {
     const finished = withFinish();
     const actor = await start();
-    actor.offer(failed());
+    actor.update(failed());
     await clock.advance(0);
-    actor.offer(pod({ metadata: { annotations: { a: "b" } } }));
+    actor.update(pod({ metadata: { annotations: { a: "b" } } }));
     await clock.advance(3_600_000);
     assert.deepEqual(finished, ["u"]);
     assert.equal(provider.count("remove"), 0);
@@ -428,7 +428,7 @@ describe("PodActor, of a pod that is terminal in the API", () => {
     const finished = withFinish();
     const actor = await start();
     provider.failures.apply.push(new KipError("VK_INVALID_POD", "Cannot run it: too big"));
-    actor.offer(pod({ spec: { containers: [{ name: "main", image: "x:2" }] } }));
+    actor.update(pod({ spec: { containers: [{ name: "main", image: "x:2" }] } }));
     await clock.advance(0);
     assert.equal(actor.pod.status?.phase, "Failed");
     assert.deepEqual(finished, ["u"]);
@@ -438,13 +438,13 @@ describe("PodActor, of a pod that is terminal in the API", () => {
     const deleted: string[] = [];
     const api = { ...client(), delete: async (path: string) => void deleted.push(path) };
     const actor = await start(pod(), api as unknown as ApiClient); // all that an actor uses of it
-    actor.offer(failed());
+    actor.update(failed());
     await clock.advance(60_000);
     assert.deepEqual(
       [provider.count("remove"), await provider.presence("u"), deleted],
       [1, "absent", []],
     );
-    actor.offer(pod({ metadata: deleting }));
+    actor.update(pod({ metadata: deleting }));
     await clock.advance(0);
     assert.deepEqual([provider.count("remove"), deleted.length], [1, 1]);
   });
@@ -461,7 +461,7 @@ describe("PodActor, of a pod that is terminal in the API", () => {
   it("repeats a stop that fails, with pauses that grow", async () => {
     const finished = withFinish(Array.from({ length: 3 }, (_, index) => new Error(`no ${index}`)));
     const actor = await start();
-    actor.offer(failed());
+    actor.update(failed());
     await clock.advance(0);
     assert.equal(finished.length, 1);
     await clock.advance(999);
@@ -477,18 +477,18 @@ describe("PodActor, of a pod that is terminal in the API", () => {
     const finished = withFinish();
     provider.failures.apply.push(new Error("no"));
     const actor = await start();
-    actor.offer(failed());
+    actor.update(failed());
     await clock.advance(0);
     assert.deepEqual([finished.length, clock.sleepers], [1, 0]);
     const other = await start(pod({ metadata: { uid: "v" }, status: { phase: "Pending" } }));
     provider.apply = async (_pod, signal?: AbortSignal) => {
       await clock.sleep(1e9, signal);
     };
-    other.offer(
+    other.update(
       pod({ spec: { containers: [{ name: "main", image: "x:2" }] }, metadata: { uid: "v" } }),
     );
     await clock.advance(0);
-    other.offer(pod({ metadata: { uid: "v" }, status: { phase: "Failed" } }));
+    other.update(pod({ metadata: { uid: "v" }, status: { phase: "Failed" } }));
     await clock.advance(0);
     assert.deepEqual(finished, ["u", "v"]);
   });
@@ -527,9 +527,9 @@ describe("PodActor, of a pod that is terminal in the API", () => {
     };
     Object.assign(provider, { finish });
     const actor = await start();
-    actor.offer(failed());
+    actor.update(failed());
     await clock.advance(0);
-    actor.offer(pod({ metadata: deleting }));
+    actor.update(pod({ metadata: deleting }));
     await clock.advance(0);
     assert.deepEqual([isAborted, provider.count("remove")], [true, 1]);
   });

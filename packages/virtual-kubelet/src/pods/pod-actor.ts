@@ -34,28 +34,28 @@ export interface PodActorOptions {
   readonly provider: PodProvider;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Looks up what the pod refers to; `previous` is what its provider has accepted last. */
+  /** Looks up what the pod refers to; `previous` is what the provider accepted last. */
   readonly resolve: (pod: Pod, previous: ResolvedPod | undefined) => Promise<ResolvedPod>;
   readonly recordEvent: (pod: Pod, event: RecordedEvent) => void;
   readonly backoff: BackoffOptions;
-  /** When a call of the provider that has not returned is told of, milliseconds. */
+  /** How long a call of the provider may take before it is reported on the pod, milliseconds. */
   readonly slowCallMs: number;
   readonly metrics: NodeMetrics;
   readonly tracer: Tracer;
-  /** The pod is gone from the API and from the provider. */
+  /** Called once, when the pod is gone from the API and from the provider. */
   readonly onEnd: () => void;
 }
 
-/** Why actors end. One for all: an error for each costs more than the rest of it. */
-const ended = new DOMException("The pod's actor has ended", "AbortError");
+/** Reason of all aborted waits, made once: an error with a stack trace per actor is measurably slow. */
+const actorEnded = new DOMException("The pod's actor has ended", "AbortError");
 
 /**
- * Brings one pod, known by its UID, from what the API wants to what the provider does.
+ * Drives one pod, identified by its UID, towards its desired state: calls the provider, and writes the status.
  *
  * Invariants:
- * - One step at a time ({@link planStep}); what changes meanwhile is seen by the next plan.
- * - The provider's part comes before the API's: an object is deleted only when nothing of it is left.
- * - A failing step is repeated for ever, with a back-off that a relevant change ends.
+ * - One step at a time ({@link planStep}); changes meanwhile are seen by the next plan.
+ * - The object is deleted from the API only when the provider has nothing of the pod left.
+ * - A failing step is repeated without end, with a back-off that a relevant change ends.
  * - Without work there is no timer and no waiting promise.
  */
 export class PodActor {
@@ -65,14 +65,14 @@ export class PodActor {
   readonly #problems: ProviderProblems;
   readonly #stop = new AbortController();
   #pod: Pod;
-  /** The state of the pod whose relevant parts were looked at last. */
+  /** The pod when {@link isRelevantChange} was last asked. */
   #seen: Pod;
   /** Keys of the annotations that the provider has set. */
   readonly #ownAnnotations = new Set<string>();
-  /** What the provider has accepted last. */
-  #given: ResolvedPod | undefined;
-  /** Whether the provider has said how the pod is: then nothing is said in its stead. */
-  #hasWord = false;
+  /** What the provider accepted last. */
+  #applied: ResolvedPod | undefined;
+  /** Whether the provider has reported a status: then the library writes none of its own. */
+  #hasReported = false;
   /** Generation of the pod that the provider has accepted. */
   #generation: number | undefined;
   #state: ActorState = {
@@ -94,15 +94,15 @@ export class PodActor {
     forget: () => this.#forget(),
   };
   readonly #pause: RetryPause;
-  /** The step that the pause is for. */
+  /** The step that failed last and waits to be repeated. */
   #failing: Step | undefined;
-  /** A change ended the pause before the present attempt. */
+  /** Whether a change ended the pause before the current attempt. */
   #isWoken = false;
-  /** Grace period of the deletion that was acted on last, seconds; undefined before the first. */
+  /** Grace period of the last deletion that was handled, seconds; undefined before the first. */
   #deletion: number | undefined;
-  /** Ends an apply that is not wanted any more. */
+  /** Aborts an apply that is no longer wanted. */
   #applying: AbortController | undefined;
-  /** Ends a finish whose pod is to be removed. */
+  /** Aborts a finish whose pod is to be removed. */
   #finishing: AbortController | undefined;
   #removing: { readonly graceSeconds: number; readonly done: () => void } | undefined;
 
@@ -112,7 +112,7 @@ export class PodActor {
     this.#seen = pod;
     this.#options = options;
     this.#pause = new RetryPause(options.clock);
-    // After a restart: to remove a pod that its provider reported as ended would lose its logs.
+    // After a restart: removing a pod that its provider reported as ended would lose its logs.
     if (isFinished(pod) && !options.provider.finish && !mayStillRun(pod))
       this.#state = { ...this.#state, isEnded: true };
     this.#status = new StatusWriter({
@@ -141,41 +141,41 @@ export class PodActor {
     return this.#pod;
   }
 
-  /** Starts, or goes on with a newer state of the pod. */
-  offer(pod: Pod): void {
+  /** Takes a newer state of the pod, and starts the actor if it is not running. */
+  update(pod: Pod): void {
     const wasFinished = isFinished(this.#pod);
-    this.#take(pod);
-    if (!wasFinished && isFinished(this.#pod)) this.#finishedSeen();
+    this.#store(pod);
+    if (!wasFinished && isFinished(this.#pod)) this.#handleTerminalPhase();
     const isChanged = isRelevantChange(this.#seen, this.#pod, this.#ownAnnotations);
     this.#seen = this.#pod;
     if (isChanged) this.wake();
-    if (this.#pod.metadata.deletionTimestamp !== undefined) this.#deletionSeen();
+    if (this.#pod.metadata.deletionTimestamp !== undefined) this.#handleDeletion();
     this.#status.repair();
     this.#run();
   }
 
-  /** The API server has deleted the pod. */
-  gone(): void {
+  /** The API server has deleted the pod's object. */
+  objectDeleted(): void {
     this.#state = { ...this.#state, isGone: true };
     this.#applying?.abort();
     this.#finishing?.abort();
     this.#pause.end();
-    if (this.#removing) this.#insist(() => this.#options.provider.removeUnknown(this.uid));
+    if (this.#removing) this.#removeFaster(() => this.#options.provider.removeUnknown(this.uid));
     this.#run();
   }
 
-  /** Something the pod depends on changed: its provider is told again, and a pause ends. */
+  /** Something that the pod depends on changed: applies the pod again, without waiting for the end of a pause. */
   wake(): void {
     this.#state = { ...this.#state, isDirty: true };
-    // Other steps do not depend on the content: whoever writes to the pod must not hasten them.
+    // Other steps do not depend on the content: writes to the pod must not shorten their pauses.
     if (this.#failing === "apply") this.#pause.wake();
     else if (this.#applying) this.#failures = 0;
     this.#run();
   }
 
-  /** Has resolved content that is due to be made again. */
+  /** Whether resolved content of the pod must be resolved again by now, milliseconds since the epoch. */
   isRefreshDue(now: number): boolean {
-    const refreshAt = this.#given?.refreshAt;
+    const refreshAt = this.#applied?.refreshAt;
     return refreshAt !== undefined && refreshAt <= now;
   }
 
@@ -192,7 +192,7 @@ export class PodActor {
   /** Whether the provider has accepted the pod and should have it now. */
   get shouldBePresent(): boolean {
     return (
-      this.#given !== undefined &&
+      this.#applied !== undefined &&
       !this.#running &&
       !this.#state.isGone &&
       this.#pod.metadata.deletionTimestamp === undefined &&
@@ -200,18 +200,18 @@ export class PodActor {
     );
   }
 
-  /** The provider's word on the pod. */
-  offerStatus({ status, annotations, isDeleted = false }: PodStatusUpdate): void {
+  /** Takes a status that the provider reports. */
+  reportStatus({ status, annotations, isDeleted = false }: PodStatusUpdate): void {
     if (this.#state.isGone) return;
     const problem = statusProblem(status);
     if (problem !== undefined) {
       const message = `The provider reported an invalid status: ${problem}`;
       this.#problems.report("ProviderStatusInvalid", message);
-      // An end may be reported only once: what is invalid about it must not keep the pod running.
-      if (isFinished({ status })) this.offerStatus({ uid: this.uid, status: endOnly(status) });
+      // A provider may report an end only once: an invalid field must not keep the pod running.
+      if (isFinished({ status })) this.reportStatus({ uid: this.uid, status: endOnly(status) });
       return;
     }
-    this.#hasWord = true;
+    this.#hasReported = true;
     this.#state = { ...this.#state, isEnded: isFinished({ status }) };
     for (const key of Object.keys(annotations ?? {})) this.#ownAnnotations.add(key);
     this.#status.write(status, annotations);
@@ -225,28 +225,28 @@ export class PodActor {
     this.#run();
   }
 
-  /** Checks the API's status against the provider's word. */
+  /** Writes the status again if the API's differs from the provider's. */
   repairStatus(): void {
     this.#status.repair();
   }
 
-  /** Writes the end that the provider has reported, without pauses; resolves when the API has it. */
+  /** Writes a terminal status that the provider reported, without pauses; resolves when the API has it. */
   async flushEnd(): Promise<void> {
     await this.#status.flushEnd();
   }
 
-  /** Ends the actor; pod and provider stay as they are. */
+  /** Ends the actor; the pod goes on. */
   stop(): void {
-    this.#stop.abort(ended);
+    this.#stop.abort(actorEnded);
     this.#applying?.abort();
     this.#finishing?.abort();
     this.#pause.end();
   }
 
-  /** Of equal states it is the watch's that is kept: others hold it too. */
+  /** Of two equal versions the watch's copy is kept, because the informer's cache holds it already. */
   #written(written: Pod): void {
     if (versionOf(written) <= versionOf(this.#pod)) return;
-    this.#take(written);
+    this.#store(written);
     if (isFinished(written)) this.#run();
   }
 
@@ -255,8 +255,8 @@ export class PodActor {
     return { pod: `${namespace}/${name}`, podUid: this.uid };
   }
 
-  /** Keeps the newer of two states: answers to writes and the watch overtake each other. */
-  #take(pod: Pod): void {
+  /** Keeps the newer of two versions: responses to writes and watch events overtake each other. */
+  #store(pod: Pod): void {
     if (versionOf(pod) < versionOf(this.#pod)) return;
     const isStart = !hasStarted(this.#pod) && pod.status?.phase === "Running";
     this.#pod = pod;
@@ -271,13 +271,13 @@ export class PodActor {
     void this.#supervise();
   }
 
-  /** A fault of ours in one actor stays in this actor. */
+  /** An unexpected error ends only the current run of this actor. */
   async #supervise(): Promise<void> {
     try {
       await this.#steps();
     } catch (err) {
       this.#running = false;
-      this.#options.logger.error("A pod's actor failed", { err });
+      this.#options.logger.error("Could not run the steps of a pod", { err });
     }
   }
 
@@ -302,7 +302,7 @@ export class PodActor {
         await this.#failed(step, error);
       }
     }
-    // From here to the end nothing waits: what comes later starts the steps again.
+    // No await from here to the end: a later change starts the steps again.
     this.#running = false;
     if (this.#state.isGone && this.#state.isRemoved) {
       this.stop();
@@ -316,14 +316,14 @@ export class PodActor {
     const applying = new AbortController();
     this.#applying = applying;
     try {
-      const resolved = await this.#options.resolve(pod, this.#given);
+      const resolved = await this.#options.resolve(pod, this.#applied);
       applying.signal.throwIfAborted();
       // Before the call: the provider may report a status before it returns.
       this.#generation = pod.metadata.generation;
       await this.#problems.watch("apply", () =>
         this.#options.provider.apply(resolved, applying.signal),
       );
-      this.#given = resolved;
+      this.#applied = resolved;
       this.#problems.clear();
     } catch (error) {
       this.#state = { ...this.#state, isDirty: true };
@@ -357,12 +357,12 @@ export class PodActor {
   async #remove(): Promise<void> {
     const { provider, logger } = this.#options;
     const graceSeconds = gracePeriod(this.#pod);
-    const insisted = Promise.withResolvers<void>();
-    this.#removing = { graceSeconds, done: insisted.resolve };
+    const replaced = Promise.withResolvers<void>();
+    this.#removing = { graceSeconds, done: replaced.resolve };
     try {
       const remove = (): Promise<void> =>
         provider.remove(this.#pod, graceSeconds, this.#stop.signal);
-      await Promise.race([this.#problems.watch("remove", remove, graceSeconds), insisted.promise]);
+      await Promise.race([this.#problems.watch("remove", remove, graceSeconds), replaced.promise]);
     } catch (error) {
       if (!findError(error, "VK_NOT_FOUND")) throw error;
     } finally {
@@ -377,12 +377,12 @@ export class PodActor {
     this.#state = { ...this.#state, isRemoved: true };
   }
 
-  /** Writes the last status and deletes the object, which its deletion only marked so far. */
+  /** Writes the last status and completes the deletion of the object. */
   async #finalize(): Promise<void> {
     const { client, clock } = this.#options;
     await this.#status.idle();
     if (!isFinished(this.#pod)) {
-      // Of a pod that never ran, too: its Job waits for an end.
+      // Also for a pod that never ran: its Job waits for a terminal phase.
       this.#status.write(goneStatus(this.#pod, wireTime(clock.now())));
       await this.#status.idle();
     }
@@ -390,24 +390,24 @@ export class PodActor {
     try {
       await client.delete(paths.pods(namespace, name), { uid: this.uid, graceSeconds: 0 });
     } catch (error) {
-      // A conflict is another pod of this name, and then the watch tells that ours is gone, or a
-      // server that is busy writing: it is tried again until one or the other shows.
+      // A conflict means that another pod has the name by now, which the watch will show, or that the server
+      // is busy: repeat until one of them is certain.
       if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
     }
     this.#state = { ...this.#state, isFinalized: true };
   }
 
-  /** The pod became terminal: an apply is not wanted any more, nor is the pause after one. */
-  #finishedSeen(): void {
+  /** The pod became terminal: ends an apply, and the pause after a failed one. */
+  #handleTerminalPhase(): void {
     this.#applying?.abort();
     if (this.#failing === "apply") this.#pause.end();
   }
 
   /**
-   * Acts on a deletion that is new, or more urgent than before. Any other change of a pod that is being
-   * deleted, such as its status that says why it cannot be removed, ends no pause.
+   * Handles a deletion that is new or more urgent than before. Other changes of a pod that is being deleted, such
+   * as its status, do not end a pause.
    */
-  #deletionSeen(): void {
+  #handleDeletion(): void {
     const graceSeconds = gracePeriod(this.#pod);
     const before = this.#deletion;
     if (before !== undefined && graceSeconds >= before) return;
@@ -418,72 +418,74 @@ export class PodActor {
     else if (before === undefined) this.#pause.end();
     if (this.#removing && graceSeconds < this.#removing.graceSeconds) {
       this.#removing = { ...this.#removing, graceSeconds };
-      this.#insist(() => this.#options.provider.remove(this.#pod, graceSeconds, this.#stop.signal));
+      this.#removeFaster(() =>
+        this.#options.provider.remove(this.#pod, graceSeconds, this.#stop.signal),
+      );
     }
   }
 
-  /** A second, more urgent removal beside the one that runs. Whichever ends first ends both. */
-  #insist(call: () => Promise<void>): void {
+  /** Starts a second, more urgent removal beside the current one. The step is done when either ends. */
+  #removeFaster(call: () => Promise<void>): void {
     const removing = this.#removing;
     void (async () => {
       try {
         await call();
         removing?.done();
-      } catch (error) {
-        // The first call goes on, and is repeated if it fails.
-        this.#options.logger.warn("Could not hasten a pod's removal", { cause: errorText(error) });
+      } catch (err) {
+        // The first call continues, and is repeated if it fails.
+        this.#options.logger.warn("Could not speed up the removal of a pod", { err });
       }
     })();
   }
 
   async #failed(step: Step, error: unknown): Promise<void> {
     const { logger } = this.#options;
-    const isOverruled =
+    const isObsolete =
       this.#stop.signal.aborted ||
       ((step === "apply" || step === "finish") && planStep(this.#state, this.#pod) !== step);
-    if (isOverruled) return;
+    if (isObsolete) return;
     const invalid = step === "apply" && findError(error, "VK_INVALID_POD");
     if (invalid) return this.#reject(invalid);
     const { backoff } = this.#options;
     const delayMs = backoffDelay(this.#failures++, backoff, error);
-    // A backend that says when to come back is obeyed; a change ends a pause at once, many do not.
+    // A back-off that the backend asked for is kept. The first change ends a pause at once, frequent changes do not.
     const isFirm = isKipError(error) && error.facts["retryAfterMs"] !== undefined;
     const firmMs = isFirm ? delayMs : this.#isWoken ? Math.min(delayMs, backoff.initialMs) : 0;
-    logger.warn("A step of a pod failed", { step, delayMs, cause: errorText(error) });
+    logger.warn(`Could not ${step} a pod`, { delayMs, err: error });
     this.#explain(step, error);
     this.#failing = step;
     this.#isWoken = await this.#pause.wait({ delayMs, firmMs });
     if (this.#isWoken) this.#failures = 0;
   }
 
-  /** Says on the pod why it does not go on. */
+  /** Shows on the pod why its step failed. */
   #explain(step: Step, error: unknown): void {
     const message = errorText(error);
     if (hasCode(error, "VK_UNRESOLVED")) return this.#showWaiting(error);
     if (step === "finalize" || step === "forget") return;
-    const what = { remove: "Delete", finish: "Stop", apply: this.#given ? "Update" : "Create" }[
+    const verb = { remove: "Delete", finish: "Stop", apply: this.#applied ? "Update" : "Create" }[
       step
     ];
-    this.#problems.report(`Provider${what}Failed`, message);
-    if (what === "Create" && !this.#isKnown)
+    this.#problems.report(`Provider${verb}Failed`, message);
+    if (verb === "Create" && !this.#hasBetterStatus)
       this.#status.write({ phase: "Pending", reason: "ProviderFailed", message });
   }
 
-  /** Whether there is a word on the pod's status that is better than ours. */
-  get #isKnown(): boolean {
-    return this.#hasWord || hasStarted(this.#pod);
+  /** Whether the provider has reported a status, now or before a restart, which must not be overwritten. */
+  get #hasBetterStatus(): boolean {
+    return this.#hasReported || hasStarted(this.#pod);
   }
 
   #showWaiting(error: unknown): void {
-    if (this.#isKnown) return;
+    if (this.#hasBetterStatus) return;
     this.#status.write(waitingStatus(this.#pod, error, wireTime(this.#options.clock.now())));
   }
 
-  /** This pod can never run here. */
+  /** Fails a pod that can never run here. */
   #reject(error: unknown): void {
     const message = errorText(error);
-    const stated = isKipError(error) ? error.facts["reason"] : undefined;
-    const reason = typeof stated === "string" ? stated : "ProviderRejected";
+    const given = isKipError(error) ? error.facts["reason"] : undefined;
+    const reason = typeof given === "string" ? given : "ProviderRejected";
     this.#state = { ...this.#state, isDirty: false };
     this.#options.recordEvent(this.#pod, { type: "Warning", reason, message });
     this.#status.write({ phase: "Failed", reason, message });

@@ -1,4 +1,4 @@
-import { errorText, type Clock, type Logger } from "@kip/base";
+import { errorText, withTimeout, type Clock, type Logger } from "@kip/base";
 import {
   createInformer,
   paths,
@@ -13,7 +13,6 @@ import {
 import type { Pod, Service } from "@kip/k8s-types";
 import type { NodeMetrics, PodCounts } from "../metrics/node-metrics.ts";
 import type { PodEvent, PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
-import { inTime } from "../providers/in-time.ts";
 import { unresolved } from "../references/reference.ts";
 import { ReferenceStore } from "../references/reference-store.ts";
 import type { Tracer } from "../tracing.ts";
@@ -26,8 +25,8 @@ export interface PodControllerOptions {
   readonly client: ApiClient;
   readonly nodeName: string;
   readonly provider: PodProvider;
-  /** What the provider has said so far, by UID: the controller goes on with it, and empties it. */
-  readonly early: Map<string, PodStatusUpdate>;
+  /** Statuses that the provider reported before the pods were listed, by UID; the controller takes them out. */
+  readonly bufferedStatuses: Map<string, PodStatusUpdate>;
   readonly recorder: EventRecorder;
   /** What the node offers to pods. */
   readonly allocatable: () => Readonly<Record<string, string>>;
@@ -36,8 +35,8 @@ export interface PodControllerOptions {
   readonly backoffMs: number;
   readonly backoffMaxMs: number;
   readonly slowCallMs: number;
-  /** How long the provider has to say what pods it has, milliseconds. */
-  readonly answerMs: number;
+  /** Time limit of the provider's `list` and `presence`, milliseconds. */
+  readonly providerTimeoutMs: number;
   readonly metrics: NodeMetrics;
   readonly tracer: Tracer;
   readonly clock: Clock;
@@ -50,8 +49,8 @@ interface PodEntry {
   readonly tokens: TokenSource;
 }
 
-/** How long a pod's start waits for the first list of services before it says so, milliseconds. */
-const servicesPatienceMs = 5000;
+/** How long an attempt to start a pod waits for the first list of services, milliseconds. */
+const servicesTimeoutMs = 5000;
 
 /** The pods bound to one node: an actor for each UID, and the comparison of API and provider. */
 export class PodController {
@@ -87,15 +86,15 @@ export class PodController {
       client,
       path: paths.pods(),
       query: { fieldSelector: `spec.nodeName=${nodeName}` },
-      onEvent: (event) => this.#seen(event),
+      onEvent: (event) => this.#handleEvent(event),
       clock,
       logger,
       signal,
     });
-    // Whatever was said of others concerns pods that are gone.
-    const forget = (): void => options.early.clear();
+    // The remaining buffered statuses are of deleted pods.
+    const forget = (): void => options.bufferedStatuses.clear();
     this.#pods.synced.then(forget, forget);
-    signal.addEventListener("abort", () => this.#stop(), { once: true });
+    signal.addEventListener("abort", () => this.#end(), { once: true });
   }
 
   /** Resolves when the node's pods are known. */
@@ -124,41 +123,39 @@ export class PodController {
     return { known: actors.length, busy, failing };
   }
 
-  /** The provider reports a status, perhaps of a pod that is still to be listed. */
+  /** Takes a status that the provider reports, perhaps of a pod that is not listed yet. */
   podStatus(update: PodStatusUpdate): void {
     const entry = this.#entries.get(update.uid);
-    if (entry) entry.actor.offerStatus(update);
-    else if (!this.#pods.isSynced) this.#options.early.set(update.uid, update);
+    if (entry) entry.actor.reportStatus(update);
+    else if (!this.#pods.isSynced) this.#options.bufferedStatuses.set(update.uid, update);
   }
 
-  /** Writes the ends of pods that are not in the API yet; resolves when it has them all. */
+  /** Writes the terminal statuses that the API does not have yet; resolves when it has them all. */
   async flushEnds(): Promise<void> {
     await Promise.all([...this.#entries.values()].map(({ actor }) => actor.flushEnd()));
   }
 
-  /** The provider has an event for a pod. */
+  /** Records an event that the provider reports. */
   podEvent({ uid, type, reason, message, fieldPath }: PodEvent): void {
     const pod = this.#entries.get(uid)?.actor.pod;
     if (pod) this.#record(pod, { type, reason, message }, fieldPath);
   }
 
   /**
-   * Compares the API's pods with the provider's, both ways, and has differences repaired. Nothing is
-   * removed unless the API server itself says, when asked anew, that there is no such pod.
+   * Compares the API's pods with the provider's, both ways, and starts to repair the differences. A pod is removed
+   * only if a fresh list of the API server does not have it either.
    *
-   * @throws whatever the provider's `list` or the API server fails with; nothing was done then
+   * @throws the error of the provider's `list` or of the API server; nothing was changed then
    */
   async sweep(): Promise<void> {
     if (!this.#pods.isSynced) return;
     this.#refresh();
-    const listed = await this.#inTime(this.#options.provider.list());
+    const listed = await this.#ask(() => this.#options.provider.list());
     const present = new Set(listed.map(({ uid }) => uid));
-    const strangers = [...present].filter(
-      (uid) => !this.#entries.has(uid) && !this.#pods.byUid(uid),
-    );
-    if (strangers.length > 0) await this.#removeStrangers(strangers);
+    const unknown = [...present].filter((uid) => !this.#entries.has(uid) && !this.#pods.byUid(uid));
+    if (unknown.length > 0) await this.#removeUnknownPods(unknown);
     for (const pod of this.#pods.list()) {
-      if (!this.#entries.has(pod.metadata.uid)) this.#offer(pod);
+      if (!this.#entries.has(pod.metadata.uid)) this.#update(pod);
     }
     const checks: Promise<void>[] = [];
     for (const [uid, { actor }] of this.#entries) {
@@ -168,33 +165,34 @@ export class PodController {
     await Promise.all(checks);
   }
 
-  /** Has content that is due made again, such as tokens that end soon. */
+  /** Resolves content again that is due, such as tokens that expire soon. */
   #refresh(): void {
     const now = this.#options.clock.now();
     for (const { actor } of this.#entries.values()) if (actor.isRefreshDue(now)) actor.wake();
   }
 
-  /** Of what the provider fails with here, other pods must see nothing. */
+  /** Never rejects: an error of the provider for one pod must not affect the others. */
   async #checkPresence(actor: PodActor): Promise<void> {
     const { provider, logger } = this.#options;
     const podUid = actor.uid;
     try {
-      if ((await this.#inTime(provider.presence(podUid))) !== "absent") return;
-    } catch (error) {
-      logger.warn("Could not learn whether a pod is there", { podUid, cause: errorText(error) });
+      if ((await this.#ask(() => provider.presence(podUid))) !== "absent") return;
+    } catch (err) {
+      logger.warn("Could not ask the provider for a pod", { podUid, err });
       return;
     }
     if (!actor.shouldBePresent) return;
-    logger.warn("The provider lost a pod; it is told again", { podUid });
+    logger.warn("The provider lost a pod; applying it again", { podUid });
     actor.wake();
   }
 
-  #inTime<T>(answer: Promise<T>): Promise<T> {
-    const { clock, answerMs: limitMs, signal } = this.#options;
-    return inTime(answer, { clock, limitMs, signal });
+  #ask<T>(call: () => Promise<T>): Promise<T> {
+    const { clock, providerTimeoutMs: limitMs, signal } = this.#options;
+    const error = (): Error => new Error(`The provider did not answer within ${limitMs / 1000} s`);
+    return withTimeout(call, { clock, limitMs, signal, error });
   }
 
-  async #removeStrangers(uids: readonly string[]): Promise<void> {
+  async #removeUnknownPods(uids: readonly string[]): Promise<void> {
     const { client, nodeName } = this.#options;
     const known = new Set<string>();
     let next: string | undefined;
@@ -221,26 +219,27 @@ export class PodController {
     try {
       await provider.removeUnknown(podUid);
       logger.info("Removed a pod that the API server does not know", { podUid });
-    } catch (error) {
-      logger.warn("Could not remove an unknown pod", { podUid, cause: errorText(error) });
+    } catch (err) {
+      logger.warn("Could not remove a pod that the API server does not know", { podUid, err });
     } finally {
       this.#removals.delete(podUid);
     }
   }
 
-  #seen(event: InformerEvent<Pod>): void {
-    if (event.type === "deleted") this.#entries.get(event.object.metadata.uid)?.actor.gone();
-    else this.#offer(event.object);
+  #handleEvent(event: InformerEvent<Pod>): void {
+    if (event.type === "deleted")
+      this.#entries.get(event.object.metadata.uid)?.actor.objectDeleted();
+    else this.#update(event.object);
   }
 
-  #offer(pod: Pod): void {
+  #update(pod: Pod): void {
     const uid = pod.metadata.uid;
     const entry = this.#entries.get(uid) ?? this.#start(pod, uid);
-    entry.actor.offer(pod);
-    const early = this.#options.early.get(uid);
-    if (!early) return;
-    this.#options.early.delete(uid);
-    entry.actor.offerStatus(early);
+    entry.actor.update(pod);
+    const buffered = this.#options.bufferedStatuses.get(uid);
+    if (!buffered) return;
+    this.#options.bufferedStatuses.delete(uid);
+    entry.actor.reportStatus(buffered);
   }
 
   #start(pod: Pod, uid: string): PodEntry {
@@ -273,7 +272,7 @@ export class PodController {
     tokens: TokenSource,
     previous: ResolvedPod | undefined,
   ): Promise<ResolvedPod> {
-    await this.#servicesKnown();
+    await this.#untilServicesAreKnown();
     const { namespace, uid } = pod.metadata;
     const references = this.#references.readerFor(namespace, uid);
     const resolved = await resolvePod(pod, {
@@ -289,14 +288,20 @@ export class PodController {
     return resolved;
   }
 
-  /** The first pods of a process must not start without service variables. */
-  async #servicesKnown(): Promise<void> {
+  /** The first pods of a process must not start without their service variables. */
+  async #untilServicesAreKnown(): Promise<void> {
     if (this.#services.isSynced) return;
-    const patience = this.#options.clock.sleep(servicesPatienceMs, this.#options.signal);
-    await Promise.race([this.#services.synced, patience]);
-    if (this.#services.isSynced) return;
-    const cause = this.#services.error ? `: ${errorText(this.#services.error)}` : "";
-    throw unresolved(`services have not been synced yet${cause}`);
+    const { clock, signal } = this.#options;
+    const error = (): Error => {
+      const cause = this.#services.error ? `: ${errorText(this.#services.error)}` : "";
+      return unresolved(`services have not been synced yet${cause}`);
+    };
+    await withTimeout(() => this.#services.synced, {
+      limitMs: servicesTimeoutMs,
+      clock,
+      signal,
+      error,
+    });
   }
 
   #record(pod: Pod, event: RecordedEvent, fieldPath?: string): void {
@@ -308,13 +313,13 @@ export class PodController {
     this.#options.recorder.record(reference, event);
   }
 
-  #stop(): void {
+  #end(): void {
     for (const { actor } of this.#entries.values()) actor.stop();
     this.#references.stop();
   }
 }
 
-/** What environment variables need of a service: a cluster may have thousands. */
+/** The parts of a service that environment variables need: a cluster may have thousands of services. */
 function prunedService({ metadata, spec }: Service): Service {
   const { namespace = "", name = "", uid = "", resourceVersion = "" } = metadata ?? {};
   return {

@@ -1,4 +1,4 @@
-import type { Clock, Logger } from "@kip/base";
+import { pause, type Clock, type Logger } from "@kip/base";
 import { wireTime, type RecordedEvent } from "@kip/k8s-client";
 import type { Pod, PodCondition } from "@kip/k8s-types";
 
@@ -11,20 +11,20 @@ export interface ProviderProblemsOptions {
   /** Sets the condition on the pod. */
   readonly note: (condition: PodCondition) => void;
   readonly recordEvent: (pod: Pod, event: RecordedEvent) => void;
-  /** When a call that has not returned is reported, milliseconds. */
+  /** How long a call may take before it is reported, milliseconds. */
   readonly slowCallMs: number;
   /** Ends all watches of calls. */
   readonly signal: AbortSignal;
 }
 
-/** Condition of a pod whose provider fails it; there only once it did. */
+/** Condition that a pod has once a call of its provider failed. */
 const conditionType = "virtual-kubelet.io/ProviderReady";
 const maxMessageLength = 1024;
 
-/** Why the watch of a call ends. One for all: an error for each costs more than the rest of it. */
-const inTime = new Error("In time");
+/** Reason of timers that are no longer needed, made once: an error with a stack trace per call is measurably slow. */
+const timerCancelled = new Error("The call has ended");
 
-/** Shows on one pod what its provider does wrong with it: an event, and a condition until it is better. */
+/** Shows failures of the provider on one pod: an event each, and a condition until a call succeeds. */
 export class ProviderProblems {
   readonly #options: ProviderProblemsOptions;
   #isShown = false;
@@ -33,18 +33,18 @@ export class ProviderProblems {
     this.#options = options;
   }
 
-  /** The provider does with this pod what it should not. */
+  /** Records an event and sets the condition to False. */
   report(reason: string, message: string): void {
     const { logger, pod, recordEvent } = this.#options;
-    logger.warn("The provider misbehaved", { reason, cause: message });
+    logger.warn("The provider failed a pod", { reason, detail: message });
     recordEvent(pod(), { type: "Warning", reason, message });
     this.#note("False", { reason, message: message.slice(0, maxMessageLength) });
     this.#isShown = true;
   }
 
-  /** The provider did well. */
+  /** Sets the condition to True if a problem was shown. */
   clear(): void {
-    // Or an earlier process reported a problem, and did not see it end.
+    // The problem may have been shown by an earlier process.
     const known = this.#options
       .pod()
       .status?.conditions?.find(({ type }) => type === conditionType);
@@ -54,22 +54,19 @@ export class ProviderProblems {
   }
 
   /**
-   * Waits for a call of the provider as long as it takes; reports it when that is long.
+   * Waits for a call of the provider, however long it takes, and reports it once it is slow.
    *
-   * @param graceSeconds what it may take longer than other calls
+   * @param graceSeconds time that this call may take in addition
    */
   async watch(call: string, start: () => Promise<void>, graceSeconds = 0): Promise<void> {
     const { clock, slowCallMs, signal } = this.#options;
     const done = new AbortController();
-    const end = (): void => done.abort(inTime);
+    const end = (): void => done.abort(timerCancelled);
     signal.addEventListener("abort", end, { once: true });
-    clock.sleep(slowCallMs + graceSeconds * 1000, done.signal).then(
-      () => {
-        const message = `The provider has not answered "${call}" for ${slowCallMs / 1000} s`;
-        this.report("ProviderNotResponding", message);
-      },
-      () => {}, // in time
-    );
+    void pause(slowCallMs + graceSeconds * 1000, clock, done.signal).then((isSlow) => {
+      const message = `The provider has not answered "${call}" for ${slowCallMs / 1000} s`;
+      if (isSlow) this.report("ProviderNotResponding", message);
+    });
     try {
       await start();
     } finally {

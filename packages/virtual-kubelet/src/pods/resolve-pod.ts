@@ -3,20 +3,20 @@ import { containerEnv, type ContainerEnv, type EnvSources } from "../environment
 import { serviceVariables } from "../environment/service-variables.ts";
 import type { ResolvedPod, VolumeFile } from "../pod-provider.ts";
 import { volumeContent, type VolumeContent, type VolumeSources } from "../volumes/volume-files.ts";
-import { ContentRoom } from "../references/content-room.ts";
+import { ContentBudget } from "../references/content-budget.ts";
 import { isAbsent } from "../references/reference.ts";
 import { pullSecrets } from "./pull-secrets.ts";
 
 /** Where a pod's references are looked up. */
 export interface ResolveSources
-  extends Omit<EnvSources, "pod" | "services" | "room">, Omit<VolumeSources, "pod" | "room"> {
+  extends Omit<EnvSources, "pod" | "services" | "budget">, Omit<VolumeSources, "pod" | "budget"> {
   /** Services of all namespaces, or at least of the pod's and of "default". */
   readonly services: readonly Service[];
   /** Whether environment variables are looked up. @default true */
   readonly resolveEnv?: boolean;
   /**
-   * What the pod was given before. It keeps its part of what is not there any more: a running pod needs
-   * a new token, whatever became of its ConfigMaps.
+   * What the pod had before. It stays in place of objects that were deleted: a running pod needs a new
+   * token even when its ConfigMap is gone.
    */
   readonly previous?: ResolvedPod | undefined;
 }
@@ -24,8 +24,8 @@ export interface ResolveSources
 /**
  * Looks up everything a pod refers to: environment, files of its volumes, registry credentials.
  *
- * @throws {KipError} code `VK_UNRESOLVED` if something mandatory is missing that the pod was not given
- *   before, which was notified then; or if it all is larger than 64 MiB
+ * @throws {KipError} code `VK_UNRESOLVED` if something mandatory is missing that the pod did not have
+ *   before (an event was recorded), or if the content exceeds 64 MiB
  */
 export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<ResolvedPod> {
   const env = new Map<
@@ -34,15 +34,15 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   >();
   const lateEnv = new Map<string, ReadonlyMap<string, string>>();
   const lateTemplates = new Map<string, ReadonlyMap<string, string>>();
-  const room = new ContentRoom();
+  const budget = new ContentBudget();
   const services = serviceVariables(
     sources.services,
     pod.metadata.namespace,
     pod.spec.enableServiceLinks !== false,
   );
   for (const container of sources.resolveEnv === false ? [] : allContainers(pod)) {
-    const resolved = await containerEnv(container, { ...sources, pod, services, room }).catch(
-      keeping(previousEnv(sources.previous, container.name)),
+    const resolved = await containerEnv(container, { ...sources, pod, services, budget }).catch(
+      previousIfAbsent(previousEnv(sources.previous, container.name)),
     );
     env.set(container.name, resolved.env);
     if (resolved.late.size > 0) lateEnv.set(container.name, resolved.late);
@@ -51,8 +51,8 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   const files = new Map<string, readonly VolumeFile[]>();
   let refreshAt = Number.POSITIVE_INFINITY;
   for (const volume of pod.spec.volumes ?? []) {
-    const content = await volumeContent(volume, { ...sources, pod, room }).catch(
-      keeping(previousContent(sources.previous, volume)),
+    const content = await volumeContent(volume, { ...sources, pod, budget }).catch(
+      previousIfAbsent(previousContent(sources.previous, volume)),
     );
     if (!content) continue;
     files.set(volume.name, content.files);
@@ -69,10 +69,10 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   };
 }
 
-/** What takes the place of something that is not there any more. */
-function keeping<T>(kept: T | undefined): (error: unknown) => T {
+/** Handles an error: the previous value replaces an object that is gone; any other error is thrown. */
+function previousIfAbsent<T>(previous: T | undefined): (error: unknown) => T {
   return (error) => {
-    if (kept !== undefined && isAbsent(error)) return kept;
+    if (previous !== undefined && isAbsent(error)) return previous;
     throw error;
   };
 }
@@ -94,7 +94,7 @@ function previousContent(
   const files = previous?.files.get(name);
   if (!files) return undefined;
   const hasToken = projected?.sources?.some((source) => source.serviceAccountToken) === true;
-  // Due as it was: its token is asked for again soon.
+  // Still due, so that its token is soon requested again.
   const refreshAt = hasToken ? previous?.refreshAt : undefined;
   return { files, ...(refreshAt !== undefined && { refreshAt }) };
 }

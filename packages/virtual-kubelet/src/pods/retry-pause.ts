@@ -1,4 +1,4 @@
-import type { Clock } from "@kip/base";
+import { pause, type Clock } from "@kip/base";
 
 /** How long a {@link RetryPause} is. */
 export interface PauseLength {
@@ -8,7 +8,7 @@ export interface PauseLength {
   readonly firmMs: number;
 }
 
-/** The pause before a step that failed is repeated. There is one at a time. */
+/** The pause before a failed step is repeated. There is at most one at a time. */
 export class RetryPause {
   readonly #clock: Clock;
   #firm: AbortController | undefined;
@@ -42,7 +42,7 @@ export class RetryPause {
     return this.#isWoken;
   }
 
-  /** What the step works on changed: the pause ends, after its firm part. */
+  /** The input of the step changed: the pause ends after its firm part. */
   wake(): void {
     this.#isWoken = true;
     this.#rest?.abort();
@@ -55,6 +55,6 @@ export class RetryPause {
   }
 
   async #sleep(ms: number, { signal }: AbortController): Promise<void> {
-    await this.#clock.sleep(ms, signal).catch(() => {}); // woken or ended
+    await pause(ms, this.#clock, signal);
   }
 }

@@ -1,6 +1,6 @@
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 
-/** Fields of a pod's status that a node writes; others are left to whoever wrote them. */
+/** Fields of a pod's status that a node writes; other fields keep their writers. */
 const ownFields = [
   "phase",
   "reason",
@@ -16,7 +16,7 @@ const ownFields = [
   "ephemeralContainerStatuses",
 ] as const satisfies readonly (keyof PodStatus)[];
 
-/** Fields that stay once they have a value, whatever a later status leaves out. */
+/** Fields that keep their value when a later status leaves them out. */
 const stickyFields: ReadonlySet<string> = new Set([
   "phase",
   "startTime",
@@ -25,11 +25,11 @@ const stickyFields: ReadonlySet<string> = new Set([
   "hostIPs",
 ]);
 
-/** What rides along with a status. */
-export interface StatusCompany {
+/** Options of {@link statusPatch}. */
+export interface StatusPatchOptions {
   /** Generation of the pod the provider has accepted. */
   readonly observedGeneration?: number | undefined;
-  /** For transitions of conditions that are not dated well, as `metav1.Time`. */
+  /** For transitions of conditions that have no valid time of their own, as `metav1.Time`. */
   readonly now?: string | undefined;
   /** Set on the pod; its others stay. */
   readonly annotations?: Readonly<Record<string, string>>;
@@ -57,7 +57,7 @@ const mergedLists: ReadonlySet<string> = new Set(["hostIPs", "podIPs"]);
 export function statusPatch(
   pod: Pod,
   wanted: PodStatus,
-  { observedGeneration, now, annotations = {} }: StatusCompany = {},
+  { observedGeneration, now, annotations = {} }: StatusPatchOptions = {},
 ): StatusPatch | undefined {
   const current = pod.status ?? {};
   const changes = changedFields(current, wanted);

@@ -4,7 +4,7 @@ import { KipError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
-import { ManualClock } from "../testing/manual-clock.ts";
+import { ManualClock } from "@kip/testing";
 import { StatusWriter } from "./status-writer.ts";
 
 type Patched = Readonly<Record<string, unknown>>;

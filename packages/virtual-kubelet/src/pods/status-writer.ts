@@ -1,4 +1,4 @@
-import { backoffDelay, errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, hasCode, isKipError, pause, type Clock, type Logger } from "@kip/base";
 import { dropManagedFields, paths, wireTime, type ApiClient } from "@kip/k8s-client";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import { isFinished } from "./pod-changes.ts";
@@ -10,11 +10,11 @@ export interface StatusWriterOptions {
   readonly client: ApiClient;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The pod as the API has it, by what is known here. */
+  /** The newest known state of the pod in the API. */
   readonly pod: () => Pod;
-  /** Told of the pod that a write answered. */
+  /** Called with the pod that the API server returned for a write. */
   readonly onWritten: (pod: Pod) => void;
-  /** Told of a status that the API server does not take as a whole. */
+  /** Called when the API server refuses a status as a whole. */
   readonly onRefused: (error: unknown) => void;
   /** Generation of the pod that the provider has accepted. */
   readonly observedGeneration: () => number | undefined;
@@ -26,13 +26,13 @@ const backoff = { initialMs: 200, maxMs: 30_000 };
 /** Conflicts in a row after which a status is left to the next sweep. */
 const maxConflicts = 4;
 
-/** A status that somebody else keeps changing is corrected this often at most, milliseconds. */
+/** Least time between two corrections of a status that another client keeps changing, milliseconds. */
 const repairIntervalMs = 10_000;
 
-/** A status that was refused, wholly or in part, is tried again as a whole this often at most, milliseconds. */
+/** Least time until a status that was refused in part is tried again as a whole, milliseconds. */
 const refusedIntervalMs = 60_000;
 
-/** A condition of the library's own whose text alone changes is written this often at most, milliseconds. */
+/** Least time between two writes of the library's condition when only its text changes, milliseconds. */
 const noteIntervalMs = 10_000;
 
 /**
@@ -52,7 +52,7 @@ export class StatusWriter {
   #isDirty = false;
   #writing: Promise<void> | undefined;
   /** Ends the pause after a failure. */
-  #pause: AbortController | undefined;
+  #pauseEnd: AbortController | undefined;
   #repairedAt = Number.NEGATIVE_INFINITY;
   #refusedAt = Number.NEGATIVE_INFINITY;
 
@@ -82,15 +82,15 @@ export class StatusWriter {
   }
 
   /**
-   * Something that rides along with the status changed. Of a pod that ran before this process did, and
-   * whose provider has said nothing yet, the API's own status stays.
+   * The observed generation changed. A pod that ran before this process started keeps the API's status until its
+   * provider reports one.
    */
   refresh(): void {
     const isStarted = (this.#options.pod().status?.phase ?? "Pending") !== "Pending";
     if (this.#wanted || isStarted) this.#start();
   }
 
-  /** The API's pod changed: if the status is not ours any more, it is written again. */
+  /** The API's pod changed: if it no longer has our status, the status is written again. */
   repair(): void {
     if ((!this.#wanted && !this.#note) || this.#writing) return;
     const now = this.#options.clock.monotonic();
@@ -112,7 +112,7 @@ export class StatusWriter {
   /** Writes a terminal phase that the API does not have yet, without waiting for the end of a pause; resolves when it has it. */
   async flushEnd(): Promise<void> {
     if (!isFinished({ status: this.#wanted ?? {} }) || isFinished(this.#options.pod())) return;
-    this.#pause?.abort();
+    this.#pauseEnd?.abort();
     this.#start();
     await this.idle();
   }
@@ -135,13 +135,13 @@ export class StatusWriter {
       } catch (error) {
         if (signal.aborted || hasCode(error, "K8S_NOT_FOUND")) return;
         if (isOtherPod(error)) {
-          // The watch is about to say that this pod is gone.
+          // The watch is about to deliver the deletion of this pod.
           logger.debug("Did not write a pod's status: another pod has its name");
           return;
         }
         if (isRefusal(error) && !this.#refused(error)) continue;
         if (hasCode(error, "K8S_CONFLICT") && failures === maxConflicts) return; // a busy server
-        logger.warn("Could not write a pod's status", { cause: errorText(error) });
+        logger.warn("Could not write a pod's status", { err: error });
         this.#isDirty = true;
         await this.#sleep(backoffDelay(failures++, backoff, error));
       }
@@ -150,15 +150,15 @@ export class StatusWriter {
 
   async #sleep(ms: number): Promise<void> {
     const { clock, signal } = this.#options;
-    this.#pause = new AbortController();
-    const end = AbortSignal.any([this.#pause.signal, signal]);
-    await clock.sleep(ms, end).catch(() => {}); // stopped, or flushed
-    this.#pause = undefined;
+    this.#pauseEnd = new AbortController();
+    const end = AbortSignal.any([this.#pauseEnd.signal, signal]);
+    await pause(ms, clock, end);
+    this.#pauseEnd = undefined;
   }
 
   /**
-   * Leaves out of the status what the API server may refuse. What tells of a refusal is dropped without
-   * a word if it is refused as well.
+   * Leaves out of the status what the API server may refuse. If the condition that reports the refusal is refused, too,
+   * it is dropped silently.
    *
    * @returns whether to pause, and then to try the whole status again
    */

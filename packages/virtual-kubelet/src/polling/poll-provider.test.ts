@@ -4,7 +4,7 @@ import { silentLogger } from "@kip/base";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import type { PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
-import { ManualClock } from "../testing/manual-clock.ts";
+import { ManualClock } from "@kip/testing";
 import { pollProvider } from "./poll-provider.ts";
 import type { PolledPodProvider } from "./polled-provider.ts";
 

@@ -1,10 +1,10 @@
-import { errorText, type Clock, type Logger } from "@kip/base";
+import { every, withTimeout, type Clock, type Logger } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import type { PodProvider, ProviderCallbacks, ResolvedPod } from "../pod-provider.ts";
 import { isFinished } from "../pods/pod-changes.ts";
 import { findError } from "../providers/find-error.ts";
-import { optionalPart } from "../providers/optional-part.ts";
+import { boundOptionalCalls } from "../providers/optional-calls.ts";
 import { goneStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
 import type { PolledPodProvider } from "./polled-provider.ts";
@@ -13,22 +13,22 @@ import type { PolledPodProvider } from "./polled-provider.ts";
 export interface PollOptions {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Pause between two rounds of questions, milliseconds. @default 5000 */
+  /** Pause between two rounds, milliseconds. @default 5000 */
   readonly intervalMs?: number;
-  /** Questions open at once. @default 16 */
+  /** Calls of `status` at once. @default 16 */
   readonly concurrency?: number;
-  /** A question without an answer for so long counts as "cannot tell", milliseconds. @default 30000 */
+  /** Time limit of a call; after it the status counts as unknown, milliseconds. @default 30000 */
   readonly timeoutMs?: number;
 }
 
 /** A pod that has just been accepted may not show in the provider's answers yet, milliseconds. */
 const settlingMs = 60_000;
 
-/** Makes a provider that reports of one that is asked. A pod is asked for at once after each `apply`. */
+/** Adapts a polled provider to one that reports statuses. The status of a pod is also asked for right after each `apply`. */
 export function pollProvider(provider: PolledPodProvider, options: PollOptions): PodProvider {
   const poller = new Poller(provider, options);
   return {
-    ...optionalPart(provider),
+    ...boundOptionalCalls(provider),
     start: (callbacks) => poller.start(callbacks),
     stop: () => poller.stop(),
     apply: (pod, signal) => poller.apply(pod, signal),
@@ -72,7 +72,16 @@ class Poller {
   async start(callbacks: ProviderCallbacks): Promise<void> {
     this.#callbacks = callbacks;
     await this.#provider.start?.();
-    this.#rounds = this.#roundForEver();
+    const { clock, logger, intervalMs = 5000 } = this.#options;
+    const options = {
+      intervalMs,
+      isImmediate: false,
+      clock,
+      logger,
+      what: "ask for the statuses of pods",
+      signal: this.#stop.signal,
+    };
+    this.#rounds = every(options, () => this.#round());
   }
 
   async stop(): Promise<void> {
@@ -120,14 +129,6 @@ class Poller {
     this.#tracked.set(uid, { pod, acceptedAt, last: pod.status, question: 0, isAsked: false });
   }
 
-  async #roundForEver(): Promise<void> {
-    const { clock, intervalMs = 5000 } = this.#options;
-    while (!this.#stop.signal.aborted) {
-      await clock.sleep(intervalMs, this.#stop.signal).catch(() => {}); // stopped
-      if (!this.#stop.signal.aborted) await this.#round();
-    }
-  }
-
   async #round(): Promise<void> {
     const missing = await this.#askAll();
     const { concurrency = 16 } = this.#options;
@@ -146,14 +147,14 @@ class Poller {
     const question = ++this.#questions;
     try {
       const ask = this.#provider.statuses.bind(this.#provider);
-      const statuses = await this.#inTime((signal) => ask(signal));
+      const statuses = await this.#withTimeout((signal) => ask(signal));
       for (const uid of uids) {
         const status = statuses.get(uid);
         if (status) this.#answered(uid, status, question);
       }
       return uids.filter((uid) => !statuses.has(uid));
     } catch (error) {
-      this.#cannotTell(error);
+      this.#logUnknown(error);
       return [];
     }
   }
@@ -164,33 +165,23 @@ class Poller {
     tracked.isAsked = true;
     const question = ++this.#questions;
     try {
-      const status = await this.#inTime((signal) => this.#provider.status(tracked.pod, signal));
+      const status = await this.#withTimeout((signal) =>
+        this.#provider.status(tracked.pod, signal),
+      );
       if (this.#tracked.get(uid) !== tracked) return; // removed meanwhile
       if (status) this.#answered(uid, status, question);
       else this.#vanished(uid, tracked, question);
     } catch (error) {
-      this.#cannotTell(error, uid);
+      this.#logUnknown(error, uid);
     } finally {
       tracked.isAsked = false;
     }
   }
 
-  async #inTime<T>(ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const { clock, timeoutMs = 30_000 } = this.#options;
-    const answered = new AbortController();
-    const late = new AbortController();
-    const tooLate = clock
-      .sleep(timeoutMs, AbortSignal.any([answered.signal, this.#stop.signal]))
-      .then(() => {
-        late.abort();
-        throw new Error(`The provider did not answer within ${timeoutMs / 1000} s`);
-      });
-    try {
-      return await Promise.race([ask(late.signal), tooLate]);
-    } finally {
-      answered.abort();
-      tooLate.catch(() => {}); // the answer was first
-    }
+  #withTimeout<T>(ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { clock, timeoutMs: limitMs = 30_000 } = this.#options;
+    const error = (): Error => new Error(`The provider did not answer within ${limitMs / 1000} s`);
+    return withTimeout(ask, { limitMs, clock, signal: this.#stop.signal, error });
   }
 
   #answered(uid: string, status: PodStatus, question: number): void {
@@ -209,12 +200,12 @@ class Poller {
     if (!wasRunning && age < settlingMs) return;
     const now = wireTime(this.#options.clock.now());
     const lost = { ...tracked.last, ...goneStatuses(tracked.last ?? {}, now), phase: "Failed" };
-    const message = "The pod is not known to its provider any more";
+    const message = "The provider no longer has the pod";
     const conditions = podConditions(tracked.pod, { ...lost, isReadyToStart: false, now });
     this.#answered(uid, { ...lost, reason: "NotFound", message, conditions }, question);
   }
 
-  /** The provider has removed a pod as it was asked to, and can say nothing of how it ended. */
+  /** The status of a pod that the provider has removed as asked, without an end of its own. */
   #ended(pod: Pod, last: PodStatus): PodStatus {
     const finishedAt = wireTime(this.#options.clock.now());
     const ended = (each: ContainerStatus): ContainerStatus => {
@@ -237,11 +228,8 @@ class Poller {
     return { ...status, reason: "Terminated", conditions };
   }
 
-  #cannotTell(error: unknown, podUid?: string): void {
+  #logUnknown(err: unknown, podUid?: string): void {
     if (this.#stop.signal.aborted) return;
-    this.#options.logger.warn("Could not learn a pod's status", {
-      ...(podUid !== undefined && { podUid }),
-      cause: errorText(error),
-    });
+    this.#options.logger.warn("Could not ask for a pod's status", { podUid, err });
   }
 }

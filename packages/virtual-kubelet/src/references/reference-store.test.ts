@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { KipError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { assertScales } from "../testing/assert-scales.ts";
-import { ManualClock } from "../testing/manual-clock.ts";
+import { ManualClock } from "@kip/testing";
 import { ReferenceStore } from "./reference-store.ts";
 
 describe("ReferenceStore", () => {

@@ -1,6 +1,5 @@
 import { isKipError, KipError } from "@kip/base";
 import type { ConfigMap, Secret } from "@kip/k8s-types";
-import { ownBytes } from "./own-bytes.ts";
 
 /** Kinds of objects that pods take content from. */
 export type ReferenceKind = "ConfigMap" | "Secret";
@@ -27,7 +26,7 @@ export interface ReferenceReader {
   read(reference: Reference): Promise<ReferencedContent | undefined>;
 }
 
-/** Tells the user of something on the pod, as an Event. */
+/** Records an Event of the pod. */
 export type Notify = (event: {
   readonly type: "Normal" | "Warning";
   readonly reason: string;
@@ -62,7 +61,7 @@ export function isAbsent(error: unknown): boolean {
   return isKipError(error) && error.facts["isAbsent"] === true;
 }
 
-/** How messages call a reference: `configmap "name"`. */
+/** A reference in messages: `configmap "name"`. */
 export function nameOf({ kind, name }: Reference): string {
   return `${kind.toLowerCase()} "${name}"`;
 }
@@ -71,16 +70,25 @@ export function nameOf({ kind, name }: Reference): string {
 export function configMapContent({ data = {}, binaryData = {} }: ConfigMap): ReferencedContent {
   const text = new Map(Object.entries(data));
   const bytes = new Map<string, Uint8Array>();
-  for (const [key, value] of text) bytes.set(key, ownBytes(value));
-  for (const [key, value] of Object.entries(binaryData)) bytes.set(key, ownBytes(value, "base64"));
+  for (const [key, value] of text) bytes.set(key, copyBytes(value));
+  for (const [key, value] of Object.entries(binaryData)) bytes.set(key, copyBytes(value, "base64"));
   return { text, bytes };
 }
 
 /** Content of a Secret as the API has it. */
 export function secretContent({ data = {}, type }: Secret): ReferencedContent {
   const bytes = new Map(
-    Object.entries(data).map(([key, value]) => [key, ownBytes(value, "base64")]),
+    Object.entries(data).map(([key, value]) => [key, copyBytes(value, "base64")]),
   );
   const text = new Map([...bytes].map(([key, value]) => [key, value.toString("utf8")]));
   return { text, bytes, ...(type !== undefined && { type }) };
+}
+
+/**
+ * Bytes of a text in memory of their own. `Buffer.from` cuts small buffers out of blocks of 8 KiB, and one small buffer keeps
+ * the whole block; pods keep their content for life.
+ */
+export function copyBytes(text: string, encoding: "utf8" | "base64" = "utf8"): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text, encoding));
+  return bytes.subarray(0, bytes.write(text, encoding));
 }

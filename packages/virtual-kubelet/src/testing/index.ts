@@ -1,4 +1,3 @@
-export { ManualClock } from "./manual-clock.ts";
 export { MemoryProvider, type SeenCall } from "./memory-provider.ts";
 export { polledVariant } from "./polled-variant.ts";
 export { until, type UntilOptions } from "./until.ts";

@@ -19,7 +19,7 @@ export interface SeenCall {
 
 /** A provider in memory, for tests: pods run as soon as they are applied. */
 export class MemoryProvider implements PodProvider {
-  /** Calls in the order they came. */
+  /** Calls in order. */
   readonly calls: SeenCall[] = [];
   /** What was applied last, by UID. Tests may put pods in. */
   readonly pods = new Map<string, ResolvedPod>();
@@ -32,12 +32,12 @@ export class MemoryProvider implements PodProvider {
     list: [],
     ping: [],
   };
-  /** What the node says of itself; change it and call {@link MemoryProvider.nodeChanged}. */
+  /** The node's facts; change them and call {@link MemoryProvider.nodeChanged}. */
   facts: NodeFacts = {
     capacity: { cpu: "1000", memory: "4Ti", pods: "5000" },
     internalIp: "192.0.2.1",
   };
-  /** Called for each apply and remove before it takes effect; tests hold pods up with it. */
+  /** Called for each apply and remove before it takes effect; tests delay pods with it. */
   gate: (call: SeenCall) => Promise<void> = () => Promise.resolve();
   #callbacks: ProviderCallbacks | undefined;
 
@@ -88,7 +88,7 @@ export class MemoryProvider implements PodProvider {
     throwNext(this.failures.ping);
   }
 
-  /** Tells the library that {@link MemoryProvider.facts} changed. */
+  /** Reports that {@link MemoryProvider.facts} changed. */
   nodeChanged(): void {
     this.#callbacks?.nodeChanged();
   }
@@ -97,13 +97,13 @@ export class MemoryProvider implements PodProvider {
   report(
     uid: string,
     phase: "Running" | "Succeeded" | "Failed",
-    company: Pick<PodStatusUpdate, "annotations" | "isDeleted"> = {},
+    extras: Pick<PodStatusUpdate, "annotations" | "isDeleted"> = {},
   ): void {
     const pod = this.pods.get(uid)?.pod;
     if (!pod) return;
     const status = this.#status(pod, phase);
     this.statuses.set(uid, status);
-    this.#callbacks?.podStatus({ ...company, uid, status });
+    this.#callbacks?.podStatus({ ...extras, uid, status });
   }
 
   /** Calls of one kind for a pod. */

@@ -1,7 +1,7 @@
 import { silentLogger, systemClock } from "@kip/base";
 import type { OptionalCalls, PodProvider } from "../pod-provider.ts";
 import { pollProvider, type PollOptions } from "../polling/poll-provider.ts";
-import { optionalPart } from "../providers/optional-part.ts";
+import { boundOptionalCalls } from "../providers/optional-calls.ts";
 import type { MemoryProvider } from "./memory-provider.ts";
 
 /**
@@ -21,7 +21,7 @@ export function polledVariant(
       list: () => memory.list(),
       nodeFacts: () => memory.nodeFacts(),
       ping: () => memory.ping(),
-      ...optionalPart(memory),
+      ...boundOptionalCalls(memory),
       status: async ({ metadata }) => memory.statuses.get(metadata?.uid ?? ""),
     },
     { clock: systemClock, logger: silentLogger, intervalMs: 50, ...options },

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { KipError } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { podWith } from "@kip/k8s-types/testing";
-import { ManualClock } from "../testing/manual-clock.ts";
+import { ManualClock } from "@kip/testing";
 import { createTokenSource } from "./token-source.ts";
 
 const hour = 3_600_000;

@@ -1,10 +1,10 @@
 import type { Clock } from "@kip/base";
 import { requestToken, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
-import { ownBytes } from "../references/own-bytes.ts";
+import { copyBytes } from "../references/reference.ts";
 
-/** Which token a volume wants. */
-export interface TokenWish {
+/** Audience and lifetime of a token. */
+export interface TokenOptions {
   /** @default the API server's own */
   readonly audience?: string | undefined;
   /** Seconds. */
@@ -21,7 +21,7 @@ export interface FreshToken {
 
 /** Gives service account tokens bound to one pod. */
 export interface TokenSource {
-  token(wish: TokenWish): Promise<FreshToken>;
+  token(options: TokenOptions): Promise<FreshToken>;
 }
 
 const lifeShare = 0.8;
@@ -32,7 +32,7 @@ export function createTokenSource(client: ApiClient, pod: Pod, clock: Clock): To
   const { namespace, name, uid } = pod.metadata;
   const serviceAccount = pod.spec.serviceAccountName ?? "default";
   const tokens = new Map<string, FreshToken & { readonly expiresAt: number }>();
-  const request = async ({ audience, expirationSeconds }: TokenWish): Promise<FreshToken> => {
+  const request = async ({ audience, expirationSeconds }: TokenOptions): Promise<FreshToken> => {
     const now = clock.now();
     const { token, expiresAt } = await requestToken(client, {
       namespace,
@@ -42,18 +42,18 @@ export function createTokenSource(client: ApiClient, pod: Pod, clock: Clock): To
       ...(audience !== undefined && { audiences: [audience] }),
     });
     const refreshAt = now + Math.min(oldestMs, (expiresAt - now) * lifeShare);
-    const fresh = { data: ownBytes(token), refreshAt, expiresAt };
+    const fresh = { data: copyBytes(token), refreshAt, expiresAt };
     tokens.set(keyOf({ audience, expirationSeconds }), fresh);
     return fresh;
   };
   return {
-    token: async (wish) => {
-      const known = tokens.get(keyOf(wish));
+    token: async (options) => {
+      const known = tokens.get(keyOf(options));
       if (known && known.refreshAt > clock.now()) return known;
       try {
-        return await request(wish);
+        return await request(options);
       } catch (error) {
-        // As the kubelet: what else changed of the pod does not wait. The next sweep asks again, as it is due still.
+        // As in the kubelet: other changes of the pod do not wait for a token. It stays due, so the next sweep asks again.
         if (known && known.expiresAt > clock.now()) return known;
         throw error;
       }
@@ -61,6 +61,6 @@ export function createTokenSource(client: ApiClient, pod: Pod, clock: Clock): To
   };
 }
 
-function keyOf({ audience = "", expirationSeconds }: TokenWish): string {
+function keyOf({ audience = "", expirationSeconds }: TokenOptions): string {
   return `${expirationSeconds} ${audience}`;
 }

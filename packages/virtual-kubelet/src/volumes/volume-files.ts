@@ -2,10 +2,10 @@ import type { Pod, Volume } from "@kip/k8s-types";
 import { fieldValue } from "../environment/field-reference.ts";
 import { containerNamed, resourceValue } from "../environment/resource-reference.ts";
 import type { VolumeFile } from "../pod-provider.ts";
-import { ContentRoom } from "../references/content-room.ts";
-import { ownBytes } from "../references/own-bytes.ts";
+import { ContentBudget } from "../references/content-budget.ts";
 import {
   absent,
+  copyBytes,
   isAbsent,
   nameOf,
   unresolved,
@@ -23,8 +23,8 @@ export interface VolumeSources {
   /** What the node offers to pods, for limits that are not set. */
   readonly allocatable: Readonly<Record<string, string>>;
   readonly notify: Notify;
-  /** What the pod's environment and other volumes have left. @default as if there were none */
-  readonly room?: ContentRoom;
+  /** Shared by the pod's environment and all its volumes. @default one of its own */
+  readonly budget?: ContentBudget;
 }
 
 /** The files of a volume, and when they must be made again. */
@@ -50,7 +50,7 @@ type DownwardItems = NonNullable<NonNullable<Volume["downwardAPI"]>["items"]>;
 
 /**
  * The files that a configMap, secret, downwardAPI or projected volume shows; undefined for a volume
- * of another kind. Words of the failures are the kubelet's.
+ * of another kind. Failures have the kubelet's messages.
  *
  * @throws {KipError} code `VK_UNRESOLVED` if a mandatory object or key is missing or cannot be read
  */
@@ -61,12 +61,12 @@ export async function volumeContent(
   const projections = projectionsOf(volume);
   if (!projections) return undefined;
   const { mode, list } = projections;
-  const roomy = { ...sources, room: sources.room ?? new ContentRoom() };
+  const budgeted = { ...sources, budget: sources.budget ?? new ContentBudget() };
   try {
     const files = new Map<string, VolumeFile>();
     let refreshAt: number | undefined;
     for (const projection of list) {
-      const content = await projectionContent(projection, mode, roomy);
+      const content = await projectionContent(projection, mode, budgeted);
       // A later source overrides the same path of an earlier one.
       for (const file of content.files) files.set(file.path, file);
       if (content.refreshAt !== undefined)
@@ -112,7 +112,7 @@ function projectionsOf(
 async function projectionContent(
   projection: Projection,
   mode: number,
-  sources: RoomySources,
+  sources: BudgetedSources,
 ): Promise<VolumeContent> {
   const { configMap, secret, downwardAPI, serviceAccountToken } = projection;
   if (configMap) {
@@ -137,11 +137,11 @@ async function projectionContent(
   throw unresolved(`source "${kind}" is not supported by this node`);
 }
 
-type RoomySources = VolumeSources & { readonly room: ContentRoom };
+type BudgetedSources = VolumeSources & { readonly budget: ContentBudget };
 
 interface FileContext {
   readonly mode: number;
-  readonly sources: RoomySources;
+  readonly sources: BudgetedSources;
 }
 
 async function objectFiles(
@@ -155,16 +155,16 @@ async function objectFiles(
     if (optional) return [];
     throw absent(`${nameOf(reference)} not found`);
   }
-  const { room } = sources;
+  const { budget } = sources;
   if (!source.items) {
-    for (const [path, data] of content.bytes) room.take(path.length + data.length);
+    for (const [path, data] of content.bytes) budget.take(path.length + data.length);
     return [...content.bytes]
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([path, data]) => ({ path, data, mode }));
   }
   return source.items.flatMap(({ key, path, mode: own }) => {
     const data = content.bytes.get(key);
-    room.take(path.length + (data?.length ?? 0));
+    budget.take(path.length + (data?.length ?? 0));
     if (data) return [{ path, data, mode: own ?? mode }];
     if (optional) return [];
     const kind = reference.kind === "ConfigMap" ? "config" : "secret";
@@ -175,7 +175,7 @@ async function objectFiles(
 function downwardFiles(
   items: DownwardItems,
   mode: number,
-  { pod, allocatable, room }: RoomySources,
+  { pod, allocatable, budget }: BudgetedSources,
 ): readonly VolumeFile[] {
   return items.map((item) => {
     const { fieldRef, resourceFieldRef } = item;
@@ -187,8 +187,8 @@ function downwardFiles(
       const what = fieldRef?.fieldPath ?? resourceFieldRef?.resource ?? item.path;
       throw unresolved(`unsupported field of the downward API: ${what}`);
     }
-    room.take(item.path.length + text.length);
-    room.takeOwn(text);
-    return { path: item.path, data: ownBytes(text), mode: item.mode ?? mode };
+    budget.take(item.path.length + text.length);
+    budget.takeOwn(text);
+    return { path: item.path, data: copyBytes(text), mode: item.mode ?? mode };
   });
 }

@@ -1,13 +1,13 @@
 import { unresolved } from "./reference.ts";
 
 /**
- * Most that is looked up for one pod, bytes: environment and files of volumes. A pod of the largest size
+ * Limit of what is looked up for one pod, bytes: environment and files of volumes. A pod of the largest size
  * that the API server takes can name its content some ten thousand times.
  */
 const maxContent = 64 * 1024 * 1024;
 
 /**
- * Most of it that is made for the pod alone, characters: expanded variables, and fields of the pod. The rest is
+ * Limit of the part that is made for the pod alone, characters: expanded variables, and fields of the pod. The rest is
  * in memory once for all pods that name it. Without this a pod of 2 KB would hold 64 MiB for its whole life.
  */
 const maxOwnContent = 8 * 1024 * 1024;
@@ -15,39 +15,39 @@ const maxOwnContent = 8 * 1024 * 1024;
 /** What an entry costs besides its text: objects, and the work of making it. */
 const entryBytes = 256;
 
-/** Keeps count of what is looked up for one pod. */
-export class ContentRoom {
-  #left = maxContent;
-  #ownLeft = maxOwnContent;
+/** Counts what is looked up for one pod. */
+export class ContentBudget {
+  #remaining = maxContent;
+  #remainingOwn = maxOwnContent;
 
   /**
-   * Takes room for one entry, for example a variable.
+   * Counts one entry, for example a variable.
    *
    * @param bytes of its name and value, about
-   * @throws {KipError} code `VK_UNRESOLVED` if there is no room
+   * @throws {KipError} code `VK_UNRESOLVED` if it exceeds the budget
    */
   take(bytes: number): void {
     this.takeAll(1, bytes + entryBytes);
   }
 
   /**
-   * Takes room for a text that no other pod shares, besides that of its entry.
+   * Counts a text that no other pod shares, in addition to its entry.
    *
-   * @throws {KipError} code `VK_UNRESOLVED` if there is no room
+   * @throws {KipError} code `VK_UNRESOLVED` if it exceeds the budget
    */
   takeOwn(text: string): string {
-    this.#ownLeft -= text.length;
-    if (this.#ownLeft < 0)
+    this.#remainingOwn -= text.length;
+    if (this.#remainingOwn < 0)
       throw unresolved(
         `the pod's expanded variables and fields are larger than ${maxOwnContent} characters`,
       );
     return text;
   }
 
-  /** Takes room for entries that are shared and cost some bytes each. */
+  /** Counts entries that are shared by all pods and cost some bytes each. */
   takeAll(count: number, bytesEach: number): void {
-    this.#left -= count * bytesEach;
-    if (this.#left < 0)
+    this.#remaining -= count * bytesEach;
+    if (this.#remaining < 0)
       throw unresolved(
         `the environment and the files of the pod's volumes are larger than ${maxContent} bytes`,
       );

@@ -1,8 +1,8 @@
 import { KipError, nearest, type Clock, type Logger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
-import type { PodProvider } from "../pod-provider.ts";
-import type { PolledPodProvider } from "../polling/polled-provider.ts";
-import { pollProvider } from "../polling/poll-provider.ts";
+import type { PodProvider } from "./pod-provider.ts";
+import type { PolledPodProvider } from "./polling/polled-provider.ts";
+import { pollProvider } from "./polling/poll-provider.ts";
 
 /** What a provider is made with. */
 export interface ProviderSetup {
