@@ -39,3 +39,4 @@ export { every, type EveryOptions } from "./waiting/every.ts";
 export { pause } from "./waiting/pause.ts";
 export { SerialQueue } from "./waiting/serial-queue.ts";
 export { withTimeout, type TimeoutOptions } from "./waiting/with-timeout.ts";
+export { watchOrPoll, type WatchOptions } from "./watch-or-poll.ts";

@@ -1,7 +1,6 @@
-import { watch } from "node:fs";
 import fs from "node:fs/promises";
 import path from "node:path";
-import { hasCode, KipError } from "@kip/base";
+import { hasCode, KipError, watchOrPoll } from "@kip/base";
 
 /** A disk of this machine. */
 export interface Disk {
@@ -40,7 +39,7 @@ export async function findDisk(serial: string, options: FindDiskOptions = {}): P
       .catch(found.reject);
   };
   // Watched before the first look: a disk that comes in between is not missed.
-  using _watcher = toDisposable(watch(dev, look).on("error", found.reject));
+  using _watcher = watchOrPoll(dev, look);
   look();
   const timer = setTimeout(() => found.reject(absent(serial, limitMs)), limitMs);
   try {
@@ -49,10 +48,6 @@ export async function findDisk(serial: string, options: FindDiskOptions = {}): P
     clearTimeout(timer);
     await looks;
   }
-}
-
-function toDisposable(watcher: { close(): void }): Disposable {
-  return { [Symbol.dispose]: () => watcher.close() };
 }
 
 async function lookFor(serial: string, sysBlock: string, dev: string): Promise<Disk | undefined> {

@@ -1,7 +1,6 @@
-import { watch } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { KipError } from "@kip/base";
+import { KipError, watchOrPoll } from "@kip/base";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 
 /** The files of one `exec`: what crun reads and what it writes. Disposing removes them. */
@@ -39,13 +38,13 @@ export class ExecFiles implements AsyncDisposable {
       });
     const onAbort = (): void => reject(new Error("Aborted", { cause: signal.reason }));
     signal.addEventListener("abort", onAbort, { once: true });
-    const watcher = watch(this.#directory, look);
+    const watcher = watchOrPoll(this.#directory, look, { intervalMs: 50 });
     try {
       if (signal.aborted) onAbort();
       look();
       return await promise;
     } finally {
-      watcher.close();
+      watcher[Symbol.dispose]();
       signal.removeEventListener("abort", onAbort);
     }
   }

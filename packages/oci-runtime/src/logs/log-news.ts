@@ -1,4 +1,4 @@
-import { watch } from "node:fs";
+import { watchOrPoll } from "@kip/base";
 
 /** Wakes a reader when the file grew or its writer is done. News that are not read yet are one, however many there were. */
 export class LogNews implements Disposable {
@@ -14,12 +14,11 @@ export class LogNews implements Disposable {
     };
     void ended.then(onEnd, onEnd);
     signal.addEventListener("abort", wake, { once: true });
-    const watcher = watch(file, wake);
-    watcher.on("error", wake);
+    const watcher = watchOrPoll(file, wake);
     // What was written between the reader's last look and the start of watching.
     wake();
     this.#stop = () => {
-      watcher.close();
+      watcher[Symbol.dispose]();
       signal.removeEventListener("abort", wake);
     };
   }

@@ -1,6 +1,5 @@
-import { watch, type FSWatcher } from "node:fs";
 import { access, readFile, readdir, rename, stat, writeFile } from "node:fs/promises";
-import { hasCode, type Logger } from "@kip/base";
+import { hasCode, watchOrPoll, type Logger } from "@kip/base";
 import type { ContainerExit } from "../container-runtime.ts";
 import { containerPaths, isContainerId, type RunPaths } from "../run-paths.ts";
 import { wasOomKilled } from "../stats/cgroup.ts";
@@ -13,18 +12,15 @@ import { readRecord } from "./container-record.ts";
 export class ExitWatcher implements Disposable {
   readonly #paths: RunPaths;
   readonly #logger: Logger;
-  readonly #watcher: FSWatcher;
+  readonly #watcher: Disposable;
   readonly #told = new Set<string>();
   readonly #listeners = new Set<(exit: ContainerExit) => void>();
 
   private constructor(paths: RunPaths, logger: Logger) {
     this.#paths = paths;
     this.#logger = logger;
-    this.#watcher = watch(paths.exits, (_event, name) => {
-      if (name !== null) void this.#notice(name);
-    });
-    this.#watcher.on("error", (error) => {
-      logger.error("stopped watching for containers' ends", { err: error });
+    this.#watcher = watchOrPoll(paths.exits, (name) => {
+      void (name === undefined ? this.#noticeAll() : this.#notice(name));
     });
   }
 
@@ -70,8 +66,16 @@ export class ExitWatcher implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#watcher.close();
+    this.#watcher[Symbol.dispose]();
     this.#listeners.clear();
+  }
+
+  async #noticeAll(): Promise<void> {
+    try {
+      for (const name of await readdir(this.#paths.exits)) await this.#notice(name);
+    } catch (error) {
+      this.#logger.error("could not look for containers' ends", { err: error });
+    }
   }
 
   async #notice(name: string): Promise<void> {
