@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { existsSync, readFileSync, watch, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, watch, writeFileSync } from "node:fs";
 import path from "node:path";
 import { decode } from "@kip/base";
 
@@ -37,7 +37,12 @@ export function writeBootResults(directory: string, results: BootResults): void 
     Object.entries(results.timingsMs).map(([step, value]) => [step, value / 1000]),
   );
   const file = path.join(directory, "boot-timings");
-  writeFileSync(file, JSON.stringify({ ...seconds, startedAt: results.startedAtMs / 1000 }));
+  // Whole or not at all: an agent that cannot read it does not start.
+  writeFileSync(
+    `${file}.part`,
+    JSON.stringify({ ...seconds, startedAt: results.startedAtMs / 1000 }),
+  );
+  renameSync(`${file}.part`, file);
 }
 
 /** Waits until a file of the boot script is there. */

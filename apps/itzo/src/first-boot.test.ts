@@ -20,6 +20,11 @@ suite("applySeedOnce", () => {
     assert.equal(await readFile(target, "utf8"), "{}");
     assert.equal(existsSync(seed), false);
     await applySeedOnce(directory.path, silentLogger);
+    // Killed before it was deleted.
+    await mkdir(seed);
+    await writeFile(path.join(seed, "user-data"), "secret");
+    await applySeedOnce(directory.path, silentLogger);
+    assert.equal(existsSync(seed), false);
   });
 
   test("says that there is no seed", async () => {

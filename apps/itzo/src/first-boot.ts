@@ -21,10 +21,10 @@ function isSeedApplied(directory: string): boolean {
  * @throws {KipError} `SEED_INVALID`, `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
  */
 export async function applySeedOnce(directory: string, logger: Logger): Promise<void> {
-  if (isSeedApplied(directory)) return;
   const folder = path.join(directory, "seed");
-  await applySeed(readNoCloudSeed(folder), { directory, logger });
-  rmSync(folder, { recursive: true });
+  if (!isSeedApplied(directory)) await applySeed(readNoCloudSeed(folder), { directory, logger });
+  // It holds the cell's key. An agent that was killed here has left it.
+  rmSync(folder, { recursive: true, force: true });
 }
 
 /** Applies a seed, and leaves the mark. @throws as {@link applySeedOnce} */

@@ -11,6 +11,7 @@ import {
 } from "@kip/cell-agent";
 import manifest from "../package.json" with { type: "json" };
 import { readBootResults, type BootResults } from "./boot-results.ts";
+import { boundedLog } from "./bounded-log.ts";
 import { applySeedOnce, isTemplate } from "./first-boot.ts";
 import { fetchWord } from "./fetch-word.ts";
 import type { TemplateCopy } from "./template.ts";
@@ -21,8 +22,15 @@ const stateDir = "/var/lib/itzo";
 const runDir = "/run/itzo";
 const logFile = "/var/log/itzo.log";
 
-// Straight to the descriptor: making the stream that is `process.stderr` would cost every start some milliseconds.
-const logger = createLogger({ level: "info", write: (line) => void writeSync(2, `${line}\n`) });
+const logger = createLogger({
+  level: "info",
+  write: boundedLog({
+    // Straight to the descriptor: making the stream that is `process.stderr` would cost every start some milliseconds.
+    write: (text) => void writeSync(2, text),
+    file: logFile,
+    maxBytes: 4 * 2 ** 20,
+  }),
+});
 
 async function main(): Promise<void> {
   const copy = isTemplate(bootDirectory) ? await becomeCopy() : undefined;
