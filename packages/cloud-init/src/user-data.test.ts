@@ -68,6 +68,16 @@ suite("parseUserData", () => {
     assert.match(warnings.at(-1) ?? "", /and more/);
   });
 
+  for (const key of [{ append: true }, { source: { uri: "http://192.0.2.1/" } }]) {
+    test(`refuses a file with ${Object.keys(key)[0]}, whose content would be another one`, () => {
+      const file = { path: "/etc/hosts", content: "192.0.2.1 x", ...key };
+      assert.throws(() => parseUserData(userData({ write_files: [file] })), {
+        code: "USER_DATA_INVALID",
+        message: /"write_files\[0\]" has "append" or "source"/,
+      });
+    });
+  }
+
   test("takes a header with nothing after it", () => {
     assert.deepEqual(parseUserData(Buffer.from("#cloud-config")).writeFiles, []);
   });

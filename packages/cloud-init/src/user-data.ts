@@ -40,6 +40,8 @@ const decodeWriteFile = decode.object({
   owner: decode.optional(decode.string),
   permissions: decode.optional(decode.string),
   encoding: decode.optional(decode.string),
+  append: decode.optional(decode.boolean),
+  source: decode.optional(decode.unknownValue),
 });
 
 /**
@@ -131,6 +133,9 @@ function readWriteFile(value: unknown, at: string): WriteFile {
   const file = decodeWriteFile(value, at);
   if (!file.path.startsWith("/") || file.path.endsWith("/") || file.path.includes("\0"))
     throw invalid(`"${at}.path" is no absolute path of a file`);
+  // Without what they ask for, the file would have another content than is meant.
+  if (file.append === true || file.source !== undefined)
+    throw invalid(`"${at}" has "append" or "source", which are not supported`);
   const permissions = file.permissions ?? "0644";
   if (!/^(0o?)?[0-7]{3,4}$/.test(permissions))
     throw invalid(`"${at}.permissions" is no octal number such as "0644"`);
