@@ -8,11 +8,5 @@ export {
 } from "./state/cell.ts";
 export { decodeProviderConfig, type ProviderConfig } from "./config/provider-config.ts";
 export { KipProvider } from "./provider.ts";
-export {
-  findClusterDns,
-  installCells,
-  readControllerID,
-  startKip,
-  type RunningKip,
-  type StartKipOptions,
-} from "./start-kip.ts";
+export { findClusterDns, installCells, readControllerID } from "./cluster-facts.ts";
+export { startKip, type RunningKip, type StartKipOptions } from "./start-kip.ts";

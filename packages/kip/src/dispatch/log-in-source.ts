@@ -15,7 +15,7 @@ export function logInSource(options: {
   readonly dockerConfig: string | undefined;
   readonly driver: CloudDriver;
   readonly clock: Clock;
-  readonly path?: string;
+  readonly path?: string | undefined;
 }): RegistryLogIns | undefined {
   const { dockerConfig, driver, clock, path } = options;
   const cloud = givesRegistryLogIns(driver) ? driver : undefined;

@@ -1,0 +1,35 @@
+import { hasCode } from "@kip/base";
+import { paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
+import { CellStore } from "./cell/cell-store.ts";
+
+/**
+ * Installs the Cell resource ahead of time. The API server holds back the first objects of a new resource for two seconds;
+ * the creator of a cluster can wait for that while it does something else.
+ */
+export async function installCells(client: ApiClient): Promise<void> {
+  await new CellStore(client).ensureCrd();
+}
+
+/**
+ * ID of this installation: the UID of the kube-system namespace, so that it needs no store of its own.
+ * Two clusters never share it, and a kip that moves to another machine keeps it.
+ */
+export async function readControllerID(client: ApiClient): Promise<string> {
+  const namespace = await client.get<KubeObject>(paths.namespaces("kube-system"));
+  return namespace.metadata?.uid ?? "";
+}
+
+/**
+ * The addresses of the cluster's DNS service `kube-system/kube-dns`, as in the original; none if there is no such service.
+ */
+export async function findClusterDns(client: ApiClient): Promise<readonly string[]> {
+  try {
+    const { spec } = await client.get<{ spec?: { clusterIP?: string } }>(
+      paths.services("kube-system", "kube-dns"),
+    );
+    return spec?.clusterIP === undefined ? [] : [spec.clusterIP];
+  } catch (error) {
+    if (hasCode(error, "K8S_NOT_FOUND")) return [];
+    throw error;
+  }
+}

@@ -1,0 +1,44 @@
+import { randomUUID } from "node:crypto";
+import type { CloudDriver } from "@kip/cloud";
+import type { NodeFacts } from "@kip/virtual-kubelet";
+import type { ProviderConfig } from "./config/provider-config.ts";
+import { nodeResources } from "./selection/node-resources.ts";
+
+/** What the virtual node's facts are made from. */
+export interface NodeFactsOptions {
+  readonly driver: CloudDriver;
+  readonly config: ProviderConfig;
+  readonly controllerID: string;
+  readonly nodeIp: string;
+}
+
+/** The facts of the virtual node: labels, capacity, address and versions. @throws what the cloud reports */
+export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFacts> {
+  const { config, controllerID, driver, nodeIp } = options;
+  const offers = await driver.instanceTypes();
+  return {
+    labels: {
+      "topology.kubernetes.io/zone": driver.zone,
+      "kip.elotl.co/cloud": driver.name,
+      ...config.nodeLabels,
+    },
+    capacity: nodeResources(config.capacity, offers, config.defaultVolumeBytes),
+    internalIp: nodeIp,
+    nodeInfo: nodeInfo(controllerID),
+  };
+}
+
+/**
+ * The node is not a machine: kernels are those of its cells, which may differ. Its IDs are those of the installation,
+ * which it keeps wherever kip runs; a start of kip is its boot.
+ */
+function nodeInfo(controllerID: string): NonNullable<NodeFacts["nodeInfo"]> {
+  return {
+    machineID: controllerID.replaceAll("-", ""),
+    systemUUID: controllerID,
+    bootID: randomUUID(),
+    osImage: "Kip, a machine for each pod",
+    kernelVersion: "of-each-cell",
+    containerRuntimeVersion: "crun://of-each-cell",
+  };
+}
