@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { hasCode } from "@kip/base";
 import { paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
 import { CellStore } from "./cell/cell-store.ts";
@@ -20,14 +21,16 @@ export async function readControllerID(client: ApiClient): Promise<string> {
 }
 
 /**
- * The addresses of the cluster's DNS service `kube-system/kube-dns`, as in the original; none if there is no such service.
+ * The addresses of the cluster's DNS service `kube-system/kube-dns`, as in the original; none if there is no such service
+ * or it is headless.
  */
 export async function findClusterDns(client: ApiClient): Promise<readonly string[]> {
   try {
     const { spec } = await client.get<{ spec?: { clusterIP?: string } }>(
       paths.services("kube-system", "kube-dns"),
     );
-    return spec?.clusterIP === undefined ? [] : [spec.clusterIP];
+    const address = spec?.clusterIP ?? "";
+    return isIP(address) === 0 ? [] : [address];
   } catch (error) {
     if (hasCode(error, "K8S_NOT_FOUND")) return [];
     throw error;
