@@ -40,7 +40,6 @@ const pending: readonly string[] = [
   "packages/cloud-local",
   "packages/control-plane",
   "packages/k8s-client",
-  "packages/kip",
   "packages/oci-image",
   "packages/oci-runtime",
   "packages/pki",

@@ -4,7 +4,7 @@ import type { NodeFacts } from "@kip/virtual-kubelet";
 import type { ProviderConfig } from "./config/provider-config.ts";
 import { nodeResources } from "./selection/node-resources.ts";
 
-/** What the virtual node's facts are made from. */
+/** Options of {@link readNodeFacts}. */
 export interface NodeFactsOptions {
   readonly driver: CloudDriver;
   readonly config: ProviderConfig;

@@ -49,7 +49,7 @@ async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) 
       remove: async () => {},
       pods: async () => [],
     },
-    limits: { bootMs: 1000, healthyMs: 1000, drainLeewayMs: 1000 },
+    limits: { bootMs: 1000, unreachableLimitMs: 1000, drainLeewayMs: 1000 },
     nodeFacts: { capacity: {}, internalIp: "192.0.2.1" },
     clock: systemClock,
     logger: silentLogger,
@@ -108,7 +108,7 @@ describe("KipProvider", () => {
     await provider.stop();
   });
 
-  it("asks the agent, and takes its word that there is no such container", async () => {
+  it("asks the agent, and reports a container that it does not have as not found", async () => {
     const logs = async (container: string): Promise<Readable> => {
       if (container === "main") return Readable.from(["line"]);
       throw new KipError("AGENT_CONTAINER_UNKNOWN", "no such container");
@@ -136,7 +136,7 @@ describe("KipProvider", () => {
     await provider.stop();
   });
 
-  it("tells each event once, and counts anew when the agent does", async () => {
+  it("publishes each event once, and counts from the start again when the agent does", async () => {
     const { provider, events, actor } = await start();
     for (const each of [report(1, 2), report(1, 2, 3), report(1)]) actor()?.reportSeen(each);
     assert.deepEqual(
@@ -146,7 +146,7 @@ describe("KipProvider", () => {
     await provider.stop();
   });
 
-  it("tells a pod once that the cloud takes its cell back, also one that is seen later", async () => {
+  it("reports an interruption once, also to a pod that is applied later", async () => {
     const cellOf = (podUid: string): Cell =>
       ({
         metadata: { uid: `cell-of-${podUid}` },
@@ -170,7 +170,7 @@ describe("KipProvider", () => {
     await provider.stop();
   });
 
-  it("hostile cell: tells nothing about another pod", async () => {
+  it("hostile cell: ignores reports about another pod", async () => {
     const { provider, events, statuses, actor } = await start();
     await provider.apply({ pod: podWith({ metadata: { uid: "q" } }) } as unknown as ResolvedPod);
     const ofQ = actor();
@@ -194,7 +194,7 @@ describe("KipProvider", () => {
       status,
     }) as unknown as Cell; // all that is looked at
 
-  it("finish() ends what runs of a pod and returns then, and knows a pod that has nothing", async () => {
+  it("finish() resolves when the pod and its cell have ended, at once for a pod without a cell", async () => {
     const { provider, actor } = await start();
     const done = provider.finish(pod, signal);
     await done;
@@ -205,7 +205,7 @@ describe("KipProvider", () => {
     await provider.stop();
   });
 
-  it("has no pod running of which only the log is left", async () => {
+  it("does not list a pod as present when only its log remains", async () => {
     const { provider } = await start();
     assert.equal(await provider.presence("p"), "present");
     await provider.finish(pod, signal);
@@ -213,7 +213,7 @@ describe("KipProvider", () => {
     await provider.stop();
   });
 
-  it("publishes the end that a Cell has, of a pod that is wanted or removed after a restart", async () => {
+  it("publishes the end in the Cell after a restart, of a pod that is applied or removed", async () => {
     const podEnd = { phase: "Succeeded" } as const;
     const cells = ["p", "q"].map((uid) => cellOf(uid, { phase: "Claimed", podEnd }));
     const { provider, statuses } = await start(undefined, cells);
@@ -251,7 +251,7 @@ describe("KipProvider", () => {
     assert.equal(provider.isAtWork("p"), false);
   });
 
-  it("keeps nothing of a pod that was removed", async () => {
+  it("forgets a pod that was removed", async () => {
     const { provider } = await start();
     await Promise.all([provider.remove(pod, 30), provider.removeUnknown("p")]);
     assert.equal(provider.isAtWork("p"), false);

@@ -31,11 +31,11 @@ import type { CellSteps } from "./cell/cell-steps.ts";
 import type { Cell } from "./state/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
 import { eventsOfReport } from "./status/pod-events.ts";
-import { containerNames } from "./status/own-report.ts";
+import { containerNames } from "./status/restrict-report.ts";
 import { podStatus } from "./status/pod-status.ts";
 import { countProbes, measurePods, type MeasuredPod } from "./status/pod-usage.ts";
 
-/** What a {@link KipProvider} works with. */
+/** Dependencies of a {@link KipProvider}. */
 export interface KipProviderOptions {
   readonly driver: CloudDriver;
   readonly steps: CellSteps;
@@ -48,12 +48,12 @@ export interface KipProviderOptions {
   readonly logger: Logger;
 }
 
-/** Runs each pod on a cell of its own. One {@link CellActor} per pod UID does the work. */
+/** Runs each pod on a cell of its own, with one {@link CellActor} per pod UID. */
 export class KipProvider implements PodProvider {
   readonly #options: KipProviderOptions;
   readonly #actors = new Map<string, CellActor>();
   readonly #subscriptions = new DisposableStack();
-  /** By token; a notice may come before the pod that it concerns. */
+  /** By token; a notice may come before its pod. */
   readonly #notices = new Map<string, InterruptionNotice>();
   readonly #stopped = new AbortController();
   #callbacks: ProviderCallbacks | undefined;
@@ -81,22 +81,22 @@ export class KipProvider implements PodProvider {
     await this.#options.cells.synced;
   }
 
-  /** The API's view of a cell changed. */
+  /** A Cell was added or changed in the API. */
   cellChanged(cell: Cell): void {
     this.#actors.get(cell.spec.podRef.uid)?.cellSeen(cell);
   }
 
-  /** The API has this cell no more. */
+  /** A Cell was deleted from the API. */
   cellGone(cell: Cell): void {
     this.#actors.get(cell.spec.podRef.uid)?.cellGone(cell);
   }
 
-  /** Whether somebody works on this pod. */
+  /** Whether this pod has an actor. */
   isAtWork(podUid: string): boolean {
     return this.#actors.has(podUid);
   }
 
-  /** Frees the cell of a pod that has finished, which nobody applies or removes any more. */
+  /** Frees the cell of a finished pod, which the virtual kubelet no longer applies or removes. */
   freeCell(podRef: PodRef): void {
     this.#actor(podRef).finish();
   }
@@ -139,12 +139,12 @@ export class KipProvider implements PodProvider {
     await this.#forgetLogs(podRef.uid);
   }
 
-  /** A folder that stays is found again by {@link KipProvider.list}: no pod waits for it. */
+  /** A folder that could not be removed is found again by {@link KipProvider.list}; the pod does not wait for it. */
   async #forgetLogs(podUid: string): Promise<void> {
     try {
       await this.#options.archive.remove(podUid);
     } catch (error) {
-      this.#options.logger.warn("Logs of a pod could not be removed", { podUid, err: error });
+      this.#options.logger.warn("Could not remove the logs of a pod", { podUid, err: error });
     }
   }
 
@@ -156,7 +156,7 @@ export class KipProvider implements PodProvider {
 
   async presence(uid: string): Promise<PodPresence> {
     const memory = this.#actors.get(uid)?.memory;
-    // Of a pod that has ended only the log is left.
+    // Only the logs of a finished pod remain.
     if (memory) return memory.isPodFinished && !memory.cell ? "absent" : "present";
     if (!this.#options.cells.isSynced) return "unknown";
     return this.#hasCell(uid) ? "present" : "absent";
@@ -195,17 +195,17 @@ export class KipProvider implements PodProvider {
     await this.#logsSaved(uid, signal);
     const saved = await this.#options.archive.read(uid, container, options);
     if (saved) return saved;
-    if (!this.#mayHaveLog(pod)) throw notThere(`log of container "${container}"`, pod);
+    if (!this.#mayHaveLog(pod)) throw notFound(`log of container "${container}"`, pod);
     const { follow, previous, timestamps, tailLines, sinceTimeMs, limitBytes } = options;
     const asked = defined({ follow, previous, timestamps, tailLines, sinceTimeMs, limitBytes });
     try {
       return await this.#agent(pod).logs(container, asked, signal);
     } catch (error) {
-      // The pod may have finished in between: then its log is saved now, and its cell is going.
+      // The pod may have finished in between: then its log has been saved, and its cell is being ended.
       const savedNow = await this.#options.archive.read(uid, container, options);
       if (savedNow) return savedNow;
       if (!hasCode(error, "AGENT_CONTAINER_UNKNOWN", "AGENT_NO_POD")) throw error;
-      throw notThere(`log of container "${container}"`, pod, error);
+      throw notFound(`log of container "${container}"`, pod, error);
     }
   }
 
@@ -256,16 +256,16 @@ export class KipProvider implements PodProvider {
     await Promise.all([...this.#actors.values()].map((actor) => actor.stop()));
   }
 
-  /** While the cell of a finished pod is being ended its log is saved, and could not be read to its end there. */
+  /** Waits until the log of a finished pod is saved: its cell is being ended, and a read there might break off. */
   async #logsSaved(podUid: string, signal: AbortSignal): Promise<void> {
     const actor = this.#actors.get(podUid);
     if (!actor?.memory.agent || !actor.memory.isPodFinished) return;
-    // A pod that another one has ended in the API still writes its log while it stops.
+    // A pod that another client ended in the API still writes its log while it stops.
     if (actor.memory.report && !hasEnded(actor.memory.report)) return;
     await untilAborted(Promise.race([actor.logsSaved, actor.settled]), signal);
   }
 
-  /** A pod that was never given to a cell has no logs; one that has ended and left none, neither. */
+  /** A pod has no logs if it was never dispatched, or if it finished without saving any. */
   #mayHaveLog(pod: Pod): boolean {
     const memory = this.#actors.get(pod.metadata.uid)?.memory;
     if (!memory?.agent && isFinished(pod)) return false;
@@ -332,17 +332,17 @@ export class KipProvider implements PodProvider {
   #publishEvents(memory: CellMemory, report: PodReport): void {
     const { uid } = memory.podRef;
     const newest = report.events.at(-1)?.sequence ?? 0;
-    // An agent that counts anew was started again.
+    // An agent that counts from the start was started again.
     const last = newest < memory.lastEvent ? 0 : memory.lastEvent;
     for (const { sequence, time, event } of eventsOfReport(report, uid)) {
-      // What happened before this process started was told by the one before it.
+      // Earlier processes published the events from before this one started.
       if (sequence <= last || Date.parse(time) < this.#startedAt) continue;
       this.#callbacks?.podEvent(event);
     }
     memory.lastEvent = newest;
   }
 
-  /** Puts an event on a pod. */
+  /** Publishes an event of a pod. */
   podEvent(memory: CellMemory, type: "Normal" | "Warning", reason: string, message: string): void {
     this.#callbacks?.podEvent({ uid: memory.podRef.uid, type, reason, message });
   }
@@ -357,7 +357,7 @@ function isFinished({ status }: Pod): boolean {
   return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
-function notThere(what: string, pod: Pod, cause?: unknown): KipError {
+function notFound(what: string, pod: Pod, cause?: unknown): KipError {
   const name = pod.metadata.name;
   return new KipError("VK_NOT_FOUND", `Cannot find the ${what} in pod "${name}"`, { cause });
 }

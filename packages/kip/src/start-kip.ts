@@ -27,7 +27,7 @@ import { nodeLabel, type Cell } from "./state/cell.ts";
 /** How often instances are compared with Cells, milliseconds. Events report every change; this catches lost ones. */
 const collectIntervalMs = 60_000;
 
-/** What {@link startKip} needs. */
+/** Options of {@link startKip}. */
 export interface StartKipOptions {
   readonly client: ApiClient;
   readonly driver: CloudDriver;
@@ -54,7 +54,7 @@ export interface RunningKip extends AsyncDisposable {
   readonly provider: KipProvider;
 }
 
-/** What was read or opened before the provider is made. */
+/** Parts that are opened before the provider is created. */
 interface OpenedParts {
   readonly store: CellStore;
   readonly identities: CellIdentities;
@@ -126,7 +126,11 @@ function createProvider(
     steps,
     cells,
     archive,
-    limits: { bootMs: 20 * 60_000, healthyMs: config.healthyMs, drainLeewayMs: 15_000 },
+    limits: {
+      bootMs: 20 * 60_000,
+      unreachableLimitMs: config.unreachableLimitMs,
+      drainLeewayMs: 15_000,
+    },
     nodeFacts: opened.nodeFacts,
     clock,
     logger,

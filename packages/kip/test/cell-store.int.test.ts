@@ -107,11 +107,11 @@ describe("CellStore with an API server", { timeout: 120_000 }, () => {
     await store.remove(cell);
   });
 
-  it("tells of a pod whether it is open, ended or gone", async () => {
+  it("reads whether a pod is open, ended or gone", async () => {
     const containers = [{ name: "main", image: "i" }];
     const { metadata } = await client.create<Cell>(paths.pods("default"), {
       metadata: { generateName: "cell-store-" },
-      spec: { nodeName: "nobody", containers },
+      spec: { nodeName: "none", containers },
     });
     const { name = "", uid = "" } = metadata;
     const ref = { namespace: "default", name, uid };

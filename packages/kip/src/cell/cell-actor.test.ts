@@ -116,7 +116,7 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
       },
       noteReport: () => {},
     } as unknown as CellSteps, // all that an actor calls
-    limits: { bootMs: 1_200_000, healthyMs: 90_000, drainLeewayMs: 15_000 },
+    limits: { bootMs: 1_200_000, unreachableLimitMs: 90_000, drainLeewayMs: 15_000 },
     clock,
     logger: silentLogger,
     onChange: () => {},
@@ -177,7 +177,7 @@ describe("CellActor", () => {
     assert.equal(clock.sleepers.size, 0);
   });
 
-  it("does not take a Cell back that it removed, whatever the watch still tells", async () => {
+  it("ignores a Cell that it removed and that the watch still reports", async () => {
     const { actor, count, run } = start({ terminate: forEver });
     await run();
     const old = newCell("c1");
@@ -211,7 +211,7 @@ describe("CellActor", () => {
     assert.equal(count("terminate"), 1);
   });
 
-  it("asks a cloud without capacity ever less often, tells it once, and recovers", async () => {
+  it("backs off while the cloud has no capacity, reports it once, and recovers", async () => {
     let isFull = true;
     let left = 500;
     const { actor, clock, count, problems, run } = start({
@@ -224,20 +224,20 @@ describe("CellActor", () => {
     await clock.advance(600_000);
     assert.ok(count("launch") >= 5 && count("launch") <= 15, `${count("launch")} launches`);
     assert.deepEqual(problems, ["CloudNoCapacity"]);
-    assert.match(actor.memory.waitingFor?.message ?? "", /Cannot launch/);
+    assert.match(actor.memory.waitReason?.message ?? "", /Cannot launch/);
     isFull = false;
     await run();
     assert.equal(count("dispatch"), 1, "a change of the pod ends the pause");
     await actor.stop();
   });
 
-  it("tells once what a launch waits for, and keeps telling its place", async () => {
+  it("reports once why a launch waits, and keeps its place in the queue up to date", async () => {
     const { actor, problems, run } = start({ launch: forEver });
     await run();
     for (const ahead of [2, 1])
-      actor.waitsFor("CellWaits", `Other machines are starting; ${ahead} asked before`);
+      actor.reportWait("CellWaits", `Other machines are starting; ${ahead} asked before`);
     assert.deepEqual(problems, ["CellWaits"]);
-    assert.match(actor.memory.waitingFor?.message ?? "", /; 1 asked before/);
+    assert.match(actor.memory.waitReason?.message ?? "", /; 1 asked before/);
     await actor.stop();
   });
 
@@ -258,7 +258,7 @@ describe("CellActor", () => {
     assert.deepEqual([count("createCell"), count("deleteCell")], [1, 1]);
   });
 
-  it("leaves it to the agent when a pod has been active for too long", async () => {
+  it("leaves the deadline of a dispatched pod to the agent", async () => {
     const { actor, clock, count } = start();
     actor.memory.startTime = new Date(clock.now()).toISOString();
     const spec = { containers: [], activeDeadlineSeconds: 60 };
@@ -267,7 +267,7 @@ describe("CellActor", () => {
     assert.deepEqual([actor.memory.isPodFinished, count("dispatch")], [false, 1]);
   });
 
-  it("waits longer and longer when machines vanish in a row", async () => {
+  it("backs off when machines vanish in a row", async () => {
     const { actor, clock, count, run } = start({
       launch: async ({ memory }) => void (memory.instanceState = "gone"),
     });
@@ -278,7 +278,7 @@ describe("CellActor", () => {
     await actor.settled;
   });
 
-  it("hostile cell: gives up a machine whose agent only ever answers for a moment", async () => {
+  it("hostile cell: replaces a machine whose agent answers only for moments", async () => {
     const { actor, clock, count, run } = start();
     await run();
     for (let turn = 0; turn < 20 && count("terminate") === 0; turn++) {
@@ -290,7 +290,7 @@ describe("CellActor", () => {
     await actor.stop();
   });
 
-  it("gives up a machine that was started again and has forgotten the pod that it ran", async () => {
+  it("replaces a machine that was restarted and has forgotten the pod that it ran", async () => {
     const { actor, count, run } = start({
       connect: async (each) => {
         each.memory.isPodLost = count("connect") === 2;
@@ -317,7 +317,7 @@ describe("CellActor", () => {
     await actor.stop();
   });
 
-  it("takes no end for the pod's own when its Cell is deleted", async () => {
+  it("does not take the end of containers for the pod's own when its Cell is deleted", async () => {
     const { actor, clock, count, run } = start();
     await run();
     actor.cellGone(newCell("c1"));
@@ -329,7 +329,7 @@ describe("CellActor", () => {
     await actor.stop();
   });
 
-  it("tells when the logs of a finished pod are saved, before its machine has gone", async () => {
+  it("reports that the logs of a finished pod are saved before its machine has gone", async () => {
     const { actor, run, count } = start({ terminate: forEver });
     await run();
     actor.reportSeen(ended("Succeeded"));
@@ -358,7 +358,7 @@ describe("CellActor", () => {
     assert.equal(count("deleteCell"), 1);
   });
 
-  it("goes on with the end that its Cell has, and starts the pod no second time", async () => {
+  it("takes over the end in the Cell, and does not start the pod again", async () => {
     const { actor, count, run } = start({
       observeInstance: async ({ memory }) => void (memory.instanceState = "gone"),
     });
@@ -386,7 +386,7 @@ describe("CellActor", () => {
     assert.equal(steps.length, 7);
   });
 
-  it("gives up logs that no connection gets, with the time counted over all attempts", async () => {
+  it("gives up logs that no connection can fetch, with one time limit for all attempts", async () => {
     const { actor, clock, count, run } = start({
       saveLogs: async ({ memory }) => {
         memory.saveLogsSince ??= clock.monotonic();
@@ -411,7 +411,7 @@ describe("CellActor", () => {
     await actor.stop();
   });
 
-  it("waits as long as a server asks", async () => {
+  it("obeys Retry-After of a server", async () => {
     const facts = { retryAfterMs: 30_000 };
     const { actor, clock, count, run } = start({
       createCell: async () => {
@@ -426,7 +426,7 @@ describe("CellActor", () => {
     await actor.stop();
   });
 
-  it("is settled anew after each work", async () => {
+  it("settles again after new work", async () => {
     const { actor, run } = start();
     await run();
     actor.reportSeen(ended("Succeeded"));

@@ -4,7 +4,7 @@ import type { Instance, InterruptionNotice } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { interruptionMessage } from "../status/disruption.ts";
-import { ownReport } from "../status/own-report.ts";
+import { restrictReportToPod } from "../status/restrict-report.ts";
 import { reportedEnd } from "../status/pod-end.ts";
 import type { Cell } from "../state/cell.ts";
 import { newCellMemory, type CellMemory, type PodRef } from "../state/cell-memory.ts";
@@ -14,7 +14,7 @@ import {
   cellTimes,
   hasEnded,
   observeCell,
-  usefulConnectionMs,
+  shortestUsefulConnectionMs,
   type CellLimits,
 } from "./observe-cell.ts";
 import { deadlineExceeded } from "./pod-deadline.ts";
@@ -28,24 +28,24 @@ export interface CellActorOptions {
   readonly logger: Logger;
   /** The pod's status may have changed. */
   readonly onChange: (memory: CellMemory) => void;
-  /** Something about the pod that belongs into an event. */
+  /** A problem of the pod, for an event. */
   readonly onProblem: (memory: CellMemory, reason: string, message: string) => void;
 }
 
 const backoff = { initialMs: 500, maxMs: 300_000 };
-/** How often a step may follow itself without a pause: what it is for may change while it is done. */
-const repeatsAtOnce = 3;
-/** A timer for longer than 24.8 days would end at once; to wake once a day costs nothing. */
+/** How often a step may follow itself without a pause: its cause may change while it runs. */
+const immediateRepeats = 3;
+/** A timer for longer than 24.8 days would end at once; waking once a day is cheap. */
 const longestSleepMs = 86_400_000;
-/** A cell that had its pod for this long, milliseconds, was no part of a series of losses. */
-const steadyMs = 600_000;
+/** The loss of a cell that had its pod for this long, milliseconds, resets the count of losses. */
+const steadyCellMs = 600_000;
 
 /**
  * The one worker of a pod: observes, plans the next step, does it, and again, until pod and cell are
  * settled. Actors of different pods never wait for each other.
  *
  * Invariants: steps run one at a time. A step is aborted as soon as the plan would not choose it any
- * more. Whatever happened in between, the next step follows from what is observed alone.
+ * more. The next step follows from what is observed alone, whatever happened in between.
  */
 export class CellActor {
   readonly memory: CellMemory;
@@ -57,14 +57,14 @@ export class CellActor {
   #work: Promise<void> = Promise.resolve();
   #isRunning = false;
   #isStopped = false;
-  /** Failures since the last progress, connections that soon ended, cells lost in a row. */
+  /** Failures since the last progress; connections that soon ended, and cells lost, in a row. */
   #failures = 0;
-  #flaps = 0;
-  #losses = 0;
+  #shortConnections = 0;
+  #consecutiveLosses = 0;
   /** The step that was done last, and how often in a row: one that changes nothing is not repeated at once. */
   #last: { kind: CellStep["kind"]; count: number } | undefined;
-  /** The problem that was told last, without its figures. */
-  #told: string | undefined;
+  /** The reason for waiting that was reported last, without its figures. */
+  #lastReportedWait: string | undefined;
   #pause: AbortController | undefined;
 
   constructor(options: CellActorOptions) {
@@ -77,23 +77,23 @@ export class CellActor {
     return this.#settled.promise;
   }
 
-  /** Resolves when the logs of a pod that has finished are saved, as far as they could be. */
+  /** Resolves when the logs of a finished pod have been saved, as far as possible. */
   get logsSaved(): Promise<void> {
     return this.#logsSaved.promise;
   }
 
-  /** The pod is wanted, in this form. */
+  /** The pod should run, in this form. */
   apply(resolved: ResolvedPod): void {
     const { memory } = this;
     memory.resolved = resolved;
     memory.pod = resolved.pod;
-    if (memory.report) memory.report = ownReport(memory.report, resolved.pod);
+    if (memory.report) memory.report = restrictReportToPod(memory.report, resolved.pod);
     memory.isDispatched = false;
     if (memory.end) this.#options.onChange(memory);
-    this.#tryAtOnce();
+    this.#retryNow();
   }
 
-  /** The pod is to be stopped; a shorter grace period than before replaces it. */
+  /** The pod should stop; a shorter grace period than before replaces that one. */
   remove(graceSeconds: number, pod?: Pod): void {
     const { memory } = this;
     const { wanted } = memory;
@@ -103,7 +103,7 @@ export class CellActor {
     if (wanted.kind === "remove" && wanted.graceSeconds <= graceSeconds) return;
     this.memory.wanted = { kind: "remove", graceSeconds };
     this.memory.removeSince = this.#options.clock.monotonic();
-    this.#tryAtOnce();
+    this.#retryNow();
   }
 
   /** The pod is terminal in the API, written there by kip or another client: what still runs of it is stopped. */
@@ -113,13 +113,13 @@ export class CellActor {
     if (memory.isPodFinished && memory.isEndInApi) return;
     memory.isPodFinished = true;
     memory.isEndInApi = true;
-    this.#tryAtOnce();
+    this.#retryNow();
   }
 
   /** The API's view of the cell. */
   cellSeen(cell: Cell | undefined): void {
     const { memory } = this;
-    // The watch is behind what was done here: a Cell that was removed must not come back.
+    // The watch lags behind our own writes: a Cell that was removed must not come back.
     if (!cell || memory.goneCells.has(cell.metadata.uid ?? "")) return;
     if (memory.cell && memory.cell.metadata.uid !== cell.metadata.uid) return;
     memory.cell ??= cell;
@@ -134,14 +134,14 @@ export class CellActor {
     this.changed();
   }
 
-  /** The API has no such Cell any more, although its instance may run: somebody took its finalizer. */
+  /** The Cell was deleted without its finalizer, by another client: its instance may still run. */
   cellGone(cell: Cell): void {
     if (this.memory.cell?.metadata.uid !== cell.metadata.uid) return;
     this.memory.isCellDeleted = true;
     this.changed();
   }
 
-  /** The cloud says that the instance ended. */
+  /** The cloud reported that the instance ended. */
   instanceEnded(instance: Instance): void {
     if (instance.token !== this.memory.cell?.metadata.uid) return;
     this.memory.instanceState = "gone";
@@ -149,7 +149,7 @@ export class CellActor {
     this.changed();
   }
 
-  /** The cloud says that it takes the instance back. Its end is told by {@link CellActor.instanceEnded}. */
+  /** The cloud announced that it takes the instance back. {@link CellActor.instanceEnded} reports its end. */
   interrupted({ instance, endsAt }: InterruptionNotice): void {
     const { memory } = this;
     if (instance.token !== memory.cell?.metadata.uid || memory.interruption?.endsAt === endsAt)
@@ -164,9 +164,9 @@ export class CellActor {
   reportSeen(report: PodReport): void {
     if (report.podUid !== this.memory.podRef.uid) return;
     const { memory } = this;
-    memory.report = ownReport(report, memory.pod);
+    memory.report = restrictReportToPod(report, memory.pod);
     this.#options.steps.noteReport(memory);
-    // A pod that was asked to stop has not come to an end of its own.
+    // The end of a pod that was asked to stop is not its own.
     const isOwnEnd = memory.drainSent === undefined && memory.status.phase !== "Draining";
     if (hasEnded(report) && isOwnEnd) {
       memory.isPodFinished = true;
@@ -182,23 +182,23 @@ export class CellActor {
     this.#options.onChange(this.memory);
   }
 
-  /** What the present step waits for: a condition of the pod, and once an event of it. */
-  waitsFor(reason: string, message: string): void {
+  /** Reports why the current step waits: as a condition of the pod, and as an event if the reason has changed. */
+  reportWait(reason: string, message: string): void {
     const { onProblem, onChange } = this.#options;
-    // The figures in a message (what is free now, how many come before) may differ each time: that is no news.
-    const told = `${reason} ${message.replace(/[\d.]+/g, "#")}`;
-    const isNews = this.#told !== told;
-    this.#told = told;
-    this.memory.waitingFor = { reason, message };
-    if (isNews) onProblem(this.memory, reason, message);
+    // The figures in a message (free memory, place in the queue) may differ each time: they do not count as a change.
+    const comparable = `${reason} ${message.replace(/[\d.]+/g, "#")}`;
+    const hasChanged = this.#lastReportedWait !== comparable;
+    this.#lastReportedWait = comparable;
+    this.memory.waitReason = { reason, message };
+    if (hasChanged) onProblem(this.memory, reason, message);
     onChange(this.memory);
   }
 
   /** A connection to the agent was made. */
   agentFound(agent: AgentClient): void {
     this.memory.agent = agent;
-    // Between connections that soon end, the time out of reach goes on from the first loss.
-    if (this.#flaps === 0) this.memory.unreachableSince = undefined;
+    // In a series of short connections the time out of reach counts from the first loss.
+    if (this.#shortConnections === 0) this.memory.unreachableSince = undefined;
     this.memory.connectedAt = this.#options.clock.monotonic();
   }
 
@@ -206,10 +206,10 @@ export class CellActor {
   agentLost(): void {
     const { memory } = this;
     const now = this.#options.clock.monotonic();
-    const isFlap = now - (memory.connectedAt ?? 0) < usefulConnectionMs;
-    this.#flaps = isFlap ? this.#flaps + 1 : 0;
-    // An agent that only ever answers for a moment is as good as out of reach.
-    if (!isFlap || memory.unreachableSince === undefined) memory.unreachableSince = now;
+    const isShort = now - (memory.connectedAt ?? 0) < shortestUsefulConnectionMs;
+    this.#shortConnections = isShort ? this.#shortConnections + 1 : 0;
+    // An agent that answers only for moments counts as out of reach.
+    if (!isShort || memory.unreachableSince === undefined) memory.unreachableSince = now;
     memory.agent = undefined;
     memory.isDispatched = false;
     memory.drainSent = undefined;
@@ -217,7 +217,7 @@ export class CellActor {
     this.changed();
   }
 
-  /** Something changed: plan again. Starts the worker if it is not at work. */
+  /** Something changed: plan again. Starts the worker if it is idle. */
   changed(): void {
     this.#change.resolve();
     if (this.#isRunning || this.#isStopped) return;
@@ -237,10 +237,10 @@ export class CellActor {
     await this.#work;
   }
 
-  /** What somebody wants of the pod now does not wait until a pause after a failure is over. */
-  #tryAtOnce(): void {
+  /** A new request ends the pause after a failure. */
+  #retryNow(): void {
     this.#failures = 0;
-    this.#told = undefined;
+    this.#lastReportedWait = undefined;
     this.#pause?.abort();
     this.changed();
   }
@@ -255,7 +255,7 @@ export class CellActor {
     if (this.#times().deadlineIn > 0) return;
     this.memory.isPodFinished = true;
     this.memory.end = { phase: "Failed", ...deadlineExceeded };
-    this.waitsFor(deadlineExceeded.reason, deadlineExceeded.message);
+    this.reportWait(deadlineExceeded.reason, deadlineExceeded.message);
   }
 
   #times(): ReturnType<typeof cellTimes> {
@@ -264,21 +264,23 @@ export class CellActor {
 
   async #run(): Promise<void> {
     try {
-      await this.#steps();
+      await this.#loop();
     } catch (error) {
-      // A fault of ours in one actor stays in this actor; the next change starts it again.
-      this.#options.logger.error("The actor of a pod failed", { err: error });
+      // A bug in one actor must not affect others; the next change starts this one again.
+      this.#options.logger.error("Stopped the worker of a pod after an unexpected error", {
+        err: error,
+      });
       this.#isRunning = false;
     }
   }
 
-  async #steps(): Promise<void> {
+  async #loop(): Promise<void> {
     for (;;) {
       this.#change = Promise.withResolvers();
       this.#expire();
       const step = this.#plan();
       if (this.#isStopped || step.kind === "done") break;
-      if (step.kind !== "wait") await this.#do(step);
+      if (step.kind !== "wait") await this.#executeStep(step);
       else {
         this.#last = undefined;
         await this.#untilChange(undefined);
@@ -290,9 +292,9 @@ export class CellActor {
     this.#settled.resolve();
   }
 
-  async #do(step: CellStep): Promise<void> {
+  async #executeStep(step: CellStep): Promise<void> {
     const repeats = this.#repeatsBefore(step);
-    if (repeats > 0 && !(await this.#wait(step, repeats - 1))) return;
+    if (repeats > 0 && !(await this.#backOff(step, repeats - 1))) return;
     const abort = new AbortController();
     const result = this.#options.steps.execute(step, this, abort.signal).then(
       () => ({ error: undefined }),
@@ -300,40 +302,40 @@ export class CellActor {
     );
     const outcome = await this.#whilePlanned(step, result, abort);
     if (outcome.error === undefined) {
-      this.#done(step);
+      this.#stepDone(step);
       this.#options.onChange(this.memory);
       return;
     }
     if (abort.signal.aborted) return;
-    await this.#report(step, outcome.error);
+    await this.#reportFailure(step, outcome.error);
   }
 
-  /** How often in a row this step has led to nothing, although it did not fail. */
+  /** How often in a row this step had no effect, although it did not fail. */
   #repeatsBefore({ kind }: CellStep): number {
-    const inRow = this.#last?.kind === kind ? this.#last.count - repeatsAtOnce : 0;
-    if (kind === "createCell") return Math.max(inRow, this.#losses);
-    return Math.max(0, inRow, kind === "connect" ? this.#flaps : 0);
+    const inRow = this.#last?.kind === kind ? this.#last.count - immediateRepeats : 0;
+    if (kind === "createCell") return Math.max(inRow, this.#consecutiveLosses);
+    return Math.max(0, inRow, kind === "connect" ? this.#shortConnections : 0);
   }
 
-  #done(step: CellStep): void {
+  #stepDone(step: CellStep): void {
     const { memory } = this;
     const count = this.#last?.kind === step.kind ? this.#last.count : 0;
     this.#last = { kind: step.kind, count: count + 1 };
-    // To look at the cloud is no progress: the launch that failed before is still to come.
+    // Observing the instance does not count as progress: the launch that failed is still ahead.
     if (step.kind !== "observeInstance") {
       this.#failures = 0;
-      this.#told = undefined;
+      this.#lastReportedWait = undefined;
     }
     if (step.kind === "saveLogs") this.#logsSaved.resolve();
     if (step.kind === "dispatch") memory.dispatchedAt ??= this.#options.clock.monotonic();
     if (step.kind !== "deleteCell") return;
     const now = this.#options.clock.monotonic();
-    const isSteady = now - (memory.lastDispatchedAt ?? now) >= steadyMs;
-    this.#losses = step.isLost ? (isSteady ? 0 : this.#losses) + 1 : 0;
-    this.#flaps = 0;
+    const isSteady = now - (memory.lastDispatchedAt ?? now) >= steadyCellMs;
+    this.#consecutiveLosses = step.isLost ? (isSteady ? 0 : this.#consecutiveLosses) + 1 : 0;
+    this.#shortConnections = 0;
   }
 
-  /** Resolves at the next change, when time alone changes the plan, or with what `result` resolves with. */
+  /** Resolves at the next change, when time alone changes the plan, or with the value of `result`. */
   async #untilChange<T>(result: Promise<T> | undefined): Promise<T | undefined> {
     const timer = new AbortController();
     const ms = Math.min(...Object.values(this.#times()).filter((each) => each > 0));
@@ -350,7 +352,7 @@ export class CellActor {
     }
   }
 
-  /** Waits for a result; aborts it when the plan changes meanwhile. */
+  /** Waits for a result; aborts its step when the plan changes meanwhile. */
   async #whilePlanned<T>(step: CellStep, result: Promise<T>, abort: AbortController): Promise<T> {
     const isFinal = result.then((value) => ({ value }));
     for (;;) {
@@ -362,19 +364,23 @@ export class CellActor {
     }
   }
 
-  async #report(step: CellStep, error: unknown): Promise<void> {
+  async #reportFailure(step: CellStep, error: unknown): Promise<void> {
     const { logger } = this.#options;
     const reason = isKipError(error) ? problemReason(error.code) : "CellStepFailed";
     const remedy = isKipError(error) && error.remedy !== undefined ? `. ${error.remedy}` : "";
     const message = `${errorText(error)}${remedy}`;
-    logger.warn("Step of a cell failed", { step: step.kind, attempt: this.#failures, err: error });
-    this.waitsFor(reason, message);
+    logger.warn("Could not do a step of a cell", {
+      step: step.kind,
+      attempt: this.#failures,
+      err: error,
+    });
+    this.reportWait(reason, message);
     this.#last = undefined;
-    await this.#wait(step, this.#failures++, error);
+    await this.#backOff(step, this.#failures++, error);
   }
 
-  /** Pauses; a change of the plan, or of what is wanted, ends it. Resolves with whether the step is still planned. */
-  async #wait(step: CellStep, attempt: number, error?: unknown): Promise<boolean> {
+  /** Pauses until the back-off is over, the plan changes or a new request comes. Resolves with whether the step is still planned. */
+  async #backOff(step: CellStep, attempt: number, error?: unknown): Promise<boolean> {
     const abort = new AbortController();
     this.#pause = abort;
     const pause = this.#options.clock

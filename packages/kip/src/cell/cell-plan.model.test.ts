@@ -211,7 +211,7 @@ describe("planCell() in a world that fails", () => {
     );
   });
 
-  it("runs a pod that succeeded no second time and fails it never, however long its status is refused", () => {
+  it("neither runs a pod that succeeded again nor fails it, however long its status is refused", () => {
     const many = fc.array(
       fc.constantFrom("none", "none", "kill", "lose answer", "refuse", "take", "lose machine"),
       { minLength: 60, maxLength: 60 },

@@ -154,12 +154,12 @@ describe("planCell()", () => {
     it(name, () => assert.equal(planCell(seen).kind, kind));
   }
 
-  it("gives a pod that nobody removes its own grace period", () => {
+  it("uses the own grace period of a pod that is not removed", () => {
     const seen = { ...running, isPodFinished: true, graceSeconds: 7 };
     assert.deepEqual(planCell(seen), { kind: "drain", graceSeconds: 7 });
   });
 
-  it("tells a loss from an end", () => {
+  it("distinguishes a loss from an end", () => {
     assert.deepEqual(planCell({ ...running, instance: "gone" }), {
       kind: "deleteCell",
       isLost: true,

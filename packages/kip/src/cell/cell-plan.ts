@@ -1,19 +1,19 @@
 import type { InstanceState, WantedPod } from "../state/cell-memory.ts";
 import type { Cell } from "../state/cell.ts";
 
-/** What is known about a pod and its cell at one moment; input of {@link planCell}. */
+/** The state of a pod and its cell at one moment; input of {@link planCell}. */
 export interface CellObservation {
   readonly wanted: WantedPod;
-  /** Whether the pod has come to its end (Succeeded or Failed). */
+  /** Whether the pod has ended (Succeeded or Failed). */
   readonly isPodFinished: boolean;
-  /** Whether the end that kip knows of is in the Cell's status; true if there is none. */
+  /** Whether the pod's end is in the Cell's status; true if it has not ended. */
   readonly isEndRecorded: boolean;
-  /** Whether the API has the pod's end, or the pod is gone there; true if the end is not kip's to report. */
+  /** Whether the API has the pod's end, or no longer has the pod; true if kip does not report the end. */
   readonly isEndInApi: boolean;
   /** Whether the loss of its cell is the end of the pod. */
   readonly isLossFinal: boolean;
   readonly cell: Cell | undefined;
-  /** Whether someone asked the API to delete the Cell. */
+  /** Whether the Cell's deletion was requested. */
   readonly isCellDeleted: boolean;
   readonly instance: InstanceState;
   readonly isAgentConnected: boolean;
@@ -23,22 +23,22 @@ export interface CellObservation {
   readonly drainSent: number | undefined;
   /** Seconds that a pod has to stop if it is not removed. */
   readonly graceSeconds: number;
-  /** Whether the agent said that every container has ended. */
+  /** Whether the agent reported that every container has ended. */
   readonly isDrained: boolean;
-  /** Whether the containers' logs are saved, as far as they could be, or the time for it is over. */
+  /** Whether the containers' logs have been saved, as far as possible, or the time limit for that has passed. */
   readonly areLogsSaved: boolean;
-  /** Whether the pod has been handed to this cell, now or in an earlier life of kip. */
+  /** Whether the pod was handed to this cell, by this process or an earlier one. */
   readonly wasClaimed: boolean;
-  /** Whether the time for stopping the pod is over. */
+  /** Whether the time limit for stopping the pod has passed. */
   readonly isDrainOverdue: boolean;
   /**
-   * Whether the cell is of no use: its agent has been out of reach for longer than the installation allows, or has
+   * Whether the cell has to be replaced: its agent has been out of reach for longer than the installation allows, or has
    * forgotten the pod that it ran.
    */
   readonly isUnhealthy: boolean;
 }
 
-/** One thing to do for a cell; each is safe to repeat. */
+/** One action for a cell; each is safe to repeat. */
 export type CellStep =
   | { readonly kind: "createCell" }
   | { readonly kind: "observeInstance" }
@@ -56,14 +56,14 @@ export type CellStep =
   /** Keep the Cell, whose instance is gone, until the API has the pod's end. */
   | { readonly kind: "awaitEndInApi" }
   | { readonly kind: "deleteCell"; readonly isLost: boolean }
-  /** Nothing to do until an event comes. */
+  /** Wait for an event. */
   | { readonly kind: "wait" }
-  /** Nothing to do any more: pod and cell are settled. */
+  /** Pod and cell are settled. */
   | { readonly kind: "done" };
 
 /**
- * Decides the next step for a cell, from nothing but what was observed: a crash between two steps is
- * just another start.
+ * Decides the next step for a cell from the observation alone: a crash between two steps is just
+ * another start.
  */
 export function planCell(seen: CellObservation): CellStep {
   if (!seen.cell) return planWithoutCell(seen);
@@ -75,7 +75,7 @@ export function planCell(seen: CellObservation): CellStep {
   return mustEnd ? planEnd(seen) : planStart(seen);
 }
 
-/** The end is written before anything that may take away what it is known from; a removal waits for that in its time alone. */
+/** The end is written before its sources may disappear; a removal waits for that only within its time limit. */
 function mustRecord({
   wanted,
   isEndRecorded,
@@ -110,8 +110,8 @@ function planEnd(seen: CellObservation): CellStep {
 function planDrain(seen: CellObservation): CellStep {
   const { wanted } = seen;
   const graceSeconds = wanted.kind === "remove" ? wanted.graceSeconds : seen.graceSeconds;
-  const isNews = seen.drainSent === undefined || graceSeconds < seen.drainSent;
-  return isNews ? { kind: "drain", graceSeconds } : { kind: "wait" };
+  const hasChanged = seen.drainSent === undefined || graceSeconds < seen.drainSent;
+  return hasChanged ? { kind: "drain", graceSeconds } : { kind: "wait" };
 }
 
 /** The instance is gone, or never was. */

@@ -26,7 +26,7 @@ describe("CellStatusWriter", () => {
     assert.equal(written.at(-1), "Draining");
   });
 
-  it("tells a failure to who wrote, and goes on", async () => {
+  it("reports a failure to the caller of that write, and continues", async () => {
     let calls = 0;
     const writer = new CellStatusWriter({
       writeStatus: async () => {

@@ -23,7 +23,7 @@ export class CellStatusWriter {
       const isFirst = known.newest === undefined;
       known.newest = { cell, status };
       if (isFirst) {
-        // The one before may fail: that is told to who wrote it.
+        // The caller of the write before sees its failure.
         known.work = known.work.catch(() => {}).then(() => this.#writeNewest(uid, known));
       }
       return await known.work;

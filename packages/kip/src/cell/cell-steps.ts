@@ -18,7 +18,7 @@ type Executors = {
   ) => Promise<void>;
 };
 
-/** What does each kind of step, in the order of a cell's life. */
+/** The executor of each kind of step, in the order of a cell's life. */
 const executors: Executors = {
   createCell: (context, actor) => createCell(context, actor),
   observeInstance: (context, actor) => observeInstance(context, actor.memory),
@@ -37,7 +37,7 @@ const executors: Executors = {
   done: async () => {},
 };
 
-/** Does the steps of {@link planCell}, each safe to repeat. */
+/** Executes the steps of {@link planCell}, each safe to repeat. */
 export class CellSteps {
   readonly #context: StepContext;
 
@@ -45,7 +45,7 @@ export class CellSteps {
     this.#context = new StepContext(options);
   }
 
-  /** Does one step. @throws whatever made it fail; the actor repeats it with a back-off */
+  /** Executes one step. @throws the error that made it fail; the actor repeats it with a back-off */
   async execute(step: CellStep, actor: CellActor, signal: AbortSignal): Promise<void> {
     // The kind picks the executor that takes exactly this step.
     const executor = executors[step.kind] as (
@@ -57,7 +57,7 @@ export class CellSteps {
     await executor(this.#context, actor, signal, step);
   }
 
-  /** The agent reported. */
+  /** Takes over what a new report of the agent changes. */
   noteReport(memory: CellMemory): void {
     noteReport(this.#context, memory);
   }

@@ -44,7 +44,7 @@ function start(...finalizers: string[]) {
 }
 
 describe("CellStore.remove()", () => {
-  it("deletes a Cell that nobody else keeps, and may be repeated", async () => {
+  it("deletes a Cell without other finalizers, and may be repeated", async () => {
     const { remove, left } = start(cellFinalizer);
     await remove();
     assert.equal(left(), undefined);

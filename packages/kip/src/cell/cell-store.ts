@@ -12,7 +12,7 @@ import { cellCrd } from "./cell-crd.ts";
 import type { PodRef } from "../state/cell-memory.ts";
 import { readPodInApi, type PodInApi } from "./pod-in-api.ts";
 
-/** How often a Cell that somebody else writes at the same time is read again. */
+/** How often a Cell is read again when another client writes it at the same time. */
 const maxConflicts = 10;
 
 /** Reads and writes Cells. Every call may be repeated. */
@@ -44,8 +44,7 @@ export class CellStore {
   }
 
   /**
-   * Writes the Cell of a pod. If it is there already, from an earlier life of kip, that one is
-   * returned as it is.
+   * Writes the Cell of a pod. One that an earlier process of kip wrote is returned as it is.
    */
   async create(spec: CellSpec): Promise<Cell> {
     const name = cellName(spec.podRef.uid, spec.attempt);
@@ -72,8 +71,7 @@ export class CellStore {
   }
 
   /**
-   * Deletes the Cell for good, as far as kip keeps it: the finalizers of others stay. Only to be called when its
-   * instance is gone.
+   * Deletes the Cell with kip's own finalizer; the finalizers of others stay. Call it only when the instance is gone.
    */
   async remove({ metadata }: Cell): Promise<void> {
     const path = paths.cells(metadata.name);
@@ -89,18 +87,18 @@ export class CellStore {
         return;
       } catch (error) {
         if (hasCode(error, "K8S_NOT_FOUND")) return;
-        // Somebody changed it in between.
+        // Another client changed it in between.
         if (!hasCode(error, "K8S_CONFLICT") || conflicts === maxConflicts) throw error;
         left = await this.#read(path);
       }
     }
   }
 
-  /** Asks for the deletion of a Cell; resolves with what its finalizers keep of it. */
+  /** Asks for the deletion of a Cell; resolves with the Cell if its finalizers keep it. */
   async #delete(path: string, uid: string): Promise<Cell | undefined> {
     try {
       const answer = await this.#client.delete<Partial<Cell>>(path, { uid });
-      return answer.kind === "Cell" ? (answer as Cell) : undefined; // else a Status: nothing is left
+      return answer.kind === "Cell" ? (answer as Cell) : undefined; // else a Status: it is deleted
     } catch (error) {
       if (hasCode(error, "K8S_NOT_FOUND", "K8S_CONFLICT")) return undefined;
       throw error;
@@ -116,7 +114,7 @@ export class CellStore {
     }
   }
 
-  /** How the API has the pod of a Cell. */
+  /** The state of a Cell's pod in the API. */
   async readPod(podRef: PodRef): Promise<PodInApi> {
     return await readPodInApi(this.#client, podRef);
   }

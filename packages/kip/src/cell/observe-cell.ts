@@ -11,20 +11,20 @@ import { deadlineIn } from "./pod-deadline.ts";
 export interface CellLimits {
   /** From launch to the agent's first answer. @default 20 minutes, as in the original */
   readonly bootMs: number;
-  /** How long an agent may be out of reach before its cell counts as lost. @default 90,000 */
-  readonly healthyMs: number;
+  /** How long an agent may be out of reach before its cell is lost. @default 90,000 */
+  readonly unreachableLimitMs: number;
   /** What stopping may take beyond the pod's grace period. @default 15,000 */
   readonly drainLeewayMs: number;
 }
 
-/** A connection that ends sooner than this, milliseconds, was of no use. */
-export const usefulConnectionMs = 10_000;
+/** A connection that ends sooner than this, milliseconds, does not count as contact. */
+export const shortestUsefulConnectionMs = 10_000;
 /** Limit for saving the logs of a finished pod, over all attempts, milliseconds. */
 const saveLogsMs = 120_000;
 /** The API's default, seconds. */
 const defaultGraceSeconds = 30;
 
-/** What the plan for a cell is made from. */
+/** Makes the observation that the plan for a cell follows from. */
 export function observeCell(memory: CellMemory, limits: CellLimits, clock: Clock): CellObservation {
   const { wanted, status } = memory;
   const times = cellTimes(memory, limits, clock);
@@ -36,7 +36,7 @@ export function observeCell(memory: CellMemory, limits: CellLimits, clock: Clock
     isEndInApi: memory.end === undefined || memory.isEndInApi,
     isLossFinal: isGone(memory) && lossEnd(memory, { message: "", finishedAt: "" }) !== undefined,
     cell: memory.cell,
-    // What is being ended stays so, whatever was wanted before a restart of kip.
+    // An instance that was being ended before a restart of kip is ended.
     isCellDeleted: memory.isCellDeleted || status.phase === "Terminating",
     instance: memory.instanceState,
     isAgentConnected: memory.agent !== undefined,
@@ -55,27 +55,27 @@ export function observeCell(memory: CellMemory, limits: CellLimits, clock: Clock
 /** How the loss of its cell ends the pod; undefined if the pod gets another cell. */
 export function lossEnd(
   memory: CellMemory,
-  words: { readonly message: string; readonly finishedAt: string },
+  details: { readonly message: string; readonly finishedAt: string },
 ): PodEnd | undefined {
   const { pod, status } = memory;
   if (!pod || !wasClaimed(status)) return undefined;
-  return endByLoss(pod, latestLists(memory, pod), words);
+  return endByLoss(pod, latestLists(memory, pod), details);
 }
 
-/** The pod's containers after the loss of its cell, by what was published of them last. */
+/** The pod's container statuses after the loss of its cell, by the status that was published last. */
 export function listsAfterLoss(memory: CellMemory): ReturnType<typeof afterLoss> | undefined {
   const { pod } = memory;
   return pod && afterLoss(pod, latestLists(memory, pod), memory);
 }
 
-/** Milliseconds until time alone changes the plan, or has changed it; infinite for what is not awaited. */
+/** Milliseconds until each time limit changes the plan; 0 or less if it has passed, infinite if it does not apply. */
 export function cellTimes(memory: CellMemory, limits: CellLimits, clock: Clock) {
   const now = clock.monotonic();
   const { renewAt, saveLogsSince } = memory;
   return {
     /** The agent needs fresh credentials. */
     renewalIn: renewAt === undefined ? Number.POSITIVE_INFINITY : renewAt - now,
-    /** Saving the logs has taken too long. */
+    /** The time limit for saving the logs. */
     logsOverdueIn:
       saveLogsSince === undefined || memory.areLogsSaved
         ? Number.POSITIVE_INFINITY
@@ -86,7 +86,7 @@ export function cellTimes(memory: CellMemory, limits: CellLimits, clock: Clock) 
   };
 }
 
-/** Until stopping has taken too long. */
+/** Until the time limit for stopping. */
 function overdueIn(memory: CellMemory, { drainLeewayMs }: CellLimits, now: number): number {
   const { wanted, removeSince, drainSent, drainSentAt } = memory;
   const isRemoved = wanted.kind === "remove";
@@ -96,15 +96,23 @@ function overdueIn(memory: CellMemory, { drainLeewayMs }: CellLimits, now: numbe
   return since + graceSeconds * 1000 + drainLeewayMs - now;
 }
 
-/** Until the agent has been out of reach for too long. */
-function unhealthyIn(memory: CellMemory, { bootMs, healthyMs }: CellLimits, now: number): number {
+/** Until the agent's cell is lost. */
+function unhealthyIn(
+  memory: CellMemory,
+  { bootMs, unreachableLimitMs }: CellLimits,
+  now: number,
+): number {
   const { unreachableSince, status, agent, connectedAt } = memory;
   if (unreachableSince === undefined) return Number.POSITIVE_INFINITY;
-  const limit = ["Claimed", "Draining"].includes(status.phase) ? healthyMs : bootMs;
-  if (agent && now - (connectedAt ?? now) >= usefulConnectionMs) return Number.POSITIVE_INFINITY;
-  // A connection is given the time to prove useful.
+  const limit = ["Claimed", "Draining"].includes(status.phase) ? unreachableLimitMs : bootMs;
+  if (agent && now - (connectedAt ?? now) >= shortestUsefulConnectionMs)
+    return Number.POSITIVE_INFINITY;
+  // A new connection has time to prove stable.
   return (
-    Math.max(unreachableSince + limit, agent ? (connectedAt ?? now) + usefulConnectionMs : 0) - now
+    Math.max(
+      unreachableSince + limit,
+      agent ? (connectedAt ?? now) + shortestUsefulConnectionMs : 0,
+    ) - now
   );
 }
 
@@ -112,7 +120,7 @@ function isGone({ instanceState }: CellMemory): boolean {
   return instanceState === "gone" || instanceState === "none";
 }
 
-/** Whether nothing of the pod runs on its cell, by its end or because the agent was asked to stop it. */
+/** Whether no container of the pod runs on its cell, because it ended or because the agent was asked to stop it. */
 function hasStopped({ report, drainSent, isAgentEmpty, isPodFinished }: CellMemory): boolean {
   if (drainSent !== undefined && isAgentEmpty) return true;
   if (!report) return false;
@@ -121,7 +129,7 @@ function hasStopped({ report, drainSent, isAgentEmpty, isPodFinished }: CellMemo
   return drainSent !== undefined && all.every((container) => !container.running);
 }
 
-/** Whether a report is of a pod that has come to its end. */
+/** Whether a report shows that the pod has ended. */
 export function hasEnded({ phase }: PodReport): boolean {
   return phase === "Succeeded" || phase === "Failed";
 }

@@ -1,14 +1,14 @@
 import { wasClaimed, type CellMemory } from "../state/cell-memory.ts";
 
-/** The kubelet's words for a pod that took longer than its `activeDeadlineSeconds`. */
+/** The kubelet's reason and message for a pod that took longer than its `activeDeadlineSeconds`. */
 export const deadlineExceeded = {
   reason: "DeadlineExceeded",
   message: "Pod was active on the node longer than the specified deadline",
 } as const;
 
 /**
- * Milliseconds until a pod that no cell has yet will have been active for too long; infinite without such a limit. Once a
- * cell has the pod its agent sees to that.
+ * Milliseconds until a pod that waits for its cell exceeds its `activeDeadlineSeconds`; infinite without such a limit. Once
+ * a cell has the pod, its agent enforces the limit.
  */
 export function deadlineIn(memory: CellMemory, nowMs: number): number {
   const { wanted, isPodFinished, report, status, resolved } = memory;
@@ -19,7 +19,7 @@ export function deadlineIn(memory: CellMemory, nowMs: number): number {
   return seconds * 1000 - activeMs;
 }
 
-/** For how long a pod has been active, milliseconds, on all its cells; undefined if its start was not told yet. */
+/** For how long a pod has been active on all its cells, milliseconds; undefined before its start was reported. */
 export function activeFor(
   { startTime, resolved }: Pick<CellMemory, "startTime" | "resolved">,
   nowMs: number,

@@ -3,10 +3,10 @@ import { paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type { PodRef } from "../state/cell-memory.ts";
 
-/** What the API has of a pod: "ended" with a terminal phase, "gone" also if another pod has its name. */
+/** A pod in the API: "ended" has a terminal phase; "gone" also if another pod has its name. */
 export type PodInApi = "open" | "ended" | "gone";
 
-/** Asks the API itself, and not a cache, how a pod is. @throws as {@link ApiClient.get} */
+/** Reads the state of a pod from the API, not from a cache. @throws as {@link ApiClient.get} */
 export async function readPodInApi(client: Pick<ApiClient, "get">, ref: PodRef): Promise<PodInApi> {
   const pod = await readPod(client, ref);
   if (!pod) return "gone";
@@ -14,7 +14,7 @@ export async function readPodInApi(client: Pick<ApiClient, "get">, ref: PodRef):
   return phase === "Succeeded" || phase === "Failed" ? "ended" : "open";
 }
 
-/** The pod with this UID, from the API itself; undefined if there is none. @throws as {@link ApiClient.get} */
+/** Reads the pod with this UID from the API, not from a cache; undefined if there is none. @throws as {@link ApiClient.get} */
 export async function readPod(
   client: Pick<ApiClient, "get">,
   { namespace, name, uid }: PodRef,

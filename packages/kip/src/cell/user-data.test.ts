@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { identityPath, userData } from "./user-data.ts";
 
 describe("userData()", () => {
-  it("node impersonation: tells a machine its own identity and nothing that opens the cluster", () => {
+  it("node impersonation: has the identity of the machine and no credential of the cluster", () => {
     const identity = { cellName: "cell-1", ca: "CA", certificate: "CERTIFICATE", key: "KEY" };
     const [head, body = ""] = userData(identity).split("\n");
     assert.equal(head, "#cloud-config");

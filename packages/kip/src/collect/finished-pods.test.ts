@@ -5,7 +5,7 @@ import type { ApiClient } from "@kip/k8s-client";
 import type { Cell } from "../state/cell.ts";
 import { freeFinishedPods } from "./finished-pods.ts";
 
-it("freeFinishedPods() frees the cells of finished pods that nobody works on, and no others", async () => {
+it("freeFinishedPods() frees the cells of finished pods without an actor, and no others", async () => {
   const pods: Readonly<Record<string, unknown>> = {
     done: { metadata: { uid: "done" }, status: { phase: "Succeeded" } },
     busy: { metadata: { uid: "busy" }, status: { phase: "Failed" } },

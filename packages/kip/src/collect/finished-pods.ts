@@ -3,7 +3,7 @@ import type { PodRef } from "../state/cell-memory.ts";
 import type { Cell } from "../state/cell.ts";
 import { readPod } from "../cell/pod-in-api.ts";
 
-/** What {@link freeFinishedPods} works with. */
+/** Options of {@link freeFinishedPods}. */
 export interface FinishedPodsOptions {
   readonly client: ApiClient;
   readonly cells: readonly Cell[];
@@ -14,8 +14,8 @@ export interface FinishedPodsOptions {
 }
 
 /**
- * Frees the cells of pods that finished while their end was being worked on and kip ended: a finished
- * pod is not applied again, and its cell would cost money until somebody deletes the pod.
+ * Frees the cells of pods that finished when kip stopped before it had ended their cells: a finished pod
+ * is not applied again, and its cell would cost money until the pod is deleted.
  */
 export async function freeFinishedPods(options: FinishedPodsOptions): Promise<void> {
   const { client, provider } = options;

@@ -2,7 +2,7 @@ import type { Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import type { CellStore } from "../cell/cell-store.ts";
 
-/** What {@link collectOrphanInstances} works with. */
+/** Options of {@link collectOrphanInstances}. */
 export interface CollectOptions {
   readonly driver: CloudDriver;
   readonly store: Pick<CellStore, "list">;
@@ -10,10 +10,10 @@ export interface CollectOptions {
 }
 
 /**
- * Terminates instances of this installation that no Cell stands for.
+ * Terminates instances of this installation that have no Cell.
  *
  * A Cell is written before its instance is asked for, so an instance that was listed *before* the
- * Cells were read and has none among them is nobody's. Instances belong to the installation, so the
+ * Cells were read and has none among them is an orphan. Instances belong to the installation, so the
  * Cells of all its virtual nodes count.
  */
 export async function collectOrphanInstances(options: CollectOptions): Promise<number> {
@@ -25,9 +25,9 @@ export async function collectOrphanInstances(options: CollectOptions): Promise<n
   for (const { id, name } of orphans) {
     try {
       await driver.terminate(id);
-      logger.warn("Instance without a Cell was terminated", { instance: id, cell: name });
+      logger.warn("Terminated an instance without a Cell", { instance: id, cell: name });
     } catch (error) {
-      logger.warn("Instance without a Cell could not be terminated", { instance: id, err: error });
+      logger.warn("Could not terminate an instance without a Cell", { instance: id, err: error });
     }
   }
   return orphans.length;

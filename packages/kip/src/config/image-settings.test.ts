@@ -26,15 +26,23 @@ describe("the section registries", () => {
   });
 
   for (const [what, entry, message] of [
-    ["a URL for a host", { host: "https://r.test" }, /registries\[0\]\.host.*no host/],
-    ["an endpoint that is no URL", { endpoint: "r.test:80" }, /registries\[0\]\.endpoint.*no URL/],
+    ["a URL for a host", { host: "https://r.test" }, /registries\[0\]\.host.*not a host/],
+    [
+      "an endpoint that is not a URL",
+      { endpoint: "r.test:80" },
+      /registries\[0\]\.endpoint.*not a valid URL/,
+    ],
     [
       "a mirror with a password",
       { mirrors: ["https://u:p@m"] },
       /mirrors\[0\].*"https:\/\/…@m" has/,
     ],
-    ["a user without password", { username: "u" }, /registries\[0\]\.password.*no password/],
-    ["a password without user", { password: "p" }, /registries\[0\]\.username.*no user name/],
+    ["a user without password", { username: "u" }, /registries\[0\]\.password.*without a password/],
+    [
+      "a password without user",
+      { password: "p" },
+      /registries\[0\]\.username.*without a user name/,
+    ],
     ["a file name for a certificate", { ca: "/etc/ca.pem" }, /registries\[0\]\.ca.*no PEM/],
     [
       "a broken certificate",
@@ -86,17 +94,33 @@ describe("the section images", () => {
     const cache = { path: "/nfs", nfs: "10.20.0.2:/data", options: ["vers=4.1"] };
     assert.deepEqual(config.images, { cache });
     assert.deepEqual(config.withoutEffect, ["cells.cellConfig.itzoFlag-v"]);
-    assert.throws(() => read({ cells: { cellConfig }, images: { cache } }), /says the same/);
+    assert.throws(() => read({ cells: { cellConfig }, images: { cache } }), /sets the same/);
   });
 
   for (const [what, images, message] of [
     ["a cache that is nowhere", { cache: {} }, /neither nfs nor path/],
-    ["a relative path", { cache: { path: "x" } }, /images\.cache\.path.*no absolute path/],
+    ["a relative path", { cache: { path: "x" } }, /images\.cache\.path.*not the absolute path/],
     ["a share without a path", { cache: { nfs: "server" } }, /images\.cache\.nfs.*is not <server>/],
-    ["a share to write to", { cache: { nfs: "s:/d", options: ["rw"] } }, /"rw" is no option/],
-    ["options in one word", { cache: { nfs: "s:/d", options: ["a,rw"] } }, /"a,rw" is no option/],
-    ["options without a share", { cache: { path: "/x", options: ["vers=4"] } }, /are for nfs/],
-    ["a proxy that is no URL", { proxy: { http: "proxy:3128" } }, /images\.proxy\.http.*no URL/],
+    [
+      "a share to write to",
+      { cache: { nfs: "s:/d", options: ["rw"] } },
+      /"rw" is not a valid option/,
+    ],
+    [
+      "options in one word",
+      { cache: { nfs: "s:/d", options: ["a,rw"] } },
+      /"a,rw" is not a valid option/,
+    ],
+    [
+      "options without a share",
+      { cache: { path: "/x", options: ["vers=4"] } },
+      /need images\.cache\.nfs/,
+    ],
+    [
+      "a proxy that is not a URL",
+      { proxy: { http: "proxy:3128" } },
+      /images\.proxy\.http.*not a valid URL/,
+    ],
   ] as const) {
     it(`refuses ${what}`, () => {
       assert.throws(

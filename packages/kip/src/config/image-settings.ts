@@ -42,11 +42,11 @@ export const decodeImages = object(
   strict,
 );
 
-/** Where cells have the shared cache unless they are told. */
+/** Where cells have the shared cache by default. */
 const defaultCachePath = "/var/cache/images";
 
 /**
- * The registries as cells are told of them.
+ * The registries in the form that is sent to cells.
  *
  * @throws {KipError} `CONFIG_INVALID`
  */
@@ -59,7 +59,7 @@ export function registrySettings(
     const { host, endpoint, mirrors = [], ca } = entry;
     if (!/^[a-z0-9][a-z0-9.-]*(:\d{1,5})?$|^\[[0-9a-f:]+\](:\d{1,5})?$/.test(host)) {
       const isUrl = host.includes("://");
-      fail(`${at}.host`, `"${host}" is no host as in image names, lower case, with its port`, {
+      fail(`${at}.host`, `"${host}" is not a host as in image names, lower case, with its port`, {
         remedy: isUrl ? "Write the URL as endpoint" : "Write for example registry.example.com:5000",
       });
     }
@@ -68,9 +68,9 @@ export function registrySettings(
     if (endpoint !== undefined) checkUrl(`${at}.endpoint`, endpoint);
     for (const [number, mirror] of mirrors.entries()) checkUrl(`${at}.mirrors[${number}]`, mirror);
     if (entry.password !== undefined && entry.username === undefined)
-      fail(`${at}.username`, "there is a password and no user name");
+      fail(`${at}.username`, "there is a password without a user name");
     if (entry.username !== undefined && entry.password === undefined)
-      fail(`${at}.password`, "there is a user name and no password");
+      fail(`${at}.password`, "there is a user name without a password");
     if (ca !== undefined) checkCertificates(`${at}.ca`, ca);
     if (!insecure) return entry;
     if (endpoint?.startsWith("https:") === true || ca !== undefined) {
@@ -93,7 +93,7 @@ export function imageSettings(
 ): DesiredImageSettings | undefined {
   const cache = images.cache ?? cacheOfOriginal(cellConfig);
   if (images.cache && cellConfig["imageCacheEndpoint"] !== undefined)
-    fail("images.cache", "cells.cellConfig.imageCacheEndpoint says the same", {
+    fail("images.cache", "cells.cellConfig.imageCacheEndpoint sets the same", {
       remedy: "Keep images.cache",
     });
   const { proxy } = images;
@@ -121,10 +121,11 @@ function cacheOfOriginal(config: Readonly<Record<string, string>>): CacheSection
 function cacheSettings(cache: CacheSection): NonNullable<DesiredImageSettings["cache"]> {
   const { path = defaultCachePath, nfs, options = [] } = cache;
   if (!path.startsWith("/") || path === "/" || path.split("/").includes(".."))
-    fail("images.cache.path", `"${path}" is no absolute path of a folder`);
+    fail("images.cache.path", `"${path}" is not the absolute path of a folder`);
   if (nfs === undefined) {
     if (cache.path === undefined) fail("images.cache", "neither nfs nor path is given");
-    if (options.length > 0) fail("images.cache.options", "they are for nfs, which is not given");
+    if (options.length > 0)
+      fail("images.cache.options", "they need images.cache.nfs, which is missing");
     return { path };
   }
   const [, host = ""] = /^(\[[0-9a-f:]+\]|[\w.-]+):\/[^\s,]*$/i.exec(nfs) ?? [];
@@ -135,7 +136,7 @@ function cacheSettings(cache: CacheSection): NonNullable<DesiredImageSettings["c
   for (const option of options) {
     const isAllowed = /^[a-z]\w*(=[\w.:-]+)?$/.test(option) && !forbidden.includes(option);
     if (isAllowed) continue;
-    fail("images.cache.options", `"${option}" is no option for this mount`, {
+    fail("images.cache.options", `"${option}" is not a valid option for this mount`, {
       remedy: "Cells mount read-only, without programs and devices; write for example vers=4.1",
     });
   }
@@ -151,7 +152,7 @@ function proxySettings(
   for (const [key, url] of Object.entries({ http, https })) {
     if (url === undefined) continue;
     if (/^https?:$/.test(URL.parse(url)?.protocol ?? "")) continue;
-    fail(`images.proxy.${key}`, `"${hidden(url)}" is no URL`, {
+    fail(`images.proxy.${key}`, `"${hidden(url)}" is not a valid URL`, {
       remedy: "Write for example http://proxy.example.com:3128",
     });
   }
@@ -167,7 +168,7 @@ function proxySettings(
 function checkUrl(at: string, text: string): void {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol))
-    fail(at, `"${hidden(text)}" is no URL`, {
+    fail(at, `"${hidden(text)}" is not a valid URL`, {
       remedy: "Write for example https://mirror.example.com:5000",
     });
   if (url.username === "" && url.password === "") return;
@@ -189,7 +190,7 @@ function checkCertificates(at: string, text: string): void {
   }
 }
 
-/** Without what may be a password. */
+/** The URL without its user and password. */
 function hidden(url: string): string {
   return url.replace(/\/\/[^/@]*@/, "//…@");
 }

@@ -8,7 +8,7 @@ describe("decodeProviderConfig()", () => {
     const config = decodeProviderConfig({ cloud: { local: {} } });
     assert.equal(config.defaultVolumeBytes, 5 * 2 ** 30);
     assert.deepEqual(config.capacity, {});
-    assert.equal(config.healthyMs, 90_000);
+    assert.equal(config.unreachableLimitMs, 90_000);
     assert.deepEqual(config.cloud, { name: "local", settings: {} });
   });
 

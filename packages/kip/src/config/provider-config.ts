@@ -87,16 +87,16 @@ export interface ProviderConfig {
   /** @default "kip" */
   readonly nametag: string;
   readonly privateIPOnly: boolean;
-  /** How long a cell may be out of reach, milliseconds. @default 90,000 */
-  readonly healthyMs: number;
-  /** What is configured of the virtual node's capacity; for the rest see `nodeResources`. @default none */
+  /** How long a cell may be out of reach before its pod gets another one, milliseconds. @default 90,000 */
+  readonly unreachableLimitMs: number;
+  /** The configured part of the virtual node's capacity; for the rest see `nodeResources`. @default none */
   readonly capacity: Readonly<Record<string, string>>;
   readonly nodeLabels: Readonly<Record<string, string>>;
-  /** What cells are told of registries. */
+  /** Settings of registries that are sent to cells. */
   readonly registries: readonly DesiredRegistry[];
-  /** Shared cache and proxies of cells, if there are. */
+  /** Shared cache and proxies of cells, if configured. */
   readonly images: DesiredImageSettings | undefined;
-  /** A file of `docker login` on kip's machine, if one is named. */
+  /** A file of `docker login` on kip's machine. */
   readonly dockerConfig: string | undefined;
   /** Keys that were read but have no effect in this version, for a warning at start. */
   readonly withoutEffect: readonly string[];
@@ -132,7 +132,7 @@ export function decodeProviderConfig(value: unknown): ProviderConfig {
     defaultVolumeBytes: bytes(section.defaultVolumeSize ?? "5Gi"),
     nametag: section.nametag ?? "kip",
     privateIPOnly: section.privateIPOnly ?? false,
-    healthyMs: healthy * 1000,
+    unreachableLimitMs: healthy * 1000,
     capacity: { ...defined({ cpu, memory, pods }), ...capacity },
     nodeLabels: labels,
     registries: registrySettings(read.registries ?? []),

@@ -7,7 +7,7 @@ import { CloudLogIns } from "./cloud-log-ins.ts";
 const hour = 3_600_000;
 
 describe("CloudLogIns", () => {
-  it("shares a log-in, renews it in time, and does without after a failure", async () => {
+  it("shares a log-in, renews it in time, and continues without one after a failure", async () => {
     let now = 0;
     let asked = 0;
     let isDown = false;

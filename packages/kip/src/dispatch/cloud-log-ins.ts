@@ -1,22 +1,22 @@
-import { errorText, type Clock, type Logger } from "@kip/base";
+import { type Clock, type Logger } from "@kip/base";
 import type { RegistryLogIn, RegistryLogIns } from "@kip/cloud";
 
-/** What {@link CloudLogIns.find} has found. */
+/** Result of {@link CloudLogIns.find}. */
 export interface FoundLogIns {
   readonly logIns: ReadonlyMap<string, RegistryLogIn>;
-  /** In how many milliseconds to ask again: the first of them is about to end then, or could not be had now. */
+  /** In how many milliseconds to ask again: the first log-in expires soon after, or one is missing. */
   readonly renewInMs?: number;
 }
 
 /** The most log-ins that are kept; pods name their registries, and a cloud may have one for each of many names. */
 const maxKnown = 1000;
 
-/** After a failure, and where a log-in ends almost at once, milliseconds. */
+/** The pause after a failure, and for a log-in that expires almost at once, milliseconds. */
 const shortestMs = 60_000;
 
 /**
- * Log-ins that the cloud gives for its own registries, shared by all pods. One that has passed half of its life
- * is not handed out any more; whoever has one asks again after three quarters.
+ * Log-ins that the cloud gives for its own registries, shared by all pods. One that has passed half of its lifetime
+ * is no longer returned; callers ask again after three quarters.
  */
 export class CloudLogIns {
   readonly #source: RegistryLogIns;
@@ -33,7 +33,7 @@ export class CloudLogIns {
     this.#logger = options.logger;
   }
 
-  /** Asks for these registries. Never fails: the image may be for everybody. */
+  /** Asks for log-ins of these registries. Never throws for a failure: the image may be public. @throws the signal's reason */
   async find(hosts: readonly string[], signal?: AbortSignal): Promise<FoundLogIns> {
     const logIns = new Map<string, RegistryLogIn>();
     const renewals: number[] = [];
@@ -45,7 +45,7 @@ export class CloudLogIns {
         if (logIn.expiresAt !== undefined) renewals.push(this.#leftMs(logIn) * 0.75);
       } catch (error) {
         signal?.throwIfAborted();
-        this.#logger.warn("The cloud gave no log-in", { registry: host, reason: errorText(error) });
+        this.#logger.warn("Could not get a log-in from the cloud", { registry: host, err: error });
         renewals.push(shortestMs);
       }
     }

@@ -12,12 +12,12 @@ import { desiredContainer } from "./desired-container.ts";
 import { etcHosts, kernelHostname, resolvConf, type DnsSettings } from "./pod-network-files.ts";
 import { mergeRegistries } from "./registries.ts";
 
-/** What {@link desiredPod} needs besides the pod. */
+/** Options of {@link desiredPod}. */
 export interface DesiredPodContext {
   readonly addresses: LateAddresses;
   readonly dns: DnsSettings;
   readonly registries: readonly DesiredRegistry[];
-  /** What the cloud gives for its own registries, by host. */
+  /** The cloud's log-ins for its own registries, by host. */
   readonly logIns?: ReadonlyMap<string, RegistryLogIn>;
   readonly images?: DesiredImageSettings | undefined;
   /** See `DesiredPod.generation`. */
@@ -28,7 +28,7 @@ export interface DesiredPodContext {
   readonly ended?: ReadonlySet<string>;
 }
 
-/** Turns a resolved pod into the document that its cell's agent is given. */
+/** Turns a resolved pod into the document for its cell's agent. */
 export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): DesiredPod {
   const { pod } = resolved;
   const { spec } = pod;
@@ -116,7 +116,7 @@ const supportedSources: readonly (keyof Volume)[] = [
   "projected",
 ];
 
-/** The names of volumes whose kind this version cannot give a pod, with the kind: `data (nfs)`. */
+/** The volumes whose kind is not supported, with the kind: `data (nfs)`. */
 export function unsupportedVolumes(pod: Pod): readonly string[] {
   return (pod.spec.volumes ?? []).flatMap((volume) => {
     const sources = Object.keys(volume).filter((key) => key !== "name");

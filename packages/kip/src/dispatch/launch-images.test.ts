@@ -40,13 +40,13 @@ describe("KnownImages", () => {
     });
   });
 
-  it("says nothing of a pod with an image that is not known", () => {
+  it("returns nothing for a pod with an unknown image", () => {
     const known = new KnownImages();
     learn(known, { image: "app", imageId: `docker.io/library/app@${digest}` }, { image: "b" });
     assert.equal(known.imagesOf(pod(["app", "b"]), { registries: [] }), undefined);
   });
 
-  it("says nothing of images that need credentials, and gives none away", () => {
+  it("returns no images that need credentials, and no credentials", () => {
     const known = new KnownImages();
     learn(known, { image: "r.test/app", imageId: `r.test/app@${digest}` });
     const secret = { auths: { "r.test": { username: "u", password: "p" } } };
@@ -74,7 +74,7 @@ describe("KnownImages", () => {
       assert.equal(known.imagesOf(pod([image]), { registries: [] }), undefined, image);
   });
 
-  it("forgets what it has not seen for long", () => {
+  it("forgets the oldest names", () => {
     const known = new KnownImages();
     for (let count = 0; count <= 1000; count++)
       learn(known, { image: `app:${count}`, imageId: `docker.io/library/app@${digest}` });

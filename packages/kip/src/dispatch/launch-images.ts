@@ -5,18 +5,18 @@ import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { imagesOf } from "./desired-pod.ts";
 import { mergeRegistries, referenceOf, registriesOf } from "./registries.ts";
 
-/** More names than this are not remembered; those that were seen last are. */
+/** How many names are remembered; the oldest are dropped. */
 const maxNames = 1000;
 
 /**
- * What image names have meant of late, by what cells reported. Only a hint for clouds that can have images ready: which
- * image a pod gets is decided on its cell.
+ * The digests that cells recently reported for image names. Only a hint for clouds that prepare images: a pod's cell
+ * decides which image it gets.
  */
 export class KnownImages {
   /** Image name as pods have it → name with digest. */
   readonly #digests = new Map<string, string>();
 
-  /** What a cell says of its own pod's images. Of others it is not believed, nor that one comes from elsewhere. */
+  /** Learns the digests of the pod's own images from its cell; ignores other images and other repositories. */
   learn(report: PodReport | undefined, pod: Pod | undefined): void {
     if (!report || !pod) return;
     const own = new Set(imagesOf(pod));
@@ -32,8 +32,8 @@ export class KnownImages {
   }
 
   /**
-   * The images of a pod, if all of them are known and anybody may pull them: a cell that has them ready might run the pod
-   * of somebody who may not.
+   * The images of a pod, if all of them are known and public: a cell that has them ready may run the pod of another user,
+   * who may have no access to a private image.
    */
   imagesOf(
     { pod, pullSecrets }: ResolvedPod,

@@ -24,7 +24,7 @@ describe("mergeRegistries()", () => {
     ]);
   });
 
-  it("keeps what the installation says of a registry, and its other registries", () => {
+  it("keeps the installation's settings of a registry, and its other registries", () => {
     const own = [
       { host: "kip.local", endpoint: "http://198.18.0.1:5000", ...account("own") },
       { host: "mirror.test", ca: "PEM" },

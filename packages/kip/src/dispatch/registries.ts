@@ -4,7 +4,7 @@ import type { RegistryLogIn } from "@kip/cloud";
 import { parseReference, type Reference } from "@kip/oci-image";
 import { SecretAccounts } from "./secret-accounts.ts";
 
-/** The registries of these images; a name that cannot be read has no registry. */
+/** The registries of these images; invalid names are left out. */
 export function registriesOf(images: readonly string[]): readonly string[] {
   return [...repositoriesByHost(images).keys()];
 }
@@ -14,8 +14,8 @@ export function registriesOf(images: readonly string[]): readonly string[] {
  * in with. As with the kubelet: first the pod's image pull secrets (parsed `.dockerconfigjson` or legacy `.dockercfg`
  * documents), those for longer paths first; then the installation's own; here the cloud's last.
  *
- * Credentials are those for registries of the pod's images and for mirrors of those registries. All others stay with
- * kip, since root in a pod's cell can read the document.
+ * Only credentials for registries of the pod's images and for their mirrors are included: root on the pod's cell can read
+ * the document.
  */
 export function mergeRegistries(
   images: readonly string[],
@@ -42,7 +42,7 @@ export function mergeRegistries(
   return [...byHost.values()];
 }
 
-/** The name of an image, taken apart; undefined if it is not a valid one. */
+/** The parsed name of an image; undefined if it is invalid. */
 export function referenceOf(image: string): Reference | undefined {
   try {
     return parseReference(image);

@@ -6,11 +6,11 @@ import { CertificateAuthority, type KeyPair } from "@kip/pki";
 
 const day = 24 * 60 * 60 * 1000;
 
-/** How long a cell's certificate and kip's own are valid, milliseconds: 7 days; both are renewed at half of it. */
+/** Lifetime of a cell's certificate and of kip's own, milliseconds: 7 days; both are renewed at half of it. */
 export const identityValidMs = 7 * day;
 const caValidMs = 3650 * day;
 
-/** Where the certificate authority is kept. */
+/** Where the certificate authority is stored. */
 export interface IdentityOptions {
   readonly client: ApiClient;
   /** Namespace of the Secret, kip's own. */
@@ -20,8 +20,8 @@ export interface IdentityOptions {
 }
 
 /**
- * Issues the certificates between kip and its cells. The CA and its key are a Secret, so that every
- * kip of one installation, on whatever machine, speaks to the same cells.
+ * Issues the certificates of kip and its cells. The CA and its key are in a Secret, so that every kip
+ * of an installation can reach the same cells from any machine.
  */
 export class CellIdentities {
   readonly #authority: CertificateAuthority;
@@ -34,9 +34,9 @@ export class CellIdentities {
   }
 
   /**
-   * Reads the CA's Secret, or makes it; two kips that start at once agree on the first one written.
+   * Reads the CA's Secret, or creates it; two kips that start at once agree on the first one written.
    *
-   * @throws {KipError} `IDENTITY_SECRET_INVALID` if the Secret is there but holds no key pair
+   * @throws {KipError} `IDENTITY_SECRET_INVALID` if the Secret exists without a key pair
    */
   static async open(options: IdentityOptions): Promise<CellIdentities> {
     const pair = await readOrCreateAuthority(options);
@@ -62,7 +62,7 @@ export class CellIdentities {
     };
   }
 
-  /** Kip's own client certificate, renewed when half of its time is over. */
+  /** Kip's own client certificate, renewed at half of its lifetime. */
   async clientPair(): Promise<KeyPair> {
     const now = this.#clock.now();
     if (this.#client && this.#client.expires - now > identityValidMs / 2) return this.#client.pair;

@@ -1,15 +1,15 @@
-import { backoffDelay, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, pause, type Clock, type Logger } from "@kip/base";
 import type { AgentClient } from "@kip/agent-api";
 import { identityValidMs, type CellIdentities } from "./cell-identity.ts";
 
-/** What {@link keepIdentity} works with. */
+/** Options of {@link keepIdentity}. */
 export interface KeepIdentityOptions {
   readonly agent: Pick<AgentClient, "closed" | "putIdentity">;
   readonly identities: Pick<CellIdentities, "issueForCell">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly cellName: string;
-  /** When the cell's certificate ends, milliseconds since the epoch; NaN if nobody knows. */
+  /** When the cell's certificate ends, milliseconds since the epoch; NaN if unknown. */
   readonly expires: () => number;
   readonly onRenewed: (expires: Date) => void;
 }
@@ -17,8 +17,8 @@ export interface KeepIdentityOptions {
 const backoff = { initialMs: 5000, maxMs: 3_600_000 };
 
 /**
- * Renews a cell's certificate at half of its time, again and again, for as long as the connection
- * lasts: a cell whose certificate has ended could not be reached by the next one.
+ * Renews a cell's certificate at half of its lifetime, repeatedly, while the connection lasts: a cell
+ * whose certificate has expired could not be reached over a new connection.
  */
 export async function keepIdentity(options: KeepIdentityOptions): Promise<void> {
   const { agent, identities, clock, logger } = options;
@@ -35,8 +35,8 @@ export async function keepIdentity(options: KeepIdentityOptions): Promise<void> 
       failures = 0;
     } catch (error) {
       if (closed.signal.aborted) return;
-      logger.warn("Certificate of a cell could not be renewed", { err: error });
-      await clock.sleep(backoffDelay(failures++, backoff, error), closed.signal).catch(() => {}); // closed
+      logger.warn("Could not renew the certificate of a cell", { err: error });
+      await pause(backoffDelay(failures++, backoff, error), clock, closed.signal);
     }
   }
 }

@@ -8,10 +8,10 @@ import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { LogOptions } from "@kip/virtual-kubelet";
 import { readSavedLog } from "./read-saved-log.ts";
 
-/** Most that is kept of the end of one container's log, bytes; the kubelet's default for a log file. */
+/** How much of the end of one container's log is kept at most, bytes; the kubelet's default for a log file. */
 const maxLogBytes = 10 * 1024 * 1024;
 
-/** Names of folders and files come from cells and from the disk: nothing else is ever touched. */
+/** Names come from cells and from the disk: only folders and files with these names are touched. */
 const uidShape = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 const containerShape = /^[a-z\d][-a-z\d]{0,62}$/;
 
@@ -25,8 +25,8 @@ interface ContainerRun {
 }
 
 /**
- * Logs of pods that have finished, whose cells are gone: `kubectl logs` still shows them until the
- * pod's object is deleted. Files `<root>/<pod UID>/<container>.log`, one line each with its time first.
+ * Logs of finished pods, whose cells are gone: `kubectl logs` shows them until the pod's object is
+ * deleted. Files `<root>/<pod UID>/<container>.log`, one line each with its time first.
  */
 export class LogArchive {
   readonly #root: string;
@@ -54,7 +54,7 @@ export class LogArchive {
   ): Promise<void> {
     if (!uidShape.test(podUid)) return;
     const folder = path.join(this.#root, podUid);
-    await makeFolder(folder);
+    await createFolder(folder);
     const waiting = endedRuns(report);
     let lost: KipError | undefined;
     const fetchSome = async (): Promise<void> => {
@@ -122,7 +122,7 @@ export class LogArchive {
     } catch (error) {
       this.#logger.warn("Could not remove the logs of a finished pod", {
         podUid,
-        reason: errorText(error),
+        err: error,
       });
     }
   }
@@ -137,7 +137,7 @@ export class LogArchive {
   }
 }
 
-async function makeFolder(folder: string): Promise<void> {
+async function createFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
   } catch (error) {
@@ -149,7 +149,7 @@ async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** The runs that the last ends of a pod's containers are of. */
+/** The runs of a pod's containers that have ended and have a log. */
 function endedRuns(report: PodReport): ContainerRun[] {
   return [...report.initContainers, ...report.containers, ...report.ephemeralContainers]
     .filter(({ name }) => containerShape.test(name))
@@ -167,7 +167,7 @@ async function isThere(file: string): Promise<boolean> {
 }
 
 /**
- * The content of a log. A cell is asked for so much; it may send more.
+ * The content of a log, at most `limit` bytes: a cell may send more than it was asked for.
  *
  * @throws {KipError} code `AGENT_UNREACHABLE` if the log breaks off
  */

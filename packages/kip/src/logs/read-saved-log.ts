@@ -8,7 +8,7 @@ const { O_RDONLY, O_NOFOLLOW } = constants;
 const blockBytes = 65_536;
 const lineEnd = 0x0a;
 const space = 0x20;
-/** A time has at least and at most so many bytes: `2026-01-01T00:00:00Z` to nine digits and an offset. */
+/** The fewest and most bytes of a time: `2026-01-01T00:00:00Z` to nine digits and an offset. */
 const shortestTime = 20;
 const longestTime = 35;
 
@@ -34,7 +34,7 @@ export async function readSavedLog(
   const stream = Readable.from(limited(shownBlocks(handle, options), options.limitBytes), {
     objectMode: false,
   });
-  // A stream that nobody reads never enters its generator, so the generator cannot own the file.
+  // The generator of a stream without a reader never starts, so it cannot own the file.
   stream.once("close", () => void handle.close().catch(() => {}));
   return stream;
 }
@@ -70,7 +70,7 @@ async function* shownBlocks(handle: FileHandle, options: LogOptions): AsyncGener
 async function findTail(handle: FileHandle, size: number, lines: number): Promise<number> {
   if (lines <= 0) return size;
   let left = lines;
-  // The end of the last line begins no line.
+  // No line begins after the end of the last one.
   let end = size - 1;
   while (end > 0) {
     const start = Math.max(0, end - blockBytes);
@@ -87,7 +87,7 @@ async function findTail(handle: FileHandle, size: number, lines: number): Promis
   return 0;
 }
 
-/** Takes the times off lines, and leaves lines out that are too old. Each byte is looked at once. */
+/** Strips the times from lines, and drops lines that are too old. Reads each byte once. */
 class LineFilter {
   readonly #options: LogOptions;
   /** The beginning of a line that may still be a time. */

@@ -6,18 +6,18 @@ import type { CellSpec } from "../state/cell.ts";
 import type { CellMemory } from "../state/cell-memory.ts";
 import { podResources } from "./pod-resources.ts";
 
-/** What every cell of an installation has in common. */
+/** Settings of all cells of an installation. */
 export interface CellDefaults {
   readonly nodeName: string;
   readonly controllerID: string;
-  /** Type for pods that ask for nothing; undefined means the cheapest there is. */
+  /** Type for pods without requests and limits. @default the cheapest */
   readonly defaultInstanceType: string | undefined;
   readonly defaultVolumeBytes: number;
   readonly imageSpec: Readonly<Record<string, string>>;
   readonly privateIPOnly: boolean;
 }
 
-/** Annotations of a pod that choose its cell; names and meaning are those of the original Kip. */
+/** Annotations of a pod that choose its cell, as in the original Kip. */
 export const cellAnnotations = {
   instanceType: "pod.elotl.co/instance-type",
   launchType: "pod.elotl.co/launch-type",
@@ -108,7 +108,7 @@ function readVolumeSize(text: string | undefined): number | undefined {
   });
 }
 
-/** An annotation may have 256 KiB; so much of it is in a message. */
+/** How much of an annotation is in a message, characters; it may have 256 KiB. */
 const maxShown = 64;
 
 function shown(text = ""): string {

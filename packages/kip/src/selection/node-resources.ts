@@ -1,14 +1,14 @@
 import { formatBytes, parseQuantity } from "@kip/base";
 import type { InstanceTypeOffer } from "@kip/cloud";
 
-/** What the original Kip offers where nothing is configured. */
+/** The defaults of the original Kip. */
 const original = { cpuMilli: 20_000, memoryBytes: 100 * 2 ** 30, pods: "20" } as const;
 
 /**
- * What the virtual node offers to the scheduler. Resources of the configuration stay as they are. For the others:
+ * The capacity of the virtual node. Configured resources are offered as they are. Defaults of the others:
  *
- * - `cpu` and `memory`: as the original, 20 and 100Gi, but no more than the largest instance type has. The scheduler
- *   takes a node for one machine: it binds a pod to it that asks for all that is free, and that pod must fit.
+ * - `cpu` and `memory`: 20 and 100Gi as in the original, but no more than the largest instance type has. The scheduler
+ *   treats a node as one machine: it may bind a pod that asks for all that is free, and that pod must fit.
  * - `pods`: 20.
  * - `ephemeral-storage`: the root disk of a cell for each of the pods, as each has one of its own.
  *

@@ -1,7 +1,7 @@
 import { bytes, milliCpu } from "@kip/base";
 import type { Container, Pod } from "@kip/k8s-types";
 
-/** What a pod needs of a machine. */
+/** Resources that a pod needs on its machine. */
 export interface PodResources {
   readonly cpuMilli: number;
   readonly memoryBytes: number;
@@ -9,7 +9,7 @@ export interface PodResources {
 }
 
 /**
- * Sum of what a pod's containers may use: per container the limit, else the request. Init containers
+ * Sum of the resources that a pod's containers may use: per container the limit, else the request. Init containers
  * run one at a time, so they count with the largest of them; sidecars (init containers that restart)
  * run beside everything after them. A limit of the pod as a whole counts in place of the sum, a request only if it is larger.
  *

@@ -22,14 +22,14 @@ export type WantedPod =
 export type InstanceState = "none" | "unknown" | "pending" | "running" | "gone";
 
 /**
- * What kip remembers about one pod and its cell. Nothing here is the only copy: all of it is rebuilt
- * from the API, the cloud and the agent after a restart.
+ * What kip remembers about one pod and its cell. None of it is the only copy: after a restart all of it
+ * is rebuilt from the API, the cloud and the agent.
  */
 export interface CellMemory {
   readonly podRef: PodRef;
   wanted: WantedPod;
   resolved: ResolvedPod | undefined;
-  /** The pod as its newest order had it. */
+  /** The newest version of the pod that the virtual kubelet passed. */
   pod: Pod | undefined;
   cell: Cell | undefined;
   isCellDeleted: boolean;
@@ -39,13 +39,13 @@ export interface CellMemory {
   instance: Instance | undefined;
   agent: AgentClient | undefined;
   report: PodReport | undefined;
-  /** Whether `resolved` is what the agent was given. */
+  /** Whether the agent has `resolved`. */
   isDispatched: boolean;
-  /** When the agent is to be given fresh credentials, monotonic milliseconds. */
+  /** When the agent needs fresh credentials, monotonic milliseconds. */
   renewAt: number | undefined;
   /** The cell's machine was started again, and has forgotten the pod that it ran. */
   isPodLost: boolean;
-  /** The newest generation of the pod that the agent is known to have. */
+  /** The newest generation of the pod that the agent reported. */
   agentGeneration: number | undefined;
   drainSent: number | undefined;
   /** When the agent was asked to stop the pod, monotonic milliseconds. */
@@ -55,30 +55,30 @@ export interface CellMemory {
   areLogsSaved: boolean;
   /** When saving the logs began, monotonic milliseconds. */
   saveLogsSince: number | undefined;
-  /** How the pod ended, as its status is to have it; undefined while it has not, or if that is not kip's to report. */
+  /** How the pod ended, for its status; undefined before its end, or if another client wrote it. */
   end: PodEnd | undefined;
   /** Whether `end` is in the Cell's status. */
   isEndRecorded: boolean;
-  /** Whether the pod's phase in the API is terminal, or the pod is gone there. */
+  /** Whether the pod's phase in the API is terminal, or the API no longer has the pod. */
   isEndInApi: boolean;
-  /** Since when the Cell is kept for that alone, monotonic milliseconds. */
+  /** Since when the Cell is kept only for that, monotonic milliseconds. */
   endAwaitedSince: number | undefined;
-  /** Set when the pod has ended by itself or can never run again. */
+  /** Whether the pod has ended by itself or cannot run again. */
   isPodFinished: boolean;
   /** When stopping began, monotonic milliseconds. */
   removeSince: number | undefined;
   /** Since when the agent has been out of reach, monotonic milliseconds. */
   unreachableSince: number | undefined;
-  /** When the present connection to the agent was made, monotonic milliseconds. */
+  /** When the current connection to the agent was made, monotonic milliseconds. */
   connectedAt: number | undefined;
-  /** When this cell, and the one before it, was given the pod, monotonic milliseconds. */
+  /** When the pod was dispatched to this cell, and to the one before it, monotonic milliseconds. */
   dispatchedAt: number | undefined;
   lastDispatchedAt: number | undefined;
-  /** UIDs of the pod's Cells that were removed for good. */
+  /** UIDs of the pod's Cells that were deleted. */
   readonly goneCells: Set<string>;
-  /** Number of the agent's newest event that was told. */
+  /** Sequence number of the agent's newest event that was published. */
   lastEvent: number;
-  /** When the pod was first seen here, and the conditions told last: their times must not jump. */
+  /** When the pod was first seen here, and the conditions published last: their times must not jump. */
   startTime: string | undefined;
   conditions: readonly PodCondition[] | undefined;
   /** The pod's status as published last. */
@@ -87,16 +87,16 @@ export interface CellMemory {
   restartCounts: Readonly<Record<string, number>>;
   /** Containers that ended on earlier cells and do not run again, by name. */
   ended: Readonly<Record<string, EndedContainer>>;
-  /** Names of the ephemeral containers that the agents were given. */
+  /** Names of the ephemeral containers that were sent to agents. */
   readonly sentEphemeral: Set<string>;
   /** Why the pod waits, one sentence with a remedy; shown as a condition. */
-  waitingFor: { readonly reason: string; readonly message: string } | undefined;
+  waitReason: { readonly reason: string; readonly message: string } | undefined;
   startMs: Partial<Record<StartPhase, number>>;
-  /** The cloud's word that it takes the cell's instance back; `endsAt` is RFC 3339. */
+  /** The cloud's notice that it takes the cell's instance back; `endsAt` is RFC 3339. */
   interruption: { readonly instanceId: string; readonly endsAt: string } | undefined;
 }
 
-/** A memory that knows nothing but the pod. */
+/** A memory that has only the pod's reference. */
 export function newCellMemory(podRef: PodRef): CellMemory {
   return {
     podRef,
@@ -138,7 +138,7 @@ export function newCellMemory(podRef: PodRef): CellMemory {
     restartCounts: {},
     ended: {},
     sentEphemeral: new Set(),
-    waitingFor: undefined,
+    waitReason: undefined,
     startMs: {},
     interruption: undefined,
   };
@@ -171,7 +171,7 @@ export function forgetCell(memory: CellMemory): void {
   });
 }
 
-/** Whether the cell was given its pod, now or in an earlier life of kip. */
+/** Whether the pod was handed to the cell, by this process or an earlier one. */
 export function wasClaimed({ phase, startMs }: CellStatus): boolean {
   // Times of the start are written with the claim; a cell that ended before it has none.
   if (phase === "Terminating") return startMs !== undefined;

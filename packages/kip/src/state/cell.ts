@@ -13,7 +13,7 @@ import type { LaunchType } from "@kip/cloud";
  * | Claimed | the pod was handed to the agent |
  * | Draining | the pod is being stopped |
  * | Terminating | the instance is being ended |
- * | Terminated | nothing billed is left |
+ * | Terminated | the instance has ended and costs nothing |
  */
 export const cellPhases = [
   "Pending",
@@ -27,7 +27,7 @@ export const cellPhases = [
 ] as const;
 export type CellPhase = (typeof cellPhases)[number];
 
-/** The phases of a pod's start, in their order, as they are named in timings and metrics. */
+/** The phases of a pod's start in their order, with their names in timings and metrics. */
 export const startPhases = ["api", "cloud", "boot", "dial", "pull", "unpack", "start"] as const;
 export type StartPhase = (typeof startPhases)[number];
 
@@ -53,7 +53,7 @@ export interface CellSpec {
   readonly ended?: Readonly<Record<string, EndedContainer>>;
 }
 
-/** How a container ended that does not run again: one that completed, or an ephemeral one. */
+/** The end of a container that does not run again: one that completed, or an ephemeral one. */
 export interface EndedContainer {
   readonly exitCode: number;
   readonly reason?: string;
@@ -63,7 +63,7 @@ export interface EndedContainer {
   readonly finishedAt?: string;
 }
 
-/** How a pod ended: the parts of its last status that cannot be found out once its machine is gone. */
+/** How a pod ended: the parts of its last status that only its cell reports. */
 export interface PodEnd extends Pick<
   PodStatus,
   | "reason"
@@ -75,7 +75,7 @@ export interface PodEnd extends Pick<
   readonly phase: "Succeeded" | "Failed";
 }
 
-/** What is known about a cell; written by kip alone. */
+/** The status of a cell; only kip writes it. */
 export interface CellStatus {
   readonly phase: CellPhase;
   readonly instanceID?: string;
@@ -88,7 +88,7 @@ export interface CellStatus {
   readonly startMs?: Partial<Readonly<Record<StartPhase, number>>>;
   /** When the cell's certificate ends, RFC 3339. */
   readonly identityExpires?: string;
-  /** Why the cell is in its phase, if that needs words. */
+  /** Why the cell is in its phase, if the phase does not say. */
   readonly reason?: string;
   readonly message?: string;
   /** How the pod ended; written before the instance is ended. At most some 200 KiB of JSON. */
@@ -104,7 +104,7 @@ export interface Cell {
   readonly status?: CellStatus;
 }
 
-/** Keeps the Cell object until its instance is gone, whoever deletes it. */
+/** Keeps the Cell object until its instance is gone, whichever client deletes it. */
 export const cellFinalizer = "kip.elotl.co/instance";
 
 /** Label of a Cell: the virtual node it serves. */

@@ -13,18 +13,18 @@ export type ContainerLists = Pick<
 
 type Facts = Pick<CellMemory, "report" | "restartCounts" | "ended" | "publishedStatus">;
 
-/** The newest statuses of a pod's containers that are known: as published last, else as reported, else as the API has them. */
+/** The newest known statuses of a pod's containers: published, else reported, else from the API. */
 export function latestLists(memory: Facts, pod: Pod): ContainerLists {
   if (memory.publishedStatus) return memory.publishedStatus;
   return memory.report ? reportedLists(memory.report, memory, pod) : (pod.status ?? {});
 }
 
-/** The statuses of a pod without a cell that has it: its containers wait, and what they have behind them stays. */
+/** The statuses of a pod that is on no cell: its containers wait; counts and last states stay. */
 export function waitingLists(memory: Facts, pod: Pod): ContainerLists {
   return afterLoss(pod, latestLists(memory, pod), memory);
 }
 
-/** The statuses that a cell reports, continued from what earlier cells reported. */
+/** The statuses that a cell reports, continued from those of earlier cells. */
 export function reportedLists(report: PodReport, memory: Facts, pod: Pod): ContainerLists {
   const known = memory.publishedStatus ?? pod.status ?? {};
   const waiting = waitingStatuses(pod);
@@ -73,7 +73,7 @@ function continued(
   const earlier = memory.restartCounts[waiting.name] ?? 0;
   const now = report ? containerStatus(report, earlier) : { ...waiting, restartCount: earlier };
   if (!known) return now;
-  // The API refuses that a container leaves its final state: an init container runs again on another cell all the same.
+  // The API does not let a container leave its final state, although an init container runs again on another cell.
   if (!now.state?.terminated && isFinal(known)) return known;
   return {
     ...now,

@@ -8,7 +8,7 @@ type ContainerLists = Pick<
   "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
 >;
 
-/** What of a pod's containers goes with it from one cell to the next. */
+/** The container facts that a pod takes from one cell to the next. */
 export interface CarriedContainers {
   /** Restarts so far, by container name. */
   readonly restartCounts: Readonly<Record<string, number>>;
@@ -19,7 +19,7 @@ export interface CarriedContainers {
 /**
  * The statuses of a pod whose cell was lost: its containers wait for another cell. A container that ran counts one
  * restart more and has `ContainerStatusUnknown` for its last state, as the kubelet reports one that it does not find;
- * one that has ended for good stays so. Repeating it changes nothing.
+ * one that has ended finally is unchanged. Idempotent.
  */
 export function afterLoss(
   pod: Pod,
@@ -43,7 +43,7 @@ export function afterLoss(
     });
   };
   const { initContainerStatuses, containerStatuses = [] } = waiting;
-  // These are never started again.
+  // Ephemeral containers are not started again.
   const ephemeral = (lists.ephemeralContainerStatuses ?? []).map((each) =>
     each.state?.terminated
       ? each
@@ -59,7 +59,7 @@ export function afterLoss(
 }
 
 /**
- * What a pod's next cell gets to know of its containers, by their statuses {@link afterLoss}.
+ * The container facts for a pod's next cell, from its statuses {@link afterLoss}.
  *
  * Init containers are not among those that do not run again: the next cell's volumes are empty.
  */
@@ -86,8 +86,8 @@ export function carriedContainers(
 }
 
 /**
- * How a pod ended that has lost its cell, if that is its end: all its containers had ended for good, or it may not be
- * started a second time (`restartPolicy: Never`).
+ * The end of a pod that has lost its cell, if the loss is its end: all its containers had ended finally, or it may not be
+ * started again (`restartPolicy: Never`).
  *
  * @param finishedAt for containers that ran, as `metav1.Time`
  */
@@ -118,7 +118,7 @@ export function hasRun({ containerStatuses = [], initContainerStatuses = [] }: P
 /** Finds whether a container of a pod has ended and the pod's restart policy leaves it so. */
 export function finalStatuses(pod: Pod): (status: ContainerStatus) => boolean {
   const policy = restartPolicy(pod);
-  // These go on beside the regular containers.
+  // Sidecars run beside the regular containers.
   const sidecars = new Set(
     (pod.spec.initContainers ?? [])
       .filter((container) => container.restartPolicy === "Always")
@@ -150,14 +150,14 @@ function endedContainer({
 }: NonNullable<ContainerState["terminated"]>): EndedContainer {
   return {
     exitCode,
-    // The API has null for a time that is not known.
+    // The API has null for an unknown time.
     ...(reason !== undefined && { reason }),
     ...(startedAt && { startedAt }),
     ...(finishedAt && { finishedAt }),
   };
 }
 
-/** A run that is over is counted when the next begins, and that is on another cell. */
+/** A restart is counted when the next run begins, which is on another cell. */
 function nextCount({ restartCount, state }: ContainerStatus): number {
   const hasRunHere =
     state?.running ?? state?.terminated ?? state?.waiting?.reason === "CrashLoopBackOff";
@@ -166,7 +166,7 @@ function nextCount({ restartCount, state }: ContainerStatus): number {
 
 const unknownReason = "ContainerStatusUnknown";
 
-/** The kubelet's words for a container that it does not find. */
+/** The kubelet's state of a container that it does not find. */
 const unknownEnd = {
   exitCode: 137,
   reason: unknownReason,

@@ -17,7 +17,7 @@ function statuses(count: number, textLength: number): ContainerStatus[] {
 }
 
 describe("storedEnd()", () => {
-  it("has all of an ordinary end but the messages of runs before the last", () => {
+  it("keeps an ordinary end except the messages of earlier runs", () => {
     const [container] = statuses(1, 10);
     assert.ok(container);
     const stored = storedEnd({

@@ -18,8 +18,8 @@ export function reportedEnd(report: PodReport, memory: CellMemory, pod: Pod): Po
 }
 
 /**
- * An end as a Cell stores it: with messages as long as the kubelet lets them be together, and without the containers
- * if a cell reported so much of them that the Cell could not be written.
+ * An end as a Cell stores it: messages are cut to the kubelet's limit for all together, and the containers are left out
+ * if they would make the Cell too large to be written.
  */
 export function storedEnd(end: PodEnd): PodEnd {
   const { initContainerStatuses, containerStatuses, ephemeralContainerStatuses } = end;

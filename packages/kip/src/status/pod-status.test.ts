@@ -51,7 +51,7 @@ function report(phase: PodReport["phase"]): PodReport {
 }
 
 describe("podStatus()", () => {
-  it("has no conditions of others, but looks at their gates", () => {
+  it("writes no conditions of other clients, but evaluates their readiness gates", () => {
     const status = podStatus(memory({ report: report("Running") }), pod, context);
     const types = status?.conditions?.map(({ type }) => type).sort();
     assert.deepEqual(types, [
@@ -66,11 +66,11 @@ describe("podStatus()", () => {
     assert.equal(status?.startTime, "2026-01-01T00:00:00Z");
   });
 
-  it("keeps the times that were told last, not those of the pod's apply", () => {
-    const told = [
+  it("keeps the times that were published last, not those of the applied pod", () => {
+    const published = [
       { type: "Ready", status: "True" as const, lastTransitionTime: "2026-01-01T00:50:00Z" },
     ];
-    const seen = memory({ report: report("Running"), conditions: told });
+    const seen = memory({ report: report("Running"), conditions: published });
     const ready = podStatus(seen, pod, context)?.conditions?.find(({ type }) => type === "Ready");
     assert.equal(ready?.lastTransitionTime, "2026-01-01T00:50:00Z");
   });
@@ -83,20 +83,20 @@ describe("podStatus()", () => {
       report: report("Running"),
       interruption: { instanceId: "i-1", endsAt },
     });
-    const told = disruption(taken);
-    assert.ok(told);
-    assert.equal(told.status, "True");
-    assert.match(told.message ?? "", /"i-1".* 2026-01-01T01:02:00Z/);
-    const later = disruption(memory({ report: report("Running"), conditions: [told] }));
+    const published = disruption(taken);
+    assert.ok(published);
+    assert.equal(published.status, "True");
+    assert.match(published.message ?? "", /"i-1".* 2026-01-01T01:02:00Z/);
+    const later = disruption(memory({ report: report("Running"), conditions: [published] }));
     assert.equal(later?.status, "False");
-    const byScheduler = { ...told, reason: "PreemptionByScheduler" };
+    const byScheduler = { ...published, reason: "PreemptionByScheduler" };
     assert.equal(
       disruption(memory({ report: report("Running"), conditions: [byScheduler] })),
       undefined,
     );
   });
 
-  it("CVE-2020-8562, CVE-2022-3294: has the addresses that the cloud told, whatever the agent says", () => {
+  it("CVE-2020-8562, CVE-2022-3294: has the addresses that the cloud reported, whatever the agent says", () => {
     const own = { podIp: "10.0.0.7", managementIp: "10.0.0.6" };
     const lie = {
       podIP: "127.0.0.1",
@@ -104,13 +104,13 @@ describe("podStatus()", () => {
       hostIP: "10.96.0.1",
       managementIp: "::1",
     };
-    const told = decodePodReport({ ...report("Running"), ...lie, containers: [] }, "");
+    const lying = decodePodReport({ ...report("Running"), ...lie, containers: [] }, "");
     const instance = own as Instance; // all that is looked at
     for (const [hostNetwork, ip] of [
       [false, own.podIp],
       [true, own.managementIp],
     ] as const) {
-      const seen = memory({ report: told, instance });
+      const seen = memory({ report: lying, instance });
       const status = podStatus(seen, { ...pod, spec: { ...pod.spec, hostNetwork } }, context);
       assert.deepEqual(
         [status?.podIP, status?.podIPs, status?.hostIP],
@@ -126,7 +126,7 @@ describe("podStatus()", () => {
     ["containers that end because their Cell was deleted", { report: report("Failed") }],
   ];
   for (const [name, change] of silent)
-    it(`says nothing of ${name}`, () =>
+    it(`publishes no status of ${name}`, () =>
       assert.equal(podStatus(memory(change), pod, context), undefined));
 
   const ran = (policy: string, change: object = {}): Pod =>
@@ -174,7 +174,7 @@ describe("podStatus()", () => {
     );
   });
 
-  it("between two cells: says the same however often it is asked", () => {
+  it("between two cells: does not change when it is computed again", () => {
     const first = podStatus(memory({}), ran("OnFailure"), context);
     assert.deepEqual(
       podStatus(memory({ publishedStatus: first }), ran("OnFailure"), context),
@@ -212,7 +212,7 @@ describe("podStatus()", () => {
   });
 
   it("on the next cell: goes on with counts, last states and completed containers", () => {
-    const told = podStatus(memory({}), ran("OnFailure"), context);
+    const published = podStatus(memory({}), ran("OnFailure"), context);
     const waiting = { waiting: { reason: "PodInitializing" } };
     const base = { restartCount: 0, image: "i", ready: false, started: false };
     const starting: PodReport = {
@@ -221,7 +221,7 @@ describe("podStatus()", () => {
       containers: [{ ...base, name: "main", ...waiting }],
     };
     const seen = memory({
-      publishedStatus: told,
+      publishedStatus: published,
       report: starting,
       restartCounts: { init: 0, done: 0, main: 4 },
       ended: { done: { exitCode: 0 } },
@@ -235,7 +235,7 @@ describe("podStatus()", () => {
     ]);
   });
 
-  it("on the next cell: has a completed container also if the API has never seen its end", () => {
+  it("on the next cell: keeps a completed container whose end the API never got", () => {
     const seen = memory({
       report: { ...report("Running"), containers: [] },
       ended: { main: { exitCode: 0, reason: "Completed" } },
@@ -259,8 +259,8 @@ describe("podStatus()", () => {
   });
 
   it("fails a pod that may not run again", () => {
-    const waitingFor = { reason: "CellLost", message: "The machine of this pod is gone" };
-    const status = podStatus(memory({ isPodFinished: true, waitingFor }), pod, context);
+    const waitReason = { reason: "CellLost", message: "The machine of this pod is gone" };
+    const status = podStatus(memory({ isPodFinished: true, waitReason }), pod, context);
     assert.deepEqual([status?.phase, status?.reason], ["Failed", "CellLost"]);
   });
 

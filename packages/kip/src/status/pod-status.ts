@@ -19,7 +19,7 @@ import {
   type ContainerLists,
 } from "./container-lists.ts";
 
-/** Condition that tells what a pod waits for before its containers can start. */
+/** Condition that says what a pod waits for before its containers can start. */
 export const cellReadyCondition = "kip.elotl.co/CellReady";
 
 const ownTypes: ReadonlySet<string> = new Set([
@@ -39,19 +39,19 @@ export interface PodStatusContext {
 }
 
 /**
- * The status of a pod as the API shows it; undefined while kip cannot say (a cell that already has
- * the pod has not reported yet).
+ * The status of a pod for the API; undefined while it is unknown (a cell that already has the pod has
+ * not reported yet).
  */
 export function podStatus(
   memory: CellMemory,
   pod: Pod,
   context: PodStatusContext,
 ): PodStatus | undefined {
-  if (isUntold(memory)) return undefined;
-  const { end, waitingFor } = memory;
+  if (isNotForApi(memory)) return undefined;
+  const { end, waitReason } = memory;
   const report = presentReport(memory);
   const phase = end?.phase ?? shownPhase(memory, pod, report);
-  const failure = phase === "Failed" ? waitingFor : undefined;
+  const failure = phase === "Failed" ? waitReason : undefined;
   const why = end ?? (report?.reason === undefined ? failure : report);
   const containers = containerStatuses(memory, pod, { ...context, report });
   return defined({
@@ -73,31 +73,31 @@ export function podStatus(
   });
 }
 
-/** Whether what is known here is not for the API. */
-function isUntold(memory: CellMemory): boolean {
-  const { report, isPodFinished, isEndInApi, end, waitingFor, status, wanted } = memory;
+/** Whether the status is unknown here, or must not replace the API's. */
+function isNotForApi(memory: CellMemory): boolean {
+  const { report, isPodFinished, isEndInApi, end, waitReason, status, wanted } = memory;
   if (end) return false;
-  // Another one has ended the pod in the API, which has the status that it is to keep.
+  // Another client ended the pod in the API: its status stays.
   if (isEndInApi) return true;
-  if (!report && !isPodFinished) return wasClaimed(status) && !isLeft(memory);
-  // The end of a pod that no cell had is published with its reason, and stays when its cell is forgotten.
-  if (!report) return waitingFor === undefined;
-  // Its Cell was deleted: that its containers end is no end of the pod.
+  if (!report && !isPodFinished) return wasClaimed(status) && !isAbandoned(memory);
+  // The end of a pod that no cell ran is published with its reason, and stays when its cell is forgotten.
+  if (!report) return waitReason === undefined;
+  // Its Cell was deleted: the end of its containers is not the end of the pod.
   const hasEnded = report.phase === "Succeeded" || report.phase === "Failed";
   return wanted.kind === "run" && !isPodFinished && (hasEnded || status.phase === "Draining");
 }
 
-/** Whether the pod goes on without the cell it has: that cell's machine is gone, or is being ended. */
-function isLeft({ wanted, isPodFinished, instanceState, status, pod }: CellMemory): boolean {
+/** Whether the pod will get another cell: the machine of its cell is gone, or is being ended. */
+function isAbandoned({ wanted, isPodFinished, instanceState, status, pod }: CellMemory): boolean {
   if (wanted.kind !== "run" || isPodFinished || !pod) return false;
-  // It does not go on: what is known of it stays until its end is written.
+  // It gets no other cell: its status stays until its end is written.
   if (restartPolicy(pod) === "Never") return false;
   return instanceState === "gone" || status.phase === "Terminating";
 }
 
 /** The report of the cell that has the pod. */
 function presentReport(memory: CellMemory): PodReport | undefined {
-  return isLeft(memory) ? undefined : memory.report;
+  return isAbandoned(memory) ? undefined : memory.report;
 }
 
 /** As with a kubelet, a pod that ran does not go back to Pending. */
@@ -107,9 +107,13 @@ function shownPhase(memory: CellMemory, pod: Pod, report: PodReport | undefined)
   return phase === "Pending" && before === "Running" ? before : phase;
 }
 
-/** The time that was told first: a replaced cell or a restart of kip does not change it. */
-function startTime({ report, startTime: told }: CellMemory, pod: Pod, { now }: PodStatusContext) {
-  return told ?? pod.status?.startTime ?? report?.startTime ?? wireTime(now);
+/** The start time that was reported first: a replaced cell or a restart of kip does not change it. */
+function startTime(
+  { report, startTime: published }: CellMemory,
+  pod: Pod,
+  { now }: PodStatusContext,
+) {
+  return published ?? pod.status?.startTime ?? report?.startTime ?? wireTime(now);
 }
 
 function conditions(
@@ -121,11 +125,11 @@ function conditions(
     readonly isReadyToStart: boolean;
   },
 ): PodCondition[] {
-  const { waitingFor, conditions: told = [] } = memory;
-  // The pod is as old as its last apply; what was told since is newer. Gates are looked up in it.
+  const { waitReason, conditions: published = [] } = memory;
+  // The pod dates from its last apply; the published conditions are newer. Readiness gates are looked up in both.
   const api = pod.status?.conditions ?? [];
-  const others = api.filter(({ type }) => !told.some((each) => each.type === type));
-  const known = [...told, ...others];
+  const others = api.filter(({ type }) => !published.some((each) => each.type === type));
+  const known = [...published, ...others];
   const seen = { ...pod, status: { ...pod.status, conditions: known } };
   const usual = podConditions(seen, facts);
   const cellReady: readonly ConditionVerdict[] = facts.isReadyToStart
@@ -134,17 +138,17 @@ function conditions(
         {
           type: cellReadyCondition,
           status: "False",
-          reason: waitingFor?.reason ?? "CellStarting",
-          message: waitingFor?.message ?? "The machine of this pod is being started",
+          reason: waitReason?.reason ?? "CellStarting",
+          message: waitReason?.message ?? "The machine of this pod is being started",
         },
       ];
   const disruption = disruptionVerdict(memory, known);
   const isOwn = (type: string): boolean =>
     ownTypes.has(type) || disruption.some((verdict) => verdict.type === type);
-  // Conditions of others are theirs to write.
+  // Only kip's own conditions are written.
   const all = mergeConditions(
     mergeConditions(usual, disruption, facts.now),
-    // A pod that has ended waits for no cell.
+    // A pod that has ended does not wait for a cell.
     memory.end && !facts.isReadyToStart ? [] : cellReady,
     facts.now,
   );

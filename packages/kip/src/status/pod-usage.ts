@@ -1,8 +1,8 @@
-import { errorText, type Logger } from "@kip/base";
+import type { Logger } from "@kip/base";
 import type { AgentClient, AgentStats, PodReport } from "@kip/agent-api";
 import type { PodUsage, ProbeCounts } from "@kip/virtual-kubelet";
 
-/** How long a cell has to tell what its pod uses. One that is busy must not hold up the others. */
+/** Time limit for a cell's answer, milliseconds. A busy cell must not hold up the others. */
 const timeoutMs = 5000;
 
 /** A pod whose cell is connected. */
@@ -10,29 +10,29 @@ export interface MeasuredPod {
   readonly uid: string;
   readonly agent: AgentClient;
   readonly report: PodReport | undefined;
-  /** Names of the pod's containers; figures of others are not believed. */
+  /** Names of the pod's containers; figures of others are ignored. */
   readonly containers: ReadonlySet<string>;
 }
 
-/** What the pods use, each asked of its own cell; those whose cell does not answer are left out. */
+/** The resource usage of pods, from their cells; pods whose cell does not answer are left out. */
 export async function measurePods(
   pods: readonly MeasuredPod[],
   logger: Logger,
   signal: AbortSignal,
 ): Promise<readonly PodUsage[]> {
   return await askCells(pods, { logger, signal }, ({ uid, report, containers }, stats) => [
-    podUsage(uid, ownStats(stats, containers), report),
+    podUsage(uid, restrictStatsToPod(stats, containers), report),
   ]);
 }
 
-/** How the pods' probes went, each asked of its own cell. */
+/** The probe counts of pods, from their cells. */
 export async function countProbes(
   pods: readonly MeasuredPod[],
   logger: Logger,
   signal: AbortSignal,
 ): Promise<readonly ProbeCounts[]> {
   return await askCells(pods, { logger, signal }, ({ uid, containers }, stats) => {
-    const { probes = [] } = ownStats(stats, containers);
+    const { probes = [] } = restrictStatsToPod(stats, containers);
     return probes.map((counts) => ({ ...counts, uid }));
   });
 }
@@ -48,9 +48,9 @@ async function askCells<T>(
         const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
         return convert(pod, await pod.agent.stats(limit));
       } catch (error) {
-        logger.debug("A cell did not tell what its pod uses", {
+        logger.debug("Could not read the usage of a pod from its cell", {
           podUid: pod.uid,
-          err: errorText(error),
+          err: error,
         });
         return [];
       }
@@ -59,8 +59,8 @@ async function askCells<T>(
   return measured.flat();
 }
 
-/** A cell must not fill the node's metrics: no other containers, and no more counts than a container has probes. */
-function ownStats(stats: AgentStats, names: ReadonlySet<string>): AgentStats {
+/** Drops other containers and duplicate probes: a hostile cell must not fill the node's metrics. */
+function restrictStatsToPod(stats: AgentStats, names: ReadonlySet<string>): AgentStats {
   const probes = stats.probes?.filter(({ container }) => names.has(container));
   const byProbe = new Map(probes?.map((each) => [`${each.kind} ${each.container}`, each]));
   return {
@@ -72,7 +72,7 @@ function ownStats(stats: AgentStats, names: ReadonlySet<string>): AgentStats {
   };
 }
 
-/** An agent's figures in the terms of the virtual kubelet. */
+/** An agent's figures in the form of the virtual kubelet. */
 export function podUsage(uid: string, stats: AgentStats, report: PodReport | undefined): PodUsage {
   const timeMs = Date.parse(stats.time);
   const { containers = [], initContainers = [], ephemeralContainers = [] } = report ?? {};

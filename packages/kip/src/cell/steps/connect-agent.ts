@@ -35,7 +35,7 @@ export async function connect(
   try {
     signal.throwIfAborted();
     const info = await agent.info(signal);
-    // An agent of an earlier version says it in its reports alone.
+    // An agent of an earlier version has it only in its reports.
     const mustAsk = info.podUid !== undefined && info.podGeneration === undefined;
     const first = mustAsk ? await firstReport(agent, signal) : undefined;
     noteGeneration(memory, info.podGeneration ?? first?.generation);
@@ -67,8 +67,8 @@ export async function connect(
 }
 
 /**
- * Whether containers of the pod are known to have run on this cell. An agent remembers its pod for as long as its machine
- * runs: one that has none then was started again with it.
+ * Whether containers of the pod are known to have run on this cell. An agent remembers its pod while its machine runs: an
+ * agent without a pod was started again together with its machine.
  */
 export function hasRunHere({ pod, publishedStatus, report, restartCounts }: CellMemory): boolean {
   if (report) return true;
@@ -80,7 +80,7 @@ export function hasRunHere({ pod, publishedStatus, report, restartCounts }: Cell
   );
 }
 
-/** Notes which generation of the pod the agent has: it ignores one that is not newer. */
+/** Notes which generation of the pod the agent has: the agent ignores one that is not newer. */
 export function noteGeneration(memory: CellMemory, held: number | undefined): void {
   if (held !== undefined) memory.agentGeneration = Math.max(memory.agentGeneration ?? 0, held);
 }
@@ -94,13 +94,15 @@ async function followReports(
   void agent.closed.then(() => abort.abort());
   try {
     for await (const report of agent.status(abort.signal)) {
-      // A cell that was given up may still send.
+      // A cell that was abandoned may still send.
       if (actor.memory.agent === agent) actor.reportSeen(report);
     }
   } catch (error) {
     const level = hasCode(error, "AGENT_UNREACHABLE") ? "debug" : "warn";
-    context.options.logger[level]("Status stream of a cell ended", { err: error });
+    context.options.logger[level]("Could not read the status stream of a cell further", {
+      err: error,
+    });
   }
-  // Without its status stream a connection is of no use: a new one is made.
+  // A connection without its status stream is replaced.
   await agent[Symbol.asyncDispose]();
 }

@@ -28,9 +28,9 @@ export async function createCell(context: StepContext, actor: CellActor): Promis
   const hasEnded = Object.keys(ended).length > 0;
   const cell = await store.create({ ...spec, ...(hasEnded && { ended }) });
   memory.startMs.api = clock.monotonic() - began;
-  memory.waitingFor = undefined;
+  memory.waitReason = undefined;
   memory.status = cell.status ?? { phase: "Pending" };
-  // A Cell just written has no instance; one found may have.
+  // A Cell that was just written has no instance; one that existed may have one.
   memory.instanceState = cell.status ? "unknown" : "none";
   const type = cell.spec.instanceType;
   onEvent(
@@ -48,8 +48,7 @@ export async function createCell(context: StepContext, actor: CellActor): Promis
 }
 
 /**
- * Takes over what the API knows of a pod that ran on a cell which is gone, lost while kip was away. False if that was the
- * end of the pod.
+ * Takes over the API's status of a pod whose cell was lost while kip was not running. False if the loss was the pod's end.
  */
 function goesOn({ options }: StepContext, memory: CellMemory): boolean {
   const pod = required(memory.resolved, "the pod is not known").pod;

@@ -7,7 +7,7 @@ import { activeFor } from "../pod-deadline.ts";
 import { noteGeneration } from "./connect-agent.ts";
 import { required, rounded, type StepContext } from "./step-context.ts";
 
-/** Hands the pod, or its newest form, to the agent. */
+/** Sends the pod, or its newest version, to the agent. */
 export async function dispatch(
   context: StepContext,
   memory: CellMemory,
@@ -20,7 +20,7 @@ export async function dispatch(
   const podIp = podAddress(memory, resolved.pod.spec.hostNetwork === true);
   const found = await logIns?.find(registriesOf(imagesOf(resolved.pod)), signal);
   noteGeneration(memory, memory.report?.generation);
-  // Clocks are set back at times; the agent ignores what is not newer.
+  // The clock may have been set back; the agent ignores a generation that is not newer.
   const generation = Math.max(clock.now() * 1000, (memory.agentGeneration ?? 0) + 1);
   const document = desiredPod(resolved, {
     addresses: { podIPs: [podIp], hostIPs: [nodeIp] },
@@ -34,7 +34,7 @@ export async function dispatch(
   });
   const { phase } = memory.status;
   if (phase !== "Claimed") {
-    // Written before the agent hears of the pod: a cell that may run it is never taken for unused.
+    // Written before the pod is sent: a cell that may run it must not count as unused.
     memory.status = { ...memory.status, phase: "Claimed", startMs: rounded(memory.startMs) };
     try {
       await context.statuses.write(cell, memory.status);
@@ -48,11 +48,11 @@ export async function dispatch(
   const held = await agent.putPod(document, signal);
   noteGeneration(memory, held);
   if (held !== undefined && held > generation) throw ignored(cell, { generation, held });
-  // Content that changed while it was on its way is sent with the next dispatch.
+  // A change during the request is sent with the next dispatch.
   memory.isDispatched = memory.resolved === resolved;
   const { renewInMs } = found ?? {};
   memory.renewAt = renewInMs === undefined ? undefined : clock.monotonic() + renewInMs;
-  memory.waitingFor = undefined;
+  memory.waitReason = undefined;
 }
 
 /** The next attempt sends a newer one. */
@@ -67,7 +67,7 @@ function ignored(
   );
 }
 
-/** Takes from what the agent reports what is of use for others; completes the times of the start, once. */
+/** Learns image digests from the agent's report, and completes the times of the start once. */
 export function noteReport(context: StepContext, memory: CellMemory): void {
   const { report, status, resolved } = memory;
   context.knownImages.learn(report, resolved?.pod);
@@ -75,8 +75,8 @@ export function noteReport(context: StepContext, memory: CellMemory): void {
   if (start === undefined || !status.startMs || status.startMs.start !== undefined) return;
   const startMs = rounded({ ...status.startMs, pull: pull ?? 0, unpack: unpack ?? 0, start });
   context.setStatus(memory, { startMs });
-  const words = startPhases.map(
+  const phases = startPhases.map(
     (phase) => `${phase} ${((startMs[phase] ?? 0) / 1000).toFixed(2)} s`,
   );
-  context.options.onEvent(memory, "CellStartTimes", `The pod's start took: ${words.join(", ")}`);
+  context.options.onEvent(memory, "CellStartTimes", `The pod's start took: ${phases.join(", ")}`);
 }

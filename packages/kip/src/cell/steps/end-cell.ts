@@ -26,11 +26,11 @@ export async function drain(
 }
 
 /**
- * Keeps the logs of a pod that has finished, whose machine is about to go. The plan ends it when its time is over; no
- * cell is kept, and paid for, because of its logs.
+ * Saves the logs of a finished pod before its machine is ended. The plan aborts it after its time limit: a cell costs money
+ * and does not stay because of its logs.
  *
- * @throws what the plan aborts it with
- * @throws {KipError} code `AGENT_UNREACHABLE`: another connection may do
+ * @throws the reason of the plan's abort
+ * @throws {KipError} code `AGENT_UNREACHABLE`: repeat it over another connection
  */
 export async function saveLogs(
   context: StepContext,
@@ -39,8 +39,7 @@ export async function saveLogs(
 ): Promise<void> {
   const { agent } = memory;
   const { archive, clock, logger } = context.options;
-  // After a removal the pod's object goes at once, and its logs with it; a pod that gets another
-  // cell goes on with the logs of that one.
+  // The logs of a removed pod are deleted with it; a pod that gets another cell has the logs of that one.
   if (memory.wanted.kind === "run" && memory.isPodFinished && agent) {
     memory.saveLogsSince ??= clock.monotonic();
     try {
@@ -48,7 +47,7 @@ export async function saveLogs(
       if (report) await archive.save(memory.podRef.uid, agent, report, signal);
     } catch (error) {
       if (signal.aborted || hasCode(error, "AGENT_UNREACHABLE")) throw error;
-      logger.warn("Logs of a finished pod could not be saved", { err: error });
+      logger.warn("Could not save the logs of a finished pod", { err: error });
     }
   }
   memory.areLogsSaved = true;
@@ -65,7 +64,7 @@ export async function terminate(
   const id = required(memory.instance, "there is no instance").id;
   if (memory.status.phase !== "Terminating") {
     context.setStatus(memory, { phase: "Terminating" });
-    // A pod that goes on elsewhere is not ready from here on, and has no address.
+    // A pod that gets another cell is no longer ready, and has no address.
     actor.statusChanged();
   }
   await driver.terminate(id);
@@ -84,7 +83,7 @@ export async function deleteCell(
   const { store, onEvent, logger } = context.options;
   const cell = required(memory.cell, "there is no cell");
   await store.remove(cell);
-  logger.info("Cell was deleted", { cell: cell.metadata.name, podUid: memory.podRef.uid });
+  logger.info("Deleted a Cell", { cell: cell.metadata.name, podUid: memory.podRef.uid });
   const { agent } = memory;
   if (!isLost) {
     forgetCell(memory);
@@ -99,7 +98,7 @@ export async function deleteCell(
   await agent?.[Symbol.asyncDispose]();
 }
 
-/** Notes what of the containers goes with the pod to its next cell. */
+/** Notes the container facts that the pod takes to its next cell. */
 function carryContainers(memory: CellMemory): void {
   const { pod, sentEphemeral } = memory;
   const lists = listsAfterLoss(memory);

@@ -7,9 +7,9 @@ import type { PodEnd } from "../../state/cell.ts";
 import { lossEnd } from "../observe-cell.ts";
 import { required, type StepContext } from "./step-context.ts";
 
-/** Pauses between two looks at the API's pod. */
-const lookBackoff = { initialMs: 1000, maxMs: 300_000 };
-/** How long the end of a pod that is to be removed may hold its Cell, milliseconds: the object goes anyway. */
+/** Pauses between two reads of the pod. */
+const readBackoff = { initialMs: 1000, maxMs: 300_000 };
+/** How long the Cell of a pod that is being removed waits for the pod's end in the API, milliseconds. */
 const removalWaitMs = 60_000;
 
 /** Ends a pod whose cell is gone, and which does not get another one. */
@@ -24,12 +24,12 @@ export async function endPod(context: StepContext, memory: CellMemory): Promise<
   if (end.reason === "CellLost") onEvent(memory, "CellLost", message);
 }
 
-/** Writes how the pod ended into its Cell: once the machine is ended, nothing else knows it. */
+/** Writes how the pod ended into its Cell: once the instance has ended, there is no other copy. */
 export async function recordEnd(context: StepContext, memory: CellMemory): Promise<void> {
   const cell = required(memory.cell, "there is no cell");
   const end = required(memory.end, "the pod has not ended");
   const write = async (podEnd: PodEnd): Promise<void> => {
-    // Noted before it is written: a newer status that takes its place must have it, too.
+    // Set before it is written: a newer status that replaces this one must have it, too.
     memory.status = { ...memory.status, podEnd };
     await context.statuses.write(cell, memory.status);
   };
@@ -37,17 +37,17 @@ export async function recordEnd(context: StepContext, memory: CellMemory): Promi
     await write(storedEnd(end));
   } catch (error) {
     if (!hasCode(error, "K8S_INVALID", "K8S_REQUEST_FAILED")) throw error;
-    // What matters most is whether the pod succeeded.
+    // The phase matters most: it says whether the pod succeeded.
     const { name } = cell.metadata;
-    context.options.logger.warn("End of a pod could not be written in full", { cell: name });
+    context.options.logger.warn("Could not write the end of a pod in full", { cell: name });
     await write({ phase: end.phase });
   }
   memory.isEndRecorded = true;
 }
 
 /**
- * Resolves when the pod's end is in the API, or the pod gone there. Its status is published again each time that it is
- * not: its writer may have given up.
+ * Resolves when the API has the pod's end, or no longer has the pod. Each time that it has not, the status is published
+ * again: the virtual kubelet may have given up writing it.
  */
 export async function awaitEndInApi(
   context: StepContext,
@@ -66,7 +66,7 @@ export async function awaitEndInApi(
     }
     signal.throwIfAborted();
     actor.statusChanged();
-    const pauseMs = backoffDelay(attempt, lookBackoff);
+    const pauseMs = backoffDelay(attempt, readBackoff);
     await clock.sleep(isRemoved ? Math.min(pauseMs, removalWaitMs / 4) : pauseMs, signal);
   }
 }

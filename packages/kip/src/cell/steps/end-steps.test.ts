@@ -48,7 +48,7 @@ function start(pod: Pod, change: Partial<CellMemory> = {}) {
   const sleeps: number[] = [];
   const saves: (() => Promise<void>)[] = [];
   let time = 0;
-  let tellings = 0;
+  let publications = 0;
   const context = {
     options: {
       clock: {
@@ -81,24 +81,24 @@ function start(pod: Pod, change: Partial<CellMemory> = {}) {
   } as unknown as StepContext; // all that the steps use
   const actor = {
     memory,
-    statusChanged: () => void tellings++,
+    statusChanged: () => void publications++,
     cellSeen: (cell: Cell) => void (memory.cell = cell),
   } as unknown as CellActor; // all that the steps use
   const outside = { written, created, refusals, inApi, sleeps, saves };
-  return { context, memory, actor, ...outside, tellings: () => tellings };
+  return { context, memory, actor, ...outside, publications: () => publications };
 }
 
 describe("recordEnd()", () => {
   const end = { phase: "Succeeded", message: "all of it" } as const;
 
-  it("has the end in the Cell's status when it returns", async () => {
+  it("has written the end into the Cell's status when it returns", async () => {
     const { context, memory, written } = start(podOf("Never", {}), { end });
     await recordEnd(context, memory);
     assert.deepEqual(written, [{ phase: "Claimed", startMs: {}, podEnd: end }]);
     assert.deepEqual([memory.isEndRecorded, memory.status.podEnd], [true, end]);
   });
 
-  it("is repeated while the API does not answer, and writes the phase alone if the rest is refused", async () => {
+  it("fails while the API does not answer, and writes only the phase if the rest is refused", async () => {
     const { context, memory, written, refusals } = start(podOf("Never", {}), { end });
     refusals.push(new KipError("K8S_UNAVAILABLE", "away"), new KipError("K8S_INVALID", "no"));
     await assert.rejects(recordEnd(context, memory));
@@ -144,7 +144,7 @@ describe("endPod()", () => {
   });
 
   for (const policy of ["Never", "OnFailure"]) {
-    it(`has a pod succeeded whose containers all had completed, with restartPolicy ${policy}`, async () => {
+    it(`reports Succeeded for a pod whose containers had all completed, with restartPolicy ${policy}`, async () => {
       const { context, memory } = start(podOf(policy, { a: completed, b: completed }));
       await endPod(context, memory);
       assert.deepEqual([memory.end?.phase, memory.end?.reason], ["Succeeded", undefined]);
@@ -153,17 +153,17 @@ describe("endPod()", () => {
 });
 
 describe("awaitEndInApi()", () => {
-  it("asks less and less often, publishes the status again, and returns when the pod is ended or gone", async () => {
+  it("reads with growing pauses, publishes the status again, and returns when the pod has ended or is gone", async () => {
     for (const last of ["ended", "gone"] as const) {
-      const { context, memory, actor, inApi, sleeps, tellings } = start(podOf("Never", {}));
+      const { context, memory, actor, inApi, sleeps, publications } = start(podOf("Never", {}));
       inApi.push("open", "open", "open", last);
       await awaitEndInApi(context, actor, never);
-      assert.deepEqual([memory.isEndInApi, tellings()], [true, 3]);
+      assert.deepEqual([memory.isEndInApi, publications()], [true, 3]);
       assert.ok((sleeps[0] ?? 0) < (sleeps[2] ?? 0));
     }
   });
 
-  it("does not hold up the removal of a pod whose end is never taken", async () => {
+  it("does not hold up the removal of a pod whose end is never accepted", async () => {
     const wanted = { kind: "remove", graceSeconds: 0 } as const;
     const { context, memory, actor, sleeps } = start(podOf("Never", {}), { wanted });
     await awaitEndInApi(context, actor, never);
@@ -175,7 +175,7 @@ describe("awaitEndInApi()", () => {
 describe("createCell()", () => {
   const away = { cell: undefined, status: { phase: "Pending" } } as const;
 
-  it("takes over what the API has of a pod whose cell was lost while kip was away", async () => {
+  it("takes over the status of a pod whose cell was lost while kip was not running", async () => {
     const pod = podOf("OnFailure", { done: completed, main: running });
     const { context, memory, actor, created } = start(pod, away);
     await createCell(context, actor);
@@ -189,14 +189,14 @@ describe("createCell()", () => {
     assert.equal(memory.isPodFinished, false);
   });
 
-  it("makes no cell for a pod all of whose containers had completed", async () => {
+  it("creates no cell for a pod whose containers had all completed", async () => {
     const pod = podOf("OnFailure", { done: completed });
     const { context, memory, actor, created } = start(pod, away);
     await createCell(context, actor);
     assert.deepEqual([created, memory.end?.phase], [[], "Succeeded"]);
   });
 
-  it("starts no pod of restartPolicy Never a second time", async () => {
+  it("does not start a pod of restartPolicy Never again", async () => {
     const pod = podOf("Never", { main: running });
     const { context, memory, actor, created } = start(pod, away);
     await createCell(context, actor);
@@ -222,7 +222,7 @@ describe("saveLogs()", () => {
     }
   });
 
-  it("leaves it to another connection when this one is gone, and to the plan when that aborts it", async () => {
+  it("fails when the connection is lost or the plan aborts it, to be repeated", async () => {
     const { context, memory, saves } = start(podOf("Never", {}), facts);
     const abort = new AbortController();
     saves.push(

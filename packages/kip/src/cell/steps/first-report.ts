@@ -1,6 +1,6 @@
 import type { AgentClient, PodReport } from "@kip/agent-api";
 
-/** The report that an agent sends when it is asked; undefined if it has no pod. */
+/** The agent's current report; undefined if it has no pod. */
 export async function firstReport(
   agent: AgentClient,
   signal: AbortSignal,

@@ -5,7 +5,7 @@ import type { CellStatus } from "../../state/cell.ts";
 import { userData } from "../user-data.ts";
 import { required, type StepContext } from "./step-context.ts";
 
-/** Finds out what the cloud has of a Cell: after a start of kip, or when an answer was lost. */
+/** Looks up the Cell's instance in the cloud: after a start of kip, or when an answer was lost. */
 export async function observeInstance(context: StepContext, memory: CellMemory): Promise<void> {
   const cell = required(memory.cell, "there is no cell");
   const { driver } = context.options;
@@ -21,7 +21,7 @@ export async function observeInstance(context: StepContext, memory: CellMemory):
   instanceSeen(memory, instance);
 }
 
-/** Asks the cloud for the instance; a repetition finds the one that was started. */
+/** Asks the cloud for the instance; repeating it finds the instance that was started. */
 export async function launch(
   context: StepContext,
   actor: CellActor,
@@ -47,7 +47,7 @@ export async function launch(
         userData: userData(identity),
         ...(images && { images }),
         ...(createdAt !== undefined && { createdAt }),
-        onWait: ({ message }) => actor.waitsFor("CellWaits", message),
+        onWait: ({ message }) => actor.reportWait("CellWaits", message),
         privateIpOnly: cell.spec.privateIPOnly,
         tags: {
           "kip-pod-namespace": cell.spec.podRef.namespace,
@@ -58,12 +58,12 @@ export async function launch(
       signal,
     );
   } catch (error) {
-    // Whether the cloud has started something is not known now.
+    // The cloud may have started the instance.
     memory.instanceState = "unknown";
     throw error;
   }
   memory.startMs.cloud = clock.monotonic() - began;
-  memory.waitingFor = undefined;
+  memory.waitReason = undefined;
   instanceSeen(memory, instance);
   memory.unreachableSince = clock.monotonic();
   context.setStatus(memory, {

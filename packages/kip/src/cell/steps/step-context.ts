@@ -13,7 +13,7 @@ import { CellStatusWriter } from "../cell-status-writer.ts";
 import type { CellStore } from "../cell-store.ts";
 import type { CellStatus } from "../../state/cell.ts";
 
-/** What the steps work with. */
+/** Dependencies of the steps. */
 export interface CellStepsOptions {
   readonly store: CellStore;
   readonly driver: CloudDriver;
@@ -29,11 +29,11 @@ export interface CellStepsOptions {
   readonly nodeIp: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Something happened that belongs into an event of the pod. */
+  /** Publishes an event of the pod. */
   readonly onEvent: (memory: CellMemory, reason: string, message: string) => void;
 }
 
-/** What all steps share: their parts, and the way a cell's status is written. */
+/** Shared by all steps: their dependencies, and the writing of a cell's status. */
 export class StepContext {
   readonly options: CellStepsOptions;
   readonly statuses: CellStatusWriter;
@@ -44,26 +44,26 @@ export class StepContext {
     this.statuses = new CellStatusWriter(options.store);
   }
 
-  /** What a cell for this pod may have ready. */
+  /** The images that a cell for this pod may have ready. */
   imagesOf(resolved: ResolvedPod): LaunchImages | undefined {
     const { registries, images } = this.options;
     const proxy = images?.proxy;
     return this.knownImages.imagesOf(resolved, { registries, ...(proxy && { proxy }) });
   }
 
-  /** Notes a new status and writes it in the background; the newest one wins. */
+  /** Sets a new status and writes it in the background; the newest one wins. */
   setStatus(memory: CellMemory, change: Partial<CellStatus>): void {
     memory.status = { ...memory.status, ...change };
     const { cell, status } = memory;
     if (!cell) return;
     memory.cell = { ...cell, status };
     this.statuses.write(cell, status).catch((error: unknown) => {
-      this.options.logger.warn("Status of a cell could not be written", { err: error });
+      this.options.logger.warn("Could not write the status of a cell", { err: error });
     });
   }
 }
 
-/** A step's precondition; the plan keeps it, so that a breach is a mistake in the plan. */
+/** A precondition of a step, which the plan ensures. @throws TypeError if the plan has a bug */
 export function required<T>(value: T | undefined, problem: string): T {
   if (value === undefined) throw new TypeError(`Cannot do this step: ${problem}`);
   return value;

@@ -77,7 +77,7 @@ function start(change: Partial<CellMemory> = {}, podChange: Partial<Pod> = {}) {
 }
 
 describe("dispatch()", () => {
-  it("gives no agent its pod before the Cell says so, also after an attempt that failed", async () => {
+  it("writes Claimed before it sends the pod, also after a failed attempt", async () => {
     const { context, memory, written, sent, failWrites } = start();
     failWrites(1);
     await assert.rejects(dispatch(context, memory, never));
@@ -97,14 +97,14 @@ describe("dispatch()", () => {
     assert.equal(sent[0]?.generation, generation + 1);
   });
 
-  it("sends a newer document to an agent that has said what it has, and not reported yet", async () => {
+  it("sends a newer document to an agent that has a generation and has not reported yet", async () => {
     const held = (now + 3_600_000) * 1000;
     const { context, memory, sent } = start({ agentGeneration: held });
     await dispatch(context, memory, never);
     assert.equal(sent[0]?.generation, held + 1);
   });
 
-  it("takes no pod for given that the agent ignored, and sends it again as newer", async () => {
+  it("sends a pod that the agent ignored again with a newer generation", async () => {
     const { context, memory, agent, sent } = start();
     const held = (now + 3_600_000) * 1000;
     const put = agent.putPod;
@@ -133,7 +133,7 @@ describe("dispatch()", () => {
     assert.deepEqual([...memory.sentEphemeral], ["debug-2"]);
   });
 
-  it("says for how long the pod has been active", async () => {
+  it("sends for how long the pod has been active", async () => {
     const { context, memory, sent } = start();
     await dispatch(context, memory, never);
     assert.equal(sent[0]?.activeForMs, 10_000);
@@ -166,7 +166,7 @@ describe("deleteCell()", () => {
     assert.deepEqual(memory.restartCounts, { side: 1, main: 7, done: 0 });
   });
 
-  it("knows of the API what kip has told before it was started again", async () => {
+  it("takes over the statuses that an earlier process published", async () => {
     const terminated = { exitCode: 0, reason: "Completed" };
     const containerStatuses = [
       { name: "main", restartCount: 3, state: { running } },

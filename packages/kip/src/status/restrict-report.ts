@@ -2,10 +2,10 @@ import type { ContainerReport, PodReport } from "@kip/agent-api";
 import type { Pod } from "@kip/k8s-types";
 
 /**
- * A cell's report of the containers that the pod has, each once: a cell that lies cannot fill the pod's
- * status, its Cell or the metrics with others. The report as it is while the pod is not known.
+ * A cell's report restricted to the pod's containers, each once: a hostile cell cannot fill the pod's
+ * status, its Cell or the metrics with others. Unchanged while the pod is unknown.
  */
-export function ownReport(report: PodReport, pod: Pod | undefined): PodReport {
+export function restrictReportToPod(report: PodReport, pod: Pod | undefined): PodReport {
   if (!pod?.spec) return report;
   const { initContainers = [], containers, ephemeralContainers = [] } = pod.spec;
   return {

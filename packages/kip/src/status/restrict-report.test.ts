@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ContainerReport, PodReport } from "@kip/agent-api";
 import { podWith } from "@kip/k8s-types/testing";
-import { ownReport } from "./own-report.ts";
+import { restrictReportToPod } from "./restrict-report.ts";
 
 function container(name: string, restartCount = 0): ContainerReport {
   return { name, image: "i", ready: true, started: true, restartCount };
@@ -20,15 +20,15 @@ const report: PodReport = {
   timingsMs: {},
 };
 
-describe("ownReport()", () => {
-  it("hostile cell: tells of the pod's containers only, of each once", () => {
+describe("restrictReportToPod()", () => {
+  it("hostile cell: keeps only the pod's containers, each once", () => {
     const spec = { containers: [{ name: "web" }, { name: "side" }] };
-    const own = ownReport(report, podWith({ spec }));
+    const own = restrictReportToPod(report, podWith({ spec }));
     assert.deepEqual(own.containers, [container("web", 7), container("side")]);
     assert.deepEqual([own.initContainers, own.ephemeralContainers], [[], []]);
   });
 
   it("leaves the report of a pod that is not known yet", () => {
-    assert.equal(ownReport(report, undefined), report);
+    assert.equal(restrictReportToPod(report, undefined), report);
   });
 });
