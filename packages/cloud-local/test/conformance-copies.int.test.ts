@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import type { LaunchRequest } from "@kip/cloud";
 import { describeCloudDriver } from "@kip/cloud/testing";
-import { openLocalAdversity, withAdversity } from "../src/adversity/index.ts";
+import { openLocalFaults, withFaultInjection } from "../src/faults/index.ts";
 import type { LocalCloud } from "../src/index.ts";
 import { readView, writeLookingImage } from "./support/looking-image.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
@@ -19,7 +19,7 @@ for (const type of ["local.nano", "local.micro"]) await viewer.prepareTemplate(t
 const starts = { boot: 0, template: 0, "image-template": 0 };
 
 async function open(owner: string): Promise<LocalCloud> {
-  const cloud = await withAdversity(await test.open({ owner }), { stateDir });
+  const cloud = await withFaultInjection(await test.open({ owner }), { stateDir });
   const launch = async (request: LaunchRequest, signal?: AbortSignal) => {
     const instance = await cloud.launch(request, signal);
     starts[instance.startedFrom ?? "boot"]++;
@@ -35,7 +35,7 @@ describeCloudDriver("local cloud, copies", {
   openAsStranger: () => open("stranger"),
   imageSpec: { name: "looking" },
   consoleText: /view \d+/,
-  adversity: openLocalAdversity({ stateDir }),
+  faults: openLocalFaults({ stateDir }),
   guest: {
     imageSpec: { name: "looking" },
     look: async ({ id }) => readView(await viewer.consoleOutput(id, 4096)),

@@ -1,6 +1,6 @@
 import { after } from "node:test";
 import { describeCloudDriver } from "@kip/cloud/testing";
-import { openLocalAdversity, withAdversity } from "../src/adversity/index.ts";
+import { openLocalFaults, withFaultInjection } from "../src/faults/index.ts";
 import type { LocalCloud } from "../src/index.ts";
 import { readView, writeLookingImage } from "./support/looking-image.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
@@ -13,7 +13,7 @@ const viewer = await test.open();
 after(() => viewer[Symbol.asyncDispose]());
 
 async function open(owner: string): Promise<LocalCloud> {
-  return await withAdversity(await test.open({ owner }), { stateDir });
+  return await withFaultInjection(await test.open({ owner }), { stateDir });
 }
 
 describeCloudDriver("local cloud", {
@@ -21,7 +21,7 @@ describeCloudDriver("local cloud", {
   openAsStranger: () => open("stranger"),
   imageSpec: { name: "idle" },
   consoleText: /tiny-guest=idle kip\.address=198\.18\./,
-  adversity: openLocalAdversity({ stateDir }),
+  faults: openLocalFaults({ stateDir }),
   guest: {
     imageSpec: { name: "looking" },
     look: async ({ id }) => readView(await viewer.consoleOutput(id, 4096)),

@@ -261,7 +261,7 @@ async function startProvider(
     settingsFile === undefined ? { registries: [] } : await readUserSettings(settingsFile);
   const config = {
     cloud: {
-      local: { ...cloudSettings(options, layout), adversity: true },
+      local: { ...cloudSettings(options, layout), faultInjection: true },
     },
     cells: {
       bootImageSpec: { id: options.required("image") },

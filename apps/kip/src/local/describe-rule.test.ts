@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { AdversityRule } from "@kip/cloud/adversity";
+import type { FaultRule } from "@kip/cloud/faults";
 import { describeRule } from "./describe-rule.ts";
 
 describe("describeRule()", () => {
-  const cases: readonly (readonly [AdversityRule, string])[] = [
+  const cases: readonly (readonly [FaultRule, string])[] = [
     [{ kind: "no-capacity", scope: {} }, "no capacity: no new cell of any type starts"],
     [
       { kind: "no-capacity", scope: { instanceType: "local.nano", launchType: "spot" } },

@@ -1,7 +1,7 @@
-import type { AdversityRule } from "@kip/cloud/adversity";
+import type { FaultRule } from "@kip/cloud/faults";
 
 /** What a rule does, in words. */
-export function describeRule(rule: AdversityRule): string {
+export function describeRule(rule: FaultRule): string {
   const left = limits(rule);
   switch (rule.kind) {
     case "no-capacity": {
@@ -25,7 +25,7 @@ export function describeRule(rule: AdversityRule): string {
   }
 }
 
-function limits({ calls, until }: AdversityRule): string {
+function limits({ calls, until }: FaultRule): string {
   const parts = [
     calls === undefined ? [] : [`${calls} more ${calls === 1 ? "time" : "times"}`],
     until === undefined ? [] : [`until ${new Date(until).toISOString()}`],

@@ -46,11 +46,15 @@ export async function openDriver(
     }),
   );
   await cloud.prepareNetwork();
-  return local.adversity === true ? await spoilt(cloud, stateDir, logger) : cloud;
+  return local.faultInjection === true ? await withFaults(cloud, stateDir, logger) : cloud;
 }
 
 /** The cloud of `kip up`, which `kip local` can make go wrong. */
-async function spoilt(cloud: LocalCloud, stateDir: string, logger: Logger): Promise<CloudDriver> {
-  const { withAdversity } = await import("@kip/cloud-local/adversity");
-  return await withAdversity(cloud, { stateDir, clock: systemClock, logger });
+async function withFaults(
+  cloud: LocalCloud,
+  stateDir: string,
+  logger: Logger,
+): Promise<CloudDriver> {
+  const { withFaultInjection } = await import("@kip/cloud-local/faults");
+  return await withFaultInjection(cloud, { stateDir, clock: systemClock, logger });
 }

@@ -24,7 +24,7 @@ export const decodeLocalSettings = object(
     /** Directory of the templates. */
     templatesDir: optional(string),
     /** Whether `kip local` may make things go wrong: only for a cluster to try Kip out. */
-    adversity: optional(boolean),
+    faultInjection: optional(boolean),
   },
   { unknownKeys: "reject" },
 );

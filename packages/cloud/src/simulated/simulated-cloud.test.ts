@@ -129,7 +129,7 @@ describe("createSimulatedCloud()", () => {
     const { id } = await driver.launch(request("a", { userData: "hello" }));
     await driver.waitForRunning(id);
     assert.match(await driver.consoleOutput(id, 100), /agent is up\n$/);
-    await cloud.adversity.kill(id);
+    await cloud.faults.kill(id);
     assert.deepEqual(events, ["127.1.0.0 hello", "ended"]);
     assert.match(await driver.consoleOutput(id, 100), /agent is up\n$/);
   });

@@ -1,7 +1,7 @@
-import { adverseCloud, type AdversityRuleStore } from "../adversity/adverse-cloud.ts";
-import type { AdversityRule } from "../adversity/adversity-rules.ts";
-import type { CloudAdversity, CloudOperation } from "../adversity/cloud-adversity.ts";
-import { createAdversity } from "../adversity/create-adversity.ts";
+import { faultyCloud, type FaultRuleStore } from "../faults/faulty-cloud.ts";
+import type { FaultRule } from "../faults/fault-rules.ts";
+import type { CloudFaults, CloudOperation } from "../faults/cloud-faults.ts";
+import { createCloudFaults } from "../faults/create-cloud-faults.ts";
 import type { CloudDriver } from "../cloud-driver.ts";
 import { CloudError } from "../errors.ts";
 import { seededRandom } from "./seeded-random.ts";
@@ -25,7 +25,7 @@ export interface SimulatedCloud {
   /** Opens a handle, as one owner: another process, or kip after a restart. */
   open(options: { readonly owner: string }): CloudDriver;
   /** What can be made to go wrong. */
-  readonly adversity: CloudAdversity;
+  readonly faults: CloudFaults;
   /** How many calls have reached the cloud, of one operation or of all; waiting is one call. */
   callCount(operation?: CloudOperation): number;
   /** @throws {CloudError} `CLOUD_NOT_FOUND` */
@@ -60,7 +60,7 @@ export function createSimulatedCloud(given: SimulatedCloudOptions = {}): Simulat
   }
 
   return {
-    adversity: createAdversity({
+    faults: createCloudFaults({
       rules,
       clock,
       kill: async (id) => {
@@ -71,10 +71,10 @@ export function createSimulatedCloud(given: SimulatedCloudOptions = {}): Simulat
       },
     }),
     open: ({ owner }) =>
-      adverseCloud<CloudDriver>(
-        new SimulatedDriver({ owner, options, machines, volumes, arrive }),
-        { rules, clock },
-      ),
+      faultyCloud<CloudDriver>(new SimulatedDriver({ owner, options, machines, volumes, arrive }), {
+        rules,
+        clock,
+      }),
     callCount: (operation) =>
       operation === undefined
         ? [...calls.values()].reduce((sum, count) => sum + count, 0)
@@ -88,8 +88,8 @@ export function createSimulatedCloud(given: SimulatedCloudOptions = {}): Simulat
   };
 }
 
-function rulesInMemory(): AdversityRuleStore {
-  let rules: readonly AdversityRule[] = [];
+function rulesInMemory(): FaultRuleStore {
+  let rules: readonly FaultRule[] = [];
   return {
     read: async () => await Promise.resolve(rules),
     update: async (change) => {

@@ -1,4 +1,4 @@
-import type { CloudOperation } from "../adversity/cloud-adversity.ts";
+import type { CloudOperation } from "../faults/cloud-faults.ts";
 import type {
   CloudDriver,
   Instance,

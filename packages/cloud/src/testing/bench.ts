@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
-import type { CloudAdversity } from "../adversity/cloud-adversity.ts";
+import type { CloudFaults } from "../faults/cloud-faults.ts";
 import type {
   CloudDriver,
   Instance,
@@ -59,8 +59,8 @@ export class Bench {
     return this.#facts.types[1] ?? assert.fail("the cloud offers one type only");
   }
 
-  get adversity(): CloudAdversity {
-    return this.options.adversity ?? assert.fail("no adversity");
+  get faults(): CloudFaults {
+    return this.options.faults ?? assert.fail("no faults");
   }
 
   get guest(): ConformanceGuest {
@@ -162,7 +162,7 @@ export class Bench {
 
   /** Removes everything that the clause has made. */
   async clear(): Promise<void> {
-    await this.options.adversity?.clear();
+    await this.options.faults?.clear();
     const instances = (await this.cloud.list()).filter(({ token }) => this.#tokens.has(token));
     await Promise.all(instances.map((instance) => this.end(instance)));
     for (const id of this.#volumes) await this.cloud.deleteVolume(id);

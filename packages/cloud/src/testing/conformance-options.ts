@@ -1,4 +1,4 @@
-import type { CloudAdversity } from "../adversity/cloud-adversity.ts";
+import type { CloudFaults } from "../faults/cloud-faults.ts";
 import type { CloudDriver, Instance } from "../cloud-driver.ts";
 
 /** A disk of an instance besides its root disk, as the guest sees it. */
@@ -27,7 +27,7 @@ export interface ConformanceGuest {
 }
 
 /** A part of the contract that a cloud may not have yet; its tests are skipped, with the reason given. */
-export type OptionalPart = "volumes" | "interruption" | "adversity" | "guest" | "callCount";
+export type OptionalPart = "volumes" | "interruption" | "faults" | "guest" | "callCount";
 
 /** What a driver's test gives to the suite. */
 export interface CloudConformanceOptions {
@@ -43,7 +43,7 @@ export interface CloudConformanceOptions {
   /** What that image writes to its console. */
   readonly consoleText: RegExp;
   /** How the cloud is told to go wrong. */
-  readonly adversity?: CloudAdversity;
+  readonly faults?: CloudFaults;
   /** How the suite looks into an instance. */
   readonly guest?: ConformanceGuest;
   /** How many calls the cloud has had until now, of all handles together. */

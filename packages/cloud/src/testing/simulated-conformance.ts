@@ -14,7 +14,7 @@ export function simulatedConformance(
     openAsStranger: async () => await Promise.resolve(simulated.open({ owner: "stranger" })),
     imageSpec: { name: "cell" },
     consoleText: /Simulated instance/,
-    adversity: simulated.adversity,
+    faults: simulated.faults,
     guest: guestOf(simulated),
     callCount: () => simulated.callCount(),
     schedules: { count: 10, steps: 20 },

@@ -47,7 +47,7 @@ describe("collectOrphanInstances()", () => {
   it("goes on with the others when one cannot be ended", async () => {
     const { cloud, driver, launch, collect } = newCloud();
     const orphans = [await launch("a"), await launch("b")];
-    await cloud.adversity.fail({ operation: "terminate", code: "CLOUD_THROTTLED" });
+    await cloud.faults.fail({ operation: "terminate", code: "CLOUD_THROTTLED" });
     await collect();
     const left = (await driver.list()).filter(({ state }) => state === "running");
     assert.deepEqual(left, [orphans[0]]);
@@ -58,7 +58,7 @@ describe("collectOrphanInstances()", () => {
   it("ends nothing when the cloud does not answer", async () => {
     const { cloud, driver, launch, collect } = newCloud();
     await launch("a");
-    await cloud.adversity.fail({ operation: "list", code: "CLOUD_UNAVAILABLE" });
+    await cloud.faults.fail({ operation: "list", code: "CLOUD_UNAVAILABLE" });
     await assert.rejects(collect());
     assert.equal((await driver.list()).length, 1);
   });

@@ -8,63 +8,59 @@ import { clauseWith, type ConformanceTopic } from "../conformance-case.ts";
 export const capacity: ConformanceTopic = {
   name: "capacity",
   cases: [
-    clauseWith(
-      ["adversity"],
-      "says which type has no capacity, and starts another",
-      async (bench) => {
-        const scope = { instanceType: bench.type };
-        await bench.adversity.noCapacity(scope);
-        assert.deepEqual(await scopeRefused(bench), scope);
-        const other = await bench.launch({ instanceType: bench.otherType });
-        assert.equal(other.instanceType, bench.otherType);
-        await bench.adversity.restoreCapacity(scope);
-        await bench.launch();
-      },
-    ),
+    clauseWith(["faults"], "says which type has no capacity, and starts another", async (bench) => {
+      const scope = { instanceType: bench.type };
+      await bench.faults.noCapacity(scope);
+      assert.deepEqual(await scopeRefused(bench), scope);
+      const other = await bench.launch({ instanceType: bench.otherType });
+      assert.equal(other.instanceType, bench.otherType);
+      await bench.faults.restoreCapacity(scope);
+      await bench.launch();
+    }),
 
-    clauseWith(["adversity"], "says that the zone has no capacity", async (bench) => {
+    clauseWith(["faults"], "says that the zone has no capacity", async (bench) => {
       const scope = { zone: bench.cloud.zone };
-      await bench.adversity.noCapacity({ zone: "elsewhere" });
-      await bench.adversity.noCapacity(scope);
+      await bench.faults.noCapacity({ zone: "elsewhere" });
+      await bench.faults.noCapacity(scope);
       assert.deepEqual(await scopeRefused(bench), scope);
       assert.deepEqual(await scopeRefused(bench, { launchType: "spot" }), scope);
-      await bench.adversity.clear();
-      await bench.adversity.noCapacity({});
+      await bench.faults.clear();
+      await bench.faults.noCapacity({});
       assert.deepEqual(await scopeRefused(bench), scope);
     }),
 
     clauseWith(
-      ["adversity"],
+      ["faults"],
       "says which launch type has no capacity, and starts another",
       async (bench) => {
         const scope = { launchType: "spot" };
-        await bench.adversity.noCapacity(scope);
+        await bench.faults.noCapacity(scope);
         assert.deepEqual(await scopeRefused(bench, { launchType: "spot" }), scope);
         assert.equal((await bench.launch()).launchType, "on-demand");
-        await bench.adversity.clear();
+        await bench.faults.clear();
         assert.equal((await bench.launch({ launchType: "spot" })).launchType, "spot");
       },
     ),
 
     clauseWith(
-      ["adversity"],
+      ["faults"],
       "gives the instance of a token for which there is no capacity any more",
       async (bench) => {
         const { cloud } = bench;
         const { id, token } = await bench.running();
-        await bench.adversity.noCapacity({});
+        await bench.faults.noCapacity({});
         assert.equal((await bench.launch({ token })).id, id);
         assert.equal((await (await bench.open()).launch(bench.request({ token }))).id, id);
         await bench.end(await cloud.waitForRunning(id));
       },
     ),
 
-    clauseWith(["adversity"], "starts others while one launch is slow", async (bench) => {
-      const { cloud, adversity } = bench;
+    clauseWith(["faults"], "starts others while one launch is slow", async (bench) => {
+      const { cloud, faults } = bench;
       const began = performance.now();
       await bench.running();
       const usualMs = performance.now() - began;
-      await adversity.slowLaunch({ instanceType: bench.otherType, ms: 200 + 4 * usualMs });
+      await faults.slowLaunch({ instanceType: bench.otherType, ms: 200 + 4 * usualMs });
       const order: string[] = [];
       const note = async (instanceType: string): Promise<void> => {
         const { id } = await bench.launch({ instanceType });
@@ -76,11 +72,11 @@ export const capacity: ConformanceTopic = {
     }),
 
     clauseWith(
-      ["adversity"],
+      ["faults"],
       "starts nothing for a caller who leaves a slow launch",
       async (bench) => {
-        const { cloud, adversity } = bench;
-        await adversity.slowLaunch({ ms: 3_600_000 });
+        const { cloud, faults } = bench;
+        await faults.slowLaunch({ ms: 3_600_000 });
         const aborter = new AbortController();
         const request = bench.request();
         const reason = new Error("enough");

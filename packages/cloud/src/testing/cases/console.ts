@@ -22,12 +22,12 @@ export const console: ConformanceTopic = {
     }),
 
     clauseWith(
-      ["adversity"],
+      ["faults"],
       "shows the console of an instance that ended by itself",
       async (bench) => {
         const { id } = await bench.running();
         await bootText(bench, bench.cloud, id);
-        await bench.adversity.kill(id);
+        await bench.faults.kill(id);
         await bench.cloud.waitForTerminated(id);
         await bootText(bench, await bench.open(), id);
       },

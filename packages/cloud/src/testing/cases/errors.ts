@@ -42,10 +42,10 @@ export const errors: ConformanceTopic = {
       }
     }),
 
-    clauseWith(["adversity"], "answers with each code of the closed set", async (bench) => {
-      const { cloud, adversity } = bench;
+    clauseWith(["faults"], "answers with each code of the closed set", async (bench) => {
+      const { cloud, faults } = bench;
       for (const code of cloudErrorCodes) {
-        await adversity.fail({ operation: "list", code });
+        await faults.fail({ operation: "list", code });
         await assert.rejects(cloud.list(), (error) => {
           assert.ok(error instanceof Error && "code" in error);
           assert.equal(error.code, code);
@@ -57,8 +57,8 @@ export const errors: ConformanceTopic = {
       }
     }),
 
-    clauseWith(["adversity"], "fails each call that it is told to, once", async (bench) => {
-      const { cloud, adversity, options } = bench;
+    clauseWith(["faults"], "fails each call that it is told to, once", async (bench) => {
+      const { cloud, faults, options } = bench;
       const { id } = await bench.running();
       const calls = {
         instanceTypes: () => cloud.instanceTypes(),
@@ -71,7 +71,7 @@ export const errors: ConformanceTopic = {
         waitForTerminated: () => cloud.waitForTerminated(id),
       } as const;
       for (const [operation, call] of Object.entries(calls)) {
-        await adversity.fail({
+        await faults.fail({
           operation: operation as keyof typeof calls, // the keys of the table above
           code: "CLOUD_UNAVAILABLE",
         });
@@ -81,12 +81,12 @@ export const errors: ConformanceTopic = {
     }),
 
     clauseWith(
-      ["adversity"],
+      ["faults"],
       "throttles as many calls as it was told to, of all processes",
       async (bench) => {
-        const { cloud, adversity } = bench;
+        const { cloud, faults } = bench;
         const other = await bench.open();
-        await adversity.throttle({ calls: 3 });
+        await faults.throttle({ calls: 3 });
         await bench.refuses("CLOUD_THROTTLED", cloud.list());
         await bench.refuses("CLOUD_THROTTLED", other.describe(nowhere));
         await bench.refuses("CLOUD_THROTTLED", bench.launch());
@@ -94,20 +94,20 @@ export const errors: ConformanceTopic = {
       },
     ),
 
-    clauseWith(["adversity"], "throttles until it is told to stop", async (bench) => {
-      const { cloud, adversity } = bench;
-      await adversity.throttle({ ms: 3_600_000 });
+    clauseWith(["faults"], "throttles until it is told to stop", async (bench) => {
+      const { cloud, faults } = bench;
+      await faults.throttle({ ms: 3_600_000 });
       for (let call = 0; call < 5; call++) await bench.refuses("CLOUD_THROTTLED", cloud.list());
-      await adversity.clear();
+      await faults.clear();
       await cloud.list();
-      await adversity.throttle({ ms: 0 });
+      await faults.throttle({ ms: 0 });
       await cloud.list();
     }),
 
-    clauseWith(["adversity"], "ends an instance although the answer is lost", async (bench) => {
-      const { cloud, adversity } = bench;
+    clauseWith(["faults"], "ends an instance although the answer is lost", async (bench) => {
+      const { cloud, faults } = bench;
       const { id } = await bench.running();
-      await adversity.fail({ operation: "terminate", code: "CLOUD_UNAVAILABLE", moment: "after" });
+      await faults.fail({ operation: "terminate", code: "CLOUD_UNAVAILABLE", moment: "after" });
       await bench.refuses("CLOUD_UNAVAILABLE", cloud.terminate(id));
       await cloud.waitForTerminated(id);
       await cloud.terminate(id);

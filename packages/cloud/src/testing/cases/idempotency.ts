@@ -53,10 +53,10 @@ export const idempotency: ConformanceTopic = {
       assert.deepEqual(await bench.listed(asked.token), [running]);
     }),
 
-    clauseWith(["adversity"], "finds an instance whose launch was not answered", async (bench) => {
-      const { cloud, adversity } = bench;
+    clauseWith(["faults"], "finds an instance whose launch was not answered", async (bench) => {
+      const { cloud, faults } = bench;
       const asked = bench.request();
-      await adversity.fail({ operation: "launch", code: "CLOUD_UNAVAILABLE", moment: "after" });
+      await faults.fail({ operation: "launch", code: "CLOUD_UNAVAILABLE", moment: "after" });
       await bench.refuses("CLOUD_UNAVAILABLE", cloud.launch(asked));
       const other = await bench.open();
       const [found, ...more] = await bench.listed(asked.token, other);
@@ -64,10 +64,10 @@ export const idempotency: ConformanceTopic = {
       assert.equal((await other.launch(asked)).id, found?.id);
     }),
 
-    clauseWith(["adversity"], "starts nothing when a launch fails", async (bench) => {
-      const { cloud, adversity } = bench;
+    clauseWith(["faults"], "starts nothing when a launch fails", async (bench) => {
+      const { cloud, faults } = bench;
       const asked = bench.request();
-      await adversity.fail({ operation: "launch", code: "CLOUD_UNAVAILABLE" });
+      await faults.fail({ operation: "launch", code: "CLOUD_UNAVAILABLE" });
       await bench.refuses("CLOUD_UNAVAILABLE", cloud.launch(asked));
       assert.deepEqual(await bench.listed(asked.token), []);
       assert.equal((await cloud.launch(asked)).token, asked.token);
@@ -96,8 +96,8 @@ async function runSchedule(bench: Bench, steps: number): Promise<void> {
     items[Math.floor(random() * items.length)] ?? assert.fail("nothing to pick");
   let pending: Promise<void>[] = [];
   for (let step = 0; step < steps; step++) {
-    if (random() < 0.15 && bench.options.adversity && !bench.options.without?.adversity)
-      await bench.adversity.fail({
+    if (random() < 0.15 && bench.options.faults && !bench.options.without?.faults)
+      await bench.faults.fail({
         operation: "launch",
         code: "CLOUD_UNAVAILABLE",
         moment: "after",
@@ -109,7 +109,7 @@ async function runSchedule(bench: Bench, steps: number): Promise<void> {
     }
   }
   await Promise.all(pending);
-  await bench.options.adversity?.clear();
+  await bench.options.faults?.clear();
   await Promise.all(requests.map((request) => settles(bench, request)));
 }
 

@@ -9,10 +9,10 @@ export const interruption: ConformanceTopic = {
   name: "interruption",
   cases: [
     clauseWith(
-      ["interruption", "adversity"],
+      ["interruption", "faults"],
       "tells every process once that an instance will be taken back",
       async (bench) => {
-        const { cloud, adversity } = bench;
+        const { cloud, faults } = bench;
         const { id } = await bench.running({ launchType: "spot" });
         const other = await bench.open();
         const heard: string[] = [];
@@ -20,7 +20,7 @@ export const interruption: ConformanceTopic = {
           each.onInterruption(({ instance }) => heard.push(instance.id))();
           return noticeOf(each, id, () => heard.push("told"));
         });
-        await adversity.interrupt(id, hourMs);
+        await faults.interrupt(id, hourMs);
         for (const { instance, endsAt } of await Promise.all(told)) {
           assert.equal(instance.launchType, "spot");
           assert.ok(Date.parse(endsAt) > Date.parse(instance.launchedAt), endsAt);
@@ -31,12 +31,12 @@ export const interruption: ConformanceTopic = {
     ),
 
     clauseWith(
-      ["interruption", "adversity"],
+      ["interruption", "faults"],
       "tells a process that comes later, as after a restart",
       async (bench) => {
         const { id } = await bench.running();
         const first = noticeOf(bench.cloud, id);
-        await bench.adversity.interrupt(id, hourMs);
+        await bench.faults.interrupt(id, hourMs);
         const { endsAt } = await first;
         assert.equal((await noticeOf(await bench.open(), id)).endsAt, endsAt);
         assert.equal((await noticeOf(bench.cloud, id)).endsAt, endsAt);
@@ -44,10 +44,10 @@ export const interruption: ConformanceTopic = {
     ),
 
     clauseWith(
-      ["interruption", "adversity"],
+      ["interruption", "faults"],
       "ends the instance by itself when its time has come",
       async (bench) => {
-        const { cloud, adversity } = bench;
+        const { cloud, faults } = bench;
         const { id } = await bench.running();
         const other = await bench.open();
         await other.describe(id);
@@ -62,7 +62,7 @@ export const interruption: ConformanceTopic = {
           });
           return await promise;
         });
-        await adversity.interrupt(id, 200);
+        await faults.interrupt(id, 200);
         for (const { state } of await Promise.all(told)) assert.equal(state, "terminated");
         await cloud.waitForTerminated(id);
         assert.equal(await other.describe(id), undefined);
@@ -71,13 +71,13 @@ export const interruption: ConformanceTopic = {
     ),
 
     clauseWith(
-      ["interruption", "adversity"],
+      ["interruption", "faults"],
       "forgets the notice of an instance that was ended before",
       async (bench) => {
-        const { cloud, adversity } = bench;
+        const { cloud, faults } = bench;
         const instance = await bench.running();
         const notice = noticeOf(cloud, instance.id);
-        await adversity.interrupt(instance.id, hourMs);
+        await faults.interrupt(instance.id, hourMs);
         await notice;
         const heard: string[] = [];
         cloud.onTerminated(({ id }) => heard.push(id));

@@ -28,15 +28,15 @@ export const ownership: ConformanceTopic = {
       assert.ok(await bench.cloud.describe(own.id));
     }),
 
-    clauseWith(["adversity"], "tells an owner nothing of another's instances", async (bench) => {
+    clauseWith(["faults"], "tells an owner nothing of another's instances", async (bench) => {
       const { id } = await bench.running();
       const stranger = await bench.openAsStranger();
       const heard: string[] = [];
       stranger.onTerminated((instance) => heard.push(instance.id));
       stranger.onInterruption(({ instance }) => heard.push(instance.id));
       await stranger.list();
-      await bench.adversity.interrupt(id, 3_600_000);
-      await bench.adversity.kill(id);
+      await bench.faults.interrupt(id, 3_600_000);
+      await bench.faults.kill(id);
       await bench.cloud.waitForTerminated(id);
       await stranger.list();
       assert.deepEqual(heard, []);

@@ -131,26 +131,22 @@ export const volumes: ConformanceTopic = {
       assert.equal((await bench.volumeNow(volume))?.attachedTo, next.id);
     }),
 
-    clauseWith(
-      ["volumes", "adversity"],
-      "takes volumes from an instance that dies",
-      async (bench) => {
-        const { cloud } = bench;
-        const volume = await bench.volume();
-        const { id } = await bench.running();
-        await cloud.attachVolume(volume.id, id);
-        await bench.adversity.kill(id);
-        await cloud.waitForTerminated(id);
-        assert.deepEqual(await bench.volumeNow(volume), volume);
-        await cloud.attachVolume(volume.id, (await bench.running()).id);
-      },
-    ),
+    clauseWith(["volumes", "faults"], "takes volumes from an instance that dies", async (bench) => {
+      const { cloud } = bench;
+      const volume = await bench.volume();
+      const { id } = await bench.running();
+      await cloud.attachVolume(volume.id, id);
+      await bench.faults.kill(id);
+      await cloud.waitForTerminated(id);
+      assert.deepEqual(await bench.volumeNow(volume), volume);
+      await cloud.attachVolume(volume.id, (await bench.running()).id);
+    }),
 
-    clauseWith(["volumes", "adversity"], "goes on where an answer was lost", async (bench) => {
-      const { cloud, adversity } = bench;
+    clauseWith(["volumes", "faults"], "goes on where an answer was lost", async (bench) => {
+      const { cloud, faults } = bench;
       const lost = { code: "CLOUD_UNAVAILABLE", moment: "after" } as const;
       const asked = bench.volumeRequest();
-      await adversity.fail({ operation: "createVolume", ...lost });
+      await faults.fail({ operation: "createVolume", ...lost });
       await bench.refuses("CLOUD_UNAVAILABLE", cloud.createVolume(asked));
       const volume = bench.keep(await cloud.createVolume(asked));
       assert.equal(
@@ -158,13 +154,13 @@ export const volumes: ConformanceTopic = {
         1,
       );
       const { id } = await bench.running();
-      await adversity.fail({ operation: "attachVolume", ...lost });
+      await faults.fail({ operation: "attachVolume", ...lost });
       await bench.refuses("CLOUD_UNAVAILABLE", cloud.attachVolume(volume.id, id));
       await cloud.attachVolume(volume.id, id);
-      await adversity.fail({ operation: "detachVolume", ...lost });
+      await faults.fail({ operation: "detachVolume", ...lost });
       await bench.refuses("CLOUD_UNAVAILABLE", cloud.detachVolume(volume.id, id));
       await cloud.detachVolume(volume.id, id);
-      await adversity.fail({ operation: "deleteVolume", ...lost });
+      await faults.fail({ operation: "deleteVolume", ...lost });
       await bench.refuses("CLOUD_UNAVAILABLE", cloud.deleteVolume(volume.id));
       await cloud.deleteVolume(volume.id);
       assert.equal(await bench.volumeNow(volume), undefined);

@@ -57,23 +57,19 @@ export const waiting: ConformanceTopic = {
       },
     ),
 
-    clauseWith(
-      ["callCount", "adversity"],
-      "asks the cloud nothing while it waits",
-      async (bench) => {
-        const { cloud, options, adversity } = bench;
-        const { id } = await bench.running();
-        const waiters = Array.from({ length: 5 }, () => cloud.waitForTerminated(id));
-        await cloud.describe(id);
-        await adversity.slowLaunch({ ms: 300 });
-        const before = options.callCount?.() ?? 0;
-        await bench.running(); // takes a while, in which others wait
-        const asked = (options.callCount?.() ?? 0) - before;
-        await cloud.terminate(id);
-        await Promise.all(waiters);
-        assert.ok(asked <= 5, `${asked} calls`);
-      },
-    ),
+    clauseWith(["callCount", "faults"], "asks the cloud nothing while it waits", async (bench) => {
+      const { cloud, options, faults } = bench;
+      const { id } = await bench.running();
+      const waiters = Array.from({ length: 5 }, () => cloud.waitForTerminated(id));
+      await cloud.describe(id);
+      await faults.slowLaunch({ ms: 300 });
+      const before = options.callCount?.() ?? 0;
+      await bench.running(); // takes a while, in which others wait
+      const asked = (options.callCount?.() ?? 0) - before;
+      await cloud.terminate(id);
+      await Promise.all(waiters);
+      assert.ok(asked <= 5, `${asked} calls`);
+    }),
 
     clause("lets a waiter go when its signal aborts", async (bench) => {
       const { id } = await bench.launch();
@@ -113,39 +109,35 @@ export const waiting: ConformanceTopic = {
       assert.deepEqual(heard, []);
     }),
 
-    clauseWith(
-      ["adversity"],
-      "tells every process of an end that nobody asked for",
-      async (bench) => {
-        const { cloud, adversity } = bench;
-        const { id, token } = await bench.running();
-        const other = await bench.open();
-        await other.describe(id);
-        const heard: Instance[] = [];
-        const unwanted: Instance[] = [];
-        const told = [cloud, other].map(async (each) => {
-          each.onTerminated((instance) => unwanted.push(instance))();
-          const { promise, resolve } = Promise.withResolvers<void>();
-          each.onTerminated((instance) => {
-            if (instance.id !== id) return;
-            heard.push(instance);
-            resolve();
-          });
-          await promise;
+    clauseWith(["faults"], "tells every process of an end that nobody asked for", async (bench) => {
+      const { cloud, faults } = bench;
+      const { id, token } = await bench.running();
+      const other = await bench.open();
+      await other.describe(id);
+      const heard: Instance[] = [];
+      const unwanted: Instance[] = [];
+      const told = [cloud, other].map(async (each) => {
+        each.onTerminated((instance) => unwanted.push(instance))();
+        const { promise, resolve } = Promise.withResolvers<void>();
+        each.onTerminated((instance) => {
+          if (instance.id !== id) return;
+          heard.push(instance);
+          resolve();
         });
-        await adversity.kill(id);
-        await Promise.all([...told, cloud.waitForTerminated(id), other.waitForTerminated(id)]);
-        assert.equal(await cloud.describe(id), undefined);
-        assert.deepEqual(await bench.listed(token), []);
-        await cloud.terminate(id);
-        assert.equal(heard.length, 2);
-        for (const { state, stateReason = "" } of heard) {
-          assert.equal(state, "terminated");
-          assert.notEqual(stateReason, "");
-        }
-        assert.deepEqual(unwanted, []);
-      },
-    ),
+        await promise;
+      });
+      await faults.kill(id);
+      await Promise.all([...told, cloud.waitForTerminated(id), other.waitForTerminated(id)]);
+      assert.equal(await cloud.describe(id), undefined);
+      assert.deepEqual(await bench.listed(token), []);
+      await cloud.terminate(id);
+      assert.equal(heard.length, 2);
+      for (const { state, stateReason = "" } of heard) {
+        assert.equal(state, "terminated");
+        assert.notEqual(stateReason, "");
+      }
+      assert.deepEqual(unwanted, []);
+    }),
   ],
 };
 

@@ -1,58 +1,54 @@
 import { KipError, nearest } from "@kip/base";
 import { cloudErrorCodes, type CapacityScope } from "@kip/cloud";
-import { cloudOperations } from "@kip/cloud/adversity";
-import {
-  openLocalAdversity,
-  type LocalAdversity,
-  type NamedMachine,
-} from "@kip/cloud-local/adversity";
+import { cloudOperations } from "@kip/cloud/faults";
+import { openLocalFaults, type LocalFaults, type NamedMachine } from "@kip/cloud-local/faults";
 import { parseDuration } from "../cli/duration.ts";
 import { helpText, parseOptions, type OptionValues } from "@kip/base";
 import { runningCluster } from "./cluster-record.ts";
 import { describeRule } from "./describe-rule.ts";
 import { localLayout } from "./layout.ts";
 import { requireRoot } from "./requirements.ts";
-import { optionsOf, troubleVerbs, type TroubleVerb } from "./trouble-options.ts";
+import { optionsOf, faultCommands, type FaultCommandHelp } from "./fault-commands.ts";
 
 const launchTypes = ["on-demand", "spot", "dedicated"] as const;
 
-interface Told {
+interface FaultArguments {
   readonly options: OptionValues;
   readonly operand: string;
 }
 
-type Teller = (adversity: LocalAdversity, told: Told) => Promise<string>;
+type FaultCommand = (faults: LocalFaults, args: FaultArguments) => Promise<string>;
 
 /** What each verb does; the answer is printed. */
-const tellers: Readonly<Record<string, Teller>> = {
-  "no-capacity": async (adversity, { options }) => {
-    const scope = capacityScope(adversity, options);
-    await adversity.noCapacity(scope);
+const commands: Readonly<Record<string, FaultCommand>> = {
+  "no-capacity": async (faults, { options }) => {
+    const scope = capacityScope(faults, options);
+    await faults.noCapacity(scope);
     return `From now on: ${describeRule({ kind: "no-capacity", scope })}. kip local clear ends it`;
   },
-  "slow-launch": async (adversity, { options }) => {
-    const instanceType = typeOption(adversity, options);
+  "slow-launch": async (faults, { options }) => {
+    const instanceType = typeOption(faults, options);
     const ms = parseDuration("seconds", options.required("seconds"));
     const slow = { ms, ...(instanceType !== undefined && { instanceType }) };
-    await adversity.slowLaunch(slow);
+    await faults.slowLaunch(slow);
     return `From now on: ${describeRule({ kind: "slow-launch", ...slow })}. kip local clear ends it`;
   },
-  kill: async (adversity, { operand }) => {
-    const machine = await adversity.find(operand);
-    await adversity.kill(machine.id);
+  kill: async (faults, { operand }) => {
+    const machine = await faults.find(operand);
+    await faults.kill(machine.id);
     return `${titleOf(machine)} is gone`;
   },
-  interrupt: async (adversity, { operand, options }) => {
+  interrupt: async (faults, { operand, options }) => {
     const noticeMs = parseDuration("notice", options.required("notice"));
-    const machine = await adversity.find(operand);
-    await adversity.interrupt(machine.id, noticeMs);
+    const machine = await faults.find(operand);
+    await faults.interrupt(machine.id, noticeMs);
     return `${titleOf(machine)} was told that it ends in ${noticeMs / 1000} s`;
   },
-  throttle: async (adversity, { options }) => {
+  throttle: async (faults, { options }) => {
     const time = options.text("for");
     const calls = options.text("calls") === undefined ? undefined : callsOption(options);
     const ms = time === undefined ? undefined : parseDuration("for", time);
-    await adversity.throttle({
+    await faults.throttle({
       ...(calls !== undefined && { calls }),
       ...(ms !== undefined && { ms }),
     });
@@ -60,38 +56,38 @@ const tellers: Readonly<Record<string, Teller>> = {
     const rule = { kind: "throttle", ...(calls !== undefined && { calls }), ...until } as const;
     return `From now on: ${describeRule(rule)}`;
   },
-  fail: async (adversity, { operand, options }) => {
+  fail: async (faults, { operand, options }) => {
     const fault = {
       operation: oneOf("call", operand, cloudOperations),
       code: oneOf("--code", options.required("code"), cloudErrorCodes),
       calls: callsOption(options),
       moment: options.isSet("after") ? ("after" as const) : ("before" as const),
     };
-    await adversity.fail(fault);
+    await faults.fail(fault);
     return `From now on: ${describeRule({ kind: "fail", ...fault })}`;
   },
-  status: async (adversity) => {
-    const { rules, notices } = await adversity.report();
+  status: async (faults) => {
+    const { rules, notices } = await faults.report();
     const lines = [
       ...rules.map(describeRule),
       ...notices.map((machine) => `notice: ${titleOf(machine)} ends at ${machine.endsAt}`),
     ];
     return lines.length === 0 ? "Nothing goes wrong on purpose" : lines.join("\n");
   },
-  clear: async (adversity) => {
-    await adversity.clear();
-    const { notices } = await adversity.report();
+  clear: async (faults) => {
+    await faults.clear();
+    const { notices } = await faults.report();
     const rest = notices.map((machine) => `; ${titleOf(machine)} still ends at ${machine.endsAt}`);
     return `Nothing goes wrong on purpose any more${rest.join("")}`;
   },
 };
 
 /** Makes things go wrong in the local cloud, for who wants to see what Kip does about it. */
-export async function trouble(args: readonly string[]): Promise<void> {
+export async function injectFault(args: readonly string[]): Promise<void> {
   const [word = "--help", ...rest] = args;
   if (word === "--help" || word === "-h" || word === "help")
     return void process.stdout.write(usage());
-  const verb = troubleVerbs.find(({ name }) => name === word);
+  const verb = faultCommands.find(({ name }) => name === word);
   if (!verb) throw unknownVerb(word);
   const { operand, flags } = splitOperand(verb, rest);
   const options = parseOptions(optionsOf(verb), flags, process.env);
@@ -112,13 +108,13 @@ export async function trouble(args: readonly string[]): Promise<void> {
       remedy: "Start it with kip up",
     });
   }
-  const adversity = openLocalAdversity({ stateDir: layout.machinesDir });
-  const answer = await tellers[verb.name]?.(adversity, { options, operand });
+  const faults = openLocalFaults({ stateDir: layout.machinesDir });
+  const answer = await commands[verb.name]?.(faults, { options, operand });
   if (answer !== undefined) console.log(answer);
 }
 
-function capacityScope(adversity: LocalAdversity, options: OptionValues): CapacityScope {
-  const instanceType = typeOption(adversity, options);
+function capacityScope(faults: LocalFaults, options: OptionValues): CapacityScope {
+  const instanceType = typeOption(faults, options);
   const zone = options.text("zone");
   const launch = options.text("launch-type");
   const launchType = launch === undefined ? undefined : oneOf("--launch-type", launch, launchTypes);
@@ -129,9 +125,9 @@ function capacityScope(adversity: LocalAdversity, options: OptionValues): Capaci
   };
 }
 
-function typeOption(adversity: LocalAdversity, options: OptionValues): string | undefined {
+function typeOption(faults: LocalFaults, options: OptionValues): string | undefined {
   const given = options.text("type");
-  return given === undefined ? undefined : oneOf("--type", given, adversity.instanceTypes);
+  return given === undefined ? undefined : oneOf("--type", given, faults.instanceTypes);
 }
 
 function callsOption(options: OptionValues): number {
@@ -147,7 +143,7 @@ function oneOf<T extends string>(what: string, given: string, known: readonly T[
   });
 }
 
-function splitOperand(verb: TroubleVerb, args: readonly string[]) {
+function splitOperand(verb: FaultCommandHelp, args: readonly string[]) {
   const [first = "", ...rest] = args;
   const isOperand = verb.operand !== undefined && first !== "" && !first.startsWith("-");
   return isOperand ? { operand: first, flags: rest } : { operand: "", flags: args };
@@ -160,7 +156,7 @@ function titleOf({ name, pod }: NamedMachine): string {
 function unknownVerb(word: string): KipError {
   const near = nearest(
     word,
-    troubleVerbs.map(({ name }) => name),
+    faultCommands.map(({ name }) => name),
   );
   return new KipError("OPTION_UNKNOWN", `Cannot do "kip local ${word}": there is no such command`, {
     remedy: near === undefined ? "See kip local --help" : `Did you mean kip local ${near}?`,
@@ -168,13 +164,13 @@ function unknownVerb(word: string): KipError {
 }
 
 function usage(): string {
-  const lines = troubleVerbs.map(({ name, operand = "", help }) =>
+  const lines = faultCommands.map(({ name, operand = "", help }) =>
     `  kip local ${name} ${operand}`.padEnd(36).concat(help),
   );
   return `Usage: kip local COMMAND [options]\n\nMakes things go wrong in the local cluster, to see what Kip does about it.\n\n${lines.join("\n")}\n\nkip local COMMAND --help lists the options. kip down ends it, too.\n`;
 }
 
-function verbUsage(verb: TroubleVerb): string {
+function verbUsage(verb: FaultCommandHelp): string {
   const { name, operand, help } = verb;
   const words = [name, ...(operand === undefined ? [] : [operand])].join(" ");
   return helpText(`Usage: kip local ${words} [options]\n\nFrom now on: ${help}.`, optionsOf(verb));

@@ -15,7 +15,7 @@ const script = "trap 'exit 0' TERM; while :; do sleep 1; done";
 describe("kip local", () => {
   let kube: Cluster;
   before(async () => {
-    kube = await cluster("trouble");
+    kube = await cluster("faults");
   });
   after(async () => {
     await local("clear");
@@ -42,7 +42,7 @@ describe("kip local", () => {
     const cell = async (): Promise<string> =>
       (await kube.ok("get", "cells", "-o", "jsonpath={.items[*].metadata.name}")).trim();
     const first = await cell();
-    assert.match(await local("interrupt", "trouble/waits", "--notice=8s"), /ends in 8 s/);
+    assert.match(await local("interrupt", "faults/waits", "--notice=8s"), /ends in 8 s/);
     await eventually("the event", async () =>
       (await events("waits", "CellInterrupted")).includes("takes instance"),
     );

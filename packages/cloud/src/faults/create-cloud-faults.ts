@@ -1,22 +1,22 @@
 import type { Clock } from "@kip/base";
-import type { AdversityRuleStore } from "./adverse-cloud.ts";
+import type { FaultRuleStore } from "./faulty-cloud.ts";
 import {
   withCapacity,
   withFault,
   withoutCapacity,
   withSlowLaunch,
   withThrottling,
-} from "./adversity-rules.ts";
-import type { CloudAdversity } from "./cloud-adversity.ts";
+} from "./fault-rules.ts";
+import type { CloudFaults } from "./cloud-faults.ts";
 
-/** What {@link createAdversity} works with. */
-export interface AdversityOptions extends Pick<CloudAdversity, "kill" | "interrupt"> {
-  readonly rules: AdversityRuleStore;
+/** What {@link createCloudFaults} works with. */
+export interface CloudFaultsOptions extends Pick<CloudFaults, "kill" | "interrupt"> {
+  readonly rules: FaultRuleStore;
   readonly clock: Clock;
 }
 
-/** The adversity of a cloud whose handles are wrapped by `adverseCloud` with the same rules; what befalls instances is the cloud's own part. */
-export function createAdversity(options: AdversityOptions): CloudAdversity {
+/** The faults of a cloud whose handles are wrapped by `faultyCloud` with the same rules; what befalls instances is the cloud's own part. */
+export function createCloudFaults(options: CloudFaultsOptions): CloudFaults {
   const { rules, clock } = options;
   return {
     noCapacity: (scope) => rules.update((all) => withoutCapacity(all, scope)),

@@ -1,13 +1,13 @@
 import { systemClock, type Clock } from "@kip/base";
-import { createAdversity, type AdversityRule, type CloudAdversity } from "@kip/cloud/adversity";
+import { createCloudFaults, type FaultRule, type CloudFaults } from "@kip/cloud/faults";
 import { localInstanceTypes } from "../catalog.ts";
 import { readHostFacts } from "../host/host-facts.ts";
 import { MachineStore } from "../machine/machine-store.ts";
-import { AdversityFile } from "./adversity-file.ts";
+import { FaultsFile } from "./faults-file.ts";
 import { endAbruptly, findMachine, livingMachine, podOf } from "./machine-end.ts";
 
-/** Options of {@link openLocalAdversity}. */
-export interface LocalAdversityOptions {
+/** Options of {@link openLocalFaults}. */
+export interface LocalFaultsOptions {
   /** The local cloud's state folder. */
   readonly stateDir: string;
   /** @default the system's */
@@ -24,15 +24,15 @@ export interface NamedMachine {
 }
 
 /** What the local cloud was told. */
-export interface AdversityReport {
-  readonly rules: readonly AdversityRule[];
+export interface FaultReport {
+  readonly rules: readonly FaultRule[];
   readonly notices: readonly (NamedMachine & { readonly endsAt: string })[];
 }
 
 /** What goes wrong in a local cloud, and what a person needs to say so. */
-export interface LocalAdversity extends CloudAdversity {
+export interface LocalFaults extends CloudFaults {
   /** What is in force. */
-  report(): Promise<AdversityReport>;
+  report(): Promise<FaultReport>;
   /**
    * The machine of a cell or pod.
    *
@@ -43,12 +43,12 @@ export interface LocalAdversity extends CloudAdversity {
   readonly instanceTypes: readonly string[];
 }
 
-/** Opens the adversity of the local cloud in a state folder; any process may, at any time. As root only. */
-export function openLocalAdversity(options: LocalAdversityOptions): LocalAdversity {
+/** Opens the faults of the local cloud in a state folder; any process may, at any time. As root only. */
+export function openLocalFaults(options: LocalFaultsOptions): LocalFaults {
   const { stateDir, clock = systemClock } = options;
   const store = new MachineStore(stateDir);
-  const file = new AdversityFile(stateDir);
-  const adversity = createAdversity({
+  const file = new FaultsFile(stateDir);
+  const faults = createCloudFaults({
     rules: file.rules,
     clock,
     kill: async (id) => {
@@ -68,7 +68,7 @@ export function openLocalAdversity(options: LocalAdversityOptions): LocalAdversi
     },
   });
   return {
-    ...adversity,
+    ...faults,
     instanceTypes: localInstanceTypes(readHostFacts()).map(({ name }) => name),
     find: async (word) => named(await findMachine(store, word)),
     report: async () => {

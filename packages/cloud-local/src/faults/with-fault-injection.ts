@@ -1,14 +1,14 @@
 import { silentLogger, systemClock, type Clock, type Logger } from "@kip/base";
-import { adverseCloud } from "@kip/cloud/adversity";
+import { faultyCloud } from "@kip/cloud/faults";
 import type { InterruptionNotice } from "@kip/cloud";
 import type { LocalCloud } from "../local-cloud.ts";
 import { MachineStore } from "../machine/machine-store.ts";
-import { AdversityFile } from "./adversity-file.ts";
+import { FaultsFile } from "./faults-file.ts";
 import { endAbruptly } from "./machine-end.ts";
 import { Notices } from "./notices.ts";
 
-/** Options of {@link withAdversity}. */
-export interface WithAdversityOptions {
+/** Options of {@link withFaultInjection}. */
+export interface FaultInjectionOptions {
   /** The local cloud's state folder. */
   readonly stateDir: string;
   /** @default the system's */
@@ -18,16 +18,16 @@ export interface WithAdversityOptions {
 }
 
 /**
- * The local cloud, doing wrong what any process tells it to do wrong (`openLocalAdversity`). Told nothing, it is the
+ * The local cloud, doing wrong what any process tells it to do wrong (`openLocalFaults`). Told nothing, it is the
  * cloud that was given, which it closes with itself.
  */
-export async function withAdversity(
+export async function withFaultInjection(
   cloud: LocalCloud,
-  options: WithAdversityOptions,
+  options: FaultInjectionOptions,
 ): Promise<LocalCloud> {
   const { stateDir, clock = systemClock } = options;
-  const logger = (options.logger ?? silentLogger).with({ component: "adversity" });
-  const file = new AdversityFile(stateDir);
+  const logger = (options.logger ?? silentLogger).with({ component: "faults" });
+  const file = new FaultsFile(stateDir);
   const store = new MachineStore(stateDir);
   const notices = new Notices({
     file,
@@ -41,7 +41,7 @@ export async function withAdversity(
     end: (id) => endAbruptly(store, id),
   });
   await notices.open();
-  const adverse = adverseCloud(cloud, { rules: file.rules, clock });
+  const faulty = faultyCloud(cloud, { rules: file.rules, clock });
   const replaced = new Map<string | symbol, unknown>([
     [
       "onInterruption",
@@ -55,7 +55,7 @@ export async function withAdversity(
       },
     ],
   ]);
-  return new Proxy(adverse, {
+  return new Proxy(faulty, {
     get: (target, property): unknown => replaced.get(property) ?? Reflect.get(target, property),
   });
 }

@@ -7,7 +7,7 @@ import {
   type CloudOperation,
   type SlowLaunch,
   type Throttling,
-} from "./cloud-adversity.ts";
+} from "./cloud-faults.ts";
 
 const scopeDocument = decode.object({
   instanceType: decode.optional(decode.string),
@@ -30,14 +30,13 @@ const ruleDocument = decode.object({
 });
 
 /** One thing that goes wrong until it has run out or is lifted; plain data that a file can hold. */
-export type AdversityRule = decode.Decoded<typeof ruleDocument>;
+export type FaultRule = decode.Decoded<typeof ruleDocument>;
 
 /** Reads rules that were written as JSON. */
-export const decodeAdversityRules: decode.Decoder<readonly AdversityRule[]> =
-  decode.list(ruleDocument);
+export const decodeFaultRules: decode.Decoder<readonly FaultRule[]> = decode.list(ruleDocument);
 
 /** A call that is about to be made. */
-export interface AdverseCall {
+export interface CallFacts {
   readonly operation: CloudOperation;
   /** Of a launch of an instance that does not exist yet. */
   readonly launch?: Pick<LaunchRequest, "instanceType" | "launchType">;
@@ -47,9 +46,9 @@ export interface AdverseCall {
 }
 
 /** What becomes of a call. */
-export interface AdverseVerdict {
+export interface FaultVerdict {
   /** The rules after it; the same list if nothing has changed. */
-  readonly rules: readonly AdversityRule[];
+  readonly rules: readonly FaultRule[];
   /** It waits so long before it is done, milliseconds. */
   readonly delayMs: number;
   /** It fails with this, and nothing is done. */
@@ -59,7 +58,7 @@ export interface AdverseVerdict {
 }
 
 /** What the rules make of a call; the first rule that refuses it counts, and is used up by it. */
-export function judge(rules: readonly AdversityRule[], call: AdverseCall): AdverseVerdict {
+export function judge(rules: readonly FaultRule[], call: CallFacts): FaultVerdict {
   const slow = rules.find(
     (rule) => rule.kind === "slow-launch" && call.launch && matches(rule, call.launch.instanceType),
   );
@@ -77,11 +76,11 @@ export function judge(rules: readonly AdversityRule[], call: AdverseCall): Adver
   return { rules: after, delayMs, [hit.moment ?? "before"]: errorOf(hit, call) };
 }
 
-function matches(rule: AdversityRule, instanceType: string): boolean {
+function matches(rule: FaultRule, instanceType: string): boolean {
   return rule.instanceType === undefined || rule.instanceType === instanceType;
 }
 
-function refuses(rule: AdversityRule, call: AdverseCall): boolean {
+function refuses(rule: FaultRule, call: CallFacts): boolean {
   switch (rule.kind) {
     case "throttle":
       return true;
@@ -102,7 +101,7 @@ function refuses(rule: AdversityRule, call: AdverseCall): boolean {
   }
 }
 
-function errorOf(rule: AdversityRule, call: AdverseCall): CloudError {
+function errorOf(rule: FaultRule, call: CallFacts): CloudError {
   const subject = `Cannot do "${call.operation}"`;
   switch (rule.kind) {
     case "throttle":
@@ -129,17 +128,17 @@ function errorOf(rule: AdversityRule, call: AdverseCall): CloudError {
 
 /** Rules with one more scope that has no capacity. */
 export function withoutCapacity(
-  rules: readonly AdversityRule[],
+  rules: readonly FaultRule[],
   scope: CapacityScope,
-): readonly AdversityRule[] {
+): readonly FaultRule[] {
   return [...withCapacity(rules, scope), { kind: "no-capacity", scope }];
 }
 
 /** Rules in which exactly this scope has capacity again. */
 export function withCapacity(
-  rules: readonly AdversityRule[],
+  rules: readonly FaultRule[],
   scope: CapacityScope,
-): readonly AdversityRule[] {
+): readonly FaultRule[] {
   const isSame = (other: CapacityScope | undefined): boolean =>
     other?.instanceType === scope.instanceType &&
     other?.zone === scope.zone &&
@@ -149,22 +148,22 @@ export function withCapacity(
 
 /** Rules in which launches of a type are slow; the rule of a type comes before that of every type. */
 export function withSlowLaunch(
-  rules: readonly AdversityRule[],
+  rules: readonly FaultRule[],
   slow: SlowLaunch,
-): readonly AdversityRule[] {
+): readonly FaultRule[] {
   const others = rules.filter(
     (rule) => rule.kind !== "slow-launch" || rule.instanceType !== slow.instanceType,
   );
-  const rule: AdversityRule = { kind: "slow-launch", ...slow };
+  const rule: FaultRule = { kind: "slow-launch", ...slow };
   return slow.instanceType === undefined ? [...others, rule] : [rule, ...others];
 }
 
 /** Rules in which calls are throttled. */
 export function withThrottling(
-  rules: readonly AdversityRule[],
+  rules: readonly FaultRule[],
   throttling: Throttling,
   now: number,
-): readonly AdversityRule[] {
+): readonly FaultRule[] {
   const { calls, ms } = throttling;
   const limits = {
     ...(calls !== undefined && { calls }),
@@ -174,10 +173,7 @@ export function withThrottling(
 }
 
 /** Rules in which the next calls of an operation fail. */
-export function withFault(
-  rules: readonly AdversityRule[],
-  fault: CloudFault,
-): readonly AdversityRule[] {
+export function withFault(rules: readonly FaultRule[], fault: CloudFault): readonly FaultRule[] {
   const { operation, code, calls = 1, moment = "before" } = fault;
   return [...rules, { kind: "fail", operation, code, calls, moment }];
 }

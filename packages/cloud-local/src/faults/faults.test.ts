@@ -6,7 +6,7 @@ import { setImmediate } from "node:timers/promises";
 import { describe, it } from "node:test";
 import { silentLogger, type Clock } from "@kip/base";
 import type { Instance, InterruptionNotice } from "@kip/cloud";
-import { AdversityFile, type MachineNotice } from "./adversity-file.ts";
+import { FaultsFile, type MachineNotice } from "./faults-file.ts";
 import { Notices } from "./notices.ts";
 
 const notice = (instance: string, endsAt: string): MachineNotice => ({
@@ -16,18 +16,18 @@ const notice = (instance: string, endsAt: string): MachineNotice => ({
 });
 
 async function place() {
-  const folder = await mkdtempDisposable(path.join(tmpdir(), "kip-adversity-"));
+  const folder = await mkdtempDisposable(path.join(tmpdir(), "kip-faults-"));
   return {
     path: folder.path,
-    file: new AdversityFile(folder.path),
+    file: new FaultsFile(folder.path),
     [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
   };
 }
 
-describe("AdversityFile", () => {
+describe("FaultsFile", () => {
   it("is there only while there is something in it, and loses no change", async () => {
     await using here = await place();
-    const other = new AdversityFile(here.path);
+    const other = new FaultsFile(here.path);
     const changes = [1, 2, 3, 4].map((ms) =>
       (ms % 2 === 0 ? here.file : other).rules.update((rules) => [
         ...rules,
@@ -37,7 +37,7 @@ describe("AdversityFile", () => {
     await Promise.all(changes);
     assert.equal((await other.rules.read()).length, 4);
     await here.file.rules.update(() => []);
-    await assert.rejects(access(path.join(here.path, "adversity.json")));
+    await assert.rejects(access(path.join(here.path, "faults.json")));
   });
 });
 

@@ -57,13 +57,13 @@ export interface CloudFault {
  *
  * Each call resolves once what it told is in force.
  */
-export interface CloudAdversity {
+export interface CloudFaults {
   /**
    * New launches of this scope fail with `CLOUD_NO_CAPACITY`, whose scope is this one, until it is lifted. An empty scope
    * is the whole zone. Instances that exist are not touched: their tokens still give them.
    */
   noCapacity(scope: CapacityScope): Promise<void>;
-  /** Lifts {@link CloudAdversity.noCapacity} of exactly this scope. */
+  /** Lifts {@link CloudFaults.noCapacity} of exactly this scope. */
   restoreCapacity(scope: CapacityScope): Promise<void>;
   /** New launches take long; a second call for the same type replaces the first. */
   slowLaunch(slow: SlowLaunch): Promise<void>;

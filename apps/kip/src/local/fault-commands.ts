@@ -2,7 +2,7 @@ import type { Option } from "@kip/base";
 import { commonOptions } from "./local-options.ts";
 
 /** What `kip local` can be told. */
-export interface TroubleVerb {
+export interface FaultCommandHelp {
   readonly name: string;
   /** The word that follows it, if one has to. */
   readonly operand?: string;
@@ -17,7 +17,7 @@ const type: Option = {
 };
 
 /** The verbs of `kip local`, in the order of the help. */
-export const troubleVerbs: readonly TroubleVerb[] = [
+export const faultCommands: readonly FaultCommandHelp[] = [
   {
     name: "no-capacity",
     help: "no new cell starts",
@@ -64,6 +64,6 @@ export const troubleVerbs: readonly TroubleVerb[] = [
 ];
 
 /** All options of a verb. */
-export function optionsOf(verb: TroubleVerb): readonly Option[] {
+export function optionsOf(verb: FaultCommandHelp): readonly Option[] {
   return [...verb.options, ...commonOptions];
 }

@@ -1,10 +1,10 @@
 import { errorText, type Clock, type Logger } from "@kip/base";
 import type { Instance, InterruptionNotice } from "@kip/cloud";
-import type { AdversityFile, MachineNotice } from "./adversity-file.ts";
+import type { FaultsFile, MachineNotice } from "./faults-file.ts";
 
 /** What {@link Notices} works with. */
 export interface NoticesOptions {
-  readonly file: AdversityFile;
+  readonly file: FaultsFile;
   /** The machine, if it is one of the driver's owner and has not ended. */
   readonly describe: (id: string) => Promise<Instance | undefined>;
   /** Whether nobody has a machine of this ID and launch any more. */

@@ -1,18 +1,18 @@
 import type { Clock } from "@kip/base";
 import type { CloudDriver, LaunchRequest } from "../cloud-driver.ts";
-import { judge, type AdverseVerdict, type AdversityRule } from "./adversity-rules.ts";
-import { cloudOperations, type CloudOperation } from "./cloud-adversity.ts";
+import { judge, type FaultVerdict, type FaultRule } from "./fault-rules.ts";
+import { cloudOperations, type CloudOperation } from "./cloud-faults.ts";
 
 /** Where the rules of a cloud are, shared by all handles on it. */
-export interface AdversityRuleStore {
-  read(): Promise<readonly AdversityRule[]>;
+export interface FaultRuleStore {
+  read(): Promise<readonly FaultRule[]>;
   /** Replaces the rules, alone among all handles in all processes. */
-  update(change: (rules: readonly AdversityRule[]) => readonly AdversityRule[]): Promise<void>;
+  update(change: (rules: readonly FaultRule[]) => readonly FaultRule[]): Promise<void>;
 }
 
-/** What {@link adverseCloud} works with. */
-export interface AdverseCloudOptions {
-  readonly rules: AdversityRuleStore;
+/** What {@link faultyCloud} works with. */
+export interface FaultyCloudOptions {
+  readonly rules: FaultRuleStore;
   readonly clock: Clock;
 }
 
@@ -22,13 +22,13 @@ type Call = (...args: readonly unknown[]) => Promise<unknown>;
  * A driver whose calls go wrong as the rules say; without rules it does what the driver does. What the
  * driver has besides the port stays as it is.
  */
-export function adverseCloud<T extends CloudDriver>(driver: T, options: AdverseCloudOptions): T {
+export function faultyCloud<T extends CloudDriver>(driver: T, options: FaultyCloudOptions): T {
   const wrapped = new Map<string, Call>();
   for (const operation of cloudOperations) {
     const call: Call = driver[operation].bind(driver) as Call; // each operation is a method of the port
     wrapped.set(
       operation,
-      async (...args) => await adverseCall(driver, options, operation, { args, call }),
+      async (...args) => await callWithFaults(driver, options, operation, { args, call }),
     );
   }
   return new Proxy(driver, {
@@ -43,9 +43,9 @@ export function adverseCloud<T extends CloudDriver>(driver: T, options: AdverseC
   });
 }
 
-async function adverseCall(
+async function callWithFaults(
   driver: CloudDriver,
-  options: AdverseCloudOptions,
+  options: FaultyCloudOptions,
   operation: CloudOperation,
   { args, call }: { readonly args: readonly unknown[]; readonly call: Call },
 ): Promise<unknown> {
@@ -61,10 +61,10 @@ async function adverseCall(
 
 async function reach(
   driver: CloudDriver,
-  { rules, clock }: AdverseCloudOptions,
+  { rules, clock }: FaultyCloudOptions,
   operation: CloudOperation,
   asked: LaunchRequest | undefined,
-): Promise<AdverseVerdict> {
+): Promise<FaultVerdict> {
   const known = await rules.read();
   if (known.length === 0) return { rules: known, delayMs: 0 };
   const isNew = asked && !(await driver.list()).some(({ token }) => token === asked.token);

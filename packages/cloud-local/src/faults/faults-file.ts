@@ -2,7 +2,7 @@ import { watch } from "node:fs";
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { acquireFileLock, decode, hasCode } from "@kip/base";
-import { decodeAdversityRules, type AdversityRuleStore } from "@kip/cloud/adversity";
+import { decodeFaultRules, type FaultRuleStore } from "@kip/cloud/faults";
 
 const notice = decode.object({
   instance: decode.string,
@@ -12,21 +12,21 @@ const notice = decode.object({
   endsAt: decode.string,
 });
 
-const document = decode.object({ rules: decodeAdversityRules, notices: decode.list(notice) });
+const document = decode.object({ rules: decodeFaultRules, notices: decode.list(notice) });
 
 /** What the local cloud was told to do wrong. */
-export type AdversityState = decode.Decoded<typeof document>;
+export type FaultState = decode.Decoded<typeof document>;
 /** A machine that was told when it ends. */
 export type MachineNotice = decode.Decoded<typeof notice>;
 
-const fileName = "adversity.json";
-const nothing: AdversityState = { rules: [], notices: [] };
+const fileName = "faults.json";
+const nothing: FaultState = { rules: [], notices: [] };
 
 /**
- * `adversity.json` in the state folder: what is to go wrong, for all processes that use the folder. It is there only
+ * `faults.json` in the state folder: what is to go wrong, for all processes that use the folder. It is there only
  * while there is something in it.
  */
-export class AdversityFile {
+export class FaultsFile {
   readonly #stateDir: string;
 
   constructor(stateDir: string) {
@@ -34,7 +34,7 @@ export class AdversityFile {
   }
 
   /** The rules alone, as the port's own part takes them. */
-  get rules(): AdversityRuleStore {
+  get rules(): FaultRuleStore {
     return {
       read: async () => (await this.read()).rules,
       update: async (change) =>
@@ -42,7 +42,7 @@ export class AdversityFile {
     };
   }
 
-  async read(): Promise<AdversityState> {
+  async read(): Promise<FaultState> {
     const file = path.join(this.#stateDir, fileName);
     try {
       return document(JSON.parse(await readFile(file, "utf8")), file);
@@ -53,10 +53,10 @@ export class AdversityFile {
   }
 
   /** Changes it, alone among all processes. */
-  async update(change: (state: AdversityState) => AdversityState): Promise<void> {
+  async update(change: (state: FaultState) => FaultState): Promise<void> {
     const locks = path.join(this.#stateDir, "locks");
     await mkdir(locks, { recursive: true, mode: 0o700 });
-    await using _lock = await acquireFileLock(path.join(locks, "adversity"));
+    await using _lock = await acquireFileLock(path.join(locks, "faults"));
     const before = await this.read();
     const after = change(before);
     if (after === before) return;
