@@ -31,7 +31,6 @@ const pending: readonly string[] = [
   "apps",
   "docs",
   "e2e",
-  "packages/base",
   "packages/agent-api",
   "packages/cell-agent",
   "packages/cell-image",

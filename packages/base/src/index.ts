@@ -1,9 +1,4 @@
-export { AsyncQueue } from "./async-queue.ts";
-export { backoffDelay, type BackoffOptions } from "./backoff.ts";
-export { systemClock, type Clock } from "./clock.ts";
-export * as decode from "./decode.ts";
-export type { Decoded, Decoder } from "./decode.ts";
-export { defined, type Defined } from "./defined.ts";
+// Errors, data and logs
 export {
   errorText,
   hasCode,
@@ -12,10 +7,11 @@ export {
   KipError,
   type KipErrorOptions,
 } from "./errors.ts";
-export { createFile, makeFolder, makeFolderSync, type MakeFolderOptions } from "./exact-mode.ts";
-export { acquireFileLock, type FileLockOptions } from "./file-lock.ts";
+export * as decode from "./decode.ts";
+export type { Decoded, Decoder } from "./decode.ts";
+export { defined, type Defined } from "./defined.ts";
 export { globMatches, maxGlobLength } from "./glob.ts";
-export { httpModule } from "./http-module.ts";
+export { bytes, formatBytes, milliCpu, parseQuantity } from "./quantity.ts";
 export {
   createLogger,
   logLevels,
@@ -26,17 +22,33 @@ export {
   type LoggerOptions,
   type LogLevel,
 } from "./logger.ts";
-export { mount, mountCommand, unmount, type Mount } from "./mount.ts";
-export { nearest } from "./nearest.ts";
-export { bytes, formatBytes, milliCpu, parseQuantity } from "./quantity.ts";
-export { removeTree } from "./remove-tree.ts";
-export { runCommand, type CommandResult, type RunCommandOptions } from "./run-command.ts";
-export { helpText, parseOptions, type Option, type OptionValues } from "./options.ts";
-export { waitingMount } from "./waiting-mount.ts";
-export type { ProcessStreams, TerminalSize } from "./process-streams.ts";
-export { untilAborted } from "./until-aborted.ts";
+
+// Time and waiting
+export { systemClock, type Clock } from "./clock.ts";
+export { AsyncQueue } from "./waiting/async-queue.ts";
+export { backoffDelay, type BackoffOptions } from "./waiting/backoff.ts";
 export { every, type EveryOptions } from "./waiting/every.ts";
 export { pause } from "./waiting/pause.ts";
 export { SerialQueue } from "./waiting/serial-queue.ts";
+export { untilAborted } from "./waiting/until-aborted.ts";
 export { withTimeout, type TimeoutOptions } from "./waiting/with-timeout.ts";
-export { watchOrPoll, type WatchOptions } from "./watch-or-poll.ts";
+
+// Programs, files and mounts of this machine
+export {
+  createFile,
+  makeFolder,
+  makeFolderSync,
+  type MakeFolderOptions,
+} from "./host/exact-mode.ts";
+export { acquireFileLock, type FileLockOptions } from "./host/file-lock.ts";
+export { mount, mountCommand, unmount, type Mount } from "./host/mount.ts";
+export { removeTree } from "./host/remove-tree.ts";
+export { runCommand, type CommandResult, type RunCommandOptions } from "./host/run-command.ts";
+export { waitingMount } from "./host/waiting-mount.ts";
+export { watchOrPoll, type WatchOptions } from "./host/watch-or-poll.ts";
+export { httpModule } from "./http-module.ts";
+export type { ProcessStreams, TerminalSize } from "./process-streams.ts";
+
+// Command lines
+export { nearest } from "./command-line/nearest.ts";
+export { helpText, parseOptions, type Option, type OptionValues } from "./command-line/options.ts";

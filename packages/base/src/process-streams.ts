@@ -7,8 +7,8 @@ export interface TerminalSize {
 }
 
 /**
- * The streams of a process that somebody is connected to (exec, attach), seen by whoever serves
- * the process. Absent streams were not asked for. The same shape is used behind every protocol:
+ * The streams of a process that somebody is connected to (exec, attach), as the side that serves
+ * the process sees them. Absent streams were not asked for. The same shape is used behind every protocol:
  * SPDY and WebSocket at the kubelet port, HTTP/2 towards a cell, a pseudo-terminal on it.
  */
 export interface ProcessStreams {

@@ -35,7 +35,7 @@ describe("parseQuantity()", () => {
     isRefused(`${"1".repeat(256 * 1024)}x`);
   });
 
-  it("refuses an amount that is no finite number", () => {
+  it("refuses an amount that is not a finite number", () => {
     for (const text of ["1e999", "0e999", "-1e400"]) isRefused(text);
   });
 

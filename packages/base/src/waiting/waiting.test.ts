@@ -149,4 +149,21 @@ describe("SerialQueue", () => {
     await queue.idle();
     assert.deepEqual(log, ["first", "other key", "second"]);
   });
+
+  it("takes a task out whose signal aborts, and runs the next one after those before it", async () => {
+    const queue = new SerialQueue();
+    const first = Promise.withResolvers<string>();
+    const order: string[] = [];
+    const running = queue.run(async () => await first.promise, "key");
+    const stop = new AbortController();
+    const waiting = queue.run(() => assert.fail("it was taken out"), "key", stop.signal);
+    const last = queue.run(async () => void order.push("last"), "key");
+    stop.abort(new Error("no longer wanted"));
+    await assert.rejects(waiting, { message: "no longer wanted" });
+    assert.deepEqual(order, []);
+    first.resolve("done");
+    assert.equal(await running, "done");
+    await last;
+    assert.deepEqual(order, ["last"]);
+  });
 });

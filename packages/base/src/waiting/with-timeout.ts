@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import { untilAborted } from "../until-aborted.ts";
+import { untilAborted } from "./until-aborted.ts";
 
 /** Options of {@link withTimeout}. */
 export interface TimeoutOptions {

@@ -1,5 +1,13 @@
 import path from "node:path";
-import { decode, hasCode, makeFolderSync, type Clock, type Logger, type Mount } from "@kip/base";
+import {
+  decode,
+  hasCode,
+  makeFolderSync,
+  SerialQueue,
+  type Clock,
+  type Logger,
+  type Mount,
+} from "@kip/base";
 import { digestHex, digestOf, isDigest } from "../digest.ts";
 import { failedTo, writeFailure } from "../errors.ts";
 import type { FetchedManifest, ImageSource } from "../image-source.ts";
@@ -25,7 +33,6 @@ import type {
   PullOptions,
   StoredImage,
 } from "./image-store.ts";
-import { KeyedLock } from "./keyed-lock.ts";
 import { isMountedTree } from "./mounted-trees.ts";
 import { StoreFolder } from "./store-folder.ts";
 
@@ -63,7 +70,8 @@ class FsImageStore implements ManagedImageStore {
   /** Ends the keys of all that is made with device nodes: the same image has another tree without them. */
   readonly #variant: string;
   readonly #mount: Mount | undefined;
-  readonly #lock = new KeyedLock();
+  /** Of unpacking, by tree. */
+  readonly #queue = new SerialQueue();
 
   constructor(folder: StoreFolder, options: ImageStoreOptions) {
     this.#folder = folder;
@@ -248,9 +256,9 @@ class FsImageStore implements ManagedImageStore {
     const plan = await fetchPlan(source, root, { ...options, limits: this.#limits });
     options.onDownloaded();
     const treeId = treeIdOf(plan, this.#variant);
-    const notes = await this.#lock.run(
-      treeId,
+    const notes = await this.#queue.run(
       async () => this.#knownNotes(treeId) ?? (await this.#unpack(source, plan, treeId, options)),
+      treeId,
       options.signal,
     );
     const image = { id: plan.id, config: plan.config, treeId, sizeBytes: plan.sizeBytes, notes };

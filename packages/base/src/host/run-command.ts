@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import { KipError } from "./errors.ts";
+import { KipError } from "../errors.ts";
 
 /** Options of {@link runCommand}. */
 export interface RunCommandOptions {
@@ -63,7 +63,7 @@ export async function runCommand(
     err.push(text);
     options.onOutput?.(text);
   });
-  // A program that exits without reading its input is no failure of ours.
+  // A program may exit without reading its input.
   child.stdin.on("error", () => {});
   if (options.input instanceof Readable) options.input.pipe(child.stdin);
   else child.stdin.end(options.input);

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import type { Readable } from "node:stream";
-import { KipError } from "./errors.ts";
+import { KipError } from "../errors.ts";
 
 /** Options of {@link acquireFileLock}. */
 export interface FileLockOptions {

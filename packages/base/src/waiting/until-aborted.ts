@@ -1,5 +1,5 @@
 /**
- * Waits for a promise, but no longer than until the signal aborts. What becomes of the promise after that is nobody's.
+ * Waits for a promise, but no longer than until the signal aborts. What the promise does after that is ignored.
  *
  * @throws the signal's reason, at once if it has aborted before
  */

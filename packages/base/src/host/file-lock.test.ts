@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { hasCode } from "./errors.ts";
+import { hasCode } from "../errors.ts";
 import { acquireFileLock } from "./file-lock.ts";
 
 describe("acquireFileLock()", () => {

@@ -1,6 +1,6 @@
 import fs from "node:fs/promises";
 import path from "node:path";
-import { hasCode } from "./errors.ts";
+import { hasCode } from "../errors.ts";
 import { runCommand } from "./run-command.ts";
 
 /** Trees up to so many entries and levels are removed here: the start of a program would take longer. */

@@ -19,7 +19,7 @@ describe("untilAborted()", () => {
     aborter.abort(reason);
     await assert.rejects(waiting, reason);
     await assert.rejects(untilAborted(late.promise, aborter.signal), reason);
-    late.reject(new Error("nobody hears this"));
+    late.reject(new Error("not waited for"));
     await new Promise((resolve) => setImmediate(resolve));
   });
 });

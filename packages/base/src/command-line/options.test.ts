@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "./errors.ts";
+import { hasCode } from "../errors.ts";
 import { parseOptions, type Option, type OptionValues } from "./options.ts";
 
 const table: readonly Option[] = [

@@ -1,4 +1,4 @@
-import { KipError } from "./errors.ts";
+import { KipError } from "../errors.ts";
 import { nearest } from "./nearest.ts";
 
 /** One option of a command: everything about it on one line. */

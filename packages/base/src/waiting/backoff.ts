@@ -1,4 +1,4 @@
-import { isKipError } from "./errors.ts";
+import { isKipError } from "../errors.ts";
 
 /** Shape of an exponential back-off. */
 export interface BackoffOptions {

@@ -35,7 +35,7 @@ describe("removeTree()", () => {
     assert.deepEqual(fs.readdirSync(folder), ["other"]);
   });
 
-  it("removes names that are no text", async () => {
+  it("removes names that are not valid UTF-8", async () => {
     fs.writeFileSync(Buffer.concat([Buffer.from(`${tree}/`), Buffer.of(0xff, 0xfe)]), "");
     await removeTree(tree);
     assert.deepEqual(fs.readdirSync(folder), ["other"]);
