@@ -42,7 +42,8 @@ const pending: readonly string[] = [
   "packages/oci-image",
   "packages/oci-runtime",
   "packages/pki",
-  "packages/virtual-kubelet",
+  "packages/virtual-kubelet/src/kubelet-api",
+  "packages/virtual-kubelet/test",
   "tools",
 ];
 

@@ -16,7 +16,7 @@ export interface VolumeFile {
 }
 
 /**
- * A pod with everything it refers to: what a provider is given to run.
+ * A pod with everything it refers to, as a provider receives it.
  * The values are secret; do not log them.
  */
 export interface ResolvedPod {
@@ -57,12 +57,12 @@ export interface LogOptions {
   readonly stream?: "Stdout" | "Stderr";
 }
 
-/** How a process that somebody was connected to ended. */
+/** The end of a process that a client was connected to. */
 export interface ProcessExit {
   readonly exitCode: number;
 }
 
-/** What the provider tells about its pods on its own. */
+/** A status that the provider reports. */
 export interface PodStatusUpdate {
   readonly uid: string;
   /** The whole new status of the pod. */
@@ -87,20 +87,20 @@ export interface PodEvent {
   readonly fieldPath?: string;
 }
 
-/** What a provider calls to tell the node's API server something. Never blocks. */
+/** Callbacks through which a provider reports. They never block. */
 export interface ProviderCallbacks {
   /**
    * Where replicas of one node stand by for each other: the number of this replica's term. It rises
-   * with each change, so that a backend that remembers the highest can refuse a replica that is late.
+   * with each change of the active replica, so that a backend that remembers the highest can refuse an outdated one.
    */
   readonly term?: number;
   podStatus(update: PodStatusUpdate): void;
   podEvent(event: PodEvent): void;
-  /** The node's own facts changed: call {@link PodProvider.nodeFacts} again. */
+  /** The node's facts changed: {@link PodProvider.nodeFacts} is called again. */
   nodeChanged(): void;
 }
 
-/** What the node says of itself; the library adds names, leases and conditions. */
+/** The provider's part of the Node object; the library adds names, leases and conditions. */
 export interface NodeFacts {
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
@@ -133,12 +133,12 @@ export interface PodProvider {
    */
   apply(pod: ResolvedPod, signal: AbortSignal): Promise<void>;
   /**
-   * Stops the pod within the grace period and frees what it had. Resolves when nothing of it is
-   * left. Called again with a shorter grace period if the user insists (the first call goes on).
+   * Stops the pod within the grace period and releases its resources. Resolves when nothing of it is
+   * left. Called again, while the first call still runs, if the user shortens the grace period.
    */
   remove(pod: Pod, graceSeconds: number, signal: AbortSignal): Promise<void>;
   /**
-   * Optional: the pod is terminal in the API (Succeeded or Failed), whoever made it so: stops whatever
+   * Optional: the pod is terminal in the API (Succeeded or Failed), whichever client set that: stops whatever
    * still runs of it within its grace period, and keeps its logs until `remove`. Must be idempotent.
    * Called for a pod that the provider has not itself reported as ended, and after a restart of the
    * library for each pod that is terminal; not followed by another `apply`. The signal ends when the
@@ -147,14 +147,14 @@ export interface PodProvider {
   finish?(pod: Pod, signal: AbortSignal): Promise<void>;
   /** Whether the provider has this pod. */
   presence(uid: string): Promise<PodPresence>;
-  /** The pods the provider has, whether the API still knows them or not; those it cannot tell are left out. */
+  /** The pods that the provider has, whether the API still has them or not. Pods of which it is uncertain are left out. */
   list(): Promise<
     readonly { readonly uid: string; readonly namespace: string; readonly name: string }[]
   >;
-  /** Removes a pod that the API does not know any more, at once; a `remove` of it may still go on. */
+  /** Removes a pod that the API no longer has, at once; a `remove` of it may still be running. */
   removeUnknown(uid: string): Promise<void>;
   nodeFacts(): Promise<NodeFacts>;
-  /** Fails or does not return when the provider cannot work. */
+  /** Throws, or does not return, when the provider cannot work. */
   ping(signal: AbortSignal): Promise<void>;
   /** Optional: `kubectl logs`. Ends with the log, or never with `follow` until `signal`. */
   logs?(pod: Pod, container: string, options: LogOptions, signal: AbortSignal): Promise<Readable>;
@@ -183,7 +183,7 @@ export interface PodProvider {
   probes?(signal: AbortSignal): Promise<readonly ProbeCounts[]>;
 }
 
-/** The calls that a provider may leave out, and what is missing then. */
+/** Names of the calls that a provider may leave out. */
 export const optionalCalls = [
   "logs",
   "exec",
@@ -193,5 +193,5 @@ export const optionalCalls = [
   "probes",
 ] as const satisfies readonly (keyof PodProvider)[];
 
-/** What a provider may leave out. */
+/** The optional part of a provider. */
 export type OptionalCalls = Pick<PodProvider, (typeof optionalCalls)[number] | "hasLogStreams">;

@@ -4,7 +4,7 @@ import type { PodProvider } from "./pod-provider.ts";
 import type { PolledPodProvider } from "./polling/polled-provider.ts";
 import { pollProvider } from "./polling/poll-provider.ts";
 
-/** What a provider is made with. */
+/** Arguments of a {@link ProviderFactory}. */
 export interface ProviderSetup {
   readonly nodeName: string;
   /** Path of the provider's own configuration file. */

@@ -34,7 +34,7 @@ export interface PodUsage {
   readonly network?: NetworkUsage;
 }
 
-/** What the pods of a node use; pods whose figures cannot be had now are left out. */
+/** What the pods of a node use; pods whose figures are not available are left out. */
 export interface ProviderStats {
   readonly pods: readonly PodUsage[];
   /** The node as a whole. @default the sum of its pods */
@@ -49,6 +49,6 @@ export interface ProbeCounts {
   readonly kind: "Liveness" | "Readiness" | "Startup";
   readonly successful: number;
   readonly failed: number;
-  /** Probes whose outcome could not be told. @default 0 */
+  /** Probes without a known outcome. @default 0 */
   readonly unknown?: number;
 }

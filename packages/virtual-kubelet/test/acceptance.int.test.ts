@@ -60,7 +60,7 @@ for (const { name: variant, make } of variants)
       await podsUntil(cluster, namespace, (pods) => pods.length === 0);
     });
 
-    it("keeps the object while the provider cannot remove the pod, and goes on trying (L3)", async () => {
+    it("keeps the object while the provider cannot remove the pod, and retries (L3)", async () => {
       const { memory, provider } = make();
       await using running = await nodeWith(cluster, provider, { intervals: { podBackoffMs: 20 } });
       const namespace = await cluster.plane.createNamespace();
@@ -93,7 +93,7 @@ for (const { name: variant, make } of variants)
       t.diagnostic(`${(50 / seconds).toFixed(0)} pods/s`);
     });
 
-    it("hands the environment over untouched where that is wanted (P5)", async () => {
+    it("passes on the environment unresolved if that is configured (P5)", async () => {
       const { memory, provider } = make();
       await using running = await nodeWith(cluster, provider, { resolveEnv: false });
       const namespace = await cluster.plane.createNamespace();
@@ -112,7 +112,7 @@ for (const { name: variant, make } of variants)
       assert.equal(given?.env.size, 0);
     });
 
-    it("is told of no change where there is none, whatever order variables come in (P7, P8)", async () => {
+    it("does not apply an unchanged pod, whatever the order of its variables (P7, P8)", async () => {
       const { memory, provider } = make();
       await using running = await nodeWith(cluster, provider);
       const namespace = await cluster.plane.createNamespace();
@@ -137,7 +137,7 @@ for (const { name: variant, make } of variants)
       assert.equal(memory.count("apply"), 2);
     });
 
-    it("leaves a pod alone whose provider has said nothing of its status (P13)", async () => {
+    it("leaves a pod alone whose provider has not reported a status (P13)", async () => {
       const { memory, provider } = make();
       memory.report = () => {};
       await using running = await nodeWith(cluster, provider);
@@ -151,7 +151,7 @@ for (const { name: variant, make } of variants)
       assert.equal(memory.count("remove") + memory.count("removeUnknown"), 0);
     });
 
-    it("sees the pods of its own node only: when they come, change and go (C3, F1)", async () => {
+    it("handles the pods of its own node only (C3, F1)", async () => {
       const { memory, provider } = make();
       await using running = await nodeWith(cluster, provider);
       const namespace = await cluster.plane.createNamespace();
@@ -175,7 +175,7 @@ for (const { name: variant, make } of variants)
         .catch(() => {});
     });
 
-    it("stops within the time a provider call that hangs would need for ever (C1)", async () => {
+    it("stops although a call of the provider never returns (C1)", async () => {
       const { memory, provider } = make();
       const running = await nodeWith(cluster, provider);
       const namespace = await cluster.plane.createNamespace();
@@ -217,8 +217,8 @@ for (const { name: variant, make } of variants)
     }
   });
 
-describe("what a provider may tell of its pods", () => {
-  it("sets annotations with a status, and does not take them for a change (E3)", async () => {
+describe("a provider's reports about its pods", () => {
+  it("sets annotations with a status, which do not count as a change (E3)", async () => {
     const provider = new MemoryProvider();
     await using running = await nodeWith(cluster, provider);
     const namespace = await cluster.plane.createNamespace();
@@ -238,7 +238,7 @@ describe("what a provider may tell of its pods", () => {
     assert.equal(provider.count("apply"), 1);
   });
 
-  it("has the object of a pod deleted that the backend removed, with its containers ended (P9)", async () => {
+  it("deletes the object of a pod that the backend removed, with its containers ended (P9)", async () => {
     const provider = new MemoryProvider();
     await using running = await nodeWith(cluster, provider);
     const namespace = await cluster.plane.createNamespace();
@@ -285,7 +285,7 @@ describe("a node as the original had it", () => {
       check: ([node]) => check(node),
     });
 
-  it("has its status for a heartbeat when it has no lease (N1)", async () => {
+  it("uses its status as heartbeat when it has no lease (N1)", async () => {
     const provider = new MemoryProvider();
     await using running = await nodeWith(cluster, provider, {
       lease: false,
@@ -310,7 +310,7 @@ describe("a node as the original had it", () => {
     assert.ok(!leases.items.some(({ metadata }) => metadata?.name === running.name));
   });
 
-  it("tells its host of a failing status write, which may put things right (N3)", async () => {
+  it("reports a failed status write to its program, which may repair the cause (N3)", async () => {
     const provider = new MemoryProvider();
     const seen = Promise.withResolvers<unknown>();
     let refuse = false;
@@ -336,7 +336,7 @@ describe("a node as the original had it", () => {
     await nodeIs(running.name, (node) => node?.metadata?.labels?.["fixed"] === "yes");
   });
 
-  it("goes on pinging while a write of its status hangs (N5)", async () => {
+  it("keeps pinging while a write of its status hangs (N5)", async () => {
     const provider = new MemoryProvider();
     let pings = 0;
     provider.ping = async () => void pings++;
@@ -354,10 +354,10 @@ describe("a node as the original had it", () => {
     provider.nodeChanged();
     const before = pings;
     await eventuallyTrue(() => pings >= before + 5);
-    void running[Symbol.asyncDispose](); // its last write hangs for ever
+    void running[Symbol.asyncDispose](); // its last write never returns
   });
 
-  it("writes what the provider says, and again when its object is made anew (N4)", async () => {
+  it("writes the provider's facts, and again when its object was recreated (N4)", async () => {
     const provider = new MemoryProvider();
     await using running = await nodeWith(cluster, provider, { intervals: { pingMs: 50 } });
     for (const pods of ["10", "20"]) {

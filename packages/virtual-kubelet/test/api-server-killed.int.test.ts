@@ -121,7 +121,7 @@ describe("nodes whose API server is killed", { timeout: 170_000 }, () => {
         );
       await killApiServer();
       const gone = Date.now();
-      // What happens while nobody can be told is told later.
+      // Changes while the API server is down are reported later.
       for (const { name, memory } of all) {
         const pod = early.filter(({ spec }) => spec?.nodeName === name)[round];
         finished.add(pod?.metadata?.uid ?? "");

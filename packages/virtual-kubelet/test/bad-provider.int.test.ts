@@ -75,7 +75,7 @@ function faulty(name: string, fault: Fault): { provider: PodProvider; memory: Me
 const provided = (pod: Pod | undefined) =>
   pod?.status?.conditions?.find(({ type }) => type === "virtual-kubelet.io/ProviderReady");
 
-describe("a provider that misbehaves with one pod", () => {
+describe("a provider that fails one pod", () => {
   for (const [what, { reason, fault }] of Object.entries(faults)) {
     it(`${what}: an event and a condition on that pod, and no other is disturbed`, async () => {
       const { provider } = faulty("victim", fault);
@@ -108,7 +108,7 @@ describe("a provider that misbehaves with one pod", () => {
     });
   }
 
-  it("lies that a pod is removed: it is found and removed again", async () => {
+  it("claims that a pod is removed: it is found and removed again", async () => {
     const { provider, memory } = faulty("", async () => {});
     const lying: PodProvider = { ...provider, remove: async () => {} };
     await using running = await nodeWith(cluster, lying);
@@ -126,7 +126,7 @@ describe("a provider that misbehaves with one pod", () => {
     });
   });
 
-  it("lists nonsense: nothing is removed", async () => {
+  it("returns an invalid list: nothing is removed", async () => {
     const { provider, memory } = faulty("", async () => {});
     const lying: PodProvider = { ...provider, list: async () => [{}, null, 7] as never };
     await using running = await nodeWith(cluster, lying);
@@ -137,7 +137,7 @@ describe("a provider that misbehaves with one pod", () => {
     assert.equal(memory.count("removeUnknown"), 0);
   });
 
-  it("goes well again: the condition says so", async () => {
+  it("recovers: the condition becomes True", async () => {
     let failures = 1;
     const { provider } = faulty("web", async (uid, callbacks) => {
       if (failures-- > 0) throw new Error("for now");

@@ -103,7 +103,7 @@ describe("the kubelet API's certificate files", { timeout: 60_000 }, () => {
     }
   });
 
-  it("do not give way to a self-signed certificate while they are missing", async () => {
+  it("are not replaced by a self-signed certificate while they are missing", async () => {
     const { certificate, key, clientCa } = fixture.options;
     await write({ certificate, key, clientCa });
     let isThere = true;

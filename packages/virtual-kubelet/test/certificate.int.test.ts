@@ -52,7 +52,7 @@ async function servedCertificate(port: number): Promise<X509Certificate | undefi
 }
 
 describe("the kubelet API's certificate", () => {
-  it("is asked of the cluster, and taken into use without a restart", async () => {
+  it("is requested from the cluster, and used without a restart", async () => {
     const nodeName = uniqueNodeName();
     const own = await createSelfSigned({
       commonName: nodeName,
@@ -82,7 +82,7 @@ describe("the kubelet API's certificate", () => {
     stop.abort();
   });
 
-  it("is renewed in time, and asked for again when it is denied", async () => {
+  it("is renewed in time, and requested again when it is denied", async () => {
     const nodeName = uniqueNodeName();
     const stop = new AbortController();
     const denier = new AbortController();

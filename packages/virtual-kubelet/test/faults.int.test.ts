@@ -76,7 +76,7 @@ for (const { name: variant, make } of variants)
       assert.equal(memory.count("apply"), 3);
     });
 
-    it("lists again when the version it watches from is gone (410), and removes nothing healthy", async () => {
+    it("lists again when the version of its watch has expired (410), and removes no healthy pod", async () => {
       await using link = await throughProxy();
       const { memory, provider } = make();
       await using running = await nodeWith(cluster, provider, { client: link.client, intervals });
@@ -114,7 +114,7 @@ for (const { name: variant, make } of variants)
       assert.ok(failed >= 8, `${failed} requests failed`);
     });
 
-    it("leaves its pods alone while the API server is away, and goes on when it is back", async () => {
+    it("leaves its pods alone while the API server is away, and resumes when it is back", async () => {
       await using link = await throughProxy();
       const { memory, provider } = make();
       await using running = await nodeWith(cluster, provider, {
@@ -149,7 +149,7 @@ for (const { name: variant, make } of variants)
   });
 
 describe("a node and time", () => {
-  it("survives ten minutes in which the API server says nothing at all", async () => {
+  it("survives ten minutes in which the API server does not answer", async () => {
     const clock = new ManualClock(Date.now());
     await using link = await throughProxy(clock);
     const { memory, provider } = variants[0]?.make() ?? assert.fail();
@@ -209,7 +209,7 @@ describe("a node and time", () => {
     assert.deepEqual(seen, [...seen].sort());
   });
 
-  it("goes on with a new token when the old one has expired", async () => {
+  it("uses a new token when the old one has expired", async () => {
     const proxy = await FaultProxy.open(cluster.plane.kipKubeconfigPath);
     await using _proxy = proxy;
     let valid = "first";

@@ -24,9 +24,9 @@ const abreast = 6;
 
 /**
  * One life of a pod: created, changed, deleted. The node's process dies at one of the gates, and
- * another one takes its place; then everything must be as if nobody had died.
+ * another one takes its place; then everything must be as if no process had been killed.
  *
- * @returns names of the gates that were passed, if nobody died
+ * @returns names of the gates that were passed, if no process was killed
  */
 async function live(killAt: number): Promise<readonly string[]> {
   const nodeName = uniqueNodeName();
@@ -62,7 +62,7 @@ async function live(killAt: number): Promise<readonly string[]> {
   await podsUntil(cluster, namespace, (pods) => pods.length === 0);
   await eventuallyTrue(() => backend.pods.size === 0);
   assert.deepEqual(started, [uid], "the pod was started once");
-  first.disarm(); // an answer may still be on its way, and whom it kills has a successor
+  first.disarm(); // a pending answer must not kill a process that has been replaced
   const ending = node[Symbol.asyncDispose]();
   if (first.isDead) await (await successor)[Symbol.asyncDispose]();
   else await ending; // the dead do not answer

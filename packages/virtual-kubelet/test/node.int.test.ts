@@ -45,7 +45,7 @@ describe("startNode()", () => {
     ]);
   });
 
-  it("keeps what others put on the node, and drops what the provider dropped (N6, N7)", async () => {
+  it("keeps labels of other writers, and removes those that the provider dropped (N6, N7)", async () => {
     const provider = new MemoryProvider();
     provider.facts = { ...provider.facts, annotations: { mine: "1", old: "1" } };
     await using running = await nodeWith(cluster, provider);
@@ -73,7 +73,7 @@ describe("startNode()", () => {
     assert.equal(node?.status?.conditions?.length, 6);
   });
 
-  it("says Ready=False with the reason while the provider's ping fails, and recovers", async () => {
+  it("is Ready=False with the reason while the provider's ping fails, and recovers", async () => {
     const provider = new MemoryProvider();
     await using running = await nodeWith(cluster, provider, { intervals: { leaseMs: 200 } });
     provider.failures.ping.push(...Array.from({ length: 3 }, () => new Error("no cloud today")));
@@ -113,7 +113,7 @@ describe("startNode()", () => {
 
 describe("ApiClient errors on the real server", () => {
   it("carries a code for each refusal", async () => {
-    const missing = cluster.admin.get(paths.pods("default", "nobody"));
+    const missing = cluster.admin.get(paths.pods("default", "missing"));
     await assert.rejects(missing, (error) => hasCode(error, "K8S_NOT_FOUND"));
     const again = cluster.admin.create(paths.namespaces(), { metadata: { name: "default" } });
     await assert.rejects(again, (error) => hasCode(error, "K8S_ALREADY_EXISTS"));

@@ -39,7 +39,7 @@ for (const { name: variant, make } of variants)
         "strategic",
       );
       await podsUntil(cluster, namespace, ([each]) => each?.status?.conditions?.length === 6);
-      assert.equal(memory.count("apply", uid), 1, "a change of status alone is no change (P3)");
+      assert.equal(memory.count("apply", uid), 1, "a change of status alone does not count (P3)");
       await cluster.admin.patch(
         paths.pods(namespace, "web"),
         { metadata: { labels: { a: "b" } } },
@@ -67,7 +67,7 @@ for (const { name: variant, make } of variants)
       assert.equal(memory.count("remove", stuck.metadata?.uid), 3);
     });
 
-    it("hands changes over (P2, P6, L8)", async () => {
+    it("applies changes (P2, P6, L8)", async () => {
       const { memory, provider } = make();
       await using running = await nodeWith(cluster, provider);
       const namespace = await cluster.plane.createNamespace();
@@ -89,7 +89,7 @@ for (const { name: variant, make } of variants)
       assert.equal(memory.pods.get(uid)?.pod.spec.containers[0]?.image, "example.test/web:2");
     });
 
-    it("waits for a missing Secret, says so, and starts as soon as it is there (K7, K9)", async () => {
+    it("waits for a missing Secret, reports that, and starts as soon as it exists (K7, K9)", async () => {
       const { memory, provider } = make();
       await using running = await nodeWith(cluster, provider, {
         intervals: { podBackoffMs: 600_000 },
@@ -221,7 +221,7 @@ for (const { name: variant, make } of variants)
       assert.equal(pod?.status?.message, "Cannot run it: too big");
     });
 
-    it("repeats what the provider refuses for now, and one pod's trouble is not another's", async () => {
+    it("repeats a failed apply, and does not delay other pods by it", async () => {
       const { memory, provider } = make();
       memory.failures.apply.push(new Error("cloud says later"));
       await using running = await nodeWith(cluster, provider, {
@@ -243,7 +243,7 @@ for (const { name: variant, make } of variants)
       assert.equal(memory.calls.length, 3);
     });
 
-    it("leaves running and finished pods alone when it starts again, and removes strangers (L4, L6, L7)", async () => {
+    it("leaves running and finished pods alone after a restart, and removes unknown ones (L4, L6, L7)", async () => {
       const { memory, provider } = make();
       const namespace = await cluster.plane.createNamespace();
       const nodeName = uniqueNodeName();
@@ -292,10 +292,10 @@ for (const { name: variant, make } of variants)
       memory.pods.clear();
       const applied = waitForCall(memory, "apply");
       await running.node.sweep();
-      await applied; // what the provider lost, it is told again
+      await applied; // a pod that the provider lost is applied again
     });
 
-    it("completes a deletion that began while nobody was there (L5)", async () => {
+    it("completes a deletion that began while it was stopped (L5)", async () => {
       const { memory, provider } = make();
       const namespace = await cluster.plane.createNamespace();
       const nodeName = uniqueNodeName();

@@ -8,7 +8,7 @@ import { describe, it } from "node:test";
 import { runGroup } from "./support/run-group.ts";
 
 describe("runGroup()", () => {
-  it("ends what the program has started, too", async () => {
+  it("ends processes that the program has started, too", async () => {
     using folder = mkdtempDisposableSync(path.join(tmpdir(), "run-group-"));
     const address = path.join(folder.path, "socket");
     // The grandchild holds a connection for as long as it lives.

@@ -53,7 +53,7 @@ function replica(
 }
 
 describe("startStandbyNode()", () => {
-  it("has a standby take over from a dead replica within the lease time, and no pod handled by both", async () => {
+  it("takes over from a dead replica within the lease time, and no pod is handled by both", async () => {
     const nodeName = uniqueNodeName();
     const namespace = await cluster.plane.createNamespace();
     const shared = { backend: new MemoryProvider(), calls: [] as string[] };
@@ -103,7 +103,7 @@ describe("startStandbyNode()", () => {
     await cluster.admin.delete(paths.nodes(nodeName));
   });
 
-  it("writes how a pod ended before it hands the node over", async () => {
+  it("writes the terminal status of a pod before it hands the node over", async () => {
     const nodeName = uniqueNodeName();
     const namespace = await cluster.plane.createNamespace();
     const backend = new MemoryProvider();

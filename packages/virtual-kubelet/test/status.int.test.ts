@@ -37,7 +37,7 @@ const ready = (pod: Pod | undefined) =>
   pod?.status?.conditions?.find(({ type }) => type === "Ready");
 
 describe("the status of a pod in the API", () => {
-  it("loses the reason of a condition with the condition's status, and needs no further patch", async () => {
+  it("clears the reason of a condition when its status changes, and needs no further patch", async () => {
     const provider = new ReportingProvider();
     await using running = await nodeWith(cluster, provider);
     const namespace = await cluster.plane.createNamespace();
@@ -54,7 +54,7 @@ describe("the status of a pod in the API", () => {
     assert.equal(statusPatch(pod, provider.statuses.get(uid) ?? {}), undefined);
   });
 
-  it("has all but the container statuses that the API server refuses", async () => {
+  it("has everything except the container statuses that the API server refuses", async () => {
     const provider = new ReportingProvider();
     await using running = await nodeWith(cluster, provider);
     const namespace = await cluster.plane.createNamespace();
@@ -94,7 +94,7 @@ describe("the status of a pod in the API", () => {
     assert.equal(pod?.status?.containerStatuses?.[0]?.state?.terminated?.exitCode, 0);
   });
 
-  it("has a terminal phase, reason and exit codes, though something else in it is refused", async () => {
+  it("has a terminal phase, reason and exit codes although another field is refused", async () => {
     const provider = new ReportingProvider();
     await using running = await nodeWith(cluster, provider);
     const namespace = await cluster.plane.createNamespace();
@@ -120,9 +120,9 @@ describe("the status of a pod in the API", () => {
     assert.equal(pod.status.containerStatuses?.[0]?.state?.terminated?.exitCode, 42);
   });
 
-  it("is not written to another pod of the same name, and its provider is not blamed for it", async () => {
+  it("is not written to another pod of the same name, and is not reported as the provider's failure", async () => {
     const namespace = await cluster.plane.createNamespace();
-    const node = uniqueNodeName(); // nobody runs it
+    const node = uniqueNodeName(); // no process runs it
     const first = await createPod(cluster, { namespace, node });
     await cluster.admin.delete(paths.pods(namespace, "web"), { graceSeconds: 0 });
     await createPod(cluster, { namespace, node });

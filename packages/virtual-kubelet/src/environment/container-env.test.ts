@@ -70,7 +70,7 @@ const amount = (name: string, resource: string, divisor?: string): EnvVar => ({
 });
 
 describe("containerEnv()", () => {
-  it("takes values from ConfigMaps and Secrets by key (V1)", async () => {
+  it("reads values from ConfigMaps and Secrets by key (V1)", async () => {
     const { env } = await resolve(
       { env: [{ name: "A", value: "1" }, configMapKey("c", "b"), secretKey("s", "d")] },
       { objects: { "ConfigMap/c": { b: "2" }, "Secret/s": { d: "3" } } },
@@ -78,7 +78,7 @@ describe("containerEnv()", () => {
     assert.deepEqual(env, { A: "1", B: "2", D: "3" });
   });
 
-  it("takes values from fields of the pod (V2)", async () => {
+  it("reads values from fields of the pod (V2)", async () => {
     const { env } = await resolve({
       env: [
         field("NODE", "spec.nodeName"),
@@ -103,7 +103,7 @@ describe("containerEnv()", () => {
     });
   });
 
-  it("takes whole objects with a prefix, later ones over earlier ones (V3, V4)", async () => {
+  it("imports whole objects with a prefix, where later ones override earlier ones (V3, V4)", async () => {
     const { env, events } = await resolve(
       {
         envFrom: [
@@ -142,7 +142,7 @@ describe("containerEnv()", () => {
     assert.match(messages[0] ?? "", /\[a=x, a=y\] of configmap "c" in namespace "team"/);
   });
 
-  it("lets env override envFrom (V6)", async () => {
+  it("prefers env to envFrom (V6)", async () => {
     const { env } = await resolve(
       { envFrom: [{ configMapRef: { name: "c" } }], env: [{ name: "a", value: "own" }] },
       { objects: { "ConfigMap/c": { a: "1" } } },
@@ -150,7 +150,7 @@ describe("containerEnv()", () => {
     assert.deepEqual(env, { a: "own" });
   });
 
-  it("goes on without optional objects and stops at mandatory ones, with an event each (V7)", async () => {
+  it("skips missing optional objects and fails on missing mandatory ones, with an event each (V7)", async () => {
     const { error, events } = await resolve({
       envFrom: [
         { configMapRef: { name: "c1", optional: true } },
@@ -168,7 +168,7 @@ describe("containerEnv()", () => {
     assert.deepEqual(second.events, ["MandatoryConfigMapNotFound"]);
   });
 
-  it("takes a key without `optional` for mandatory (V8)", async () => {
+  it("treats a key without `optional` as mandatory (V8)", async () => {
     const objects = { "ConfigMap/c": {}, "Secret/s": {} };
     const first = await resolve({ env: [configMapKey("c", "k")] }, { objects });
     assert.ok(hasCode(first.error, "VK_UNRESOLVED"));
@@ -180,11 +180,11 @@ describe("containerEnv()", () => {
       { env: [secretKey("s", "k", true), configMapKey("none", "k", true)] },
       { objects },
     );
-    assert.deepEqual(third.env, {}, "a missing optional value is no variable, not an empty one");
+    assert.deepEqual(third.env, {}, "a missing optional value sets no variable, not an empty one");
     assert.deepEqual(third.events, ["OptionalSecretKeyNotFound", "OptionalConfigMapNotFound"]);
   });
 
-  it("tells an object that cannot be read from one that is missing", async () => {
+  it("distinguishes an object that cannot be read from one that is missing", async () => {
     const objects = { "Secret/s": new KipError("K8S_FORBIDDEN", "not yours") };
     const mandatory = await resolve({ env: [secretKey("s", "k")] }, { objects });
     assert.deepEqual(mandatory.events, ["FailedToReadMandatorySecret"]);
@@ -203,7 +203,7 @@ describe("containerEnv()", () => {
     assert.deepEqual(events, ["FailedToReadOptionalSecret"]);
   });
 
-  it("refuses an environment that grows beyond what a program can be started with", async () => {
+  it("refuses an environment that expands beyond what any program can be started with", async () => {
     const growing = (first: EnvVar): EnvVar[] => [
       first,
       ...["A", "B", "C", "D", "E", "F"].map((name, index, names) => ({
@@ -296,7 +296,7 @@ describe("containerEnv()", () => {
     assert.deepEqual(unlimited.env, { CPU: "4", HUGE: "0" });
   });
 
-  it("names the source it does not know", async () => {
+  it("names an unknown source", async () => {
     const unknown = { name: "K", valueFrom: { fileKeyRef: {} } } as EnvVar;
     const { error } = await resolve({ env: [unknown] });
     assert.match(String(error), /fileKeyRef/);
@@ -421,7 +421,7 @@ describe("resolvePod()", () => {
     await assert.rejects(look({ "ConfigMap/c": away, "Secret/s": {} }, first), isUnresolved);
   });
 
-  it("costs no more per variable however many there are, and however many services", async () => {
+  it("costs time linear in the number of variables, and of services", async () => {
     const sources = (count: number): EnvSources => ({
       pod,
       references: fakeReferences({}),
@@ -495,7 +495,7 @@ describe("resolvePod()", () => {
       );
   });
 
-  it("refuses a pod whose content is larger than any memory, however it is spread", async () => {
+  it("refuses a pod whose content exceeds its memory limit, however it is spread", async () => {
     const doubling = Array.from({ length: 22 }, (_, index) => ({
       name: `V${index}`,
       value: index === 0 ? "x" : `$(V${index - 1})$(V${index - 1})`,

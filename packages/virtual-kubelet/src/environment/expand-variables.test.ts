@@ -52,12 +52,12 @@ describe("expandVariables() (X1)", () => {
     });
   }
 
-  it("reads a long text once, however many references it opens", () => {
+  it("reads a long text in linear time, however many references it opens", () => {
     const text = "$(".repeat(500_000); // took minutes when each was searched for its end
     assert.equal(expandVariables(text, variables), text);
   });
 
-  it("refuses what no program can be started with", () => {
+  it("refuses an environment that is too large for any program", () => {
     const long = new Map([["LONG", "x".repeat(100_000)]]);
     assert.throws(
       () => expandVariables("$(LONG)".repeat(1000), long),
@@ -76,7 +76,7 @@ describe("expandVariables() (X1)", () => {
 });
 
 describe("expandSubPath()", () => {
-  it("takes variables with a value only", () => {
+  it("requires a value for each variable", () => {
     assert.equal(expandSubPath("a/$(VAR_A)/$$(VAR_B)", variables), "a/A/$(VAR_B)");
     for (const text of ["$(VAR_EMPTY)", "$(VAR_DNE)/logs"])
       assert.throws(

@@ -11,8 +11,8 @@ export interface ResourceReference {
 
 /**
  * The value of a `resourceFieldRef`: the amount in units of the divisor, rounded up. A limit that is
- * not set, or 0, is what the node has, but for huge pages, which nobody has without asking; a request that is not set is the limit, or else 0.
- * Undefined for a name that is no resource.
+ * not set, or 0, is the node's amount, except for huge pages, of which a container without a limit has none; a request that is not set is the
+ * limit, or else 0. Undefined for an unknown resource name.
  *
  * @param allocatable of the node
  */

@@ -41,11 +41,11 @@ const ofKubernetes = {
 };
 
 describe("serviceVariables() (V9)", () => {
-  it("gives only the API server's without service links", () => {
+  it("without service links has only the variables of the API server", () => {
     assert.deepEqual(Object.fromEntries(serviceVariables(all, "team", false)), ofKubernetes);
   });
 
-  it("gives those of the namespace with service links, and no other namespace's", () => {
+  it("with service links has the services of its own namespace only", () => {
     assert.deepEqual(Object.fromEntries(serviceVariables(all, "team", true)), {
       ...ofKubernetes,
       MY_DB_SERVICE_HOST: "10.0.0.7",
@@ -63,7 +63,7 @@ describe("serviceVariables() (V9)", () => {
     });
   });
 
-  it("lets a namespace's own service called kubernetes go first, and brackets IPv6", () => {
+  it("prefers the namespace's own service named kubernetes, and writes IPv6 addresses in brackets", () => {
     const own = service("team", "kubernetes", "fd00::1", 8443);
     const variables = serviceVariables([own, kubernetes], "team", true);
     assert.equal(variables.get("KUBERNETES_PORT"), "tcp://[fd00::1]:8443");

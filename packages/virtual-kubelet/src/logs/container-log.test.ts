@@ -43,7 +43,7 @@ describe("ContainerLog", () => {
   for (const [name, options, expected] of cases)
     it(`gives ${name}`, async () => assert.equal(await read(threeLines().log, options), expected));
 
-  it("is followed to its end, from the last lines on", async () => {
+  it("follows to the end, starting with the last lines", async () => {
     const { log } = threeLines();
     const following = read(log, { follow: true, tailLines: 1 });
     await setImmediate();
@@ -55,7 +55,7 @@ describe("ContainerLog", () => {
     assert.equal(await read(log, { follow: true, tailLines: 1 }), "out 4\n");
   });
 
-  it("lets go of a follower who leaves", async () => {
+  it("releases a follower that disconnects", async () => {
     const left = new AbortController();
     const following = text(threeLines().log.read({ ...all, follow: true }, left.signal));
     await setImmediate();
@@ -63,7 +63,7 @@ describe("ContainerLog", () => {
     assert.equal(await following, "out 1\nerr 2\nout 3\n");
   });
 
-  it("keeps the newest within its bound", async () => {
+  it("keeps the newest lines within its limit", async () => {
     const log = new ContainerLog({ clock: { now: () => startMs }, maxBytes: 10_000 });
     for (let number = 0; number < 1000; number++) log.write("Stdout", `line ${number}\n`);
     const lines = (await read(log, {})).trimEnd().split("\n");
@@ -71,7 +71,7 @@ describe("ContainerLog", () => {
     assert.ok(lines.length > 40 && lines.length < 80, `${lines.length} lines`);
   });
 
-  it("gives each stream as it was written, however it came", async () => {
+  it("returns each stream byte by byte as it was written", async () => {
     const chunk = fc.tuple(
       fc.constantFrom("Stdout" as const, "Stderr" as const),
       fc.string({ unit: fc.constantFrom("a", "b", "\n"), maxLength: 8 }),

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import type { Clock } from "@kip/base";
 import type { LogOptions } from "../pod-provider.ts";
 
-/** A piece of a line: whole, or what came of it at once. */
+/** A line, or a part of one that was written at once. */
 interface Piece {
   readonly timeMs: number;
   readonly stream: "Stdout" | "Stderr";
@@ -58,7 +58,7 @@ export class ContainerLog {
     this.#change();
   }
 
-  /** There is no more to come: whoever follows is at the end. */
+  /** Ends the log, and with it the streams that follow it. */
   end(): void {
     this.#isEnded = true;
     this.#change();
@@ -79,7 +79,7 @@ export class ContainerLog {
     while (!signal.aborted) {
       const changed = this.#changed.promise;
       const isEnded = this.#isEnded;
-      // What was dropped meanwhile is lost to a reader that is too slow.
+      // A reader that is too slow misses what was dropped meanwhile.
       const pieces = this.#pieces.slice(Math.max(0, next - this.#first));
       next = this.#first + this.#pieces.length;
       for (const piece of pieces.filter((each) => isWanted(each, options))) {

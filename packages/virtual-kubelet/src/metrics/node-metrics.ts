@@ -63,7 +63,7 @@ export interface PodCounts {
   readonly failing: number;
 }
 
-/** What a node measures of itself. */
+/** Metrics of a node. */
 export class NodeMetrics {
   readonly #steps = new Durations();
   readonly #starts = new Durations();

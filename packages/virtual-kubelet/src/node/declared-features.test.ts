@@ -27,7 +27,7 @@ describe("declarable()", () => {
     it(`is ${expected.join("") || "nothing"} to ${name}`, async () =>
       assert.deepEqual(await declarable(server(answer), ["A"], signal), expected));
 
-  it("asks nothing if there is nothing to declare, and fails where the server does", async () => {
+  it("sends no request if there is nothing to declare, and fails if the server fails", async () => {
     const broken = server(new KipError("K8S_UNAVAILABLE", "away"));
     assert.deepEqual(await declarable(broken, [], signal), []);
     await assert.rejects(declarable(broken, ["A"], signal), /away/);

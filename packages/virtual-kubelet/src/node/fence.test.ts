@@ -68,7 +68,7 @@ function candidate(
 const pod = podWith();
 
 describe("a fenced provider", () => {
-  it("touches no pod after its process stood still, and another may lead", async () => {
+  it("touches no pod after its process was suspended and another replica may be active", async () => {
     const server = new LeaseServer();
     // Each machine has a clock of its own; the first one's stands still with its process.
     const [first, second] = [new ManualClock(), new ManualClock()];
@@ -104,7 +104,7 @@ describe("a fenced provider", () => {
     assert.equal(server.lease?.spec?.holderIdentity, "");
   });
 
-  it("ends its term before another may lead while the API server is away, and goes on if it comes back in time", async () => {
+  it("ends its term before another replica may become active while the API server is away, and keeps it if the server returns in time", async () => {
     const server = new LeaseServer();
     const clock = new ManualClock();
     const term = await candidate(server, clock, "a");
@@ -122,7 +122,7 @@ describe("a fenced provider", () => {
     assert.match(String(term.ended.reason), /could not be renewed in time/);
   });
 
-  it("ends its term when another process has written itself into the lease", async () => {
+  it("ends its term when another process holds the lease", async () => {
     const server = new LeaseServer();
     const clock = new ManualClock();
     const term = await candidate(server, clock, "a");
@@ -136,7 +136,7 @@ describe("a fenced provider", () => {
 });
 
 describe("startStandbyNode()", () => {
-  it("gives the lease up when its provider cannot be made, and tries again", async () => {
+  it("releases the lease when its provider cannot be created, and retries", async () => {
     const server = new LeaseServer();
     const clock = new ManualClock();
     let made = 0;
@@ -159,7 +159,7 @@ describe("startStandbyNode()", () => {
     assert.equal(replica.node, undefined);
   });
 
-  it("tries again no sooner than its provider's backend asks", async () => {
+  it("retries no earlier than its provider's backend asks", async () => {
     const clock = new ManualClock();
     let made = 0;
     await using _ = startStandbyNode({

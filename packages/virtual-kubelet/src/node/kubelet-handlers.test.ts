@@ -12,7 +12,7 @@ function pod(uid: string, phase: string): Pod {
 }
 
 describe("kubeletHandlers()", () => {
-  it("counts no pod as running of which the provider has the log only", async () => {
+  it("does not list a pod as running if only its log is left", async () => {
     const known = new Map(
       [pod("a", "Running"), pod("b", "Succeeded"), pod("c", "Failed"), pod("d", "Pending")].map(
         (each) => [each.metadata?.uid ?? "", each],

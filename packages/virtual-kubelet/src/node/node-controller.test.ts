@@ -47,7 +47,7 @@ class NodeServer {
 }
 
 describe("NodeController", () => {
-  it("registers a deleted node again, even if the API server fails its first try", async () => {
+  it("registers a deleted node again, even if the API server fails the first attempt", async () => {
     const server = new NodeServer();
     const clock = new ManualClock();
     const provider = new MemoryProvider();

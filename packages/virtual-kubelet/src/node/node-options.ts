@@ -39,7 +39,7 @@ export interface NodeOptions {
   readonly reloadTls?: () => Promise<KubeletTls>;
   /**
    * Whether the cluster is asked for the kubelet API's certificate (a CertificateSigningRequest for the
-   * signer `kubernetes.io/kubelet-serving`), and for its successors. Until somebody approves it,
+   * signer `kubernetes.io/kubelet-serving`), and for its successors. Until it is approved,
    * `kubelet.certificate` serves. @default false
    */
   readonly requestCertificate?: boolean;
@@ -54,7 +54,7 @@ export interface NodeOptions {
    */
   readonly lease?: boolean;
   /**
-   * Told when a write of the node's status failed (a deleted Node is registered again without it).
+   * Called when a write of the node's status failed (a deleted Node is registered again without it).
    * If it resolves, the write is tried once more; if it throws, its error is logged instead.
    */
   readonly onStatusError?: (error: unknown, signal: AbortSignal) => Promise<void>;
@@ -64,18 +64,18 @@ export interface NodeOptions {
    * @default true
    */
   readonly resolveEnv?: boolean;
-  /** Told of the steps of pods. @default nobody is */
+  /** Traces the steps of pods. @default none */
   readonly tracer?: Tracer;
   /** Where the node counts what it does; also shown at `/metrics` of the kubelet API. */
   readonly metrics?: NodeMetrics;
   /**
-   * Ends the node, also while it starts; it must be disposed of all the same. It ends at once: to let it
-   * write what its pods came to, dispose of it without.
+   * Ends the node, also while it starts; it must be disposed of all the same. It ends at once: to have the
+   * terminal statuses of its pods written, dispose of it instead.
    */
   readonly signal?: AbortSignal;
 }
 
-/** How often the node does what no event asks for, milliseconds. */
+/** Intervals and time limits of a node, milliseconds. */
 export interface NodeIntervals {
   /** Pings of the provider. @default 10000 */
   readonly pingMs: number;
@@ -96,7 +96,7 @@ export interface NodeIntervals {
   readonly podBackoffMs: number;
   /** Longest pause after a pod's call failed. @default 60000 */
   readonly podBackoffMaxMs: number;
-  /** When the user is told of a provider's call for a pod that has not returned. @default 60000 */
+  /** How long a call of the provider may take before it is reported on its pod. @default 60000 */
   readonly slowCallMs: number;
 }
 

@@ -41,7 +41,7 @@ function nodeTls() {
 }
 
 describe("NodeTls", () => {
-  it("takes certificates into use when they have changed, and only then", async () => {
+  it("uses new certificates when they have changed, and only then", async () => {
     const node = nodeTls();
     await node.minute();
     node.files = { ...first, clientCa: "ca2" };
@@ -53,7 +53,7 @@ describe("NodeTls", () => {
     assert.deepEqual(node.taken, [{ ...first, clientCa: "ca2" }, node.files]);
   });
 
-  it("keeps the old ones while new ones cannot be used, and logs that once", async () => {
+  it("keeps the old certificates while the new ones are invalid, and logs that once", async () => {
     const node = nodeTls();
     node.files = { ...first, key: "bad" };
     await node.minute();
@@ -67,7 +67,7 @@ describe("NodeTls", () => {
     assert.deepEqual(node.taken, [node.files]);
   });
 
-  it("keeps a certificate that the cluster issued, and takes another authority of clients", async () => {
+  it("keeps a certificate that the cluster issued, and uses a new client authority", async () => {
     const node = nodeTls();
     const issued = { certificate: "issued", key: "of it" };
     node.tls.useIssued(issued);

@@ -7,7 +7,7 @@ import { ProviderPing } from "./provider-ping.ts";
 const { signal } = new AbortController();
 
 describe("ProviderPing", () => {
-  it("asks once at a time, and counts a silent provider as failing (N8)", async () => {
+  it("pings once at a time, and treats a provider that does not answer as failing (N8)", async () => {
     const clock = new ManualClock();
     const provider = new MemoryProvider();
     let calls = 0;
@@ -31,7 +31,7 @@ describe("ProviderPing", () => {
     assert.equal(cancelled, 1);
   });
 
-  it("says by its reason why the provider is not ready (N9)", async () => {
+  it("gives the reason why the provider is not ready (N9)", async () => {
     const provider = new MemoryProvider();
     provider.failures.ping.push(new Error("the cloud is away"));
     const ping = new ProviderPing(provider, new ManualClock(), 100);

@@ -6,7 +6,7 @@ import { ManualClock } from "@kip/testing";
 import { keepServingCertificate } from "./serving-certificate.ts";
 
 describe("keepServingCertificate()", () => {
-  it("repeats a refused request no sooner than the API server asks", async () => {
+  it("repeats a refused request no earlier than the API server asks", async () => {
     const clock = new ManualClock();
     const stop = new AbortController();
     let requests = 0;

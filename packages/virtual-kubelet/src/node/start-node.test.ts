@@ -82,7 +82,7 @@ function pod(uid: string, volumes: NonNullable<NonNullable<Pod["spec"]>["volumes
 const token = { name: "t", projected: { sources: [{ serviceAccountToken: { path: "token" } }] } };
 
 describe("startNode()", () => {
-  it("repairs the other pods when a provider cannot answer for one", async () => {
+  it("repairs the other pods when the provider fails for one", async () => {
     const server = new Server(new ManualClock(), [pod("a"), pod("b"), pod("c")]);
     const provider = new MemoryProvider();
     provider.presence = async (uid) => {
@@ -156,7 +156,7 @@ describe("startNode()", () => {
     assert.equal(server.node?.status?.capacity?.["cpu"], "2");
   });
 
-  it("shows what changed of the node's facts while it started", async () => {
+  it("writes node facts that changed during the start", async () => {
     const server = new Server(new ManualClock());
     const provider = new MemoryProvider();
     const list = provider.list.bind(provider);
@@ -170,7 +170,7 @@ describe("startNode()", () => {
     assert.equal(server.node?.status?.capacity?.["cpu"], "7");
   });
 
-  it("ends although its provider does not", async () => {
+  it("ends although its provider does not stop", async () => {
     const server = new Server(new ManualClock());
     const provider = Object.assign(new MemoryProvider(), {
       stop: () => new Promise<void>(() => {}),
@@ -181,7 +181,7 @@ describe("startNode()", () => {
     await ended;
   });
 
-  it("writes how pods ended before it ends, without waiting for the end of a pause", async () => {
+  it("writes terminal statuses of pods before it ends, without waiting for the end of a pause", async () => {
     const server = new Server(new ManualClock(), [pod("a"), pod("b")]);
     const provider = new MemoryProvider();
     const node = await server.start(provider);
@@ -196,7 +196,7 @@ describe("startNode()", () => {
     assert.equal(server.written.get("/api/v1/namespaces/ns/pods/a/status")?.phase, "Succeeded");
   });
 
-  it("ends although an API server that is away does not take how pods ended", async () => {
+  it("ends although terminal statuses cannot be written because the API server is away", async () => {
     const server = new Server(new ManualClock(), [pod("a")]);
     const provider = new MemoryProvider();
     const node = await server.start(provider);
@@ -209,7 +209,7 @@ describe("startNode()", () => {
     assert.equal(server.clock.sleepers, 0);
   });
 
-  it("writes what a provider says while it starts, of pods that are still to be listed", async () => {
+  it("writes statuses that the provider reports during the start, of pods that are not listed yet", async () => {
     const server = new Server(new ManualClock(), [pod("a")]);
     const provider = new MemoryProvider();
     provider.start = async (callbacks) => {

@@ -82,7 +82,7 @@ async function start(first: Pod = pod(), api: ApiClient = client()): Promise<Pod
 const deleting = { deletionTimestamp: "2030-01-01T00:00:00Z", deletionGracePeriodSeconds: 0 };
 
 describe("PodActor", () => {
-  it("never gives up what fails, with pauses that grow to a limit (Q1)", async () => {
+  it("repeats a failing step without end, with pauses that grow to a limit (Q1)", async () => {
     provider.failures.apply.push(...Array.from({ length: 24 }, () => new Error("no")));
     const actor = await start();
     assert.equal(provider.count("apply"), 1);
@@ -96,7 +96,7 @@ describe("PodActor", () => {
     assert.deepEqual([...new Set(events)], ["ProviderCreateFailed"]);
   });
 
-  it("comes back when a provider says when (Q2)", async () => {
+  it("retries when the provider asks for it (Q2)", async () => {
     provider.failures.apply.push(
       new KipError("X", "Cannot now: throttled", { facts: { retryAfterMs: 30_000 } }),
     );
@@ -107,7 +107,7 @@ describe("PodActor", () => {
     assert.equal(provider.count("apply"), 2);
   });
 
-  it("does not repeat what is not wanted any more (Q3)", async () => {
+  it("does not repeat a step that is no longer needed (Q3)", async () => {
     provider.failures.apply.push(new Error("no"), new Error("no"));
     const actor = await start();
     actor.objectDeleted();
@@ -117,7 +117,7 @@ describe("PodActor", () => {
     assert.equal(ended, 1);
   });
 
-  it("keeps the watch's copy of a state that a write answered too, and counts the start once", async () => {
+  it("keeps the watch's copy of a version that a write also returned, and counts the start once", async () => {
     const held = Promise.withResolvers<void>();
     const created = { creationTimestamp: "2030-01-01T00:00:00Z" };
     const first = pod({ metadata: created });
@@ -149,7 +149,7 @@ describe("PodActor", () => {
     actor.stop();
   });
 
-  it("is woken from its pause by a change, and starts with short pauses again (Q5, Q8)", async () => {
+  it("ends its pause on a change, and begins with short pauses again (Q5, Q8)", async () => {
     provider.failures.apply.push(...Array.from({ length: 5 }, () => new Error("no")));
     const actor = await start();
     await clock.advance(1000 + 2000 + 4000);
@@ -162,7 +162,7 @@ describe("PodActor", () => {
     assert.equal(provider.pods.get("u")?.pod.spec.containers[0]?.image, "x:2");
   });
 
-  it("pauses a little between attempts that fail, however often the pod changes", async () => {
+  it("pauses between failing attempts, however often the pod changes", async () => {
     provider.failures.apply.push(...Array.from({ length: 1000 }, () => new Error("no")));
     const actor = await start();
     for (let change = 0; change < 200; change++) {
@@ -172,7 +172,7 @@ describe("PodActor", () => {
     assert.ok(provider.count("apply") <= 4, `${provider.count("apply")} attempts in 2 s`);
   });
 
-  it("lets no change of the pod shorten a pause that its provider asked for", async () => {
+  it("keeps a pause that its provider asked for, whatever changes of the pod", async () => {
     const facts = { retryAfterMs: 30_000 };
     provider.failures.apply.push(new KipError("X", "Cannot now: throttled", { facts }));
     const actor = await start();
@@ -183,7 +183,7 @@ describe("PodActor", () => {
     assert.equal(provider.count("apply"), 2);
   });
 
-  it("looks once more when several changes came during a call (Q6)", async () => {
+  it("applies the pod once more after several changes during a call (Q6)", async () => {
     const held = Promise.withResolvers<void>();
     provider.gate = () => held.promise;
     const actor = await start();
@@ -208,7 +208,7 @@ describe("PodActor", () => {
     assert.equal(provider.pods.size, 20);
   });
 
-  it("writes the latest of many statuses, and none that says nothing new (M1)", async () => {
+  it("writes the latest of many statuses, and no unchanged one (M1)", async () => {
     provider.report = () => {};
     let held = Promise.withResolvers<void>();
     const actor = await start(
@@ -233,7 +233,7 @@ describe("PodActor", () => {
     assert.equal(writes.length, 2);
   });
 
-  it("tells errors apart by their code, wrapped or not (D1)", async () => {
+  it("distinguishes errors by their code, wrapped or not (D1)", async () => {
     const wrapped = new KipError("X", "Cannot start", {
       cause: new KipError("VK_INVALID_POD", "Cannot run it: too big"),
     });
@@ -252,7 +252,7 @@ describe("PodActor", () => {
     assert.equal(provider.count("remove"), before + 1);
   });
 
-  it("leaves a provider's word standing when its call fails after it", async () => {
+  it("keeps a status that the provider reported before its call failed", async () => {
     // It says what it has to say once, and its next call finds nothing to do.
     provider.gate = async ({ uid }) => {
       provider.gate = () => Promise.resolve();
@@ -276,7 +276,7 @@ describe("PodActor", () => {
     );
   });
 
-  it("does not write again and again what the API server refuses", async () => {
+  it("does not repeat a status that the API server refuses", async () => {
     let refused = 0;
     const api = {
       patch: async () => {
@@ -290,7 +290,7 @@ describe("PodActor", () => {
     assert.equal(actor.isBusy, false);
   });
 
-  it("takes the end from a status that is invalid otherwise", async () => {
+  it("uses the terminal phase of a status that is otherwise invalid", async () => {
     const actor = await start();
     const status = { phase: "Failed", reason: "Broken", containerStatuses: 7 as never };
     actor.reportStatus({ uid: "u", status });
@@ -300,7 +300,7 @@ describe("PodActor", () => {
     actor.reportStatus({ uid: "u", status: null as never });
   });
 
-  it("has a pod that never ran end as failed before its object goes, so that its Job sees an end", async () => {
+  it("fails a pod that never ran before it deletes the object, so that its Job sees an end", async () => {
     provider.report = () => {};
     const actor = await start(pod({ status: { phase: "Pending" } }));
     actor.update(pod({ metadata: deleting }));
@@ -308,7 +308,7 @@ describe("PodActor", () => {
     assert.equal((writes.at(-1) as Pod["status"])?.phase, "Failed");
   });
 
-  it("leaves conditions of others as they are by now, not as the provider has seen them", async () => {
+  it("keeps the current conditions of other writers, not those that the provider has seen", async () => {
     const theirs = (status: string) => ({ conditions: [{ type: "theirs", status }] });
     const actor = await start(pod({ status: theirs("False") }));
     // The server keeps what a write does not name.
@@ -320,7 +320,7 @@ describe("PodActor", () => {
     assert.ok(written.every(({ type }) => type !== "theirs"));
   });
 
-  it("takes a complaint back that an earlier process has left", async () => {
+  it("clears a problem that an earlier process reported", async () => {
     const type = "virtual-kubelet.io/ProviderReady";
     const conditions = [{ type, status: "False", reason: "ProviderCreateFailed" }];
     provider.report = () => {};
@@ -354,7 +354,7 @@ describe("PodActor, while a removal fails", () => {
     return actor;
   }
 
-  it("pauses between attempts, though its own status changes with each of them", async () => {
+  it("pauses between attempts although its own status changes with each of them", async () => {
     refuseRemovals();
     const actor = await watched();
     actor.update(pod({ metadata: deleting }));
@@ -366,7 +366,7 @@ describe("PodActor, while a removal fails", () => {
     assert.equal(provider.count("remove"), 4);
   });
 
-  it("pauses whoever writes to the pod, and as long as the provider said", async () => {
+  it("pauses whatever is written to the pod, and as long as the provider asked", async () => {
     refuseRemovals({ retryAfterMs: 30_000 });
     const actor = await watched();
     actor.update(pod({ metadata: deleting }));
@@ -380,7 +380,7 @@ describe("PodActor, while a removal fails", () => {
     assert.equal(provider.count("remove"), 2);
   });
 
-  it("removes at once when the deletion is new, and when its grace period became shorter", async () => {
+  it("removes at once when the deletion is new, and when its grace period gets shorter", async () => {
     refuseRemovals();
     const actor = await watched();
     provider.failures.apply.push(new Error("no"));
@@ -413,7 +413,7 @@ describe("PodActor, of a pod that is terminal in the API", () => {
   }
   const failed = (): Pod => pod({ status: { ...stored.status, phase: "Failed" } });
 
-  it("has it stopped, once, if somebody else set the phase", async () => {
+  it("stops it once if another client set the phase", async () => {
     const finished = withFinish();
     const actor = await start();
     actor.update(failed());
@@ -424,7 +424,7 @@ describe("PodActor, of a pod that is terminal in the API", () => {
     assert.equal(provider.count("remove"), 0);
   });
 
-  it("has it stopped if the provider refuses a change of it for good", async () => {
+  it("stops it if the provider rejects a change of it", async () => {
     const finished = withFinish();
     const actor = await start();
     provider.failures.apply.push(new KipError("VK_INVALID_POD", "Cannot run it: too big"));
@@ -434,7 +434,7 @@ describe("PodActor, of a pod that is terminal in the API", () => {
     assert.deepEqual(finished, ["u"]);
   });
 
-  it("has it removed, and keeps its object, if the provider cannot finish pods", async () => {
+  it("removes it and keeps its object if the provider cannot finish pods", async () => {
     const deleted: string[] = [];
     const api = { ...client(), delete: async (path: string) => void deleted.push(path) };
     const actor = await start(pod(), api as unknown as ApiClient); // all that an actor uses of it
@@ -449,7 +449,7 @@ describe("PodActor, of a pod that is terminal in the API", () => {
     assert.deepEqual([provider.count("remove"), deleted.length], [1, 1]);
   });
 
-  it("leaves it alone, with its logs, if the provider reported its end", async () => {
+  it("leaves it and its logs alone if the provider reported its end", async () => {
     const finished = withFinish();
     const actor = await start();
     provider.report("u", "Succeeded");
@@ -493,7 +493,7 @@ describe("PodActor, of a pod that is terminal in the API", () => {
     assert.deepEqual(finished, ["u", "v"]);
   });
 
-  it("has it stopped after a restart, which an earlier process may have given to the provider", async () => {
+  it("stops it after a restart, as an earlier process may have applied it", async () => {
     const finished = withFinish();
     await start(pod({ status: { phase: "Failed" } }));
     assert.deepEqual([finished, provider.calls], [["u"], []]);

@@ -19,13 +19,13 @@ async function read(bad: KipError) {
 }
 
 describe("pullSecrets()", () => {
-  it("leaves out what it may not read", async () => {
+  it("skips Secrets that it must not read", async () => {
     const { documents, events } = await read(new KipError("K8S_FORBIDDEN", "not yours"));
     assert.deepEqual(documents, [{ auths: {} }]);
     assert.deepEqual(events, ["FailedToRetrieveImagePullSecret"]);
   });
 
-  it("waits while the API server gives no answer, and blames nobody else", async () => {
+  it("waits while the API server does not answer, and reports no missing Secret", async () => {
     const away = new KipError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
     await assert.rejects(read(away), (error) => hasCode(error, "VK_UNRESOLVED"));
   });

@@ -12,7 +12,7 @@ function podOf(status: PodStatus): Pod {
 const time = "2025-01-01T00:00:00Z";
 
 describe("statusPatch()", () => {
-  it("is nothing when the API has the status already, however it is spelled", () => {
+  it("is undefined when the API has an equivalent status already", () => {
     const status: PodStatus = {
       phase: "Running",
       conditions: [{ type: "Ready", status: "True", lastTransitionTime: time }],
@@ -34,7 +34,7 @@ describe("statusPatch()", () => {
     });
   });
 
-  it("leaves conditions of others, and sends its own changed ones only", () => {
+  it("keeps conditions of other writers, and sends only its own changed ones", () => {
     const pod = podOf({
       conditions: [
         { type: "Theirs", status: "True" },
@@ -51,7 +51,7 @@ describe("statusPatch()", () => {
     });
   });
 
-  it("clears the reason and message of a condition that has none any more", () => {
+  it("clears the reason and message of a condition that no longer has them", () => {
     const known = { type: "Ready", status: "False", reason: "ContainersNotReady", message: "m" };
     const ready = { type: "Ready", status: "True" };
     const patch = statusPatch(podOf({ conditions: [known] }), { conditions: [ready] });
@@ -70,7 +70,7 @@ describe("statusPatch()", () => {
     assert.equal(statusPatch(podOf({ conditions: [last] }), wanted), undefined);
   });
 
-  it("dates transitions itself: a provider's pod may be older than the API's conditions", () => {
+  it("sets transition times itself, as a provider's pod may be older than the API's conditions", () => {
     const before = "2025-01-01T00:10:00Z";
     const between = "2025-01-01T00:20:00Z";
     const now = "2025-01-01T00:30:00Z";
@@ -95,7 +95,7 @@ describe("statusPatch()", () => {
     });
   });
 
-  it("is nothing for what the API server writes in its own way", () => {
+  it("is undefined for values that the API server writes in another form", () => {
     const terminated = { exitCode: 0, finishedAt: time };
     const main = { name: "main", image: "x", imageID: "", ready: false, restartCount: 0 };
     const known = podOf({
@@ -111,7 +111,7 @@ describe("statusPatch()", () => {
     assert.equal(statusPatch(known, wanted), undefined);
   });
 
-  it("takes no pod's phase away", () => {
+  it("never removes the phase of a pod", () => {
     const pod = podOf({ phase: "Running", qosClass: "Burstable", startTime: time });
     assert.equal(statusPatch(pod, {}), undefined);
   });
@@ -125,7 +125,7 @@ describe("statusPatch()", () => {
     });
   });
 
-  it("tells which generation was observed, never an older one", () => {
+  it("reports the observed generation, never an older one", () => {
     const pod = { ...podOf({ phase: "Running" }) };
     assert.deepEqual(
       statusPatch(pod, { phase: "Running" }, { observedGeneration: 3 })?.["status"],
@@ -146,13 +146,13 @@ describe("isRelevantChange()", () => {
   });
   const changed = (change: Partial<Pod>): boolean => isRelevantChange(pod, { ...pod, ...change });
 
-  it("is none for equal pods and for the status alone (P1, P3, C2)", () => {
+  it("is false for equal pods and for a change of status alone (P1, P3, C2)", () => {
     assert.equal(changed({}), false);
     assert.equal(changed({ status: { phase: "Running" } }), false);
     assert.equal(changed({ metadata: { ...pod.metadata, resourceVersion: "9" } }), false);
   });
 
-  it("is one for image, labels, annotations and deadlines (P1, P2, L8)", () => {
+  it("is true for changes of image, labels, annotations and deadlines (P1, P2, L8)", () => {
     assert.equal(changed({ spec: { containers: [{ name: "main", image: "x:2" }] } }), true);
     assert.equal(changed({ metadata: { ...pod.metadata, labels: {} } }), true);
     assert.equal(changed({ metadata: { ...pod.metadata, annotations: { n: "1" } } }), true);
@@ -160,13 +160,13 @@ describe("isRelevantChange()", () => {
     assert.equal(changed({ spec }), true);
   });
 
-  it("is none for annotations that the provider writes itself", () => {
+  it("is false for annotations that the provider writes itself", () => {
     const after = { ...pod, metadata: { ...pod.metadata, annotations: { mine: "1" } } };
     assert.equal(isRelevantChange(pod, after), true);
     assert.equal(isRelevantChange(pod, after, new Set(["mine"])), false);
   });
 
-  it("is one when a readiness gate's condition changes", () => {
+  it("is true when a readiness gate's condition changes", () => {
     const gated = { ...pod, spec: { containers: [], readinessGates: [{ conditionType: "lb" }] } };
     const after = { ...gated, status: { conditions: [{ type: "lb", status: "True" }] } };
     assert.equal(isRelevantChange(gated, after), true);

@@ -76,7 +76,7 @@ const failed: PodStatus = {
 };
 
 describe("StatusWriter", () => {
-  it("writes what is not in dispute when the API server refuses a field", async () => {
+  it("writes the other fields when the API server refuses one", async () => {
     stored = { ...stored, status: { ...running, containerStatuses: [main] } };
     verdict = (status) =>
       "containerStatuses" in status ? refusal("status.containerStatuses[0].state") : undefined;
@@ -114,7 +114,7 @@ describe("StatusWriter", () => {
     assert.equal(stored.status?.hostIP, "192.0.2.9");
   });
 
-  it("never forgets a terminal phase, and reduces what it writes with it to exit codes", async () => {
+  it("keeps writing a terminal phase, reduced to exit codes if necessary", async () => {
     verdict = (status) => {
       const [first, ...others] = (status["containerStatuses"] ?? []) as (typeof main)[];
       const isPlain = others.length === 0 && !JSON.stringify(first ?? {}).includes("containerID");
@@ -131,7 +131,7 @@ describe("StatusWriter", () => {
     assert.equal(ended.restartCount, 3);
   });
 
-  it("repeats a terminal phase that is refused however little is written, with pauses", async () => {
+  it("repeats a terminal phase with pauses, even if its smallest form is refused", async () => {
     let isStrict = true;
     verdict = () => (isStrict ? refusal() : undefined);
     writer().write(failed);
@@ -158,7 +158,7 @@ describe("StatusWriter", () => {
     assert.equal(stored.status.message?.length, 1024);
   });
 
-  it("does not complain of a patch that met another pod of the name", async () => {
+  it("does not report a patch that hit another pod of the same name", async () => {
     verdict = () => refusal("metadata.uid");
     writer().write(running);
     await clock.advance(60_000);

@@ -44,7 +44,7 @@ function polled(status: PolledPodProvider["status"], more: Partial<PolledPodProv
 }
 
 describe("pollProvider()", () => {
-  it("asks at once after an apply, each five seconds, and no more after the removal (P14)", async () => {
+  it("asks right after an apply, then every five seconds, and not after the removal (P14)", async () => {
     let asked = 0;
     const { provider, clock, told, started } = polled(async () => {
       asked++;
@@ -65,7 +65,7 @@ describe("pollProvider()", () => {
     assert.equal(clock.sleepers, 0);
   });
 
-  it("passes a finish on, if the provider has one, and asks for the pod no more", async () => {
+  it("passes on finish if the provider has it, and no longer asks for the pod", async () => {
     let asked = 0;
     const finished: Pod[] = [];
     const { provider, clock, told, started } = polled(
@@ -85,7 +85,7 @@ describe("pollProvider()", () => {
     await provider.stop?.();
   });
 
-  it("leaves a pod alone that the provider cannot tell of, or not yet", async () => {
+  it("leaves a pod alone while the provider does not know its status", async () => {
     const answers: (() => Promise<undefined>)[] = [
       () => Promise.reject(new Error("away")),
       () => new Promise(() => {}),
@@ -103,7 +103,7 @@ describe("pollProvider()", () => {
     await provider.stop?.();
   });
 
-  it("takes all statuses from one answer where there is one, and only the optional calls that exist", async () => {
+  it("reads all statuses from one answer if possible, and has only the optional calls of its provider", async () => {
     let asked = 0;
     const { provider, clock, told, started } = polled(
       async () => {
@@ -124,7 +124,7 @@ describe("pollProvider()", () => {
     await provider.stop?.();
   });
 
-  it("does not go back to an answer that was asked for earlier and came later", async () => {
+  it("ignores an answer that was overtaken by a newer one", async () => {
     const held = Promise.withResolvers<ReadonlyMap<string, PodStatus>>();
     const { provider, clock, told, started } = polled(async () => ({ phase: "Running" }), {
       statuses: () => held.promise,

@@ -9,8 +9,8 @@ export interface PolledPodProvider extends Omit<PodProvider, "start"> {
   /** Optional: called once, before anything else. */
   start?(): Promise<void>;
   /**
-   * The status of a pod; undefined if the provider does not have the pod. Throws when it cannot tell:
-   * then the pod is left as it is.
+   * The status of a pod; undefined if the provider does not have the pod. Throws when the status is
+   * unknown: then the pod is left as it is.
    */
   status(pod: Pod, signal: AbortSignal): Promise<PodStatus | undefined>;
   /**

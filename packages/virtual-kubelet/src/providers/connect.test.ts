@@ -22,12 +22,12 @@ describe("connectProcess()", () => {
     assert.deepEqual(await ended, { exitCode: 3 });
   });
 
-  it("does not wait for streams that nobody asked for", async () => {
+  it("does not wait for streams that the client did not ask for", async () => {
     const child = spawn("sh", ["-c", "head -c 1000000 /dev/zero; kill -9 $$"]);
     assert.deepEqual(await connectProcess(child, { tty: false }), { exitCode: 137 });
   });
 
-  it("fails with what could not be started", async () => {
+  it("fails if the program cannot be started", async () => {
     await assert.rejects(connectProcess(spawn("/no/such/program"), { tty: false }), (error) =>
       hasCode(error, "ENOENT"),
     );
@@ -35,7 +35,7 @@ describe("connectProcess()", () => {
 });
 
 describe("connectPort()", () => {
-  it("copies both ways, each to its own end, and says when nobody listens", async () => {
+  it("copies both directions to their ends, and fails on a port without a listener", async () => {
     const server = net.createServer({ allowHalfOpen: true }, (socket) => void socket.pipe(socket));
     server.listen(0, "127.0.0.1");
     await once(server, "listening");

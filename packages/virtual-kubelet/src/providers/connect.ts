@@ -7,8 +7,8 @@ import type { ProcessStreams } from "@kip/base";
 import type { ProcessExit } from "../pod-provider.ts";
 
 /**
- * Connects a child process, started with pipes, with whoever watches it; for `exec` by a program such
- * as ssh or a runtime's command. Resolves once it has ended and all its output is passed on. A
+ * Connects a child process that was started with pipes to the streams of a client; for `exec` by a program such
+ * as ssh or a runtime's command. Resolves once it has ended and all its output was copied. A
  * process that was killed counts as 137.
  *
  * @throws the error of a program that could not be started
@@ -36,7 +36,7 @@ export async function connectProcess(
  * Copies between a client's connection and a TCP port until both directions have ended; for
  * `portForward` to pods that have an address.
  *
- * @throws the error of a port that nobody listens on
+ * @throws the error of a port without a listener
  */
 export async function connectPort(
   to: { readonly host: string; readonly port: number },

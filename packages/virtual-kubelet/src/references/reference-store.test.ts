@@ -8,7 +8,7 @@ import { ManualClock } from "@kip/testing";
 import { ReferenceStore } from "./reference-store.ts";
 
 describe("ReferenceStore", () => {
-  it("watches nothing for a pod that is still being looked up when it was stopped", async () => {
+  it("starts no watch after it was stopped, even for a pod that is being resolved", async () => {
     let watches = 0;
     const held = Promise.withResolvers<void>();
     const client = {
@@ -37,7 +37,7 @@ describe("ReferenceStore", () => {
     assert.equal(watches, 1);
   });
 
-  it("costs the same per pod however many other pods there are", async () => {
+  it("costs time per pod that does not depend on the number of pods", async () => {
     const client = {
       get: async () => ({ metadata: { resourceVersion: "1" }, data: {} }),
       list: async () => ({ metadata: { resourceVersion: "1" }, items: [] }),
@@ -84,7 +84,7 @@ describe("ReferenceStore", () => {
     store.stop();
   });
 
-  it("forgets what a pod no longer uses, and watches no namespace that is not used", async () => {
+  it("forgets objects that a pod no longer uses, and ends the watch of an unused namespace", async () => {
     let reads = 0;
     const signals: AbortSignal[] = [];
     const client = {

@@ -21,7 +21,7 @@ export interface ReferenceStoreOptions {
   readonly client: ApiClient;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Told of the pods whose content changed, or appeared. */
+  /** Called with the UIDs of pods whose content changed or appeared. */
   readonly onChange: (podUids: readonly string[]) => void;
 }
 
@@ -126,8 +126,8 @@ interface Entry {
 }
 
 /**
- * Every pod shows its namespace's kube-root-ca.crt, which next to never changes: a watch in each
- * namespace for it alone is not worth having. It is read again when older than this.
+ * Every pod mounts its namespace's kube-root-ca.crt, which hardly ever changes: it is not worth a watch in each
+ * namespace. It is read again when older than this.
  */
 const rootCaName = "kube-root-ca.crt";
 const rootCaMaxAgeMs = 60_000;
@@ -204,14 +204,14 @@ class Scope {
       if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
       entry.content = undefined;
       entry.version = "";
-      this.#watch(); // whatever it is: a pod may wait for it
+      this.#watch(); // also for the root CA: a pod may wait for it
     }
     entry.readAt = clock.monotonic();
     this.#wakeIfOvertaken(name, entry);
     return entry.content;
   }
 
-  /** A change whose event came while we were reading was not told to anybody. */
+  /** A change whose event arrived during the read has not been reported yet. */
   #wakeIfOvertaken(name: string, entry: Entry): void {
     if (!this.#informer?.isSynced || this.#informer.error) return;
     const seen = this.#informer.get(this.#options.namespace, name)?.metadata?.resourceVersion;
@@ -248,7 +248,7 @@ class Scope {
 
   #changed(name: string, version: string): void {
     const entry = this.#entries.get(name);
-    // The first list tells of objects that were read before it: nothing new.
+    // The first list has objects that were read before it: they have not changed.
     if (!entry || entry.version === undefined || entry.version === version) return;
     this.#options.onChange([...entry.pods]);
   }

@@ -55,8 +55,8 @@ export function waitingStatuses(
 }
 
 /**
- * Statuses of a pod that is gone: what still counted as running has ended with exit code 137, in
- * the kubelet's words for a container it does not find any more.
+ * Statuses of a pod that is gone: what still counted as running has ended with exit code 137, with
+ * the kubelet's message for a container that it can no longer find.
  */
 export function goneStatuses(status: PodStatus, finishedAt: string): ContainerLists {
   const gone = (each: ContainerStatus): ContainerStatus => {

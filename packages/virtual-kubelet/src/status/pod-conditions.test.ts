@@ -35,7 +35,7 @@ function statusOf(conditions: ReturnType<typeof podConditions>, type: string) {
 }
 
 describe("podConditions()", () => {
-  it("names what a starting pod waits for", () => {
+  it("names the containers that a starting pod waits for", () => {
     const conditions = podConditions(pod, { phase: "Pending", ...waitingStatuses(pod), now });
     assert.deepEqual(statusOf(conditions, "Initialized"), {
       status: "False",
@@ -49,7 +49,7 @@ describe("podConditions()", () => {
     });
   });
 
-  it("waits for readiness gates, keeps times, and leaves conditions of others to them", () => {
+  it("waits for readiness gates, keeps transition times, and leaves out conditions of other writers", () => {
     const known: Pod = {
       ...pod,
       status: {
@@ -76,7 +76,7 @@ describe("podConditions()", () => {
     assert.equal(times["lb"], undefined);
   });
 
-  it("counts sidecars among the containers, and forgets no initialisation when one starts again", () => {
+  it("counts sidecars as containers, and stays initialized when one restarts", () => {
     const withSidecar = podWith({
       spec: {
         initContainers: [{ name: "proxy", restartPolicy: "Always" }],
@@ -117,7 +117,7 @@ describe("podConditions()", () => {
 });
 
 describe("goneStatuses()", () => {
-  it("ends what ran with 137 and keeps what had ended", () => {
+  it("ends running containers with 137 and keeps those that had ended", () => {
     const [main] = ready;
     assert.ok(main);
     const ended = { ...main, name: "ended", state: { terminated: { exitCode: 3 } } };
@@ -137,14 +137,14 @@ describe("qosClass()", () => {
   };
   const full = { limits: { cpu: "1", memory: "1Gi" } };
 
-  it("is what the API server has said, which sees the pod's own resources too", () => {
+  it("prefers the API server's value, which considers the pod's own resources", () => {
     assert.equal(
       qosClass({ ...withResources({}), status: { qosClass: "Guaranteed" } }),
       "Guaranteed",
     );
   });
 
-  it("tells the three classes apart", () => {
+  it("distinguishes the three classes", () => {
     assert.equal(qosClass(withResources({})), "BestEffort");
     assert.equal(qosClass(withResources(full)), "Guaranteed");
     const spelled = { ...full, requests: { cpu: "1000m", memory: "1024Mi" } };
@@ -155,7 +155,7 @@ describe("qosClass()", () => {
 });
 
 describe("podConditions(), of a large pod", () => {
-  it("costs no more per container or gate however many there are", async () => {
+  it("costs time linear in the number of containers and gates", async () => {
     await assertScales((count) => {
       const names = Array.from({ length: count }, (_, index) => ({
         name: `c${index}`,

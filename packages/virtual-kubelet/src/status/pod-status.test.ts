@@ -46,7 +46,7 @@ describe("podStatus()", () => {
     assert.ok(status.ephemeralContainerStatuses?.[0]?.state?.running);
   });
 
-  it("tells how containers ended, and where the pod is", () => {
+  it("has the ends of containers, and the addresses of the pod", () => {
     const status = podStatus(pod, {
       runs: new Map([["a", ended(3)]]),
       podIp: "192.0.2.1",

@@ -7,23 +7,24 @@ const phases: ReadonlySet<unknown> = new Set([
   "Unknown",
 ]);
 
-/** What is wrong with what a provider gives as a pod's status; undefined if it can be written. */
+/** Why a status that a provider reports is invalid; undefined if it can be written. */
 export function statusProblem(status: unknown): string | undefined {
-  if (!isRecord(status)) return "the status is no object";
-  if (!phases.has(status["phase"])) return `"${String(status["phase"])}" is no phase`;
+  if (!isRecord(status)) return "the status is not an object";
+  if (!phases.has(status["phase"])) return `"${String(status["phase"])}" is not a phase`;
   for (const field of ["reason", "message", "podIP", "hostIP", "startTime"]) {
     const value = status[field];
-    if (value !== undefined && typeof value !== "string") return `${field} is no text`;
+    if (value !== undefined && typeof value !== "string") return `${field} is not a string`;
   }
   for (const field of [
     "initContainerStatuses",
     "containerStatuses",
     "ephemeralContainerStatuses",
   ] as const) {
-    if (!isListOf(status[field], ["name"])) return `${field} is no list of containers with names`;
+    if (!isListOf(status[field], ["name"]))
+      return `${field} is not a list of containers with names`;
   }
   if (!isListOf(status["conditions"], ["type", "status"]))
-    return "conditions is no list of conditions with type and status";
+    return "conditions is not a list of conditions with type and status";
   return undefined;
 }
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
  * Fails if ten times the input costs more than thirty times the processor time: work that is quadratic
  * costs a hundred times as much. Anything below a millisecond counts as one.
  *
- * @param work called with sizes; what it returns does the work that is measured
+ * @param work called with a size; returns the function that is measured
  * @param size of the large input
  */
 export async function assertScales(

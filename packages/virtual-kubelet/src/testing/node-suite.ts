@@ -23,8 +23,8 @@ type Target = Awaited<ReturnType<NodeSuiteOptions["setUp"]>>;
 type Test = (target: Target) => Promise<void>;
 
 /**
- * Registers end-to-end tests of a node with node:test, to be run against any provider: what the node's
- * kubelet API tells through the API server, how pods go, and what becomes of missing references.
+ * Registers end-to-end tests of a node with node:test, to be run against any provider: the node's
+ * kubelet API through the API server, the life of pods, and missing references.
  */
 export function nodeSuite(options: NodeSuiteOptions): void {
   describe("a virtual node, end to end", () => {
@@ -61,7 +61,7 @@ const tests: Readonly<Record<string, Test>> = {
     assert.ok(items.every(({ spec }) => spec?.nodeName === target.nodeName));
     await remove(target, pod);
   },
-  "tells what its pods use at /stats/summary (K2)": async (target) => {
+  "reports the usage of its pods at /stats/summary (K2)": async (target) => {
     const pod = await startPod(target, "counted", 3);
     const summary = await proxy<{
       readonly node: { readonly nodeName: string };
@@ -75,7 +75,7 @@ const tests: Readonly<Record<string, Test>> = {
     assert.equal(stats?.containers.length, 3);
     await remove(target, pod);
   },
-  "tells what its pods use at /metrics/resource (K3)": async (target) => {
+  "reports the usage of its pods at /metrics/resource (K3)": async (target) => {
     const pod = await startPod(target, "measured", 3);
     const name = pod.metadata.name;
     const text = await proxyText(target, "metrics/resource");
@@ -102,7 +102,7 @@ const tests: Readonly<Record<string, Test>> = {
     for (const end = Date.now() + 30_000; ;) {
       if (!(await runningUids(target)).includes(pod.metadata.uid)) break;
       assert.ok(Date.now() < end, "the provider still runs it after 30 s");
-      // Nothing tells of what a provider does with a pod that is gone from the API.
+      // There is no event for a pod that is gone from the API.
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   },

@@ -12,7 +12,7 @@ export interface UntilOptions<T> {
   readonly limitMs?: number;
 }
 
-/** Waits, by a watch, until the objects of a collection are as they should be. */
+/** Waits, with a watch, until the objects of a collection meet a condition. */
 export async function until<T extends KubeObject>(options: UntilOptions<T>): Promise<T[]> {
   const { client, path, fieldSelector, check, limitMs = 60_000 } = options;
   const stop = new AbortController();
@@ -32,7 +32,7 @@ export async function until<T extends KubeObject>(options: UntilOptions<T>): Pro
   void informer.synced.then(look, () => {});
   const timer = setTimeout(() => {
     const seen = JSON.stringify(informer.list(), undefined, 1).slice(0, 6000);
-    done.reject(new Error(`Not so within ${limitMs} ms: ${check.toString()}\n${seen}`));
+    done.reject(new Error(`Condition not met within ${limitMs} ms: ${check.toString()}\n${seen}`));
   }, limitMs);
   try {
     return await done.promise;

@@ -55,7 +55,7 @@ describe("volumeContent()", () => {
     assert.deepEqual(all.list, ["key 440 top"]);
   });
 
-  it("waits for mandatory objects and keys in the kubelet's words", async () => {
+  it("waits for mandatory objects and keys, with the kubelet's messages", async () => {
     const missing = await files({ configMap: { name: "none" } });
     const text = 'MountVolume.SetUp failed for volume "v" : configmap "none" not found';
     assert.deepEqual(missing.events, [`FailedMount: ${text}`]);
@@ -90,7 +90,7 @@ describe("volumeContent()", () => {
     assert.deepEqual(list, ['labels 600 app="shop"', "cpu 644 2000"]);
   });
 
-  it("puts several sources into a projected volume, with a token that ends", async () => {
+  it("combines several sources in a projected volume, with a token that expires", async () => {
     const { list, refreshAt } = await files({
       projected: {
         sources: [
@@ -104,7 +104,7 @@ describe("volumeContent()", () => {
     assert.equal(refreshAt, 5000);
   });
 
-  it("leaves other kinds of volumes alone", async () => {
+  it("ignores other kinds of volumes", async () => {
     assert.equal((await files({ emptyDir: {} })).list, undefined);
   });
 });

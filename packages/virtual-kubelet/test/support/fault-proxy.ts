@@ -87,7 +87,7 @@ export class FaultProxy implements AsyncDisposable {
     for (const response of this.#watches) response.destroy();
   }
 
-  /** The server is away: nothing can connect, and what was connected is not any more. */
+  /** The server is away: connections are closed and new ones refused. */
   goDown(): void {
     this.#isDown = true;
     for (const socket of this.#sockets) socket.destroy();

@@ -3,7 +3,7 @@ import type { PodProvider } from "@kip/virtual-kubelet";
 
 /**
  * A process that can die: everything it does to the world goes through gates, one before and one
- * behind each call's effect. From the moment of its death on no gate opens any more. Gates count
+ * behind each call's effect. From its death on every gate stays closed. Gates count
  * from {@link Killable.arm} on.
  */
 export class Killable {
@@ -87,7 +87,7 @@ export class Killable {
       if (this.passed.length === this.#killAt) this.kill();
       this.passed.push(name);
     }
-    if (this.#isDead) await new Promise<never>(() => {}); // the dead wait for ever
+    if (this.#isDead) await new Promise<never>(() => {}); // a killed process never continues
   }
 }
 
