@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import {
   backoffDelay,
+  defined,
   every,
   hasCode,
   isRetryable,
@@ -214,19 +215,11 @@ export class NodeController {
     void this.register().then(
       () => {
         const uid = this.#node?.metadata?.uid;
-        recorder.record(
-          {
-            apiVersion: "v1",
-            kind: "Node",
-            name: identity.nodeName,
-            ...(uid !== undefined && { uid }),
-          },
-          {
-            type: "Normal",
-            reason: "RegisteredNode",
-            message: `Node ${identity.nodeName} was registered again after its object was deleted`,
-          },
-        );
+        recorder.record(defined({ apiVersion: "v1", kind: "Node", name: identity.nodeName, uid }), {
+          type: "Normal",
+          reason: "RegisteredNode",
+          message: `Node ${identity.nodeName} was registered again after its object was deleted`,
+        });
       },
       (err: unknown) => {
         if (!signal.aborted) logger.error("Could not register the node again", { err });
@@ -258,10 +251,10 @@ export class NodeController {
       apiVersion: "v1",
       kind: "Node",
       metadata: { name: identity.nodeName, labels: { ...nodeLabels(identity) } },
-      spec: {
+      spec: defined({
         taints: taints.map((taint) => ({ ...taint })),
-        ...(this.#facts.providerId !== undefined && { providerID: this.#facts.providerId }),
-      },
+        providerID: this.#facts.providerId,
+      }),
     };
     try {
       return await client.create<Node>(paths.nodes(), node, { signal });

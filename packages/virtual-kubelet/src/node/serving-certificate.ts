@@ -1,5 +1,13 @@
 import { X509Certificate } from "node:crypto";
-import { backoffDelay, KipError, pause, withTimeout, type Clock, type Logger } from "@kip/base";
+import {
+  backoffDelay,
+  defined,
+  KipError,
+  pause,
+  withTimeout,
+  type Clock,
+  type Logger,
+} from "@kip/base";
 import { createInformer, paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
 import type { CertificateSigningRequest } from "@kip/k8s-types";
 import type { KeyPair } from "@kip/pki";
@@ -74,12 +82,12 @@ async function request(options: ServingCertificateOptions): Promise<KeyPair> {
       apiVersion: "certificates.k8s.io/v1",
       kind: "CertificateSigningRequest",
       metadata: { generateName: "csr-" },
-      spec: {
+      spec: defined({
         request: Buffer.from(pem).toString("base64"),
         signerName: "kubernetes.io/kubelet-serving",
         usages: ["digital signature", "server auth"],
-        ...(expirationSeconds !== undefined && { expirationSeconds }),
-      },
+        expirationSeconds,
+      }),
     },
     { signal },
   );

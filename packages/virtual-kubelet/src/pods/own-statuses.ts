@@ -1,4 +1,4 @@
-import { errorText, isKipError } from "@kip/base";
+import { defined, errorText, isKipError } from "@kip/base";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import { goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
@@ -22,11 +22,11 @@ export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus 
 
 /** The parts of an invalid terminal status that can be used: phase, and reason and message if they are text. */
 export function endOnly({ phase, reason, message }: PodStatus): PodStatus {
-  return {
-    ...(phase !== undefined && { phase }),
-    ...(typeof reason === "string" && { reason }),
-    ...(typeof message === "string" && { message }),
-  };
+  return defined({
+    phase,
+    reason: typeof reason === "string" ? reason : undefined,
+    message: typeof message === "string" ? message : undefined,
+  });
 }
 
 /**

@@ -1,4 +1,4 @@
-import { errorText, withTimeout, type Clock, type Logger } from "@kip/base";
+import { defined, errorText, withTimeout, type Clock, type Logger } from "@kip/base";
 import {
   createInformer,
   paths,
@@ -324,13 +324,11 @@ function prunedService({ metadata, spec }: Service): Service {
   const { namespace = "", name = "", uid = "", resourceVersion = "" } = metadata ?? {};
   return {
     metadata: { namespace, name, uid, resourceVersion },
-    spec: {
-      ...(spec?.clusterIP !== undefined && { clusterIP: spec.clusterIP }),
-      ports: (spec?.ports ?? []).map(({ name: portName, port, protocol }) => ({
-        port,
-        ...(portName !== undefined && { name: portName }),
-        ...(protocol !== undefined && { protocol }),
-      })),
-    },
+    spec: defined({
+      clusterIP: spec?.clusterIP,
+      ports: (spec?.ports ?? []).map(({ name: portName, port, protocol }) =>
+        defined({ port, name: portName, protocol }),
+      ),
+    }),
   };
 }

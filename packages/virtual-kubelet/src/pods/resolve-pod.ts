@@ -96,7 +96,7 @@ function previousContent(
   const hasToken = projected?.sources?.some((source) => source.serviceAccountToken) === true;
   // Still due, so that its token is soon requested again.
   const refreshAt = hasToken ? previous?.refreshAt : undefined;
-  return { files, ...(refreshAt !== undefined && { refreshAt }) };
+  return { files, refreshAt };
 }
 
 /** Init, regular and ephemeral containers, in this order. */

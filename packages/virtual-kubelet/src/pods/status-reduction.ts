@@ -1,4 +1,4 @@
-import { isKipError } from "@kip/base";
+import { defined, isKipError } from "@kip/base";
 import type { ContainerStatus, PodStatus } from "@kip/k8s-types";
 import { isFinished } from "./pod-changes.ts";
 import type { StatusPatch } from "./status-patch.ts";
@@ -140,11 +140,6 @@ function endOf({ name, image, imageID, restartCount, state }: ContainerStatus): 
   const end = state?.terminated;
   if (!end) return [];
   const { exitCode, reason, startedAt, finishedAt } = end;
-  const terminated = {
-    exitCode,
-    ...(reason !== undefined && { reason }),
-    ...(startedAt !== undefined && { startedAt }),
-    ...(finishedAt !== undefined && { finishedAt }),
-  };
+  const terminated = defined({ exitCode, reason, startedAt, finishedAt });
   return [{ name, image, imageID, restartCount, ready: false, state: { terminated } }];
 }

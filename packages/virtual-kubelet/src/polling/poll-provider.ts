@@ -1,4 +1,4 @@
-import { every, withTimeout, type Clock, type Logger } from "@kip/base";
+import { defined, every, withTimeout, type Clock, type Logger } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import type { PodProvider, ProviderCallbacks, ResolvedPod } from "../pod-provider.ts";
@@ -211,13 +211,13 @@ class Poller {
     const ended = (each: ContainerStatus): ContainerStatus => {
       if (each.state?.terminated) return each;
       const startedAt = each.state?.running?.startedAt;
-      const terminated = {
+      const terminated = defined({
         exitCode: 0,
         reason: "Terminated",
         finishedAt,
-        ...(startedAt !== undefined && { startedAt }),
-        ...(each.containerID !== undefined && { containerID: each.containerID }),
-      };
+        startedAt,
+        containerID: each.containerID,
+      });
       return { ...each, ready: false, started: false, state: { terminated } };
     };
     const lists = ["initContainerStatuses", "containerStatuses"] as const;

@@ -1,4 +1,4 @@
-import { isKipError, KipError } from "@kip/base";
+import { defined, isKipError, KipError } from "@kip/base";
 import type { ConfigMap, Secret } from "@kip/k8s-types";
 
 /** Kinds of objects that pods take content from. */
@@ -17,7 +17,7 @@ export interface ReferencedContent {
   /** All keys, with `binaryData` of ConfigMaps: what volumes show. */
   readonly bytes: ReadonlyMap<string, Uint8Array>;
   /** `type` of a Secret. */
-  readonly type?: string;
+  readonly type?: string | undefined;
 }
 
 /** Reads the objects that one pod refers to, and remembers what it read. */
@@ -42,7 +42,7 @@ export type Notify = (event: {
 export function unresolved(message: string, container?: string, cause?: unknown): KipError {
   return new KipError("VK_UNRESOLVED", message, {
     retryable: true,
-    facts: { ...(container !== undefined && { container }) },
+    facts: defined({ container }),
     ...(cause !== undefined && { cause }),
   });
 }
@@ -81,7 +81,7 @@ export function secretContent({ data = {}, type }: Secret): ReferencedContent {
     Object.entries(data).map(([key, value]) => [key, copyBytes(value, "base64")]),
   );
   const text = new Map([...bytes].map(([key, value]) => [key, value.toString("utf8")]));
-  return { text, bytes, ...(type !== undefined && { type }) };
+  return { text, bytes, type };
 }
 
 /**

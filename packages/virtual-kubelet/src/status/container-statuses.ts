@@ -1,3 +1,4 @@
+import { defined } from "@kip/base";
 import type {
   Container,
   ContainerState,
@@ -67,15 +68,13 @@ export function goneStatuses(status: PodStatus, finishedAt: string): ContainerLi
       ready: false,
       started: false,
       state: {
-        terminated: {
+        terminated: defined({
           exitCode: 137,
           reason: "ContainerStatusUnknown",
           message: `The container could not be located when the pod was deleted. The container used to be ${wasRunning ? "Running" : "Waiting"}`,
           finishedAt,
-          ...(each.state?.running?.startedAt !== undefined && {
-            startedAt: each.state.running.startedAt,
-          }),
-        },
+          startedAt: each.state?.running?.startedAt,
+        }),
       },
     };
   };

@@ -1,3 +1,4 @@
+import { defined } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import type {
   Container,
@@ -96,9 +97,6 @@ function statusOf(
         },
       }
     : { running: { startedAt } };
-  return containerStatus(container, state, {
-    ready: !ended && isReady,
-    restartCount,
-    ...(containerId !== undefined && { containerID: containerId }),
-  });
+  const known = defined({ ready: !ended && isReady, restartCount, containerID: containerId });
+  return containerStatus(container, state, known);
 }

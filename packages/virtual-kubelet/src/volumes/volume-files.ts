@@ -31,7 +31,7 @@ export interface VolumeSources {
 export interface VolumeContent {
   readonly files: readonly VolumeFile[];
   /** Milliseconds since the epoch; absent if nothing in it ends. */
-  readonly refreshAt?: number;
+  readonly refreshAt?: number | undefined;
 }
 
 /** Permission bits of files whose volume names none. */
@@ -72,7 +72,7 @@ export async function volumeContent(
       if (content.refreshAt !== undefined)
         refreshAt = Math.min(refreshAt ?? content.refreshAt, content.refreshAt);
     }
-    return { files: [...files.values()], ...(refreshAt !== undefined && { refreshAt }) };
+    return { files: [...files.values()], refreshAt };
   } catch (error) {
     const reason = error instanceof Error ? error.message : "";
     const message = `MountVolume.SetUp failed for volume "${volume.name}" : ${reason}`;
@@ -127,7 +127,7 @@ async function projectionContent(
   if (serviceAccountToken) {
     const { audience, expirationSeconds, path } = serviceAccountToken;
     const token = await sources.tokens.token({
-      ...(audience !== undefined && { audience }),
+      audience,
       expirationSeconds: expirationSeconds ?? 3600,
     });
     const file = { path, data: token.data, mode };
