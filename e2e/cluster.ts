@@ -185,7 +185,10 @@ export function machineProcesses(): readonly number[] {
  */
 export function providerProcess(): number {
   const found = processesWith((line) => line.includes(`--provider-config=${stateDir}/state/`));
-  const [pid, ...others] = found.filter((each) => !found.includes(parentOf(each)));
+  const [pid, ...others] = found.filter((each) => {
+    const parent = parentOf(each);
+    return parent !== undefined && !found.includes(parent);
+  });
   assert.ok(
     pid !== undefined && others.length === 0,
     `one provider process expected, found ${[pid, ...others].join(", ")}`,
@@ -193,13 +196,13 @@ export function providerProcess(): number {
   return pid;
 }
 
-/** PID of a process's parent; NaN if the process has ended. */
-function parentOf(pid: number): number {
+/** PID of a process's parent; undefined if the process has ended. */
+function parentOf(pid: number): number | undefined {
   try {
     const status = readFileSync(`/proc/${pid}/status`, "utf8");
     return Number(/^PPid:\s*(\d+)$/m.exec(status)?.[1]);
   } catch {
-    return Number.NaN;
+    return undefined;
   }
 }
 
