@@ -21,7 +21,7 @@ export interface RequestedResources {
   /** Whole GPUs, 0 or more. */
   readonly gpus: number;
   /** Only types whose name matches, by `globMatches` of @kip/base. @default all */
-  readonly typeGlob?: string;
+  readonly typeGlob?: string | undefined;
   /** "on-demand", "spot" or "dedicated". */
   readonly launchType: string;
 }

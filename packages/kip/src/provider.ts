@@ -115,7 +115,7 @@ export class KipProvider implements PodProvider {
   }
 
   async remove(pod: Pod, graceSeconds: number, signal?: AbortSignal): Promise<void> {
-    await this.#remove(refOf(pod), graceSeconds, { pod, ...(signal && { signal }) });
+    await this.#remove(refOf(pod), graceSeconds, { pod, signal });
   }
 
   async removeUnknown(uid: string): Promise<void> {
@@ -128,7 +128,10 @@ export class KipProvider implements PodProvider {
   async #remove(
     podRef: PodRef,
     graceSeconds: number,
-    { pod, signal }: { readonly pod?: Pod; readonly signal?: AbortSignal } = {},
+    {
+      pod,
+      signal,
+    }: { readonly pod?: Pod | undefined; readonly signal?: AbortSignal | undefined } = {},
   ): Promise<void> {
     const actor = this.#actor(podRef);
     actor.remove(graceSeconds, pod);

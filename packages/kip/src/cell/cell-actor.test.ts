@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { KipError, silentLogger, type Clock } from "@kip/base";
+import { KipError, silentLogger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import { podWith } from "@kip/k8s-types/testing";
+import { ManualClock } from "@kip/testing";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { CellActor } from "./cell-actor.ts";
 import { forgetCell } from "../state/cell-memory.ts";
@@ -11,48 +12,13 @@ import type { CellStep } from "./cell-plan.ts";
 import type { CellSteps } from "./cell-steps.ts";
 import type { Cell } from "../state/cell.ts";
 
-/** Time that passes when the test says so. */
-class FakeClock implements Clock {
-  time = 1_000_000;
-  readonly sleepers = new Map<object, { readonly at: number; readonly wake: () => void }>();
-  now(): number {
-    return this.time;
-  }
-  monotonic(): number {
-    return this.time;
-  }
-  async sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    signal?.throwIfAborted();
-    const key = {};
-    try {
-      await new Promise<void>((resolve, reject) => {
-        this.sleepers.set(key, { at: this.time + ms, wake: resolve });
-        signal?.addEventListener("abort", () => reject(new Error("Aborted")), { once: true });
-      });
-    } finally {
-      this.sleepers.delete(key);
-    }
-  }
-  async advance(ms: number): Promise<void> {
-    const end = this.time + ms;
-    for (;;) {
-      await calm();
-      const next = [...this.sleepers.values()].sort((a, b) => a.at - b.at)[0];
-      if (!next || next.at > end) break;
-      this.time = Math.max(this.time, next.at);
-      next.wake();
-    }
-    this.time = end;
-  }
-}
-
-/** Lets all that can run now run. */
-async function calm(): Promise<void> {
+/** Lets pending promises and immediates run. */
+async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await setImmediate();
 }
 
 type Fake = (actor: CellActor, signal: AbortSignal, step: CellStep) => Promise<void>;
-const forEver: Fake = async (_actor, signal) =>
+const untilAborted: Fake = async (_actor, signal) =>
   await new Promise((_resolve, reject) =>
     signal.addEventListener("abort", () => reject(new Error("Aborted")), { once: true }),
   );
@@ -66,7 +32,7 @@ function newCell(uid: string, attempt = 0): Cell {
 
 /** An actor whose steps succeed at once, unless the test has one of its own. */
 function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
-  const clock = new FakeClock();
+  const clock = new ManualClock();
   const steps: string[] = [];
   const problems: string[] = [];
   const agent = { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient;
@@ -125,7 +91,7 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
   const count = (kind: string): number => steps.filter((each) => each === kind).length;
   const run = async (): Promise<void> => {
     actor.apply({ pod: podWith() } as unknown as ResolvedPod); // handed through
-    await calm();
+    await settle();
   };
   return { actor, clock, steps, problems, count, run };
 }
@@ -159,9 +125,9 @@ describe("CellActor", () => {
     await clock.advance(3_600_000);
     assert.equal(count("dispatch"), 3);
     actor.remove(30);
-    await calm();
+    await settle();
     await clock.advance(60_000);
-    assert.equal(clock.sleepers.size, 0);
+    assert.equal(clock.sleepers, 0);
   });
 
   it("starts a pod and stops it, and leaves no timer behind", async () => {
@@ -169,20 +135,20 @@ describe("CellActor", () => {
     await run();
     assert.deepEqual(steps, ["createCell", "launch", "connect", "dispatch"]);
     actor.remove(30);
-    await calm();
+    await settle();
     actor.reportSeen(ended("Succeeded"));
     await actor.settled;
     assert.deepEqual(steps.slice(4), ["drain", "saveLogs", "terminate", "deleteCell"]);
-    await calm();
-    assert.equal(clock.sleepers.size, 0);
+    await settle();
+    assert.equal(clock.sleepers, 0);
   });
 
   it("ignores a Cell that it removed and that the watch still reports", async () => {
-    const { actor, count, run } = start({ terminate: forEver });
+    const { actor, count, run } = start({ terminate: untilAborted });
     await run();
     const old = newCell("c1");
     actor.instanceEnded({ token: "c1" } as Parameters<CellActor["instanceEnded"]>[0]);
-    await calm();
+    await settle();
     actor.cellSeen({ ...old, metadata: { ...old.metadata, deletionTimestamp: "now" } });
     assert.equal(actor.memory.cell, undefined);
     assert.equal(actor.memory.attempt, 1);
@@ -190,7 +156,7 @@ describe("CellActor", () => {
   });
 
   it("replaces a machine whose agent never answers", async () => {
-    const { actor, clock, count, run } = start({ connect: forEver });
+    const { actor, clock, count, run } = start({ connect: untilAborted });
     await run();
     await clock.advance(1_199_000);
     assert.equal(count("terminate"), 0);
@@ -201,7 +167,7 @@ describe("CellActor", () => {
   });
 
   it("ends a machine that does not stop its pod in time", async () => {
-    const { actor, clock, count, run } = start({ drain: forEver });
+    const { actor, clock, count, run } = start({ drain: untilAborted });
     await run();
     actor.remove(5);
     await clock.advance(19_000);
@@ -232,7 +198,7 @@ describe("CellActor", () => {
   });
 
   it("reports once why a launch waits, and keeps its place in the queue up to date", async () => {
-    const { actor, problems, run } = start({ launch: forEver });
+    const { actor, problems, run } = start({ launch: untilAborted });
     await run();
     for (const ahead of [2, 1])
       actor.reportWait("CellWaits", `Other machines are starting; ${ahead} asked before`);
@@ -244,7 +210,7 @@ describe("CellActor", () => {
   it("fails a pod that waits for its cell for longer than it may be active", async () => {
     const { actor, clock, count } = start({
       launch: async (_actor, signal) => {
-        await forEver(_actor, signal, { kind: "launch" });
+        await untilAborted(_actor, signal, { kind: "launch" });
       },
     });
     actor.memory.startTime = new Date(clock.now()).toISOString();
@@ -291,22 +257,22 @@ describe("CellActor", () => {
   });
 
   it("replaces a machine that was restarted and has forgotten the pod that it ran", async () => {
-    const { actor, count, run } = start({
+    const { actor, clock, count, run } = start({
       connect: async (each) => {
         each.memory.isPodLost = count("connect") === 2;
         each.agentFound({ [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient);
       },
     });
     await run();
-    actor.memory.connectedAt = 0;
+    await clock.advance(10_000);
     actor.agentLost();
-    await calm();
+    await settle();
     assert.deepEqual([count("terminate"), count("createCell")], [1, 1]);
     await actor.stop();
   });
 
   it("does not count a slow boot against an agent that is lost once", async () => {
-    const { actor, clock, count, run } = start({ connect: forEver });
+    const { actor, clock, count, run } = start({ connect: untilAborted });
     await run();
     await clock.advance(600_000);
     actor.agentFound({ [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient);
@@ -321,7 +287,7 @@ describe("CellActor", () => {
     const { actor, clock, count, run } = start();
     await run();
     actor.cellGone(newCell("c1"));
-    await calm();
+    await settle();
     actor.reportSeen(ended("Failed"));
     await clock.advance(1000);
     assert.equal(actor.memory.isPodFinished, false);
@@ -330,11 +296,11 @@ describe("CellActor", () => {
   });
 
   it("reports that the logs of a finished pod are saved before its machine has gone", async () => {
-    const { actor, run, count } = start({ terminate: forEver });
+    const { actor, run, count } = start({ terminate: untilAborted });
     await run();
     actor.reportSeen(ended("Succeeded"));
     await actor.logsSaved;
-    await calm();
+    await settle();
     assert.deepEqual([count("saveLogs"), count("terminate"), count("deleteCell")], [1, 1, 0]);
     await actor.stop();
   });
@@ -349,7 +315,7 @@ describe("CellActor", () => {
     });
     await run();
     actor.reportSeen(ended("Succeeded"));
-    await calm();
+    await settle();
     const expected = ["recordEnd", "saveLogs", "terminate", "awaitEndInApi"];
     assert.deepEqual(steps.slice(-4), expected);
     assert.deepEqual([actor.memory.end?.phase, count("deleteCell")], ["Succeeded", 0]);
@@ -374,7 +340,7 @@ describe("CellActor", () => {
     const { actor, clock, steps, count, run } = start();
     await run();
     actor.finish();
-    await calm();
+    await settle();
     assert.deepEqual(steps.slice(4), ["drain"]);
     await clock.advance(44_000);
     assert.equal(count("terminate"), 0);
@@ -382,7 +348,7 @@ describe("CellActor", () => {
     await actor.settled;
     assert.deepEqual(steps.slice(5), ["terminate", "deleteCell"]);
     actor.finish();
-    await calm();
+    await settle();
     assert.equal(steps.length, 7);
   });
 
@@ -440,10 +406,10 @@ describe("CellActor", () => {
   });
 
   it("stops during a step", async () => {
-    const { actor, clock, run } = start({ connect: forEver });
+    const { actor, clock, run } = start({ connect: untilAborted });
     await run();
     await actor.stop();
-    await calm();
-    assert.equal(clock.sleepers.size, 0);
+    await settle();
+    assert.equal(clock.sleepers, 0);
   });
 });

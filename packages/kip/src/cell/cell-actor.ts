@@ -1,4 +1,4 @@
-import { backoffDelay, errorText, isKipError, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, errorText, isKipError, pause, type Clock, type Logger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { Instance, InterruptionNotice } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
@@ -383,10 +383,8 @@ export class CellActor {
   async #backOff(step: CellStep, attempt: number, error?: unknown): Promise<boolean> {
     const abort = new AbortController();
     this.#pause = abort;
-    const pause = this.#options.clock
-      .sleep(backoffDelay(attempt, backoff, error), abort.signal)
-      .catch(() => {}); // woken
-    await this.#whilePlanned(step, pause, abort);
+    const delayMs = backoffDelay(attempt, backoff, error);
+    await this.#whilePlanned(step, pause(delayMs, this.#options.clock, abort.signal), abort);
     this.#pause = undefined;
     return !this.#isStopped && this.#plan().kind === step.kind;
   }

@@ -3,10 +3,11 @@ import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import * as fc from "fast-check";
 import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
-import { silentLogger, type Clock } from "@kip/base";
+import { silentLogger } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
+import { ManualClock } from "@kip/testing";
 import { KipProvider, type KipProviderOptions } from "../provider.ts";
 import type { CellActor } from "./cell-actor.ts";
 import type { CellStep } from "./cell-plan.ts";
@@ -56,17 +57,11 @@ interface Death {
   readonly isBefore: boolean;
 }
 
-const stillClock: Clock = {
-  now: () => Date.parse("2026-01-01T00:00:00Z"),
-  monotonic: () => 0,
-  sleep: async (_ms, signal) =>
-    await new Promise((_resolve, reject) => {
-      signal?.addEventListener("abort", () => reject(new Error("Aborted")), { once: true });
-    }),
-};
+/** No time passes. */
+const stillClock = new ManualClock(Date.parse("2026-01-01T00:00:00Z"));
 
-/** Lets all that can run now run. */
-async function calm(): Promise<void> {
+/** Lets pending promises and immediates run. */
+async function settle(): Promise<void> {
   for (let turn = 0; turn < 30; turn++) await setImmediate();
 }
 
@@ -270,7 +265,7 @@ async function live(
     world.isStatusTaken = isTaken || death === undefined;
     const life = new Life(world, death);
     await life.start();
-    await calm();
+    await settle();
     isFirstKilled ??= life.isDead;
     life.isDead = true;
     void life.provider.stop();
@@ -359,12 +354,12 @@ async function liveTogether(
     await life.start();
     for (let turn = 0; turn < turnsBetween; turn++) await setImmediate();
   }
-  await calm();
+  await settle();
   for (const life of both) life.isDead = true;
   world.isStatusTaken = true;
   const last = new Life(world);
   await last.start();
-  await calm();
+  await settle();
   assertSucceeded(world, JSON.stringify({ first, second, turnsBetween }));
   for (const life of [...both, last]) void life.provider.stop();
 }

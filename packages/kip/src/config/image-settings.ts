@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
-import { decode, KipError } from "@kip/base";
+import { decode, defined, KipError } from "@kip/base";
 import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
 
 const { boolean, list, object, optional, string } = decode;
@@ -157,11 +157,11 @@ function proxySettings(
     });
   }
   return {
-    proxy: {
-      ...(http !== undefined && { HTTP_PROXY: http }),
-      ...(https !== undefined && { HTTPS_PROXY: https }),
-      ...(no.length > 0 && { NO_PROXY: no.join(",") }),
-    },
+    proxy: defined({
+      HTTP_PROXY: http,
+      HTTPS_PROXY: https,
+      NO_PROXY: no.length > 0 ? no.join(",") : undefined,
+    }),
   };
 }
 

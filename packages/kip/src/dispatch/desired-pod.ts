@@ -18,7 +18,7 @@ export interface DesiredPodContext {
   readonly dns: DnsSettings;
   readonly registries: readonly DesiredRegistry[];
   /** The cloud's log-ins for its own registries, by host. */
-  readonly logIns?: ReadonlyMap<string, RegistryLogIn>;
+  readonly logIns?: ReadonlyMap<string, RegistryLogIn> | undefined;
   readonly images?: DesiredImageSettings | undefined;
   /** See `DesiredPod.generation`. */
   readonly generation: number;
@@ -60,7 +60,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     registries: mergeRegistries(imagesOf(pod), {
       pullSecrets: resolved.pullSecrets,
       own: context.registries,
-      ...(context.logIns && { logIns: context.logIns }),
+      logIns: context.logIns,
     }),
     images: context.images,
   });

@@ -22,7 +22,7 @@ export function mergeRegistries(
   sources: {
     readonly pullSecrets: readonly unknown[];
     readonly own: readonly DesiredRegistry[];
-    readonly logIns?: ReadonlyMap<string, RegistryLogIn>;
+    readonly logIns?: ReadonlyMap<string, RegistryLogIn> | undefined;
   },
 ): readonly DesiredRegistry[] {
   const { pullSecrets, own, logIns } = sources;

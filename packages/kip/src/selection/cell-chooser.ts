@@ -74,8 +74,7 @@ export class CellChooser {
     const type = exact ?? (asksNothing && !isGlob ? this.#defaults.defaultInstanceType : undefined);
     return selectInstanceType(offers, {
       ...(type === undefined ? asked : { cpuMilli: 0, memoryBytes: 0, gpus: 0 }),
-      ...(type !== undefined && { typeGlob: type }),
-      ...(isGlob && annotation !== undefined && { typeGlob: annotation }),
+      typeGlob: isGlob ? annotation : type,
       launchType,
     });
   }

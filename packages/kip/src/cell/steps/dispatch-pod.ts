@@ -27,7 +27,7 @@ export async function dispatch(
     dns: await dns(),
     registries,
     images,
-    ...(found && { logIns: found.logIns }),
+    logIns: found?.logIns,
     generation,
     activeForMs: activeFor(memory, clock.now()),
     ended: new Set(Object.keys(memory.ended)),

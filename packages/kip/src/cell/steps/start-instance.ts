@@ -1,3 +1,4 @@
+import { defined } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import type { CellActor } from "../cell-actor.ts";
 import type { CellMemory } from "../../state/cell-memory.ts";
@@ -107,9 +108,6 @@ function instanceSeen(memory: CellMemory, instance: Instance): void {
 export function instanceFacts(
   instance: Instance | undefined,
 ): Pick<CellStatus, "ip" | "podIP" | "startedFrom"> {
-  return {
-    ...(instance?.managementIp !== undefined && { ip: instance.managementIp }),
-    ...(instance?.podIp !== undefined && { podIP: instance.podIp }),
-    ...(instance?.startedFrom !== undefined && { startedFrom: instance.startedFrom }),
-  };
+  const { managementIp: ip, podIp: podIP, startedFrom } = instance ?? {};
+  return defined({ ip, podIP, startedFrom });
 }
