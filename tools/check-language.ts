@@ -15,7 +15,7 @@ const phrases: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\banew\b/gi, "again"],
   [/\bwho(?:ever|m)\b/gi, "name who"],
   [/\bmakes no sense\b/gi, "is invalid"],
-  [/\b(?:personality|errand|tellers?|spoilt|appearance)\b/gi, "see docs/glossary.md"],
+  [/(?<!kip\.)\b(?:personality|errand|tellers?|spoilt|appearance)\b/gi, "see docs/glossary.md"],
 ];
 
 /** Pages that quote what is avoided, or tell of the past. */
@@ -28,14 +28,15 @@ const exempt: readonly string[] = [
 
 /** Folders that have not been rewritten yet. Take one out when its last finding is gone. */
 const pending: readonly string[] = [
-  "apps",
+  "apps/kip",
+  "apps/tosi",
+  "apps/virtual-kubelet",
   "docs",
   "e2e",
   "packages/agent-api",
   "packages/cell-agent",
   "packages/cell-image",
   "packages/cloud",
-  "packages/cloud-init",
   "packages/cloud-local",
   "packages/control-plane",
   "packages/k8s-client",

@@ -27,7 +27,7 @@ suite("readBootResults", () => {
 
   test("reads what a copy of a template has left", async () => {
     await using directory = await mkdtempDisposable(path.join(tmpdir(), "boot-"));
-    const results = { timingsMs: { personality: 20 }, startedAtMs: 5000 };
+    const results = { timingsMs: { identity: 20 }, startedAtMs: 5000 };
     writeBootResults(directory.path, results);
     assert.deepEqual(await readBootResults(directory.path), results);
   });

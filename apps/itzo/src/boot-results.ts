@@ -20,7 +20,7 @@ const decodeTimings = decode.map(decode.number);
  */
 export async function readBootResults(directory: string): Promise<BootResults> {
   const file = path.join(directory, "boot-timings");
-  await appearance(file);
+  await waitForFile(file);
   const seconds = decodeTimings(JSON.parse(readFileSync(file, "utf8")), "boot-timings");
   const { startedAt = 0, ...steps } = seconds;
   return {
@@ -46,7 +46,7 @@ export function writeBootResults(directory: string, results: BootResults): void 
 }
 
 /** Waits until a file of the boot script is there. */
-export async function appearance(file: string): Promise<void> {
+export async function waitForFile(file: string): Promise<void> {
   if (existsSync(file)) return;
   // Watch first, look second: the file may come in between.
   const watcher = watch(path.dirname(file));

@@ -13,7 +13,7 @@ import manifest from "../package.json" with { type: "json" };
 import { readBootResults, type BootResults } from "./boot-results.ts";
 import { boundedLog } from "./bounded-log.ts";
 import { applySeedOnce, isTemplate } from "./first-boot.ts";
-import { fetchWord } from "./fetch-word.ts";
+import { fetchImagesArgument } from "./fetch-images-argument.ts";
 import type { TemplateCopy } from "./template.ts";
 
 /** Where the boot script of the image leaves its results, on a tmpfs. */
@@ -46,7 +46,7 @@ async function main(): Promise<void> {
     logger,
     ...(copy && { loadParts: async () => await Promise.resolve(copy.loaded) }),
   });
-  copy?.sayReady();
+  copy?.sendReady();
   process.once("SIGTERM", () => {
     void agent[Symbol.asyncDispose]().finally(() => process.exit(0));
   });
@@ -90,10 +90,10 @@ function interpretOnly(): void {
 }
 
 async function run(): Promise<void> {
-  if (process.argv[2] !== fetchWord) return await main();
+  if (process.argv[2] !== fetchImagesArgument) return await main();
   // Loaded by this process only.
-  const { fetchAsAsked } = await import("./fetch-process.ts");
-  await fetchAsAsked(stateDir, runDir);
+  const { runFetchImages } = await import("./fetch-images-process.ts");
+  await runFetchImages(stateDir, runDir);
 }
 
 // No top-level await: the image holds this program as one CommonJS file.

@@ -3,38 +3,38 @@ import path from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { errorText, hasCode, KipError, type Logger } from "@kip/base";
-import type { Personality } from "@kip/cloud-init";
-import { becomeMachine, ProgramHelper, type BecomeHelper } from "./become-machine.ts";
-import { appearance, writeBootResults, type BootResults } from "./boot-results.ts";
-import { PersonalityPort } from "./personality-port.ts";
-import { rehearseBecoming } from "./rehearse-becoming.ts";
-import { runErrand } from "./run-errand.ts";
+import type { CloneIdentity } from "@kip/cloud-init";
+import { applyCloneIdentity, ProgramHelper, type CloneHelper } from "./apply-clone-identity.ts";
+import { waitForFile, writeBootResults, type BootResults } from "./boot-results.ts";
+import { ClonePort } from "./clone-port.ts";
+import { rehearseClone } from "./rehearse-clone.ts";
+import { preloadImages } from "./preload-images.ts";
 
 /** V8 compiles a regular expression when it is used a second time. */
 const rehearsals = 3;
 
-/** What a copy of a template has when it has become a machine. */
+/** A copy of a template that has its identity. */
 export interface TemplateCopy<T> {
-  /** What the template has loaded. */
+  /** The result of {@link TemplateOptions.load}. */
   readonly loaded: T;
   readonly boot: BootResults;
-  /** Tells the launcher that the agent listens. */
-  readonly sayReady: () => void;
+  /** Reports to the launcher that the agent listens. */
+  readonly sendReady: () => void;
 }
 
 /** Options of {@link serveAsTemplate}. */
 export interface TemplateOptions<T> {
   /** Where the boot script leaves its results. */
   readonly directory: string;
-  /** File that holds what the agent has written; emptied, so that it does not show in each copy. */
+  /** The agent's log; emptied, so that each copy begins with an empty one. */
   readonly logFile: string;
-  /** Loads what copies have in common; called when the boot script has done what it does for templates. */
+  /** Loads what copies share; called when the boot script has finished. */
   readonly load: () => Promise<T>;
   readonly logger: Logger;
 }
 
 /**
- * Makes this machine one that can be copied, waits until it is a copy, and makes that the machine it is to be.
+ * Makes this machine a template, waits until it goes on as a copy, and applies the copy's identity.
  *
  * @throws {KipError} `PERSONALITY_PORT_MISSING`, `PERSONALITY_INVALID`, `PERSONALITY_LOST`, `BECOME_FAILED`;
  * `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
@@ -49,50 +49,50 @@ export async function serveAsTemplate<T>(options: TemplateOptions<T>): Promise<T
       { remedy: "Start another machine" },
     );
   }
-  await appearance(path.join(directory, "boot-done"));
+  await waitForFile(path.join(directory, "boot-done"));
   const loaded = await options.load();
-  const port = await PersonalityPort.open();
+  const port = await ClonePort.open();
   for (let count = 0; count < rehearsals; count++)
-    await rehearseBecoming(path.join(directory, "rehearsal"));
+    await rehearseClone(path.join(directory, "rehearsal"));
   collectGarbage();
   empty(options.logFile);
   // A new file is cheaper than one that takes the place of another: the file system would write that one's content at once.
   rmSync("/etc/hostname", { force: true });
   writeFileSync(mark, "");
   const helper = new ProgramHelper(directory);
-  const personality = waitForPersonality(port, helper);
+  const identity = waitForIdentity(port, helper);
   const receivedAtMs = performance.now();
   const startedAtMs = Number(process.hrtime.bigint()) / 1e6;
-  await becomeMachine(personality, { helper, receivedAtMs, directory, logger });
-  const timingsMs = { personality: Math.round(performance.now() - receivedAtMs) };
+  await applyCloneIdentity(identity, { helper, receivedAtMs, directory, logger });
+  const timingsMs = { identity: Math.round(performance.now() - receivedAtMs) };
   const boot = { timingsMs, startedAtMs };
   writeBootResults(directory, boot);
   return {
     boot,
     loaded,
-    sayReady: () => {
-      port.say("ready");
+    sendReady: () => {
+      port.send("ready");
       port[Symbol.dispose]();
     },
   };
 }
 
-/** Does what the launcher wants until that is to be a machine. */
-function waitForPersonality(port: PersonalityPort, helper: BecomeHelper): Personality {
-  port.say("template");
+/** Executes orders until one is an identity. */
+function waitForIdentity(port: ClonePort, helper: CloneHelper): CloneIdentity {
+  port.send("template");
   for (;;) {
     const order = port.read();
-    if (order.kind === "become") return order.personality;
+    if (order.kind === "become") return order.identity;
     try {
-      runErrand(order.errand, helper);
-      port.say("template");
+      preloadImages(order.preload, helper);
+      port.send("template");
     } catch (error) {
-      port.complain(errorText(error));
+      port.sendFailure(errorText(error));
     }
   }
 }
 
-/** So that a copy does not have to, which would write to all of its memory. */
+/** Collects garbage now: a copy that does so writes to all of its memory. */
 function collectGarbage(): void {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void; // what the flag puts into new contexts

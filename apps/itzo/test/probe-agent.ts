@@ -8,7 +8,7 @@ import { createServer } from "node:tls";
 import { promisify } from "node:util";
 import { createLogger } from "@kip/base";
 import { readBootResults } from "../src/boot-results.ts";
-import { fetchWord } from "../src/fetch-word.ts";
+import { fetchImagesArgument } from "../src/fetch-images-argument.ts";
 import { isTemplate } from "../src/first-boot.ts";
 import { serveAsTemplate } from "../src/template.ts";
 
@@ -28,11 +28,11 @@ async function fetchImages(): Promise<void> {
   const { bytes } = (await draw()) as { readonly bytes: string };
   const input = await consume(process.stdin);
   const facts = { time: Date.now(), bytes, input, routes: text("/proc/net/route") };
-  writeFileSync("/dev/console", `errand: ${JSON.stringify(facts)}\n`);
+  writeFileSync("/dev/console", `preload: ${JSON.stringify(facts)}\n`);
 }
 
 async function main(): Promise<void> {
-  if (process.argv[2] === fetchWord) return await fetchImages();
+  if (process.argv[2] === fetchImagesArgument) return await fetchImages();
   const drawn = isTemplate(directory) ? await becomeCopy() : undefined;
   // Before anything else is drawn: the state of this one is copied, so that copies are known by it.
   const copied = Math.random();
@@ -69,7 +69,7 @@ async function becomeCopy(): Promise<object> {
     },
     logger: createLogger(),
   });
-  copy.sayReady();
+  copy.sendReady();
   return drawn;
 }
 

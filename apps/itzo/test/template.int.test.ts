@@ -9,7 +9,7 @@ import { before, suite, test } from "node:test";
 import { AgentClient, cellServerName, type CellIdentity } from "@kip/agent-api";
 import { decode, silentLogger } from "@kip/base";
 import { buildCellImage, type CellImage } from "@kip/cell-image";
-import type { Personality } from "@kip/cloud-init";
+import type { CloneIdentity } from "@kip/cloud-init";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
 import { makeTemplate, startCopy, type Template } from "./support/template.ts";
 
@@ -41,7 +41,7 @@ const decodeFacts = decode.object({
   routes: decode.string,
   file: decode.string,
 });
-const decodeErrandFacts = decode.object({
+const decodePreloadFacts = decode.object({
   time: decode.integer,
   bytes: decode.string,
   input: decode.string,
@@ -71,26 +71,26 @@ suite("copies of a template", { skip, timeout: 280_000 }, () => {
     await using directory = await mkdtempDisposable(path.join(tmpdir(), "template-"));
     const startedMs = Date.now();
     const template = await makeTemplate(image, path.join(directory.path, "template"), ["app"]);
-    const errand = decodeErrandFacts(JSON.parse(template.errand[0] ?? ""), "errand");
-    assert.deepEqual(JSON.parse(errand.input), { images: ["app"], pull: "{}" });
-    assert.ok(errand.time >= startedMs && errand.time <= Date.now() + 1000, "the time is wrong");
-    assert.match(errand.routes, /^eth0\t00000000\t0202000A\t0003/m);
+    const preload = decodePreloadFacts(JSON.parse(template.preload[0] ?? ""), "preload");
+    assert.deepEqual(JSON.parse(preload.input), { images: ["app"], pull: "{}" });
+    assert.ok(preload.time >= startedMs && preload.time <= Date.now() + 1000, "the time is wrong");
+    assert.match(preload.routes, /^eth0\t00000000\t0202000A\t0003/m);
     const copies = [await look(template, "one"), await look(template, "two")] as const;
     for (const copy of copies) {
-      const { personality, first, again } = copy;
-      assert.equal(first.hostname, personality.hostname);
-      assert.equal(first.hostnameFile, personality.hostname);
-      assert.equal(first.machineId, personality.machineId);
-      assert.equal(first.interface?.mac, personality.network.mac);
-      assert.equal(first.interface.cidr, personality.network.address);
+      const { identity, first, again } = copy;
+      assert.equal(first.hostname, identity.hostname);
+      assert.equal(first.hostnameFile, identity.hostname);
+      assert.equal(first.machineId, identity.machineId);
+      assert.equal(first.interface?.mac, identity.network.mac);
+      assert.equal(first.interface.cidr, identity.network.address);
       assert.match(first.routes, /^eth0\t00000000\t0202000A\t0003/m);
       assert.equal(first.resolvConf, "nameserver 10.0.2.3\nnameserver 10.0.2.4");
-      assert.equal(first.file, `for ${personality.hostname}`);
-      assert.ok(first.time >= personality.unixMs, "the clock is behind");
+      assert.equal(first.file, `for ${identity.hostname}`);
+      assert.ok(first.time >= identity.unixMs, "the clock is behind");
       assert.ok(first.time <= copy.heardAtMs + 1000, "the clock is ahead");
-      // The agent that comes after one that died is not given a personality, and needs none.
+      // The agent that comes after one that died is not given an identity, and needs none.
       assert.equal(again.isFirst, false);
-      assert.equal(again.machineId, personality.machineId);
+      assert.equal(again.machineId, identity.machineId);
       assert.equal(again.startedAtMs, first.startedAtMs);
       assert.ok(first.startedAtMs > 0);
     }
@@ -101,7 +101,7 @@ suite("copies of a template", { skip, timeout: 280_000 }, () => {
     // ... and yet nothing that matters is the same, nor what the template had.
     for (const key of ["bytes", "bytesOfPool", "uuid", "ticketKeys"] as const) {
       const drawn = [one.drawn?.[key], one.own[key], two.own[key]];
-      assert.ok(!drawn.includes(errand.bytes));
+      assert.ok(!drawn.includes(preload.bytes));
       assert.equal(new Set(drawn).size, 3, key);
     }
     assert.notEqual(one.kernelUuid, two.kernelUuid);
@@ -154,8 +154,8 @@ suite("a copy with the agent", { skip, timeout: 280_000 }, () => {
     const info = await client.info();
     assert.equal(info.cellName, identity.cellName);
     assert.equal(info.podUid, undefined);
-    const { personality = 0, listening = 0 } = info.bootTimingsMs;
-    assert.ok(personality > 0 && listening >= personality);
+    const { identity: identityMs = 0, listening = 0 } = info.bootTimingsMs;
+    assert.ok(identityMs > 0 && listening >= identityMs);
   });
 });
 
@@ -216,7 +216,7 @@ async function freePort(): Promise<number> {
 }
 
 interface Copy {
-  readonly personality: Personality;
+  readonly identity: CloneIdentity;
   readonly first: Facts;
   readonly again: Facts;
   readonly heardAtMs: number;
@@ -238,5 +238,5 @@ async function look(template: Template, name: string, unixMs?: number): Promise<
     decodeFacts(JSON.parse(line), "probe"),
   );
   assert.ok(first && again);
-  return { personality: started.personality, first, again, heardAtMs };
+  return { identity: started.identity, first, again, heardAtMs };
 }

@@ -56,7 +56,7 @@ suite("applyUserData", () => {
         hostname: "cell-1",
         writeFiles: [
           { path: "/taken", content, mode: 0o644 },
-          { path: "/nobody", content, mode: 0o644, owner: "no-such-user" },
+          { path: "/unowned", content, mode: 0o644, owner: "no-such-user" },
           { path: "/good", content, mode: 0o644 },
         ],
         runCommands: ["exit 1", ["program", "argument"]],

@@ -2,13 +2,13 @@ export { applyUserData, type ApplyResult, type ApplyUserDataOptions } from "./ap
 export { readNoCloudSeed, type NoCloudSeed } from "./no-cloud.ts";
 export { maxUserDataBytes, parseUserData, type CloudConfig, type WriteFile } from "./user-data.ts";
 export {
-  maxPersonalityBytes,
+  maxCloneOrderBytes,
   orderLine,
   parseOrder,
-  personalityPort,
-  personalityWords,
-  templateWord,
-  type Errand,
+  clonePort,
+  cloneMessages,
+  templateArgument,
+  type ImagePreload,
   type Order,
-  type Personality,
-} from "./personality.ts";
+  type CloneIdentity,
+} from "./clone-order.ts";

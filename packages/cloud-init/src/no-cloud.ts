@@ -47,7 +47,7 @@ function readMetaData(data: Buffer): ReturnType<typeof decodeMetaData> {
   try {
     return decodeMetaData(JSON.parse(data.toString("utf8")), "meta-data");
   } catch (cause) {
-    throw invalid("meta-data is no JSON object with an instance-id", cause);
+    throw invalid("meta-data is not a JSON object with an instance-id", cause);
   }
 }
 

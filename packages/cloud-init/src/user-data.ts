@@ -11,7 +11,7 @@ export interface WriteFile {
   readonly owner?: string;
 }
 
-/** What a machine is asked to make of itself at its start. */
+/** User data as it is applied at a machine's start. */
 export interface CloudConfig {
   readonly hostname?: string;
   readonly writeFiles: readonly WriteFile[];
@@ -27,7 +27,7 @@ export const maxUserDataBytes = 1 << 20;
 /** Largest content of all files together, bytes, unpacked: it is in memory until it is written. */
 const maxContentBytes = 8 << 20;
 
-/** So many problems and warnings are told of one user data, and so many characters of a key. */
+/** Limits of the problems and warnings about one user data, and of the characters of a key that they quote. */
 const maxSentences = 20;
 const maxKeyLength = 100;
 
@@ -50,7 +50,7 @@ const decodeWriteFile = decode.object({
  * Unknown keys give a warning, because a fleet's user data may hold keys for other readers. Wrong values fail, all at
  * once: one message names each.
  *
- * @throws {KipError} `USER_DATA_INVALID`; `USER_DATA_YAML_UNSUPPORTED` when the body is no JSON
+ * @throws {KipError} `USER_DATA_INVALID`; `USER_DATA_YAML_UNSUPPORTED` when the body is not JSON
  * @see https://cloudinit.readthedocs.io/en/latest/reference/modules.html
  */
 export function parseUserData(data: Uint8Array): CloudConfig {
@@ -65,7 +65,7 @@ export function parseUserData(data: Uint8Array): CloudConfig {
 
 function readConfig(value: unknown): CloudConfig {
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw invalid("its body is no object");
+    throw invalid("its body is not an object");
   const source = value as Readonly<Record<string, unknown>>; // checked by the line above
   const problems: string[] = [];
   const hostname = attempt(problems, () =>
@@ -99,7 +99,7 @@ function readConfig(value: unknown): CloudConfig {
   };
 }
 
-/** The first sentences, and that there are more. */
+/** The first sentences, and a note if there are more. */
 function few(sentences: readonly string[]): readonly string[] {
   return sentences.length <= maxSentences
     ? sentences
@@ -132,13 +132,13 @@ function attempt<T>(problems: string[], read: () => T): T | undefined {
 function readWriteFile(value: unknown, at: string): WriteFile {
   const file = decodeWriteFile(value, at);
   if (!file.path.startsWith("/") || file.path.endsWith("/") || file.path.includes("\0"))
-    throw invalid(`"${at}.path" is no absolute path of a file`);
+    throw invalid(`"${at}.path" is not an absolute path of a file`);
   // Without what they ask for, the file would have another content than is meant.
   if (file.append === true || file.source !== undefined)
     throw invalid(`"${at}" has "append" or "source", which are not supported`);
   const permissions = file.permissions ?? "0644";
   if (!/^(0o?)?[0-7]{3,4}$/.test(permissions))
-    throw invalid(`"${at}.permissions" is no octal number such as "0644"`);
+    throw invalid(`"${at}.permissions" is not an octal number such as "0644"`);
   return {
     path: file.path,
     content: decodeContent(file.content ?? "", file.encoding ?? "text/plain", at),
@@ -166,7 +166,7 @@ function decodeContent(content: string, encoding: string, at: string): Uint8Arra
 
 function decodeBase64(content: string, at: string): Uint8Array {
   const plain = content.replaceAll(/\s/g, "");
-  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(plain)) throw invalid(`"${at}.content" is no base64`);
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(plain)) throw invalid(`"${at}.content" is not base64`);
   return Buffer.from(plain, "base64");
 }
 
@@ -196,10 +196,14 @@ function parseJson(body: string): unknown {
   try {
     return JSON.parse(body);
   } catch (cause) {
-    throw new KipError("USER_DATA_YAML_UNSUPPORTED", "Cannot read user data: its body is no JSON", {
-      cause,
-      remedy: "Write the cloud-config as one JSON object; other YAML is not read yet",
-    });
+    throw new KipError(
+      "USER_DATA_YAML_UNSUPPORTED",
+      "Cannot read user data: its body is not JSON",
+      {
+        cause,
+        remedy: "Write the cloud-config as one JSON object; other YAML is not read yet",
+      },
+    );
   }
 }
 

@@ -26,7 +26,7 @@ export function writeWholeFile(file: WriteFile, root: string): void {
   const folder = path.dirname(target);
   makeFolderSync(folder, 0o755, { recursive: true });
   const temporary = path.join(folder, `.${path.basename(target)}.${process.pid}.part`);
-  // A rest of a run that was killed here; only this process uses the name now.
+  // Left by a process of the same ID that was killed here.
   rmSync(temporary, { force: true });
   try {
     fill(temporary, file, root);
@@ -38,7 +38,7 @@ export function writeWholeFile(file: WriteFile, root: string): void {
 }
 
 function fill(temporary: string, file: WriteFile, root: string): void {
-  // Secrets come this way: nobody may read the file before it has its mode.
+  // It may hold secrets, so only root can read it until it has its mode.
   const descriptor = openSync(temporary, "wx", 0o600);
   try {
     writeFileSync(descriptor, file.content);

@@ -17,7 +17,7 @@ import path from "node:path";
 import { after, describe, it } from "node:test";
 import { createLogger, runCommand } from "@kip/base";
 import type { Instance, LaunchImages, LaunchRequest } from "@kip/cloud";
-import { parseOrder, type Personality } from "@kip/cloud-init";
+import { parseOrder, type CloneIdentity } from "@kip/cloud-init";
 import { findProcesses } from "../src/host/processes.ts";
 import { namespaceOf } from "../src/network/namespace.ts";
 import type { LocalCloud, LocalCloudOptions } from "../src/index.ts";
@@ -71,10 +71,10 @@ async function told(cloud: LocalCloud, { id }: Instance, word: string): Promise<
   );
 }
 
-function personalityIn(line: string): Personality {
+function identityIn(line: string): CloneIdentity {
   const order = parseOrder(line);
   assert.ok(order.kind === "become");
-  return order.personality;
+  return order.identity;
 }
 
 /** Devices of machines in the cloud's network, in order. */
@@ -126,7 +126,7 @@ describe("Templates", { timeout: 600_000 }, () => {
       ["template", "template"],
     );
     const [one, two] = await Promise.all(
-      machines.map(async (machine) => personalityIn(await told(cloud, machine, "personality"))),
+      machines.map(async (machine) => identityIn(await told(cloud, machine, "personality"))),
     );
     assert.ok(one && two);
     assert.deepEqual([one.hostname, two.hostname], ["one", "two"]);
@@ -207,15 +207,15 @@ describe("Templates", { timeout: 600_000 }, () => {
     assert.equal(second.startedFrom, "image-template");
     assert.equal((await cloud.launch(request("good"))).startedFrom, "template");
     const [one, two] = await Promise.all(
-      [first, second].map(async (each) => personalityIn(await told(cloud, each, "personality"))),
+      [first, second].map(async (each) => identityIn(await told(cloud, each, "personality"))),
     );
     assert.ok(one && two);
     const order = parseOrder(await told(cloud, second, "errand"));
     assert.ok(order.kind === "fetch");
-    assert.deepEqual(order.errand.images, images.references);
-    assert.ok(Math.abs(order.errand.unixMs - Date.now()) < 60_000);
+    assert.deepEqual(order.preload.images, images.references);
+    assert.ok(Math.abs(order.preload.unixMs - Date.now()) < 60_000);
     // It was online at an address that no machine has.
-    const addresses = [order.errand, one, two].map(({ network }) => network.address);
+    const addresses = [order.preload, one, two].map(({ network }) => network.address);
     assert.equal(new Set(addresses).size, 3);
     assert.deepEqual(await machineDevices(), ["cell0", "cell1", "cell2"]);
     assert.deepEqual(warnings, []);

@@ -5,10 +5,10 @@ import { runCommand } from "@kip/base";
 import type { CellImage } from "@kip/cell-image";
 import {
   orderLine,
-  personalityPort,
-  templateWord,
-  type Errand,
-  type Personality,
+  clonePort,
+  templateArgument,
+  type ImagePreload,
+  type CloneIdentity,
 } from "@kip/cloud-init";
 import { Qemu } from "./qemu.ts";
 
@@ -31,13 +31,13 @@ const network = {
 /**
  * Boots the image with the template's word, and saves it once it has said that it waits.
  *
- * @param images fetched before that; `errand` is what the console has said of it
+ * @param images fetched before that; `preload` is what the console has said of it
  */
 export async function makeTemplate(
   image: CellImage,
   folder: string,
   images?: readonly string[],
-): Promise<Template & { readonly errand: readonly string[] }> {
+): Promise<Template & { readonly preload: readonly string[] }> {
   await mkdir(folder);
   const disk = path.join(folder, "disk.qcow2");
   const overlay = ["-q", "-f", "qcow2", "-b", image.rootDisk, "-F", "raw", disk, `${diskBytes}`];
@@ -50,19 +50,19 @@ export async function makeTemplate(
   const word = machine.word();
   await machine.execute("cont");
   if ((await word) !== "template") throw new Error(`The machine said "${await word}"`);
-  let errand: readonly string[] = [];
+  let preload: readonly string[] = [];
   if (images) {
     const again = machine.word();
-    machine.port.write(orderLine(errandFor(images)));
+    machine.port.write(orderLine(preloadFor(images)));
     if ((await again) !== "template") throw new Error(`The machine said "${await again}"`);
-    errand = await machine.told("errand: ", 1);
+    preload = await machine.told("preload: ", 1);
   }
   await machine.execute("stop");
   await machine.migrate("migrate", `exec:cat >${folder}/state`);
-  return { ...template, errand };
+  return { ...template, preload };
 }
 
-function errandFor(images: readonly string[]): Errand {
+function preloadFor(images: readonly string[]): ImagePreload {
   return {
     version: 1,
     images,
@@ -80,7 +80,7 @@ export async function startCopy(
   options: { readonly userData: string; readonly unixMs?: number; readonly hostPort?: number },
 ): Promise<{
   readonly machine: Qemu;
-  readonly personality: Personality;
+  readonly identity: CloneIdentity;
   readonly ready: Promise<string>;
 }> {
   const folder = path.join(template.folder, name);
@@ -96,7 +96,7 @@ export async function startCopy(
   const machine = await Qemu.start(folder, [...args, "-incoming", "defer"]);
   try {
     await machine.migrate("migrate-incoming", `exec:cat ${template.folder}/state`);
-    const personality: Personality = {
+    const identity: CloneIdentity = {
       version: 1,
       instanceId: `i-${name}`,
       hostname: name,
@@ -111,11 +111,11 @@ export async function startCopy(
       },
       userData: options.userData,
     };
-    machine.port.write(orderLine(personality));
+    machine.port.write(orderLine(identity));
     const ready = machine.word();
-    ready.catch(() => {}); // for whom it concerns
+    ready.catch(() => {}); // its callers see the failure
     await machine.execute("cont");
-    return { machine, personality, ready };
+    return { machine, identity, ready };
   } catch (error) {
     await machine[Symbol.asyncDispose]();
     throw error;
@@ -148,13 +148,13 @@ function machineArguments(
       "-initrd",
       image.initrd,
       "-append",
-      `${image.cmdline} ${templateWord}`,
+      `${image.cmdline} ${templateArgument}`,
     ],
     ["-rtc", "base=2020-01-01"],
     ["-drive", `if=virtio,format=qcow2,cache=unsafe,file=${own.folder}/disk.qcow2`],
     // User-mode networking, cut off from everything.
     ["-netdev", `user,id=n,restrict=on${forward}`, "-device", "virtio-net-pci,netdev=n,romfile="],
     ["-device", "virtio-rng-pci", "-device", "virtio-serial-pci"],
-    ["-device", `virtserialport,chardev=port,name=${personalityPort}`],
+    ["-device", `virtserialport,chardev=port,name=${clonePort}`],
   ].flat();
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { open } from "node:fs/promises";
 import { decode } from "@kip/base";
-import { orderLine, personalityWords, type Personality } from "@kip/cloud-init";
+import { orderLine, cloneMessages, type CloneIdentity } from "@kip/cloud-init";
 import { loadDeviceState } from "../template/device-state.ts";
 import { waitForWord } from "../template/port-words.ts";
 import type { TemplateFiles } from "../template/template-record.ts";
@@ -77,13 +77,13 @@ async function run(
   onStep("QEMU");
   await Promise.all([loadDeviceState(started), options.onPaused()]);
   onStep("device state");
-  const ready = waitForWord(started.port, personalityWords.ready);
+  const ready = waitForWord(started.port, cloneMessages.ready);
   ready.catch(() => {}); // awaited below
   const hangUp = portClosed(started);
   hangUp.catch(() => {}); // awaited below
   await started.commands.execute("cont");
   // Last of all, for its clock.
-  started.port.write(orderLine(personalityOf(options)));
+  started.port.write(orderLine(cloneIdentityOf(options)));
   onStep("run");
   await Promise.race([ready, hangUp, started.end]);
   onStep("ready");
@@ -102,12 +102,12 @@ async function portClosed({ commands }: StartedQemu): Promise<never> {
 }
 
 /** Everything that the copy must not share with another one. */
-function personalityOf({
+function cloneIdentityOf({
   record,
   userData,
   network,
   nameservers,
-}: StartMachineOptions): Personality {
+}: StartMachineOptions): CloneIdentity {
   return {
     version: 1,
     instanceId: record.id,

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Errand } from "@kip/cloud-init";
+import type { ImagePreload } from "@kip/cloud-init";
 import type { AddressPlan } from "../network/address-plan.ts";
 import { machinePort } from "../network/machine-port.ts";
 
@@ -8,7 +8,7 @@ export function momentOf(
   plan: AddressPlan,
   slot: number,
   nameservers: readonly string[],
-): Pick<Errand, "unixMs" | "entropy" | "network"> {
+): Pick<ImagePreload, "unixMs" | "entropy" | "network"> {
   return {
     unixMs: Date.now(),
     entropy: randomBytes(64).toString("base64"),

@@ -1,4 +1,4 @@
-import { personalityPort } from "@kip/cloud-init";
+import { clonePort } from "@kip/cloud-init";
 import type { Accelerator } from "./accelerator.ts";
 import type { MachineUser } from "./machine-user.ts";
 import { isAtLeast, type QemuVersion } from "./qemu-version.ts";
@@ -79,10 +79,7 @@ export function qemuArguments(machine: QemuMachine): readonly string[] {
     ["-device", "virtio-scsi-pci,id=volumes,addr=0x6"],
     ["-device", "virtio-serial-pci,id=ports,max_ports=2,addr=0x7"],
     ["-chardev", machine.hasPort ? `socket,id=port,fd=${portDescriptor}` : "null,id=port"],
-    [
-      "-device",
-      `virtserialport,id=personality,bus=ports.0,nr=1,chardev=port,name=${personalityPort}`,
-    ],
+    ["-device", `virtserialport,id=personality,bus=ports.0,nr=1,chardev=port,name=${clonePort}`],
     ["-chardev", `file,id=console,append=on,path=${escape(machine.console)}`],
     ["-serial", "chardev:console"],
     // Three ways in: for who starts the machine, for who watches it, for commands.

@@ -1,7 +1,7 @@
 import { chmod, open, rm, writeFile } from "node:fs/promises";
 import { makeFolder, runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import { personalityWords } from "@kip/cloud-init";
+import { cloneMessages } from "@kip/cloud-init";
 import { controlGroupPath, confined, makeControlGroup } from "../host/control-group.ts";
 import { readBootId } from "../host/host-facts.ts";
 import { createRootDisk, reasonOf } from "../machine/machine-process.ts";
@@ -128,7 +128,7 @@ async function runAndSave(options: BuildTemplateOptions, draft: DraftFiles): Pro
     ...(state && { state }),
   });
   if (errand) await loadDeviceState(started);
-  const word = waitForWord(started.port, personalityWords.template);
+  const word = waitForWord(started.port, cloneMessages.template);
   word.catch(() => {}); // awaited below
   await started.commands.execute("cont");
   if (errand) started.port.write(await errandLine(errand));

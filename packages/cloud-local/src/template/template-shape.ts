@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import os from "node:os";
 import type { LaunchImages } from "@kip/cloud";
-import { templateWord } from "@kip/cloud-init";
+import { templateArgument } from "@kip/cloud-init";
 import type { LocalImage } from "../image.ts";
 import type { Accelerator } from "../machine/accelerator.ts";
 import { qemuArguments, type MachineMemory } from "../machine/qemu-arguments.ts";
@@ -79,7 +79,7 @@ export function templateKey(facts: TemplateFacts): string {
 
 /** What machines of the shape, and their template, are started with. */
 export function templateCmdline(image: LocalImage): string {
-  return `${image.cmdline} ${templateWord}`;
+  return `${image.cmdline} ${templateArgument}`;
 }
 
 function shapeArguments({ image, ...shape }: MachineShape): readonly string[] {

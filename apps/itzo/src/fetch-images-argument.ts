@@ -1,2 +1,2 @@
 /** Argument that makes a process of this program fetch images, instead of being the agent. */
-export const fetchWord = "fetch-images";
+export const fetchImagesArgument = "fetch-images";

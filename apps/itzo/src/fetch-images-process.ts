@@ -6,8 +6,8 @@ import { agentDirectories, fetchImages } from "@kip/cell-agent";
 
 const decodeInput = decode.object({ images: decode.list(decode.string), pull: decode.string });
 
-/** The process that `runErrand` starts: fetches the images that standard input names, and says why if it cannot. */
-export async function fetchAsAsked(stateDir: string, runDir: string): Promise<void> {
+/** The process that `preloadImages` starts: fetches the images that standard input names, and says why if it cannot. */
+export async function runFetchImages(stateDir: string, runDir: string): Promise<void> {
   try {
     await fetchNamed(stateDir, runDir);
   } catch (error) {

@@ -2,10 +2,10 @@ import { closeSync, openSync, readdirSync, readFileSync, writeSync } from "node:
 import { setTimeout } from "node:timers/promises";
 import { KipError } from "@kip/base";
 import {
-  maxPersonalityBytes,
+  maxCloneOrderBytes,
   parseOrder,
-  personalityPort,
-  personalityWords,
+  clonePort,
+  cloneMessages,
   type Order,
 } from "@kip/cloud-init";
 import { readLineSync } from "./read-line.ts";
@@ -15,7 +15,7 @@ const tries = 500;
 const intervalMs = 20;
 
 /** The template's connection to its launcher. */
-export class PersonalityPort implements Disposable {
+export class ClonePort implements Disposable {
   readonly #descriptor: number;
 
   private constructor(descriptor: number) {
@@ -23,37 +23,37 @@ export class PersonalityPort implements Disposable {
   }
 
   /** @throws {KipError} `PERSONALITY_PORT_MISSING` */
-  static async open(): Promise<PersonalityPort> {
-    // The kernel gets the ports' names some time after the driver is loaded, and nobody is told of it: hence the polling.
+  static async open(): Promise<ClonePort> {
+    // Polls, because the kernel announces the names of ports to no one; they come some time after the driver is loaded.
     for (let count = 0; count < tries; count++) {
       const port = findPort();
-      if (port !== undefined) return new PersonalityPort(openSync(`/dev/${port}`, "r+"));
+      if (port !== undefined) return new ClonePort(openSync(`/dev/${port}`, "r+"));
       await setTimeout(intervalMs);
     }
     throw new KipError(
       "PERSONALITY_PORT_MISSING",
-      `Cannot become a template: there is no port "${personalityPort}"`,
+      `Cannot become a template: there is no port "${clonePort}"`,
       { remedy: "Give the machine a virtserialport of this name" },
     );
   }
 
-  /** Tells why the errand failed. The launcher takes any word but the one it waits for as that. */
-  complain(reason: string): void {
+  /** Sends why a preload failed. The launcher reads any line but the message that it waits for as a failure. */
+  sendFailure(reason: string): void {
     writeSync(this.#descriptor, `${reason.replaceAll("\n", " ").slice(0, 1000)}\n`);
   }
 
-  say(word: keyof typeof personalityWords): void {
-    writeSync(this.#descriptor, `${personalityWords[word]}\n`);
+  send(message: keyof typeof cloneMessages): void {
+    writeSync(this.#descriptor, `${cloneMessages[message]}\n`);
   }
 
   /**
-   * Waits for what the launcher wants, with the whole program: nothing of it may run in a copy before the copy has its
-   * own random numbers and its own time.
+   * Waits for an order and blocks the whole program meanwhile: none of it may run in a copy before the copy has random
+   * numbers and a time of its own.
    *
    * @throws {KipError} `PERSONALITY_INVALID`
    */
   read(): Order {
-    return parseOrder(readLineSync(this.#descriptor, maxPersonalityBytes));
+    return parseOrder(readLineSync(this.#descriptor, maxCloneOrderBytes));
   }
 
   [Symbol.dispose](): void {
@@ -70,7 +70,7 @@ function findPort(): string | undefined {
     }
   };
   try {
-    return readdirSync(portsDirectory).find((port) => name(port) === personalityPort);
+    return readdirSync(portsDirectory).find((port) => name(port) === clonePort);
   } catch {
     return undefined; // the driver is not there yet
   }

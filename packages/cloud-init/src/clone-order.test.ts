@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { hasCode } from "@kip/base";
-import { orderLine, parseOrder, type Errand, type Personality } from "./personality.ts";
+import { orderLine, parseOrder, type ImagePreload, type CloneIdentity } from "./clone-order.ts";
 
-const personality: Personality = {
+const identity: CloneIdentity = {
   version: 1,
   instanceId: "i-1",
   hostname: "cell-1",
@@ -19,21 +19,21 @@ const personality: Personality = {
   userData: "#cloud-config\n{}",
 };
 
-const errand: Errand = {
+const preload: ImagePreload = {
   version: 1,
   images: [`registry.example/app@sha256:${"0".repeat(64)}`],
   pull: "{}",
-  unixMs: personality.unixMs,
-  entropy: personality.entropy,
-  network: personality.network,
+  unixMs: identity.unixMs,
+  entropy: identity.entropy,
+  network: identity.network,
 };
 
 suite("parseOrder", () => {
   test("reads what orderLine wrote, which is one line", () => {
-    const line = orderLine(personality);
+    const line = orderLine(identity);
     assert.equal(line.indexOf("\n"), line.length - 1);
-    assert.deepEqual(parseOrder(line), { kind: "become", personality });
-    assert.deepEqual(parseOrder(orderLine(errand)), { kind: "fetch", errand });
+    assert.deepEqual(parseOrder(line), { kind: "become", identity });
+    assert.deepEqual(parseOrder(orderLine(preload)), { kind: "fetch", preload });
   });
 
   const invalid: readonly (readonly [string, object])[] = [
@@ -44,7 +44,7 @@ suite("parseOrder", () => {
   ];
   for (const [name, change] of invalid) {
     test(`refuses ${name}`, () => {
-      const line = JSON.stringify({ ...personality, ...change });
+      const line = JSON.stringify({ ...identity, ...change });
       assert.throws(
         () => parseOrder(line),
         (error) => hasCode(error, "PERSONALITY_INVALID"),
@@ -52,16 +52,16 @@ suite("parseOrder", () => {
     });
   }
 
-  test("refuses an errand with too little entropy", () => {
+  test("refuses an image preload with too little entropy", () => {
     assert.throws(
-      () => parseOrder(JSON.stringify({ ...errand, entropy: "" })),
+      () => parseOrder(JSON.stringify({ ...preload, entropy: "" })),
       (error) => hasCode(error, "PERSONALITY_INVALID"),
     );
   });
 
   test("refuses half a line", () => {
     assert.throws(
-      () => parseOrder(orderLine(personality).slice(0, 50)),
+      () => parseOrder(orderLine(identity).slice(0, 50)),
       (error) => hasCode(error, "PERSONALITY_INVALID"),
     );
   });

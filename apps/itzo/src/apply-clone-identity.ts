@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { openSync, writeFileSync, writeSync } from "node:fs";
 import path from "node:path";
 import { KipError, type Logger } from "@kip/base";
-import type { Personality } from "@kip/cloud-init";
+import type { CloneIdentity } from "@kip/cloud-init";
 import { applySeed } from "./first-boot.ts";
 import { readLineSync } from "./read-line.ts";
 
@@ -11,14 +11,14 @@ const uuidsInAdvance = 128;
 const maxAnswerBytes = 4096;
 
 /** What only another program can do for the agent: random numbers, time and network. */
-export interface BecomeHelper {
+export interface CloneHelper {
   ask(line: string): void;
   /** Waits until it is done. @throws {KipError} `BECOME_FAILED` */
   answer(): void;
 }
 
 /** The helper of the boot script, which waits in the template: recipe/become.pl. */
-export class ProgramHelper implements BecomeHelper {
+export class ProgramHelper implements CloneHelper {
   readonly #input: number;
   readonly #answers: number;
 
@@ -43,16 +43,16 @@ export class ProgramHelper implements BecomeHelper {
 }
 
 /**
- * Makes this copy of a template the machine that the personality describes. First of all its random numbers and its
+ * Makes this copy of a template the machine that the identity describes. First of all its random numbers and its
  * time, before anything draws or uses them.
  *
  * @throws {KipError} `BECOME_FAILED`; `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
  */
-export async function becomeMachine(
-  personality: Personality,
+export async function applyCloneIdentity(
+  identity: CloneIdentity,
   options: {
-    readonly helper: BecomeHelper;
-    /** When the personality came, by `performance.now()`. */
+    readonly helper: CloneHelper;
+    /** When the identity came, by `performance.now()`. */
     readonly receivedAtMs: number;
     /** Where the boot script leaves its results. */
     readonly directory: string;
@@ -62,26 +62,26 @@ export async function becomeMachine(
   },
 ): Promise<void> {
   const { helper, root = "/" } = options;
-  const { entropy, unixMs, network, machineId, instanceId, hostname } = personality;
+  const { entropy, unixMs, network, machineId, instanceId, hostname } = identity;
   const nowMs = unixMs + performance.now() - options.receivedAtMs;
-  helper.ask(`machine ${entropyWord(entropy)} ${timeWords(nowMs)}`);
+  helper.ask(`machine ${entropyArgument(entropy)} ${timeArguments(nowMs)}`);
   helper.answer();
   // OpenSSL's generator sees by the clock that it has to take new entropy; what was drawn before must not be used.
   for (let count = 0; count < uuidsInAdvance; count++) randomUUID();
   setUpNetwork(helper, network, root, () => {
     writeFileSync(path.join(root, "etc/machine-id"), `${machineId}\n`);
   });
-  const userData = Buffer.from(personality.userData);
+  const userData = Buffer.from(identity.userData);
   await applySeed({ instanceId, localHostname: hostname, userData }, options);
 }
 
 /** Entropy of an order, as the helper takes it. */
-export function entropyWord(base64: string): string {
+export function entropyArgument(base64: string): string {
   return Buffer.from(base64, "base64").toString("hex");
 }
 
 /** Milliseconds since the epoch, as the helper takes them: seconds and nanoseconds. */
-export function timeWords(ms: number): string {
+export function timeArguments(ms: number): string {
   return `${Math.trunc(ms / 1000)} ${Math.trunc((ms % 1000) * 1e6)}`;
 }
 
@@ -93,8 +93,8 @@ export function timeWords(ms: number): string {
  * @throws {KipError} `BECOME_FAILED`
  */
 export function setUpNetwork(
-  helper: BecomeHelper,
-  network: Personality["network"],
+  helper: CloneHelper,
+  network: CloneIdentity["network"],
   root: string,
   meanwhile: () => void = () => {},
 ): void {

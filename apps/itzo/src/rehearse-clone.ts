@@ -3,14 +3,14 @@ import path from "node:path";
 import { silentLogger } from "@kip/base";
 import { orderLine, parseOrder } from "@kip/cloud-init";
 import { writeBootResults } from "./boot-results.ts";
-import { becomeMachine } from "./become-machine.ts";
+import { applyCloneIdentity } from "./apply-clone-identity.ts";
 
 /**
  * Becomes a machine once without being it: a copy then finds the code of all this compiled.
  *
  * @param directory made for it, and removed
  */
-export async function rehearseBecoming(directory: string): Promise<void> {
+export async function rehearseClone(directory: string): Promise<void> {
   mkdirSync(path.join(directory, "etc"), { recursive: true });
   const file = { path: "/var/lib/file", content: "{}", permissions: "0600" };
   const line = orderLine({
@@ -29,14 +29,14 @@ export async function rehearseBecoming(directory: string): Promise<void> {
     userData: `#cloud-config\n${JSON.stringify({ hostname: "rehearsal", write_files: [file] })}`,
   });
   const order = parseOrder(line.trimEnd());
-  if (order.kind !== "become") throw new TypeError("A personality is no errand");
-  await becomeMachine(order.personality, {
+  if (order.kind !== "become") throw new TypeError("The order is not an identity");
+  await applyCloneIdentity(order.identity, {
     helper: { ask: () => {}, answer: () => {} },
     receivedAtMs: performance.now(),
     directory,
     root: directory,
     logger: silentLogger,
   });
-  writeBootResults(directory, { timingsMs: { personality: 1.5 }, startedAtMs: 1.5 });
+  writeBootResults(directory, { timingsMs: { identity: 1.5 }, startedAtMs: 1.5 });
   rmSync(directory, { recursive: true });
 }

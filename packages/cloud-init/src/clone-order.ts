@@ -9,10 +9,10 @@ const network = decode.object({
 });
 
 /**
- * What makes a machine out of a copy of a template: everything that two copies must not share. The launcher hands it over
- * as one line of JSON through the port {@link personalityPort}.
+ * Makes a copy of a template a machine of its own: everything that two copies must not share. The launcher writes it as one
+ * line of JSON to the port {@link clonePort}.
  */
-const decodeDocument = decode.object({
+const decodeIdentity = decode.object({
   /** 1. */
   version: decode.integer,
   instanceId: decode.string,
@@ -21,21 +21,21 @@ const decodeDocument = decode.object({
   machineId: decode.string,
   /** The launcher's wall clock when it wrote this, milliseconds since the epoch. */
   unixMs: decode.integer,
-  /** Base64; at least 32 bytes that nobody else is given. */
+  /** Base64; at least 32 bytes that no other machine gets. */
   entropy: decode.string,
   network,
   /** As cloud-init takes it. */
   userData: decode.string,
 });
 
-/** @see decodeDocument */
-export type Personality = decode.Decoded<typeof decodeDocument>;
+/** @see decodeIdentity */
+export type CloneIdentity = decode.Decoded<typeof decodeIdentity>;
 
 /**
- * Asks a copy of a template to get images and to wait again, as a template that has them. It is given a network for as
- * long as that takes, and none of it stays.
+ * Asks a copy of a template to fetch images and to wait again, as a template that has them. Its network is removed
+ * afterwards.
  */
-const decodeErrand = decode.object({
+const decodePreload = decode.object({
   /** 1. */
   version: decode.integer,
   /** Names with a digest, `registry/repository@sha256:…`. */
@@ -43,38 +43,38 @@ const decodeErrand = decode.object({
   /** How to get them, as the launch request had it: `LaunchImages.pull` of `@kip/cloud`. */
   pull: decode.string,
   unixMs: decode.integer,
-  /** As a personality's. */
+  /** As an identity's. */
   entropy: decode.string,
   network,
 });
 
-/** @see decodeErrand */
-export type Errand = decode.Decoded<typeof decodeErrand>;
+/** @see decodePreload */
+export type ImagePreload = decode.Decoded<typeof decodePreload>;
 
-/** What a launcher says on the port. */
+/** What a launcher writes to the port. */
 export type Order =
-  | { readonly kind: "become"; readonly personality: Personality }
-  | { readonly kind: "fetch"; readonly errand: Errand };
+  | { readonly kind: "become"; readonly identity: CloneIdentity }
+  | { readonly kind: "fetch"; readonly preload: ImagePreload };
 
 /** Name of the virtio-serial port, as it stands in /sys/class/virtio-ports/<port>/name. */
-export const personalityPort = "co.elotl.kip.personality";
+export const clonePort = "co.elotl.kip.personality";
 
-/** Word on the kernel's command line that makes the machine a template. */
-export const templateWord = "kip.template";
+/** Argument on the kernel's command line that makes the machine a template. */
+export const templateArgument = "kip.template";
 
 /**
- * The words that the machine says on the port, a line each.
+ * The messages of the machine on the port, a line each.
  *
  * - `template`: everything is loaded, or fetched, and the machine waits; the launcher may save it now
- * - `ready`: a copy has its personality and its agent listens
+ * - `ready`: a copy has its identity and its agent listens
  */
-export const personalityWords = { template: "template", ready: "ready" } as const;
+export const cloneMessages = { template: "template", ready: "ready" } as const;
 
 /** Longest line, bytes. */
-export const maxPersonalityBytes = 65_536;
+export const maxCloneOrderBytes = 65_536;
 
 /** The line for the port, its end included. */
-export function orderLine(order: Personality | Errand): string {
+export function orderLine(order: CloneIdentity | ImagePreload): string {
   return `${JSON.stringify(order)}\n`;
 }
 
@@ -86,16 +86,17 @@ export function orderLine(order: Personality | Errand): string {
 export function parseOrder(line: string): Order {
   try {
     const document: unknown = JSON.parse(line);
-    const isErrand = typeof document === "object" && document !== null && "images" in document;
-    if (isErrand) {
-      const errand = decodeErrand(document, "errand");
-      check(errand);
-      return { kind: "fetch", errand };
+    const isPreload = typeof document === "object" && document !== null && "images" in document;
+    if (isPreload) {
+      const preload = decodePreload(document, "preload");
+      check(preload);
+      return { kind: "fetch", preload };
     }
-    const personality = decodeDocument(document, "personality");
-    check(personality);
-    if (!/^[\da-f]{32}$/.test(personality.machineId)) throw new RangeError("machineId is no ID");
-    return { kind: "become", personality };
+    const identity = decodeIdentity(document, "identity");
+    check(identity);
+    if (!/^[\da-f]{32}$/.test(identity.machineId))
+      throw new RangeError("machineId is not 32 hexadecimal digits");
+    return { kind: "become", identity };
   } catch (cause) {
     throw new KipError(
       "PERSONALITY_INVALID",
@@ -105,7 +106,7 @@ export function parseOrder(line: string): Order {
   }
 }
 
-function check({ version, entropy }: Personality | Errand): void {
+function check({ version, entropy }: CloneIdentity | ImagePreload): void {
   if (version !== 1) throw new RangeError(`version ${version} is not 1`);
   if (Buffer.from(entropy, "base64").length < 32)
     throw new RangeError("entropy has less than 32 bytes");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { netmask } from "./become-machine.ts";
+import { netmask } from "./apply-clone-identity.ts";
 
 suite("netmask", () => {
   for (const [bits, mask] of [
