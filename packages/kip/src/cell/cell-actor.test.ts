@@ -405,6 +405,23 @@ describe("CellActor", () => {
     assert.equal(actor.memory.cell, undefined);
   });
 
+  it("closes a connection that is made while it stops", async () => {
+    const gate = Promise.withResolvers<void>();
+    let closed = 0;
+    const agent = { [Symbol.asyncDispose]: async () => void closed++ };
+    const { actor, run } = start({
+      connect: async (each) => {
+        await gate.promise;
+        each.agentFound(agent as unknown as AgentClient); // all that is used of it
+      },
+    });
+    await run();
+    const stopped = actor.stop();
+    gate.resolve();
+    await stopped;
+    assert.equal(closed, 1);
+  });
+
   it("stops during a step", async () => {
     const { actor, clock, run } = start({ connect: untilAborted });
     await run();

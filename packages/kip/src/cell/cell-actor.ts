@@ -235,6 +235,8 @@ export class CellActor {
     this.changed();
     await this.memory.agent?.[Symbol.asyncDispose]();
     await this.#work;
+    // The last step may have connected meanwhile.
+    await this.memory.agent?.[Symbol.asyncDispose]();
   }
 
   /** A new request ends the pause after a failure. */
