@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { hasCode } from "@kip/base";
 import { paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
-import { CellStore } from "./cell/cell-store.ts";
+import { CellStore } from "./store/cell-store.ts";
 
 /**
  * Installs the Cell resource ahead of time. The API server holds back the first objects of a new resource for two seconds;

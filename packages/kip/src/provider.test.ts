@@ -8,7 +8,7 @@ import type { InterruptionNotice } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
 import type { PodEvent, PodStatusUpdate, ResolvedPod } from "@kip/virtual-kubelet";
 import type { CellActor } from "./cell/cell-actor.ts";
-import type { CellStep } from "./cell/cell-plan.ts";
+import type { CellStep } from "./state/cell-step.ts";
 import type { Cell } from "./state/cell.ts";
 import { KipProvider, type KipProviderOptions } from "./provider.ts";
 

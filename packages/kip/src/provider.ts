@@ -27,7 +27,7 @@ import type {
 import { CellActor } from "./cell/cell-actor.ts";
 import { hasEnded, type CellLimits } from "./cell/observe-cell.ts";
 import { wasClaimed, type CellMemory, type PodRef } from "./state/cell-memory.ts";
-import type { CellSteps } from "./cell/cell-steps.ts";
+import type { CellSteps } from "./cell/steps/cell-steps.ts";
 import type { Cell } from "./state/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
 import { eventsOfReport } from "./status/pod-events.ts";

@@ -8,8 +8,8 @@ import {
   type KubeObject,
 } from "@kip/k8s-client";
 import type { NodeFacts } from "@kip/virtual-kubelet";
-import { CellSteps } from "./cell/cell-steps.ts";
-import { CellStore } from "./cell/cell-store.ts";
+import { CellSteps } from "./cell/steps/cell-steps.ts";
+import { CellStore } from "./store/cell-store.ts";
 import type { CellStepsOptions } from "./cell/steps/step-context.ts";
 import { freeFinishedPods } from "./collect/finished-pods.ts";
 import { collectOrphanInstances } from "./collect/orphan-instances.ts";

@@ -4,7 +4,7 @@ import { silentLogger, systemClock } from "@kip/base";
 import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import type { ContainerStatus } from "@kip/k8s-types";
-import { CellStore } from "../src/cell/cell-store.ts";
+import { CellStore } from "../src/store/cell-store.ts";
 import { cellFinalizer, type Cell, type CellSpec, type PodEnd } from "../src/state/cell.ts";
 import { storedEnd } from "../src/status/pod-end.ts";
 

@@ -8,8 +8,8 @@ import { ManualClock } from "@kip/testing";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { CellActor } from "./cell-actor.ts";
 import { forgetCell } from "../state/cell-memory.ts";
-import type { CellStep } from "./cell-plan.ts";
-import type { CellSteps } from "./cell-steps.ts";
+import type { CellStep } from "../state/cell-step.ts";
+import type { CellSteps } from "./steps/cell-steps.ts";
 import type { Cell } from "../state/cell.ts";
 
 /** Lets pending promises and immediates run. */

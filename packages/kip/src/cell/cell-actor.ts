@@ -8,8 +8,9 @@ import { restrictReportToPod } from "../status/restrict-report.ts";
 import { reportedEnd } from "../status/pod-end.ts";
 import type { Cell } from "../state/cell.ts";
 import { newCellMemory, type CellMemory, type PodRef } from "../state/cell-memory.ts";
-import { planCell, type CellStep } from "./cell-plan.ts";
-import type { CellSteps } from "./cell-steps.ts";
+import { planCell } from "./cell-plan.ts";
+import type { CellStep } from "../state/cell-step.ts";
+import type { CellSteps } from "./steps/cell-steps.ts";
 import {
   cellTimes,
   hasEnded,
@@ -17,7 +18,7 @@ import {
   shortestUsefulConnectionMs,
   type CellLimits,
 } from "./observe-cell.ts";
-import { deadlineExceeded } from "./pod-deadline.ts";
+import { deadlineExceeded } from "../state/pod-deadline.ts";
 
 /** What a {@link CellActor} works with. */
 export interface CellActorOptions {

@@ -10,8 +10,8 @@ import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
 import { KipProvider, type KipProviderOptions } from "../provider.ts";
 import type { CellActor } from "./cell-actor.ts";
-import type { CellStep } from "./cell-plan.ts";
-import { CellSteps } from "./cell-steps.ts";
+import type { CellStep } from "../state/cell-step.ts";
+import { CellSteps } from "./steps/cell-steps.ts";
 import type { CellStepsOptions } from "./steps/step-context.ts";
 import type { Cell, CellSpec, CellStatus } from "../state/cell.ts";
 

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
 import type { Cell } from "../state/cell.ts";
-import { planCell, type CellObservation, type CellStep } from "./cell-plan.ts";
+import { planCell, type CellObservation } from "./cell-plan.ts";
+import type { CellStep } from "../state/cell-step.ts";
 
 type Phase = "Running" | "Succeeded" | "Failed";
 

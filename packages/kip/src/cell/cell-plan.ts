@@ -1,4 +1,5 @@
 import type { InstanceState, WantedPod } from "../state/cell-memory.ts";
+import type { CellStep } from "../state/cell-step.ts";
 import type { Cell } from "../state/cell.ts";
 
 /** The state of a pod and its cell at one moment; input of {@link planCell}. */
@@ -37,29 +38,6 @@ export interface CellObservation {
    */
   readonly isUnhealthy: boolean;
 }
-
-/** One action for a cell; each is safe to repeat. */
-export type CellStep =
-  | { readonly kind: "createCell" }
-  | { readonly kind: "observeInstance" }
-  | { readonly kind: "launch" }
-  | { readonly kind: "awaitRunning" }
-  | { readonly kind: "connect" }
-  | { readonly kind: "dispatch" }
-  | { readonly kind: "drain"; readonly graceSeconds: number }
-  /** The pod's last cell is gone, and the pod has ended with it. */
-  | { readonly kind: "endPod" }
-  /** Write how the pod ended into its Cell. */
-  | { readonly kind: "recordEnd" }
-  | { readonly kind: "saveLogs" }
-  | { readonly kind: "terminate" }
-  /** Keep the Cell, whose instance is gone, until the API has the pod's end. */
-  | { readonly kind: "awaitEndInApi" }
-  | { readonly kind: "deleteCell"; readonly isLost: boolean }
-  /** Wait for an event. */
-  | { readonly kind: "wait" }
-  /** Pod and cell are settled. */
-  | { readonly kind: "done" };
 
 /**
  * Decides the next step for a cell from the observation alone: a crash between two steps is just

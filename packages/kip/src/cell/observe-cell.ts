@@ -1,11 +1,9 @@
 import type { PodReport } from "@kip/agent-api";
 import type { Clock } from "@kip/base";
-import { latestLists } from "../status/container-lists.ts";
-import { afterLoss, endByLoss } from "../status/lost-containers.ts";
-import { wasClaimed, type CellMemory } from "../state/cell-memory.ts";
+import { lossEnd } from "../status/lost-cell.ts";
+import type { CellMemory } from "../state/cell-memory.ts";
 import type { CellObservation } from "./cell-plan.ts";
-import type { PodEnd } from "../state/cell.ts";
-import { deadlineIn } from "./pod-deadline.ts";
+import { deadlineIn } from "../state/pod-deadline.ts";
 
 /** Time limits of a cell, milliseconds. */
 export interface CellLimits {
@@ -50,22 +48,6 @@ export function observeCell(memory: CellMemory, limits: CellLimits, clock: Clock
     isDrainOverdue: times.overdueIn <= 0 && (wanted.kind === "remove" || !isDrained),
     isUnhealthy: times.unhealthyIn <= 0 || memory.isPodLost,
   };
-}
-
-/** How the loss of its cell ends the pod; undefined if the pod gets another cell. */
-export function lossEnd(
-  memory: CellMemory,
-  details: { readonly message: string; readonly finishedAt: string },
-): PodEnd | undefined {
-  const { pod, status } = memory;
-  if (!pod || !wasClaimed(status)) return undefined;
-  return endByLoss(pod, latestLists(memory, pod), details);
-}
-
-/** The pod's container statuses after the loss of its cell, by the status that was published last. */
-export function listsAfterLoss(memory: CellMemory): ReturnType<typeof afterLoss> | undefined {
-  const { pod } = memory;
-  return pod && afterLoss(pod, latestLists(memory, pod), memory);
 }
 
 /** Milliseconds until each time limit changes the plan; 0 or less if it has passed, infinite if it does not apply. */

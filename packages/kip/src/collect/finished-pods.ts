@@ -1,7 +1,7 @@
 import type { ApiClient } from "@kip/k8s-client";
 import type { PodRef } from "../state/cell-memory.ts";
 import type { Cell } from "../state/cell.ts";
-import { readPod } from "../cell/pod-in-api.ts";
+import { readPod } from "../store/pod-in-api.ts";
 
 /** Options of {@link freeFinishedPods}. */
 export interface FinishedPodsOptions {

@@ -1,6 +1,6 @@
 import type { Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
-import type { CellStore } from "../cell/cell-store.ts";
+import type { CellStore } from "../store/cell-store.ts";
 
 /** Options of {@link collectOrphanInstances}. */
 export interface CollectOptions {

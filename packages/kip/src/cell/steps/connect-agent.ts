@@ -1,16 +1,15 @@
 import { hasCode } from "@kip/base";
 import { waitForAgent, type AgentClient } from "@kip/agent-api";
 import { keepIdentity } from "../../identity/keep-identity.ts";
-import type { CellActor } from "../cell-actor.ts";
 import type { CellMemory } from "../../state/cell-memory.ts";
 import { firstReport } from "./first-report.ts";
 import { instanceFacts } from "./start-instance.ts";
-import { required, type StepContext } from "./step-context.ts";
+import { required, type StepContext, type StepActor } from "./step-context.ts";
 
 /** Dials until the cell's agent answers, and follows its reports from then on. */
 export async function connect(
   context: StepContext,
-  actor: CellActor,
+  actor: StepActor,
   signal: AbortSignal,
 ): Promise<void> {
   const { memory } = actor;
@@ -87,7 +86,7 @@ export function noteGeneration(memory: CellMemory, held: number | undefined): vo
 
 async function followReports(
   context: StepContext,
-  actor: CellActor,
+  actor: StepActor,
   agent: AgentClient,
 ): Promise<void> {
   const abort = new AbortController();

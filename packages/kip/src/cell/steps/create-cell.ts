@@ -2,12 +2,11 @@ import { KipError } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import { unsupportedVolumes } from "../../dispatch/desired-pod.ts";
 import { afterLoss, carriedContainers, endByLoss, hasRun } from "../../status/lost-containers.ts";
-import type { CellActor } from "../cell-actor.ts";
 import type { CellMemory } from "../../state/cell-memory.ts";
-import { required, type StepContext } from "./step-context.ts";
+import { required, type StepContext, type StepActor } from "./step-context.ts";
 
 /** Chooses the machine of a pod and writes its Cell, before the cloud is asked for anything. */
-export async function createCell(context: StepContext, actor: CellActor): Promise<void> {
+export async function createCell(context: StepContext, actor: StepActor): Promise<void> {
   const { memory } = actor;
   const { chooser, store, onEvent, clock } = context.options;
   const resolved = required(memory.resolved, "the pod is not known");

@@ -3,7 +3,7 @@ import { desiredPod, imagesOf } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
 import { podAddress, type CellMemory } from "../../state/cell-memory.ts";
 import { startPhases, type Cell } from "../../state/cell.ts";
-import { activeFor } from "../pod-deadline.ts";
+import { activeFor } from "../../state/pod-deadline.ts";
 import { noteGeneration } from "./connect-agent.ts";
 import { required, rounded, type StepContext } from "./step-context.ts";
 

@@ -1,10 +1,9 @@
 import { hasCode } from "@kip/base";
 import { carriedContainers } from "../../status/lost-containers.ts";
-import type { CellActor } from "../cell-actor.ts";
 import { forgetCell, wasClaimed, type CellMemory } from "../../state/cell-memory.ts";
-import { listsAfterLoss } from "../observe-cell.ts";
+import { listsAfterLoss } from "../../status/lost-cell.ts";
 import { firstReport } from "./first-report.ts";
-import { required, type StepContext } from "./step-context.ts";
+import { required, type StepContext, type StepActor } from "./step-context.ts";
 
 /** Has the agent stop the pod within its grace period. */
 export async function drain(
@@ -56,7 +55,7 @@ export async function saveLogs(
 /** Ends the instance. */
 export async function terminate(
   context: StepContext,
-  actor: CellActor,
+  actor: StepActor,
   signal: AbortSignal,
 ): Promise<void> {
   const { memory } = actor;
@@ -76,7 +75,7 @@ export async function terminate(
 /** Deletes the Cell, whose instance is gone; a pod that lost its cell gets another one. */
 export async function deleteCell(
   context: StepContext,
-  actor: CellActor,
+  actor: StepActor,
   isLost: boolean,
 ): Promise<void> {
   const { memory } = actor;

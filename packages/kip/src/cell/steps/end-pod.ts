@@ -1,11 +1,10 @@
 import { backoffDelay, hasCode } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import { storedEnd } from "../../status/pod-end.ts";
-import type { CellActor } from "../cell-actor.ts";
 import type { CellMemory } from "../../state/cell-memory.ts";
 import type { PodEnd } from "../../state/cell.ts";
-import { lossEnd } from "../observe-cell.ts";
-import { required, type StepContext } from "./step-context.ts";
+import { lossEnd } from "../../status/lost-cell.ts";
+import { required, type StepContext, type StepActor } from "./step-context.ts";
 
 /** Pauses between two reads of the pod. */
 const readBackoff = { initialMs: 1000, maxMs: 300_000 };
@@ -51,7 +50,7 @@ export async function recordEnd(context: StepContext, memory: CellMemory): Promi
  */
 export async function awaitEndInApi(
   context: StepContext,
-  actor: CellActor,
+  actor: StepActor,
   signal: AbortSignal,
 ): Promise<void> {
   const { memory } = actor;

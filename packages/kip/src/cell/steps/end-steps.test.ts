@@ -3,15 +3,14 @@ import { describe, it } from "node:test";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import { KipError, silentLogger } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
-import type { CellActor } from "../cell-actor.ts";
 import { newCellMemory, type CellMemory } from "../../state/cell-memory.ts";
-import { CellStatusWriter } from "../cell-status-writer.ts";
+import { CellStatusWriter } from "../../store/cell-status-writer.ts";
 import type { Cell, CellStatus } from "../../state/cell.ts";
-import type { PodInApi } from "../pod-in-api.ts";
+import type { PodInApi } from "../../store/pod-in-api.ts";
 import { createCell } from "./create-cell.ts";
 import { saveLogs } from "./end-cell.ts";
 import { awaitEndInApi, endPod, recordEnd } from "./end-pod.ts";
-import type { StepContext } from "./step-context.ts";
+import type { StepContext, StepActor } from "./step-context.ts";
 
 const never = new AbortController().signal;
 const running = { running: { startedAt: "2026-01-01T00:00:00Z" } };
@@ -83,7 +82,7 @@ function start(pod: Pod, change: Partial<CellMemory> = {}) {
     memory,
     statusChanged: () => void publications++,
     cellSeen: (cell: Cell) => void (memory.cell = cell),
-  } as unknown as CellActor; // all that the steps use
+  } as unknown as StepActor; // all that the steps use
   const outside = { written, created, refusals, inApi, sleeps, saves };
   return { context, memory, actor, ...outside, publications: () => publications };
 }

@@ -1,10 +1,9 @@
 import { defined } from "@kip/base";
 import type { Instance } from "@kip/cloud";
-import type { CellActor } from "../cell-actor.ts";
 import type { CellMemory } from "../../state/cell-memory.ts";
 import type { CellStatus } from "../../state/cell.ts";
-import { userData } from "../user-data.ts";
-import { required, type StepContext } from "./step-context.ts";
+import { userData } from "./user-data.ts";
+import { required, type StepContext, type StepActor } from "./step-context.ts";
 
 /** Looks up the Cell's instance in the cloud: after a start of kip, or when an answer was lost. */
 export async function observeInstance(context: StepContext, memory: CellMemory): Promise<void> {
@@ -25,7 +24,7 @@ export async function observeInstance(context: StepContext, memory: CellMemory):
 /** Asks the cloud for the instance; repeating it finds the instance that was started. */
 export async function launch(
   context: StepContext,
-  actor: CellActor,
+  actor: StepActor,
   signal: AbortSignal,
 ): Promise<void> {
   const { memory } = actor;

@@ -1,5 +1,5 @@
 import type { Clock, Logger } from "@kip/base";
-import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
+import type { AgentClient, DesiredImageSettings, DesiredRegistry, PodReport } from "@kip/agent-api";
 import type { CloudDriver, LaunchImages } from "@kip/cloud";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
@@ -9,9 +9,9 @@ import type { CellIdentities } from "../../identity/cell-identity.ts";
 import type { LogArchive } from "../../logs/log-archive.ts";
 import type { CellChooser } from "../../selection/cell-chooser.ts";
 import type { CellMemory } from "../../state/cell-memory.ts";
-import { CellStatusWriter } from "../cell-status-writer.ts";
-import type { CellStore } from "../cell-store.ts";
-import type { CellStatus } from "../../state/cell.ts";
+import { CellStatusWriter } from "../../store/cell-status-writer.ts";
+import type { CellStore } from "../../store/cell-store.ts";
+import type { Cell, CellStatus } from "../../state/cell.ts";
 
 /** Dependencies of the steps. */
 export interface CellStepsOptions {
@@ -31,6 +31,23 @@ export interface CellStepsOptions {
   readonly logger: Logger;
   /** Publishes an event of the pod. */
   readonly onEvent: (memory: CellMemory, reason: string, message: string) => void;
+}
+
+/** The actor of a pod, as its steps use it. */
+export interface StepActor {
+  readonly memory: CellMemory;
+  /** The API's view of the cell. */
+  cellSeen(cell: Cell | undefined): void;
+  /** A connection to the agent was made. */
+  agentFound(agent: AgentClient): void;
+  /** The connection to the agent ended. */
+  agentLost(): void;
+  /** The agent sent a report. */
+  reportSeen(report: PodReport): void;
+  /** The pod's status may have changed in the course of a step. */
+  statusChanged(): void;
+  /** Reports why the current step waits. */
+  reportWait(reason: string, message: string): void;
 }
 
 /** Shared by all steps: their dependencies, and the writing of a cell's status. */

@@ -5,12 +5,11 @@ import { hasCode, silentLogger } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
-import type { CellActor } from "../cell-actor.ts";
 import { newCellMemory, type CellMemory } from "../../state/cell-memory.ts";
 import type { Cell, CellStatus } from "../../state/cell.ts";
 import { dispatch } from "./dispatch-pod.ts";
 import { deleteCell } from "./end-cell.ts";
-import type { StepContext } from "./step-context.ts";
+import type { StepContext, StepActor } from "./step-context.ts";
 
 const now = Date.parse("2026-01-01T01:00:00Z");
 const never = new AbortController().signal;
@@ -143,7 +142,7 @@ describe("dispatch()", () => {
 describe("deleteCell()", () => {
   const status = { phase: "Claimed" } as const;
   const lose = async (context: StepContext, memory: CellMemory): Promise<void> =>
-    await deleteCell(context, { memory } as CellActor, true);
+    await deleteCell(context, { memory } as StepActor, true);
   const spec = {
     restartPolicy: "OnFailure",
     initContainers: [{ name: "side", restartPolicy: "Always" }],

@@ -1,18 +1,17 @@
-import type { CellActor } from "./cell-actor.ts";
-import type { CellMemory } from "../state/cell-memory.ts";
-import type { CellStep } from "./cell-plan.ts";
-import { connect } from "./steps/connect-agent.ts";
-import { createCell } from "./steps/create-cell.ts";
-import { dispatch, noteReport } from "./steps/dispatch-pod.ts";
-import { deleteCell, drain, saveLogs, terminate } from "./steps/end-cell.ts";
-import { awaitEndInApi, endPod, recordEnd } from "./steps/end-pod.ts";
-import { awaitRunning, launch, observeInstance } from "./steps/start-instance.ts";
-import { StepContext, type CellStepsOptions } from "./steps/step-context.ts";
+import type { CellMemory } from "../../state/cell-memory.ts";
+import type { CellStep } from "../../state/cell-step.ts";
+import { connect } from "./connect-agent.ts";
+import { createCell } from "./create-cell.ts";
+import { dispatch, noteReport } from "./dispatch-pod.ts";
+import { deleteCell, drain, saveLogs, terminate } from "./end-cell.ts";
+import { awaitEndInApi, endPod, recordEnd } from "./end-pod.ts";
+import { awaitRunning, launch, observeInstance } from "./start-instance.ts";
+import { StepContext, type CellStepsOptions, type StepActor } from "./step-context.ts";
 
 type Executors = {
   readonly [K in CellStep["kind"]]: (
     context: StepContext,
-    actor: CellActor,
+    actor: StepActor,
     signal: AbortSignal,
     step: Extract<CellStep, { kind: K }>,
   ) => Promise<void>;
@@ -46,11 +45,11 @@ export class CellSteps {
   }
 
   /** Executes one step. @throws the error that made it fail; the actor repeats it with a back-off */
-  async execute(step: CellStep, actor: CellActor, signal: AbortSignal): Promise<void> {
+  async execute(step: CellStep, actor: StepActor, signal: AbortSignal): Promise<void> {
     // The kind picks the executor that takes exactly this step.
     const executor = executors[step.kind] as (
       context: StepContext,
-      actor: CellActor,
+      actor: StepActor,
       signal: AbortSignal,
       step: CellStep,
     ) => Promise<void>;

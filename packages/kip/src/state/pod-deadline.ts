@@ -1,4 +1,4 @@
-import { wasClaimed, type CellMemory } from "../state/cell-memory.ts";
+import { wasClaimed, type CellMemory } from "./cell-memory.ts";
 
 /** The kubelet's reason and message for a pod that took longer than its `activeDeadlineSeconds`. */
 export const deadlineExceeded = {
