@@ -70,7 +70,7 @@ describe("the kubelet API's certificate", () => {
     decide(nodeName, "Approved", stop.signal);
     let served = await servedCertificate(port);
     for (const end = Date.now() + 30_000; !served?.subject.includes("O=system:nodes");) {
-      // Nothing tells a client of a server's new certificate.
+      // A client gets no event for a server's new certificate.
       assert.ok(Date.now() < end, "no other certificate within 30 s");
       await new Promise((resolve) => setTimeout(resolve, 50));
       served = await servedCertificate(port);

@@ -223,7 +223,7 @@ for (const { name: variant, make } of variants)
 
     it("repeats a failed apply, and does not delay other pods by it", async () => {
       const { memory, provider } = make();
-      memory.failures.apply.push(new Error("cloud says later"));
+      memory.failures.apply.push(new Error("cloud is busy"));
       await using running = await nodeWith(cluster, provider, {
         intervals: { podBackoffMs: 3000 },
       });

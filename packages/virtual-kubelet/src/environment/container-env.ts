@@ -200,7 +200,7 @@ function references(text: string): Set<string> {
   return new Set([...found].flatMap(([, name, end]) => (name && end ? [name] : [])));
 }
 
-/** Sets a variable; one set again is what its last setting says. */
+/** Sets a variable. The last value wins. */
 function put(state: EnvState, name: string, value: string): void {
   state.podBudget.take(name.length + value.length);
   state.values.set(name, value);
@@ -270,7 +270,7 @@ async function readContent(access: Access): Promise<ReferencedContent | undefine
   } catch (error) {
     if (!isKipError(error)) throw error;
     const message = `${nameOf(reference)} could not be read: ${errorText(error)}`;
-    // Whether it is there is not known yet.
+    // An optional object is not known to be missing yet.
     return missing(access, "", message, error.retryable);
   }
   if (content) return content;

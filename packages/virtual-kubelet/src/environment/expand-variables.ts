@@ -1,14 +1,14 @@
 import { unresolved } from "../references/reference.ts";
 
 /**
- * What has a meaning in a text: two dollar signs, a reference, or one that is opened and not closed.
- * The last runs to the text's end, so that no text is searched more than once.
+ * Matches two dollar signs, a reference, or a reference that is not closed. The last one extends to the end of the
+ * text, so that no text is searched more than once.
  */
 export const referenceMarks = /\$\$|\$\(([^)]*)(\)|$)/g;
 
 /**
- * Most that can be put into one container's environment, arguments included, characters: more than
- * Linux starts a program with. A few variables that name each other several times exceed any memory.
+ * Limit of one container's expanded environment and arguments, characters: more than Linux starts a program with.
+ * A few variables that refer to each other several times would exceed any memory.
  */
 const maxExpanded = 8 * 1024 * 1024;
 

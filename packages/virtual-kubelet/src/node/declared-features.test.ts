@@ -20,7 +20,7 @@ describe("declarable()", () => {
     ["1.36", { major: "1", minor: "36" }, ["A"]],
     ["a provider's 1.40+", { major: "1", minor: "40+" }, ["A"]],
     ["1.35", { major: "1", minor: "35" }, []],
-    ["one that tells nothing", {}, []],
+    ["one that shows no version", {}, []],
     ["one that refuses to tell", new KipError("K8S_FORBIDDEN", "no"), []],
   ];
   for (const [name, answer, expected] of cases)

@@ -8,8 +8,8 @@ export const kubeletApiFeatures = ["ExtendWebSocketsToKubelet"] as const;
 const firstMinor = 36;
 
 /**
- * What to declare in the node's status, of what there is: all of it, or nothing to an API server that
- * does not know the field or does not tell its version.
+ * The features to declare in the node's status: all of them, or none for an API server that does not know the
+ * field or does not show its version.
  *
  * @see https://github.com/kubernetes/enhancements/issues/5328
  */

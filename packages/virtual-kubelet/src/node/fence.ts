@@ -5,8 +5,8 @@ import type { PodProvider } from "../pod-provider.ts";
 import { boundOptionalCalls } from "../providers/optional-calls.ts";
 
 /**
- * Keeps a provider from doing anything to a pod once its replica's term may be over. The check is
- * made before each call, on a clock that goes on while the process stands still.
+ * Refuses calls that change a pod once the term of its replica may be over. The check is made before each call,
+ * on a clock that continues while the process is suspended.
  */
 export class Fence {
   /** The provider behind the fence. */

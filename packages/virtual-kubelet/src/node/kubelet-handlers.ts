@@ -6,8 +6,8 @@ import { isFinished } from "../pods/pod-changes.ts";
 import type { NodeIntervals } from "./node-options.ts";
 import type { NotReady } from "./node-status.ts";
 
-/** What the kubelet API of a node shows. */
-export interface KubeletHandlersNeeds {
+/** Options of {@link kubeletHandlers}. */
+export interface KubeletHandlersOptions {
   readonly nodeName: string;
   readonly provider: PodProvider;
   readonly pods: PodController;
@@ -16,20 +16,20 @@ export interface KubeletHandlersNeeds {
   readonly problem: () => NotReady | undefined;
 }
 
-/** The answers of a node's kubelet API, by its pods and its provider. */
-export function kubeletHandlers(needs: KubeletHandlersNeeds): KubeletHandlers {
-  const { nodeName, provider, pods, intervals } = needs;
+/** Handlers of a node's kubelet API, which answer from its pods and its provider. */
+export function kubeletHandlers(options: KubeletHandlersOptions): KubeletHandlers {
+  const { nodeName, provider, pods, intervals } = options;
   return {
     nodeName,
     pods: () => pods.list(),
     runningPods: async () => {
       const kept = await provider.list();
-      // Of a pod that has ended a provider may have the log still.
+      // A provider may still have the log of a pod that has ended.
       return kept.flatMap(({ uid }) => pods.byUid(uid) ?? []).filter((pod) => !isFinished(pod));
     },
     findPod: (namespace, name, uid) => pods.find(namespace, name, uid),
     checkHealth: () => {
-      const problem = needs.problem();
+      const problem = options.problem();
       if (problem) throw new Error(`${problem.reason}: ${problem.message}`);
     },
     config: () => ({

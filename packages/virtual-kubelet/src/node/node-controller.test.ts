@@ -9,7 +9,7 @@ import { MemoryProvider } from "../testing/memory-provider.ts";
 import { NodeController } from "./node-controller.ts";
 import { nodeIntervals } from "./node-intervals.ts";
 
-/** The API server as far as one Node goes, without a word on its watch. */
+/** A fake API server for one Node, whose watch delivers no events. */
 class NodeServer {
   #node: Node | undefined;
   /** Thrown by the next creations. */

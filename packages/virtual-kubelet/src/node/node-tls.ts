@@ -18,8 +18,8 @@ export interface NodeTlsOptions {
 const reloadMs = 60_000;
 
 /**
- * The certificates that a node's kubelet API serves with. They change when their files do, when the
- * cluster issues one, and when the caller says so; new ones that cannot be used leave the old ones.
+ * The certificates that a node's kubelet API serves with. They change with their files, when the
+ * cluster issues one, and when the caller replaces them. Invalid new ones leave the old ones in use.
  */
 export class NodeTls {
   readonly #options: NodeTlsOptions;

@@ -5,7 +5,7 @@ import type { KubeletTls } from "../kubelet-api/index.ts";
 
 /** Options of {@link ServingTls}. */
 export interface ServingTlsOptions {
-  /** Reads certificate and key; undefined if the operator gave none. */
+  /** Reads certificate and key; undefined if the operator configured none. */
   readonly pair: () => Promise<KeyPair | undefined>;
   /** Reads the authority of client certificates. */
   readonly clientCa: () => Promise<string>;
@@ -38,7 +38,7 @@ export class ServingTls {
     return !this.#hadFiles;
   }
 
-  /** Reads what is there now. @throws what reading throws; an error if the files have gone since */
+  /** Reads what is there now. @throws the error of reading; an error if the files have disappeared */
   async read(): Promise<KubeletTls> {
     const [given, clientCa] = await Promise.all([this.#options.pair(), this.#options.clientCa()]);
     if (!given && this.#hadFiles)

@@ -7,13 +7,13 @@ import { Fence } from "./fence.ts";
 import type { NodeOptions, RunningNode } from "./node-options.ts";
 import { startNode } from "./start-node.ts";
 
-/** How replicas of one node agree on which of them runs it. */
+/** The Lease by which replicas of one node agree which of them is active. */
 export interface StandbyOptions {
   /** Namespace of the Lease. @default "kube-node-lease" */
   readonly namespace?: string;
   /** Name of the Lease. @default `<nodeName>.virtual-kubelet` */
   readonly leaseName?: string;
-  /** How long after the last sign of the active replica another takes over, whole seconds. @default 15000 */
+  /** How long after the last renewal another replica takes over, milliseconds, whole seconds. @default 15000 */
   readonly durationMs?: number;
   /** Name of this replica in the Lease; unique. @default host name and a random part */
   readonly identity?: string;
@@ -41,7 +41,7 @@ const backoff = { initialMs: 500, maxMs: 30_000 };
 const lastCallsMs = 5000;
 
 /**
- * Takes part in running a node of which there are several replicas. One is active, by a Lease; the
+ * Runs a node of which there are several replicas. The holder of a Lease is active; the
  * others wait. A pod is never handled by two: a replica that could not renew the Lease for two thirds
  * of its duration stops by itself, and checks before each call that changes a pod.
  */
@@ -104,7 +104,7 @@ class Replica implements StandbyNode {
     const { standby: _, ...options } = this.#options;
     const { clock, logger, nodeName } = options;
     const signal = AbortSignal.any([this.#stop.signal, term.ended]);
-    // A node that runs is stopped by disposing of it, which takes its time; the end of the term ends it at once.
+    // A running node is stopped by disposing of it, which waits for last writes; the end of the term stops it at once.
     const ending = new AbortController();
     const end = (): void => ending.abort();
     term.ended.addEventListener("abort", end, { once: true });

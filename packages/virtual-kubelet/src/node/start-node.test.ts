@@ -11,7 +11,7 @@ import type { RunningNode } from "./node-options.ts";
 
 const hour = 3_600_000;
 
-/** The API server as far as one node and its pods go. Its watches tell nothing. */
+/** A fake API server for one node and its pods, whose watches deliver no events. */
 class Server {
   readonly pods: readonly Pod[];
   readonly clock: ManualClock;
@@ -56,7 +56,7 @@ class Server {
         items: path.endsWith("/pods") ? structuredClone(this.pods) : [],
       }),
       stream: async () => new PassThrough(),
-    } as unknown as ApiClient; // all that a node asks for here
+    } as unknown as ApiClient; // the calls that a node makes here
   }
 
   start(provider: MemoryProvider): Promise<RunningNode> {

@@ -21,7 +21,7 @@ export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus 
 }
 
 /** The parts of an invalid terminal status that can be used: phase, and reason and message if they are text. */
-export function endOnly({ phase, reason, message }: PodStatus): PodStatus {
+export function terminalFields({ phase, reason, message }: PodStatus): PodStatus {
   return defined({
     phase,
     reason: typeof reason === "string" ? reason : undefined,

@@ -253,7 +253,7 @@ describe("PodActor", () => {
   });
 
   it("keeps a status that the provider reported before its call failed", async () => {
-    // It says what it has to say once, and its next call finds nothing to do.
+    // It writes once, and its next call finds nothing to do.
     provider.gate = async ({ uid }) => {
       provider.gate = () => Promise.resolve();
       provider.pods.set(uid, await resolved(stored));
@@ -286,7 +286,7 @@ describe("PodActor", () => {
     } as unknown as ApiClient; // all that an actor uses of it here
     const actor = await start(pod(), api);
     await clock.advance(1000);
-    assert.equal(refused, 4, "the status, two shorter ones, and the condition that tells of it");
+    assert.equal(refused, 4, "the status, two shorter ones, and the condition that reports it");
     assert.equal(actor.isBusy, false);
   });
 

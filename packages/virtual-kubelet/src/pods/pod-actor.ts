@@ -15,7 +15,7 @@ import { findError } from "../providers/find-error.ts";
 import { statusProblem } from "../status/status-problem.ts";
 import type { SpanFields, Tracer } from "../tracing.ts";
 import { planStep, type ActorState, type Step } from "./actor-plan.ts";
-import { endOnly, goneStatus, waitingStatus } from "./own-statuses.ts";
+import { terminalFields, goneStatus, waitingStatus } from "./own-statuses.ts";
 import {
   gracePeriod,
   hasStarted,
@@ -66,7 +66,7 @@ export class PodActor {
   readonly #stop = new AbortController();
   #pod: Pod;
   /** The pod when {@link isRelevantChange} was last asked. */
-  #seen: Pod;
+  #compared: Pod;
   /** Keys of the annotations that the provider has set. */
   readonly #ownAnnotations = new Set<string>();
   /** What the provider accepted last. */
@@ -109,7 +109,7 @@ export class PodActor {
   constructor(pod: Pod, options: PodActorOptions) {
     this.uid = pod.metadata.uid;
     this.#pod = pod;
-    this.#seen = pod;
+    this.#compared = pod;
     this.#options = options;
     this.#pause = new RetryPause(options.clock);
     // After a restart: removing a pod that its provider reported as ended would lose its logs.
@@ -129,7 +129,7 @@ export class PodActor {
       clock: options.clock,
       logger: options.logger,
       pod: () => this.#pod,
-      note: (condition) => this.#status.note(condition),
+      setCondition: (condition) => this.#status.setCondition(condition),
       recordEvent: options.recordEvent,
       slowCallMs: options.slowCallMs,
       signal: this.#stop.signal,
@@ -146,8 +146,8 @@ export class PodActor {
     const wasFinished = isFinished(this.#pod);
     this.#store(pod);
     if (!wasFinished && isFinished(this.#pod)) this.#handleTerminalPhase();
-    const isChanged = isRelevantChange(this.#seen, this.#pod, this.#ownAnnotations);
-    this.#seen = this.#pod;
+    const isChanged = isRelevantChange(this.#compared, this.#pod, this.#ownAnnotations);
+    this.#compared = this.#pod;
     if (isChanged) this.wake();
     if (this.#pod.metadata.deletionTimestamp !== undefined) this.#handleDeletion();
     this.#status.repair();
@@ -208,7 +208,8 @@ export class PodActor {
       const message = `The provider reported an invalid status: ${problem}`;
       this.#problems.report("ProviderStatusInvalid", message);
       // A provider may report an end only once: an invalid field must not keep the pod running.
-      if (isFinished({ status })) this.reportStatus({ uid: this.uid, status: endOnly(status) });
+      if (isFinished({ status }))
+        this.reportStatus({ uid: this.uid, status: terminalFields(status) });
       return;
     }
     this.#hasReported = true;

@@ -5,7 +5,7 @@ import type { Pod } from "@kip/k8s-types";
  * Whether a change of a pod concerns its provider: spec, labels, annotations, or the conditions that
  * its readiness gates name. A change of the status alone does not.
  *
- * @param own keys of annotations that the provider writes itself
+ * @param own keys of annotations that the provider sets
  */
 export function isRelevantChange(
   before: Pod,

@@ -9,7 +9,7 @@ export interface ProviderProblemsOptions {
   /** The pod as the API has it. */
   readonly pod: () => Pod;
   /** Sets the condition on the pod. */
-  readonly note: (condition: PodCondition) => void;
+  readonly setCondition: (condition: PodCondition) => void;
   readonly recordEvent: (pod: Pod, event: RecordedEvent) => void;
   /** How long a call may take before it is reported, milliseconds. */
   readonly slowCallMs: number;
@@ -38,7 +38,7 @@ export class ProviderProblems {
     const { logger, pod, recordEvent } = this.#options;
     logger.warn("The provider failed a pod", { reason, detail: message });
     recordEvent(pod(), { type: "Warning", reason, message });
-    this.#note("False", { reason, message: message.slice(0, maxMessageLength) });
+    this.#setCondition("False", { reason, message: message.slice(0, maxMessageLength) });
     this.#isShown = true;
   }
 
@@ -50,7 +50,7 @@ export class ProviderProblems {
       .status?.conditions?.find(({ type }) => type === conditionType);
     if (!this.#isShown && known?.status !== "False") return;
     this.#isShown = false;
-    this.#note("True");
+    this.#setCondition("True");
   }
 
   /**
@@ -75,8 +75,11 @@ export class ProviderProblems {
     }
   }
 
-  #note(status: "True" | "False", why: Pick<PodCondition, "reason" | "message"> = {}): void {
+  #setCondition(
+    status: "True" | "False",
+    cause: Pick<PodCondition, "reason" | "message"> = {},
+  ): void {
     const lastTransitionTime = wireTime(this.#options.clock.now());
-    this.#options.note({ type: conditionType, status, lastTransitionTime, ...why });
+    this.#options.setCondition({ type: conditionType, status, lastTransitionTime, ...cause });
   }
 }

@@ -4,10 +4,10 @@ import { nameOf, unresolved, type Notify, type ReferenceReader } from "../refere
 
 /**
  * The registry credentials of a pod's `imagePullSecrets`, as `.dockerconfigjson` documents; the old
- * `.dockercfg` form is brought to that. Secrets that are missing or unreadable are left out, with
+ * `.dockercfg` form is converted. Secrets that are missing or unreadable are left out, with
  * one event, as the kubelet does.
  *
- * @throws {KipError} code `VK_UNRESOLVED` while the API server gives no answer
+ * @throws {KipError} code `VK_UNRESOLVED` while the API server does not answer
  */
 export async function pullSecrets(
   pod: Pod,

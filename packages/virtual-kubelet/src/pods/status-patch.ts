@@ -45,7 +45,7 @@ export interface StatusPatch {
   readonly status?: Readonly<Record<string, unknown>>;
 }
 
-/** Lists that a strategic merge would add to. */
+/** Lists to which a strategic merge would append. */
 const mergedLists: ReadonlySet<string> = new Set(["hostIPs", "podIPs"]);
 
 /**
@@ -109,12 +109,12 @@ function changedConditions(
   wanted: readonly PodCondition[],
   now: string | undefined,
 ): ConditionPatch[] {
-  // Of two of one type the API keeps one: the first would be in every later patch.
+  // The API keeps one condition of each type. Without this the first of two would be in every later patch.
   const last = new Map(wanted.map((condition) => [condition.type, condition]));
   return [...last.values()].flatMap((condition): ConditionPatch[] => {
     const known = current.find(({ type }) => type === condition.type);
     if (!known) return [condition];
-    // Probe times say nothing new; a transition time counts only with its transition.
+    // Probe times do not count as a change; a transition time counts only with its transition.
     const isChanged =
       known.status !== condition.status ||
       (known.reason ?? "") !== (condition.reason ?? "") ||
@@ -142,8 +142,8 @@ function clearedText(
 }
 
 /**
- * When a condition became what it is; undefined if that is now. A provider dates by the pod it was
- * given last, which may not have the conditions yet that the API has.
+ * When a condition got its status; undefined if that is now. A provider computes times from the pod that it received
+ * last, which may lack conditions that the API has.
  */
 function transitionTime(known: PodCondition, condition: PodCondition): string | undefined {
   const before = known.lastTransitionTime;
@@ -162,7 +162,7 @@ function isSame(a: unknown, b: unknown): boolean {
   if (a === b) return true;
   if (typeof a === "string" && typeof b === "string" && a !== "" && b !== "")
     return a.replace(fraction, "") === b.replace(fraction, "");
-  if (isNothing(a) || isNothing(b)) return isNothing(a) && isNothing(b);
+  if (isEmpty(a) || isEmpty(b)) return isEmpty(a) && isEmpty(b);
   if (typeof a !== "object" || typeof b !== "object") return false;
   if (Array.isArray(a) || Array.isArray(b))
     return (
@@ -171,16 +171,16 @@ function isSame(a: unknown, b: unknown): boolean {
       a.length === b.length &&
       a.every((each, index) => isSame(each, b[index]))
     );
-  const left = a as Readonly<Record<string, unknown>>; // nothing was ruled out above
+  const left = a as Readonly<Record<string, unknown>>; // empty values were handled above
   const right = b as typeof left;
   return (
     Object.keys(left).every((key) => isSame(left[key], right[key])) &&
-    Object.keys(right).every((key) => Object.hasOwn(left, key) || isNothing(right[key]))
+    Object.keys(right).every((key) => Object.hasOwn(left, key) || isEmpty(right[key]))
   );
 }
 
-function isNothing(value: unknown): boolean {
+function isEmpty(value: unknown): boolean {
   if (value === null || value === "" || value === undefined) return true;
   if (Array.isArray(value)) return value.length === 0;
-  return typeof value === "object" && Object.values(value).every(isNothing);
+  return typeof value === "object" && Object.values(value).every(isEmpty);
 }

@@ -13,7 +13,7 @@ const keptFields: Readonly<Record<Extent, ReadonlySet<string> | undefined>> = {
   nothing: new Set(),
 };
 
-/** Of a message that may be what makes a status too large, characters. */
+/** Length to which a message is cut that may make a status too large, characters. */
 const minimalMessageLength = 1024;
 
 const containerLists: ReadonlySet<string> = new Set([
@@ -23,18 +23,18 @@ const containerLists: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What is left out of a pod's status because the API server refuses it: first the fields that the
+ * The fields of a pod's status that are left out because the API server refuses them: first those that the
  * refusal names, then all but the essential ones, then all but phase, reason and message. Of a status
  * with a terminal phase, container statuses are reduced to how containers ended before they are left out:
  * Jobs decide by exit codes.
  */
 export class StatusReduction {
   readonly #omitted = new Set<string>();
-  /** Container lists of which only the ends are written. */
+  /** Container lists that are reduced to the ends of containers. */
   readonly #shortened = new Set<string>();
   #extent: Extent = "undisputed";
 
-  /** Whether nothing is left out. */
+  /** Whether all fields are written. */
   get isWhole(): boolean {
     return this.#extent === "undisputed" && this.#omitted.size + this.#shortened.size === 0;
   }
@@ -63,7 +63,7 @@ export class StatusReduction {
     return true;
   }
 
-  /** Nothing is left out any more. */
+  /** Writes all fields again. */
   reset(): void {
     this.#omitted.clear();
     this.#shortened.clear();

@@ -168,7 +168,7 @@ describe("StatusWriter", () => {
   it("writes a condition whose text alone changes every ten seconds at most", async () => {
     const subject = writer();
     const note = (message: string): void =>
-      subject.note({ type: "Mine", status: "False", reason: "R", message });
+      subject.setCondition({ type: "Mine", status: "False", reason: "R", message });
     for (let count = 0; count < 100; count++) {
       note(`request ${count}`);
       await clock.advance(100);
@@ -177,7 +177,7 @@ describe("StatusWriter", () => {
     subject.repair();
     await clock.advance(0);
     assert.equal(stored.status?.conditions?.[0]?.message, "request 99");
-    subject.note({ type: "Mine", status: "True" });
+    subject.setCondition({ type: "Mine", status: "True" });
     await clock.advance(0);
     assert.equal(stored.status.conditions[0]?.status, "True");
   });

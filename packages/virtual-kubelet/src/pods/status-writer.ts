@@ -33,21 +33,21 @@ const repairIntervalMs = 10_000;
 const refusedIntervalMs = 60_000;
 
 /** Least time between two writes of the library's condition when only its text changes, milliseconds. */
-const noteIntervalMs = 10_000;
+const conditionIntervalMs = 10_000;
 
 /**
  * Writes one pod's status: one request at a time, always the latest status, and none at all if the
  * API has it already. A finished pod's status is never written again.
  *
- * Of a status that the API server refuses, what is not in dispute is written. A terminal phase is
- * tried until the API server takes it.
+ * Of a status that the API server refuses, the other fields are written. A terminal phase is
+ * repeated until the API server accepts it.
  */
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
   readonly #reduction = new StatusReduction();
   #wanted: PodStatus | undefined;
-  #note: PodCondition | undefined;
-  #notedAt = Number.NEGATIVE_INFINITY;
+  #ownCondition: PodCondition | undefined;
+  #conditionSetAt = Number.NEGATIVE_INFINITY;
   #annotations: Readonly<Record<string, string>> = {};
   #isDirty = false;
   #writing: Promise<void> | undefined;
@@ -69,15 +69,15 @@ export class StatusWriter {
   }
 
   /**
-   * Sets a condition of the library's own, beside the status. A new text for the status that it has
-   * waits for the next write or {@link StatusWriter.repair}, if the last one was written just now.
+   * Sets a condition of the library's own, in addition to the status. If only its text changes shortly after the last
+   * write, it waits for the next write or {@link StatusWriter.repair}.
    */
-  note(condition: PodCondition): void {
-    const isSame = this.#note?.status === condition.status;
-    this.#note = condition;
+  setCondition(condition: PodCondition): void {
+    const isSame = this.#ownCondition?.status === condition.status;
+    this.#ownCondition = condition;
     const now = this.#options.clock.monotonic();
-    if (isSame && now - this.#notedAt < noteIntervalMs) return;
-    this.#notedAt = now;
+    if (isSame && now - this.#conditionSetAt < conditionIntervalMs) return;
+    this.#conditionSetAt = now;
     this.#start();
   }
 
@@ -92,7 +92,7 @@ export class StatusWriter {
 
   /** The API's pod changed: if it no longer has our status, the status is written again. */
   repair(): void {
-    if ((!this.#wanted && !this.#note) || this.#writing) return;
+    if ((!this.#wanted && !this.#ownCondition) || this.#writing) return;
     const now = this.#options.clock.monotonic();
     if (now - this.#repairedAt < repairIntervalMs) return;
     const pod = this.#options.pod();
@@ -165,7 +165,7 @@ export class StatusWriter {
   #refused(error: unknown): boolean {
     const wanted = this.#wanted;
     if (!wanted || this.#reduction.isNothing) {
-      this.#note = undefined;
+      this.#ownCondition = undefined;
       return false;
     }
     if (this.#reduction.isWhole) {
@@ -179,11 +179,11 @@ export class StatusWriter {
   }
 
   #patch(pod: Pod): StatusPatch | undefined {
-    const note = this.#note;
+    const own = this.#ownCondition;
     const current = pod.status ?? {};
     const wanted = this.#reduction.isNothing ? current : (this.#wanted ?? current);
-    const others = (wanted.conditions ?? []).filter(({ type }) => type !== note?.type);
-    const patch = statusPatch(pod, note ? { ...wanted, conditions: [...others, note] } : wanted, {
+    const others = (wanted.conditions ?? []).filter(({ type }) => type !== own?.type);
+    const patch = statusPatch(pod, own ? { ...wanted, conditions: [...others, own] } : wanted, {
       observedGeneration: this.#options.observedGeneration(),
       now: wireTime(this.#options.clock.now()),
       annotations: this.#reduction.isNothing ? {} : this.#annotations,

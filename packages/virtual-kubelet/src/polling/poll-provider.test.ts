@@ -20,7 +20,7 @@ const resolved: ResolvedPod = {
 
 function polled(status: PolledPodProvider["status"], more: Partial<PolledPodProvider> = {}) {
   const clock = new ManualClock();
-  const told: PodStatusUpdate[] = [];
+  const reported: PodStatusUpdate[] = [];
   const provider = pollProvider(
     {
       apply: async () => {},
@@ -36,17 +36,17 @@ function polled(status: PolledPodProvider["status"], more: Partial<PolledPodProv
     { clock, logger: silentLogger },
   );
   const started = provider.start({
-    podStatus: (update) => void told.push(update),
+    podStatus: (update) => void reported.push(update),
     podEvent: () => {},
     nodeChanged: () => {},
   });
-  return { provider, clock, told, started };
+  return { provider, clock, reported, started };
 }
 
 describe("pollProvider()", () => {
   it("asks right after an apply, then every five seconds, and not after the removal (P14)", async () => {
     let asked = 0;
-    const { provider, clock, told, started } = polled(async () => {
+    const { provider, clock, reported, started } = polled(async () => {
       asked++;
       return { phase: "Running" };
     });
@@ -59,8 +59,8 @@ describe("pollProvider()", () => {
     await provider.remove(pod, 0, signal);
     await clock.advance(60_000);
     assert.equal(asked, 3);
-    assert.equal(told.at(-1)?.status.phase, "Succeeded");
-    assert.equal(told.at(-1)?.status.reason, "Terminated");
+    assert.equal(reported.at(-1)?.status.phase, "Succeeded");
+    assert.equal(reported.at(-1)?.status.reason, "Terminated");
     await provider.stop?.();
     assert.equal(clock.sleepers, 0);
   });
@@ -68,7 +68,7 @@ describe("pollProvider()", () => {
   it("passes on finish if the provider has it, and no longer asks for the pod", async () => {
     let asked = 0;
     const finished: Pod[] = [];
-    const { provider, clock, told, started } = polled(
+    const { provider, clock, reported, started } = polled(
       async () => {
         asked++;
         return { phase: "Running" };
@@ -80,7 +80,7 @@ describe("pollProvider()", () => {
     await clock.advance(0);
     await provider.finish?.(pod, signal);
     await clock.advance(60_000);
-    assert.deepEqual([finished, asked, told.length], [[pod], 1, 1]);
+    assert.deepEqual([finished, asked, reported.length], [[pod], 1, 1]);
     assert.equal("finish" in polled(async () => undefined).provider, false);
     await provider.stop?.();
   });
@@ -90,22 +90,22 @@ describe("pollProvider()", () => {
       () => Promise.reject(new Error("away")),
       () => new Promise(() => {}),
     ];
-    const { provider, clock, told, started } = polled(
+    const { provider, clock, reported, started } = polled(
       () => answers.shift()?.() ?? Promise.resolve(undefined),
     );
     await started;
     await provider.apply(resolved, signal);
     await clock.advance(59_000);
-    assert.equal(told.length, 0);
+    assert.equal(reported.length, 0);
     await clock.advance(10_000);
-    assert.equal(told[0]?.status.phase, "Failed");
-    assert.equal(told[0].status.reason, "NotFound");
+    assert.equal(reported[0]?.status.phase, "Failed");
+    assert.equal(reported[0].status.reason, "NotFound");
     await provider.stop?.();
   });
 
   it("reads all statuses from one answer if possible, and has only the optional calls of its provider", async () => {
     let asked = 0;
-    const { provider, clock, told, started } = polled(
+    const { provider, clock, reported, started } = polled(
       async () => {
         asked++;
         return { phase: "Pending" };
@@ -119,14 +119,14 @@ describe("pollProvider()", () => {
     await provider.apply(resolved, signal);
     await clock.advance(5000);
     assert.equal(asked, 1);
-    assert.equal(told.at(-1)?.status.phase, "Running");
+    assert.equal(reported.at(-1)?.status.phase, "Running");
     assert.ok(provider.exec && !provider.logs);
     await provider.stop?.();
   });
 
   it("ignores an answer that was overtaken by a newer one", async () => {
     const held = Promise.withResolvers<ReadonlyMap<string, PodStatus>>();
-    const { provider, clock, told, started } = polled(async () => ({ phase: "Running" }), {
+    const { provider, clock, reported, started } = polled(async () => ({ phase: "Running" }), {
       statuses: () => held.promise,
     });
     await started;
@@ -135,7 +135,7 @@ describe("pollProvider()", () => {
     await provider.apply(resolved, signal);
     held.resolve(new Map([["u", { phase: "Pending" }]]));
     await clock.advance(0);
-    assert.equal(told.at(-1)?.status.phase, "Running");
+    assert.equal(reported.at(-1)?.status.phase, "Running");
     await provider.stop?.();
   });
 });

@@ -1,6 +1,6 @@
 import { hasCode } from "@kip/base";
 
-/** The error of one of these codes among an error and its causes: providers wrap what they get. */
+/** Finds an error with one of the codes in an error and its causes, up to a depth of five. */
 export function findError(error: unknown, ...codes: readonly string[]): unknown {
   let current = error;
   for (let depth = 0; depth < 5 && current instanceof Error; depth++) {

@@ -1,6 +1,6 @@
 import { optionalCalls, type OptionalCalls } from "../pod-provider.ts";
 
-/** The optional calls that a provider has, and only those: by what is there the library tells what it can do. */
+/** The optional calls that a provider has, bound to it. Calls that it lacks are absent, which shows what it can do. */
 export function boundOptionalCalls(provider: OptionalCalls): OptionalCalls {
   const bound = optionalCalls.flatMap((name) => {
     const call: unknown = provider[name];

@@ -1,13 +1,13 @@
 import type { Pod } from "@kip/k8s-types";
 
 /**
- * What a provider knows of its pods, by UID: its answers to `presence` and `list` for the time that
- * its process lives. A provider whose backend outlives it asks the backend instead.
+ * A provider's pods by UID, with its answers to `presence` and `list`. It lasts as long as the process:
+ * a provider whose backend outlives it asks the backend instead.
  */
 export class PodTable<T> {
   readonly #rows = new Map<string, { readonly pod: Pod; readonly value: T }>();
 
-  /** What is known of a pod, by the pod or its UID. */
+  /** The value of a pod, by the pod or its UID. */
   get(pod: Pod | string): T | undefined {
     return this.#rows.get(uidOf(pod))?.value;
   }

@@ -10,7 +10,7 @@ export interface ConditionVerdict {
 
 /**
  * Conditions with their transition times: a condition whose status did not change keeps the time it
- * had. Conditions of other types, which somebody else set, stay as they are.
+ * had. Conditions of other types are kept.
  *
  * @param known the conditions the API has
  * @param now as `metav1.Time`

@@ -14,8 +14,8 @@ export interface PodConditionFacts {
 
 /**
  * The conditions of a pod, computed from its containers as the kubelet does: PodScheduled,
- * PodReadyToStartContainers, Initialized, ContainersReady, Ready (with readiness gates). Those of
- * others are not among them, and stay as they are.
+ * PodReadyToStartContainers, Initialized, ContainersReady, Ready (with readiness gates). Conditions
+ * of other writers are left out, so they stay as they are.
  */
 export function podConditions(pod: Pod, facts: PodConditionFacts): PodCondition[] {
   const known = pod.status?.conditions ?? [];
@@ -28,7 +28,7 @@ export function podConditions(pod: Pod, facts: PodConditionFacts): PodCondition[
     containers,
     { type: "PodScheduled", status: "True" },
   ];
-  // Not those of others: who reports them again undoes what was written to them meanwhile.
+  // Conditions of other writers are left out: writing them again would undo newer changes.
   return mergeConditions(known, verdicts, facts.now).slice(0, verdicts.length);
 }
 

@@ -42,9 +42,8 @@ export interface PodFacts {
 }
 
 /**
- * The status of a pod by what its containers do, as a kubelet words it: phase, conditions, statuses,
- * addresses. A pod all of whose containers have ended has ended; one that is to be started again says
- * so by leaving `ended` out.
+ * The status of a pod, computed from its containers as a kubelet does: phase, conditions, statuses, addresses.
+ * A pod has ended when all its containers have; leave `ended` out for a container that will be restarted.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
  */

@@ -14,7 +14,7 @@ import {
 import { MemoryProvider, polledVariant } from "@kip/virtual-kubelet/testing";
 import { until } from "../eventually.ts";
 
-/** KIP_TEST_LOG shows what a test's node says. */
+/** KIP_TEST_LOG shows the log of a test's node. */
 export const logger: Logger =
   process.env["KIP_TEST_LOG"] === undefined ? silentLogger : createLogger({ level: "debug" });
 

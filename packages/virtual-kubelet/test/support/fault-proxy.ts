@@ -24,7 +24,7 @@ export interface SeenRequest {
   readonly authorization: string | undefined;
 }
 
-/** A proxy in front of the API server that does to requests what a test tells it to. */
+/** A proxy in front of the API server that lets a test fail, delay or cut requests. */
 export class FaultProxy implements AsyncDisposable {
   /** Asked for each request; undefined passes it on. */
   fault: (request: SeenRequest) => Fault | undefined = () => undefined;
