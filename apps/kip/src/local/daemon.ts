@@ -100,10 +100,10 @@ async function startCluster(
   const layout = localLayout(options);
   const stack = new AsyncDisposableStack();
   try {
-    // Before anything is made that kip down has to find.
-    await writeRecord(layout.daemonRecord, { ...clusterRecord(options, layout), isStarting: true });
     tell({ kind: "progress", text: "Preparing the network of the cells" });
     const cloud = stack.use(await localCloud(options, layout, logger));
+    // Before anything is made that kip down has to find; after the network's options were checked.
+    await writeRecord(layout.daemonRecord, { ...clusterRecord(options, layout), isStarting: true });
     await cloud.prepareNetwork();
     signal.throwIfAborted();
     stack.use(keepImage(options, layout, logger));
