@@ -73,7 +73,7 @@ describe("bad input gets a sentence and a remedy", () => {
     await kipCommand("down", ...apart);
   });
 
-  it("a port that is no port", async () => {
+  it("a port that is out of range", async () => {
     const result = await kipCommand("up", ...apart, "--port=99999");
     assert.equal(result.status, 1);
     assert.match(result.stderr, /--port 99999/);

@@ -178,7 +178,7 @@ describe("the rights of containers on their cell", () => {
     await eventually("the container to be stopped by the kernel", async () => {
       const forks = "sleep 1 | sleep 1 | sleep 1 | sleep 1";
       const { status } = await kube.kubectl("exec", "forks", "-c", "bomb", "--", "sh", "-c", forks);
-      // Killed for lack of memory it has been started again, and does not fork any more.
+      // Killed for lack of memory it has been started again, and no longer forks.
       const restarts = "-o=jsonpath={.status.containerStatuses[?(@.name=='bomb')].restartCount}";
       return status !== 0 || (await kube.ok("get", "pod", "forks", restarts)) !== "0";
     });

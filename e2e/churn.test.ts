@@ -103,7 +103,7 @@ function ledger(): Readonly<Record<string, number>> {
     machinesStarted: count(/"msg":"Machine started"/g),
     fromTemplate: count(/"msg":"Machine started".*"startedFrom":"(image-)?template"/g),
     machinesTerminated: count(/"msg":"Machine terminated"/g),
-    providerStarts: count(/"msg":"Provider started"/g),
+    providerStarts: count(/"msg":"Started the provider"/g),
   };
 }
 

@@ -35,10 +35,10 @@ describe("kip local", () => {
     assert.equal(machineProcesses().length, 0);
     await local("clear");
     await kube.ok("wait", "--for=condition=Ready", "pod/waits", "--timeout=240s");
-    assert.match(await local("status"), /Nothing goes wrong/);
+    assert.match(await local("status"), /No faults are active/);
   });
 
-  it("interrupt: a pod is told in time, and gets another cell; so it does after kill", async () => {
+  it("interrupt: a pod is warned in time, and gets another cell, as after kill", async () => {
     const cell = async (): Promise<string> =>
       (await kube.ok("get", "cells", "-o", "jsonpath={.items[*].metadata.name}")).trim();
     const first = await cell();

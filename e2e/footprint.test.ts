@@ -61,7 +61,7 @@ describe("kip up and kip down", () => {
       "--registry-port=15553",
       "--network-range=198.18.248.0/22",
     ];
-    // Machines of other tests come and go, and templates are made in the background; the next test has it started anew.
+    // Machines of other tests come and go, and templates are made in the background; the next test starts it again.
     assert.equal(removeCluster(), 0);
     const ours = [folder, "kip-foot/", "kip-foot "];
     const before = await footprint(ours);

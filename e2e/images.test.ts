@@ -185,7 +185,7 @@ describe("images", () => {
     const run = async (container: string, command: readonly string[]): Promise<string> =>
       (await kube.ok("exec", "attributes", "-c", container, "--", ...command)).trim();
     const inPod = async (...command: readonly string[]) => await run("main", command);
-    // As a user who is nobody: what the files give is all there is.
+    // As a user without rights of its own: the modes of the files decide alone.
     const asUser = async (...command: readonly string[]) => await run("user", command);
     assert.match(
       await asUser("/bin/busybox-capable", "grep", "CapEff", "/proc/self/status"),

@@ -72,7 +72,7 @@ describe("what a pod reaches", () => {
     assert.match(result.stderr, /405 Method Not Allowed/);
   });
 
-  it("is no other port of the host, no agent and no metadata service", async () => {
+  it("reaches no other port of the host, no agent and not the metadata service", async () => {
     const { machine, host } = await addresses();
     const server = createServer((_request, response) => response.end("secret")).listen(
       0,

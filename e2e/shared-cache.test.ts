@@ -87,7 +87,7 @@ EXPORT { Export_Id = 1; Path = ${folder}; Pseudo = /data; Access_Type = RO; Squa
       path.join(work, "ganesha.log"),
     ];
     const child = spawn(server, ["-F", ...files], { stdio: "ignore" });
-    // It tells nobody when it serves: ask until it does.
+    // It does not report that it serves: ask until it does.
     await eventually("the NFS server", async () => await answers(nfsPort));
     return child;
   }

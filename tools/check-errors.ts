@@ -14,5 +14,5 @@ const inDocs = new Set([...page.matchAll(/^\| `([A-Z0-9_]+)`/gm)].map(([, code =
 const missing = [...inCode].filter((code) => !inDocs.has(code)).sort();
 const stale = [...inDocs].filter((code) => !inCode.has(code) && !code.startsWith("CLOUD_")).sort();
 for (const code of missing) console.error(`docs/errors.md: ${code} is missing`);
-for (const code of stale) console.error(`docs/errors.md: ${code} is not in the code any more`);
+for (const code of stale) console.error(`docs/errors.md: ${code} is no longer in the code`);
 process.exitCode = missing.length + stale.length === 0 ? 0 : 1;

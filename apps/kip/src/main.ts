@@ -6,17 +6,17 @@ const help = `Kip runs every pod on a machine of its own.
   kip up          start a local cluster: a real Kubernetes control plane, and cells as virtual machines
   kip down        remove the local cluster without a trace
   kip status      what runs: control plane, node, cells
-  kip local       make things go wrong in the local cluster: no capacity, lost cells (kip local --help)
+  kip local       cause faults in the local cluster: no capacity, lost cells (kip local --help)
   kip [options]   the provider: a virtual node of an existing cluster (kip --help lists the options)
   kip version
 `;
 
 const commands: Readonly<Record<string, (args: readonly string[]) => Promise<void>>> = {
-  up: async (args) => (await import("./local/up.ts")).up(args),
-  down: async (args) => (await import("./local/down.ts")).down(args),
+  up: async (args) => (await import("./local/start/up.ts")).up(args),
+  down: async (args) => (await import("./local/stop/down.ts")).down(args),
   status: async (args) => (await import("./local/status.ts")).status(args),
-  local: async (args) => (await import("./local/faults.ts")).injectFault(args),
-  "local-daemon": async (args) => (await import("./local/daemon.ts")).daemon(args),
+  local: async (args) => (await import("./local/faults/inject-fault.ts")).injectFault(args),
+  "local-daemon": async (args) => (await import("./local/run/daemon.ts")).daemon(args),
   version: async () => void process.stdout.write("kip 0.1.0\n"),
   help: async () => void process.stdout.write(help),
 };

@@ -31,7 +31,7 @@ describe("the daemon of kip up", { skip, timeout: 100_000 }, () => {
     assert.ok(!existsSync(state));
   });
 
-  it("ends when kip up has ended before it could listen to it", async () => {
+  it("ends when kip up ends before it has started", async () => {
     using folder = mkdtempDisposableSync(path.join(tmpdir(), "kip-daemon-"));
     const namespace = `kipe${process.pid}`;
     const daemon = startDaemon(folder.path, namespace);

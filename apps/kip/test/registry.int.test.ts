@@ -17,7 +17,7 @@ import { silentLogger } from "@kip/base";
 import { parseReference, prefetchImage, pushLayout } from "@kip/oci-image";
 import { writeLayout } from "../../../packages/oci-image/test/fixtures/layout-writer.ts";
 import { tar } from "../../../packages/oci-image/test/fixtures/tar-writer.ts";
-import { hasRegistry, pushToRegistry, startRegistry } from "../src/local/registry.ts";
+import { hasRegistry, pushToRegistry, startRegistry } from "../src/local/run/registry.ts";
 
 /** Stands for the host's address on the cells' network. */
 const cells = "127.77.1.1";

@@ -69,7 +69,7 @@ grow_root() {
 # A template: what belongs to one machine only comes to each of its copies, by the agent.
 prepare_template() {
   ip link set lo up
-  # The last two are for disks that are plugged in; the agent of a machine that is no copy loads them when it gets one.
+  # The last two are for disks that are plugged in; the agent of a machine that was not copied loads them when it gets one.
   modprobe -a virtio_console virtio_scsi sd_mod || echo "kip: cannot load the template's modules"
   mkfifo -m 600 /run/kip/become /run/kip/become-answers
   perl /usr/lib/kip/become </run/kip/become >/run/kip/become-answers &

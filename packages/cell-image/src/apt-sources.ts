@@ -32,7 +32,7 @@ export async function hostAptSources(directory: string, suite: string): Promise<
         lines.push(`deb ${uri} ${name} main`);
     }
   }
-  // Updates and security alone are no system.
+  // Updates and security alone do not make a system.
   return lines.some((line) => line.includes(` ${suite} `)) ? [...new Set(lines)] : [];
 }
 

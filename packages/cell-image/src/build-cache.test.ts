@@ -96,7 +96,7 @@ suite("cachedBuild", () => {
     });
   });
 
-  test("stops waiting when it is told to", async () => {
+  test("stops waiting when its signal aborts", async () => {
     await withCache(async (_folder, build) => {
       const started = Promise.withResolvers<void>();
       const release = Promise.withResolvers<void>();

@@ -38,7 +38,7 @@ export async function cachedBuild(options: CachedBuild): Promise<string> {
   await mkdir(folder, { recursive: true });
   await using _lock = await acquireFileLock(path.join(folder, ".lock"), options);
   if (await isUsable(target)) return target;
-  await removeRests(folder);
+  await removePartial(folder);
   const temporary = await mkdtemp(path.join(folder, ".part-"));
   try {
     await options.build(temporary);
@@ -88,7 +88,7 @@ async function isUsable(target: string): Promise<boolean> {
   }
 }
 
-async function removeRests(folder: string): Promise<void> {
+async function removePartial(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     // Programs of a killed builder die with it, but not in the same instant: they may still add files.
     if (name.startsWith(".part-"))
@@ -96,7 +96,7 @@ async function removeRests(folder: string): Promise<void> {
   }
 }
 
-/** Removes products that nobody asked for in a day, but the last few: going back a version is cheap then. */
+/** Removes products that were not used for a day, but the last few: going back a version is cheap then. */
 async function collect(folder: string, current: string): Promise<void> {
   const others: { readonly name: string; readonly usedAt: number }[] = [];
   for (const name of await readdir(folder)) {

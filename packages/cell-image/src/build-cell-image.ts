@@ -35,7 +35,7 @@ export interface BuildCellImageOptions {
  * Gives the image that cells boot; builds what is missing of it. As root only.
  *
  * Two stages with a cache each: the operating system (most of a minute, rarely), and the agent, which travels in the
- * initramfs (about a second). A step that was interrupted begins anew next time; finished ones are kept.
+ * initramfs (about a second). An interrupted step begins again next time; finished ones are kept.
  *
  * @throws {KipError} `CELL_IMAGE_NOT_ROOT`; `CELL_IMAGE_TOOLS_MISSING` when a program of the host is missing;
  * `CELL_IMAGE_BUILD_FAILED` when a step fails; the signal's reason

@@ -24,7 +24,7 @@ export const recipe = {
     "usr-is-merged",
     "util-linux",
   ],
-  /** Left out of every package: nobody reads them on a cell. */
+  /** Left out of every package: they are not read on a cell. */
   excludedPaths: [
     "/usr/share/bash-completion/*",
     "/usr/share/doc/*",

@@ -17,7 +17,7 @@ export interface ControlPlaneOptions {
   /** Address the API server listens at. @default "127.0.0.1" */
   readonly bindAddress?: string;
   /**
-   * Address that pods are told for the `kubernetes` Service; not loopback, need not exist yet.
+   * Address of the `kubernetes` Service as pods see it; not loopback, need not exist yet.
    * @default "198.18.0.1"
    */
   readonly advertiseAddress?: string;
@@ -29,7 +29,7 @@ export interface ControlPlaneOptions {
   readonly readyTimeoutMs?: number;
   /** Environment of the programs, besides PATH. @default empty */
   readonly environment?: Readonly<NodeJS.ProcessEnv>;
-  /** Told of every program that ended without being asked to; it is being restarted. */
+  /** Called for each program that ended unasked; it is started again. */
   readonly onExit?: (exit: ProgramExit) => void;
   /** Abandons the start. A control plane that is up is stopped with {@link ControlPlane.stop}. */
   readonly signal?: AbortSignal;

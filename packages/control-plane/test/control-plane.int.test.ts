@@ -81,7 +81,7 @@ describe("a running control plane", () => {
     assert.equal(certificate.checkIP("198.18.0.1"), "198.18.0.1");
   });
 
-  it("answers nobody without a certificate, and at a further address once told to", async () => {
+  it("answers only clients with a certificate, also at an address that it is exposed at", async () => {
     assert.equal(await statusOf(controlPlane, "127.0.0.1"), 401);
     await assert.rejects(statusOf(controlPlane, "127.0.0.2"));
     {
@@ -138,7 +138,7 @@ describe("startControlPlane()", () => {
     await once(child, "exit");
     const orphans = JSON.parse(line) as number[];
     assert.equal(orphans.length, 4);
-    // They are no children of ours any more: nobody tells us of their end.
+    // They are no longer our children, so no event reports their end.
     while ((await running(orphans)).length > 0) await systemClock.sleep(20);
     await using again = await start();
     assert.equal(Object.keys(again.pids).length, 4);
@@ -179,7 +179,7 @@ describe("startControlPlane()", () => {
     await assert.rejects(runCommand("pgrep", ["-f", elsewhere.dataDir]));
   });
 
-  it("gives up when it is told to", async () => {
+  it("stops a start when its signal aborts", async () => {
     const elsewhere = { dataDir: join(directory, "given-up"), logDir: join(directory, "log") };
     const signal = AbortSignal.timeout(300);
     await assert.rejects(startControlPlane({ binaries, ...elsewhere, port: 0, signal }), {

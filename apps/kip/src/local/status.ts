@@ -1,11 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { KipError } from "@kip/base";
 import { helpText, parseOptions, type Option } from "@kip/base";
-import { runningCluster } from "./cluster-record.ts";
-import { localLayout } from "./layout.ts";
-import { commonOptions } from "./local-options.ts";
-import { clusterProcesses } from "./processes.ts";
-import { requireRoot } from "./requirements.ts";
+import { runningCluster } from "./cluster/cluster-record.ts";
+import { localLayout } from "./cluster/layout.ts";
+import { commonOptions } from "./cluster/local-options.ts";
+import { clusterProcesses } from "./cluster/processes.ts";
+import { requireRoot } from "./cluster/requirements.ts";
 
 const usage = "Usage: kip status [options]\n\nShows what runs of the local cluster.";
 const statusOptions: readonly Option[] = [

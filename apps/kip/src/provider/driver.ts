@@ -2,7 +2,7 @@ import { defined, KipError, systemClock, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import type { ProviderConfig } from "@kip/kip";
-import { markerVariable } from "../local/processes.ts";
+import { markerVariable } from "../local/cluster/processes.ts";
 import { decodeLocalSettings } from "./local-settings.ts";
 
 /**
@@ -25,7 +25,7 @@ export async function openDriver(
       },
     );
   }
-  // Machines outlive the processes of a local cluster that is started anew: they do not carry its mark.
+  // Machines outlive the processes of a local cluster, so they do not carry its mark.
   delete process.env[markerVariable];
   const local = decodeLocalSettings(settings, "cloud.local");
   const stateDir = local.stateDir ?? "/var/lib/kip/cells";
@@ -49,7 +49,7 @@ export async function openDriver(
   return local.faultInjection === true ? await withFaults(cloud, stateDir, logger) : cloud;
 }
 
-/** The cloud of `kip up`, which `kip local` can make go wrong. */
+/** The cloud of `kip up`, in which `kip local` can cause faults. */
 async function withFaults(
   cloud: LocalCloud,
   stateDir: string,

@@ -1,5 +1,13 @@
 import { readFile } from "node:fs/promises";
-import { createLogger, hasCode, KipError, logLevels, systemClock, type Logger } from "@kip/base";
+import {
+  createLogger,
+  hasCode,
+  KipError,
+  logLevels,
+  pause,
+  systemClock,
+  type Logger,
+} from "@kip/base";
 import { createApiClient, loadKubeConfig, type ApiClient } from "@kip/k8s-client";
 import {
   decodeProviderConfig,
@@ -69,10 +77,13 @@ async function serve({ options, logger, config, client, signal }: Serve): Promis
     options,
     logger,
   });
-  logger.info("Provider started", { node: nodeName, driver: driver.name, port: node.kubeletPort });
-  if (!signal.aborted)
-    await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-  logger.info("Provider is stopping", { reason: String(signal.reason) });
+  logger.info("Started the provider", {
+    node: nodeName,
+    driver: driver.name,
+    port: node.kubeletPort,
+  });
+  await pause(Number.POSITIVE_INFINITY, systemClock, signal);
+  logger.info("Stopping the provider", { reason: String(signal.reason) });
 }
 
 async function readConfig(options: OptionValues): Promise<ProviderConfig> {

@@ -50,7 +50,7 @@ export async function serveNode(needs: ServeNodeOptions): Promise<RunningNode> {
   });
 }
 
-/** Who may use the kubelet API: whom the cluster's RBAC allows to, or whoever has a certificate. */
+/** Clients of the kubelet API: those that the cluster's RBAC allows, or all that have a certificate of the authority. */
 function kubeletAccess(
   needs: ServeNodeOptions,
 ): Pick<KubeletApiOptions, "authenticate" | "authorize"> {

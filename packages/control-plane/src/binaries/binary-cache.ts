@@ -49,7 +49,7 @@ export async function readCache(entry: CacheEntry): Promise<Binaries | undefined
 
 /**
  * Moves complete programs into a cache entry, each under its final name in one step, and the
- * manifest last: whoever looks meanwhile sees either the whole entry or none.
+ * manifest last: readers see either the whole entry or none.
  *
  * @param sources path of each program, on the same file system
  */

@@ -25,7 +25,7 @@ export interface ObtainOptions {
   readonly release?: PinnedRelease;
   /** A directory of the user's with all programs; nothing else is tried then. @default none */
   readonly userDir?: string | undefined;
-  /** Told of each step that takes time, one line without line end. */
+  /** Gets a line for each step that takes time, without line end. */
   readonly onProgress?: (line: string) => void;
   readonly logger?: Logger;
   readonly clock?: Clock;
@@ -72,11 +72,11 @@ export async function obtainBinaries(options: ObtainOptions): Promise<Binaries> 
     onWait: () => options.onProgress?.("Waiting for another process that obtains Kubernetes"),
     ...(options.signal && { signal: options.signal }),
   });
-  // Whoever held the lock before us may have done it all.
-  return (await readCache(entry)) ?? (await obtainAnew(entry, options));
+  // The holder of the lock before us may have done it all.
+  return (await readCache(entry)) ?? (await obtainAndCache(entry, options));
 }
 
-async function obtainAnew(entry: CacheEntry, options: ObtainOptions): Promise<Binaries> {
+async function obtainAndCache(entry: CacheEntry, options: ObtainOptions): Promise<Binaries> {
   const clock = options.clock ?? systemClock;
   const begin = clock.monotonic();
   const work = `${entry.directory}.work`;

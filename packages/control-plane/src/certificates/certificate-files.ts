@@ -14,10 +14,10 @@ import { readIfPresent, writeWhole } from "../files.ts";
 const day = 24 * 3_600_000;
 const authorityValidMs = 3650 * day;
 const leafValidMs = 365 * day;
-/** A certificate is made anew at a start when it is valid no longer than this. */
+/** A start replaces a certificate that is valid no longer than this. */
 const renewBelowMs = 60 * day;
 
-/** Options of an end certificate; how long it is valid is not its own matter. */
+/** Options of an end certificate; all are valid equally long. */
 export type LeafOptions = Omit<IssueOptions, "validMs">;
 
 /** A directory of certificates and keys, `<name>.crt` and `<name>.key`, made where missing. */
@@ -74,7 +74,7 @@ export class CertificateFiles {
       await mkdir(this.#directory, { recursive: true, mode: 0o700 });
       await writeWhole(keyPath, made.privateKey);
     }
-    // Written anew each time, in case the last start ended between the two files.
+    // Written again each time, in case the last start ended between the two files.
     const publicKey = createPublicKey(made?.privateKey ?? stored ?? "");
     await writeWhole(publicPath, publicKey.export({ type: "spki", format: "pem" }).toString());
     return { publicPath, keyPath };

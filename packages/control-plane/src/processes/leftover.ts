@@ -8,7 +8,7 @@ export async function endLeftover(path: string, clock: Clock): Promise<void> {
   const left = parseIdentity((await readIfPresent(path)) ?? "");
   if (left && isRunning(left)) {
     kill(left.pid);
-    // Another process's child: the kernel tells nobody but its parent of the end, so look again.
+    // Another process's child: the kernel reports its end to its parent only, so look again.
     while (isRunning(left)) await clock.sleep(20);
   }
   await rm(path, { force: true });

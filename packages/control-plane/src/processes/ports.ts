@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:net";
 import { hasCode, KipError } from "@kip/base";
 
-/** A port that nobody listens at now. */
+/** A port that no program listens at now. */
 export async function freePort(address: string): Promise<number> {
   return await listenOnce(0, address);
 }
@@ -62,7 +62,7 @@ function ownerOf(port: number): PortOwner | undefined {
         return { pid: Number(entry), name: readFileSync(`/proc/${entry}/comm`, "utf8").trim() };
     }
   } catch {
-    // Without /proc the message names no owner; it is no failure of its own.
+    // Without /proc the message names no owner.
   }
   return undefined;
 }

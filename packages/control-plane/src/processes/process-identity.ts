@@ -1,14 +1,14 @@
 import { readFileSync } from "node:fs";
 import { decode } from "@kip/base";
 
-/** A process that is told apart from a later one with the same id. */
+/** A process, distinguished from a later one with the same ID. */
 export interface ProcessIdentity {
   readonly pid: number;
   /** Clock ticks from boot to its start; field 22 of `/proc/<pid>/stat`. */
   readonly startTicks: string;
 }
 
-/** Who runs under a process id now; undefined if nobody, or a process that has already ended. */
+/** The process with this ID; undefined if there is none, or it has ended and waits for its parent. */
 export function identify(pid: number): ProcessIdentity | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");

@@ -24,7 +24,7 @@ const clientRate = ["--kube-api-qps=300", "--kube-api-burst=600"] as const;
  * end or are killed, only when the machine itself loses power.
  */
 export function etcdArgs(): readonly string[] {
-  // etcd wants to advertise itself in host:port form; it is alone, so nobody ever calls these.
+  // etcd wants to advertise itself in host:port form; it is alone, so no other member calls these.
   const self = "http://localhost:2380";
   return [
     "--name=kip-local",

@@ -2,7 +2,7 @@ import { request } from "node:https";
 import type { Clock } from "@kip/base";
 import type { KeyPair } from "@kip/pki";
 
-/** Whom to ask, and as whom. */
+/** The server to ask, and the identity of the client. */
 export interface ReadinessOptions {
   readonly server: string;
   readonly ca: string;
@@ -15,7 +15,7 @@ const intervalMs = 50;
 const answerMs = 5000;
 
 /**
- * Resolves once the API server says that it and all its start-up steps are done (`/readyz`).
+ * Resolves once the API server reports that all its start-up steps are done (`/readyz`).
  *
  * Asked again and again: the API server has no way to announce it (its systemd notification comes
  * before the start-up steps), and 20 requests a second for 3 seconds cost it nothing.

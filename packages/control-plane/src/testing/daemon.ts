@@ -78,7 +78,7 @@ async function stop(): Promise<void> {
 }
 
 async function stopOnce(): Promise<void> {
-  server.close(); // removes the socket: the next one to come starts anew
+  server.close(); // removes the socket: the next user starts another daemon
   await controlPlane.stop();
   if (mode === "single") await rm(directory, { recursive: true, force: true });
   for (const user of users) user.destroy();

@@ -42,7 +42,7 @@ export interface SharedControlPlane extends AsyncDisposable {
 /** Options of {@link sharedControlPlane}. */
 export interface SharedControlPlaneOptions {
   /**
-   * Directory of one test run; whoever comes first starts the control plane in it, others join.
+   * Directory of one test run; the first user starts the control plane in it, others join.
    * @default the environment's KIP_TEST_CONTROL_PLANE, else one of the caller's own
    */
   readonly directory?: string;
@@ -58,7 +58,7 @@ export interface SharedControlPlaneOptions {
   readonly kubernetes?: string;
 }
 
-/** What the daemon tells everybody who connects. */
+/** What the daemon sends to each client. */
 const facts = decode.object({
   version: decode.string,
   server: decode.string,
@@ -103,14 +103,14 @@ export async function endSharedControlPlane(directory: string): Promise<void> {
   await once(socket, "close");
 }
 
-interface Where {
+interface ControlPlaneLocation {
   readonly directory: string;
   readonly cacheDir: string;
   readonly kubernetes: string;
   readonly isShared: boolean;
 }
 
-async function joinOrStart(where: Where): Promise<Socket> {
+async function joinOrStart(where: ControlPlaneLocation): Promise<Socket> {
   await using _lock = await acquireFileLock(join(where.directory, "start.lock"));
   const running = await tryConnect(where.directory);
   if (running) return running;
@@ -131,7 +131,12 @@ async function tryConnect(directory: string): Promise<Socket | undefined> {
   }
 }
 
-async function startDaemon({ directory, cacheDir, kubernetes, isShared }: Where): Promise<void> {
+async function startDaemon({
+  directory,
+  cacheDir,
+  kubernetes,
+  isShared,
+}: ControlPlaneLocation): Promise<void> {
   const logPath = join(directory, "daemon.log");
   await using log = await open(logPath, "a");
   const script = join(import.meta.dirname, "daemon.ts");
@@ -155,20 +160,20 @@ async function startDaemon({ directory, cacheDir, kubernetes, isShared }: Where)
 }
 
 function describe(
-  told: decode.Decoded<typeof facts>,
+  description: decode.Decoded<typeof facts>,
   { directory, socket }: { readonly directory: string; readonly socket: Socket },
 ): SharedControlPlane {
   const kubectl = async (args: readonly string[], options: RunCommandOptions = {}) => {
-    const env = { ...options.env, HOME: directory, KUBECONFIG: told.adminKubeconfig };
-    return (await runCommand(told.kubectl, args, { ...options, env })).stdout;
+    const env = { ...options.env, HOME: directory, KUBECONFIG: description.adminKubeconfig };
+    return (await runCommand(description.kubectl, args, { ...options, env })).stdout;
   };
   return {
-    version: told.version,
-    server: told.server,
-    ca: told.ca,
-    kubeconfigPath: told.adminKubeconfig,
-    kipKubeconfigPath: told.kipKubeconfig,
-    kubectlPath: told.kubectl,
+    version: description.version,
+    server: description.server,
+    ca: description.ca,
+    kubeconfigPath: description.adminKubeconfig,
+    kipKubeconfigPath: description.kipKubeconfig,
+    kubectlPath: description.kubectl,
     kubectl,
     async createNamespace(prefix = "test") {
       const name = `${prefix}-${randomBytes(4).toString("hex")}`;
@@ -213,6 +218,6 @@ function describe(
 }
 
 function fromEnvironment(name: string): string | undefined {
-  // eslint-disable-next-line node/no-process-env -- test runs are told where they are this way
+  // eslint-disable-next-line node/no-process-env -- a test run passes its directory this way
   return process.env[name];
 }

@@ -1,6 +1,9 @@
 import path from "node:path";
 import type { OptionValues } from "@kip/base";
 
+/** Name under which pods reach the registry of the local cluster: `kip.local/demo:latest`. */
+export const localRegistryHost = "kip.local";
+
 /** Where `kip up` keeps things. */
 export interface LocalLayout {
   /** State of the running try-out cluster; `kip down` removes it. */

@@ -1,6 +1,6 @@
 import { KipError, systemClock, untilAborted } from "@kip/base";
 import type { ProgramEnd } from "@kip/control-plane";
-import { printedFailure } from "../cli/printed-failure.ts";
+import { printedFailure } from "../../cli/printed-failure.ts";
 
 /** What {@link providerReady} waits with. */
 export interface ProviderReadyOptions {

@@ -2,12 +2,12 @@ import { KipError, nearest } from "@kip/base";
 import { cloudErrorCodes, type CapacityScope } from "@kip/cloud";
 import { cloudOperations } from "@kip/cloud/faults";
 import { openLocalFaults, type LocalFaults, type NamedMachine } from "@kip/cloud-local/faults";
-import { parseDuration } from "../cli/duration.ts";
+import { parseDuration } from "../../cli/duration.ts";
 import { helpText, parseOptions, type OptionValues } from "@kip/base";
-import { runningCluster } from "./cluster-record.ts";
+import { runningCluster } from "../cluster/cluster-record.ts";
 import { describeRule } from "./describe-rule.ts";
-import { localLayout } from "./layout.ts";
-import { requireRoot } from "./requirements.ts";
+import { localLayout } from "../cluster/layout.ts";
+import { requireRoot } from "../cluster/requirements.ts";
 import { optionsOf, faultCommands, type FaultCommandHelp } from "./fault-commands.ts";
 
 const launchTypes = ["on-demand", "spot", "dedicated"] as const;
@@ -19,7 +19,7 @@ interface FaultArguments {
 
 type FaultCommand = (faults: LocalFaults, args: FaultArguments) => Promise<string>;
 
-/** What each verb does; the answer is printed. */
+/** Executor of each verb; the answer is printed. */
 const commands: Readonly<Record<string, FaultCommand>> = {
   "no-capacity": async (faults, { options }) => {
     const scope = capacityScope(faults, options);
@@ -42,7 +42,7 @@ const commands: Readonly<Record<string, FaultCommand>> = {
     const noticeMs = parseDuration("notice", options.required("notice"));
     const machine = await faults.find(operand);
     await faults.interrupt(machine.id, noticeMs);
-    return `${titleOf(machine)} was told that it ends in ${noticeMs / 1000} s`;
+    return `${titleOf(machine)} got notice that it ends in ${noticeMs / 1000} s`;
   },
   throttle: async (faults, { options }) => {
     const time = options.text("for");
@@ -72,17 +72,17 @@ const commands: Readonly<Record<string, FaultCommand>> = {
       ...rules.map(describeRule),
       ...notices.map((machine) => `notice: ${titleOf(machine)} ends at ${machine.endsAt}`),
     ];
-    return lines.length === 0 ? "Nothing goes wrong on purpose" : lines.join("\n");
+    return lines.length === 0 ? "No faults are active" : lines.join("\n");
   },
   clear: async (faults) => {
     await faults.clear();
     const { notices } = await faults.report();
     const rest = notices.map((machine) => `; ${titleOf(machine)} still ends at ${machine.endsAt}`);
-    return `Nothing goes wrong on purpose any more${rest.join("")}`;
+    return `No faults are active${rest.join("")}`;
   },
 };
 
-/** Makes things go wrong in the local cloud, for who wants to see what Kip does about it. */
+/** Causes a fault in the local cloud, to see how Kip handles it. */
 export async function injectFault(args: readonly string[]): Promise<void> {
   const [word = "--help", ...rest] = args;
   if (word === "--help" || word === "-h" || word === "help")
@@ -167,7 +167,7 @@ function usage(): string {
   const lines = faultCommands.map(({ name, operand = "", help }) =>
     `  kip local ${name} ${operand}`.padEnd(36).concat(help),
   );
-  return `Usage: kip local COMMAND [options]\n\nMakes things go wrong in the local cluster, to see what Kip does about it.\n\n${lines.join("\n")}\n\nkip local COMMAND --help lists the options. kip down ends it, too.\n`;
+  return `Usage: kip local COMMAND [options]\n\nCauses faults in the local cluster, to see how Kip handles them.\n\n${lines.join("\n")}\n\nkip local COMMAND --help lists the options. kip down ends it, too.\n`;
 }
 
 function verbUsage(verb: FaultCommandHelp): string {

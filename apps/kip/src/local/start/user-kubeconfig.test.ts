@@ -4,8 +4,8 @@ import { tmpdir, userInfo } from "node:os";
 import path from "node:path";
 import { afterEach, describe, it } from "node:test";
 import { parseOptions } from "@kip/base";
-import { commonOptions } from "./local-options.ts";
-import { userKubeconfig } from "./up.ts";
+import { commonOptions } from "../cluster/local-options.ts";
+import { userKubeconfig } from "./user-kubeconfig.ts";
 
 describe("userKubeconfig()", () => {
   const before = { ...process.env };
@@ -33,7 +33,7 @@ describe("userKubeconfig()", () => {
     const file = (): string => userKubeconfig(parseOptions(commonOptions, [], {}));
     process.env["SUDO_USER"] = "ann";
     assert.equal(file(), "/net/homes/ann/.kube/config");
-    process.env["SUDO_USER"] = "nobody-knows";
+    process.env["SUDO_USER"] = "unknown-user";
     assert.equal(file(), "/root/.kube/config");
   });
 });

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { decode, defined, KipError } from "@kip/base";
 import { parse } from "yaml";
-import { localRegistryHost } from "./registry.ts";
+import { localRegistryHost } from "../cluster/layout.ts";
 
 /** Sections of `provider.yaml` that a local cluster takes from its user. */
 export interface UserSettings {

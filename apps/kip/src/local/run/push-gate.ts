@@ -36,7 +36,7 @@ export async function openPushGate(options: PushGateOptions): Promise<AsyncDispo
   const server = createServer((incoming, response) => {
     serve(incoming, response, options.socket, space).catch(() => response.destroy());
   });
-  server.requestTimeout = 0; // a large blob over minutes is no failure
+  server.requestTimeout = 0; // a large blob may take minutes
   server.listen(options.port, "127.0.0.1");
   await once(server, "listening");
   server.on("error", () => {}); // one connection that could not be accepted

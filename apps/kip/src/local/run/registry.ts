@@ -3,12 +3,11 @@ import path from "node:path";
 import { errorText, KipError, runCommand, systemClock, type Logger } from "@kip/base";
 import { forwardConnections, requireFreePort, type SupervisedProgram } from "@kip/control-plane";
 import { parseReference, pushLayout } from "@kip/oci-image";
-import { markerEnvironment } from "./processes.ts";
+import { markerEnvironment } from "../cluster/processes.ts";
+import { localRegistryHost } from "../cluster/layout.ts";
 import { openPushGate } from "./push-gate.ts";
 import { supervise } from "./supervise.ts";
 
-/** Name under which pods reach the registry of the local cluster: `kip.local/demo:latest`. */
-export const localRegistryHost = "kip.local";
 const program = "/usr/bin/docker-registry";
 
 /** User and group of the program that stores, and of the one that cells reach: numbers below those of machines. */

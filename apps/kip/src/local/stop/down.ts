@@ -5,13 +5,13 @@ import { errorText, silentLogger } from "@kip/base";
 import { createLocalCloud } from "@kip/cloud-local";
 import { removeKubeconfigContext } from "@kip/control-plane";
 import { helpText, parseOptions } from "@kip/base";
-import { lockCluster } from "./cluster-lock.ts";
-import { readRecord, type ClusterRecord } from "./cluster-record.ts";
-import { localLayout, type LocalLayout } from "./layout.ts";
-import { downOptions } from "./local-options.ts";
-import { removeCache, requireOwnState } from "./own-folders.ts";
-import { endProcesses } from "./processes.ts";
-import { requireRoot } from "./requirements.ts";
+import { lockCluster } from "../cluster/cluster-lock.ts";
+import { readRecord, type ClusterRecord } from "../cluster/cluster-record.ts";
+import { localLayout, type LocalLayout } from "../cluster/layout.ts";
+import { downOptions } from "../cluster/local-options.ts";
+import { removeCache, requireOwnState } from "../cluster/own-folders.ts";
+import { endProcesses } from "../cluster/processes.ts";
+import { requireRoot } from "../cluster/requirements.ts";
 
 const usage =
   "Usage: kip down [options]\n\nRemoves the local cluster: processes, machines, network, state and the kubectl context.";

@@ -1,7 +1,7 @@
 import type { Option } from "@kip/base";
-import { commonOptions } from "./local-options.ts";
+import { commonOptions } from "../cluster/local-options.ts";
 
-/** What `kip local` can be told. */
+/** A command of `kip local`. */
 export interface FaultCommandHelp {
   readonly name: string;
   /** The word that follows it, if one has to. */

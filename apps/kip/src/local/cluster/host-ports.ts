@@ -1,0 +1,34 @@
+import { KipError, type OptionValues } from "@kip/base";
+
+const portRange = { min: 1, max: 65_535 } as const;
+
+/** Where the provider serves the kubelet API: metrics are fetched there, also from pods. */
+const kubeletPort = 10_250;
+
+/** Port of the API server. @throws {KipError} `OPTION_INVALID` */
+export function apiPort(options: OptionValues): number {
+  return options.integer("port", portRange);
+}
+
+/** Port of the local registry. @throws {KipError} `OPTION_INVALID` */
+export function registryPort(options: OptionValues): number {
+  return options.integer("registry-port", portRange);
+}
+
+/**
+ * TCP ports of this computer that pods reach: API server, registry (to read), kubelet, and those of `--host-port`.
+ *
+ * @throws {KipError} `OPTION_INVALID`
+ */
+export function hostPorts(options: OptionValues): readonly number[] {
+  const further = options.list("host-port").map(parsePort);
+  return [apiPort(options), registryPort(options), kubeletPort, ...further];
+}
+
+function parsePort(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (port >= portRange.min && port <= portRange.max) return port;
+  throw new KipError("OPTION_INVALID", `Cannot use --host-port ${text}: a TCP port is expected`, {
+    remedy: `Give a number from ${portRange.min} to ${portRange.max}`,
+  });
+}

@@ -1,0 +1,49 @@
+import path from "node:path";
+import { silentLogger, type OptionValues } from "@kip/base";
+import { buildCellImage, buildDemoImage } from "@kip/cell-image";
+import { findRelease, obtainBinaries } from "@kip/control-plane";
+import type { LocalLayout } from "../cluster/layout.ts";
+
+/** What a local cluster is made of. */
+export interface ClusterParts {
+  /** Directory of the Kubernetes programs. */
+  readonly binariesDir: string;
+  readonly imageId: string;
+  /** Layout directory of the demo image. */
+  readonly demoLayout: string;
+}
+
+/** Obtains programs and images, from the cache or by building them now, side by side. SIGINT and SIGTERM stop it. */
+export async function obtainParts(
+  options: OptionValues,
+  layout: LocalLayout,
+): Promise<ClusterParts> {
+  const stop = new AbortController();
+  const onInterrupt = (): void => stop.abort(new Error("Interrupted"));
+  process.once("SIGINT", onInterrupt).once("SIGTERM", onInterrupt);
+  const began = performance.now();
+  const onProgress = (message: string): void => {
+    console.log(`[${((performance.now() - began) / 1000).toFixed(0).padStart(3)} s] ${message}`);
+  };
+  const { cacheDir } = layout;
+  const release = findRelease(options.required("kubernetes"));
+  const userDir = options.text("binaries-dir");
+  const common = { cacheDir, onProgress, logger: silentLogger, signal: stop.signal };
+  try {
+    const [binaries, image, demo] = await Promise.all([
+      obtainBinaries({ ...common, release, userDir, env: process.env }),
+      buildCellImage({
+        ...common,
+        refresh: options.isSet("refresh-image"),
+        agentEntry: path.join(import.meta.dirname, "../../../../itzo/src/main.ts"),
+      }),
+      buildDemoImage(common),
+    ]);
+    return { binariesDir: binaries.directory, imageId: image.id, demoLayout: demo.layoutDir };
+  } catch (error) {
+    stop.abort(error);
+    throw error;
+  } finally {
+    process.removeListener("SIGINT", onInterrupt).removeListener("SIGTERM", onInterrupt);
+  }
+}

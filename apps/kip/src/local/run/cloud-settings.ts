@@ -1,0 +1,24 @@
+import path from "node:path";
+import type { OptionValues } from "@kip/base";
+import { hostPorts } from "../cluster/host-ports.ts";
+import type { LocalLayout } from "../cluster/layout.ts";
+
+/** Root disk of a cell whose pod asks for no other, bytes. */
+export const cellDiskBytes = 5 * 2 ** 30;
+
+/** Addresses of Services. The cells' network refuses them, as nothing leads to Services yet. */
+export const serviceRange = "10.96.0.0/16";
+
+/** Settings of the local cloud, which the daemon and the provider open alike. */
+export function cloudSettings(options: OptionValues, layout: LocalLayout) {
+  return {
+    stateDir: layout.machinesDir,
+    imagesDir: path.join(layout.cacheDir, "images"),
+    templatesDir: layout.templatesDir,
+    templates: options.isSet("templates"),
+    namespace: options.required("namespace-name"),
+    range: options.required("network-range"),
+    hostPorts: hostPorts(options),
+    serviceRanges: [serviceRange],
+  };
+}

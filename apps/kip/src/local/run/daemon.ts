@@ -1,0 +1,65 @@
+import {
+  createLogger,
+  errorText,
+  isKipError,
+  parseOptions,
+  pause,
+  systemClock,
+  type Option,
+} from "@kip/base";
+import { LimitedLog } from "@kip/control-plane";
+import type { DaemonMessage } from "../cluster/daemon-message.ts";
+import { localLayout } from "../cluster/layout.ts";
+import { upOptions } from "../cluster/local-options.ts";
+import { startCluster } from "./start-cluster.ts";
+import { logLimitBytes } from "./supervise.ts";
+
+/** Options that `kip up` hands to the daemon besides its own. */
+export const daemonOptions: readonly Option[] = [
+  ...upOptions,
+  { flag: "image", type: "string", help: "ID of the cell image" },
+  { flag: "demo-layout", type: "string", help: "layout directory of the demo image" },
+];
+
+/** Keeps the local cluster running until SIGTERM: control plane, network, registry, provider. */
+export async function daemon(args: readonly string[]): Promise<void> {
+  const options = parseOptions(daemonOptions, args, process.env);
+  const layout = localLayout(options);
+  // Not by standard error, which is the same file: that has no limit.
+  using log = new LimitedLog(layout.daemonLog, logLimitBytes);
+  const logger = createLogger({ write: (line) => log.write(Buffer.from(`${line}\n`)) });
+  const stopped = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => stopped.abort(new Error(`${signal} received`)));
+  }
+  const onOrphaned = (): void => stopped.abort(new Error("kip up was interrupted"));
+  process.once("disconnect", onOrphaned);
+  try {
+    await using _cluster = await startCluster({
+      options,
+      layout,
+      logger,
+      signal: stopped.signal,
+      onProgress: (text) => send({ kind: "progress", text }),
+    });
+    process.removeListener("disconnect", onOrphaned);
+    send({ kind: "ready" });
+    if (process.connected) process.disconnect?.();
+    await pause(Number.POSITIVE_INFINITY, systemClock, stopped.signal);
+    logger.info("Stopping the local cluster", { reason: String(stopped.signal.reason) });
+  } catch (error) {
+    logger.error("Could not start the local cluster", { err: error });
+    send({
+      kind: "failed",
+      message: errorText(error),
+      remedy: isKipError(error) ? error.remedy : undefined,
+    });
+    if (process.connected) process.disconnect?.();
+    process.exitCode = 1;
+  }
+}
+
+function send(message: DaemonMessage): void {
+  // kip up may have ended; then "disconnect" comes.
+  if (process.connected) process.send?.(message, undefined, undefined, () => {});
+}

@@ -1,0 +1,164 @@
+import path from "node:path";
+import { every, systemClock } from "@kip/base";
+import { markImageUsed } from "@kip/cell-image";
+import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
+import {
+  binariesIn,
+  mergeKubeconfigContext,
+  startControlPlane,
+  type ControlPlane,
+} from "@kip/control-plane";
+import { installCells } from "@kip/kip";
+import { writeRecord, type ClusterRecord } from "../cluster/cluster-record.ts";
+import { apiPort, registryPort } from "../cluster/host-ports.ts";
+import { markerEnvironment } from "../cluster/processes.ts";
+import { nodeReady, withClient } from "./administrator.ts";
+import { cellDiskBytes, cloudSettings, serviceRange } from "./cloud-settings.ts";
+import type { ClusterContext } from "./cluster-context.ts";
+import { providerReady } from "./provider-ready.ts";
+import { hasRegistry, pushToRegistry, startRegistry } from "./registry.ts";
+import { startProvider } from "./start-provider.ts";
+
+/** How often the cell image is marked as used, milliseconds; it is kept for a day. */
+const imageMarkMs = 3_600_000;
+
+/** Starts network, control plane, registry and provider; disposing of the result stops them in reverse order. */
+export async function startCluster(context: ClusterContext): Promise<AsyncDisposable> {
+  const { options, layout, logger, signal, onProgress } = context;
+  await using stack = new AsyncDisposableStack();
+  onProgress("Preparing the network of the cells");
+  const cloud = stack.use(await openCloud(context));
+  // Before anything is made that kip down has to find; after the network's options were checked.
+  await writeRecord(layout.daemonRecord, { ...clusterRecord(context), isStarting: true });
+  await cloud.prepareNetwork();
+  signal.throwIfAborted();
+  stack.use(keepImage(context));
+
+  onProgress("Starting etcd and Kubernetes");
+  const template = firstTemplate(context, cloud);
+  const controlPlane = stack.use(await startKubernetes(context, cloud));
+  stack.use(await controlPlane.exposeAt(cloud.hostAddress));
+  await withClient(controlPlane, logger, installCells);
+  if (await hasRegistry()) stack.use(await openRegistry(context, cloud));
+  await template;
+
+  onProgress("Registering the virtual node");
+  signal.throwIfAborted();
+  const { failing } = stack.use(await startProvider(context, cloud, controlPlane));
+  await providerReady({ failing, logFile: layout.providerLog, signal }, async (limit) => {
+    await nodeReady(controlPlane, options.required("node-name"), logger, limit);
+  });
+  await publish(context, controlPlane);
+  return stack.move();
+}
+
+async function openCloud({ options, layout, logger }: ClusterContext): Promise<LocalCloud> {
+  const settings = cloudSettings(options, layout);
+  return await createLocalCloud({ owner: "kip-up", ...settings, logger, clock: systemClock });
+}
+
+async function startKubernetes(
+  { options, layout, logger, signal }: ClusterContext,
+  cloud: LocalCloud,
+): Promise<ControlPlane> {
+  return await startControlPlane({
+    binaries: binariesIn(options.required("binaries-dir")),
+    dataDir: layout.controlPlaneDir,
+    logDir: layout.logDir,
+    port: apiPort(options),
+    advertiseAddress: cloud.hostAddress,
+    serviceCidr: serviceRange,
+    serverNames: [cloud.hostAddress],
+    environment: markerEnvironment(),
+    signal,
+    clock: systemClock,
+    logger,
+  });
+}
+
+/** Keeps the cells' image in the cache while the cluster runs: other users of the cache may build newer ones meanwhile. */
+function keepImage({ options, layout, logger }: ClusterContext): AsyncDisposable {
+  const stop = new AbortController();
+  const work = every(
+    {
+      intervalMs: imageMarkMs,
+      clock: systemClock,
+      logger,
+      what: "mark the cell image as used",
+      signal: stop.signal,
+    },
+    async () => await markImageUsed(layout.cacheDir, options.required("image")),
+  );
+  return {
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await work;
+    },
+  };
+}
+
+/**
+ * Makes the machine that cells of the smallest type are copied from, if there is none yet, so that the first pod starts as
+ * fast as the others. Without it they boot.
+ */
+async function firstTemplate(
+  { options, signal, logger }: ClusterContext,
+  cloud: LocalCloud,
+): Promise<void> {
+  const [smallest] = [...(await cloud.instanceTypes())].sort(
+    (a, b) => a.memoryBytes - b.memoryBytes,
+  );
+  if (!smallest || !options.isSet("templates")) return;
+  const image = options.required("image");
+  try {
+    await cloud.prepareTemplate(smallest.name, image, cellDiskBytes, { signal });
+  } catch (err) {
+    logger.info("Could not make the first template", { err });
+  }
+}
+
+/** Starts the local registry, and pushes the demo image to it. */
+async function openRegistry(
+  { options, layout, logger, signal, onProgress }: ClusterContext,
+  cloud: LocalCloud,
+): Promise<AsyncDisposable> {
+  await using stack = new AsyncDisposableStack();
+  const logFile = path.join(layout.logDir, "registry.log");
+  const [address, port] = [cloud.hostAddress, registryPort(options)];
+  stack.use(await startRegistry({ address, port, dir: layout.registryDir, logFile, logger }));
+  const demo = options.text("demo-layout");
+  if (demo !== undefined) {
+    onProgress(`Pushing the demo image to the local registry, localhost:${port}`);
+    await pushToRegistry(demo, "demo:latest", port, signal);
+  }
+  return stack.move();
+}
+
+/** Adds the context to the user's kubeconfig, and records that the cluster is ready. */
+async function publish(context: ClusterContext, controlPlane: ControlPlane): Promise<void> {
+  const record = clusterRecord(context);
+  const { layout } = context;
+  await mergeKubeconfigContext({
+    path: record.userKubeconfig,
+    kubectl: record.kubectl,
+    statePath: layout.contextState,
+    server: controlPlane.server,
+    ca: controlPlane.ca,
+    certificate: controlPlane.admin.certificate,
+    key: controlPlane.admin.key,
+  });
+  await writeRecord(layout.daemonRecord, record);
+}
+
+function clusterRecord({ options, layout }: ClusterContext): ClusterRecord {
+  return {
+    pid: process.pid,
+    server: `https://127.0.0.1:${options.required("port")}`,
+    nodeName: options.required("node-name"),
+    kubectl: path.join(options.required("binaries-dir"), "kubectl"),
+    adminKubeconfig: path.join(layout.controlPlaneDir, "admin.kubeconfig"),
+    namespaceName: options.required("namespace-name"),
+    networkRange: options.required("network-range"),
+    userKubeconfig: options.required("kubeconfig"),
+  };
+}

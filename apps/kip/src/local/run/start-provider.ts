@@ -1,0 +1,76 @@
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { stringify } from "yaml";
+import { localRegistryHost } from "../cluster/layout.ts";
+import { registryPort } from "../cluster/host-ports.ts";
+import { readUserSettings, type UserSettings } from "../prepare/user-settings.ts";
+import { cellDiskBytes, cloudSettings } from "./cloud-settings.ts";
+import type { ClusterContext } from "./cluster-context.ts";
+import { logLimitBytes, supervise } from "./supervise.ts";
+import type { LocalCloud } from "@kip/cloud-local";
+import type { ControlPlane, SupervisedProgram } from "@kip/control-plane";
+
+/** Starts the provider, the program that registers the virtual node and runs its pods. */
+export async function startProvider(
+  { options, layout, logger }: ClusterContext,
+  cloud: LocalCloud,
+  controlPlane: ControlPlane,
+): Promise<SupervisedProgram> {
+  const file = (name: string): string => path.join(layout.stateDir, name);
+  const nodeName = options.required("node-name");
+  const pair = await controlPlane.issueKubeletCertificate(nodeName, [cloud.hostAddress]);
+  await mkdir(layout.podLogDir, { recursive: true, mode: 0o700 });
+  await writePrivate(file("kubelet.crt"), pair.certificate);
+  await writePrivate(file("kubelet.key"), pair.key);
+  await writePrivate(file("client-ca.crt"), controlPlane.ca);
+  await writePrivate(
+    layout.providerConfig,
+    stringify(await providerConfig({ options, layout }, cloud)),
+  );
+  return supervise(logger, {
+    name: "kip",
+    file: process.execPath,
+    args: [
+      path.join(import.meta.dirname, "../../main.ts"),
+      `--provider-config=${layout.providerConfig}`,
+      `--kubeconfig=${controlPlane.kipKubeconfig}`,
+      `--nodename=${nodeName}`,
+      `--node-ip=${cloud.hostAddress}`,
+      `--tls-cert-file=${file("kubelet.crt")}`,
+      `--tls-private-key-file=${file("kubelet.key")}`,
+      `--client-ca-file=${file("client-ca.crt")}`,
+      `--log-dir=${layout.podLogDir}`,
+      "--disable-taint",
+    ],
+    env: process.env,
+    logFile: layout.providerLog,
+    logLimitBytes,
+  });
+}
+
+/** Content of the provider's `provider.yaml`. */
+async function providerConfig(
+  { options, layout }: Pick<ClusterContext, "options" | "layout">,
+  cloud: LocalCloud,
+) {
+  const settingsFile = options.text("settings");
+  const settings: UserSettings =
+    settingsFile === undefined ? { registries: [] } : await readUserSettings(settingsFile);
+  const endpoint = `http://${cloud.hostAddress}:${registryPort(options)}`;
+  return {
+    cloud: { local: { ...cloudSettings(options, layout), faultInjection: true } },
+    cells: {
+      bootImageSpec: { id: options.required("image") },
+      defaultVolumeSize: String(cellDiskBytes),
+    },
+    kubelet: { pods: "100", ...settings.kubelet },
+    registries: [{ host: localRegistryHost, endpoint }, ...settings.registries],
+    ...(settings.images !== undefined && { images: settings.images }),
+  };
+}
+
+/** Writes a file that root alone may read, whatever mode one of that name had. */
+async function writePrivate(file: string, text: string): Promise<void> {
+  await rm(file, { force: true });
+  await writeFile(file, text, { mode: 0o600 });
+}

@@ -1,0 +1,84 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import path from "node:path";
+import { KipError, type OptionValues } from "@kip/base";
+import type { DaemonMessage } from "../cluster/daemon-message.ts";
+import type { LocalLayout } from "../cluster/layout.ts";
+import { markerVariable } from "../cluster/processes.ts";
+import type { ClusterParts } from "../prepare/obtain-parts.ts";
+import { userKubeconfig } from "./user-kubeconfig.ts";
+
+/** Options of `kip up` that the daemon takes as they are. */
+const passedOn = [
+  "port",
+  "registry-port",
+  "network-range",
+  "namespace-name",
+  "node-name",
+  "templates",
+] as const;
+
+/**
+ * Starts the daemon, and prints its progress until the cluster is ready. The daemon stops when this process ends before.
+ *
+ * @throws {KipError} `LOCAL_CLUSTER_FAILED`
+ */
+export async function startDaemon(
+  options: OptionValues,
+  layout: LocalLayout,
+  parts: ClusterParts,
+): Promise<void> {
+  await mkdir(layout.logDir, { recursive: true, mode: 0o700 });
+  const log = openSync(layout.daemonLog, "a", 0o600);
+  const program = path.join(import.meta.dirname, "../../main.ts");
+  const child = spawn(
+    process.execPath,
+    [program, "local-daemon", ...daemonFlags(options, layout, parts)],
+    {
+      detached: true,
+      stdio: ["ignore", log, log, "ipc"],
+      env: { ...process.env, [markerVariable]: layout.stateDir },
+    },
+  );
+  closeSync(log);
+  await untilReady(child, layout);
+  if (child.connected) child.disconnect();
+  child.unref();
+}
+
+function daemonFlags(
+  options: OptionValues,
+  layout: LocalLayout,
+  parts: ClusterParts,
+): readonly string[] {
+  const settings = options.text("settings");
+  return [
+    `--state-dir=${layout.stateDir}`,
+    `--cache-dir=${layout.cacheDir}`,
+    `--binaries-dir=${parts.binariesDir}`,
+    `--image=${parts.imageId}`,
+    `--demo-layout=${parts.demoLayout}`,
+    `--kubeconfig=${userKubeconfig(options)}`,
+    ...passedOn.map((flag) => `--${flag}=${options.required(flag)}`),
+    ...(settings === undefined ? [] : [`--settings=${path.resolve(settings)}`]),
+    ...options.list("host-port").map((port) => `--host-port=${port}`),
+  ];
+}
+
+async function untilReady(daemon: ChildProcess, { daemonLog }: LocalLayout): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const fail = (message: string, remedy = `See ${daemonLog}`): void =>
+      reject(new KipError("LOCAL_CLUSTER_FAILED", message, { remedy }));
+    daemon.on("message", (message: DaemonMessage) => {
+      if (message.kind === "progress") console.log(message.text);
+      else if (message.kind === "ready") resolve();
+      else fail(message.message, message.remedy);
+    });
+    daemon.on("error", reject);
+    daemon.on("exit", (code, signal) => {
+      const how = signal ?? `exit code ${code}`;
+      fail(`Cannot start the local cluster: its daemon ended (${how})`);
+    });
+  });
+}

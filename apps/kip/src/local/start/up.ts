@@ -1,0 +1,73 @@
+import { helpText, KipError, parseOptions, type OptionValues } from "@kip/base";
+import { lockCluster } from "../cluster/cluster-lock.ts";
+import { readRecord, runningCluster } from "../cluster/cluster-record.ts";
+import { hostPorts } from "../cluster/host-ports.ts";
+import { localLayout, type LocalLayout } from "../cluster/layout.ts";
+import { upOptions } from "../cluster/local-options.ts";
+import { lockCache, requireOwnState } from "../cluster/own-folders.ts";
+import { endProcesses } from "../cluster/processes.ts";
+import { checkHost } from "../cluster/requirements.ts";
+import { obtainParts } from "../prepare/obtain-parts.ts";
+import { startDaemon } from "./start-daemon.ts";
+
+const usage =
+  "Usage: kip up [options]\n\nStarts a local cluster: a real Kubernetes control plane, and cells as virtual machines.";
+
+/** Starts the local cluster, or finds it running. */
+export async function up(args: readonly string[]): Promise<void> {
+  const options = parseOptions(upOptions, args, process.env);
+  if (options.isSet("help")) return void process.stdout.write(helpText(usage, upOptions));
+  const layout = localLayout(options);
+  checkHost();
+  await requireOwnState(layout, "use");
+  hostPorts(options); // before anything is built
+  const settings = options.text("settings");
+  if (settings !== undefined) {
+    const { readUserSettings } = await import("../prepare/user-settings.ts");
+    await readUserSettings(settings);
+  }
+  await using _cluster = await lockCluster(layout.stateDir, {
+    onWait: () => console.log("Waiting for another kip up or kip down"),
+  });
+  await using _cache = await lockCache(layout.cacheDir);
+  if (options.isSet("prepare")) return void (await obtainParts(options, layout));
+  const record = await runningCluster(layout);
+  if (record) {
+    console.log(`The local cluster is running: ${record.server}, context kip-local`);
+    if (options.isSet("refresh-image")) {
+      await obtainParts(options, layout);
+      console.log("Its cells have the new operating system after kip down and kip up");
+    }
+    return;
+  }
+  await requireSameNetwork(options, layout);
+  // What an interrupted run left behind; machines stay, they are taken over.
+  await endLeftovers(layout);
+  const parts = await obtainParts(options, layout);
+  await startDaemon(options, layout, parts);
+  console.log("The local cluster is ready; its kubectl context is kip-local");
+}
+
+/** A cluster that ended without `kip down` is continued, which works in its own network only. */
+async function requireSameNetwork(options: OptionValues, layout: LocalLayout): Promise<void> {
+  const before = await readRecord(layout.daemonRecord);
+  if (!before) return;
+  const { namespaceName, networkRange } = before;
+  if (
+    namespaceName === options.required("namespace-name") &&
+    networkRange === options.required("network-range")
+  )
+    return;
+  throw new KipError(
+    "LOCAL_CLUSTER_FAILED",
+    `Cannot start the local cluster: the one before it has another network, ${networkRange} in namespace ${namespaceName}`,
+    {
+      remedy: `Run kip down first, or give --namespace-name=${namespaceName} --network-range=${networkRange}`,
+    },
+  );
+}
+
+async function endLeftovers(layout: LocalLayout): Promise<void> {
+  const ended = await endProcesses(layout.stateDir, 10_000);
+  if (ended > 0) console.log(`Ended ${ended} processes of an interrupted run`);
+}
