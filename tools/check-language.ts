@@ -40,8 +40,6 @@ const pending: readonly string[] = [
   "packages/cloud-local",
   "packages/control-plane",
   "packages/k8s-client",
-  "packages/oci-image",
-  "packages/oci-runtime",
   "packages/pki",
   "packages/virtual-kubelet/src/kubelet-api",
   "packages/virtual-kubelet/test",

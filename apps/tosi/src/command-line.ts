@@ -2,7 +2,7 @@ import { parseOptions, type Option, type OptionValues } from "@kip/base";
 
 /** A command line, taken apart. */
 export interface CommandLine {
-  /** What is no flag. */
+  /** Arguments that are not flags. */
   readonly words: readonly string[];
   readonly options: OptionValues;
 }

@@ -15,11 +15,11 @@ const end = (signal: "SIGINT" | "SIGTERM" | "SIGPIPE"): void => {
   stop.abort(new Error("interrupted"));
 };
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, end);
-// Whoever read what we print is gone.
+// The reader of the output is gone.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => end("SIGPIPE"));
 void main();
 
-/** No `await` outside of a function: packed, this is no module. */
+/** No `await` outside of a function: the packed program is not a module. */
 async function main(): Promise<void> {
   let reporter: Reporter = textReporter(out, process.stderr, false);
   try {

@@ -25,7 +25,7 @@ export async function mountAt(image: StoredImage, folder: string): Promise<void>
   if (statSync(rootfs).dev !== statSync(path.dirname(rootfs)).dev) {
     throw new KipError("OPTION_INVALID", `Cannot use -mount ${folder}: it is a mount already`);
   }
-  // What is in the upper one is in the root file system, so nobody else may have made it.
+  // What is in the upper one is in the root file system, so no other user may have made it.
   for (const beside of [places.upper, places.work]) ownFolder("mount", beside);
   await mountOverlay(image.layers, places);
 }
@@ -55,7 +55,7 @@ function wantEmpty(flag: string, folder: string): void {
   } catch (error) {
     if (!hasCode(error, "EEXIST", "ENOTDIR")) throw error;
   }
-  throw new KipError("OPTION_INVALID", `Cannot use -${flag} ${folder}: it is no empty folder`, {
+  throw new KipError("OPTION_INVALID", `Cannot use -${flag} ${folder}: it is not an empty folder`, {
     remedy: "Name a folder that is empty or does not exist",
   });
 }

@@ -134,7 +134,10 @@ export function readNamed(flag: string, file: string): string {
 function urlOf(flag: string, text: string): URL {
   const url = URL.parse(text);
   if (url && /^https?:$/.test(url.protocol)) return url;
-  throw new KipError("OPTION_INVALID", `Cannot use -${flag} ${text}: it is no http or https URL`);
+  throw new KipError(
+    "OPTION_INVALID",
+    `Cannot use -${flag} ${text}: it is not an http or https URL`,
+  );
 }
 
 function readPlatform(text: string): Platform {

@@ -92,7 +92,7 @@ describe("tosi", () => {
       // As in the original, the target must be empty.
       const again = await tosi(...flags);
       assert.equal(again.code, 2);
-      assert.match(again.err, /no empty folder/);
+      assert.match(again.err, /not an empty folder/);
       const both = await tosi("-image", image, "-extractto", "/x", "-mount", "/y");
       assert.equal(both.code, 2);
       const byUrl = await tosi("-url", `http://${host}`, "-image", "some/app", "-validate-cache");
@@ -211,7 +211,7 @@ describe("tosi", () => {
     });
   });
 
-  it("ends as a shell expects when it is stopped, or nobody reads what it prints", async () => {
+  it("ends as a shell expects when it is stopped, or its output is no longer read", async () => {
     using work = temporaryFolder();
     const layout = path.join(work.path, "layout");
     writeLayout(layout, { layers });

@@ -4,7 +4,7 @@ import { hasCode, isKipError, KipError, type KipErrorOptions } from "@kip/base";
 const maxReasonLength = 2000;
 
 /**
- * A failure to get an image. `reason` is told in a growing context on its way up ({@link within})
+ * A failure to get an image. `reason` gets more context on its way up ({@link within})
  * and becomes `Cannot pull image "app:1": layer 2 of 3: entry "etc": <reason>` at the top.
  */
 export function imageError(code: string, reason: string, options: KipErrorOptions = {}): KipError {

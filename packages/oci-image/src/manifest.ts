@@ -96,7 +96,7 @@ export function parseManifest(
     throw invalidImage("its manifest is of schema 1, which Docker withdrew in 2019");
   }
   if (parsed.schemaVersion !== 2) {
-    throw invalidImage(`its manifest is of schema ${parsed.schemaVersion}, which nobody knows`);
+    throw invalidImage(`its manifest is of schema ${parsed.schemaVersion}, which is not known`);
   }
   const said = knownTypes.includes(contentType ?? "") ? contentType : undefined;
   if (said !== undefined && parsed.mediaType !== undefined && said !== parsed.mediaType) {

@@ -30,14 +30,15 @@ export function parseReference(text: string): Reference {
   const [beforeDigest = "", digest, ...more] = text.split("@");
   if (more.length > 0) throw invalid(text, 'it has more than one "@"');
   if (digest !== undefined && !isDigest(digest)) {
-    throw invalid(text, `"${digest}" is no digest of the form sha256:<64 hex digits>`);
+    throw invalid(text, `"${digest}" is not a digest of the form sha256:<64 hex digits>`);
   }
   const { registry, rest } = splitRegistry(beforeDigest);
-  if (!hostPattern.test(registry)) throw invalid(text, `"${registry}" is no registry host`);
+  if (!hostPattern.test(registry)) throw invalid(text, `"${registry}" is not a registry host`);
   const colon = rest.indexOf(":");
   const path = colon === -1 ? rest : rest.slice(0, colon);
   const tag = colon === -1 ? undefined : rest.slice(colon + 1);
-  if (tag !== undefined && !tagPattern.test(tag)) throw invalid(text, `"${tag}" is no tag`);
+  if (tag !== undefined && !tagPattern.test(tag))
+    throw invalid(text, `"${tag}" is not a valid tag`);
   checkRepository(text, path);
   const repository = registry === "docker.io" && !path.includes("/") ? `library/${path}` : path;
   if (digest === undefined) return { registry, repository, tag: tag ?? "latest" };
@@ -65,7 +66,9 @@ function checkRepository(text: string, path: string): void {
   if (path.length > 255) throw invalid(text, "its repository is longer than 255 characters");
   for (const part of path.split("/")) {
     if (pathPartPattern.test(part)) continue;
-    const reason = /[A-Z]/.test(part) ? "repositories are lower case" : `"${part}" is no path part`;
+    const reason = /[A-Z]/.test(part)
+      ? "repositories are lower case"
+      : `"${part}" is not a valid path part`;
     throw invalid(text, reason);
   }
 }

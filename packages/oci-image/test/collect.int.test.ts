@@ -20,7 +20,7 @@ import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
 
 const logger = silentLogger;
 const later = (): number => Date.now() + 1e9;
-/** Of a process that is no more. */
+/** Of a process that has ended. */
 const killed = "1-0-00000000-0.work";
 
 /** A store folder where something happens between the last look and the removal. */
@@ -156,7 +156,7 @@ describe("openImageStore()", needs, () => {
     });
   });
 
-  it("removes a tree that a killed collection took away if nobody uses it", async () => {
+  it("removes a tree that a killed collection took away if it is not used", async () => {
     await withStore(async ({ root, tree, store }) => {
       const away = path.join(root, "tmp", killed, path.basename(tree));
       mkdirSync(path.dirname(away));

@@ -1,4 +1,4 @@
-// Registries, and whoever stands between them and us, that want our credentials, our time or our screen.
+// Registries, and attackers on the way to them, that want credentials, time or the user's terminal.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -60,7 +60,7 @@ async function trial(
 const isBlob = (url: string | undefined): boolean => url?.includes("/blobs/") ?? false;
 
 describe("a hostile registry", () => {
-  it("CVE-2020-15157: whom it sends us to asks for its credentials, and gets none", async () => {
+  it("CVE-2020-15157: a server that it redirects to asks for its credentials, and gets none", async () => {
     await using elsewhere = await startFakeRegistry("", (request, response) => {
       const realm = `http://${request.headers.host}/token`;
       if (request.url === "/token") response.end(JSON.stringify({ token: "t" }));
@@ -113,7 +113,7 @@ describe("a hostile registry", () => {
     const handler: Handler = (request, response) => {
       if (!isBlob(request.url)) return false;
       if (request.url?.startsWith("/again")) {
-        // Only when it is known that nobody listens any more.
+        // Only when it is known that the client has stopped reading.
         void closed.promise.then(() => serveBlob(layoutFolder, request.url ?? "", response));
         return true;
       }

@@ -113,7 +113,7 @@ describe("a registry that misbehaves", () => {
     });
   });
 
-  it("that asks for a password again and again is told it once", async () => {
+  it("that asks for a password again and again is sent it once", async () => {
     const handler: Handler = (_request, response) => {
       response.writeHead(401, { "www-authenticate": "Basic realm=x" }).end();
       return true;
@@ -137,7 +137,7 @@ describe("a registry that misbehaves", () => {
     });
   });
 
-  it("that fails is tried again later by whoever pulls", async () => {
+  it("that fails is left to the caller to try again", async () => {
     const handler: Handler = (_request, response) => {
       response.writeHead(503).end();
       return true;
@@ -180,7 +180,7 @@ describe("a registry that misbehaves", () => {
     }
   });
 
-  it("that answers without end is not listened to for ever", async () => {
+  it("that answers without end is cut off", async () => {
     const handler: Handler = (_request, response) => {
       const more = (): void =>
         void (response.destroyed || response.write(Buffer.alloc(65536), more));

@@ -37,7 +37,7 @@ interface Trial {
   ) => Promise<PulledImage>;
 }
 
-/** Pulls from a registry with a handler; pauses are told and take no time. */
+/** Pulls from a registry with a handler; pauses are recorded and take no time. */
 async function trial(handler: Handler, run: (trial: Trial) => Promise<void>): Promise<void> {
   using work = temporaryFolder();
   const layout = path.join(work.path, "layout");

@@ -160,7 +160,7 @@ describe("an image store with Debian's docker-registry", () => {
         /^Cannot pull image "127.*nothing:1": registry .* has no "nothing:1"/,
       ),
     );
-    // Nobody named it as plain HTTP.
+    // It was not named as plain HTTP.
     await assert.rejects(
       pull(`${host}/app:1`, []),
       matches("REGISTRY_UNREACHABLE", /cannot be reached/),
@@ -194,7 +194,7 @@ describe("an image store with Debian's docker-registry", () => {
     assert.ok(tokens.requests.some(({ scope }) => scope === "repository:app:pull"));
   });
 
-  it("speaks TLS, and only with those whom it may trust", { skip: guarded }, async () => {
+  it("speaks TLS, and only with registries that it may trust", { skip: guarded }, async () => {
     using work = temporaryFolder();
     const tls = await makeCertificate(work.path);
     await using registry = await startRegistry(path.join(work.path, "registry"), { tls });

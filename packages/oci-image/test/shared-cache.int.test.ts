@@ -1,4 +1,4 @@
-// Who gets what of a cache that machines share: private images are for those whom their registry lets in.
+// Who gets what of a cache that machines share: private images are for those that their registry lets in.
 import assert from "node:assert/strict";
 import { chmodSync, existsSync, readdirSync, statSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";

@@ -303,7 +303,7 @@ describe("a store's care", () => {
   });
 
   it(
-    "says that the disk is full, and goes on when it is not any more",
+    "says that the disk is full, and goes on when there is room again",
     { skip: missing({ root: true, programs: ["mount", "umount"] }) },
     async () => {
       using work = temporaryFolder();

@@ -1,4 +1,4 @@
-// What the umask of whoever calls must not change: modes in trees, and who may read a shared cache.
+// What the umask of the caller must not change: modes in trees, and who may read a shared cache.
 import assert from "node:assert/strict";
 import { readdirSync, statSync } from "node:fs";
 import path from "node:path";

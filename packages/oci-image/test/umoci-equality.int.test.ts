@@ -92,7 +92,7 @@ const third: readonly RawEntry[] = [
   { name: "implied", content: "a file in its place" },
   { name: ".wh.lib" },
   folder("lib/", { mode: 0o700 }),
-  { name: "lib/own", content: "no link any more" },
+  { name: "lib/own", content: "a file now" },
   { name: "hard-a", content: "only one of the names changes", uid: 9 },
 ];
 
@@ -103,7 +103,7 @@ const xattr = (name: string, value: string): Record<string, string> => ({
 
 const accessFor = (tag: number, permissions: number): string =>
   String.fromCharCode(tag, 0, permissions, 0, 255, 255, 255, 255);
-/** The owner may do all, and nobody else anything. */
+/** The owner may do everything, others nothing. */
 const accessList = `\x02\0\0\0${accessFor(1, 7)}${accessFor(4, 0)}${accessFor(32, 0)}`;
 
 const special: readonly (readonly RawEntry[])[] = [

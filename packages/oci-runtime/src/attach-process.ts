@@ -63,7 +63,7 @@ function sendInput(files: ContainerPaths, streams: ProcessStreams): { kill(): vo
 
 /** conmon's control pipe; undefined when conmon is gone. */
 async function openControl(files: ContainerPaths): Promise<FileHandle | undefined> {
-  // Without O_NONBLOCK this would wait for a reader, for ever.
+  // Without O_NONBLOCK this would wait for a reader without end.
   const flags = constants.O_WRONLY | constants.O_NONBLOCK;
   return await open(files.control, flags).catch(() => undefined);
 }

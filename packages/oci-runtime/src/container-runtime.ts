@@ -6,7 +6,7 @@ import type { LogReadOptions } from "./logs/read-log.ts";
 /** How a container ended. */
 export interface ContainerExit {
   readonly id: string;
-  /** 0 to 255; 128 + n when signal n ended it. 255 with `lost` when nobody saw the end. */
+  /** 0 to 255; 128 + n when signal n ended it. 255 with `lost` when the end was not seen. */
   readonly exitCode: number;
   /** Whether the kernel killed a process of it for lack of memory. */
   readonly oomKilled: boolean;

@@ -76,7 +76,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<ContainerR
 }
 
 /** What {@link createRuntime} has found and made. */
-interface RuntimeParts {
+interface RuntimeResources {
   readonly paths: RunPaths;
   readonly crun: CrunProgram;
   readonly machine: MachineFacts;
@@ -98,8 +98,8 @@ class CrunRuntime implements ContainerRuntime {
   #waiting: WaitingMonitor | undefined;
   #isIdTaken = false;
 
-  constructor(options: RuntimeOptions, parts: RuntimeParts) {
-    const { paths, crun, machine, exits, hasCgroup } = parts;
+  constructor(options: RuntimeOptions, resources: RuntimeResources) {
+    const { paths, crun, machine, exits, hasCgroup } = resources;
     this.#crun = crun;
     this.#conmon = options.conmon ?? "/usr/bin/conmon";
     this.#logger = options.logger;
@@ -140,7 +140,7 @@ class CrunRuntime implements ContainerRuntime {
       await monitor.createContainer();
       // Before any process of the pod's begins.
       if (!limitProcesses(spec.sandbox.cgroupParent, processLimit()))
-        this.#logger.debug("could not limit the pod's processes", { container: spec.id });
+        this.#logger.debug("Could not limit the pod's processes", { container: spec.id });
       writeRecord(files, {
         id: spec.id,
         labels: spec.labels ?? {},
@@ -296,7 +296,7 @@ class CrunRuntime implements ContainerRuntime {
     // The monitor may have written the end and gone between the two looks.
     const again = await readState(this.#paths, id);
     if (!again || again.exit) return again;
-    this.#logger.warn("ended a container whose monitor was gone", { container: id });
+    this.#logger.warn("Ended a container whose monitor was gone", { container: id });
     await this.#runCrun("kill", "--all", id, "KILL").catch(() => {}); // most likely it is gone, too
     await writeLostExit(this.#paths, id);
     return await readState(this.#paths, id);
@@ -309,7 +309,7 @@ class CrunRuntime implements ContainerRuntime {
     await this.kill(id, "SIGKILL", true);
     if (!(await hasMonitor(containerPaths(this.#paths, id)))) return;
     await ended.catch((error: unknown) => {
-      this.#logger.warn("a killed container's end was not told in time", {
+      this.#logger.warn("Could not see the end of a killed container in time", {
         container: id,
         err: error,
       });

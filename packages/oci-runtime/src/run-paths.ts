@@ -45,7 +45,7 @@ export function runPaths(runDir: string): RunPaths {
   };
 }
 
-/** @throws {RangeError} for an ID that is no file name crun takes */
+/** @throws {RangeError} for an ID that crun does not take as a file name */
 export function containerPaths(paths: RunPaths, id: string): ContainerPaths {
   if (!isContainerId(id)) throw new RangeError(`Not a container ID: "${id}"`);
   const bundle = path.join(paths.containers, id);

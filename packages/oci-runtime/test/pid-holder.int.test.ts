@@ -81,7 +81,7 @@ describe("startPidHolder()", { skip, timeout: 60_000 }, () => {
   });
 
   it("reaps the orphans that come to it", async () => {
-    // A grandchild whose parent ends at once; it ends when nobody but the holder is its parent.
+    // A grandchild whose parent ends at once; it ends when the holder has become its parent.
     await inside("( ( read -r _ </proc/self/stat; exec sleep 0.2 ) & )");
     const left =
       "until ! grep -l '^PPid:.1$' /proc/[0-9]*/status; do sleep 0.05; done 2>/dev/null; echo none";

@@ -174,7 +174,7 @@ after(async () => {
   console.log(JSON.stringify({ timingsMs: timings }));
 });
 
-test("a container's output goes to its log and its exit code is told", limit, async () => {
+test("a container's output goes to its log and its exit code is reported", limit, async () => {
   const wanted = spec("hello", 'echo "$GREETING"; echo oops >&2; printf rest; exit 3');
   const exit = nextExit("hello");
   await timed("create", async () => await runtime.create(wanted));
@@ -332,7 +332,7 @@ test("exec", limit, async (t) => {
     assert.match(await streams.out, /uid=1000 gid=1000 groups=(1000,)?2000\nCapEff:\s0{16}\n/);
   });
 
-  await t.test("a missing command and a missing container are told apart", async () => {
+  await t.test("a missing command and a missing container fail differently", async () => {
     await assert.rejects(
       runtime.exec("busy", { command: ["nosuch"] }, client(), never),
       (error) =>

@@ -26,7 +26,7 @@ export function openLayout(folder: string, reference: Reference): ImageSource {
 /** The descriptor in `index.json` that a reference means. @throws `IMAGE_NOT_FOUND`, `IMAGE_INVALID` */
 export async function chooseDescriptor(folder: string, reference: Reference): Promise<Descriptor> {
   const index = parseManifest(await readIndex(folder), undefined);
-  if (index.kind !== "index") throw invalidImage("index.json of the layout is no index");
+  if (index.kind !== "index") throw invalidImage("index.json of the layout is not an index");
   const { manifests } = index;
   if (reference.digest !== undefined) {
     const found = manifests.find(({ digest }) => digest === reference.digest);
@@ -54,13 +54,13 @@ export async function* readBlob(
   yield* file.createReadStream({ highWaterMark: 128 * 1024, autoClose: false });
 }
 
-/** A layout may be a stranger's as well: its files are no links to files of ours, and no pipes. */
+/** A layout may be a stranger's as well: links to other files and pipes are refused. */
 async function openFile(name: string): Promise<FileHandle> {
   const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
   const file = await open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if ((await file.stat()).isFile()) return file;
   await file.close();
-  throw invalidImage(`"${name}" is no file`);
+  throw invalidImage(`"${name}" is not a file`);
 }
 
 async function readManifest(folder: string, descriptor: Descriptor): Promise<FetchedManifest> {

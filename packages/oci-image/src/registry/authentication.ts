@@ -27,7 +27,7 @@ const tokenAnswer = decode.object({
 /** Of the answer of a token service. */
 const maxTokenBytes = 1024 * 1024;
 
-/** Reads the challenges of a header; what is no challenge is passed over. */
+/** Reads the challenges of a header; anything else is passed over. */
 export function parseChallenges(header: string): readonly Challenge[] {
   const challenges: { scheme: string; parameters: Map<string, string> }[] = [];
   const piece = /([\w!#$%&'*+.^`|~-]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+)))?[\s,]*/g;

@@ -50,7 +50,7 @@ export function firstCredentials(sources: readonly CredentialSource[]): Credenti
 
 /**
  * A file as `docker login` writes it (`~/.docker/config.json`): a credential helper of the registry,
- * then its entry in `auths`, then the default credential store. No file is no credentials.
+ * then its entry in `auths`, then the default credential store. Without the file there are none.
  *
  * @param options.path the `PATH` that helper programs are looked for in
  */
@@ -93,7 +93,7 @@ async function askHelper(
   key: string,
   options: { readonly path?: string; readonly signal?: AbortSignal },
 ): Promise<RegistryCredentials | undefined> {
-  if (!/^[\w.-]+$/.test(name)) throw badHelper(name, "its name is no name of a program");
+  if (!/^[\w.-]+$/.test(name)) throw badHelper(name, "its name is not a valid name of a program");
   const { path, signal } = options;
   try {
     const { stdout } = await runCommand(`docker-credential-${name}`, ["get"], {
@@ -129,8 +129,8 @@ function readConfig(text: string, file: string): ReturnType<typeof configFile> {
   try {
     return configFile(JSON.parse(text), "");
   } catch (error) {
-    // Its text may hold secrets: only the place of the fault is told.
-    throw imageError("REGISTRY_UNAUTHORIZED", `"${file}" is no configuration of docker login`, {
+    // Its text may hold secrets: only the place of the fault is shown.
+    throw imageError("REGISTRY_UNAUTHORIZED", `"${file}" is not a configuration of docker login`, {
       remedy: "Write it again with docker login",
       ...(!(error instanceof SyntaxError) && { cause: error }),
     });

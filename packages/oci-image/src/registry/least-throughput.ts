@@ -8,7 +8,7 @@ const windowMs = 60_000;
 
 /**
  * Hands a body on, and gives it up when it has been slower than 1 KiB/s for a minute. Only the time that is
- * spent waiting for the peer counts: whoever reads may be as slow as they are.
+ * spent waiting for the peer counts: the reader may be as slow as it is.
  *
  * @throws {KipError} `REGISTRY_TOO_SLOW`
  */

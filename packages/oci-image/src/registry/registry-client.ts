@@ -43,9 +43,9 @@ export interface ClientOptions {
 const dockerHub = "https://registry-1.docker.io";
 const redirects: readonly number[] = [301, 302, 303, 307, 308];
 const maxRedirects = 5;
-/** Answers whose bodies may still be coming though nobody reads them: each holds a connection. */
+/** Answers whose discarded bodies may still be coming: each holds a connection. */
 const maxUnread = 8;
-/** Less than this before a cut is no progress: a minute of the slowest that a registry may be. */
+/** Less than this before a cut does not count as progress: a minute of the slowest that a registry may be. */
 const progressBytes = 60 * 1024;
 const resumeBackoff = { initialMs: 100, maxMs: 5000 };
 
@@ -131,10 +131,10 @@ export class RegistryClient implements AsyncDisposable {
     try {
       let { response, isOwn } = await this.#follow(request);
       const challenge = response.headers["www-authenticate"];
-      // Whom it sends us to may not ask for its credentials (CVE-2020-15157).
+      // A server that it redirects to may not ask for its credentials (CVE-2020-15157).
       const isAsked = response.statusCode === 401 && isOwn;
       if (isAsked && challenge !== undefined && !isStream(request)) {
-        this.#passOver(response);
+        this.#discardBody(response);
         this.#authorization = await answerChallenge(challenge, this.#exchange, {
           config: this.#config,
           baseUrl: this.#baseUrl,
@@ -175,10 +175,10 @@ export class RegistryClient implements AsyncDisposable {
   }
 
   /**
-   * Nobody reads this body; its connection is used again if it is a short one, and closed otherwise. Of bodies
+   * Discards a body; its connection is used again if it is a short one, and closed otherwise. Of bodies
    * that do not end soon, the oldest give way.
    */
-  #passOver(response: IncomingMessage): void {
+  #discardBody(response: IncomingMessage): void {
     const body = response as AsyncIterable<Uint8Array>; // no encoding is set, so it gives bytes
     this.#unread.add(response);
     response.once("close", () => this.#unread.delete(response));
@@ -198,14 +198,14 @@ export class RegistryClient implements AsyncDisposable {
     await this.#exchange[Symbol.asyncDispose]();
   }
 
-  /** @returns `isOwn`: whether it is the registry itself that answers, not whom it has sent us to */
+  /** @returns `isOwn`: whether the registry itself answers, not a server that it redirects to */
   async #follow(
     request: RepositoryRequest,
   ): Promise<{ readonly response: IncomingMessage; readonly isOwn: boolean }> {
     const { method, path, body, signal } = request;
     let url = path instanceof URL ? path : new URL(`v2/${this.#repository}/${path}`, this.#baseUrl);
     for (let hop = 0; hop <= maxRedirects; hop++) {
-      // Credentials are for the registry, not for whom it sends us to.
+      // Credentials are for the registry, not for servers that it redirects to.
       const isOwn = url.origin === this.#baseUrl.origin;
       const authorization = isOwn ? this.#authorization : undefined;
       const headers = {
@@ -223,7 +223,7 @@ export class RegistryClient implements AsyncDisposable {
       });
       const isRedirect = redirects.includes(response.statusCode ?? 0);
       if (!isRedirect || (method !== "GET" && method !== "HEAD")) return { response, isOwn };
-      this.#passOver(response);
+      this.#discardBody(response);
       url = this.#redirectTarget(response.headers.location, url);
     }
     throw this.#badRedirect("in a circle");
@@ -273,7 +273,7 @@ function baseUrlOf({ host, endpoint }: RegistryConfig): URL {
   const hasCredentials = url !== null && (url.username !== "" || url.password !== "");
   if (url && /^https?:$/.test(url.protocol) && !hasCredentials) return url;
   // Without its text, which may hold a password: tenants read this.
-  const reason = hasCredentials ? "holds credentials" : "is no http or https URL";
+  const reason = hasCredentials ? "holds credentials" : "is not an http or https URL";
   throw imageError("REGISTRY_UNREACHABLE", `the endpoint of registry ${hostOnly(host)} ${reason}`, {
     remedy: "Write for example http://127.0.0.1:5000, and credentials in their own fields",
   });

@@ -2,17 +2,17 @@ import type { IncomingHttpHeaders } from "node:http";
 import { errorText, hasCode, isKipError, type KipError } from "@kip/base";
 import { imageError } from "../errors.ts";
 
-/** What a registry said when it refused. */
+/** The answer of a registry that refused. */
 export interface Refusal {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
 }
 
-/** Maps a refusal to our codes; `what` is what was asked for, `who` the registry. */
+/** Maps a refusal to our codes; `what` was asked for, of the registry `who`. */
 export function refusalError(refusal: Refusal, who: string, what: string): KipError {
   const { status } = refusal;
-  const detail = saidBy(refusal.body);
+  const detail = messageOf(refusal.body);
   const facts = { status, registry: who };
   switch (status) {
     case 401:
@@ -83,8 +83,8 @@ function networkText(error: unknown): string {
   return error.errors.map((each: unknown) => errorText(each)).join(", ");
 }
 
-/** The registry's own words, as the distribution specification has them; from a stranger. */
-function saidBy(body: Buffer): string {
+/** The registry's own message, in the form of the distribution specification. Foreign text. */
+function messageOf(body: Buffer): string {
   try {
     const { errors } = JSON.parse(body.toString("utf8")) as { errors?: { message?: unknown }[] };
     const message = errors?.[0]?.message; // checked by the next line

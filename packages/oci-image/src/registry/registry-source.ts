@@ -42,21 +42,21 @@ export function openRegistry(
     return new RegistryClient(place, [{ ...known, host, endpoint }], common);
   });
   const origin = new RegistryClient(reference, registries, { ...common, retry: options.retry });
-  const places = new Places([...mirrors, origin]);
+  const endpoints = new RegistryEndpoints([...mirrors, origin]);
   const name = `"${reference.repository}:${reference.tag ?? reference.digest}"`;
   return {
     root: async (signal) => {
       const id = reference.digest ?? reference.tag ?? "";
-      return await places.first((client) => fetchManifest(client, { id, name, signal }), signal);
+      return await endpoints.first((client) => fetchManifest(client, { id, name, signal }), signal);
     },
     manifest: async ({ digest: id }, signal) =>
-      await places.first((client) => fetchManifest(client, { id, name, signal }), signal),
+      await endpoints.first((client) => fetchManifest(client, { id, name, signal }), signal),
     blob: async (descriptor, signal) => {
-      const stream = fetchBlob(places, descriptor, signal);
-      // It begins here, so that a blob that nobody has is noticed by whoever asks for it.
+      const stream = fetchBlob(endpoints, descriptor, signal);
+      // It begins here, so that this call fails if the blob is missing, not the reading.
       return startingWith(await stream.next(), stream);
     },
-    [Symbol.asyncDispose]: async () => await places[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: async () => await endpoints[Symbol.asyncDispose](),
   };
 }
 
@@ -102,7 +102,7 @@ export async function isPublic(
 }
 
 /** Mirrors in order, the registry itself last. One that failed is not asked again in this pull. */
-class Places implements AsyncDisposable {
+class RegistryEndpoints implements AsyncDisposable {
   readonly #clients: readonly RegistryClient[];
   #next = 0;
 
@@ -111,13 +111,13 @@ class Places implements AsyncDisposable {
   }
 
   async first<T>(
-    ask: (client: RegistryClient) => Promise<T>,
+    request: (client: RegistryClient) => Promise<T>,
     signal: AbortSignal | undefined,
   ): Promise<T> {
     for (;;) {
       const { client, leave } = this.next();
       try {
-        return await ask(client);
+        return await request(client);
       } catch (error) {
         signal?.throwIfAborted();
         if (!leave()) throw error;
@@ -125,7 +125,7 @@ class Places implements AsyncDisposable {
     }
   }
 
-  /** Whom to ask now, and how to turn to the one after it; false if there is none. */
+  /** The registry to ask now, and how to turn to the one after it; false if there is none. */
   next(): { readonly client: RegistryClient; readonly leave: () => boolean } {
     const place = this.#next;
     const client = this.#clients[place];
@@ -168,7 +168,7 @@ async function fetchManifest(
 
 /** A mirror that fails on the way is left, and the rest comes from the next. */
 async function* fetchBlob(
-  places: Places,
+  endpoints: RegistryEndpoints,
   { digest }: Descriptor,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array, void> {
@@ -181,7 +181,7 @@ async function* fetchBlob(
   };
   let received = 0;
   for (;;) {
-    const { client, leave } = places.next();
+    const { client, leave } = endpoints.next();
     try {
       for await (const chunk of client.stream(request, received)) {
         received += chunk.length;

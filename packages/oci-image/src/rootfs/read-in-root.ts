@@ -9,7 +9,7 @@ const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLO
 
 /**
  * Reads a file of a root file system as a program inside would: links are walked from that root and
- * never lead out of it. Undefined if there is no such file, it is no ordinary one, or is over
+ * never lead out of it. Undefined if there is no such file, it is not an ordinary one, or is over
  * `maxBytes`.
  */
 export function readInRoot(rootfs: string, file: string, maxBytes: number): Buffer | undefined {

@@ -52,7 +52,7 @@ describe("resolveUser()", () => {
     });
   }
 
-  for (const user of ["nobody", "app:nogroup", "a:b:c", "-1", "4294967295", "99999999999"]) {
+  for (const user of ["missing", "app:nogroup", "a:b:c", "-1", "4294967295", "99999999999"]) {
     it(`refuses "${user}"`, async () => {
       using image = root();
       await assert.rejects(resolveUser(image.path, user), {

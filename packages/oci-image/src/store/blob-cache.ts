@@ -46,8 +46,8 @@ export class BlobCache implements Disposable {
   }
 
   /**
-   * What those may have whom the registry lets pull from one repository. Who knows a digest is not asked
-   * for more than that by other repositories, so nothing in here is theirs.
+   * For pulls that the registry lets read one repository. A digest alone must not be enough for pulls of other
+   * repositories, so they get nothing of it.
    */
   static private(shared: string, { registry, repository }: Reference): BlobCache {
     const key = digestHex(digestOf(`${registry}/${repository}`));

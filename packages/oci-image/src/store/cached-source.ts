@@ -8,7 +8,7 @@ type Find = (descriptor: Descriptor) => Promise<AsyncIterable<Uint8Array> | unde
 
 /**
  * A source that takes what it can from a cache. What a name means is always asked of the registry, which
- * says by its answer that whoever pulls may have what is in the repository.
+ * says by its answer that the caller may have what is in the repository.
  *
  * @param parts of the cache that belong to anybody, or to the repository that `source` pulls from; asked in turn
  * @param onHit told of each blob that came from the cache

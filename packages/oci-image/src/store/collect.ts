@@ -5,7 +5,7 @@ import type { StoreFolder } from "./store-folder.ts";
 export interface CollectOptions {
   /** Trees are removed, the longest unused first, until the rest is at most so many bytes. */
   readonly maxBytes?: number;
-  /** Trees that nobody used for so long are removed, milliseconds. @default only `maxBytes` counts */
+  /** Trees that were not used for so long are removed, milliseconds. @default only `maxBytes` counts */
   readonly maxIdleMs?: number;
   /** A tree that was used in the last so many milliseconds stays: somebody may be mounting it. @default 10 minutes */
   readonly graceMs?: number;
@@ -21,7 +21,7 @@ export interface Collected {
 /**
  * Removes unpacked images by use and size. A tree that is mounted anywhere on the machine stays, and
  * so does one that was used just now. A tree leaves its name by a rename before it is looked at for the last time, so
- * that nobody can mount it in between, and before it is taken apart, so that no other process ever finds half of one.
+ * that it cannot be mounted in between, and before it is taken apart, so that no other process ever finds half of one.
  */
 export async function collect(
   folder: StoreFolder,

@@ -6,7 +6,7 @@ import { findAttributeDifference } from "./compare-attributes.ts";
 
 /**
  * The first difference of two trees: type, mode, owner, link target, device, content, extended attributes, and of
- * what is no folder the time and the number of names. Undefined if there is none. Nothing else may write to them.
+ * everything but folders the time and the number of names. Undefined if there is none. Nothing else may write to them.
  */
 export function findDifference(one: string, other: string): string | undefined {
   const difference = compare([openFolder(one), openFolder(other)], "");

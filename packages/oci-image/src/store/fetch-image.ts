@@ -41,7 +41,7 @@ export async function fetchPlan(
   const manifest = await fetchManifest(source, root, options);
   const { config: configBlob, layers } = manifest;
   if (!configTypes.includes(configBlob.mediaType)) {
-    throw invalidImage(`it is no container image but ${JSON.stringify(configBlob.mediaType)}`);
+    throw invalidImage(`it is not a container image but ${JSON.stringify(configBlob.mediaType)}`);
   }
   const sizeBytes = checkLimits(manifest, options.limits);
   const config = parseConfig(await readDocument(source, configBlob, options.signal));

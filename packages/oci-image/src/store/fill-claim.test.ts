@@ -105,7 +105,7 @@ describe("doOnce()", () => {
     assert.equal(count, 1);
   });
 
-  it("lets the next work after a failure, and ends when it is told to", async () => {
+  it("lets the next work after a failure, and ends when it is aborted", async () => {
     using work = temporaryFolder();
     const file = path.join(work.path, "claim");
     const clock = fastClock();

@@ -20,7 +20,7 @@ const careful = constants.O_NOFOLLOW | constants.O_NONBLOCK;
  * It saves work, no more: nothing may go wrong if two do it at once, as after a holder that was only slow.
  *
  * @param file of the claim; gone afterwards
- * @param isDone whether there is nothing to do (any more)
+ * @param isDone whether the work has been done, by whatever process
  */
 export async function doOnce(
   file: string,
@@ -46,7 +46,7 @@ export async function doOnce(
     if (state === undefined || state !== seen) silentSince = now;
     seen = state;
     if (state !== undefined && now - silentSince >= silentMs) await takeAway(file);
-    // No machine is told of what another does on a share.
+    // There is no event for what another machine does on a share.
     else if (state !== undefined) await clock.sleep(lookMs, signal);
   }
 }
@@ -107,7 +107,7 @@ async function read(file: string): Promise<string | undefined> {
     return buffer.toString("latin1", 0, bytesRead);
   } catch (error) {
     if (hasCode(error, "ENOENT", "ESTALE")) return undefined;
-    // A link or a folder is nobody's claim, and never changes.
+    // A link or a folder is not a claim, and never changes.
     if (hasCode(error, "ELOOP", "EISDIR")) return "";
     throw error;
   }

@@ -104,7 +104,7 @@ class FsImageStore implements ManagedImageStore {
         const registries = withoutMirrors(options.registries, reference.registry);
         const isMirrorsFault = hasCode(error, ...mirrorsFaults) || isWrongPlatform(error);
         if (!registries || !isMirrorsFault) throw error;
-        this.#logger.warn("Mirrors not used", { image: name, error });
+        this.#logger.warn("Could not pull from mirrors", { image: name, err: error });
         return await take({ ...options, registries });
       });
     } catch (error) {
@@ -213,7 +213,10 @@ class FsImageStore implements ManagedImageStore {
     } catch (error) {
       options.signal?.throwIfAborted();
       if (hits === 0) throw error;
-      this.#logger.warn("Image cache not used", { image: formatReference(reference), error });
+      this.#logger.warn("Could not use the image cache", {
+        image: formatReference(reference),
+        err: error,
+      });
       return await this.#take(source, reference, options);
     }
   }
@@ -239,9 +242,9 @@ class FsImageStore implements ManagedImageStore {
     };
     const stored = this.#describe(reference, root.digest, image);
     if (!known) {
-      this.#logger.info("Image unpacked", { image: stored.reference, ...timingsMs });
+      this.#logger.info("Unpacked an image", { image: stored.reference, ...timingsMs });
       for (const note of stored.notes) {
-        this.#logger.warn("Image not unpacked whole", { image: stored.reference, note });
+        this.#logger.warn("Left out parts of an image", { image: stored.reference, note });
       }
     }
     return { ...stored, timingsMs };

@@ -125,7 +125,7 @@ export interface ListedImage {
   readonly sizeBytes: number;
 }
 
-/** A store for whoever looks after it. */
+/** A store with the operations of its administrator. */
 export interface ManagedImageStore extends ImageStore {
   /** The names that stand for an image. */
   list(): Promise<readonly ListedImage[]>;

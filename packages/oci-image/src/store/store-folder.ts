@@ -135,7 +135,7 @@ export class StoreFolder {
    */
   async removeTree(hex: string, isUsed: () => boolean): Promise<boolean> {
     return await this.#takeAway(hex, isUsed, () => {
-      // At once: to take the tree apart lasts, and it may be unpacked anew meanwhile.
+      // At once: to take the tree apart lasts, and it may be unpacked again meanwhile.
       rmSync(this.#recordPath("images", `sha256:${hex}`), { force: true });
     });
   }

@@ -57,7 +57,7 @@ export function parseHeader(chunk: Buffer, at: number): RawHeader | undefined {
   const stored = plain ? octal(plain[6]) : storedChecksum(text);
   // Some old writers took bytes for signed numbers.
   if (stored !== sum && stored !== sum - 256 * countHighBytes()) {
-    throw invalidImage("a layer is no tar archive, or is damaged: a header's checksum is wrong");
+    throw invalidImage("a layer is not a tar archive, or is damaged: a header's checksum is wrong");
   }
   const numbers = plain ? plainFields(plain) : oddFields(text);
   const type = bytes[156] === 0 ? "0" : text.charAt(156);

@@ -127,7 +127,7 @@ export class TarParser {
       this.#hasZeroBlock = true;
       return;
     }
-    // A lone block of zeros is no end mark; readers disagree on what follows one, so nothing may.
+    // A lone block of zeros does not end an archive; readers disagree on what follows one, so nothing may.
     if (this.#hasZeroBlock) throw invalidImage("a layer goes on after a block of zeros");
     if ("xgLK".includes(header.type)) this.#beginExtension(header);
     else this.#beginEntry(header);

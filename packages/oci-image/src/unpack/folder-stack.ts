@@ -56,7 +56,7 @@ export class FolderStack implements Disposable {
   /** Goes to a folder. Missing ones are made, as root's and with mode 0755. */
   enter(parts: readonly string[]): OpenFolder {
     const folder = this.#walk(parts, { create: true });
-    if (!folder) throw invalidImage("an entry is below something that is no folder");
+    if (!folder) throw invalidImage("an entry is below something that is not a folder");
     return folder;
   }
 
@@ -134,7 +134,7 @@ export class FolderStack implements Disposable {
     return true;
   }
 
-  /** Undefined if the name is no link, or is not to be followed. */
+  /** Undefined if the name is not a link, or is not to be followed. */
   #linkTarget(name: string, { mayFollow }: Walk): string | undefined {
     const folder = this.#top();
     if (mayFollow && !mayFollow(pathIn(folder, name))) return undefined;

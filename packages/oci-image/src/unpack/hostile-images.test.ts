@@ -102,7 +102,7 @@ describe("an image that attacks its unpacker", () => {
       await refused(
         unpack([hardLink("h", secret), file("h")]),
         "IMAGE_UNSAFE_ENTRY",
-        /layer 1 of 1: entry "h": it is a hard link to .*secret", which is no file of the image/,
+        /layer 1 of 1: entry "h": it is a hard link to .*secret", which is not a file of the image/,
       );
     });
   });

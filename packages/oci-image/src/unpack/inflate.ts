@@ -52,7 +52,7 @@ function formatOf(start: Buffer): "gzip" | "zstd" | "plain" {
 }
 
 /**
- * Gives the memory of a chunk back that nobody reads any more. The garbage collector would do so as well, some 40 MiB
+ * Gives the memory of a chunk back that is no longer read. The garbage collector would do so as well, some 40 MiB
  * later: it counts the small objects that it made, not what they stand for. Only if it is the end of a buffer that
  * zlib made: it has no more room to write there.
  */
@@ -73,7 +73,7 @@ async function readStart(chunks: AsyncIterator<Uint8Array>): Promise<Buffer> {
     const next = await chunks.next();
     // Nothing at all is an empty layer to Docker, whose old versions wrote it.
     if (next.done && start.length === 0) return start;
-    if (next.done) throw invalidImage("it is no archive");
+    if (next.done) throw invalidImage("it is not an archive");
     start = Buffer.concat([start, next.value]);
   }
   return start;

@@ -17,7 +17,7 @@ const maxPendingBytes = 1024 * 1024;
 const stepBytes = 100;
 /** Folders with attributes, and what is set last, bytes: they are held until the image is whole. */
 const maxMarkedBytes = 16 * 1024 * 1024;
-/** What is made in a folder takes this over, and a mode from it: it is set when nothing is made any more. */
+/** What is made in a folder takes this over, and a mode from it: it is set when everything has been made. */
 const inheritedAttribute = "system.posix_acl_default";
 /** Special files of an image; each run of them costs the start of a process. */
 const maxSpecialFiles = 4096;
@@ -36,7 +36,7 @@ interface Step {
   readonly value: string;
 }
 
-/** What was left out, for whoever asks. */
+/** Counts of what was left out. */
 interface LeftOut {
   devices: number;
   fifos: number;
@@ -62,8 +62,8 @@ export function isTakenAttribute(name: string): boolean {
  * Extended attributes and special files of a tree that is being written. Node has no call for
  * either, so they are collected and made by a child, many at once.
  *
- * Invariant: a path in here stands for the last entry that was written to it. Whoever writes to a
- * path says so ({@link forget}), and a path that leads through something that is no folder any more
+ * Invariant: a path in here stands for the last entry that was written to it. Writers to a
+ * path call {@link forget}, and a path that leads through something that is no longer a folder
  * is passed over by the child.
  */
 export class SpecialEntries {

@@ -7,7 +7,7 @@
  * for each step that failed.
  *
  * Each part of a path is one step below an open folder and never a link: the same rule as
- * {@link FolderStack}'s. A path that is not there any more is passed over, as its entry is gone.
+ * {@link FolderStack}'s. A path that is gone is passed over, and its entry with it.
  */
 export const syscallScript = String.raw`
 use strict;

@@ -58,7 +58,7 @@ export class TreeWriter implements TarSink, Disposable {
   readonly #special: SpecialEntries;
   #holes = 0;
 
-  /** @param root an empty folder that nobody else writes to */
+  /** @param root an empty folder that nothing else writes to */
   constructor(
     root: string,
     limits: UnpackLimits,
@@ -135,7 +135,7 @@ export class TreeWriter implements TarSink, Disposable {
     const file = this.#file;
     if (!file) return;
     this.#holes += length;
-    // A hole costs no disk, but whoever reads the file reads it.
+    // A hole costs no disk, but time of all that read the file.
     if (this.#holes > this.#limits.unpackedBytes) {
       throw explain(limitExceeded("unpacked bytes", this.#limits.unpackedBytes), file.entry);
     }
@@ -308,7 +308,7 @@ function isSpecial({ kind }: TarEntry): boolean {
 
 function missingTarget(entry: TarEntry): Error {
   const target = JSON.stringify(entry.linkName);
-  return unsafeEntry(`it is a hard link to ${target}, which is no file of the image`);
+  return unsafeEntry(`it is a hard link to ${target}, which is not a file of the image`);
 }
 
 function explain(error: unknown, entry: TarEntry): unknown {

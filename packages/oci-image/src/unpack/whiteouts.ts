@@ -30,7 +30,7 @@ export function parseWhiteout(base: string): Whiteout | undefined {
  */
 export class LayerPaths {
   readonly #paths: PathSet;
-  /** Folders that hold nothing of lower layers any more: no layer is made to look twice. */
+  /** Folders that are already rid of lower layers: each is looked through once. */
   readonly #cleared: PathSet;
 
   /** @param maxBytes of memory that the paths may take, and as much again for cleared folders */

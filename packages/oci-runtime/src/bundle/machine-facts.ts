@@ -9,7 +9,7 @@ export async function readMachineFacts(): Promise<MachineFacts> {
     readFile("/proc/self/limits", "utf8"),
   ]);
   const hard = /^Max open files\s+\S+\s+(\d+)/m.exec(limits)?.[1];
-  // Without CAP_SYS_RESOURCE nobody can go above the own hard limit; with it, up to the kernel's default.
+  // Without CAP_SYS_RESOURCE a process cannot go above its hard limit; with it, up to the kernel's default.
   const canRaise = capabilities.includes("CAP_SYS_RESOURCE");
   const openFilesLimit = Math.max(Number(hard ?? 1024), canRaise ? 524_288 : 0);
   return { capabilities, openFilesLimit };

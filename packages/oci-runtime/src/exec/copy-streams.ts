@@ -86,7 +86,7 @@ export async function copyOutput(
   source.on("error", () => resolve());
   const onExit = (): void => {
     const check = (): void => {
-      // A slow client is no silence: wait on.
+      // The pipe is silent because the client is slow: wait on.
       if (source.isPaused()) quiet?.refresh();
       else resolve();
     };

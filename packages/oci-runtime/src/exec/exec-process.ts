@@ -114,7 +114,7 @@ interface Pipes {
 }
 
 /**
- * Streams that nobody asked for are /dev/null; a terminal has one stream out, and always an input,
+ * Streams that were not asked for are /dev/null; a terminal has one stream out, and always an input,
  * because the end of input would reach the process as if its user had pressed Ctrl-D.
  */
 async function openPipes(streams: ProcessStreams, pipes: NamedPipes): Promise<Pipes> {

@@ -34,7 +34,7 @@ export class NamedPipes {
 
   /** Makes a batch if few are left; returns at once. */
   prepare(): void {
-    if (this.#ready.length < 3) this.#fill().catch(() => {}); // whoever needs one gets the error
+    if (this.#ready.length < 3) this.#fill().catch(() => {}); // the next caller gets the error
   }
 
   /** A pipe the child reads from. */
@@ -78,7 +78,7 @@ export class NamedPipes {
         ? [constants.O_WRONLY, constants.O_RDONLY]
         : [constants.O_RDONLY, constants.O_WRONLY];
     const ourFd = openSync(file, ours | constants.O_NONBLOCK);
-    // Blocking, as programs expect it; opened anew, so the flag is the child's alone.
+    // Blocking, as programs expect it; opened again, so the flag is the child's alone.
     const childFd = openSync(file, theirs);
     closeSync(both);
     rmSync(file);

@@ -42,7 +42,7 @@ export async function firstSize(sizes: AsyncIterable<TerminalSize>): Promise<{
 /**
  * Gives the container's terminal each new size. Opened through the process's own descriptor, the
  * terminal is found whatever the container's file system looks like; the kernel then signals
- * (SIGWINCH) whoever is in its foreground.
+ * (SIGWINCH) the processes in its foreground.
  */
 export function watchResizes(sizes: AsyncIterable<TerminalSize>, pid: Promise<number>): void {
   void (async () => {

@@ -19,7 +19,7 @@ test("parseLogLine() takes empty lines and further tags", () => {
   assert.equal(parseLogLine(Buffer.from("t stdout P:x:y z"))?.isPartial, true);
 });
 
-test("parseLogLine() refuses what is no entry", () => {
+test("parseLogLine() refuses a line that is not an entry", () => {
   for (const line of ["", "t", "t stdout", "t stdlog F x", "t stdout X x", " stdout", "\0\0\0"])
     assert.equal(parseLogLine(Buffer.from(line)), undefined, line);
 });

@@ -63,7 +63,7 @@ test("readLog() begins so many bytes before the end, with the next line", async 
   assert.equal(await read(log, { tailBytes: 10_000 }), "a\nb\nc\n");
 });
 
-test("readLog() leaves out what is no entry", async () => {
+test("readLog() leaves out lines that are not entries", async () => {
   assert.equal(await read(`${entry("a")}garbage\n\0\0\0\n${entry("b")}2026-01-01T00`), "a\nb\n");
 });
 

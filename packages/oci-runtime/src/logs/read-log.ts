@@ -3,7 +3,7 @@ import { open, type FileHandle } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { hasCode, KipError } from "@kip/base";
 import { parseLogLine, shownTime, type LogEntry } from "./log-line.ts";
-import { LogNews } from "./log-news.ts";
+import { LogChanges } from "./log-changes.ts";
 import { findTail } from "./tail.ts";
 
 /** What part of a log to read. */
@@ -29,7 +29,7 @@ type LogPosition =
 /** Where reading starts and when it ends. */
 export interface LogEntriesOptions {
   readonly from: LogPosition;
-  /** Resolves when nothing will be written any more; absent: the end of the file is the end. */
+  /** Resolves when the container no longer writes; absent: the end of the file is the end. */
   readonly ended?: Promise<unknown>;
   readonly signal: AbortSignal;
 }
@@ -40,7 +40,7 @@ const blockBytes = 65_536;
 const longestLineBytes = 1_048_576;
 
 /**
- * The entries of a log file, in order; those that are no entries are left out.
+ * The entries of a log file, in order; other lines are left out.
  * @throws {KipError} `LOG_NOT_FOUND`
  */
 export async function* readLogEntries(
@@ -48,19 +48,19 @@ export async function* readLogEntries(
   options: LogEntriesOptions,
 ): AsyncGenerator<LogEntry> {
   await using handle = await openLog(file);
-  const news = options.ended ? new LogNews(file, options.ended, options.signal) : undefined;
+  const changes = options.ended ? new LogChanges(file, options.ended, options.signal) : undefined;
   try {
     let offset = await startOffset(handle, options);
     let rest: Buffer = Buffer.alloc(0);
     for (;;) {
       options.signal.throwIfAborted();
       // Asked before reading: what is written after the end was noticed does not exist.
-      const isLast = news?.hasEnded ?? true;
+      const isLast = changes?.hasEnded ?? true;
       const block = Buffer.allocUnsafe(blockBytes);
       const { bytesRead } = await handle.read(block, 0, blockBytes, offset);
       if (bytesRead === 0) {
-        if (isLast || !news) return;
-        await news.next();
+        if (isLast || !changes) return;
+        await changes.next();
         continue;
       }
       offset += bytesRead;
@@ -72,7 +72,7 @@ export async function* readLogEntries(
       }
     }
   } finally {
-    news?.[Symbol.dispose]();
+    changes?.[Symbol.dispose]();
   }
 }
 
@@ -129,7 +129,7 @@ async function openLog(file: string): Promise<FileHandle> {
     const handle = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if ((await handle.stat()).isFile()) return handle;
     await handle.close();
-    throw new KipError("LOG_NOT_FOUND", `Cannot read log "${file}": it is no file`);
+    throw new KipError("LOG_NOT_FOUND", `Cannot read log "${file}": it is not a file`);
   } catch (error) {
     if (!hasCode(error, "ENOENT", "ELOOP", "ENXIO")) throw error;
     throw new KipError("LOG_NOT_FOUND", `Cannot read log "${file}": it does not exist`, {

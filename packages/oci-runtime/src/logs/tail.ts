@@ -51,7 +51,7 @@ async function* entriesBackwards(
     for (let at = lastLineEnd(block, bytesRead); at >= 0; at = lastLineEnd(block, at)) {
       const entry = entryAt(data, at + 1, end, position);
       if (entry && end !== undefined) yield { end, entry };
-      // What follows the last line end of the file is no line yet.
+      // What follows the last line end of the file is not a whole line yet.
       end = position + at + 1;
     }
     head = data.subarray(0, headBytes);

@@ -63,7 +63,7 @@ call('mount', $type, $root, $type, $NOSUID | $NODEV, $options);
 chdir $root or die "chdir: $!\n";
 open my $holder, '>', 'pause' or die "open pause: $!\n";
 syswrite $holder, pack 'H*', $program;
-# Nobody may read it: the kernel lets only those who may trace every process near one that runs it.
+# Not readable: the kernel lets only those who may trace every process near one that runs it.
 chmod 0111, $holder or die "chmod: $!\n";
 close $holder;
 call('mount', $none, $here, 0, $REMOUNT | $RDONLY | $NOSUID | $NODEV, 0);

@@ -37,7 +37,7 @@ test("cableName() keeps to the kernel's 15 characters", () => {
   assert.ok(cableName("a-long-name-").length <= 15);
 });
 
-test("describeNetwork() refuses what is no address", () => {
+test("describeNetwork() refuses an invalid address", () => {
   for (const address of ["", "10.0.0", "10.0.0.256", "fe80::1", "10.0.0.1; x"])
     assert.throws(() => describeNetwork("pod", address, "lo"), { code: "POD_NETWORK_INVALID" });
   assert.throws(() => describeNetwork("pod", "10.0.0.1", "no-such0"), {

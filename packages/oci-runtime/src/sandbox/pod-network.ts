@@ -36,7 +36,7 @@ export function innerPreparation(cable: string, homePid: number): readonly strin
     "link set lo up",
     `link add name eth0 mtu ${defaultMtu} address ${podMac} type veth peer name ${cable} mtu ${defaultMtu} address ${cableMac} netns ${homePid}`,
     "link set eth0 up",
-    // A fixed neighbour: the first packet waits for no ARP, and no pod can be told another one.
+    // A fixed neighbour: the first packet waits for no ARP, and no pod can be given another one.
     `neighbour add ${gateway} lladdr ${cableMac} dev eth0 nud permanent`,
     `route add ${gateway} dev eth0 scope link`,
     `route add default via ${gateway} dev eth0`,
@@ -94,7 +94,7 @@ export function describeNetwork(
   podIp: string,
   hostInterface: string | undefined,
 ): PodNetwork {
-  if (!isIpv4(podIp)) throw invalid(`"${podIp}" is no IPv4 address`);
+  if (!isIpv4(podIp)) throw invalid(`"${podIp}" is not an IPv4 address`);
   const name = hostInterface ?? mainInterface();
   const mtu = Number(readNow(`/sys/class/net/${name}/mtu`) ?? 0);
   if (!(mtu > 0)) throw invalid(`there is no network interface "${name}"`);

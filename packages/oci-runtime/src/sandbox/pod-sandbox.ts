@@ -36,7 +36,7 @@ export interface PodSandboxOptions {
   /** All containers see each other's processes. @default false */
   readonly shareProcessNamespace?: boolean;
   /** What {@link preparePodSandbox} has made; used up, or ended if it does not fit. */
-  readonly prepared?: PreparedSandbox;
+  readonly prepared?: PreparedSandbox | undefined;
   readonly logger: Logger;
 }
 
@@ -62,7 +62,7 @@ const tmpfsType = 0x01_02_19_94;
 
 /**
  * Makes the namespaces, the network and the cgroup that a pod's containers share. Idempotent: called
- * again, also by a later life of the agent, it takes over what is complete and makes anew what is not.
+ * again, also by a later life of the agent, it takes over a complete sandbox and replaces an incomplete one.
  *
  * The pod's address is routed to the cell and answered for on its link; it is never an address of
  * the cell's interface. Host-network pods share the machine's network and host name.
@@ -73,20 +73,20 @@ export async function createPodSandbox(options: PodSandboxOptions): Promise<PodS
   const files = sandboxFiles(options.runDir, name);
   const existing = readSandbox(files);
   if (existing && isSame(existing, options) && (await isComplete(existing, files))) {
-    options.logger.debug("took over the pod's sandbox", { sandbox: name });
+    options.logger.debug("Took over the pod's sandbox", { sandbox: name });
     return describe(existing, files);
   }
   const isFit = options.prepared?.name === name && options.podIp !== undefined;
-  const ground = isFit && !existing ? options.prepared : undefined;
-  if (!ground) {
+  const prepared = isFit && !existing ? options.prepared : undefined;
+  if (!prepared) {
     await options.prepared?.abandon();
     await removePodSandbox({ runDir: options.runDir, name, logger: options.logger });
   }
   try {
-    const record = await build(name, files, { ...options, ground });
+    const record = await build(name, files, { ...options, prepared });
     return describe(record, files);
   } catch (error) {
-    await ground?.abandon();
+    await prepared?.abandon();
     await removePodSandbox({ runDir: options.runDir, name, logger: options.logger });
     if (isKipError(error) && error.code !== "COMMAND_FAILED") throw error;
     throw new KipError(
@@ -136,7 +136,7 @@ export async function removePodSandbox(
   await rm(files.directory, { recursive: true, force: true });
   await rmdir(`/sys/fs/cgroup${cgroupParent(name)}`).catch((error: unknown) => {
     if (!hasCode(error, "ENOENT"))
-      options.logger.warn("could not remove the pod's cgroup", { sandbox: name, err: error });
+      options.logger.warn("Could not remove the pod's cgroup", { sandbox: name, err: error });
   });
 }
 
@@ -152,15 +152,15 @@ function end(pid: number): void {
 async function build(
   name: string,
   files: SandboxFiles,
-  options: PodSandboxOptions & { readonly ground: PreparedSandbox | undefined },
+  options: PodSandboxOptions,
 ): Promise<SandboxRecord> {
   mkdirSync(files.directory, { recursive: true, mode: 0o700 });
   const { podIp } = options;
   const network =
     podIp === undefined ? undefined : describeNetwork(name, podIp, options.hostInterface);
   if (network) {
-    const ground = options.ground ?? (await PreparedSandbox.make(name, files));
-    await ground.finish(network);
+    const prepared = options.prepared ?? (await PreparedSandbox.make(name, files));
+    await prepared.finish(network);
   } else {
     const [file = "", ...args] = inNewNamespaces({ ipc: files.ipc });
     await runCommand(file, [...args, "/bin/true"]);

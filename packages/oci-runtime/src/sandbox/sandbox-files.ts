@@ -26,7 +26,7 @@ export interface SandboxFiles {
   readonly net: string;
 }
 
-/** @throws {RangeError} for what is no name of a sandbox */
+/** @throws {RangeError} for an invalid name of a sandbox */
 export function sandboxFiles(runDir: string, name: string): SandboxFiles {
   if (!/^[a-z0-9][a-z0-9-]{0,10}$/.test(name))
     throw new RangeError(`Not a sandbox name: "${name}"`);

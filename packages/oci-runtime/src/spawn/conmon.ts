@@ -17,7 +17,7 @@ export interface ConmonOptions {
   readonly logger: Logger;
 }
 
-/** What a monitor is told at its start. */
+/** Settings of one monitor. */
 export interface MonitorLaunch extends Pick<ContainerSpec, "id" | "logPath" | "tty" | "stdin"> {
   readonly files: ContainerPaths;
 }
@@ -58,7 +58,7 @@ export class Monitor {
       leaveCgroup(child, options);
       return monitor;
     } catch (error) {
-      monitor.#letGo();
+      monitor.#detach();
       throw createFailed(launch.id, errorText(error), error);
     }
   }
@@ -77,17 +77,17 @@ export class Monitor {
       if (error instanceof KipError) throw error;
       throw createFailed(this.#launch.id, errorText(error), error);
     } finally {
-      this.#letGo();
+      this.#detach();
     }
   }
 
   /** Ends a monitor that has no container yet. */
   kill(): void {
     this.#child.kill("SIGKILL");
-    this.#letGo();
+    this.#detach();
   }
 
-  #letGo(): void {
+  #detach(): void {
     const { stderr, stdio } = this.#child;
     for (const stream of [stderr, stdio[3], stdio[4]]) stream?.destroy();
   }
@@ -127,7 +127,7 @@ function conmonArguments(launch: MonitorLaunch, options: ConmonOptions): readonl
     "--full-attach",
     `--log-path=k8s-file:${logPath}`,
     "--log-level=error",
-    // Waiting for the disk at each container's end would delay what is told of it.
+    // Waiting for the disk at each container's end would delay the report of it.
     "--no-sync-log",
     ...(tty ? ["--terminal"] : []),
     ...(stdin === "closed" ? [] : ["--stdin"]),
@@ -145,7 +145,7 @@ function leaveCgroup(child: ChildProcess, options: ConmonOptions): void {
   try {
     writeFileSync(options.monitorCgroup, String(child.pid));
   } catch (error) {
-    options.logger.warn("could not move a container's monitor out of the agent's cgroup", {
+    options.logger.warn("Could not move a container's monitor out of the agent's cgroup", {
       err: error,
     });
   }

@@ -12,7 +12,7 @@ const plainEnv = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" };
 
 /**
  * A container could write to the crun that enters it (CVE-2019-5736). crun therefore shows itself
- * anew as a read-only mount at each start and executes that: twice the loading of its libraries, as
+ * again as a read-only mount at each start and executes that: twice the loading of its libraries, as
  * long as all the rest of a container's creation. Here the read-only mount is made once, and crun is
  * told so; it checks the mount itself. Where that does not work, crun does as ever.
  *
@@ -32,12 +32,12 @@ export async function protectCrun(
     if (await isReadOnlyMount(file))
       return { path: file, env: { ...plainEnv, _LIBCONTAINER_CLONED_BINARY: "1" } };
   } catch (error) {
-    logger.debug("crun protects itself", { err: error });
+    logger.debug("Could not mount crun read-only: it protects itself", { err: error });
   }
   return { path: crun, env: plainEnv };
 }
 
-/** Whether this very file is a mount point, and nobody can write through it. */
+/** Whether this very file is a mount point, and read-only. */
 async function isReadOnlyMount(file: string): Promise<boolean> {
   const mounts = (await readFile("/proc/self/mountinfo", "utf8")).split("\n");
   // Fields of proc_pid_mountinfo(5): the mount point is the fifth, its options the sixth. The last mount covers the others.

@@ -12,7 +12,7 @@ export function releaseContainer(crunRoot: string, id: string): boolean {
   const fifo = path.join(crunRoot, id, "exec.fifo");
   let fd: number;
   try {
-    // Without O_NONBLOCK this would wait for ever for a process that has died.
+    // Without O_NONBLOCK this would wait without end for a process that has died.
     fd = openSync(fifo, constants.O_WRONLY | constants.O_NONBLOCK);
   } catch {
     return false;

@@ -11,7 +11,7 @@ const startLimitMs = 10_000;
 
 /**
  * A monitor for a container to come: it has started, which is a third of what a container's creation
- * takes, and waits. A monitor is told at its start how its container is called, so the container must
+ * takes, and waits. A monitor gets the name of its container when it starts, so the container must
  * take that ID. When the agent dies it ends by itself, as there is nothing that it could create.
  */
 export class WaitingMonitor {

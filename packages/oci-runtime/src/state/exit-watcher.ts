@@ -6,14 +6,14 @@ import { wasOomKilled } from "../stats/cgroup.ts";
 import { readRecord } from "./container-record.ts";
 
 /**
- * Tells when containers end, from the files conmon puts (renames) into its exit directory. Works for
+ * Reports when containers end, from the files conmon puts (renames) into its exit directory. Works for
  * containers of earlier lives: their monitors write into the same directory.
  */
 export class ExitWatcher implements Disposable {
   readonly #paths: RunPaths;
   readonly #logger: Logger;
   readonly #watcher: Disposable;
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   readonly #listeners = new Set<(exit: ContainerExit) => void>();
 
   private constructor(paths: RunPaths, logger: Logger) {
@@ -24,10 +24,10 @@ export class ExitWatcher implements Disposable {
     });
   }
 
-  /** Starts watching. Ends that are already there are not told again. */
+  /** Starts watching. Ends that are already there are not reported again. */
   static async open(paths: RunPaths, logger: Logger): Promise<ExitWatcher> {
     const watcher = new ExitWatcher(paths, logger);
-    for (const name of await readdir(paths.exits)) watcher.#told.add(name);
+    for (const name of await readdir(paths.exits)) watcher.#reported.add(name);
     return watcher;
   }
 
@@ -62,7 +62,7 @@ export class ExitWatcher implements Disposable {
 
   /** The container is removed: its ID may be used again. */
   forget(id: string): void {
-    this.#told.delete(id);
+    this.#reported.delete(id);
   }
 
   [Symbol.dispose](): void {
@@ -74,26 +74,26 @@ export class ExitWatcher implements Disposable {
     try {
       for (const name of await readdir(this.#paths.exits)) await this.#notice(name);
     } catch (error) {
-      this.#logger.error("could not look for containers' ends", { err: error });
+      this.#logger.error("Could not look for containers' ends", { err: error });
     }
   }
 
   async #notice(name: string): Promise<void> {
-    if (!isContainerId(name) || this.#told.has(name)) return;
+    if (!isContainerId(name) || this.#reported.has(name)) return;
     try {
       // conmon writes `<id>.<six characters>` first and renames it: no container has that name.
       if (!(await exists(containerPaths(this.#paths, name).record))) return;
       const exit = await readExit(this.#paths, name);
-      if (!exit || this.#told.has(name)) return;
-      this.#told.add(name);
+      if (!exit || this.#reported.has(name)) return;
+      this.#reported.add(name);
       for (const listener of this.#listeners) listener(exit);
     } catch (error) {
-      this.#logger.error("could not read how a container ended", { container: name, err: error });
+      this.#logger.error("Could not read how a container ended", { container: name, err: error });
     }
   }
 }
 
-/** How a container ended; undefined while it has not, or if nobody wrote it down. */
+/** How a container ended; undefined while it has not, or if its end was not recorded. */
 export async function readExit(paths: RunPaths, id: string): Promise<ContainerExit | undefined> {
   const files = containerPaths(paths, id);
   try {
@@ -121,7 +121,7 @@ async function sawOom(paths: RunPaths, id: string): Promise<boolean> {
 }
 
 /**
- * Writes down the end of a container that nobody saw, as conmon would have done it.
+ * Records the end of a container that was not seen, as conmon would have done it.
  * @see ContainerExit.lost
  */
 export async function writeLostExit(paths: RunPaths, id: string): Promise<void> {

@@ -31,7 +31,7 @@ export async function readState(paths: RunPaths, id: string): Promise<ContainerS
   };
 }
 
-/** Whether a container's monitor lives: without it nobody takes output or notices the end. */
+/** Whether a container's monitor lives: without it, output is lost and the end not noticed. */
 export async function hasMonitor(files: ContainerPaths): Promise<boolean> {
   const pid = await readLivePid(files.monitorPid);
   if (pid === undefined) return false;

@@ -4,39 +4,39 @@ import os from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { setImmediate, setTimeout } from "node:timers/promises";
-import { LogNews } from "./log-news.ts";
+import { LogChanges } from "./log-changes.ts";
 
 const never = new AbortController().signal;
 
-test("LogNews keeps one piece of news for a reader that is slow, however much is written", async () => {
-  using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-log-news-"));
+test("LogChanges keeps one change for a reader that is slow, however much is written", async () => {
+  using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-log-changes-"));
   const file = path.join(folder.path, "0.log");
   fs.writeFileSync(file, "");
-  using news = new LogNews(file, new Promise(() => {}), never);
+  using changes = new LogChanges(file, new Promise(() => {}), never);
   for (let count = 0; count < 100; count++) {
     fs.appendFileSync(file, "line\n");
     // Else the kernel would make one event of several.
     for (let turn = 0; turn < 3; turn++) await setImmediate();
   }
   let wakes = 0;
-  const isWoken = async (): Promise<boolean> => await news.next().then(() => true);
+  const isWoken = async (): Promise<boolean> => await changes.next().then(() => true);
   while (await Promise.race([isWoken(), setTimeout(100, false)])) wakes++;
   assert.ok(wakes <= 2, `${wakes} pieces of news`);
 });
 
-test("LogNews wakes its reader for what is written, for the end and for an abort", async () => {
-  using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-log-news-"));
+test("LogChanges wakes its reader for what is written, for the end and for an abort", async () => {
+  using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-log-changes-"));
   const file = path.join(folder.path, "0.log");
   fs.writeFileSync(file, "");
   const ended = Promise.withResolvers<void>();
   const abort = new AbortController();
-  using news = new LogNews(file, ended.promise, abort.signal);
-  await news.next(); // what was there before it began
-  const written = news.next();
+  using changes = new LogChanges(file, ended.promise, abort.signal);
+  await changes.next(); // what was there before it began
+  const written = changes.next();
   fs.appendFileSync(file, "line\n");
   await written;
   ended.resolve();
-  while (!news.hasEnded) await news.next();
+  while (!changes.hasEnded) await changes.next();
   abort.abort();
-  await news.next();
+  await changes.next();
 });

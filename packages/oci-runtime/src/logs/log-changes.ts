@@ -1,13 +1,13 @@
 import { watchOrPoll } from "@kip/base";
 
-/** Wakes a reader when the file grew or its writer is done. News that are not read yet are one, however many there were. */
-export class LogNews implements Disposable {
+/** Wakes a reader when the file grew or its writer is done. Changes that are not read yet count as one. */
+export class LogChanges implements Disposable {
   hasEnded = false;
-  #news = Promise.withResolvers<void>();
+  #change = Promise.withResolvers<void>();
   readonly #stop: () => void;
 
   constructor(file: string, ended: Promise<unknown>, signal: AbortSignal) {
-    const wake = (): void => this.#news.resolve();
+    const wake = (): void => this.#change.resolve();
     const onEnd = (): void => {
       this.hasEnded = true;
       wake();
@@ -25,8 +25,8 @@ export class LogNews implements Disposable {
 
   /** Resolves when something has happened since the last time. For one reader. */
   async next(): Promise<void> {
-    await this.#news.promise;
-    this.#news = Promise.withResolvers();
+    await this.#change.promise;
+    this.#change = Promise.withResolvers();
   }
 
   [Symbol.dispose](): void {
