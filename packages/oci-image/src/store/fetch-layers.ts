@@ -1,14 +1,11 @@
-import path from "node:path";
-import { verified } from "../digest.ts";
-import { within, writeFailure } from "../errors.ts";
 import { openHashing } from "../hash-thread.ts";
 import type { ImageSource } from "../image-source.ts";
 import { applyLayer } from "../unpack/apply-layer.ts";
 import type { UnpackLimits } from "../unpack/limits.ts";
 import { TreeWriter } from "../unpack/tree-writer.ts";
 import type { LayerPlan } from "./fetch-image.ts";
-import { LayerSpool } from "./layer-spool.ts";
 import type { PullProgress } from "./image-store.ts";
+import { LayerDownloads } from "./layer-downloads.ts";
 
 /** Layers that arrive at the same time, unless something else is asked for. */
 const defaultDownloads = 4;
@@ -21,29 +18,26 @@ const smallImage = {
   spoolMemoryBytes: 4 * 1024 * 1024,
   pieceBytes: 256 * 1024,
 };
-/** Made once: an abort without a reason makes one with a stack trace. */
-const finished = new Error("All layers are unpacked");
 
-/** What {@link fetchLayers} takes beside the layers. */
+/** Options of {@link fetchLayers}. */
 export interface FetchLayersOptions {
   /** An empty folder for the tree. */
   readonly tree: string;
-  /** A folder for layers that wait for their turn; what is left in it is of no use. */
+  /** A folder for layers that wait for their turn; to be removed by the caller. */
   readonly spoolFolder: string;
   readonly limits: UnpackLimits;
   readonly makesDevices: boolean;
   /** Layers that arrive at the same time, 1 or more. @default 4 */
-  readonly parallelDownloads?: number;
-  readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: PullProgress) => void;
+  readonly parallelDownloads?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: PullProgress) => void) | undefined;
   /** Called when the last byte has arrived. */
-  readonly onDownloaded?: () => void;
+  readonly onDownloaded?: (() => void) | undefined;
 }
 
 /**
- * Downloads layers, some at a time, and unpacks them in their order into one tree. The first goes
- * straight from the network to the tree; the next wait in a file if they come before their turn.
- * The first failure stops everything, and all is quiet when the call has ended.
+ * Downloads layers, some at a time ({@link LayerDownloads}), and unpacks them in their order into one tree. The first
+ * failure stops everything, and no work goes on when the call has ended.
  *
  * @returns what was left out, a sentence each
  */
@@ -52,93 +46,52 @@ export async function fetchLayers(
   layers: readonly LayerPlan[],
   options: FetchLayersOptions,
 ): Promise<readonly string[]> {
-  const stop = new AbortController();
-  const signal = options.signal ? AbortSignal.any([stop.signal, options.signal]) : stop.signal;
-  const blobBytes = layers.reduce((sum, { blob }) => sum + blob.size, 0);
-  const isSmall = blobBytes < smallImage.blobBytes;
-  await using hashing = openHashing(blobBytes);
+  const { limits, parallelDownloads = defaultDownloads, spoolFolder } = options;
   const progress = new Progress(layers, options);
-  const memory = { left: isSmall ? smallImage.spoolMemoryBytes : 0 };
-  const feeds = layers.map((layer, index) => {
-    const file = path.join(options.spoolFolder, `${index}`);
-    return { index, layer, spool: index === 0 ? undefined : new LayerSpool(file, memory) };
+  const isSmall = progress.totalBytes < smallImage.blobBytes;
+  await using hashing = openHashing(progress.totalBytes);
+  using tree = new TreeWriter(options.tree, limits, options);
+  await using downloads = new LayerDownloads(source, layers, {
+    parallel: parallelDownloads,
+    spoolFolder,
+    spoolMemoryBytes: isSmall ? smallImage.spoolMemoryBytes : 0,
+    hashing,
+    signal: options.signal,
+    onReceived: (length) => progress.received(length),
   });
-  // The first layer has its own; with one at a time, the next begin when it is done.
-  const others = (options.parallelDownloads ?? defaultDownloads) - 1;
-  const fill = fillSpools(feeds.slice(1));
-  const downloads = Array.from({ length: Math.min(others, layers.length - 1) }, fill);
-  using tree = new TreeWriter(options.tree, options.limits, options);
-  const budget = { left: options.limits.unpackedBytes };
-  const pieceBytes = isSmall ? smallImage.pieceBytes : undefined;
-  const how = { ...options, signal, budget, hashing, pieceBytes };
-  try {
-    for (const { index, layer, spool } of feeds) {
-      const blob = spool?.read() ?? stream(layer);
-      try {
-        await applyLayer(blob, tree, { ...how, diffId: layer.diffId });
-      } catch (error) {
-        fail(index, error);
-      }
-      signal.throwIfAborted();
-      if (index === 0 && others < 1) downloads.push(fill());
-      await spool?.remove();
-      progress.layerDone();
-    }
-    tree.finish();
-    return tree.notes;
-  } finally {
-    stop.abort(finished);
-    await Promise.all(downloads);
+  const shared = {
+    limits,
+    budget: { left: limits.unpackedBytes },
+    hashing,
+    pieceBytes: isSmall ? smallImage.pieceBytes : undefined,
+  };
+  for (const [index, { diffId }] of layers.entries()) {
+    await downloads.take(index, async (blob, signal) => {
+      await applyLayer(blob, tree, { ...shared, diffId, signal });
+    });
+    progress.layerDone();
   }
-
-  /** Stops everything; the first failure is what the caller gets. */
-  function fail(index: number, error: unknown): void {
-    stop.abort(within(`layer ${index + 1} of ${layers.length}`, writeFailure(error)));
-  }
-
-  async function* stream({ blob }: LayerPlan): AsyncGenerator<Uint8Array> {
-    signal.throwIfAborted();
-    for await (const chunk of verified(await source.blob(blob, signal), blob, hashing)) {
-      signal.throwIfAborted();
-      progress.received(chunk.length);
-      yield chunk;
-    }
-  }
-
-  /**
-   * A worker that fills spools in order, sharing the queue with the others. As they start in order,
-   * a spool that was never begun is behind the one that failed, and nobody waits for it.
-   */
-  function fillSpools(spools: typeof feeds): () => Promise<void> {
-    const queue = spools.values();
-    return async () => {
-      for (const { index, layer, spool } of queue) {
-        try {
-          await spool?.fill(stream(layer));
-        } catch (error) {
-          return fail(index, error);
-        }
-      }
-    };
-  }
+  tree.finish();
+  return tree.notes;
 }
 
+/** Counts bytes and layers, and reports them. */
 class Progress {
-  readonly #layers: readonly LayerPlan[];
-  readonly #options: FetchLayersOptions;
-  readonly #totalBytes: number;
+  readonly totalBytes: number;
+  readonly #layerCount: number;
+  readonly #options: Pick<FetchLayersOptions, "onDownloaded" | "onProgress">;
   #downloadedBytes = 0;
   #layersDone = 0;
 
   constructor(layers: readonly LayerPlan[], options: FetchLayersOptions) {
-    this.#layers = layers;
+    this.#layerCount = layers.length;
     this.#options = options;
-    this.#totalBytes = layers.reduce((sum, { blob }) => sum + blob.size, 0);
+    this.totalBytes = layers.reduce((sum, { blob }) => sum + blob.size, 0);
   }
 
   received(length: number): void {
     this.#downloadedBytes += length;
-    if (this.#downloadedBytes === this.#totalBytes) this.#options.onDownloaded?.();
+    if (this.#downloadedBytes === this.totalBytes) this.#options.onDownloaded?.();
     this.#report();
   }
 
@@ -150,9 +103,9 @@ class Progress {
   #report(): void {
     this.#options.onProgress?.({
       downloadedBytes: this.#downloadedBytes,
-      totalBytes: this.#totalBytes,
+      totalBytes: this.totalBytes,
       layersDone: this.#layersDone,
-      layerCount: this.#layers.length,
+      layerCount: this.#layerCount,
     });
   }
 }
