@@ -114,8 +114,8 @@ async function gc(context: CommandContext): Promise<void> {
   const collected = await (
     await openStore(options)
   ).collect({
-    ...(size !== undefined && { maxBytes: bytes(size) }),
-    ...(idle !== undefined && { maxIdleMs: readDuration(idle) }),
+    maxBytes: size === undefined ? undefined : bytes(size),
+    maxIdleMs: idle === undefined ? undefined : readDuration(idle),
   });
   const { removed, removedBytes, keptBytes } = collected;
   const line = `${removed.length} images removed, ${removedBytes} bytes; ${keptBytes} bytes kept`;

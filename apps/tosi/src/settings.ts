@@ -86,8 +86,8 @@ export function pullOptions(
     registries: registriesOf(reference, options, env),
     parallelDownloads: layers === 0 ? 1000 : Math.max(1, layers),
     proxy: env,
-    ...(platform !== undefined && { platform: readPlatform(platform) }),
-    ...(cache !== undefined && { cache: path.resolve(cache) }),
+    platform: platform === undefined ? undefined : readPlatform(platform),
+    cache: cache === undefined ? undefined : path.resolve(cache),
   };
 }
 
@@ -105,19 +105,19 @@ function registriesOf(
     path.join(env["DOCKER_CONFIG"] ?? path.join(homedir(), ".docker"), "config.json");
   const credentials = dockerConfigCredentials(configFile, { path: env["PATH"] ?? "" });
   const ca = caFile === undefined ? undefined : readNamed("ca", caFile);
-  const common = { credentials, ...(ca !== undefined && { ca }) };
+  const common = { credentials, ca };
   const plain = insecure.includes(reference.registry) ? `http://${reference.registry}` : undefined;
   const endpoint = url ?? plain;
   const mirrors = options.list("mirror");
   const own: RegistryConfig = {
     host: reference.registry,
     ...common,
-    ...(endpoint !== undefined && { endpoint }),
+    endpoint,
     ...(username !== undefined && {
       username,
       password: new Secret(options.text("password") ?? ""),
     }),
-    ...(mirrors.length > 0 && { mirrors }),
+    mirrors,
   };
   return [own, ...mirrors.map((mirror) => ({ host: urlOf("mirror", mirror).host, ...common }))];
 }

@@ -3,11 +3,11 @@ export interface KipErrorOptions {
   /** The error that led to this one. */
   readonly cause?: unknown;
   /** Whether the same call may succeed later without anybody changing anything. @default false */
-  readonly retryable?: boolean;
+  readonly retryable?: boolean | undefined;
   /** What the reader can do about it, one sentence. Printed after the message by command lines. */
-  readonly remedy?: string;
+  readonly remedy?: string | undefined;
   /** Typed facts about the failure, safe to log. */
-  readonly facts?: Readonly<Record<string, unknown>>;
+  readonly facts?: Readonly<Record<string, unknown>> | undefined;
 }
 
 const marker = Symbol.for("kip.error");

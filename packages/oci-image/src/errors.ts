@@ -95,6 +95,6 @@ function optionsOf(error: KipError): KipErrorOptions {
     cause: error.cause,
     retryable: error.retryable,
     facts: error.facts,
-    ...(error.remedy !== undefined && { remedy: error.remedy }),
+    remedy: error.remedy,
   };
 }

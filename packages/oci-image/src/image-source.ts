@@ -5,7 +5,7 @@ export interface FetchedManifest {
   readonly bytes: Uint8Array;
   readonly digest: string;
   /** What the source said it is; the document's own word counts as well. */
-  readonly mediaType?: string;
+  readonly mediaType?: string | undefined;
 }
 
 /** Where an image comes from: a registry, or a folder. */

@@ -3,16 +3,16 @@ import { KipError } from "../errors.ts";
 
 /** Options of {@link runCommand}. */
 export interface RunCommandOptions {
-  readonly cwd?: string;
-  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly cwd?: string | undefined;
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   /** What standard input reads; the program may begin before a stream has anything. @default closed at once */
-  readonly input?: string | Uint8Array | Readable;
+  readonly input?: string | Uint8Array | Readable | undefined;
   /** Kills the process (SIGKILL) and fails. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Kills the process and fails after this many milliseconds. @default no limit */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** Sees each piece of standard error and output as it comes. */
-  readonly onOutput?: (text: string) => void;
+  readonly onOutput?: ((text: string) => void) | undefined;
 }
 
 /** What {@link runCommand} returns. */

@@ -55,7 +55,7 @@ export async function answerChallenge(
     /** Asked for if the challenge names no scope: `repository:<name>:pull`. */
     readonly scope: string;
     readonly clock: Clock;
-    readonly signal?: AbortSignal;
+    readonly signal?: AbortSignal | undefined;
   },
 ): Promise<string> {
   const { config } = context;
@@ -89,7 +89,7 @@ async function fetchToken(
     found?.username === identityUser
       ? refreshRequest(url, wanted, found.password)
       : tokenRequest(url, wanted, found);
-  const response = await exchange.send({ ...request, ...(signal && { signal }) });
+  const response = await exchange.send({ ...request, signal });
   const paced = withLeastThroughput(response as AsyncIterable<Uint8Array>, {
     clock: context.clock,
     registry: url.host,

@@ -56,7 +56,7 @@ export function firstCredentials(sources: readonly CredentialSource[]): Credenti
  */
 export function dockerConfigCredentials(
   file: string,
-  options: { readonly path?: string } = {},
+  options: { readonly path?: string | undefined } = {},
 ): CredentialSource {
   return async (host, signal) => {
     const text = await readFile(file, "utf8").catch((error: unknown) => {
@@ -67,7 +67,7 @@ export function dockerConfigCredentials(
     const config = readConfig(text, file);
     const keys = host === "docker.io" ? [host, dockerHubKey] : [host];
     const helper = keys.map((key) => config.credHelpers?.[key]).find((name) => name !== undefined);
-    const asked = { ...options, ...(signal && { signal }) };
+    const asked = { ...options, signal };
     if (helper !== undefined) return await askHelper(helper, keys.at(-1) ?? host, asked);
     const entry = Object.entries(config.auths ?? {}).find(
       ([key]) => keys.includes(key) || hostOf(key) === host,
@@ -82,16 +82,15 @@ export function dockerConfigCredentials(
 /** A program `docker-credential-<name>`, asked by the protocol of docker-credential-helpers. */
 export function helperCredentials(
   name: string,
-  options: { readonly path?: string } = {},
+  options: { readonly path?: string | undefined } = {},
 ): CredentialSource {
-  return async (host, signal) =>
-    await askHelper(name, host, { ...options, ...(signal && { signal }) });
+  return async (host, signal) => await askHelper(name, host, { ...options, signal });
 }
 
 async function askHelper(
   name: string,
   key: string,
-  options: { readonly path?: string; readonly signal?: AbortSignal },
+  options: { readonly path?: string | undefined; readonly signal?: AbortSignal | undefined },
 ): Promise<RegistryCredentials | undefined> {
   if (!/^[\w.-]+$/.test(name)) throw badHelper(name, "its name is not a valid name of a program");
   const { path, signal } = options;
@@ -99,8 +98,8 @@ async function askHelper(
     const { stdout } = await runCommand(`docker-credential-${name}`, ["get"], {
       input: key,
       timeoutMs: helperTimeoutMs,
-      ...(path !== undefined && { env: { PATH: path } }),
-      ...(signal && { signal }),
+      env: path === undefined ? undefined : { PATH: path },
+      signal,
     });
     const { Username: username, Secret: password } = helperAnswer(JSON.parse(stdout), "");
     return { username, password: new Secret(password) };
@@ -132,7 +131,7 @@ function readConfig(text: string, file: string): ReturnType<typeof configFile> {
     // Its text may hold secrets: only the place of the fault is shown.
     throw imageError("REGISTRY_UNAUTHORIZED", `"${file}" is not a configuration of docker login`, {
       remedy: "Write it again with docker login",
-      ...(!(error instanceof SyntaxError) && { cause: error }),
+      cause: error instanceof SyntaxError ? undefined : error,
     });
   }
 }

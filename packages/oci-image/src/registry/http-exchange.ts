@@ -12,8 +12,8 @@ export interface HttpRequest {
   readonly method: "GET" | "HEAD" | "POST" | "PUT";
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: AsyncIterable<Uint8Array> | Uint8Array;
-  readonly signal?: AbortSignal;
+  readonly body?: AsyncIterable<Uint8Array> | Uint8Array | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, in either case, as curl reads them. */

@@ -20,8 +20,8 @@ export interface RepositoryRequest {
   readonly method: HttpRequest["method"];
   /** Below `/v2/<repository>/`, or an absolute URL that the registry gave. */
   readonly path: string | URL;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: HttpRequest["body"];
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly body?: HttpRequest["body"] | undefined;
   readonly signal?: AbortSignal | undefined;
   /** What is asked for, for the sentence of a failure. */
   readonly what: string;
@@ -33,10 +33,10 @@ export interface RepositoryRequest {
 export interface ClientOptions {
   readonly actions: "pull" | "pull,push";
   /** @default each request is made once */
-  readonly retry?: RetryOptions;
-  readonly proxy?: ProxyVariables;
+  readonly retry?: RetryOptions | undefined;
+  readonly proxy?: ProxyVariables | undefined;
   /** Measures how slow the registry is. @default that of `retry` */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /** Docker Hub's registry has another name than its images. */
@@ -140,7 +140,7 @@ export class RegistryClient implements AsyncDisposable {
           baseUrl: this.#baseUrl,
           scope: this.#scope,
           clock: this.#clock,
-          ...(signal && { signal }),
+          signal,
         });
         ({ response } = await this.#follow(request));
       }
@@ -218,8 +218,8 @@ export class RegistryClient implements AsyncDisposable {
         method,
         url,
         headers,
-        ...(body !== undefined && { body }),
-        ...(signal && { signal }),
+        body,
+        signal,
       });
       const isRedirect = redirects.includes(response.statusCode ?? 0);
       if (!isRedirect || (method !== "GET" && method !== "HEAD")) return { response, isOwn };

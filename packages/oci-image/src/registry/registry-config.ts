@@ -9,16 +9,16 @@ export interface RegistryConfig {
    * Base URL to use instead of `https://<host>`. The only way to plain HTTP: a registry is never
    * spoken to without TLS unless somebody wrote `http://` here.
    */
-  readonly endpoint?: string;
-  readonly username?: string;
-  readonly password?: string | Secret;
+  readonly endpoint?: string | undefined;
+  readonly username?: string | undefined;
+  readonly password?: string | Secret | undefined;
   /** Asked for credentials when the registry wants a log-in and no `username` is given. */
-  readonly credentials?: CredentialSource;
+  readonly credentials?: CredentialSource | undefined;
   /**
    * Base URLs of registries that have the same repositories, tried in order before the registry
    * itself. Credentials and certificates of a mirror are those of its own entry, by its host.
    */
-  readonly mirrors?: readonly string[];
+  readonly mirrors?: readonly string[] | undefined;
   /** Certificates in PEM that are trusted for this registry besides the system's. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
 }

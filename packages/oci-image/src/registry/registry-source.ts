@@ -19,7 +19,7 @@ const accept = [
 /** Options of {@link openRegistry}. */
 export interface RegistrySourceOptions {
   readonly retry: RetryOptions;
-  readonly proxy?: ProxyVariables;
+  readonly proxy?: ProxyVariables | undefined;
 }
 
 /** An image in a registry or its mirrors. Dispose of it to close its connections. */
@@ -31,7 +31,7 @@ export function openRegistry(
   const common = {
     actions: "pull" as const,
     clock: options.retry.clock,
-    ...(options.proxy && { proxy: options.proxy }),
+    proxy: options.proxy,
   };
   const config = registries.find(({ host }) => host === reference.registry);
   // A mirror is asked once: the registry itself is there to turn to.
@@ -74,13 +74,13 @@ export async function isPublic(
   const known = registries.find(({ host }) => host === reference.registry);
   const anonymous: RegistryConfig = {
     host: reference.registry,
-    ...(known?.endpoint !== undefined && { endpoint: known.endpoint }),
-    ...(known?.ca !== undefined && { ca: known.ca }),
+    endpoint: known?.endpoint,
+    ca: known?.ca,
   };
   await using client = new RegistryClient(reference, [anonymous], {
     actions: "pull",
     retry,
-    ...(proxy && { proxy }),
+    proxy,
   });
   const id = reference.digest ?? reference.tag ?? "";
   try {

@@ -4,7 +4,7 @@ import { backoffDelay, isKipError, type Clock } from "@kip/base";
 export interface RetryOptions {
   readonly clock: Clock;
   /** Times a request is made in all, 1 or more. @default 4 */
-  readonly attempts?: number;
+  readonly attempts?: number | undefined;
 }
 
 const backoff = { initialMs: 250, maxMs: 8000 };

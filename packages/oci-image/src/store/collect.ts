@@ -4,11 +4,11 @@ import type { StoreFolder } from "./store-folder.ts";
 /** What {@link collect} may remove. */
 export interface CollectOptions {
   /** Trees are removed, the longest unused first, until the rest is at most so many bytes. */
-  readonly maxBytes?: number;
+  readonly maxBytes?: number | undefined;
   /** Trees that were not used for so long are removed, milliseconds. @default only `maxBytes` counts */
-  readonly maxIdleMs?: number;
+  readonly maxIdleMs?: number | undefined;
   /** A tree that was used in the last so many milliseconds stays: somebody may be mounting it. @default 10 minutes */
-  readonly graceMs?: number;
+  readonly graceMs?: number | undefined;
 }
 
 /** What was done. */

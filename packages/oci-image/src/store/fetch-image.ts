@@ -31,11 +31,15 @@ const configTypes: readonly string[] = [mediaTypes.ociConfig, mediaTypes.dockerC
 /** Follows a name's root manifest to the manifest of one platform, and reads its configuration. */
 export async function fetchPlan(
   source: ImageSource,
-  root: { readonly bytes: Uint8Array; readonly mediaType?: string; readonly digest: string },
+  root: {
+    readonly bytes: Uint8Array;
+    readonly mediaType?: string | undefined;
+    readonly digest: string;
+  },
   options: {
     readonly platform: Platform;
     readonly limits: UnpackLimits;
-    readonly signal?: AbortSignal;
+    readonly signal?: AbortSignal | undefined;
   },
 ): Promise<ImagePlan> {
   const manifest = await fetchManifest(source, root, options);
@@ -76,8 +80,8 @@ export function checkLimits({ config, layers }: Manifest, limits: UnpackLimits):
 
 async function fetchManifest(
   source: ImageSource,
-  root: { readonly bytes: Uint8Array; readonly mediaType?: string },
-  options: { readonly platform: Platform; readonly signal?: AbortSignal },
+  root: { readonly bytes: Uint8Array; readonly mediaType?: string | undefined },
+  options: { readonly platform: Platform; readonly signal?: AbortSignal | undefined },
 ): Promise<Manifest> {
   let parsed = parseManifest(root.bytes, root.mediaType);
   // An index may name an index; more than a few levels are somebody's game.

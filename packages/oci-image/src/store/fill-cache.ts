@@ -22,7 +22,7 @@ export async function fillCache(
     readonly clock: Clock;
     /** Whether what is there is checked, and replaced if it is wrong. */
     readonly verifies: boolean;
-    readonly signal?: AbortSignal;
+    readonly signal?: AbortSignal | undefined;
   },
 ): Promise<number> {
   const { known, verifies } = options;

@@ -116,7 +116,10 @@ class FsImageStore implements ManagedImageStore {
   async importLayout(
     layoutDir: string,
     reference: Reference,
-    options: { readonly platform?: Platform; readonly signal?: AbortSignal } = {},
+    options: {
+      readonly platform?: Platform | undefined;
+      readonly signal?: AbortSignal | undefined;
+    } = {},
   ): Promise<StoredImage> {
     const platform = options.platform ?? hostPlatform();
     try {
@@ -192,8 +195,8 @@ class FsImageStore implements ManagedImageStore {
   #openRegistry(reference: Reference, options: PullOptions): ImageSource & AsyncDisposable {
     const { attempts, proxy } = options;
     return openRegistry(reference, options.registries, {
-      retry: { clock: this.#clock, ...(attempts !== undefined && { attempts }) },
-      ...(proxy && { proxy }),
+      retry: { clock: this.#clock, attempts },
+      proxy,
     });
   }
 

@@ -14,11 +14,11 @@ export interface ImageStoreOptions {
   readonly logger: Logger;
   readonly clock: Clock;
   /** What an image may be at most once unpacked. @default {@link defaultUnpackLimits} */
-  readonly limits?: Partial<UnpackLimits>;
+  readonly limits?: Partial<UnpackLimits> | undefined;
   /** Whether device nodes of images are made. Containers get their own `/dev`. @default false */
-  readonly makesDevices?: boolean;
+  readonly makesDevices?: boolean | undefined;
   /** Mounts the root file systems. @default by mount(8) */
-  readonly mount?: Mount;
+  readonly mount?: Mount | undefined;
 }
 
 /** An image that is unpacked and ready to run. */
@@ -63,22 +63,22 @@ export interface PullOptions {
   /** Registries with credentials or an endpoint of their own; others are `https://<host>`, anonymous. */
   readonly registries: readonly RegistryConfig[];
   /** @default linux on this machine's architecture */
-  readonly platform?: Platform;
+  readonly platform?: Platform | undefined;
   /** Layers that arrive at the same time, 1 or more. @default 4 */
-  readonly parallelDownloads?: number;
+  readonly parallelDownloads?: number | undefined;
   /**
    * A folder of blobs by digest that is asked before the registry, see `prefetchImage`: for public images, and for
    * those of the repository that is pulled from. What is in it is checked; where it is wrong or lacks something, the
    * registry is asked.
    */
-  readonly cache?: string;
+  readonly cache?: string | undefined;
   /** Times a request that fails in passing is made in all. @default 4 */
-  readonly attempts?: number;
+  readonly attempts?: number | undefined;
   /** Variables `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`. @default no proxy */
-  readonly proxy?: ProxyVariables;
-  readonly signal?: AbortSignal;
+  readonly proxy?: ProxyVariables | undefined;
+  readonly signal?: AbortSignal | undefined;
   /** Called for each piece that arrives, and at the end of each layer. */
-  readonly onProgress?: (progress: PullProgress) => void;
+  readonly onProgress?: ((progress: PullProgress) => void) | undefined;
 }
 
 /**
@@ -104,7 +104,10 @@ export interface ImageStore {
   importLayout(
     layoutDir: string,
     reference: Reference,
-    options?: { readonly platform?: Platform; readonly signal?: AbortSignal },
+    options?: {
+      readonly platform?: Platform | undefined;
+      readonly signal?: AbortSignal | undefined;
+    },
   ): Promise<StoredImage>;
   /**
    * Mounts a writable root file system at `<containerDir>/rootfs`; what is written goes to

@@ -13,12 +13,12 @@ export interface PrefetchOptions extends Pick<
   "registries" | "platform" | "attempts" | "proxy" | "signal"
 > {
   /** Whether what is in the folder already is checked, and fetched again if it is wrong. @default false */
-  readonly verifies?: boolean;
+  readonly verifies?: boolean | undefined;
   /**
    * Whether an image that its registry gives only to those who log in is taken as well. Pulls of other repositories
    * get nothing of it, but root on every machine that has the folder can read it. @default false
    */
-  readonly allowsPrivate?: boolean;
+  readonly allowsPrivate?: boolean | undefined;
 }
 
 /**
@@ -36,8 +36,8 @@ export async function prefetchImage(
 ): Promise<number> {
   const { attempts, proxy, signal, verifies = false, allowsPrivate = false } = options;
   const registry = {
-    retry: { clock: systemClock, ...(attempts !== undefined && { attempts }) },
-    ...(proxy && { proxy }),
+    retry: { clock: systemClock, attempts },
+    proxy,
   };
   try {
     await using source = openRegistry(reference, options.registries, registry);
@@ -57,7 +57,7 @@ export async function prefetchImage(
       throw privateImage();
     }
     const platform = options.platform ?? hostPlatform();
-    const how = { platform, verifies, clock: systemClock, ...(signal && { signal }) };
+    const how = { platform, verifies, clock: systemClock, signal };
     return isForAll
       ? await fillCache(source, known, how)
       : await fillCache(source, own, { ...how, known });

@@ -29,7 +29,7 @@ export async function applyLayer(
     readonly hashing: Hashing;
     /** The layer is inflated in pieces of so many bytes. @default 131072 */
     readonly pieceBytes?: number | undefined;
-    readonly signal?: AbortSignal;
+    readonly signal?: AbortSignal | undefined;
   },
 ): Promise<void> {
   const hash = options.hashing.sha256();

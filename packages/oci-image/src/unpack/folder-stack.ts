@@ -27,7 +27,7 @@ export interface FolderStackOptions {
 
 interface Walk {
   readonly create: boolean;
-  readonly mayFollow?: (path: string) => boolean;
+  readonly mayFollow?: ((path: string) => boolean) | undefined;
 }
 
 /** The kernel gives up after as many (`ELOOP`). */
@@ -65,7 +65,7 @@ export class FolderStack implements Disposable {
    * @param mayFollow whether a link at a real path may be walked; no for "there is none"
    */
   find(parts: readonly string[], mayFollow?: (path: string) => boolean): OpenFolder | undefined {
-    return this.#walk(parts, { create: false, ...(mayFollow && { mayFollow }) });
+    return this.#walk(parts, { create: false, mayFollow });
   }
 
   /** Opens a folder inside the current one that was just made or found. */
