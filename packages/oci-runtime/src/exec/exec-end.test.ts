@@ -7,7 +7,7 @@ import { describe, it } from "node:test";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 import { runPaths } from "../run-paths.ts";
 import { execProcess } from "./exec-process.ts";
-import { NamedPipes } from "./named-pipes.ts";
+import { NamedPipes, type ChildPipe } from "./named-pipes.ts";
 
 const main: OciProcess = {
   terminal: false,
@@ -36,6 +36,28 @@ describe("execProcess()", () => {
     await assert.rejects(
       execProcess("c", main, { tty: false, stdout }, stop.signal, place.context),
       { message: "enough" },
+    );
+  });
+
+  it("closes the pipes that it has opened when it cannot have another one", async () => {
+    using place = temporaryRuntime("exit 0");
+    const opened: ChildPipe[] = [];
+    class LastPipe extends NamedPipes {
+      override async fromChild(): Promise<ChildPipe> {
+        if (opened.length > 0) throw new Error("no more pipes");
+        const pipe = await super.fromChild();
+        opened.push(pipe);
+        return pipe;
+      }
+    }
+    const context = { ...place.context, pipes: new LastPipe(place.context.paths.pipes) };
+    const streams = { tty: false, stdout: new PassThrough(), stderr: new PassThrough() };
+    await assert.rejects(execProcess("c", main, streams, new AbortController().signal, context), {
+      message: "no more pipes",
+    });
+    assert.deepEqual(
+      opened.map(({ socket }) => socket.destroyed),
+      [true],
     );
   });
 

@@ -1,6 +1,6 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { KipError, watchOrPoll } from "@kip/base";
+import { KipError, untilAborted, watchOrPoll } from "@kip/base";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 
 /** The files of one `exec`: what crun reads and what it writes. Disposing removes them. */
@@ -29,23 +29,19 @@ export class ExecFiles implements AsyncDisposable {
     return pid > 0 ? pid : undefined;
   }
 
-  /** The process's ID as soon as crun tells it. @throws the signal's reason */
+  /** The process's ID as soon as crun has written it. @throws the signal's reason */
   async waitPid(signal: AbortSignal): Promise<number> {
-    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    const { promise, resolve } = Promise.withResolvers<number>();
     const look = (): void =>
       void this.readPid().then((pid) => {
         if (pid !== undefined) resolve(pid);
       });
-    const onAbort = (): void => reject(new Error("Aborted", { cause: signal.reason }));
-    signal.addEventListener("abort", onAbort, { once: true });
     const watcher = watchOrPoll(this.#directory, look, { intervalMs: 50 });
     try {
-      if (signal.aborted) onAbort();
       look();
-      return await promise;
+      return await untilAborted(promise, signal);
     } finally {
       watcher[Symbol.dispose]();
-      signal.removeEventListener("abort", onAbort);
     }
   }
 

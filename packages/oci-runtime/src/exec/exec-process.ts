@@ -39,22 +39,8 @@ export async function execProcess(
   const sizes = streams.tty && streams.resizes ? await firstSize(streams.resizes) : undefined;
   const sized = withConsoleSize(process, sizes?.first);
   await using files = await ExecFiles.create(context.paths.execs, context.name, sized);
-  const crun = [
-    context.crun.path,
-    ...runtimeArguments(context.paths),
-    `--log=${files.log}`,
-    "exec",
-    `--process=${files.process}`,
-    `--pid-file=${files.pid}`,
-    id,
-  ];
-  const [file = "", ...args] = streams.tty ? terminalCommand(crun) : crun;
   const pipes = await openPipes(streams, context.pipes);
-  const child = spawn(file, args, {
-    env: { ...context.crun.env, SHELL: "/bin/sh" },
-    stdio: [pipes.stdin, pipes.stdout, pipes.stderr].map((pipe) => pipe?.childFd ?? "ignore"),
-  });
-  for (const pipe of Object.values(pipes)) pipe?.release();
+  const child = startCrun(id, { files, pipes, context, isTerminal: streams.tty });
   const exited = exitCode(child, id);
   const finished = new AbortController();
   const onAbort = (): void => {
@@ -79,8 +65,37 @@ export async function execProcess(
   } finally {
     finished.abort();
     signal.removeEventListener("abort", onAbort);
-    for (const pipe of Object.values(pipes)) pipe?.socket.destroy();
+    closePipes(pipes);
   }
+}
+
+/** Starts `crun exec`, and hands the child's ends of the pipes over to it. */
+function startCrun(
+  id: string,
+  exec: {
+    readonly files: ExecFiles;
+    readonly pipes: Pipes;
+    readonly context: ExecContext;
+    readonly isTerminal: boolean;
+  },
+): ChildProcess {
+  const { files, pipes, context, isTerminal } = exec;
+  const crun = [
+    context.crun.path,
+    ...runtimeArguments(context.paths),
+    `--log=${files.log}`,
+    "exec",
+    `--process=${files.process}`,
+    `--pid-file=${files.pid}`,
+    id,
+  ];
+  const [file = "", ...args] = isTerminal ? terminalCommand(crun) : crun;
+  const child = spawn(file, args, {
+    env: { ...context.crun.env, SHELL: "/bin/sh" },
+    stdio: [pipes.stdin, pipes.stdout, pipes.stderr].map((pipe) => pipe?.childFd ?? "ignore"),
+  });
+  for (const pipe of Object.values(pipes)) pipe.release();
+  return child;
 }
 
 /** The OCI process of an exec: the container's own with what differs. */
@@ -107,22 +122,30 @@ function withConsoleSize(process: OciProcess, size: TerminalSize | undefined): O
   return size ? { ...process, consoleSize: { height: size.rows, width: size.columns } } : process;
 }
 
-interface Pipes {
-  readonly stdin?: ChildPipe;
-  readonly stdout?: ChildPipe;
-  readonly stderr?: ChildPipe;
-}
+type Pipes = Partial<Record<"stdin" | "stdout" | "stderr", ChildPipe>>;
 
 /**
  * Streams that were not asked for are /dev/null; a terminal has one stream out, and always an input,
  * because the end of input would reach the process as if its user had pressed Ctrl-D.
  */
 async function openPipes(streams: ProcessStreams, pipes: NamedPipes): Promise<Pipes> {
-  return {
-    ...((streams.stdin ?? streams.tty) && { stdin: await pipes.toChild() }),
-    ...(streams.stdout && { stdout: await pipes.fromChild() }),
-    ...(streams.stderr && !streams.tty && { stderr: await pipes.fromChild() }),
-  };
+  const opened: Pipes = {};
+  try {
+    if (streams.stdin ?? streams.tty) opened.stdin = await pipes.toChild();
+    if (streams.stdout) opened.stdout = await pipes.fromChild();
+    if (streams.stderr && !streams.tty) opened.stderr = await pipes.fromChild();
+    return opened;
+  } catch (error) {
+    closePipes(opened);
+    throw error;
+  }
+}
+
+function closePipes(pipes: Pipes): void {
+  for (const pipe of Object.values(pipes)) {
+    pipe.release();
+    pipe.socket.destroy();
+  }
 }
 
 async function exitCode(child: ChildProcess, id: string): Promise<number> {

@@ -1,4 +1,4 @@
-import { runCommand, systemClock, type TerminalSize } from "@kip/base";
+import { pause, runCommand, systemClock, type TerminalSize } from "@kip/base";
 
 /**
  * A command line that runs crun on a terminal of its own, with the caller's pipes at its other end.
@@ -25,10 +25,9 @@ export async function firstSize(sizes: AsyncIterable<TerminalSize>): Promise<{
   const iterator = sizes[Symbol.asyncIterator]();
   const next = iterator.next();
   const late = new AbortController();
-  const timer = systemClock.sleep(firstSizeMs, late.signal).catch(() => {});
-  const result = await Promise.race([next, timer]);
+  const result = await Promise.race([next, pause(firstSizeMs, systemClock, late.signal)]);
   late.abort();
-  const first = result && result.done !== true ? result.value : undefined;
+  const first = typeof result === "object" && result.done !== true ? result.value : undefined;
   return { first: first && isSize(first) ? first : undefined, later: rest() };
 
   async function* rest(): AsyncGenerator<TerminalSize> {
