@@ -121,9 +121,18 @@ function namespaces(spec: ContainerSpec): OciSpec["linux"]["namespaces"] {
 
 function mounts(spec: ContainerSpec, privileged: boolean): readonly OciMount[] {
   const own = new Set(spec.mounts.map((mount) => mount.destination));
-  const access = privileged ? "rw" : "ro";
-  const shm = spec.sandbox.sharedMemoryDir;
-  const standard: readonly OciMount[] = [
+  return [
+    ...standardMounts(spec, privileged ? "rw" : "ro").filter(
+      ({ destination }) => !own.has(destination),
+    ),
+    // A parent must be mounted before what lies below it.
+    ...spec.mounts.map(ociMount).sort((a, b) => depth(a.destination) - depth(b.destination)),
+  ];
+}
+
+/** What every container has unless it mounts something else there. */
+function standardMounts({ sandbox }: ContainerSpec, access: "ro" | "rw"): readonly OciMount[] {
+  return [
     { destination: "/proc", type: "proc", source: "proc", options: ["nosuid", "noexec", "nodev"] },
     {
       destination: "/dev",
@@ -143,19 +152,7 @@ function mounts(spec: ContainerSpec, privileged: boolean): readonly OciMount[] {
       source: "mqueue",
       options: ["nosuid", "noexec", "nodev"],
     },
-    shm === undefined
-      ? {
-          destination: "/dev/shm",
-          type: "tmpfs",
-          source: "shm",
-          options: ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"],
-        }
-      : {
-          destination: "/dev/shm",
-          type: "bind",
-          source: shm,
-          options: ["rbind", "nosuid", "noexec", "nodev"],
-        },
+    sharedMemory(sandbox.sharedMemoryDir),
     {
       destination: "/sys",
       type: "sysfs",
@@ -169,11 +166,20 @@ function mounts(spec: ContainerSpec, privileged: boolean): readonly OciMount[] {
       options: ["nosuid", "noexec", "nodev", "relatime", access],
     },
   ];
-  return [
-    ...standard.filter((mount) => !own.has(mount.destination)),
-    // A parent must be mounted before what lies below it.
-    ...spec.mounts.map(ociMount).sort((a, b) => depth(a.destination) - depth(b.destination)),
-  ];
+}
+
+/** The pod's shared memory; where the pod has none, the container's own. */
+function sharedMemory(source: string | undefined): OciMount {
+  const destination = "/dev/shm";
+  const options = ["nosuid", "noexec", "nodev"];
+  return source === undefined
+    ? {
+        destination,
+        type: "tmpfs",
+        source: "shm",
+        options: [...options, "mode=1777", "size=65536k"],
+      }
+    : { destination, type: "bind", source, options: ["rbind", ...options] };
 }
 
 function ociMount(mount: ContainerMount): OciMount {

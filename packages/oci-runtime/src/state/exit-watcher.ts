@@ -1,5 +1,5 @@
 import { access, readFile, readdir, rename, stat, writeFile } from "node:fs/promises";
-import { hasCode, watchOrPoll, type Logger } from "@kip/base";
+import { hasCode, untilAborted, watchOrPoll, type Logger } from "@kip/base";
 import type { ContainerExit } from "../container-runtime.ts";
 import { containerPaths, isContainerId, type RunPaths } from "../run-paths.ts";
 import { wasOomKilled } from "../stats/cgroup.ts";
@@ -41,9 +41,7 @@ export class ExitWatcher implements Disposable {
   /** Resolves when the container has ended, at once if it has or is not known. */
   async ended(id: string, signal: AbortSignal): Promise<ContainerExit | undefined> {
     signal.throwIfAborted();
-    const { promise, resolve, reject } = Promise.withResolvers<ContainerExit | undefined>();
-    const onAbort = (): void => reject(abortReason(signal));
-    signal.addEventListener("abort", onAbort, { once: true });
+    const { promise, resolve } = Promise.withResolvers<ContainerExit | undefined>();
     // First subscribe, then look: the end may come in between.
     const unsubscribe = this.subscribe((exit) => {
       if (exit.id === id) resolve(exit);
@@ -53,10 +51,9 @@ export class ExitWatcher implements Disposable {
       const isKnown = await exists(files.record);
       const exit = await readExit(this.#paths, id);
       if (exit ?? !isKnown) resolve(exit);
-      return await promise;
+      return await untilAborted(promise, signal);
     } finally {
       unsubscribe();
-      signal.removeEventListener("abort", onAbort);
     }
   }
 
@@ -136,8 +133,4 @@ async function exists(file: string): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-function abortReason(signal: AbortSignal): Error {
-  return signal.reason instanceof Error ? signal.reason : new Error("Aborted");
 }
