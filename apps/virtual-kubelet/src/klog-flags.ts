@@ -58,7 +58,7 @@ export function withKlogNames(args: readonly string[]): readonly string[] {
   });
 }
 
-/** Why each flag that is accepted and ignored is no loss. */
+/** Why each of the accepted and ignored flags is not needed. */
 const withoutEffect: Readonly<Record<string, string>> = {
   namespace: "a node has the pods of all namespaces, as in the original",
   "enable-node-lease": "nodes always have a lease",
@@ -71,7 +71,7 @@ const withoutEffect: Readonly<Record<string, string>> = {
     "with --klog.logtostderr everything goes to standard error",
 };
 
-/** A sentence for each flag that was given and does nothing. */
+/** A sentence for each given flag that has no effect. */
 export function flagNotices(options: OptionValues): readonly string[] {
   return Object.entries(withoutEffect)
     .filter(([flag]) => options.text(flag) !== undefined)

@@ -10,8 +10,8 @@ const usage = `Usage: virtual-kubelet [options]
 
 Runs a Kubernetes node whose pods a provider runs.`;
 
-/** How long the end may take once everything is closed. */
-const lastWordsMs = 2000;
+/** How long the process may take to exit once everything is closed. */
+const exitDelayMs = 2000;
 
 try {
   await main(process.argv.slice(2));
@@ -20,8 +20,8 @@ try {
   if (isKipError(error) && error.remedy !== undefined) console.error(`     ${error.remedy}`);
   process.exitCode = 1;
 }
-// What a provider that hangs has left open does not keep the program.
-setTimeout(() => process.exit(), lastWordsMs).unref();
+// Handles that a hanging provider left open must not keep the process running.
+setTimeout(() => process.exit(), exitDelayMs).unref();
 
 async function main(args: readonly string[]): Promise<void> {
   const [command, name] = args;

@@ -27,7 +27,7 @@ import { address, choice, duration, labelValue } from "./read-values.ts";
 import { openTracer } from "./tracing/open-tracer.ts";
 import { levelOf, textLine } from "./text-log.ts";
 
-/** Runs a node until the signal aborts. `ready` is told the ports once it is there. */
+/** Runs a node until the signal aborts. Calls `ready` with the ports when the node has started. */
 export async function runNode(
   options: OptionValues,
   env: Readonly<Record<string, string | undefined>>,
@@ -133,8 +133,8 @@ async function inTime<T>(
 function startTimeout(limitMs: number): KipError {
   return new KipError(
     "VK_START_TIMEOUT",
-    `Cannot start the node: it is not there after ${limitMs / 1000} s`,
-    { remedy: "Look at what the log says last, or give --startup-timeout more" },
+    `Cannot start the node: it has not started after ${limitMs / 1000} s`,
+    { remedy: "See the last lines of the log, or raise --startup-timeout" },
   );
 }
 

@@ -1,6 +1,6 @@
 import type { LogLevel } from "@kip/base";
 
-/** A log record of `createLogger`, one JSON document, as a line for people: `time level message key=value`. */
+/** A log record of `createLogger`, one JSON document, as a readable line: `time level message key=value`. */
 export function textLine(
   record: string,
   { hasHeader = true }: { readonly hasHeader?: boolean } = {},

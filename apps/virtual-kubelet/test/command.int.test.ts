@@ -75,7 +75,7 @@ describe("virtual-kubelet --startup-timeout", { timeout: 60_000 }, () => {
   });
 
   it("ends the program if the API server does not answer", async () => {
-    const kubeconfig = path.join(folder, "nobody");
+    const kubeconfig = path.join(folder, "unreachable");
     const view = await plane.kubectl(["config", "view", "--raw"]);
     await writeFile(kubeconfig, view.replaceAll(plane.server, "https://127.0.0.1:1"));
     const run = start(["--provider=mock", "--startup-timeout=1s", `--kubeconfig=${kubeconfig}`]);
@@ -177,7 +177,7 @@ describe("virtual-kubelet --standby", { timeout: 170_000 }, () => {
       [gone],
     );
 
-    // One that is told to stop hands over at once, and leaves the pods alone.
+    // A replica that is stopped hands over at once, and leaves the pods alone.
     const third = replica();
     standby.child.kill("SIGTERM");
     assert.deepEqual(await standby.ended, [0, null]);

@@ -8,7 +8,7 @@ import { subjectName } from "./certificate-content.ts";
 import type { IssueOptions } from "./issue-options.ts";
 import { exportPrivateKey, generateKeys } from "./key-pair.ts";
 
-/** A request for a certificate, to be signed by somebody else's authority. */
+/** A request for a certificate, to be signed by another authority. */
 export interface SigningRequest {
   /** PKCS#10, PEM. */
   readonly request: string;

@@ -72,7 +72,7 @@ describe("the kubelet API's certificate files", { timeout: 60_000 }, () => {
         validMs: day,
       });
     const server = await issue("server");
-    const client = { ...fixture.nobody, ...pairOf(await issue("client")) };
+    const client = { ...fixture.anonymous, ...pairOf(await issue("client")) };
     /** Lets a minute pass, and waits until the files were read and it sleeps again. */
     const reload = async (): Promise<void> => {
       while (clock.sleepers === 0) await new Promise(setImmediate);

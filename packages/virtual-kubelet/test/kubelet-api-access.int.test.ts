@@ -41,7 +41,7 @@ describe("kubelet API: access by TokenReview and SubjectAccessReview", { timeout
     await controlPlane[Symbol.asyncDispose]();
   });
 
-  it("answers 401 to nobody, to nonsense and to a token for somebody else", async () => {
+  it("answers 401 without a token, and to an invalid one or one for another audience", async () => {
     assert.equal(await status("/pods", undefined), 401);
     assert.equal(await status("/healthz", undefined), 401);
     assert.equal(await status("/nowhere", undefined), 401);
@@ -58,7 +58,7 @@ describe("kubelet API: access by TokenReview and SubjectAccessReview", { timeout
       usages: ["client"],
       validMs: 3_600_000,
     });
-    const tls: ClientTls = { ...api.nobody, cert: pair.certificate, key: pair.key };
+    const tls: ClientTls = { ...api.anonymous, cert: pair.certificate, key: pair.key };
     assert.equal((await api.ask("/pods", {}, tls)).status, 401);
     await serviceAccount("with-token", [["get", "nodes/pods"]]);
     const headers = { Authorization: `Bearer ${await tokenOf("with-token")}` };
@@ -83,7 +83,7 @@ describe("kubelet API: access by TokenReview and SubjectAccessReview", { timeout
     const refused = await api.ask(
       "/pods",
       { headers: { Authorization: `Bearer ${token}` } },
-      api.nobody,
+      api.anonymous,
     );
     const who = `user=system:serviceaccount:${namespace}:metrics`;
     const what = "verb=get, resource=nodes, subresource(s)=[pods proxy]";
@@ -111,39 +111,42 @@ describe("kubelet API: access by TokenReview and SubjectAccessReview", { timeout
     const looker = await tokenOf("looker");
     for (const path of [execPath, execPath.replace("exec", "%65xec"), "/attach/ns/p/c?output=1"])
       await assert.rejects(
-        connect(path, api.nobody, looker),
+        connect(path, api.anonymous, looker),
         /^Error: 403 Forbidden .*verb=create/,
       );
-    await assert.rejects(connect("/portForward/ns/p?port=80", api.nobody, looker), /^Error: 403/);
+    await assert.rejects(
+      connect("/portForward/ns/p?port=80", api.anonymous, looker),
+      /^Error: 403/,
+    );
     assert.equal(await status(execPath, looker), 403);
     await serviceAccount("doer", [["create", "nodes/proxy"]]);
     const doer = await tokenOf("doer");
-    const exec = await connect(execPath, api.nobody, doer);
+    const exec = await connect(execPath, api.anonymous, doer);
     await exec.closed;
     assert.match(exec.received(3).toString(), /"Success"/);
     assert.equal(await status("/pods", doer), 403);
   });
 
-  it("takes tokens meant for the node only, if it is told to", async () => {
+  it("takes only tokens meant for the node, if configured so", async () => {
     await using strict = await KubeletApiFixture.start(access({ tokens: { audiences: ["node"] } }));
     await serviceAccount("audience", [["get", "nodes/pods"]]);
     const plain = await tokenOf("audience");
     const meant = await tokenOf("audience", ["--audience=node"]);
     const ask = async (token: string): Promise<number> => {
       const headers = { Authorization: `Bearer ${token}` };
-      return (await strict.ask("/pods", { headers }, strict.nobody)).status;
+      return (await strict.ask("/pods", { headers }, strict.anonymous)).status;
     };
     assert.equal(await ask(plain), 401);
     assert.equal(await ask(meant), 200);
   });
 
-  it("anonymous access: lets nobody be anonymous, unless told to; then RBAC says what they may do", async () => {
+  it("anonymous access: refuses anonymous clients unless configured otherwise; then RBAC decides what they may do", async () => {
     await using open = await KubeletApiFixture.start(access({ anonymous: true }));
-    assert.equal((await open.ask("/pods", {}, open.nobody)).status, 403);
+    assert.equal((await open.ask("/pods", {}, open.anonymous)).status, 403);
     await bind("anonymous", [["get", "nodes/healthz"]], "--user=system:anonymous");
     await using later = await KubeletApiFixture.start(access({ anonymous: true }));
-    assert.equal((await later.ask("/healthz", {}, later.nobody)).status, 200);
-    assert.equal((await later.ask("/pods", {}, later.nobody)).status, 403);
+    assert.equal((await later.ask("/healthz", {}, later.anonymous)).status, 200);
+    assert.equal((await later.ask("/pods", {}, later.anonymous)).status, 403);
   });
 
   function access(
@@ -154,7 +157,7 @@ describe("kubelet API: access by TokenReview and SubjectAccessReview", { timeout
 
   async function status(path: string, token: string | undefined): Promise<number> {
     const headers = token === undefined ? {} : { Authorization: `Bearer ${token}` };
-    return (await api.ask(path, { headers }, api.nobody)).status;
+    return (await api.ask(path, { headers }, api.anonymous)).status;
   }
 
   async function connect(
@@ -198,7 +201,7 @@ describe("kubelet API: access by TokenReview and SubjectAccessReview", { timeout
       .replace("--user=", "")
       .replace("--serviceaccount=", "system:serviceaccount:");
     const attributes = { verb, resource: "nodes", subresource, name: "node" };
-    // The authoriser learns of new bindings by a watch of its own that nobody else can see.
+    // The authoriser learns of new bindings by its own watch, which is not visible from outside.
     for (let attempt = 0; attempt < 200; attempt++) {
       const review = await client.create<{ status: { allowed: boolean } }>(
         "/apis/authorization.k8s.io/v1/subjectaccessreviews",

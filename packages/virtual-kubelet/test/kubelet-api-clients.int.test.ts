@@ -139,7 +139,7 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
     session.socket.destroy();
   });
 
-  it("lets nobody in without a certificate for clients of its own authority", async () => {
+  it("refuses clients without a client certificate of its own authority", async () => {
     const other = await CertificateAuthority.create({ commonName: "test", validMs: hourMs });
     const strangers: readonly (KeyPair | undefined)[] = [
       undefined,
@@ -161,7 +161,7 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
     );
   });
 
-  it("asks the authoriser, and lets in whom it is told to", async () => {
+  it("asks the authoriser, and lets in the users that it allows", async () => {
     const asked: unknown[] = [];
     await using guarded = await startKubeletApi({
       ...options,

@@ -157,7 +157,7 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
     memory.failures.ping.push(...Array.from({ length: 1000 }, () => new Error("no cloud today")));
     const health = async (): Promise<number> =>
       (await cluster.admin.request("GET", `/api/v1/nodes/${node.name}/proxy/healthz`)).status;
-    // Pings tell nobody outside of the process.
+    // Pings are not visible outside of the process.
     for (const limit = Date.now() + 30_000; (await health()) !== 500;)
       assert.ok(Date.now() < limit, "it is still healthy");
     memory.failures.ping.length = 0;

@@ -29,7 +29,7 @@ export class KubeletApiFixture implements AsyncDisposable {
   /** Has a client certificate of the authority. */
   readonly client: ClientTls;
   /** Has none. */
-  readonly nobody: ClientTls;
+  readonly anonymous: ClientTls;
   readonly options: KubeletApiOptions;
   readonly #api: RunningKubeletApi;
 
@@ -43,8 +43,8 @@ export class KubeletApiFixture implements AsyncDisposable {
     const { provider, authority, client, options, api } = made;
     this.provider = provider;
     this.authority = authority;
-    this.nobody = { ca: authority.certificate };
-    this.client = { ...this.nobody, cert: client.certificate, key: client.key };
+    this.anonymous = { ca: authority.certificate };
+    this.client = { ...this.anonymous, cert: client.certificate, key: client.key };
     this.options = options;
     this.#api = api;
   }

@@ -19,7 +19,7 @@ import { WebSocketTestClient } from "./websocket-test-client.ts";
 
 const host = "127.0.0.1";
 const hourMs = 3_600_000;
-/** Kept, so that what was found once is tried for ever. */
+/** Fixed, so that inputs that once failed are always tried again. */
 const seeds = [20_261_121, 1, 7_340_033] as const;
 const mebibyte = 1024 * 1024;
 
@@ -27,15 +27,15 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
   let target: ChildProcess;
   let port: number;
   let client: ClientTls;
-  let nobody: ClientTls;
+  let anonymous: ClientTls;
 
   before(async () => {
     const authority = await CertificateAuthority.create({ commonName: "test", validMs: hourMs });
     const options = { ipAddresses: [host], validMs: hourMs };
     const server = await authority.issue({ ...options, commonName: "server", usages: ["server"] });
     const pair = await authority.issue({ ...options, commonName: "client", usages: ["client"] });
-    nobody = { ca: authority.certificate };
-    client = { ...nobody, cert: pair.certificate, key: pair.key };
+    anonymous = { ca: authority.certificate };
+    client = { ...anonymous, cert: pair.certificate, key: pair.key };
     target = fork(new URL("./kubelet-api-target.ts", import.meta.url), {
       execArgv: ["--expose-gc"],
     });
@@ -51,7 +51,7 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
     await once(target, "exit");
   });
 
-  it("CVE-2025-0426: nobody gets anything but 401, by any path, method and upgrade", async () => {
+  it("CVE-2025-0426: a client without credentials gets only 401, by any path, method and upgrade", async () => {
     for (const path of [
       "/pods",
       "/checkpoint/ns/p/c",
@@ -61,16 +61,16 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
       "*",
     ]) {
       for (const method of ["GET", "POST", "DELETE", "OPTIONS"])
-        assert.equal(await status(path, { method }, nobody), 401, `${method} ${path}`);
+        assert.equal(await status(path, { method }, anonymous), 401, `${method} ${path}`);
       for (const upgrade of ["SPDY/3.1", "websocket", "h2c"]) {
         const headers = { Connection: "Upgrade", Upgrade: upgrade };
-        assert.equal(await status(path, { headers }, nobody), 401, `${upgrade} ${path}`);
+        assert.equal(await status(path, { headers }, anonymous), 401, `${upgrade} ${path}`);
       }
     }
     await undisturbed();
   });
 
-  it("what is no TLS, and TLS without a request, is closed and holds up nobody", async () => {
+  it("bytes that are not TLS, and TLS without a request, are closed and hold up no other client", async () => {
     const sockets = [randomBytes(300), "GET /healthz HTTP/1.1\r\n\r\n", "\x16\x03\x01"].map(
       (bytes) => {
         const socket = net.connect({ port, host });
@@ -92,7 +92,7 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
       `GET /healthz HTTP/1.1\r\nHost: x\r\nSec-WebSocket-Protocol: ${"a,".repeat(bytes / 2)}\r\n\r\n`,
     ];
     const sent = [
-      ...bombs(100_000).map((bomb) => exchange(bomb, nobody)),
+      ...bombs(100_000).map((bomb) => exchange(bomb, anonymous)),
       ...bombs(1.1 * mebibyte).map((bomb) => exchange(bomb, client)),
     ];
     for (const answer of await Promise.all(sent))
@@ -174,7 +174,7 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
     );
     for (let count = 0; count < 50 && !flooder.socket.destroyed; count++) {
       if (flooder.socket.write(pings)) continue;
-      // A server that has stopped reading tells nobody; that it stopped is as good as a close.
+      // A server that has stopped reading tells anonymous; that it stopped is as good as a close.
       const late = new Promise((resolve) => setTimeout(resolve, 1000).unref());
       await Promise.race([drained(flooder.socket), late]);
     }

@@ -27,7 +27,7 @@ class FullProvider extends ProcessProvider implements KubeletHandlers {
 
   readonly probes = async (): Promise<readonly ProbeCounts[]> => [
     { uid: "u1", container: "c", kind: "Readiness", successful: 7, failed: 2 },
-    { uid: "u1", container: "nobody's", kind: "Liveness", successful: 1, failed: 0 },
+    { uid: "u1", container: "unknown", kind: "Liveness", successful: 1, failed: 0 },
     { uid: "gone", container: "c", kind: "Liveness", successful: 1, failed: 0 },
   ];
 

@@ -76,7 +76,7 @@ describe("kubelet API over WebSocket", { timeout: 120_000 }, () => {
     await assert.rejects(connect(path, ["v9.channel.k8s.io"]), /^Error: 400 .*client supports/);
     await assert.rejects(connect("/healthz", ["v5.channel.k8s.io"]), /^Error: 400/);
     await assert.rejects(
-      WebSocketTestClient.connect(api.port, path, ["v5.channel.k8s.io"], api.nobody),
+      WebSocketTestClient.connect(api.port, path, ["v5.channel.k8s.io"], api.anonymous),
       /^Error: 401/,
     );
   });
@@ -143,7 +143,7 @@ describe("kubelet API over WebSocket", { timeout: 120_000 }, () => {
     const pid = Number(client.received(1).toString());
     assert.ok(client.socket.bufferedAmount > 0);
     client.socket.send(Buffer.of(255, 0));
-    // The kernel tells nobody but a parent that a process has stopped.
+    // The kernel reports a stopped process to its parent only.
     while (!/ T /.test(await readFile(`/proc/${pid}/stat`, "utf8")))
       await new Promise((resolve) => setTimeout(resolve, 10));
     process.kill(pid, "SIGCONT");
@@ -232,7 +232,7 @@ describe("kubelet API over WebSocket", { timeout: 120_000 }, () => {
     assert.equal((await long.closed).code, 1009);
     const unknown = await connect(path, ["v5.channel.k8s.io"]);
     unknown.send(1, "to an output");
-    unknown.send(77, "to nobody");
+    unknown.send(77, "to no one");
     unknown.send(0, "to cat");
     unknown.socket.send(Buffer.of(255, 77));
     unknown.socket.send(Buffer.of(255, 0));

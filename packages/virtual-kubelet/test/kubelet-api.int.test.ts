@@ -33,7 +33,7 @@ const { kubernetes } = version === undefined ? pinned : findRelease(version);
 const knowsFeatures = Number(kubernetes.split(".")[1]) >= 36;
 
 describe("kubelet API behind kube-apiserver", { timeout: 280_000 }, () => suite());
-// An API server that is told so speaks WebSocket to the kubelet, where it would translate to SPDY.
+// An API server that is configured so speaks WebSocket to the kubelet, where it would translate to SPDY.
 if (knowsFeatures)
   describe("kubelet API behind kube-apiserver, by WebSocket", { timeout: 280_000 }, () => {
     suite(["ExtendWebSocketsToKubelet"]);
@@ -230,7 +230,7 @@ function suite(declaredFeatures: readonly string[] = []): void {
     assert.deepEqual(await Promise.all(copies), Array(50).fill(true));
   });
 
-  it("port-forward: a port that nobody listens on is named", async () => {
+  it("port-forward: a port without a listener is named", async () => {
     const forward = start("port-forward", "p", ":1");
     const line = await seen(forward, "Forwarding from 127.0.0.1:");
     const local = /127\.0\.0\.1:(\d+)/.exec(line)?.[1];

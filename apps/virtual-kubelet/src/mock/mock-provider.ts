@@ -17,7 +17,7 @@ import { mockConfig, type MockConfig } from "./mock-config.ts";
 const podIP = "5.6.7.8";
 const hostIP = "1.2.3.4";
 
-/** Makes the mock provider: its pods run as soon as they are asked for, and do nothing. */
+/** Makes the mock provider: its pods are Running at once and execute nothing. */
 export async function createMockProvider(setup: ProviderSetup): Promise<PodProvider> {
   const { configPath, nodeName } = setup;
   const document: unknown =
@@ -50,7 +50,7 @@ class MockProvider implements PodProvider {
   async remove(pod: Pod): Promise<void> {
     const uid = pod.metadata.uid;
     if (!this.#pods.delete(uid))
-      throw new KipError("VK_NOT_FOUND", `Cannot remove pod ${uid}: it is not here`);
+      throw new KipError("VK_NOT_FOUND", `Cannot remove pod ${uid}: it is not known`);
     this.#callbacks?.podStatus({ uid, status: this.#removed(pod) });
   }
 

@@ -1,4 +1,4 @@
-import { errorText, KipError, pause, withTimeout } from "@kip/base";
+import { KipError, pause, withTimeout } from "@kip/base";
 import type { ExporterSetup, SpanExporter } from "./exporters.ts";
 import type { OlderTarget } from "./older-targets.ts";
 import { attributesOf, type OtlpAttribute, type OtlpSpan } from "./otlp-tracer.ts";
@@ -65,7 +65,7 @@ export class OtlpExporter implements SpanExporter {
     const { clock, logger } = this.#setup;
     const sent = this.#sender ?? Promise.resolve();
     await withTimeout(async () => await sent, { limitMs: shutdownMs, clock }).catch(() => {
-      logger.warn("Gave up sending spans at the end", { waiting: this.#waiting.length });
+      logger.warn("Could not send all spans before the end", { waiting: this.#waiting.length });
     });
     this.#giveUp.abort(new Error("The exporter was closed"));
   }
@@ -83,7 +83,7 @@ export class OtlpExporter implements SpanExporter {
           signal: this.#giveUp.signal,
         });
       } catch (err) {
-        logger.warn("Could not send spans", { count: spans.length, err: errorText(err) });
+        logger.warn("Could not send spans", { count: spans.length, err });
       }
     }
   }

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { errorText, type Clock } from "@kip/base";
 import type { Span, SpanFields, Tracer } from "@kip/virtual-kubelet";
 
-/** A span that has ended, as OTLP's JSON has it. */
+/** A span that has ended, in OTLP's JSON form. */
 export interface OtlpSpan {
   readonly traceId: string;
   readonly spanId: string;
@@ -86,7 +86,7 @@ function recordingSpan(
   };
 }
 
-/** OTLP tells whole numbers, fractions, truths and texts apart. */
+/** Attributes with the value types of OTLP: string, bool, int and double. */
 export function attributesOf(
   entries: Iterable<readonly [string, string | number | boolean]>,
 ): OtlpAttribute[] {

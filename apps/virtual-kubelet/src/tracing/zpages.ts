@@ -1,4 +1,4 @@
-import { errorText, httpModule, KipError } from "@kip/base";
+import { httpModule, KipError } from "@kip/base";
 import type { ExporterSetup, SpanExporter } from "./exporters.ts";
 import type { OtlpSpan } from "./otlp-tracer.ts";
 
@@ -15,7 +15,7 @@ const maxRows = 1000;
 /**
  * Spans by name as a page for people, at `/debug/tracez` on loopback: the original's `zpages` exporter.
  *
- * @throws {KipError} `OPTION_MISSING` without ZPAGES_PORT, `OPTION_INVALID` if it is no port
+ * @throws {KipError} `OPTION_MISSING` without ZPAGES_PORT, `OPTION_INVALID` if it is not a valid port
  */
 export function zpagesExporter({ env, logger }: ExporterSetup): SpanExporter {
   const port = portOf(env["ZPAGES_PORT"]);
@@ -32,7 +32,7 @@ export function zpagesExporter({ env, logger }: ExporterSetup): SpanExporter {
       response.end(table(rows));
     },
   );
-  server.on("error", (error) => logger.warn("Cannot show traces", { port, err: errorText(error) }));
+  server.on("error", (error) => logger.warn("Could not show traces", { port, err: error }));
   server.listen(port, "127.0.0.1");
   return {
     export: (span) => add(rows, span),

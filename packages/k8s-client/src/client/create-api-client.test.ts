@@ -56,7 +56,7 @@ describe("createApiClient()", () => {
   });
 
   it("ends a request for the caller's reason, before it, in it and in its answer", async () => {
-    const reason = new Error("not wanted any more");
+    const reason = new Error("no longer wanted");
     await assert.rejects(client.get("/", { signal: AbortSignal.abort(reason) }), reason);
 
     const inIt = new AbortController();
@@ -71,7 +71,7 @@ describe("createApiClient()", () => {
     await assert.rejects(client.get("/", { signal: inAnswer.signal }), reason);
   });
 
-  it("fails when the server switches protocols, which nobody asked for", async () => {
+  it("fails when the server switches protocols, unasked", async () => {
     answer = (request) => {
       request.socket.end(
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",

@@ -31,7 +31,7 @@ describe("RequestSlots", () => {
   });
 
   it("lets the others go on however many urgent ones come", async () => {
-    // Whoever sends a kubelet API made-up tokens has it make an urgent request for each.
+    // A client that sends made-up tokens to a kubelet API causes an urgent request for each.
     const wishes = [
       ...["pod 1", "pod 2"].map((name) => ({ name })),
       ...Array.from({ length: 12 }, (_, index) => ({ name: `token ${index}`, isUrgent: true })),

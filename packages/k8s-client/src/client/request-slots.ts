@@ -1,5 +1,5 @@
 /** How a request waits for its slot. */
-export interface SlotWish {
+export interface SlotRequest {
   readonly signal?: AbortSignal | undefined;
   /** It goes before those that are not. @default false */
   readonly isUrgent?: boolean | undefined;
@@ -25,7 +25,7 @@ export class RequestSlots {
   }
 
   /** Runs a task when a slot is free. @throws the signal's reason, as soon as it aborts before that */
-  async run<T>(task: () => Promise<T>, { signal, isUrgent }: SlotWish): Promise<T> {
+  async run<T>(task: () => Promise<T>, { signal, isUrgent }: SlotRequest): Promise<T> {
     signal?.throwIfAborted();
     if (this.#free > 0) this.#free--;
     else await this.#turn(isUrgent === true ? this.#urgent : this.#waiting, signal);

@@ -5,12 +5,12 @@ export interface TimeLimit {
   readonly signal: AbortSignal;
   /** Ends the time limit; the other signal goes on. */
   clearTime(): void;
-  /** Lets go of everything. */
+  /** Removes the timer and the listener. */
   end(): void;
 }
 
 /** Why a timer ends early. One for all: an error for each request costs more than the timer. */
-const inTime = new Error("Answered in time");
+const timerCancelled = new Error("Answered in time");
 
 /**
  * Joins a time limit and the caller's signal. Unlike `AbortSignal.timeout` and `AbortSignal.any`,
@@ -26,15 +26,15 @@ export function timeLimit(
   const timer = new AbortController();
   clock.sleep(timeoutMs, timer.signal).then(
     () => controller.abort(new DOMException("The server did not answer in time", "TimeoutError")),
-    () => {}, // in time, or let go of
+    () => {}, // ended in time
   );
   if (outer?.aborted === true) onAbort();
   outer?.addEventListener("abort", onAbort, { once: true });
   return {
     signal: controller.signal,
-    clearTime: () => timer.abort(inTime),
+    clearTime: () => timer.abort(timerCancelled),
     end: () => {
-      timer.abort(inTime);
+      timer.abort(timerCancelled);
       outer?.removeEventListener("abort", onAbort);
     },
   };

@@ -54,7 +54,7 @@ export class Transport {
     for (const agent of this.#retired) agent.destroy();
   }
 
-  /** What is under way goes on, and its connections close at its end. */
+  /** Requests under way go on, and their connections close at their end. */
   #retire(): void {
     const { requests, streams } = this.#agents ?? {};
     this.#agents = undefined;
@@ -162,7 +162,7 @@ function secureOptions({ ca, cert, key, serverName, verifyServer }: Credentials)
 
 /** An agent that connects to one server with one set of credentials. */
 class OneServerAgent extends https.Agent {
-  /** What connections are told apart by; Node joins all options of a connection, for each request. */
+  /** The key of the connection pool. Node would join all options of the connection, for each request. */
   override getName(): string {
     return "server";
   }

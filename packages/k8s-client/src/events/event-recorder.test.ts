@@ -105,7 +105,7 @@ describe("createEventRecorder()", () => {
     assert.deepEqual(levels(), ["debug", "debug", "warn"]);
   });
 
-  it("warns once while it drops events that nobody takes", async () => {
+  it("warns once while it drops events that the server does not take", async () => {
     const { levels, recorder } = recorderWith();
     for (let index = 0; index < 10_500; index++)
       recorder.record(

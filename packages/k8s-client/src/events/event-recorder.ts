@@ -1,12 +1,4 @@
-import {
-  backoffDelay,
-  errorText,
-  hasCode,
-  isKipError,
-  isRetryable,
-  type Clock,
-  type Logger,
-} from "@kip/base";
+import { backoffDelay, hasCode, isKipError, isRetryable, type Clock, type Logger } from "@kip/base";
 import type { Event, Status } from "@kip/k8s-types";
 import type { ApiClient, KubeObject } from "../client/api-client.ts";
 import { EventSpamFilter } from "./event-spam-filter.ts";
@@ -102,7 +94,7 @@ class BackgroundRecorder implements EventRecorder {
   readonly #series = new Map<string, Series>();
   readonly #spam: EventSpamFilter;
   readonly #queue: Series[] = [];
-  /** Events are being dropped, and the log says so. */
+  /** Events are being dropped, which has been logged. */
   #isFull = false;
   #writer: Promise<void> | undefined;
 
@@ -117,7 +109,7 @@ class BackgroundRecorder implements EventRecorder {
     if (series.queued) return;
     if (this.#queue.length >= maxQueued) {
       if (!this.#isFull)
-        this.#options.logger.warn("Dropping events: too many wait", { limit: maxQueued });
+        this.#options.logger.warn("Dropped events: too many are waiting", { limit: maxQueued });
       this.#isFull = true;
       return;
     }
@@ -170,12 +162,12 @@ class BackgroundRecorder implements EventRecorder {
         await this.#write(series);
       } catch (error) {
         const { logger } = this.#options;
-        // Nobody reads the events of a namespace that goes.
+        // Events of a namespace that is being deleted are not needed.
         const level = isNamespaceGone(error) ? "debug" : "warn";
         logger[level]("Could not write an event", {
           reason: series.event.reason,
           object: `${series.namespace}/${series.about.name}`,
-          cause: errorText(error),
+          err: error,
         });
       }
     }

@@ -72,7 +72,7 @@ async function token(config: KubeConfig): Promise<unknown> {
 const giveToken = `echo "{\\"status\\":{\\"token\\":\\"t$run\\"}}"`;
 
 describe("loadKubeConfig() with an exec plugin", () => {
-  it("runs the plugin once for all that wait, at a path relative to the kubeconfig", async () => {
+  it("runs the plugin once for all waiting requests, at a path relative to the kubeconfig", async () => {
     const config = await plugin(`until [ -e $folder/go ]; do sleep 0.02; done; ${giveToken}`);
     const waiting = Array.from({ length: 16 }, () => token(config));
     await writeFile(path.join(folder, "go"), "");
@@ -80,7 +80,7 @@ describe("loadKubeConfig() with an exec plugin", () => {
     assert.equal(await runs(), 1);
   });
 
-  it("tells the plugin of the cluster, only if it asks for that", async () => {
+  it("passes the cluster to the plugin only if the kubeconfig says so", async () => {
     const show = `printf %s "$KUBERNETES_EXEC_INFO" > $folder/info; ${giveToken}`;
     const info = async (): Promise<unknown> =>
       JSON.parse(await readFile(path.join(folder, "info"), "utf8"));
@@ -158,7 +158,7 @@ describe("loadKubeConfig() with an exec plugin", () => {
     assert.equal(await token(config), "Bearer t2");
   });
 
-  it("ends a plugin that takes too long, though a program of its holds its output", async () => {
+  it("ends a plugin that takes too long, even if a child process holds its output open", async () => {
     const clock = new HandClock();
     const config = await plugin("sleep 1000; sleep 1000", { clock });
     const waiting = config.credentials();
@@ -167,7 +167,7 @@ describe("loadKubeConfig() with an exec plugin", () => {
     await assert.rejects(waiting, { code: "K8S_CREDENTIALS_FAILED", message: /it was ended/ });
   });
 
-  it("refuses what is no credential, without showing it, and a plugin that needs a terminal", async () => {
+  it("rejects an invalid credential without quoting it, and a plugin that needs a terminal", async () => {
     for (const output of [
       "secret",
       "{}",

@@ -29,14 +29,14 @@ const runLimitMs = 60_000;
 /** How long before its end a credential is renewed, at most; a tenth of its life if that is shorter. */
 const renewalMs = 60_000;
 
-/** A credential that was just got and is refused is not got again sooner: the server may refuse each one. */
+/** A new credential that is refused is not replaced sooner: the server may refuse each one. */
 const refusalPauseMs = 10_000;
 
 const backoff = { initialMs: 1000, maxMs: 30_000 };
 
 /**
- * Credentials of an exec plugin. One run at a time serves all that wait; a credential near its end is
- * renewed in the background; after a failed run there is a pause, in which its error answers.
+ * Credentials of an exec plugin. One run at a time serves all waiting requests. A credential near its end is
+ * renewed in the background. After a failed run there is a pause in which requests fail with its error.
  *
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
  */
@@ -58,7 +58,7 @@ export class ExecAuthenticator implements Authenticator {
     if (options.config.interactiveMode === "Always")
       throw new KipError(
         "KUBECONFIG_INVALID",
-        `Cannot use credential plugin "${options.config.command}": it asks a person, and nobody is there`,
+        `Cannot use credential plugin "${options.config.command}": it needs a terminal (interactiveMode Always)`,
         { remedy: "Use a plugin without interactiveMode Always, a certificate or a token" },
       );
   }
@@ -69,7 +69,7 @@ export class ExecAuthenticator implements Authenticator {
     const isFresh = clock.monotonic() < this.#gotAt + refusalPauseMs;
     if (!this.#auth || now >= this.#endsAt || (this.#isRefused && !isFresh))
       return await this.#renew();
-    if (now >= this.#renewAt) this.#renew().catch(() => {}); // the one there is still good
+    if (now >= this.#renewAt) this.#renew().catch(() => {}); // the current one is still valid
     return this.#auth;
   }
 

@@ -15,13 +15,13 @@ export const decodeExecConfig = decode.object({
 export type ExecConfig = ReturnType<typeof decodeExecConfig>;
 
 /**
- * What a plugin is told of the cluster, if it asks for that. Keys as in a kubeconfig.
+ * The cluster as a plugin receives it, if the kubeconfig says `provideClusterInfo`. Keys as in a kubeconfig.
  *
  * @see https://kubernetes.io/docs/reference/config-api/client-authentication.v1/#client-authentication-k8s-io-v1-Cluster
  */
 export type ExecCluster = Readonly<Record<string, unknown>>;
 
-/** Credentials that a plugin gave. */
+/** Credentials that a plugin printed. */
 export interface ExecCredential {
   readonly token?: string | undefined;
   /** PEM. */
@@ -72,7 +72,8 @@ export function readCredential(text: string, config: ExecConfig): ExecCredential
     throw unusable(config, "it gives a certificate or a key without the other");
   const expiresAt =
     expirationTimestamp === undefined ? Number.POSITIVE_INFINITY : Date.parse(expirationTimestamp);
-  if (Number.isNaN(expiresAt)) throw unusable(config, "its expirationTimestamp is no time");
+  if (Number.isNaN(expiresAt))
+    throw unusable(config, "its expirationTimestamp is not a valid time");
   return { token, clientCertificateData, clientKeyData, expiresAt };
 }
 
@@ -81,7 +82,7 @@ function parse(text: string, config: ExecConfig): ReturnType<typeof decodeCreden
     return decodeCredential(JSON.parse(text), "ExecCredential");
   } catch (error) {
     // What it printed may be a secret, and a parser quotes it.
-    const reason = error instanceof SyntaxError ? "it printed no JSON" : errorText(error);
+    const reason = error instanceof SyntaxError ? "it did not print valid JSON" : errorText(error);
     throw unusable(config, reason);
   }
 }

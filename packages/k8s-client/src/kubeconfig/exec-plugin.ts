@@ -6,7 +6,7 @@ export interface PluginRun {
   /** Program and arguments. */
   readonly command: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What to do if the program is missing, in the words of the kubeconfig. */
+  /** The kubeconfig's advice for a missing program. */
   readonly installHint: string | undefined;
   /** Ends the run with all processes that the plugin started. */
   readonly signal: AbortSignal;

@@ -1,6 +1,6 @@
 import { decode, KipError } from "@kip/base";
 
-/** The keys of a kubeconfig user that say as whom it acts. */
+/** The impersonation keys of a kubeconfig user. */
 const decodeImpersonation = decode.object({
   as: decode.optional(decode.string),
   "as-uid": decode.optional(decode.string),
@@ -13,7 +13,7 @@ const decodeImpersonation = decode.object({
  * extra key that a header's name cannot have, and "%", become percent escapes.
  *
  * @param user of the kubeconfig file
- * @throws {KipError} code `KUBECONFIG_INVALID`: without it, requests would be made as somebody else
+ * @throws {KipError} code `KUBECONFIG_INVALID`: ignoring the keys would make requests as another user
  * @see https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/
  */
 export function impersonationHeaders(

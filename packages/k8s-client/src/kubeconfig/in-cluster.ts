@@ -51,7 +51,7 @@ export async function inClusterConfig(
       return current;
     },
     forget: (refused) => {
-      if (refused !== current) return; // by now there are others
+      if (refused !== current) return; // they were replaced meanwhile
       isRefused = true;
       token.forget();
     },

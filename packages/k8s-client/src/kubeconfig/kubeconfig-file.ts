@@ -96,7 +96,7 @@ async function contextConfig(parts: ContextParts): Promise<KubeConfig> {
   };
   let auth: AuthHeaders | undefined;
   let current: Credentials | undefined;
-  /** The server refused the certificate: whoever renews it may have done so. */
+  /** The server refused the certificate; its file may have been renewed. */
   let isRefused = false;
   return {
     server: cluster.server,
@@ -126,7 +126,7 @@ async function contextConfig(parts: ContextParts): Promise<KubeConfig> {
       return current;
     },
     forget: (refused) => {
-      if (refused !== current) return; // by now there are others
+      if (refused !== current) return; // they were replaced meanwhile
       isRefused = true;
       authenticate.forget();
     },

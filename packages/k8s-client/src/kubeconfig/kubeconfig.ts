@@ -4,7 +4,7 @@ import { KipError, systemClock, type Clock } from "@kip/base";
 import { inClusterConfig, readableFile } from "./in-cluster.ts";
 import { configFromFile } from "./kubeconfig-file.ts";
 
-/** How to reach and convince one API server. */
+/** How to reach one API server and authenticate to it. */
 export interface KubeConfig {
   /** For example `https://10.0.0.1:6443`. */
   readonly server: string;
@@ -21,7 +21,7 @@ export interface KubeConfig {
   forget?(refused: Credentials): void;
 }
 
-/** What identifies us to the server and the server to us. */
+/** TLS material and headers of our requests. */
 export interface Credentials {
   readonly ca?: Buffer;
   readonly cert?: Buffer;
@@ -74,7 +74,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
   throw new KipError(
     "KUBECONFIG_INVALID",
     candidates.length === 0
-      ? "Cannot find a Kubernetes cluster: no kubeconfig is named and this is no pod"
+      ? "Cannot find a Kubernetes cluster: no kubeconfig is given and the program does not run in a pod"
       : `Cannot read kubeconfig "${candidates.join('", "')}": there is no such file`,
     { remedy: "Name a kubeconfig file with --kubeconfig or KUBECONFIG" },
   );

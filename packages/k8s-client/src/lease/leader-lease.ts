@@ -1,4 +1,4 @@
-import { backoffDelay, errorText, hasCode, KipError, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, hasCode, KipError, pause, type Clock, type Logger } from "@kip/base";
 import type { Lease } from "@kip/k8s-types";
 import type { ApiClient, RequestOptions } from "../client/api-client.ts";
 import { createInformer } from "../watch/informer.ts";
@@ -10,9 +10,9 @@ export interface LeaderLeaseOptions {
   readonly client: ApiClient;
   readonly namespace: string;
   readonly name: string;
-  /** `spec.holderIdentity`; no other process may have it, nor an earlier life of this one. */
+  /** `spec.holderIdentity`; no other process may have it, and no earlier run of this one. */
   readonly identity: string;
-  /** How long nobody else may lead after our last renewal, whole seconds in milliseconds. */
+  /** How long no other process may lead after our last renewal, whole seconds in milliseconds. */
   readonly durationMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -29,8 +29,8 @@ export interface LeaderTerm {
   /** `spec.leaseTransitions`: rises with each change of the leader. */
   readonly number: number;
   /**
-   * Whether nobody else can lead yet; ask before each deed. It turns false a third of the duration
-   * before another may take over, also when this process stood still meanwhile.
+   * Whether no other process can lead yet; ask before each action. Becomes false a third of the duration
+   * before another process may take over, even if this process was stopped meanwhile.
    */
   isHeld(): boolean;
   /** Aborts when the lease was lost, or could not be renewed in time. */
@@ -43,7 +43,7 @@ export interface LeaderTerm {
   release(handOver: boolean): Promise<void>;
 }
 
-/** Share of the duration after which a leader that could not renew stops: the rest is for what is under way. */
+/** Share of the duration after which a leader that could not renew stops: the rest is for actions under way. */
 const heldShare = 2 / 3;
 const renewalsPerDuration = 5;
 const backoff = { initialMs: 200, maxMs: 5000 };
@@ -51,8 +51,8 @@ const backoff = { initialMs: 200, maxMs: 5000 };
 /**
  * Leader election on one Lease.
  *
- * Clocks of two machines are never compared: whoever waits takes over when it has seen the lease
- * unchanged for its whole duration on its own clock, and whoever leads stops earlier than that,
+ * Clocks of two machines are never compared: a candidate takes over when it has seen the lease
+ * unchanged for its whole duration on its own clock, and the leader stops earlier than that,
  * counted from before its last renewal was sent. Writes carry the version they are based on.
  */
 export function createLeaderLease(options: LeaderLeaseOptions): LeaderLease {
@@ -62,7 +62,7 @@ export function createLeaderLease(options: LeaderLeaseOptions): LeaderLease {
 class Candidate {
   readonly #options: LeaderLeaseOptions;
   readonly #signal: AbortSignal;
-  #poke = new AbortController();
+  #changed = new AbortController();
   #seen: { readonly version: string; readonly at: number } | undefined;
 
   constructor(options: LeaderLeaseOptions, signal: AbortSignal) {
@@ -77,7 +77,7 @@ class Candidate {
       client,
       path: paths.leases(namespace),
       query: { fieldSelector: `metadata.name=${name}` },
-      onEvent: () => this.#poke.abort(),
+      onEvent: () => this.#changed.abort(),
       clock,
       logger,
       signal: AbortSignal.any([this.#signal, done.signal]),
@@ -85,10 +85,10 @@ class Candidate {
     try {
       for (let failures = 0; ;) {
         this.#signal.throwIfAborted();
-        this.#poke = new AbortController();
+        this.#changed = new AbortController();
         let pauseMs: number;
         try {
-          const term = await this.#try();
+          const term = await this.#tryToAcquire();
           if (typeof term !== "number") return term;
           pauseMs = term;
           failures = 0;
@@ -96,10 +96,10 @@ class Candidate {
           this.#signal.throwIfAborted();
           pauseMs = backoffDelay(failures++, backoff, error);
           if (!hasCode(error, "K8S_CONFLICT", "K8S_ALREADY_EXISTS"))
-            logger.warn("Could not try for the lease", { lease: name, cause: errorText(error) });
+            logger.warn("Could not acquire the lease", { lease: name, err: error });
         }
-        const wake = AbortSignal.any([this.#signal, this.#poke.signal]);
-        await clock.sleep(pauseMs, wake).catch(() => {}); // the lease changed, or we are stopped
+        const wake = AbortSignal.any([this.#signal, this.#changed.signal]);
+        await pause(pauseMs, clock, wake); // shorter if the lease changed or the caller stopped
       }
     } finally {
       done.abort();
@@ -107,7 +107,7 @@ class Candidate {
   }
 
   /** Takes the lease if it is free; else how long it is held at least, milliseconds. */
-  async #try(): Promise<LeaderTerm | number> {
+  async #tryToAcquire(): Promise<LeaderTerm | number> {
     const { client, namespace, name, clock, durationMs } = this.#options;
     const startedAt = clock.monotonic();
     const lease = await this.#read();
@@ -177,7 +177,7 @@ class Term implements LeaderTerm {
     this.#lease = lease;
     this.number = lease.spec?.leaseTransitions ?? 0;
     this.#heldUntil = sentAt + options.durationMs * heldShare;
-    this.#renewals = this.#renewForEver();
+    this.#renewals = this.#keepRenewed();
     void this.#watchdog();
   }
 
@@ -192,7 +192,7 @@ class Term implements LeaderTerm {
   async release(handOver: boolean): Promise<void> {
     const { client, namespace, name, logger, durationMs } = this.#options;
     const wasHeld = this.isHeld();
-    this.#lose("it was given up");
+    this.#lose("it was released");
     await this.#renewals;
     if (!wasHeld || !handOver) return;
     const { spec } = this.#lease;
@@ -206,8 +206,8 @@ class Term implements LeaderTerm {
         isUrgent: true,
       });
     } catch (error) {
-      // It runs out by itself.
-      logger.debug("Could not release the lease", { lease: name, cause: errorText(error) });
+      // It expires by itself.
+      logger.debug("Could not release the lease", { lease: name, err: error });
     }
   }
 
@@ -216,22 +216,22 @@ class Term implements LeaderTerm {
     while (!this.#end.signal.aborted) {
       const remaining = this.#heldUntil - clock.monotonic();
       if (remaining <= 0) return this.#lose("it could not be renewed in time");
-      await clock.sleep(remaining, this.#stop.signal).catch(() => {}); // ended
+      await pause(remaining, clock, this.#stop.signal);
     }
   }
 
-  async #renewForEver(): Promise<void> {
+  async #keepRenewed(): Promise<void> {
     const { clock, durationMs, logger, name } = this.#options;
     const pauseMs = durationMs / renewalsPerDuration;
     while (!this.#end.signal.aborted) {
-      await clock.sleep(pauseMs, this.#stop.signal).catch(() => {}); // ended
+      await pause(pauseMs, clock, this.#stop.signal);
       if (!this.isHeld()) continue; // the watchdog ends it
       try {
         await this.#renew();
       } catch (error) {
         if (this.#end.signal.aborted) return;
-        if (hasCode(error, "K8S_CONFLICT", "K8S_NOT_FOUND")) await this.#look();
-        else logger.warn("Could not renew the lease", { lease: name, cause: errorText(error) });
+        if (hasCode(error, "K8S_CONFLICT", "K8S_NOT_FOUND")) await this.#checkHolder();
+        else logger.warn("Could not renew the lease", { lease: name, err: error });
       }
     }
   }
@@ -251,8 +251,8 @@ class Term implements LeaderTerm {
     this.#heldUntil = sentAt + durationMs * heldShare;
   }
 
-  /** Somebody wrote the lease: a lost answer to a write of ours, a label, or another leader. */
-  async #look(): Promise<void> {
+  /** The lease has changed: by our own write whose answer was lost, by a label, or by another leader. */
+  async #checkHolder(): Promise<void> {
     const { client, namespace, name, identity, logger } = this.#options;
     try {
       const lease = await client.get<Lease>(paths.leases(namespace, name), {
@@ -263,7 +263,7 @@ class Term implements LeaderTerm {
       else this.#lose("another process took it");
     } catch (error) {
       if (hasCode(error, "K8S_NOT_FOUND")) this.#lose("it was deleted");
-      else logger.warn("Could not read the lease", { lease: name, cause: errorText(error) });
+      else logger.warn("Could not read the lease", { lease: name, err: error });
     }
   }
 

@@ -18,11 +18,11 @@ export interface LeaseHolderOptions {
   readonly clock: Clock;
 }
 
-/** Keeps one Lease as ours, for node heartbeats: it takes the lease whoever holds it. */
+/** Keeps one Lease as ours, for node heartbeats: it takes the lease from any other holder. */
 export interface LeaseHolder {
   /**
-   * Writes a fresh `renewTime`; creates the lease if it is not there. One request when nobody else
-   * wrote it since the last time. Needs the verbs get, create and update.
+   * Writes a fresh `renewTime`; creates the lease if it is not there. One request if the lease was not
+   * written by others since the last time. Needs the verbs get, create and update.
    */
   renew(signal?: AbortSignal): Promise<void>;
 }
@@ -51,7 +51,7 @@ export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
     };
   }
 
-  /** Rises strictly: a clock that was set back must not look like a node that is silent. */
+  /** Strictly increasing: a clock that was set back must not look like a dead node. */
   function renewTime(from: Lease | undefined): number {
     const last = Date.parse(from?.spec?.renewTime ?? "");
     const now = options.clock.now();
@@ -65,7 +65,7 @@ export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
       : client.create<Lease>(paths.leases(namespace), desired(undefined), request);
   }
 
-  /** A lease may also be collected with its node: then there is nothing to read. */
+  /** Undefined if the lease is gone, for example garbage-collected with its node. */
   async function read(signal: AbortSignal | undefined): Promise<Lease | undefined> {
     try {
       return await client.get<Lease>(path, { ...(signal && { signal }), isUrgent: true });
@@ -77,7 +77,7 @@ export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
 
   return {
     renew: async (signal) => {
-      // Somebody may delete or write the lease between our read and our write, but not for ever.
+      // Another client may delete or write the lease between our read and our write; five times in a row is unlikely.
       for (let attempt = 0; ; attempt++) {
         try {
           known = await write(signal);

@@ -1,12 +1,20 @@
 import type { Readable } from "node:stream";
-import { backoffDelay, errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
+import {
+  backoffDelay,
+  errorText,
+  hasCode,
+  isKipError,
+  pause,
+  type Clock,
+  type Logger,
+} from "@kip/base";
 import type { ApiClient, KubeObject } from "../client/api-client.ts";
 import { dropManagedFields } from "./drop-managed-fields.ts";
 import { ObjectStore } from "./object-store.ts";
 import { requireIdentity } from "./require-identity.ts";
 import { watchEvents } from "./watch-events.ts";
 
-/** A change that an informer saw. `previous` is what the store held before. */
+/** A change of an object. `previous` is the state that the store held before. */
 export type InformerEvent<T> =
   | { readonly type: "added"; readonly object: T }
   | { readonly type: "updated"; readonly object: T; readonly previous: T }
@@ -26,7 +34,7 @@ export interface InformerOptions<T> {
    * each object of the first list.
    */
   readonly onEvent?: (event: InformerEvent<T>) => void;
-  /** Told of each failure of the list or the watch; the informer goes on by itself. */
+  /** Called for each failure of the list or the watch; the informer repeats it by itself. */
   readonly onError?: (error: Error) => void;
   /** Shrinks objects before they are stored; `metadata.managedFields` is always dropped. */
   readonly transform?: (object: T) => T;
@@ -73,7 +81,7 @@ const backoff = { initialMs: 100, maxMs: 15_000, jitter: 0.5 };
 /** The server ends a watch after this long; a random part keeps many watches from ending together. */
 const watchSeconds = { least: 300, spread: 300 };
 
-/** Without a byte for so long (bookmarks come each minute), the connection is taken for dead. */
+/** A connection without a byte for this long is dead: bookmarks come every minute. */
 const silenceMs = 180_000;
 
 class ListWatch<T extends KubeObject> implements Informer<T> {
@@ -91,7 +99,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     this.#options = options;
     this.#logger = options.logger.with({ component: "informer", path: options.path });
     this.synced = this.#firstList.promise;
-    this.synced.catch(() => {}); // nobody has to wait for it
+    this.synced.catch(() => {}); // a caller that does not wait for it must not crash the process
   }
 
   get isSynced(): boolean {
@@ -126,7 +134,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
         await this.#watch(this.#version);
       } catch (error) {
         if (signal.aborted) break;
-        await this.#failed(error).catch(() => {}); // only the signal ends the wait
+        await this.#failed(error);
       }
     }
     this.#firstList.reject(new Error("The informer was stopped before its first list"));
@@ -153,7 +161,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
       version = page.metadata.resourceVersion ?? "";
       next = page.metadata.continue === "" ? undefined : page.metadata.continue;
     } while (next !== undefined);
-    for (const event of this.#store.replaceAll(objects)) this.#tell(event);
+    for (const event of this.#store.replaceAll(objects)) this.#emit(event);
     this.#error = undefined; // only the watch ends the back-off: a list may work where no watch does
     this.#isSynced = true;
     this.#firstList.resolve();
@@ -177,29 +185,29 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
       ...this.#accept("PartialObjectMetadata"),
     });
     let events = 0;
-    for await (const event of watchEvents<T>(this.#whileHeard(body), path)) {
+    for await (const event of watchEvents<T>(this.#untilSilent(body), path)) {
       events++;
-      this.#working();
-      this.#take(event.type, event.object);
+      this.#resetFailures();
+      this.#apply(event.type, event.object);
     }
     // A server that ends watches as soon as they start must not be asked in a tight loop.
     if (events === 0 && clock.monotonic() - startedAt < 1000)
       throw new Error("The server ended the watch at once");
-    this.#working();
+    this.#resetFailures();
   }
 
-  /** The bytes of a watch, which is cut when it falls silent. */
-  async *#whileHeard(body: Readable): AsyncGenerator<Uint8Array> {
+  /** The bytes of a watch. Cuts the connection when the server sends nothing for three minutes. */
+  async *#untilSilent(body: Readable): AsyncGenerator<Uint8Array> {
     const { clock, signal } = this.#options;
     const end = new AbortController();
     const stopped = AbortSignal.any([end.signal, signal]);
     let heardAt = clock.monotonic();
-    const watch = async (): Promise<void> => {
+    const cutWhenSilent = async (): Promise<void> => {
       for (let rest = silenceMs; rest > 0; rest = heardAt + silenceMs - clock.monotonic())
-        await clock.sleep(rest, stopped);
-      body.destroy(new Error("The watch fell silent"));
+        if (!(await pause(rest, clock, stopped))) return;
+      body.destroy(new Error(`The server sent nothing for ${silenceMs / 1000} s`));
     };
-    watch().catch(() => {}); // it ended before it fell silent
+    void cutWhenSilent();
     try {
       for await (const chunk of body as AsyncIterable<Buffer>) {
         heardAt = clock.monotonic();
@@ -215,12 +223,12 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     return { accept: `application/json;as=${kind};g=meta.k8s.io;v=v1` };
   }
 
-  #take(type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK", received: T): void {
+  #apply(type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK", received: T): void {
     const version = received.metadata?.resourceVersion;
     if (type !== "BOOKMARK") {
       const object = this.#shrink(received);
       const events = type === "DELETED" ? this.#store.remove(object) : this.#store.put(object);
-      for (const event of events) this.#tell(event);
+      for (const event of events) this.#emit(event);
     }
     if (version !== undefined) this.#version = version;
   }
@@ -231,15 +239,15 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     return this.#options.transform?.(object) ?? object;
   }
 
-  #tell(event: InformerEvent<T>): void {
+  #emit(event: InformerEvent<T>): void {
     try {
       this.#options.onEvent?.(event);
     } catch (err) {
-      this.#logger.error("An informer's handler failed", { event: event.type, err });
+      this.#logger.error("Could not handle an event of an informer", { event: event.type, err });
     }
   }
 
-  #working(): void {
+  #resetFailures(): void {
     this.#failures = 0;
     this.#error = undefined;
   }
@@ -247,7 +255,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
   async #failed(error: unknown): Promise<void> {
     const { clock, signal } = this.#options;
     if (hasCode(error, "K8S_GONE")) {
-      this.#logger.debug("The watched version is gone; listing again");
+      this.#logger.debug("The watched version has expired; listing again");
       this.#version = undefined;
       if (this.#failures++ === 0) return;
     } else if (this.#failures > 0 && isRefusal(error)) {
@@ -256,8 +264,8 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     this.#error = error instanceof Error ? error : new Error(errorText(error));
     this.#options.onError?.(this.#error);
     const level = this.#failures > 0 || !this.#isSynced ? "warn" : "debug";
-    this.#logger[level]("The watch failed", { reason: errorText(error) });
-    await clock.sleep(backoffDelay(this.#failures++, backoff, error), signal);
+    this.#logger[level]("Could not list or watch", { err: this.#error });
+    await pause(backoffDelay(this.#failures++, backoff, error), clock, signal);
   }
 }
 

@@ -3,8 +3,8 @@ import type { InformerEvent } from "./informer.ts";
 import { shareUnchanged } from "./share-unchanged.ts";
 
 /**
- * Objects by namespace/name and by UID. Every change answers with the events it means. Parts of an
- * object that did not change are those of the state before: who keeps an older state holds them once.
+ * Objects by namespace/name and by UID. Every change returns its events. Parts of an
+ * object that did not change are shared with the state before, so that older states cost little memory.
  */
 export class ObjectStore<T extends KubeObject> {
   readonly #byName = new Map<string, T>();

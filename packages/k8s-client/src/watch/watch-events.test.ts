@@ -36,7 +36,7 @@ describe("watchEvents()", () => {
     await assert.rejects(read([line]), (error) => hasCode(error, "K8S_GONE"));
   });
 
-  it("refuses what is no event", async () => {
+  it("rejects a line that is not a valid event", async () => {
     const isUnavailable = (error: unknown): boolean => hasCode(error, "K8S_UNAVAILABLE");
     await assert.rejects(read(["<html>\n"]), isUnavailable);
     await assert.rejects(read(['{"type":"WHAT"}\n']), isUnavailable);

@@ -18,7 +18,7 @@ const maxLineBytes = 32 * 1024 * 1024;
  * The events of a watch response: one JSON document per line.
  *
  * @throws {KipError} the error of an `ERROR` line (`K8S_GONE` when the version is too old);
- *   `K8S_UNAVAILABLE` for a line that is no event
+ *   `K8S_UNAVAILABLE` for a line that is not a valid event
  */
 export async function* watchEvents<T extends KubeObject>(
   body: AsyncIterable<Uint8Array>,
@@ -46,7 +46,7 @@ function parseLine<T extends KubeObject>(line: string, path: string): WatchEvent
   try {
     event = JSON.parse(line) as typeof event; // checked below
   } catch (error) {
-    throw broken(path, "a line is no JSON", error);
+    throw broken(path, "a line is not valid JSON", error);
   }
   switch (event.type) {
     case "ADDED":

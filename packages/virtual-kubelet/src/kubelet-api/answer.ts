@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { errorText, hasCode } from "@kip/base";
 
-/** A refusal in the words a kubelet would use; becomes a plain-text answer. */
+/** A refusal with a kubelet's message; becomes a plain-text answer. */
 export class HttpRefusal extends Error {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -22,7 +22,7 @@ export function refusalOf(error: unknown): HttpRefusal {
   return new HttpRefusal(500, errorText(error));
 }
 
-/** Sends a refusal and closes the connection, whose request body nobody has read. */
+/** Sends a refusal and closes the connection, whose request body has not been read. */
 export function refuse(response: ServerResponse, refusal: HttpRefusal): void {
   response.writeHead(refusal.status, {
     "Content-Type": "text/plain; charset=utf-8",

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
-import { errorText, hasCode, type Clock, type Logger } from "@kip/base";
+import { hasCode, type Clock, type Logger } from "@kip/base";
 import type { ContainerStatus, Pod } from "@kip/k8s-types";
 import { HttpRefusal } from "./answer.ts";
 import { parseLogQuery } from "./log-query.ts";
@@ -41,7 +41,7 @@ export async function sendContainerLogs(request: LogRequest): Promise<void> {
   try {
     await pipeline(log, response);
   } catch (error) {
-    if (!left.signal.aborted) logger.warn("sending of a log failed", { err: errorText(error) });
+    if (!left.signal.aborted) logger.warn("Could not send a log", { err: error });
     response.destroy();
   }
 }

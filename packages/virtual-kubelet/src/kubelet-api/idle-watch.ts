@@ -1,4 +1,4 @@
-import type { Clock } from "@kip/base";
+import { pause, type Clock } from "@kip/base";
 
 /** While nothing is read, only an answer to something written shows that the client left. */
 const probeIntervalMs = 15_000;
@@ -24,7 +24,6 @@ export async function watchIdle(connection: WatchedConnection): Promise<void> {
   while (!ended.aborted) {
     const idleLeft = idleTimeoutMs - (clock.monotonic() - connection.lastSignAt());
     if (idleLeft <= 0) return connection.onIdle();
-    await clock.sleep(Math.min(idleLeft, probeIntervalMs), ended).catch(() => {}); // ended
-    if (!ended.aborted) connection.probe();
+    if (await pause(Math.min(idleLeft, probeIntervalMs), clock, ended)) connection.probe();
   }
 }

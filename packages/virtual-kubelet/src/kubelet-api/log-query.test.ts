@@ -35,7 +35,7 @@ describe("parseLogQuery()", () => {
     assert.deepEqual(parse("tailLines=0"), { ...off, tailLines: 0 });
   });
 
-  it("A1: refuses what is no number, time or truth, out of range or contradictory", () => {
+  it("A1: refuses values that are not numbers, times or booleans, out of range or contradictory", () => {
     for (const query of [
       "tailLines=-1",
       "tailLines=x",

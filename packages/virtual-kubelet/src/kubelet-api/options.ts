@@ -82,9 +82,9 @@ export interface KubeletApiOptions extends KubeletTls {
    * @default every certificate that `clientCa` signed for client authentication
    */
   readonly allowedUsers?: readonly string[];
-  /** @default the client certificate, verified against `clientCa`; nobody is anonymous */
+  /** @default the client certificate, verified against `clientCa`; no anonymous access */
   readonly authenticate?: KubeletAuthenticate;
-  /** @default whoever `allowedUsers` names */
+  /** @default the users of `allowedUsers` */
   readonly authorize?: KubeletAuthorize;
   readonly limits?: Partial<KubeletLimits>;
   /** Milliseconds without any frame from the client before a stream connection is closed. @default 4 hours */

@@ -55,7 +55,7 @@ interface Label {
   readonly requestId: string;
 }
 
-/** What the client says of a stream; undefined if that is nothing of use. */
+/** The client's description of a stream; undefined if it is not valid. */
 function readLabel({ id, headers }: RemoteStream): Label | undefined {
   const type = headers.get("streamtype")?.toLowerCase();
   if (type !== "data" && type !== "error") return undefined;
@@ -138,6 +138,6 @@ async function connect(
     data.off("close", onClose);
     error.end();
     data.end();
-    data.resume(); // drops what nobody reads any more, so that it holds up no other connection
+    data.resume(); // drops unread bytes, so that they do not hold up other connections
   }
 }

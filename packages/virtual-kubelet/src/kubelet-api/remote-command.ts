@@ -94,7 +94,7 @@ async function runCommand(
     return { outcome, hasLeft: client.left.aborted };
   } catch (error) {
     const hasLeft = client.left.aborted;
-    if (!hasLeft) logger.warn("remote command failed", { err: error });
+    if (!hasLeft) logger.warn("A remote command failed", { err: error });
     const action = reportsExitCode ? "executing command in" : "attaching to";
     const message = `error ${action} container: ${errorText(error)}`;
     return { outcome: { kind: "failure", message }, hasLeft };
@@ -162,7 +162,7 @@ async function collectStreams(
   const timeout = command.clock.sleep(command.creationTimeoutMs, stopWaiting.signal);
   timeout.then(
     () => complete.resolve(false),
-    () => {},
+    () => {}, // complete in time
   );
   const isComplete = await complete.promise;
   stopWaiting.abort();

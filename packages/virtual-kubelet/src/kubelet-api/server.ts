@@ -42,7 +42,7 @@ const defaultCreationTimeoutMs = 30_000;
 
 /**
  * Serves the kubelet's HTTPS API.
- * @throws VK_LISTEN_FAILED if the port cannot be had; VK_TLS_INVALID if a PEM text is none
+ * @throws VK_LISTEN_FAILED if the port is not free; VK_TLS_INVALID if a PEM text is not valid
  */
 export async function startKubeletApi(options: KubeletApiOptions): Promise<RunningKubeletApi> {
   const api = new KubeletApi(options);
@@ -85,7 +85,7 @@ class KubeletApi implements RunningKubeletApi {
     this.#server = withTlsErrors(() =>
       https.createServer({
         ...secureContext(options),
-        // Asked for, not insisted on: a client without one is told so in HTTP, as by a kubelet.
+        // Requested, not required: a client without one gets an HTTP answer, as from a kubelet.
         requestCert: true,
         rejectUnauthorized: false,
         ALPNProtocols: ["http/1.1"],
@@ -150,7 +150,7 @@ class KubeletApi implements RunningKubeletApi {
       const { route, query } = await this.#admit(request, count);
       count.route = route.kind;
       if (isStreamRoute(route))
-        this.#prepare(request, query, route); // throws: it is no upgrade
+        this.#prepare(request, query, route); // throws: it is not an upgrade
       else await this.#answer(route, query, response);
     } catch (error) {
       this.#refuse(request, response, error);
@@ -160,7 +160,7 @@ class KubeletApi implements RunningKubeletApi {
   async #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const count = this.#count(request);
     socket.once("close", () => count.end());
-    socket.on("error", () => {}); // a client that leaves early is no event
+    socket.on("error", () => {}); // clients that leave early are not worth a log line
     try {
       const { route, query } = await this.#admit(request, count);
       count.route = route.kind;
@@ -198,7 +198,7 @@ class KubeletApi implements RunningKubeletApi {
     return count;
   }
 
-  /** Finds out who asks for what, and whether they may. */
+  /** Authenticates and authorizes a request, and finds its route. */
   async #admit(request: IncomingMessage, count: RequestCount): Promise<Admitted> {
     const { authorize = allowUsers(this.#options.allowedUsers) } = this.#options;
     const user = await this.#authenticate(request);
@@ -211,7 +211,7 @@ class KubeletApi implements RunningKubeletApi {
       const asked = `resource=nodes, subresource(s)=[${subresources.join(" ")}]`;
       throw new HttpRefusal(403, `Forbidden (user=${user.name}, verb=${verb}, ${asked})`);
     }
-    // What it would hold from here on was given back when it left.
+    // The bytes of its head would not be released: its end has come already.
     if (request.socket.destroyed) throw new HttpRefusal(400, "the client has left");
     count.release = this.#longRequests.hold(request);
     const route = findRoute(path);
@@ -229,7 +229,7 @@ class KubeletApi implements RunningKubeletApi {
       return await (authenticate?.(request) ?? certificateUser(request, clock));
     } catch (error) {
       if (error instanceof HttpRefusal) throw error;
-      logger.warn("Could not find out who a client is", { err: errorText(error) });
+      logger.warn("Could not authenticate a client", { err: error });
       return undefined; // the kubelet answers 401 then, too
     }
   }
@@ -270,8 +270,8 @@ class KubeletApi implements RunningKubeletApi {
     const path = splitUrl(request.url ?? "")[0];
     const fields = { path, status: refusal.status, err: errorText(error) };
     if (refusal.status >= 500 && refusal.status !== 501)
-      this.#options.logger.error("request to the kubelet API failed", fields);
-    else this.#options.logger.debug("request to the kubelet API was refused", fields);
+      this.#options.logger.error("Could not answer a request to the kubelet API", fields);
+    else this.#options.logger.debug("Refused a request to the kubelet API", fields);
     if (response.headersSent) response.destroy();
     else refuse(response, refusal);
   }

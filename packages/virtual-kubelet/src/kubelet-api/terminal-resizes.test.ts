@@ -19,7 +19,7 @@ describe("terminalResizes()", () => {
     assert.deepEqual(await sizes(stream), [{ columns: 3, rows: 3 }]);
   });
 
-  it("skips what is no size", async () => {
+  it("skips documents that are not sizes", async () => {
     for (const text of ['{"Width":0,"Height":5}', '{"Width":1}', "nonsense}", "[]}", "null}", ""])
       assert.deepEqual(await sizes(Readable.from([text])), [], text);
   });

@@ -8,7 +8,7 @@ const maxSize = 65_535;
 
 /**
  * The sizes a client sends, as JSON documents one after the other: `{"Width":80,"Height":24}`.
- * A reader that is slow sees only the newest size. What is no size is skipped; ends with the stream.
+ * A reader that is slow sees only the newest size. Invalid documents are skipped; ends with the stream.
  */
 export async function* terminalResizes(stream: Readable): AsyncGenerator<TerminalSize, void, void> {
   const newest = new NewestSize();

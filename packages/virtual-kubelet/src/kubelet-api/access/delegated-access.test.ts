@@ -59,7 +59,7 @@ describe("delegatedAccess(): who it is", () => {
     assert.deepEqual(reviews[0]?.spec, { token: "good" });
   });
 
-  it("is nobody without a token, with a bad one or one in another form", async () => {
+  it("is not known without a token, with a bad one or one in another form", async () => {
     const { authenticate, reviews } = access([]);
     const bad = request({ authorization: "Bearer bad" });
     assert.equal(await authenticate(request({})), undefined);
@@ -77,7 +77,7 @@ describe("delegatedAccess(): who it is", () => {
     assert.equal(await authenticate(offer(token)), undefined);
   });
 
-  it("is nobody if the server does not vouch for the audience that was asked for", async () => {
+  it("is not known if the server does not vouch for the audience that was asked for", async () => {
     const tokens = { audiences: ["kubelet"] };
     assert.equal(await access([], { tokens }).authenticate(good), undefined);
     const others = access([], { tokens, audiences: ["api"] });

@@ -17,7 +17,7 @@ export interface DelegatedAccessOptions {
   readonly tokens?: Pick<TokenReviewOptions, "audiences" | "cacheMs">;
   readonly reviews?: Pick<AccessReviewOptions, "allowedCacheMs" | "deniedCacheMs">;
   /**
-   * Somebody without a certificate and a token is `system:anonymous`, who may do what the cluster
+   * A client without a certificate and a token is `system:anonymous`, who may do what the cluster
    * allows this user. @default false
    */
   readonly anonymous?: boolean;
@@ -28,7 +28,7 @@ const anonymousUser: KubeletUser = { name: "system:anonymous", groups: ["system:
 const authenticatedGroup = "system:authenticated";
 
 /**
- * Leaves the decision who may use the kubelet API to the API server, as a kubelet does. A client
+ * Lets the API server decide who may use the kubelet API, as a kubelet does. A client
  * certificate of the configured authority or a bearer token (by TokenReview) says who somebody is,
  * SubjectAccessReviews on the node say what they may do. The client needs the permissions of the
  * ClusterRole `system:auth-delegator`.
@@ -43,7 +43,7 @@ export function delegatedAccess(options: DelegatedAccessOptions): {
     authenticate: async (request) => {
       const user = (await certificateUser(request, clock)) ?? (await byToken(request));
       if (user) return withGroup(user);
-      // A token that is no good is not the same as none.
+      // A bad token does not make a client anonymous.
       return options.anonymous === true && !hasToken(request) ? anonymousUser : undefined;
     },
     authorize: reviewAuthorize({ client, nodeName, clock, ...options.reviews }),

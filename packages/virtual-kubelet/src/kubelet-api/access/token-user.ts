@@ -46,7 +46,7 @@ const decodeReview = object({
   ),
 });
 
-/** The user of a bearer token, by a TokenReview: undefined if there is no token or it is no good. */
+/** The user of a bearer token, by a TokenReview: undefined without a valid token. */
 export function tokenUser(options: TokenReviewOptions): KubeletAuthenticate {
   const { clock, cacheMs: keepMs = defaultCacheMs, audiences = [] } = options;
   const bounds = { keepMs, entries: cacheEntries };
@@ -54,7 +54,7 @@ export function tokenUser(options: TokenReviewOptions): KubeletAuthenticate {
     good: bounds,
     bad: bounds,
   });
-  const salt = randomBytes(32); // tokens are not kept, and what is kept of them is of no use elsewhere
+  const salt = randomBytes(32); // tokens are not kept, and their hashes cannot be used elsewhere
   return async (request) => {
     const token = bearerToken(request);
     if (token === undefined) return undefined;

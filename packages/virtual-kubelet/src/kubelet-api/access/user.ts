@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { PeerCertificate, TLSSocket } from "node:tls";
 import type { Clock } from "@kip/base";
 
-/** Who asks. */
+/** The user who makes a request. */
 export interface KubeletUser {
   /** From a client certificate: its common name. */
   readonly name: string;
@@ -26,7 +26,7 @@ export interface KubeletAction {
   readonly path: string;
 }
 
-/** Finds out who asks; undefined leads to `401 Unauthorized`, a rejection too, and to a line in the log. */
+/** Authenticates a request; undefined leads to `401 Unauthorized`, a rejection too, and to a line in the log. */
 export type KubeletAuthenticate = (request: IncomingMessage) => Promise<KubeletUser | undefined>;
 
 /** Whether the user may do it; false leads to `403 Forbidden`, a rejection to 500. */
@@ -42,7 +42,7 @@ export function hasClientCertificate(socket: Partial<TLSSocket>): boolean {
 
 /**
  * The user a client certificate names, if the TLS layer has verified it against the client CA. One that has ended since the
- * handshake names nobody: a connection may stay open for days.
+ * handshake is not accepted: a connection may stay open for days.
  */
 export async function certificateUser(
   request: IncomingMessage,

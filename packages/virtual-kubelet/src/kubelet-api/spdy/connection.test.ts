@@ -77,7 +77,7 @@ describe("SpdyConnection", () => {
     client.socket.destroy();
   });
 
-  it("reads no more than a buffer of a stream that nobody reads, then goes on", async () => {
+  it("reads no more than a buffer of a stream without a reader, then goes on", async () => {
     const { server, client, serverSocket } = connect();
     const id = await client.open({});
     const { duplex } = await nextStream(server);

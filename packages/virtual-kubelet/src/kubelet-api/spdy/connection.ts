@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import { AsyncQueue, errorText, KipError, type Clock, type Logger } from "@kip/base";
+import { AsyncQueue, KipError, type Clock, type Logger } from "@kip/base";
 import { watchIdle } from "../idle-watch.ts";
 import type { RemoteStream, RemoteStreams } from "../remote-streams.ts";
 import {
@@ -90,7 +90,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
     if (!this.#closing && !this.#ended.signal.aborted) {
       this.#closing = true;
       for (const stream of this.#streams.values()) stream.finish();
-      // However long that takes: somebody may be reading the output page by page.
+      // Without a limit: a person may be reading the output page by page.
       await this.#goAway(goAwayStatus.ok);
     }
     // Not closed from this side at once: Go's client drops what it has read but not handed out yet
@@ -146,7 +146,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
       for await (const chunk of chunks) await this.#take(chunk as Buffer);
       this.#socket.destroy(); // clients do not close one direction only: this one has left
     } catch (error) {
-      this.#options.logger.debug("stream connection failed", { err: errorText(error) });
+      this.#options.logger.debug("A stream connection failed", { err: error });
       if (!this.#socket.destroyed) void this.#goAway(goAwayStatus.protocolError);
     } finally {
       this.#socket.end(() => this.#socket.destroy());

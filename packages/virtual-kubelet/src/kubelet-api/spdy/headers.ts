@@ -10,7 +10,7 @@ const maxHeaders = 64;
 
 /**
  * Reads header blocks. All blocks of one direction of a connection share one compression context,
- * so every block must go through here, in order, even if nobody wants it.
+ * so every block must go through here, in order, even if it is not used.
  */
 export class HeaderDecoder {
   readonly #inflate: zlib.Inflate;
@@ -41,7 +41,7 @@ export class HeaderDecoder {
 
   /**
    * Reads one block.
-   * @throws VK_SPDY_PROTOCOL if it is malformed or too long; the decoder is of no use afterwards
+   * @throws VK_SPDY_PROTOCOL if it is malformed or too long; the decoder cannot be used afterwards
    */
   async decode(block: Buffer): Promise<SpdyHeaders> {
     if (this.#error) throw this.#error;

@@ -43,7 +43,7 @@ export class SpdyStream extends Duplex implements RemoteStream {
     this.headers = headers;
     this.#carrier = carrier;
     this.#windowBytes = bufferBytes;
-    // A reset by the client is seen by whoever reads or writes; nobody has to listen.
+    // Readers and writers see a reset by the client; errors need no listener.
     this.on("error", () => {});
   }
 

@@ -3,8 +3,8 @@ import type { ProbeCounts } from "../../usage.ts";
 import type { MetricFamily } from "./metrics-text.ts";
 
 /**
- * The family of `/metrics/probes` by a kubelet's name and labels. Pods that are gone are left out, and
- * what is no container of its pod.
+ * The family of `/metrics/probes` by a kubelet's name and labels. Pods that are gone and
+ * containers that are not in their pod are left out.
  * @see https://kubernetes.io/docs/reference/instrumentation/metrics/
  */
 export function probeMetrics(

@@ -5,7 +5,7 @@ import type { ProviderStats } from "../../usage.ts";
 const timeoutMs = 15_000;
 
 /**
- * Asks the provider for what its pods use. Whoever asks while an answer is under way gets the same one:
+ * Asks the provider for what its pods use. Callers that ask while a measurement is under way share it:
  * several collectors must not cost several measurements.
  */
 export class StatsSource {

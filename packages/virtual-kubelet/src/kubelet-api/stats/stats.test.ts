@@ -143,7 +143,7 @@ describe("figures of a node", () => {
 });
 
 describe("CpuRates", () => {
-  it("keeps the last rate for looks that follow too soon, and begins anew after a restart", () => {
+  it("keeps the last rate for looks that follow too soon, and starts again after a restart", () => {
     const rates = new CpuRates();
     const look = (at: number, cpuNanoseconds: number): number | undefined => {
       const rate = rates.rate("x", { timeMs: at, cpuNanoseconds });
@@ -160,7 +160,7 @@ describe("CpuRates", () => {
     assert.equal(look(9000, 2e9), undefined);
   });
 
-  it("measures anew when the clock was set back", () => {
+  it("measures again when the clock was set back", () => {
     const rates = new CpuRates();
     const usage = (seconds: number, at: number): number | undefined => {
       const rate = rates.rate("k", { timeMs: at, cpuNanoseconds: seconds * 1e9 });
@@ -175,7 +175,7 @@ describe("CpuRates", () => {
 });
 
 describe("StatsSource", () => {
-  it("measures once for all who ask at the same time, and again later", async () => {
+  it("measures once for all callers at the same time, and again later", async () => {
     let count = 0;
     const source = new StatsSource(async () => {
       count++;
@@ -186,7 +186,7 @@ describe("StatsSource", () => {
     assert.equal(count, 2);
   });
 
-  it("gives up on a provider that hangs, and tells it", async () => {
+  it("gives up on a provider that hangs, and aborts its signal", async () => {
     const clock: Clock = { ...systemClock, sleep: async () => {} };
     let aborted = false;
     const source = new StatsSource(async (signal) => {

@@ -37,11 +37,11 @@ export class ChannelStream extends Duplex implements RemoteStream {
     this.id = definition.channel;
     this.headers = definition.headers;
     this.#carrier = carrier;
-    // A connection that is lost is seen by whoever reads or writes; nobody has to listen.
+    // Readers and writers see a lost connection; errors need no listener.
     this.on("error", () => {});
     if (definition.direction === "write") this.endOfInput();
     if (definition.direction === "read") this.end();
-    // The client cannot be told that its channel ended while others go on, and so would wait for ever.
+    // The protocol has no way to end one channel, so the client would wait without end.
     if (definition.direction === "both") this.once("finish", () => this.endOfInput());
   }
 

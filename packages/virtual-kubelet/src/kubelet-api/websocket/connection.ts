@@ -92,9 +92,9 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
 
   async close(): Promise<void> {
     this.#closing = true;
-    for (const stream of this.#streams.values()) stream.resume(); // nobody reads it any more
+    for (const stream of this.#streams.values()) stream.resume(); // it is no longer read
     this.#webSocket.resume(); // to hear the client's goodbye
-    // However long that takes: somebody may be reading the output page by page.
+    // Without a limit: a person may be reading the output page by page.
     while (this.#unsent > 0 && !this.#ended.signal.aborted) {
       await new Promise<void>((resolve) => {
         this.#onSent = resolve;

@@ -12,7 +12,7 @@ describe("queryPorts()", () => {
     assert.deepEqual(ports("other=1&port=80&port=80"), [80, 80]);
   });
 
-  it("S8: refuses what is no port, naming it", () => {
+  it("S8: refuses an invalid port, naming it", () => {
     const refusals = [
       ["", /"port" is required/],
       ["port=", /cannot be empty/],

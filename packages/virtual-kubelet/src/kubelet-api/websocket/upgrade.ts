@@ -5,7 +5,7 @@ import { HttpRefusal } from "../answer.ts";
 
 /**
  * Subprotocol by which browsers hand over a bearer token, as they can set no header: this text and
- * the token, base64url. It is no protocol to choose.
+ * the token, base64url. It cannot be chosen.
  */
 export const bearerSubprotocol = "base64url.bearer.authorization.k8s.io.";
 
@@ -40,8 +40,8 @@ export function chooseProtocol(request: IncomingMessage, known: readonly string[
 }
 
 /**
- * Answers the upgrade of a request and gives the WebSocket, or undefined if the request was not in
- * order, which it has then been told.
+ * Answers the upgrade of a request and gives the WebSocket, or undefined if the request was not
+ * valid, in which case it has been answered.
  * @param protocol empty if none is to be named
  * @param maxMessageBytes longest message; a longer one closes the connection with status 1009
  */
