@@ -80,7 +80,7 @@ export async function runNode(
   } else {
     const limitMs = duration("startup-timeout", options.required("startup-timeout"));
     const running = stack.use(
-      await inTime(limitMs, signal, async (ending) =>
+      await waitForStart(limitMs, signal, async (ending) =>
         startNode({ ...node, provider: await makeProvider(), signal: ending }),
       ),
     );
@@ -102,7 +102,7 @@ export async function runNode(
  * @param limitMs 0 for no limit
  * @throws {KipError} `VK_START_TIMEOUT`
  */
-async function inTime<T>(
+async function waitForStart<T>(
   limitMs: number,
   signal: AbortSignal,
   start: (signal: AbortSignal) => Promise<T>,

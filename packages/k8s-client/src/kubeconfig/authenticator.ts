@@ -1,4 +1,4 @@
-import { errorText, KipError, untilAborted, type Clock } from "@kip/base";
+import { errorText, KipError, withTimeout, type Clock } from "@kip/base";
 import type { User } from "@kubernetes/client-node/dist/config_types.js";
 import { decodeExecConfig, type ExecCluster } from "./exec-credential.ts";
 import { impersonationHeaders } from "./impersonation.ts";
@@ -103,22 +103,17 @@ async function fromLibrary(
   }
   const ask = async (): Promise<AuthHeaders> => {
     const options: LibraryOptions = { headers: {} };
-    const ended = new AbortController();
-    const late = new AbortController();
-    clock.sleep(refreshLimitMs, ended.signal).then(
-      () => late.abort(new Error(`no answer within ${refreshLimitMs / 1000} s`)),
-      () => {}, // it answered
-    );
     try {
-      await untilAborted(library.applyAuthentication(user, options), late.signal);
+      await withTimeout(async () => await library.applyAuthentication(user, options), {
+        limitMs: refreshLimitMs,
+        clock,
+      });
     } catch (cause) {
       throw new KipError(
         "K8S_CREDENTIALS_FAILED",
         `Cannot get a token for kubeconfig user "${user.name}": ${errorText(cause)}`,
         { cause, retryable: true },
       );
-    } finally {
-      ended.abort();
     }
     return { headers: { ...headers, ...options.headers } };
   };

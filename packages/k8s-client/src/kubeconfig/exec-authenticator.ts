@@ -1,5 +1,5 @@
 import path from "node:path";
-import { backoffDelay, KipError, type Clock } from "@kip/base";
+import { backoffDelay, KipError, withTimeout, type Clock } from "@kip/base";
 import type { Authenticator, AuthHeaders } from "./authenticator.ts";
 import {
   execInfo,
@@ -114,15 +114,9 @@ export class ExecAuthenticator implements Authenticator {
 
   async #ask(): Promise<ExecCredential> {
     const { config, cluster, folder, env, clock } = this.#options;
-    const ended = new AbortController();
-    const late = new AbortController();
-    clock.sleep(runLimitMs, ended.signal).then(
-      () => late.abort(new Error(`it took longer than ${runLimitMs / 1000} s`)),
-      () => {}, // it has ended
-    );
     const own = (config.env ?? []).map(({ name, value }) => [name, value] as const);
-    try {
-      const text = await runPlugin({
+    const run = async (signal: AbortSignal): Promise<string> =>
+      await runPlugin({
         command: [pluginPath(config.command, folder), ...(config.args ?? [])],
         env: {
           ...env,
@@ -130,12 +124,15 @@ export class ExecAuthenticator implements Authenticator {
           KUBERNETES_EXEC_INFO: execInfo(config, cluster),
         },
         installHint: config.installHint,
-        signal: late.signal,
+        signal,
       });
-      return readCredential(text, config);
-    } finally {
-      ended.abort();
-    }
+    const error = (): KipError =>
+      new KipError(
+        "K8S_CREDENTIALS_FAILED",
+        `Cannot run credential plugin "${config.command}": it was ended after ${runLimitMs / 1000} s`,
+        { retryable: true },
+      );
+    return readCredential(await withTimeout(run, { limitMs: runLimitMs, clock, error }), config);
   }
 }
 

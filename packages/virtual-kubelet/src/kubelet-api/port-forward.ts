@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import { errorText, type Clock, type Logger } from "@kip/base";
+import { errorText, pause, type Clock, type Logger } from "@kip/base";
 import type { RemoteStream, RemoteStreams } from "./remote-streams.ts";
 
 /** Versions of the port-forward protocol. */
@@ -102,11 +102,9 @@ async function expire(
   requestId: string,
   pair: Pair,
 ): Promise<void> {
-  try {
-    await request.clock.sleep(request.creationTimeoutMs, pair.complete.signal);
-  } catch {
-    return; // complete, or the client is gone
-  }
+  const { creationTimeoutMs, clock } = request;
+  // Else it is complete, or the client is gone.
+  if (!(await pause(creationTimeoutMs, clock, pair.complete.signal))) return;
   pairs.delete(requestId);
   pair.error?.end(`error forwarding port ${pair.port}: timed out waiting for the data stream`);
   pair.error?.resume();

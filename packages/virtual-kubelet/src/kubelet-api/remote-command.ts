@@ -1,6 +1,6 @@
 import type { Duplex } from "node:stream";
 import { finished } from "node:stream/promises";
-import { errorText, hasCode, type Clock, type Logger, type ProcessStreams } from "@kip/base";
+import { errorText, hasCode, pause, type Clock, type Logger, type ProcessStreams } from "@kip/base";
 import type { ProcessExit } from "../pod-provider.ts";
 import { outcomeStatus, outcomeText, type CommandOutcome } from "./exit-status.ts";
 import type { RemoteStream, RemoteStreams } from "./remote-streams.ts";
@@ -159,11 +159,9 @@ async function collectStreams(
     complete.resolve(false);
   })();
   reading.catch(() => complete.resolve(false));
-  const timeout = command.clock.sleep(command.creationTimeoutMs, stopWaiting.signal);
-  timeout.then(
-    () => complete.resolve(false),
-    () => {}, // complete in time
-  );
+  void pause(command.creationTimeoutMs, command.clock, stopWaiting.signal).then((isOver) => {
+    if (isOver) complete.resolve(false);
+  });
   const isComplete = await complete.promise;
   stopWaiting.abort();
   return isComplete ? streams : undefined;

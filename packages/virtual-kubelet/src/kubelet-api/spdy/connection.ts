@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import { AsyncQueue, KipError, type Clock, type Logger } from "@kip/base";
+import { AsyncQueue, KipError, pause, type Clock, type Logger } from "@kip/base";
 import { watchIdle } from "../idle-watch.ts";
 import type { RemoteStream, RemoteStreams } from "../remote-streams.ts";
 import {
@@ -254,7 +254,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
   }
 
   async #linger(): Promise<void> {
-    await this.#options.clock.sleep(lingerMs, this.#closed.signal).catch(() => {});
+    await pause(lingerMs, this.#options.clock, this.#closed.signal);
     this.#socket.destroy();
   }
 

@@ -1,4 +1,4 @@
-import type { Clock } from "@kip/base";
+import { withTimeout, type Clock } from "@kip/base";
 import type { ProviderStats } from "../../usage.ts";
 
 /** How long the provider has to measure its pods. */
@@ -27,18 +27,10 @@ export class StatsSource {
   }
 
   async #ask(): Promise<ProviderStats> {
-    const stop = new AbortController();
-    const done = new AbortController();
-    const late = this.#clock.sleep(timeoutMs, done.signal).then(() => {
-      const error = new Error(`the provider gave no figures within ${timeoutMs / 1000} s`);
-      stop.abort(error);
-      throw error;
+    return await withTimeout(this.#stats, {
+      limitMs: timeoutMs,
+      clock: this.#clock,
+      error: () => new Error(`the provider gave no figures within ${timeoutMs / 1000} s`),
     });
-    late.catch(() => {}); // answered in time
-    try {
-      return await Promise.race([this.#stats(stop.signal), late]);
-    } finally {
-      done.abort();
-    }
   }
 }

@@ -1,4 +1,4 @@
-import { AsyncQueue, KipError, type Clock, type Logger } from "@kip/base";
+import { AsyncQueue, KipError, pause, type Clock, type Logger } from "@kip/base";
 import type { WebSocket } from "ws";
 import { watchIdle } from "../idle-watch.ts";
 import type { RemoteStream, RemoteStreams } from "../remote-streams.ts";
@@ -101,7 +101,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
       });
     }
     this.#webSocket.close(closeStatus.normal);
-    await this.#options.clock.sleep(lingerMs, this.#ended.signal).catch(() => {}); // it has ended
+    await pause(lingerMs, this.#options.clock, this.#ended.signal);
     this.#webSocket.terminate();
   }
 
