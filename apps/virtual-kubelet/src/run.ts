@@ -3,6 +3,7 @@ import {
   createLogger,
   KipError,
   logLevels,
+  pause,
   systemClock,
   type Logger,
   type OptionValues,
@@ -18,6 +19,7 @@ import {
   type NodeOptions,
   type PodProvider,
   type ProviderSetup,
+  type RunningNode,
 } from "@kip/virtual-kubelet";
 import { flagNotices } from "./klog-flags.ts";
 import { openLogOutput, verboseLevel, type LogOutput } from "./log-output.ts";
@@ -27,12 +29,18 @@ import { address, choice, duration, labelValue } from "./read-values.ts";
 import { openTracer } from "./tracing/open-tracer.ts";
 import { levelOf, textLine } from "./text-log.ts";
 
+/** Ports of a node that has started. */
+interface NodePorts {
+  readonly kubelet: number;
+  readonly metrics?: number | undefined;
+}
+
 /** Runs a node until the signal aborts. Calls `ready` with the ports when the node has started. */
 export async function runNode(
   options: OptionValues,
   env: Readonly<Record<string, string | undefined>>,
   signal: AbortSignal,
-  ready: (ports: { readonly kubelet: number; readonly metrics?: number }) => void = () => {},
+  ready: (ports: NodePorts) => void = () => {},
 ): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const logger = createNodeLogger(options, stack.use(openLogOutput(options)));
@@ -40,59 +48,68 @@ export async function runNode(
   options.integer("pod-sync-workers", { min: 1, max: 2 ** 31 - 1 });
   const path = options.text("kubeconfig");
   const config = await loadKubeConfig({ env, ...(path !== undefined && { path }) });
-  const client = createApiClient(config, {
-    userAgent: "virtual-kubelet/0.1.0",
-    logger,
-    clock: systemClock,
-  });
+  const userAgent = "virtual-kubelet/0.1.0";
+  const client = createApiClient(config, { userAgent, logger, clock: systemClock });
   stack.defer(() => client.close());
   const metrics = new NodeMetrics();
-  const metricsAddress = options.required("metrics-addr");
-  const metricsServer =
-    metricsAddress === "off"
-      ? undefined
-      : stack.use(
-          await serveMetrics(address("metrics-addr", metricsAddress), () => metrics.text()),
-        );
-
-  const name = options.required("provider");
+  const metricsPort = await startMetrics(options, metrics, stack);
+  const provider = options.required("provider");
   const setup = providerSetup(options, { client, logger });
-  const makeProvider = async (): Promise<PodProvider> => {
-    const provider = await builtInProviders().create(name, setup);
-    const missing = optionalCalls.filter((call) => !provider[call]);
-    if (missing.length > 0) logger.info("The provider cannot do everything", { name, missing });
-    return provider;
-  };
-  const node: Omit<NodeOptions, "provider"> = {
+  const node: NodeParts = {
     ...(await nodeSettings(options, setup, config)),
-    providerName: name,
+    providerName: provider,
     metrics,
     logger,
-    tracer: stack.use(openTracer(options, env, { logger, provider: name })),
+    tracer: stack.use(openTracer(options, env, { logger, provider })),
+    provider: async () => await createProvider(provider, setup),
   };
   if (options.isSet("standby")) {
-    const { signal: _, ...rest } = node;
-    const replica = stack.use(startStandbyNode({ ...rest, provider: makeProvider }));
+    const replica = stack.use(startStandbyNode(node));
     void replica.active.then(
       (running) => ready({ kubelet: running.kubeletPort ?? 0 }),
-      () => {},
+      () => {}, // it was stopped before it ran the node
     );
   } else {
     const limitMs = duration("startup-timeout", options.required("startup-timeout"));
-    const running = stack.use(
-      await waitForStart(limitMs, signal, async (ending) =>
-        startNode({ ...node, provider: await makeProvider(), signal: ending }),
-      ),
-    );
-    ready({
-      kubelet: running.kubeletPort ?? 0,
-      ...(metricsServer && { metrics: metricsServer.port }),
-    });
+    const running = stack.use(await startSingleNode(node, limitMs, signal));
+    ready({ kubelet: running.kubeletPort ?? 0, metrics: metricsPort });
     logger.info("The node is ready", { node: setup.nodeName, port: running.kubeletPort });
   }
-  if (!signal.aborted)
-    await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+  await pause(Number.POSITIVE_INFINITY, systemClock, signal);
   logger.info("The node is stopping", { reason: String(signal.reason) });
+}
+
+/** The options of a node, with a provider that is still to be created. */
+type NodeParts = Omit<NodeOptions, "provider" | "signal"> & {
+  readonly provider: () => Promise<PodProvider>;
+};
+
+/** Serves metrics unless they are off; the stack ends them. Returns the port. */
+async function startMetrics(
+  options: OptionValues,
+  metrics: NodeMetrics,
+  stack: AsyncDisposableStack,
+): Promise<number | undefined> {
+  const flag = options.required("metrics-addr");
+  if (flag === "off") return undefined;
+  return stack.use(await serveMetrics(address("metrics-addr", flag), () => metrics.text())).port;
+}
+
+async function createProvider(name: string, setup: ProviderSetup): Promise<PodProvider> {
+  const provider = await builtInProviders().create(name, setup);
+  const missing = optionalCalls.filter((call) => !provider[call]);
+  if (missing.length > 0) setup.logger.info("The provider lacks optional calls", { name, missing });
+  return provider;
+}
+
+async function startSingleNode(
+  { provider, ...node }: NodeParts,
+  limitMs: number,
+  signal: AbortSignal,
+): Promise<RunningNode> {
+  return await waitForStart(limitMs, signal, async (ending) =>
+    startNode({ ...node, provider: await provider(), signal: ending }),
+  );
 }
 
 /**
@@ -173,7 +190,7 @@ async function nodeSettings(
   options: OptionValues,
   setup: ProviderSetup,
   config: KubeConfig,
-): Promise<Omit<NodeOptions, "provider" | "logger">> {
+): Promise<Omit<NodeOptions, "provider" | "logger" | "signal">> {
   const { client, clock, nodeName, internalIp, kubeletPort, os } = setup;
   const serving = new ServingTls({
     pair: async () => await givenPair(options),

@@ -13,8 +13,7 @@ import type {
   StreamOptions,
 } from "./api-client.ts";
 import type { KubeConfig } from "../kubeconfig/kubeconfig.ts";
-import { requestPacer } from "./request-pacer.ts";
-import { RequestSlots } from "./request-slots.ts";
+import { requestPacer, RequestSlots } from "./request-slots.ts";
 import { statusError, unavailable } from "./status-error.ts";
 import { timeLimit } from "./time-limit.ts";
 import { Transport } from "./transport.ts";

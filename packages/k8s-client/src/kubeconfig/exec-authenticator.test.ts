@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { systemClock, type Clock } from "@kip/base";
+import { ManualClock } from "@kip/testing";
 import { loadKubeConfig, type KubeConfig } from "./kubeconfig.ts";
 
 let folder: string;
@@ -13,21 +14,7 @@ before(async () => {
 after(() => rm(folder, { recursive: true }));
 beforeEach(() => rm(path.join(folder, "runs"), { force: true }));
 
-/** A clock that the test moves; waits end with their signal only. */
-class HandClock implements Clock {
-  at = Date.parse("2026-01-01T00:00:00Z");
-  now = (): number => this.at;
-  monotonic = (): number => this.at;
-  /** Ends the wait that began last. */
-  ring: () => void = () => {};
-
-  sleep = async (_ms: number, signal?: AbortSignal): Promise<void> => {
-    await new Promise<void>((resolve, reject) => {
-      this.ring = resolve;
-      signal?.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
-    });
-  };
-}
+const start = Date.parse("2026-01-01T00:00:00Z");
 
 /** A kubeconfig whose plugin is this shell script, with `$folder` and `$run` (1, 2, …) set. */
 async function plugin(
@@ -98,37 +85,37 @@ describe("loadKubeConfig() with an exec plugin", () => {
   });
 
   it("renews a token in the background before its end, and waits for one after it", async () => {
-    const clock = new HandClock();
+    const clock = new ManualClock(start);
     const expiring = `echo "{\\"status\\":{\\"token\\":\\"t$run\\",\\"expirationTimestamp\\":\\"2026-01-01T0$run:00:00Z\\"}}"`;
     const config = await plugin(expiring, { clock });
     assert.equal(await token(config), "Bearer t1");
-    clock.at += 58 * 60_000;
+    await clock.advance(58 * 60_000);
     assert.equal(await token(config), "Bearer t1");
     assert.equal(await runs(), 1);
-    clock.at += 90_000; // half a minute before the end
+    await clock.advance(90_000); // half a minute before the end
     assert.equal(await token(config), "Bearer t1");
     while ((await token(config)) === "Bearer t1") await new Promise(setImmediate);
     assert.equal(await token(config), "Bearer t2");
-    clock.at += 61 * 60_000; // after the end of the second
+    await clock.advance(61 * 60_000); // after the end of the second
     assert.equal(await token(config), "Bearer t3");
     assert.equal(await runs(), 3);
   });
 
   it("does not run again for each request while its tokens have ended by our clock", async () => {
-    const clock = new HandClock();
+    const clock = new ManualClock(start);
     const ended = `echo "{\\"status\\":{\\"token\\":\\"t$run\\",\\"expirationTimestamp\\":\\"2025-12-31T23:00:00Z\\"}}"`;
     const config = await plugin(ended, { clock });
     for (let count = 0; count < 5; count++) assert.equal(await token(config), "Bearer t1");
     assert.equal(await runs(), 1);
-    clock.at += 11_000;
+    await clock.advance(11_000);
     assert.equal(await token(config), "Bearer t2");
   });
 
   it("runs once for many refused requests, and not again while each token is refused", async () => {
-    const clock = new HandClock();
+    const clock = new ManualClock(start);
     const config = await plugin(giveToken, { clock });
     const refused = await config.credentials();
-    clock.at += 60_000;
+    await clock.advance(60_000);
     for (let count = 0; count < 16; count++) {
       config.forget?.(refused);
       await config.credentials();
@@ -136,12 +123,12 @@ describe("loadKubeConfig() with an exec plugin", () => {
     assert.equal(await runs(), 2);
     for (let count = 0; count < 16; count++) config.forget?.(await config.credentials());
     assert.equal(await runs(), 2);
-    clock.at += 11_000;
+    await clock.advance(11_000);
     assert.equal(await token(config), "Bearer t3");
   });
 
   it("answers with the error of a failed run for a while, then runs the plugin again", async () => {
-    const clock = new HandClock();
+    const clock = new ManualClock(start);
     const config = await plugin(
       `[ $run = 2 ] && { ${giveToken}; exit; }; echo no login >&2; exit 3`,
       {
@@ -154,17 +141,21 @@ describe("loadKubeConfig() with an exec plugin", () => {
         message: /exit code 3: no login/,
       });
     assert.equal(await runs(), 1);
-    clock.at += 1001;
+    await clock.advance(1001);
     assert.equal(await token(config), "Bearer t2");
   });
 
   it("ends a plugin that takes too long, even if a child process holds its output open", async () => {
-    const clock = new HandClock();
+    const clock = new ManualClock(start);
     const config = await plugin("sleep 1000; sleep 1000", { clock });
     const waiting = config.credentials();
+    const ended = assert.rejects(waiting, {
+      code: "K8S_CREDENTIALS_FAILED",
+      message: /it was ended/,
+    });
     while ((await runs()) === 0) await new Promise(setImmediate);
-    clock.ring();
-    await assert.rejects(waiting, { code: "K8S_CREDENTIALS_FAILED", message: /it was ended/ });
+    await clock.advance(60_000);
+    await ended;
   });
 
   it("rejects an invalid credential without quoting it, and a plugin that needs a terminal", async () => {

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { isDeepStrictEqual } from "node:util";
 import { errorText, KipError, type Clock } from "@kip/base";
 import {
   newClusters,
@@ -10,8 +9,9 @@ import {
   type Context,
   type User,
 } from "@kubernetes/client-node/dist/config_types.js";
-import { authenticatorOf, type AuthHeaders } from "./authenticator.ts";
-import type { Credentials, KubeConfig } from "./kubeconfig.ts";
+import { authenticatorOf } from "./authenticator.ts";
+import type { KubeConfig } from "./kubeconfig.ts";
+import { RenewedCredentials, type TlsFiles } from "./renewed-credentials.ts";
 
 // The library's entry point and its KubeConfig class load every generated API type: 88 MB of
 // memory. Its parsers and authenticators, imported by file, take 4 MB.
@@ -68,69 +68,43 @@ async function contextConfig(parts: ContextParts): Promise<KubeConfig> {
   const { options, context, cluster, user, userFields } = parts;
   const { file, env, clock } = options;
   const folder = path.dirname(file);
-  const read = (): Promise<(Buffer | undefined)[]> =>
-    Promise.all([
-      material(folder, cluster.caFile, cluster.caData),
-      material(folder, user.certFile, user.certData),
-      material(folder, user.keyFile, user.keyData),
-    ]);
   checkCluster(file, cluster.server, parts.clusterFields["proxy-url"]);
-  let files = await read().catch((error: unknown) => {
-    throw invalid(file, errorText(error), { cause: error });
+  const read = async (): Promise<TlsFiles> => ({
+    ca: await material(folder, cluster.caFile, cluster.caData),
+    cert: await material(folder, user.certFile, user.certData),
+    key: await material(folder, user.keyFile, user.keyData),
   });
   const { tokenFile } = userFields;
-  const authenticate = await authenticatorOf({
-    user,
-    fields: userFields,
-    tokenFile: typeof tokenFile === "string" ? path.resolve(folder, tokenFile) : undefined,
-    cluster: execCluster(parts.clusterFields, files[0]),
-    folder,
-    env,
-    clock,
-  }).catch((error: unknown) => {
+  try {
+    const files = await read();
+    const authenticator = await authenticatorOf({
+      user,
+      fields: userFields,
+      tokenFile: typeof tokenFile === "string" ? path.resolve(folder, tokenFile) : undefined,
+      cluster: execCluster(parts.clusterFields, files.ca),
+      folder,
+      env,
+      clock,
+    });
+    const credentials = new RenewedCredentials({
+      authenticator,
+      files,
+      read,
+      fixed: {
+        ...(cluster.tlsServerName !== undefined && { serverName: cluster.tlsServerName }),
+        verifyServer: !cluster.skipTLSVerify,
+      },
+    });
+    return {
+      server: cluster.server,
+      namespace: context.namespace ?? "default",
+      source: `${file} (context ${context.name})`,
+      credentials: async () => await credentials.current(),
+      forget: (refused) => credentials.forget(refused),
+    };
+  } catch (error) {
     throw invalid(file, errorText(error), { cause: error });
-  });
-  const fixed = {
-    ...(cluster.tlsServerName !== undefined && { serverName: cluster.tlsServerName }),
-    verifyServer: !cluster.skipTLSVerify,
-  };
-  let auth: AuthHeaders | undefined;
-  let current: Credentials | undefined;
-  /** The server refused the certificate; its file may have been renewed. */
-  let isRefused = false;
-  return {
-    server: cluster.server,
-    namespace: context.namespace ?? "default",
-    source: `${file} (context ${context.name})`,
-    credentials: async () => {
-      const next = await authenticate.headers();
-      if (isRefused) {
-        isRefused = false;
-        const fresh = await read().catch(() => files); // they may be missing for a moment
-        if (!isDeepStrictEqual(fresh, files)) current = undefined;
-        files = fresh;
-      }
-      if (!current || !auth || !sameAuth(auth, next)) {
-        const [ca, cert, key] = files;
-        const ownCert = next.cert === undefined ? cert : Buffer.from(next.cert);
-        const ownKey = next.key === undefined ? key : Buffer.from(next.key);
-        auth = next;
-        current = {
-          ...fixed,
-          ...(ca && { ca }),
-          ...(ownCert && { cert: ownCert }),
-          ...(ownKey && { key: ownKey }),
-          headers: next.headers,
-        };
-      }
-      return current;
-    },
-    forget: (refused) => {
-      if (refused !== current) return; // they were replaced meanwhile
-      isRefused = true;
-      authenticate.forget();
-    },
-  };
+  }
 }
 
 /** @throws {KipError} code `KUBECONFIG_INVALID`: past a proxy that it names, a cluster must not be reached directly */
@@ -142,14 +116,6 @@ function checkCluster(file: string, server: string | undefined, proxy: unknown):
   const { protocol, hostname } = URL.parse(server ?? "") ?? {};
   if ((protocol !== "https:" && protocol !== "http:") || !hostname)
     throw invalid(file, `its cluster's server "${server ?? ""}" is not an http or https URL`, {});
-}
-
-function sameAuth(a: AuthHeaders, b: AuthHeaders): boolean {
-  return (
-    a.cert === b.cert &&
-    a.key === b.key &&
-    a.headers["Authorization"] === b.headers["Authorization"]
-  );
 }
 
 interface ParsedFile {

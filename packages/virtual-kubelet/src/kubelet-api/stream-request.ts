@@ -25,8 +25,12 @@ import {
   tunnelSubprotocol,
   webSocketDialect,
 } from "./websocket/subprotocols.ts";
-import { tunnelStream } from "./websocket/tunnel.ts";
-import { acceptWebSocket, chooseProtocol, isWebSocketUpgrade } from "./websocket/upgrade.ts";
+import {
+  acceptWebSocket,
+  chooseProtocol,
+  isWebSocketUpgrade,
+  tunnelStream,
+} from "./websocket/upgrade.ts";
 
 /** What serving a stream request takes. */
 export interface StreamServices {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import { WebSocketServer, type ServerOptions, type WebSocket } from "ws";
+import { createWebSocketStream, WebSocketServer, type ServerOptions, type WebSocket } from "ws";
 import { HttpRefusal } from "../answer.ts";
 
 /**
@@ -70,4 +70,17 @@ export function acceptWebSocket(
     accepted = webSocket;
   });
   return accepted;
+}
+
+/**
+ * The bytes of a WebSocket's messages as one stream, for a protocol that is tunnelled in it. What is
+ * written together goes out as one message.
+ */
+export function tunnelStream(webSocket: WebSocket): Duplex {
+  return createWebSocketStream(webSocket, {
+    writev: (chunks, callback) => {
+      const data = chunks.map(({ chunk }) => chunk as Buffer); // no encoding was set
+      webSocket.send(Buffer.concat(data), { binary: true }, callback);
+    },
+  });
 }
