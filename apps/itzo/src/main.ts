@@ -4,10 +4,10 @@ import { decodeCellIdentity } from "@kip/agent-api";
 import { createLogger, systemClock } from "@kip/base";
 import {
   agentDirectories,
-  loadParts,
+  loadDependencies,
   rehearse,
   startAgent,
-  type AgentParts,
+  type AgentDependencies,
 } from "@kip/cell-agent";
 import manifest from "../package.json" with { type: "json" };
 import { readBootResults, type BootResults } from "./boot-results.ts";
@@ -44,7 +44,7 @@ async function main(): Promise<void> {
     bootTimingsMs: timingsMs,
     startedAtMs,
     logger,
-    ...(copy && { loadParts: async () => await Promise.resolve(copy.loaded) }),
+    ...(copy && { loadDependencies: async () => await Promise.resolve(copy.loaded) }),
   });
   copy?.sendReady();
   process.once("SIGTERM", () => {
@@ -61,7 +61,7 @@ async function bootedResults(): Promise<BootResults> {
 }
 
 /** What only templates need is loaded only there. */
-async function becomeCopy(): Promise<TemplateCopy<AgentParts>> {
+async function becomeCopy(): Promise<TemplateCopy<AgentDependencies>> {
   const { serveAsTemplate } = await import("./template.ts");
   const directories = agentDirectories(stateDir, runDir);
   return await serveAsTemplate({
@@ -69,7 +69,7 @@ async function becomeCopy(): Promise<TemplateCopy<AgentParts>> {
     logFile,
     load: async () => {
       await rehearse({ stateDir, runDir, hostInterface: "eth0", logger, clock: systemClock });
-      const parts = await loadParts({ directories, logger, clock: systemClock });
+      const parts = await loadDependencies({ directories, logger, clock: systemClock });
       await parts.prepared;
       return parts;
     },

@@ -62,7 +62,7 @@ const connectTimeoutMs = 10_000;
 const pingIntervalMs = 5000;
 const pingTimeoutMs = 10_000;
 const answerTimeoutMs = 30_000;
-/** How often a connection is looked at for frames that nobody asked for. */
+/** How often a connection is checked for frames that were not asked for, milliseconds. */
 const floodCheckMs = 1000;
 /**
  * What a piece of a body, and a byte of it, cost before anybody reads it: TLS, HTTP/2 and events, milliseconds of
@@ -273,7 +273,7 @@ export class AgentClient implements AsyncDisposable {
   ): Promise<T> {
     const stream = await this.#open(method, path, options);
     try {
-      const text = await this.#inTime(stream, readText(stream));
+      const text = await this.#withTimeout(stream, readText(stream));
       // Without a decoder T is void.
       if (!options.decoder) return undefined as T;
       return decodeAnswer(text === "" ? "{}" : text, options.decoder);
@@ -313,18 +313,18 @@ export class AgentClient implements AsyncDisposable {
     if (options.body !== undefined) stream.end(JSON.stringify(options.body));
     let status: number;
     try {
-      status = await this.#inTime(stream, responseStatus(stream));
+      status = await this.#withTimeout(stream, responseStatus(stream));
     } catch (error) {
       stream.destroy();
       options.signal?.throwIfAborted();
       throw this.#lost(error);
     }
     if (status < 300) return stream;
-    throw await this.#inTime(stream, readError(stream, status));
+    throw await this.#withTimeout(stream, readError(stream, status));
   }
 
-  /** Ends the stream if what is read of it does not come in time. */
-  async #inTime<T>(stream: ClientHttp2Stream, read: Promise<T>): Promise<T> {
+  /** Ends the stream if reading it takes too long. */
+  async #withTimeout<T>(stream: ClientHttp2Stream, read: Promise<T>): Promise<T> {
     const late = (): void => void stream.destroy(new Error("no answer in time"));
     const timer = setTimeout(late, this.#peer.answerTimeoutMs ?? answerTimeoutMs);
     try {
@@ -339,7 +339,7 @@ export class AgentClient implements AsyncDisposable {
     return unreachable(this.#peer, error);
   }
 
-  /** Every piece of the answer's body passes through `push`, whoever reads it and how. */
+  /** Every piece of the answer's body passes through `push`, however it is read. */
   #countContent(stream: ClientHttp2Stream, onPiece: ((bytes: number) => void) | undefined): void {
     const push = stream.push.bind(stream);
     stream.push = (piece: Buffer | null, encoding?: BufferEncoding) => {
@@ -352,7 +352,7 @@ export class AgentClient implements AsyncDisposable {
   #watchFlood(): void {
     const timer = setInterval(() => {
       if (this.#session.destroyed || !this.#flood.isFlooded(systemClock.monotonic())) return;
-      const reason = "it sends frames that nobody asked for";
+      const reason = "it sends frames that were not asked for";
       this.#session.destroy(
         new KipError("AGENT_ANSWER_INVALID", `Cannot read the answers of a cell: ${reason}`),
       );

@@ -127,7 +127,7 @@ const registry = object({
   ca: optional(string),
   /** Base URLs of registries that are asked first, in this order; what else is known of them is in the entries of their hosts. */
   mirrors: optional(list(string)),
-  /** Whom to log in as, tried in this order before `username`. */
+  /** Accounts to log in with, tried in this order before `username`. */
   accounts: optional(list(account)),
 });
 

@@ -19,7 +19,7 @@ function sleepingClock() {
 const { signal } = new AbortController();
 
 describe("EventLoopBudget", () => {
-  it("holds up nobody who stays within it", async () => {
+  it("does not delay a peer that stays within it", async () => {
     const clock = sleepingClock();
     const budget = new EventLoopBudget(clock);
     for (let second = 0; second < 100; second += 1) {

@@ -8,7 +8,7 @@ const burstMs = 300;
 /**
  * How much of the event loop one peer may use. Work that it causes is charged, in milliseconds of this thread's
  * processor time; what is charged comes back at 3 % of the time that passes. A peer that used too much waits in
- * {@link settle}; nobody else does.
+ * {@link settle}; no other peer does.
  *
  * Processor time is measured, so a machine that is busy otherwise costs an honest peer nothing.
  */

@@ -5,7 +5,7 @@ const emptyBytesPerSecond = 512 * 1024;
 const bytesPerContentByte = 50;
 
 /**
- * Notices a peer that sends frames which nobody asked for: HTTP/2 frames beneath the answers cost processor time, and
+ * Notices a peer that sends frames that were not asked for: HTTP/2 frames beneath the answers cost processor time, and
  * nothing in HTTP/2 slows their sender. Content is slowed by those who read it.
  */
 export class FloodGuard {

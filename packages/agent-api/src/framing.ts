@@ -30,7 +30,7 @@ const headerBytes = 5;
 /** One frame as it was read. */
 export interface Frame {
   readonly channel: Channel;
-  /** A part of what the parser was given; nothing is copied, so do not write to that any more. */
+  /** A part of the parser's input, not a copy: do not write to that input afterwards. */
   readonly payload: Buffer;
 }
 

@@ -4,7 +4,7 @@ import tls, { type PeerCertificate, type TLSSocket } from "node:tls";
 import { hasCode, KipError } from "@kip/base";
 import { cellServerName } from "./routes.ts";
 
-/** Whom to speak to and as whom. */
+/** The cell to connect to, and kip's credentials for it. */
 export interface PeerOptions {
   /** Management address of the cell. */
   readonly address: string;

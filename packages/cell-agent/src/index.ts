@@ -1,5 +1,5 @@
 export { agentDirectories, type AgentDirectories } from "./agent-directories.ts";
-export { loadParts, type AgentParts } from "./agent-parts.ts";
+export { loadDependencies, type AgentDependencies } from "./agent-dependencies.ts";
 export { fetchImages } from "./image/fetch-images.ts";
 export { rehearse, type RehearsalOptions } from "./rehearsal/rehearsal.ts";
 export { startAgent, type AgentOptions, type RunningAgent } from "./start-agent.ts";

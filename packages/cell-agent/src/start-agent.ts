@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { agentPort, decodeCellIdentity, type AgentInfo, type CellIdentity } from "@kip/agent-api";
 import { systemClock, type Clock, type Logger } from "@kip/base";
 import { agentDirectories } from "./agent-directories.ts";
-import { loadParts, type AgentParts } from "./agent-parts.ts";
-import type { AgentWork } from "./agent-work.ts";
+import { loadDependencies, type AgentDependencies } from "./agent-dependencies.ts";
+import type { PodService } from "./pod-service.ts";
 import { readJson, writeJson } from "./json-file.ts";
 import { agentFacts } from "./server/agent-facts.ts";
 import { listen } from "./server/agent-server.ts";
@@ -11,7 +11,7 @@ import { answerJson } from "./server/answers.ts";
 
 /** Options of {@link startAgent}. */
 export interface AgentOptions {
-  /** Whom the agent is; a newer identity that kip has put since then (in `runDir`) wins. */
+  /** The agent's identity; a newer one that kip has sent (in `runDir`) wins. */
   readonly identity: CellIdentity;
   /** Version that `GET /v1/info` shows. */
   readonly agentVersion: string;
@@ -30,17 +30,17 @@ export interface AgentOptions {
   readonly logger: Logger;
   /** @default systemClock */
   readonly clock?: Clock;
-  /** Loads what the agent works with; called once it listens and has answered. @default crun, conmon and the image store */
-  readonly loadParts?: () => Promise<AgentParts>;
+  /** Loads the agent's dependencies; called once it listens and has answered. @default crun, conmon and the image store */
+  readonly loadDependencies?: () => Promise<AgentDependencies>;
 }
 
 /** An agent that listens. */
 export interface RunningAgent extends AsyncDisposable {
   /** The port it listens on. */
   readonly port: number;
-  /** Resolves when all is loaded and containers of an earlier life are taken over, or cannot be. */
+  /** Resolves when everything is loaded and running containers are taken over, or cannot be. */
   readonly ready: Promise<void>;
-  /** Stops listening and lets go of the containers, which go on running. */
+  /** Stops listening; the containers go on running. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -59,9 +59,9 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
   const directories = agentDirectories(stateDir, runDir);
   let identity = newestIdentity(options.identity, directories.identity);
   let bootTimingsMs = options.bootTimingsMs ?? {};
-  const makeWork = async (): Promise<AgentWork> => {
-    const { AgentWork } = await import("./agent-work.ts");
-    return new AgentWork({
+  const createService = async (): Promise<PodService> => {
+    const { PodService } = await import("./pod-service.ts");
+    return new PodService({
       directories,
       clock,
       logger,
@@ -73,11 +73,11 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
       },
     });
   };
-  const early = existsSync(directories.desiredPod) ? await makeWork() : undefined;
+  const early = existsSync(directories.desiredPod) ? await createService() : undefined;
   const ready = Promise.withResolvers<void>();
   let isEnding = false;
-  let working: Promise<AgentWork> | undefined;
-  const begin = async (): Promise<AgentWork> => await (working ??= work());
+  let working: Promise<PodService> | undefined;
+  const begin = async (): Promise<PodService> => await (working ??= work());
   const server = await listen({
     identity,
     port: options.port ?? agentPort,
@@ -104,6 +104,7 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
     ...bootTimingsMs,
     listening: Math.round(monotonicMs() - (options.startedAtMs ?? 0)),
   };
+  // The local cloud reads this line from the console, see admission/start-phase.ts.
   logger.info("Agent listens", { port: server.port, cell: identity.cellName, ...bootTimingsMs });
   if (early) await begin();
   return {
@@ -116,9 +117,11 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
     },
   };
 
-  async function work(): Promise<AgentWork> {
-    const made = early ?? (await makeWork());
-    made.begin(options.loadParts ?? (() => loadParts({ directories, logger, clock })));
+  async function work(): Promise<PodService> {
+    const made = early ?? (await createService());
+    made.begin(
+      options.loadDependencies ?? (() => loadDependencies({ directories, logger, clock })),
+    );
     ready.resolve(made.ready);
     return made;
   }

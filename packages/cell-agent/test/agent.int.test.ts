@@ -14,7 +14,7 @@ import { silentLogger } from "@kip/base";
 import { startAgent } from "../src/index.ts";
 import { Cell, credentials } from "./cell.ts";
 import { container, desiredPod } from "./desired-pod.ts";
-import { fakeParts } from "./fake-parts.ts";
+import { fakeDependencies } from "./fake-dependencies.ts";
 import { cellName, issueIdentity, report, strangerCertificate } from "./test-cell.ts";
 
 const hour = 3_600_000;
@@ -63,7 +63,7 @@ describe("mutual TLS", limit, () => {
     await assert.rejects(cell.connect({ cellName: "cell-2" }), { code: "AGENT_IDENTITY_INVALID" });
   });
 
-  it("says that nobody is there, and that another try may help", async () => {
+  it("reports an agent that is not there as unreachable and retryable", async () => {
     const cell = await Cell.start();
     const { port } = cell.agent;
     await cell[Symbol.asyncDispose]();
@@ -143,7 +143,7 @@ describe("waitForAgent()", limit, () => {
       port,
       host: "127.0.0.1",
       logger: silentLogger,
-      loadParts: async () => fakeParts(),
+      loadDependencies: async () => fakeDependencies(),
     });
     const client = await waiting;
     await client.info();
@@ -231,7 +231,7 @@ describe("a pod's life", limit, () => {
     assert.equal((await client.info()).podGeneration, 5);
   });
 
-  it("refuses what is no pod", async () => {
+  it("refuses a document that is not a pod", async () => {
     await using cell = await Cell.start();
     const client = await cell.connect();
     const wrong = { ...desiredPod(), containers: "none" } as never;

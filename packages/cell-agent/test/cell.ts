@@ -5,7 +5,7 @@ import { AgentClient } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
 import type { KeyPair } from "@kip/pki";
 import { startAgent, type RunningAgent } from "../src/index.ts";
-import { fakeParts, FakeRuntime } from "./fake-parts.ts";
+import { fakeDependencies, FakeRuntime } from "./fake-dependencies.ts";
 import { cellName, makeCredentials } from "./test-cell.ts";
 
 /** The certificates of the cells of one test file. */
@@ -16,7 +16,7 @@ const { authority, identity, kip } = credentials;
 export class Cell implements AsyncDisposable {
   readonly runtime = new FakeRuntime();
   readonly missing = new Set<string>();
-  /** How often the parts were loaded. */
+  /** How often the dependencies were loaded. */
   loads = 0;
   agent!: RunningAgent;
   directory!: string;
@@ -30,7 +30,7 @@ export class Cell implements AsyncDisposable {
   }
 
   async startAgent(): Promise<void> {
-    const parts = fakeParts({ runtime: this.runtime, missing: this.missing });
+    const dependencies = fakeDependencies({ runtime: this.runtime, missing: this.missing });
     this.agent = await startAgent({
       identity,
       agentVersion: "0.1.0",
@@ -40,9 +40,9 @@ export class Cell implements AsyncDisposable {
       host: "127.0.0.1",
       bootTimingsMs: { userspace: 1 },
       logger: silentLogger,
-      loadParts: async () => {
+      loadDependencies: async () => {
         this.loads++;
-        return parts;
+        return dependencies;
       },
     });
   }

@@ -319,7 +319,7 @@ echo serving; exec httpd -f -p 127.0.0.1:8080 -h /www`;
     await client.putPod({ ...desired, generation: 2, volumes: [memory, secret, host] });
     await run(client, "web", "until [ $(cat /secret/key) = newer ]; do sleep 0.1; done");
 
-    // a container that is not alive is killed and started anew
+    // a container that is not alive is killed and started again
     await run(client, "web", "touch /memory/dead");
     const killed = await report(client, (one) => one.containers[0]?.restartCount === 1, patience);
     assert.ok(

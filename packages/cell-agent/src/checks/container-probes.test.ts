@@ -63,7 +63,7 @@ describe("startProbes()", () => {
     assert.deepEqual(result.said, ["Container web failed startup probe, will be restarted"]);
   });
 
-  it("has a container killed that is not alive any more", async () => {
+  it("has a container killed when its liveness probe fails", async () => {
     const result = await said({ livenessProbe: probe }, [0, 0, 1, 1, 0, 1, 1, 1], 3);
     assert.equal(result.said[2], "Container web failed liveness probe, will be restarted");
   });

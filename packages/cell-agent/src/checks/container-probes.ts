@@ -7,7 +7,7 @@ import { ProbeTally, type ProbeVerdict } from "./probe-tally.ts";
 /** What a probe is for, as the kubelet spells it. */
 export type ProbeKind = "Startup" | "Readiness" | "Liveness";
 
-/** Whom the probes tell. */
+/** Receives the results of the probes. */
 export interface ProbeListener {
   /** The startup probe, or its absence, says that the container has started. */
   started(): void;
@@ -48,7 +48,7 @@ export function startProbes(options: ProbeOptions): RunningProbes {
   const stop = new AbortController();
   const stopKilling = new AbortController();
   const killing = AbortSignal.any([stop.signal, stopKilling.signal]);
-  // A probe that is stopped has nothing to tell.
+  // A probe that was stopped has no result.
   run().catch(() => {});
   return { end: () => stop.abort(), endKilling: () => stopKilling.abort() };
 

@@ -4,7 +4,7 @@ import net from "node:net";
 import { networkInterfaces } from "node:os";
 import { Writable } from "node:stream";
 import type { DesiredHook, DesiredPod, DesiredProbe } from "@kip/agent-api";
-import { errorText, systemClock, type ProcessStreams } from "@kip/base";
+import { errorText, pause, systemClock, type ProcessStreams } from "@kip/base";
 import type { ContainerRuntime } from "@kip/oci-runtime";
 import { askGrpcHealth } from "./grpc-check.ts";
 
@@ -17,11 +17,11 @@ export interface CheckResult {
   readonly status?: number;
 }
 
-/** What to do to a container: the part that probes and hooks have in common. */
+/** An action on a container, of a probe or a hook. */
 export type Check = Pick<DesiredProbe, "exec" | "httpGet" | "tcpSocket" | "grpc"> &
   Pick<DesiredHook, "sleepSeconds">;
 
-/** Whom it is done to. */
+/** The container that a check is made of. */
 export interface CheckTarget {
   readonly runtime: Pick<ContainerRuntime, "exec">;
   readonly containerId: string;
@@ -176,7 +176,7 @@ async function runGrpc(
 }
 
 async function runSleep(seconds: number, signal: AbortSignal): Promise<CheckResult> {
-  await systemClock.sleep(seconds * 1000, signal).catch(() => {}); // cut short, which is no failure
+  await pause(seconds * 1000, systemClock, signal); // a hook that is cut short has not failed
   return { isSuccess: true, output: "" };
 }
 

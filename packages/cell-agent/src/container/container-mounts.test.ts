@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { container } from "../../test/desired-pod.ts";
-import { fakeParts } from "../../test/fake-parts.ts";
+import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { containerMounts } from "./container-mounts.ts";
 
 describe("containerMounts()", () => {
@@ -20,7 +20,7 @@ describe("containerMounts()", () => {
       podFiles: new Map([["/etc/hosts", "/pod/hosts"]]),
       terminationFile: "",
       subPaths: "",
-      mounter: fakeParts().mounter,
+      mounter: fakeDependencies().mounter,
     });
     const places = mounts.map(({ destination }) => destination);
     assert.deepEqual(places, ["/data", "/logs", "/a/c", "/etc/hosts"]);
@@ -43,7 +43,7 @@ describe("containerMounts()", () => {
         podFiles: new Map(),
         terminationFile: "",
         subPaths: "",
-        mounter: fakeParts().mounter,
+        mounter: fakeDependencies().mounter,
       });
       await assert.rejects(mounts, { code: "AGENT_CONTAINER_CONFIG", message });
     });

@@ -4,7 +4,7 @@ import { KipError, removeTree } from "@kip/base";
 import type { StoredImage } from "@kip/oci-image";
 import type { PodSandbox } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../agent-directories.ts";
-import type { AgentParts } from "../agent-parts.ts";
+import type { AgentDependencies } from "../agent-dependencies.ts";
 import type { ContainerRun } from "../pod/container-record.ts";
 import type { PodFiles } from "../pod/pod-files.ts";
 import { unbindSubPaths } from "../volumes/sub-path.ts";
@@ -13,7 +13,7 @@ import { imageVolumes } from "./image-volumes.ts";
 import { containerSpec, runId } from "./container-spec.ts";
 
 /** What the containers of a pod share. */
-export interface PodGround {
+export interface PodResources {
   readonly sandbox: PodSandbox;
   /** Place on this machine by volume name. */
   readonly volumes: ReadonlyMap<string, string>;
@@ -26,11 +26,11 @@ export interface RunInput {
   readonly container: DesiredContainer;
   readonly image: StoredImage;
   readonly attempt: number;
-  readonly ground: PodGround;
+  readonly resources: PodResources;
   /** File of the namespace of processes to be in, in place of the pod's or one of its own. */
   readonly pidNamespace?: string | undefined;
   readonly directories: AgentDirectories;
-  readonly parts: AgentParts;
+  readonly dependencies: AgentDependencies;
 }
 
 /**
@@ -79,26 +79,26 @@ export function hasFiles(directories: AgentDirectories, run: Pick<ContainerRun, 
  * so, `CONTAINER_CREATE_FAILED` when its command cannot
  */
 export async function createContainer(run: ContainerRun, input: RunInput): Promise<void> {
-  const { container, parts, image, ground, pidNamespace } = input;
+  const { container, dependencies, image, resources, pidNamespace } = input;
   const directory = runDirectory(input.directories, run);
   mkdirSync(directory.path, { recursive: true });
-  const { rootfs } = await parts.images.mountRootfs(image, directory.path);
-  const imageUser = await parts.resolveUser(
+  const { rootfs } = await dependencies.images.mountRootfs(image, directory.path);
+  const imageUser = await dependencies.resolveUser(
     rootfs,
     container.user === undefined ? image.config.user : "0",
   );
   const wantedUser =
     container.user === undefined
       ? undefined
-      : await parts.resolveUser(rootfs, String(container.user));
+      : await dependencies.resolveUser(rootfs, String(container.user));
   const mounts = await containerMounts({
     container,
-    volumes: ground.volumes,
+    volumes: resources.volumes,
     readOnlyVolumes: readOnlyVolumes(input.pod),
-    podFiles: ground.podFiles,
+    podFiles: resources.podFiles,
     terminationFile: directory.terminationFile,
     subPaths: directory.subPaths,
-    mounter: parts.mounter,
+    mounter: dependencies.mounter,
   });
   const ofImage = await imageVolumes({
     volumes: image.config.volumes,
@@ -112,14 +112,14 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     pod: input.pod,
     container,
     image: image.config,
-    sandbox: { ...ground.sandbox, ...(pidNamespace !== undefined && { pidNamespace }) },
+    sandbox: { ...resources.sandbox, ...(pidNamespace !== undefined && { pidNamespace }) },
     rootfs,
     imageUser,
     ...(wantedUser && { wantedUser }),
     mounts: [...mounts, ...ofImage],
     logPath: run.logPath,
   });
-  await parts.runtime.create(spec);
+  await dependencies.runtime.create(spec);
 }
 
 /**
@@ -129,7 +129,7 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
  */
 export async function pidNamespaceOf(
   id: string,
-  runtime: Pick<AgentParts["runtime"], "list">,
+  runtime: Pick<AgentDependencies["runtime"], "list">,
 ): Promise<string> {
   const { pid } = (await runtime.list()).find((state) => state.id === id) ?? {};
   if (pid !== undefined) return `/proc/${pid}/ns/pid`;
@@ -142,12 +142,12 @@ export async function pidNamespaceOf(
 /** Frees what a run had, except its log. Does nothing if nothing is left. */
 export async function discardRun(
   run: Pick<ContainerRun, "id">,
-  options: { readonly directories: AgentDirectories; readonly parts: AgentParts },
+  options: { readonly directories: AgentDirectories; readonly dependencies: AgentDependencies },
 ): Promise<void> {
   const directory = runDirectory(options.directories, run);
-  await options.parts.runtime.remove(run.id);
-  await options.parts.images.unmountRootfs(directory.path);
-  await unbindSubPaths(directory.subPaths, options.parts.mounter);
+  await options.dependencies.runtime.remove(run.id);
+  await options.dependencies.images.unmountRootfs(directory.path);
+  await unbindSubPaths(directory.subPaths, options.dependencies.mounter);
   await removeTree(directory.path);
 }
 

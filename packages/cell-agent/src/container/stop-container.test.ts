@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { container } from "../../test/desired-pod.ts";
-import { fakeParts } from "../../test/fake-parts.ts";
+import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { fastClock } from "../../test/fast-clock.ts";
 import type { ContainerRun } from "../pod/container-record.ts";
 import { PodEvents } from "../pod/pod-events.ts";
@@ -12,7 +12,7 @@ it("gives a container two seconds, although others have used up the grace period
   const clock = fastClock();
   const grace = new GracePeriod(clock, 30_000);
   await clock.sleep(30_000);
-  const { runtime } = fakeParts();
+  const { runtime } = fakeDependencies();
   const signals: [string, number][] = [];
   runtime.kill = async (_id, signal) => void signals.push([signal, clock.now()]);
   const stop = async (): Promise<void> =>
@@ -21,7 +21,7 @@ it("gives a container two seconds, although others have used up the grace period
       grace,
       ended: new AbortController().signal,
       target: { runtime, containerId: "1", address: "" },
-      parts: { runtime },
+      dependencies: { runtime },
       events: new PodEvents(clock),
       clock,
     });

@@ -1,7 +1,7 @@
 import type { DesiredContainer } from "@kip/agent-api";
 import { errorText, type Clock } from "@kip/base";
 import { runHook, type CheckTarget } from "../checks/handlers.ts";
-import type { AgentParts } from "../agent-parts.ts";
+import type { AgentDependencies } from "../agent-dependencies.ts";
 import type { ContainerRun } from "../pod/container-record.ts";
 import type { PodEvents } from "../pod/pod-events.ts";
 import type { GracePeriod } from "./grace-period.ts";
@@ -11,7 +11,7 @@ const minGraceMs = 2000;
 
 /**
  * Ends a container: preStop hook, its stop signal, and SIGKILL when the grace period is over. The
- * end itself is told by the runtime; this resolves when nothing more can be done about it.
+ * end itself is an event of the runtime; this resolves when nothing more can be done to cause it.
  */
 export async function stopContainer(
   run: ContainerRun,
@@ -21,13 +21,13 @@ export async function stopContainer(
     /** Aborts when the container has ended. */
     readonly ended: AbortSignal;
     readonly target: CheckTarget;
-    readonly parts: Pick<AgentParts, "runtime">;
+    readonly dependencies: Pick<AgentDependencies, "runtime">;
     readonly events: PodEvents;
     readonly clock: Clock;
   },
 ): Promise<void> {
-  const { container, grace, ended, parts } = options;
-  const { runtime } = parts;
+  const { container, grace, ended, dependencies } = options;
+  const { runtime } = dependencies;
   if (container.preStop && grace.remainingMs() > 0) {
     using limit = grace.limit();
     const signal = AbortSignal.any([ended, limit.signal]);
@@ -47,10 +47,10 @@ export async function stopContainer(
 /** An image may name a signal that does not exist: then there is no polite way. */
 async function sendStopSignal(
   { id, stopSignal }: ContainerRun,
-  { container, parts, events }: Parameters<typeof stopContainer>[1],
+  { container, dependencies, events }: Parameters<typeof stopContainer>[1],
 ): Promise<boolean> {
   try {
-    await parts.runtime.kill(id, stopSignal);
+    await dependencies.runtime.kill(id, stopSignal);
     return true;
   } catch (error) {
     const message = `Cannot send ${stopSignal}: ${errorText(error)}`;

@@ -5,14 +5,14 @@ import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
 import { isKipError, KipError, systemClock } from "@kip/base";
 import { parseReference, type PulledImage, type PullOptions } from "@kip/oci-image";
 import { container, desiredPod } from "../../test/desired-pod.ts";
-import { fakeParts } from "../../test/fake-parts.ts";
+import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { PodEvents } from "../pod/pod-events.ts";
 import { obtainImage } from "./obtain-image.ts";
 import { pullAs } from "./pull-as.ts";
 
 const image = "registry.test/web:1";
 const signal = new AbortController().signal;
-const pulled = await fakeParts().images.pull(parseReference(image), { registries: [] });
+const pulled = await fakeDependencies().images.pull(parseReference(image), { registries: [] });
 
 interface Trial {
   readonly policy: DesiredContainer["imagePullPolicy"];

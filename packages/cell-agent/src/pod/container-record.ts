@@ -40,14 +40,14 @@ export interface SavedContainer {
   backoff?: { readonly delayMs: number; readonly updatedAtMs: number };
 }
 
-/** What is known about the container's image; an agent that starts anew finds out again. */
+/** What is known about the container's image; not kept across restarts of the agent. */
 export type ImageState =
-  | { readonly is: "unknown" }
-  | { readonly is: "pulling" }
+  | { readonly kind: "unknown" }
+  | { readonly kind: "pulling" }
   /** `attempt`: for which attempt of the container the registry was asked, with policy Always. */
-  | { readonly is: "ready"; readonly image: StoredImage; readonly attempt: number }
+  | { readonly kind: "ready"; readonly image: StoredImage; readonly attempt: number }
   | {
-      readonly is: "failed";
+      readonly kind: "failed";
       readonly reason: string;
       readonly message: string;
       readonly failures: number;
@@ -100,7 +100,7 @@ export function newRecord(
     desired,
     kind,
     saved: saved ?? { name: desired.name, started: false, ready: false },
-    image: { is: "unknown" },
+    image: { kind: "unknown" },
     retryAtMs: 0,
     probes: new Map(),
     createFailures: 0,

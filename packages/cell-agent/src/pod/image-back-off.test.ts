@@ -5,7 +5,7 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import { desiredPod } from "../../test/desired-pod.ts";
-import { fakeParts } from "../../test/fake-parts.ts";
+import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { fastClock } from "../../test/fast-clock.ts";
 import { agentDirectories } from "../agent-directories.ts";
 import { PodSupervisor } from "./pod-supervisor.ts";
@@ -31,7 +31,7 @@ describe("ImagePullBackOff", () => {
         if (reason === "running") over.resolve();
       },
     });
-    await supervisor.begin(fakeParts({ missing }));
+    await supervisor.begin(fakeDependencies({ missing }));
     supervisor.put(desiredPod());
     await over.promise;
     const events = supervisor.report()?.events ?? [];

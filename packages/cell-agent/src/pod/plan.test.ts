@@ -20,7 +20,7 @@ function record(name: string, kind: ContainerKind = "main"): ContainerRecord {
 }
 
 function withImage(one: ContainerRecord): ContainerRecord {
-  one.image = { is: "ready", image, attempt: nextAttempt(one) };
+  one.image = { kind: "ready", image, attempt: nextAttempt(one) };
   return one;
 }
 
@@ -56,7 +56,7 @@ function view(containers: readonly ContainerRecord[], overrides: Partial<PodView
 }
 
 function words(steps: readonly Step[]): string[] {
-  return steps.map((step) => ("container" in step ? `${step.do} ${step.container}` : step.do));
+  return steps.map((step) => ("container" in step ? `${step.kind} ${step.container}` : step.kind));
 }
 
 describe("planPod()", () => {
@@ -120,15 +120,15 @@ describe("planPod()", () => {
   it("waits for a back-off", () => {
     const one = ended(record("a"), 1);
     one.retryAtMs = 5000;
-    assert.deepEqual(planPod(view([one])), [{ do: "wake", atMs: 5000 }]);
+    assert.deepEqual(planPod(view([one])), [{ kind: "wake", atMs: 5000 }]);
   });
 
   it("asks the registry before each run with pull policy Always", () => {
     const one = ended(record("a"), 1);
     one.desired = { ...one.desired, imagePullPolicy: "Always" };
-    one.image = { is: "ready", image, attempt: 0 };
+    one.image = { kind: "ready", image, attempt: 0 };
     assert.deepEqual(words(planPod(view([one]))), ["pull a"]);
-    one.image = { is: "ready", image, attempt: 1 };
+    one.image = { kind: "ready", image, attempt: 1 };
     assert.deepEqual(words(planPod(view([one]))), ["start a"]);
   });
 
@@ -148,7 +148,7 @@ describe("planPod()", () => {
     const never = { pod: { restartPolicy: "Never" as const } };
     const [step] = planPod(view([one], never));
     assert.deepEqual(step, {
-      do: "stop",
+      kind: "stop",
       container: "a",
       message: "Container a definition changed, will be restarted",
       restarts: true,
@@ -189,7 +189,7 @@ describe("planPod()", () => {
 
   it("wakes for the pod's deadline", () => {
     const steps = planPod(view([running(record("a"))], { deadlineMs: 7000 }));
-    assert.deepEqual(steps, [{ do: "wake", atMs: 7000 }]);
+    assert.deepEqual(steps, [{ kind: "wake", atMs: 7000 }]);
   });
 
   it("always comes to an end when each step does what it says", () => {
@@ -207,10 +207,10 @@ describe("planPod()", () => {
           const steps = planPod(view(all, { pod: { restartPolicy: "OnFailure" } }));
           for (const step of steps) {
             const one = all.find((c) => "container" in step && c.desired.name === step.container);
-            if (step.do === "release") isReleased = true;
-            if (one && step.do === "pull") withImage(one);
-            if (one && step.do === "stop") ended(one, 0);
-            if (one && step.do === "start") {
+            if (step.kind === "release") isReleased = true;
+            if (one && step.kind === "pull") withImage(one);
+            if (one && step.kind === "stop") ended(one, 0);
+            if (one && step.kind === "start") {
               assert.ok(!isRunning(one));
               assert.ok(one.kind !== "main" || one.saved.run?.exit?.exitCode !== 0);
               running(one, nextAttempt(one));

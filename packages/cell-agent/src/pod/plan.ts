@@ -4,13 +4,13 @@ import { isRunning, nextAttempt, type ContainerRecord } from "./container-record
 /** One thing to do for the pod. Steps of one plan are independent of each other. */
 export type Step =
   /** Make namespaces, network and volumes. */
-  | { readonly do: "prepare" }
-  | { readonly do: "pull"; readonly container: string }
+  | { readonly kind: "prepare" }
+  | { readonly kind: "pull"; readonly container: string }
   /** Show that the next pull is held back. */
-  | { readonly do: "hold"; readonly container: string }
-  | { readonly do: "start"; readonly container: string }
+  | { readonly kind: "hold"; readonly container: string }
+  | { readonly kind: "start"; readonly container: string }
   | {
-      readonly do: "stop";
+      readonly kind: "stop";
       readonly container: string;
       readonly message: string;
       /** Another run follows, whatever exit code this one ends with. */
@@ -19,9 +19,9 @@ export type Step =
       readonly graceSeconds?: number;
     }
   /** Everything has ended for good: free what the pod had. */
-  | { readonly do: "release" }
+  | { readonly kind: "release" }
   /** Nothing to do before this time. */
-  | { readonly do: "wake"; readonly atMs: number };
+  | { readonly kind: "wake"; readonly atMs: number };
 
 /** What a plan is made from. */
 export interface PodView {
@@ -46,13 +46,13 @@ export function planPod(view: PodView): readonly Step[] {
   if (view.preparation === "released") return [];
   if (view.isStopping || isFinished(view)) return planEnd(view);
   const steps: Step[] = [];
-  if (view.preparation === "none") steps.push(at(view, view.prepareAtMs, { do: "prepare" }));
+  if (view.preparation === "none") steps.push(at(view, view.prepareAtMs, { kind: "prepare" }));
   for (const record of view.containers) steps.push(...planImage(view, record));
   for (const record of view.containers) steps.push(...planReplacement(view, record));
   if (view.preparation === "done") {
     for (const record of startable(view)) steps.push(...planStart(view, record));
   }
-  if (view.deadlineMs !== undefined) steps.push({ do: "wake", atMs: view.deadlineMs });
+  if (view.deadlineMs !== undefined) steps.push({ kind: "wake", atMs: view.deadlineMs });
   return steps;
 }
 
@@ -77,22 +77,22 @@ function planEnd(view: PodView): readonly Step[] {
       steps.push(stop(record, `Stopping container ${record.desired.name}`, false));
   }
   const isQuiet = !view.containers.some(isOpen) && view.preparation !== "underway";
-  if (isQuiet) steps.push({ do: "release" });
+  if (isQuiet) steps.push({ kind: "release" });
   return steps;
 }
 
-/** Images of all containers are fetched at once and early; nobody waits for a network twice. */
+/** Images of all containers are pulled early and at the same time. */
 function planImage(view: PodView, record: ContainerRecord): readonly Step[] {
   const { image, desired, saved } = record;
-  if (image.is === "pulling" || isRunning(record) || record.activity !== undefined) return [];
+  if (image.kind === "pulling" || isRunning(record) || record.activity !== undefined) return [];
   if (saved.run && hasEnded(record, view.pod.restartPolicy)) return [];
-  const pull: Step = { do: "pull", container: desired.name };
-  if (image.is === "failed") {
+  const pull: Step = { kind: "pull", container: desired.name };
+  if (image.kind === "failed") {
     const { holdAtMs } = image;
     if (holdAtMs === undefined) return [at(view, image.retryAtMs, pull)];
-    return [at(view, holdAtMs, { do: "hold", container: desired.name })];
+    return [at(view, holdAtMs, { kind: "hold", container: desired.name })];
   }
-  if (image.is === "unknown") return [at(view, record.retryAtMs, pull)];
+  if (image.kind === "unknown") return [at(view, record.retryAtMs, pull)];
   const isStale = desired.imagePullPolicy === "Always" && image.attempt < nextAttempt(record);
   return isStale ? [at(view, record.retryAtMs, pull)] : [];
 }
@@ -131,10 +131,10 @@ function planStart(view: PodView, record: ContainerRecord): readonly Step[] {
   if (record.saved.run && hasEnded(record, view.pod.restartPolicy)) return [];
   const { image } = record;
   const isFresh =
-    image.is === "ready" &&
+    image.kind === "ready" &&
     (record.desired.imagePullPolicy !== "Always" || image.attempt === nextAttempt(record));
   if (!isFresh) return [];
-  return [at(view, record.retryAtMs, { do: "start", container: record.desired.name })];
+  return [at(view, record.retryAtMs, { kind: "start", container: record.desired.name })];
 }
 
 /** Whether the container has ended and its restart policy leaves it so. */
@@ -162,10 +162,10 @@ function stop(
   record: ContainerRecord,
   message: string,
   restarts: boolean,
-): Extract<Step, { do: "stop" }> {
-  return { do: "stop", container: record.desired.name, message, restarts };
+): Extract<Step, { kind: "stop" }> {
+  return { kind: "stop", container: record.desired.name, message, restarts };
 }
 
 function at(view: PodView, atMs: number, step: Step): Step {
-  return atMs > view.nowMs ? { do: "wake", atMs } : step;
+  return atMs > view.nowMs ? { kind: "wake", atMs } : step;
 }

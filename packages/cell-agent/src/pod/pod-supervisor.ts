@@ -2,11 +2,11 @@ import type { AgentStats, DesiredPod, PodReport } from "@kip/agent-api";
 import { KipError, type Clock, type Logger } from "@kip/base";
 import type { ContainerExit } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../agent-directories.ts";
-import type { AgentParts } from "../agent-parts.ts";
-import { ContainerKeeper, type KeeperHost } from "../container/container-keeper.ts";
+import type { AgentDependencies } from "../agent-dependencies.ts";
+import { ContainerActor, type ContainerContext } from "../container/container-actor.ts";
 import { runId } from "../container/container-spec.ts";
 import { GracePeriod } from "../container/grace-period.ts";
-import type { PodGround } from "../container/start-container.ts";
+import type { PodResources } from "../container/start-container.ts";
 import {
   containersOf,
   hasBegun,
@@ -16,7 +16,7 @@ import {
 } from "./container-record.ts";
 import { hasEnded, isFinished, planPod, type PodView, type Step } from "./plan.ts";
 import { PodEvents } from "./pod-events.ts";
-import { GroundKeeper, type GroundOptions } from "./pod-ground-keeper.ts";
+import { PodResourceManager, type PodResourceOptions } from "./pod-resource-manager.ts";
 import { PodStore, type SavedPod } from "./pod-store.ts";
 import { podReport } from "./report.ts";
 import { StartTimings } from "./start-timings.ts";
@@ -37,16 +37,16 @@ export interface SupervisorOptions {
  * Keeps the cell's pod as it is wanted. Everything that happens (a newer pod, an end of a container,
  * a verdict of a probe, a time that has come) changes the state at once and asks for a new plan;
  * the plan's steps run beside each other and tell their outcome the same way. The state changes
- * only between two awaits of this class and its keepers, so no two changes ever mix.
+ * only between two awaits of this class and its actors, so no two changes ever mix.
  */
 export class PodSupervisor implements AsyncDisposable {
   readonly #options: SupervisorOptions;
   readonly #store: PodStore;
-  readonly #ground = new GroundKeeper();
+  readonly #resources = new PodResourceManager();
   readonly #ending = new AbortController();
   readonly #closed = new AbortController();
-  readonly #keepers = new Map<string, ContainerKeeper>();
-  #parts: AgentParts | undefined;
+  readonly #actors = new Map<string, ContainerActor>();
+  #dependencies: AgentDependencies | undefined;
   #pod: DesiredPod | undefined;
   #events: PodEvents;
   #timings: StartTimings;
@@ -78,40 +78,40 @@ export class PodSupervisor implements AsyncDisposable {
 
   /** The pod's network namespace; undefined with the machine's own network. */
   get networkNamespace(): string | undefined {
-    return this.#ground.ground?.sandbox.networkNamespace;
+    return this.#resources.resources?.sandbox.networkNamespace;
   }
 
   /** Takes over the containers that are there, and begins to work. */
-  async begin(parts: AgentParts): Promise<void> {
+  async begin(dependencies: AgentDependencies): Promise<void> {
     // An end that comes before all are taken over is heard after that: until then a container may count as running.
     const early: ContainerExit[] = [];
     const tell = (exit: ContainerExit): void => {
-      for (const keeper of this.#keepers.values()) this.#run(keeper.exited(exit));
+      for (const actor of this.#actors.values()) this.#run(actor.exited(exit));
     };
-    parts.runtime.onExit((exit) => void (this.#isTakenOver ? tell(exit) : early.push(exit)));
-    const states = new Map((await parts.runtime.list()).map((state) => [state.id, state]));
-    this.#parts = parts;
-    for (const keeper of this.#keepers.values()) {
-      const { run } = keeper.record.saved;
-      await keeper.takeOver(run && states.get(run.id));
+    dependencies.runtime.onExit((exit) => void (this.#isTakenOver ? tell(exit) : early.push(exit)));
+    const states = new Map((await dependencies.runtime.list()).map((state) => [state.id, state]));
+    this.#dependencies = dependencies;
+    for (const actor of this.#actors.values()) {
+      const { run } = actor.record.saved;
+      await actor.takeOver(run && states.get(run.id));
       if (run) states.delete(run.id);
     }
-    for (const { id } of states.values()) await this.#removeStray(id, parts);
+    for (const { id } of states.values()) await this.#removeStray(id, dependencies);
     this.#isTakenOver = true;
     for (const exit of early) tell(exit);
     this.#changed();
   }
 
   /** Removes a container that is not in our records; one that cannot be removed must not keep the pod from its end. */
-  async #removeStray(id: string, parts: AgentParts): Promise<void> {
+  async #removeStray(id: string, dependencies: AgentDependencies): Promise<void> {
     try {
-      await parts.runtime.remove(id);
+      await dependencies.runtime.remove(id);
     } catch (error) {
       this.#options.logger.error("Could not remove a container", { containerId: id, err: error });
     }
   }
 
-  /** Tells with the pod that nothing can be run here, now or ever. */
+  /** Reports with the pod that the agent can run nothing. */
   fail(message: string): void {
     this.#events.warning("Failed", message);
     this.#changed();
@@ -138,14 +138,14 @@ export class PodSupervisor implements AsyncDisposable {
       this.#timings.received();
     }
     for (const { desired, kind } of containersOf(pod)) {
-      const keeper = this.#keepers.get(desired.name);
-      if (keeper) this.#updateContainer(keeper.record, desired);
-      else this.#addKeeper(newRecord(desired, kind));
+      const actor = this.#actors.get(desired.name);
+      if (actor) this.#updateContainer(actor.record, desired);
+      else this.#addActor(newRecord(desired, kind));
     }
     this.#save();
-    if (before && this.#parts)
-      this.#run(this.#ground.refresh(pod, this.#groundOptions(this.#parts)));
-    this.#options.logger.info(before ? "Pod was changed" : "Pod was taken", { podUid: pod.uid });
+    if (before && this.#dependencies)
+      this.#run(this.#resources.refresh(pod, this.#resourceOptions(this.#dependencies)));
+    this.#options.logger.info(before ? "Updated the pod" : "Received the pod", { podUid: pod.uid });
     this.#changed();
   }
 
@@ -159,7 +159,7 @@ export class PodSupervisor implements AsyncDisposable {
     this.#end(graceSeconds * 1000);
   }
 
-  /** The pod as kip is told of it. */
+  /** The report for kip; undefined before there is a pod. */
   report(): PodReport | undefined {
     const pod = this.#pod;
     if (!pod) return undefined;
@@ -227,10 +227,10 @@ export class PodSupervisor implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed.abort();
     this.#wake.abort();
-    for (const keeper of this.#keepers.values()) keeper.letGo();
+    for (const actor of this.#actors.values()) actor.detach();
     // Steps that wait were cut off above; the others end by themselves, and are done then.
     await Promise.all(this.#steps);
-    await this.#parts?.runtime[Symbol.asyncDispose]();
+    await this.#dependencies?.runtime[Symbol.asyncDispose]();
   }
 
   #restore(pod: DesiredPod, state: SavedPod): void {
@@ -248,17 +248,17 @@ export class PodSupervisor implements AsyncDisposable {
     }
     for (const { desired, kind } of containersOf(pod)) {
       const saved = state.containers.find((container) => container.name === desired.name);
-      this.#addKeeper(newRecord(desired, kind, saved));
+      this.#addActor(newRecord(desired, kind, saved));
     }
   }
 
-  #addKeeper(record: ContainerRecord): void {
-    this.#keepers.set(record.desired.name, new ContainerKeeper(record, this.#host()));
+  #addActor(record: ContainerRecord): void {
+    this.#actors.set(record.desired.name, new ContainerActor(record, this.#context()));
   }
 
   #updateContainer(record: ContainerRecord, desired: ContainerRecord["desired"]): void {
     if (record.desired.image !== desired.image) {
-      record.image = { is: "unknown" };
+      record.image = { kind: "unknown" };
       record.retryAtMs = 0;
       delete record.saved.backoff; // it was another program's
     }
@@ -280,16 +280,18 @@ export class PodSupervisor implements AsyncDisposable {
     setImmediate(() => {
       this.#isPlanning = false;
       if (this.#closed.signal.aborted) return;
-      if (this.#pod && this.#parts && this.#isTakenOver) this.#advance(this.#pod, this.#parts);
+      if (this.#pod && this.#dependencies && this.#isTakenOver)
+        this.#advance(this.#pod, this.#dependencies);
       if (this.#pod) this.#save();
       this.#options.onChange();
     });
   }
 
-  #advance(pod: DesiredPod, parts: AgentParts): void {
+  #advance(pod: DesiredPod, dependencies: AgentDependencies): void {
     this.#wake.abort(overtaken);
     this.#wake = new AbortController();
     const view = this.#view(pod);
+    // The local cloud reads this line from the console, see admission/start-phase.ts.
     if (this.#timings.running(this.#records()))
       this.#options.logger.info("Pod has started", { podUid: this.#pod?.uid });
     if (view.deadlineMs !== undefined && view.nowMs >= view.deadlineMs) {
@@ -297,8 +299,8 @@ export class PodSupervisor implements AsyncDisposable {
       return;
     }
     const steps = planPod(view);
-    for (const step of steps) this.#take(step, pod, parts);
-    const times = steps.flatMap((step) => (step.do === "wake" ? [step.atMs] : []));
+    for (const step of steps) this.#take(step, pod, dependencies);
+    const times = steps.flatMap((step) => (step.kind === "wake" ? [step.atMs] : []));
     if (times.length > 0) this.#wakeAt(Math.min(...times));
   }
 
@@ -311,7 +313,7 @@ export class PodSupervisor implements AsyncDisposable {
       pod,
       containers,
       preparation: this.#preparation(),
-      prepareAtMs: this.#ground.retryAtMs,
+      prepareAtMs: this.#resources.retryAtMs,
       isStopping,
       nowMs: this.#options.clock.now(),
       ...(hasDeadline && {
@@ -322,8 +324,8 @@ export class PodSupervisor implements AsyncDisposable {
 
   #preparation(): PodView["preparation"] {
     if (this.#isReleased) return "released";
-    if (this.#ground.isUnderway) return "underway";
-    return this.#ground.ground ? "done" : "none";
+    if (this.#resources.isUnderway) return "underway";
+    return this.#resources.resources ? "done" : "none";
   }
 
   #exceedDeadline(pod: DesiredPod): void {
@@ -333,24 +335,24 @@ export class PodSupervisor implements AsyncDisposable {
     this.#end(pod.terminationGracePeriodSeconds * 1000);
   }
 
-  #take(step: Step, pod: DesiredPod, parts: AgentParts): void {
-    switch (step.do) {
+  #take(step: Step, pod: DesiredPod, dependencies: AgentDependencies): void {
+    switch (step.kind) {
       case "prepare":
-        return this.#run(this.#ground.prepare(pod, this.#groundOptions(parts)));
+        return this.#run(this.#resources.prepare(pod, this.#resourceOptions(dependencies)));
       case "pull":
-        return this.#run(this.#keeper(step.container).pull());
+        return this.#run(this.#actor(step.container).pull());
       case "hold":
-        return this.#run(this.#keeper(step.container).hold());
+        return this.#run(this.#actor(step.container).hold());
       case "start":
-        return this.#run(this.#keeper(step.container).start());
+        return this.#run(this.#actor(step.container).start());
       case "stop": {
         const seconds = step.graceSeconds ?? pod.terminationGracePeriodSeconds;
         const whole = new GracePeriod(this.#options.clock, seconds * 1000);
         const grace = this.#grace ?? whole;
-        return this.#run(this.#keeper(step.container).stop(step, grace));
+        return this.#run(this.#actor(step.container).stop(step, grace));
       }
       case "release":
-        return this.#run(this.#release(pod, parts));
+        return this.#run(this.#release(pod, dependencies));
       case "wake":
         return undefined;
     }
@@ -359,7 +361,9 @@ export class PodSupervisor implements AsyncDisposable {
   /** Runs a step beside the others. A failure here is a defect of ours: steps handle their own. */
   #run(step: Promise<void>): void {
     const whole = step
-      .catch((error: unknown) => this.#options.logger.error("A step failed", { err: error }))
+      .catch((error: unknown) =>
+        this.#options.logger.error("Could not execute a step", { err: error }),
+      )
       .finally(() => {
         this.#steps.delete(whole);
         this.#changed();
@@ -367,10 +371,10 @@ export class PodSupervisor implements AsyncDisposable {
     this.#steps.add(whole);
   }
 
-  async #release(pod: DesiredPod, parts: AgentParts): Promise<void> {
-    await this.#ground.release(pod, this.#groundOptions(parts));
+  async #release(pod: DesiredPod, dependencies: AgentDependencies): Promise<void> {
+    await this.#resources.release(pod, this.#resourceOptions(dependencies));
     this.#isReleased = true;
-    this.#options.logger.info("Pod has ended", { podUid: pod.uid });
+    this.#options.logger.info("Released the pod", { podUid: pod.uid });
   }
 
   #wakeAt(atMs: number): void {
@@ -394,32 +398,32 @@ export class PodSupervisor implements AsyncDisposable {
   }
 
   #records(): readonly ContainerRecord[] {
-    return [...this.#keepers.values()].map((keeper) => keeper.record);
+    return [...this.#actors.values()].map((actor) => actor.record);
   }
 
   #record(name: string): ContainerRecord {
-    const keeper = this.#keepers.get(name);
-    if (keeper) return keeper.record;
+    const actor = this.#actors.get(name);
+    if (actor) return actor.record;
     throw new KipError("AGENT_CONTAINER_UNKNOWN", `Cannot find container "${name}" in the pod`);
   }
 
-  #keeper(name: string): ContainerKeeper {
-    const keeper = this.#keepers.get(name);
-    if (!keeper) throw new Error(`No container ${name}`);
-    return keeper;
+  #actor(name: string): ContainerActor {
+    const actor = this.#actors.get(name);
+    if (!actor) throw new Error(`No container ${name}`);
+    return actor;
   }
 
-  #groundOptions(parts: AgentParts): GroundOptions {
+  #resourceOptions(dependencies: AgentDependencies): PodResourceOptions {
     const { directories, clock, logger } = this.#options;
-    return { parts, directories, events: this.#events, clock, logger };
+    return { dependencies, directories, events: this.#events, clock, logger };
   }
 
-  #host(): KeeperHost {
+  #context(): ContainerContext {
     const { directories, clock, logger } = this.#options;
-    // Read when it is used: the pod changes, the parts come after the first pod.
+    // Read when it is used: the pod changes, the dependencies come after the first pod.
     const pod = (): DesiredPod => present(this.#pod);
-    const ground = (): PodGround => present(this.#ground.ground);
-    const parts = (): AgentParts => present(this.#parts);
+    const resources = (): PodResources => present(this.#resources.resources);
+    const dependencies = (): AgentDependencies => present(this.#dependencies);
     const events = (): PodEvents => this.#events;
     return {
       directories,
@@ -429,11 +433,11 @@ export class PodSupervisor implements AsyncDisposable {
       get pod() {
         return pod();
       },
-      get ground() {
-        return ground();
+      get resources() {
+        return resources();
       },
-      get parts() {
-        return parts();
+      get dependencies() {
+        return dependencies();
       },
       get events() {
         return events();

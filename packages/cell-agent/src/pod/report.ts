@@ -15,11 +15,11 @@ export interface ReportView {
   readonly reason?: string;
   readonly message?: string;
   readonly timingsMs: Readonly<Record<string, number>>;
-  /** The pod has ended, and nothing of it holds anything any more. */
+  /** The pod has ended, and all that it held is free. */
   readonly isReleased: boolean;
 }
 
-/** The pod as kip is told of it. Pure. */
+/** Makes the report for kip. Pure. */
 export function podReport(view: ReportView): PodReport {
   const { pod, containers } = view;
   const computed = podPhase(pod.restartPolicy, containers, view.isEnding);

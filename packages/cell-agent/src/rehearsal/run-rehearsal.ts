@@ -6,7 +6,7 @@ import { createSecureContext } from "node:tls";
 import { AgentClient, type DesiredPod, type PodReport } from "@kip/agent-api";
 import { KipError, silentLogger } from "@kip/base";
 import { agentDirectories } from "../agent-directories.ts";
-import { loadParts, type AgentParts } from "../agent-parts.ts";
+import { loadDependencies, type AgentDependencies } from "../agent-dependencies.ts";
 import { startAgent } from "../start-agent.ts";
 import { kernelMounter } from "../volumes/mounter.ts";
 import type { RehearsalOptions } from "./rehearsal.ts";
@@ -33,7 +33,7 @@ export async function runRehearsal(options: RehearsalOptions): Promise<void> {
       host: "127.0.0.1",
       logger: silentLogger,
       clock: options.clock,
-      loadParts: async () => await rehearsalParts({ ...options, stateDir, runDir }),
+      loadDependencies: async () => await rehearsalDependencies({ ...options, stateDir, runDir }),
     });
     await using client = await AgentClient.connect({
       ...identity,
@@ -56,7 +56,7 @@ export async function runRehearsal(options: RehearsalOptions): Promise<void> {
 async function removeFolders(folders: readonly string[]): Promise<void> {
   const table = await fs.readFile("/proc/self/mountinfo", "utf8");
   const places = table.split("\n").map((line) => line.split(" ")[4] ?? "");
-  // The parts keep mounts for their whole life, which is the machine's. Innermost first.
+  // The dependencies keep mounts for their whole life, which is the machine's. Innermost first.
   for (const place of places.reverse()) {
     if (folders.some((folder) => place.startsWith(`${folder}/`)))
       await kernelMounter.unmount(place);
@@ -67,16 +67,17 @@ async function removeFolders(folders: readonly string[]): Promise<void> {
 /** Generous: templates are made in the background. */
 const connectTimeoutMs = 60_000;
 
-async function rehearsalParts(
+async function rehearsalDependencies(
   options: RehearsalOptions & { readonly stateDir: string; readonly runDir: string },
-): Promise<AgentParts> {
+): Promise<AgentDependencies> {
   const { hostInterface, clock } = options;
   const directories = agentDirectories(options.stateDir, options.runDir);
-  const parts = await loadParts({ directories, clock, logger: silentLogger });
+  const dependencies = await loadDependencies({ directories, clock, logger: silentLogger });
   return {
-    ...parts,
+    ...dependencies,
     // There is no route yet that would tell the interface.
-    createSandbox: async (sandbox) => await parts.createSandbox({ ...sandbox, hostInterface }),
+    createSandbox: async (sandbox) =>
+      await dependencies.createSandbox({ ...sandbox, hostInterface }),
   };
 }
 

@@ -107,7 +107,7 @@ function readLogOptions(query: URLSearchParams): LogReadOptions {
   const limitBytes = readNumber(query, "limitBytes");
   const since = query.get("sinceTime");
   const sinceTimeMs = since === null ? undefined : Date.parse(since);
-  if (Number.isNaN(sinceTimeMs)) throw invalidRequest("sinceTime is no time");
+  if (Number.isNaN(sinceTimeMs)) throw invalidRequest("sinceTime is not a valid time");
   return {
     follow: query.has("follow"),
     timestamps: query.has("timestamps"),

@@ -104,7 +104,7 @@ async function serve(
   headers: IncomingHttpHeaders,
   options: ListenOptions,
 ): Promise<void> {
-  // Whoever reads or writes the stream sees its failure; this only keeps it from ending the process.
+  // Readers and writers of the stream see its failure; this only keeps it from ending the process.
   stream.on("error", () => {});
   try {
     checkClient(stream);

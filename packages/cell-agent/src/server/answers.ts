@@ -58,7 +58,7 @@ export async function readJson(stream: ServerHttp2Stream): Promise<unknown> {
   try {
     return JSON.parse(Buffer.concat(parts).toString());
   } catch (error) {
-    throw invalidRequest("its body is no JSON", error);
+    throw invalidRequest("its body is not JSON", error);
   }
 }
 

@@ -34,7 +34,7 @@ export class CommandFrames {
       if (command.length === 0) this.#refuse("no command");
       else this.#settle.resolve(command);
     } catch (error) {
-      this.#refuse("its command is no list of words", error);
+      this.#refuse("its command is not a list of words", error);
     }
   }
 

@@ -68,7 +68,7 @@ function connectInNamespace(namespace: string, port: number, logger: Logger): Du
   return connection;
 }
 
-/** Dials a port of a network namespace's own loopback: nobody names an address, so none elsewhere is reached. */
+/** Dials a port of a network namespace's own loopback. No address is part of the request, so none elsewhere is reached. */
 export function dialCommand(namespace: string, port: number): readonly string[] {
   const socat = ["socat", "-t", "86400", "STDIO", `TCP4:127.0.0.1:${port}`];
   return ["/usr/bin/nsenter", `--net=${namespace}`, ...socat];

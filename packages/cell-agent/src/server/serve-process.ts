@@ -33,7 +33,7 @@ export async function serveProcess(
   stream.once("close", () => gone.abort(new Error("The client has gone")));
   const writer = new FrameWriter(stream);
   const stdin = query.has("stdin") ? new PassThrough() : undefined;
-  // An input that the process does not read any more is no failure.
+  // The process may end before it has read all of its input.
   stdin?.on("error", () => {});
   const resizes = new Newest<TerminalSize>();
   const output = (channel: Channel): Writable =>
@@ -88,7 +88,8 @@ async function receive(
         if (channel === channels.resize)
           resizes.push(decodeSize(JSON.parse(payload.toString()), "resize"));
         else if (channel === channels.command && commandFrames) commandFrames.push(payload);
-        else if (channel !== channels.stdin) throw new Error(`Channel ${channel} is not for us`);
+        else if (channel !== channels.stdin)
+          throw new Error(`Channel ${channel} is not a client's`);
         else if (payload.length === 0) stdin?.end();
         else if (stdin) await writeTo(stdin, payload);
       }

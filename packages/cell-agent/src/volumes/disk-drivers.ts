@@ -5,7 +5,7 @@ import { runCommand } from "@kip/base";
 const drivers = ["virtio_scsi", "sd_mod"];
 
 /**
- * Loads the drivers of disks that are plugged in. Nobody else does: cells have no udev, and what is loaded at the
+ * Loads the drivers of disks that are plugged in. Nothing else does: cells have no udev, and what is loaded at the
  * start makes every pod wait.
  */
 export async function loadDiskDrivers(): Promise<void> {

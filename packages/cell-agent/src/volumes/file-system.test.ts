@@ -49,7 +49,7 @@ describe("prepareFileSystem()", { timeout: 120_000 }, () => {
     assert.equal(await canGrow(disk), false);
     await make(disk);
     await prepareFileSystem(disk, { readOnly: true });
-    await put(disk, "x".repeat(512), 0); // a boot sector is no content
+    await put(disk, "x".repeat(512), 0); // a boot sector does not count as content
     await make(disk);
     assert.equal(await uuid(disk), first);
     await runCommand("e2fsck", ["-f", "-n", disk.file]);
@@ -68,7 +68,7 @@ describe("prepareFileSystem()", { timeout: 120_000 }, () => {
     assert.ok((await fs.readFile(disk.file)).every((byte) => byte === 0));
   });
 
-  it("makes anew what it had begun to make", async () => {
+  it("makes a file system again that it had begun to make", async () => {
     for (const state of ["marked", "half made", "made"]) {
       const disk = await newDisk();
       if (state === "made") await make(disk);

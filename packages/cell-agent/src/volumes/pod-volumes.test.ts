@@ -4,14 +4,14 @@ import os from "node:os";
 import path from "node:path";
 import { it } from "node:test";
 import { desiredPod } from "../../test/desired-pod.ts";
-import { fakeParts } from "../../test/fake-parts.ts";
+import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../agent-directories.ts";
 import { makeVolumes, removeVolumes } from "./pod-volumes.ts";
 
 it("leaves an emptyDir as the pod has made it when the pod is changed", async () => {
   using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-volumes-"));
   const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
-  const { mounter } = fakeParts();
+  const { mounter } = fakeDependencies();
   const pod = desiredPod({ volumes: [{ name: "data", kind: "emptyDir" }] });
   const place = async (): Promise<string> =>
     (await makeVolumes(pod, directories, mounter)).get("data") ?? "";
@@ -28,7 +28,7 @@ it("takes disks away first, whatever hinders the removal of other volumes", asyn
   const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
   const unmounted: string[] = [];
   const mounter = {
-    ...fakeParts().mounter,
+    ...fakeDependencies().mounter,
     unmount: async () => await Promise.reject(new Error("busy")),
     unmountDisk: async (directory: string) => void unmounted.push(path.basename(directory)),
   };

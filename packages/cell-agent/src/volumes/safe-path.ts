@@ -46,7 +46,7 @@ export function pinInRoot(root: string, place: string): PinnedPath | undefined {
 
 /** How a path is walked. */
 interface Rules {
-  /** Called where a path would go above the root or begins there anew; it stays at the root then. */
+  /** Called where a path would go above the root, or starts from it again; it stays at the root then. */
   readonly atRoot: () => void;
   /** Opens what has this name, without following it; undefined ends the walk. */
   readonly open: (place: string, mode: number) => number | undefined;

@@ -1,15 +1,15 @@
 import type { DesiredPod } from "@kip/agent-api";
-import { errorText, hasCode, type Clock, type Logger } from "@kip/base";
+import { errorText, hasCode, SerialQueue, type Clock, type Logger } from "@kip/base";
 import type { AgentDirectories } from "../agent-directories.ts";
-import type { AgentParts } from "../agent-parts.ts";
-import type { PodGround } from "../container/start-container.ts";
+import type { AgentDependencies } from "../agent-dependencies.ts";
+import type { PodResources } from "../container/start-container.ts";
 import { makeVolumes, removeVolumes } from "../volumes/pod-volumes.ts";
 import type { PodEvents } from "./pod-events.ts";
 import { writePodFiles } from "./pod-files.ts";
 
-/** What a pod's ground is made with. */
-export interface GroundOptions {
-  readonly parts: AgentParts;
+/** Options of {@link PodResourceManager}'s methods. */
+export interface PodResourceOptions {
+  readonly dependencies: AgentDependencies;
   readonly directories: AgentDirectories;
   readonly events: PodEvents;
   readonly clock: Clock;
@@ -20,47 +20,41 @@ const firstRetryMs = 500;
 const maxRetryMs = 122_000;
 
 /**
- * Makes, refreshes and frees what the containers of a pod stand on: namespaces, network, volumes. One after the other, in the
+ * Makes, refreshes and frees what the containers of a pod share: namespaces, network, volumes. One after the other, in the
  * order of the calls: else files of an older pod could replace those of a newer one, or come back after the end.
  */
-export class GroundKeeper {
+export class PodResourceManager {
   /** Present once it is made. */
-  ground: PodGround | undefined;
+  resources: PodResources | undefined;
   isUnderway = false;
   /** After a failure, not to be tried again before. */
   retryAtMs = 0;
   #failures = 0;
-  #work: Promise<void> = Promise.resolve();
+  readonly #queue = new SerialQueue();
 
   /** Makes what is missing. Failures become events and a time for the next attempt. */
-  async prepare(pod: DesiredPod, options: GroundOptions): Promise<void> {
+  async prepare(pod: DesiredPod, options: PodResourceOptions): Promise<void> {
     this.isUnderway = true;
-    await this.#inTurn(async () => await this.#prepare(pod, options));
+    await this.#queue.run(async () => await this.#prepare(pod, options));
   }
 
   /** Brings files of the pod and its volumes up to date with a newer pod. */
-  async refresh(pod: DesiredPod, options: GroundOptions): Promise<void> {
-    await this.#inTurn(async () => await this.#refresh(pod, options));
+  async refresh(pod: DesiredPod, options: PodResourceOptions): Promise<void> {
+    await this.#queue.run(async () => await this.#refresh(pod, options));
   }
 
   /** Frees everything, also what an earlier life of the agent has made. */
-  async release(pod: DesiredPod, options: GroundOptions): Promise<void> {
+  async release(pod: DesiredPod, options: PodResourceOptions): Promise<void> {
     this.isUnderway = true;
-    await this.#inTurn(async () => await this.#release(pod, options));
+    await this.#queue.run(async () => await this.#release(pod, options));
   }
 
-  /** Runs work that does not fail. */
-  async #inTurn(work: () => Promise<void>): Promise<void> {
-    this.#work = this.#work.then(work);
-    await this.#work;
-  }
-
-  async #prepare(pod: DesiredPod, options: GroundOptions): Promise<void> {
-    const { parts, directories, events, clock, logger } = options;
+  async #prepare(pod: DesiredPod, options: PodResourceOptions): Promise<void> {
+    const { dependencies, directories, events, clock, logger } = options;
     try {
       const podFiles = writePodFiles(directories.podFiles, pod);
       const [sandbox, volumes] = await Promise.all([
-        parts.createSandbox({
+        dependencies.createSandbox({
           runDir: directories.runtime,
           hostname: pod.hostname,
           ...(!pod.hostNetwork && pod.podIp !== undefined && { podIp: pod.podIp }),
@@ -71,7 +65,7 @@ export class GroundKeeper {
         }),
         volumesOf(pod, options),
       ]);
-      this.ground = { sandbox, volumes, podFiles };
+      this.resources = { sandbox, volumes, podFiles };
       this.#failures = 0;
     } catch (error) {
       const isVolume = hasCode(error, "AGENT_VOLUME_FAILED");
@@ -86,28 +80,28 @@ export class GroundKeeper {
     }
   }
 
-  async #refresh(pod: DesiredPod, options: GroundOptions): Promise<void> {
-    if (!this.ground) return;
-    const { parts, directories } = options;
+  async #refresh(pod: DesiredPod, options: PodResourceOptions): Promise<void> {
+    if (!this.resources) return;
+    const { dependencies, directories } = options;
     try {
-      const volumes = await makeVolumes(pod, directories, parts.mounter);
+      const volumes = await makeVolumes(pod, directories, dependencies.mounter);
       const podFiles = writePodFiles(directories.podFiles, pod);
-      this.ground = { ...this.ground, volumes, podFiles };
+      this.resources = { ...this.resources, volumes, podFiles };
     } catch (error) {
       options.events.warning("FailedMount", errorText(error));
     }
   }
 
-  async #release(pod: DesiredPod, options: GroundOptions): Promise<void> {
-    const { parts, directories, logger } = options;
+  async #release(pod: DesiredPod, options: PodResourceOptions): Promise<void> {
+    const { dependencies, directories, logger } = options;
     try {
-      await removeVolumes(pod, directories, parts.mounter);
-      await parts.removeSandbox({ runDir: directories.runtime, logger });
+      await removeVolumes(pod, directories, dependencies.mounter);
+      await dependencies.removeSandbox({ runDir: directories.runtime, logger });
     } catch (error) {
-      // The machine goes away with the pod; what is left is no reason to keep either.
-      logger.error("Could not free all of the pod", { podUid: pod.uid, err: error });
+      // The machine ends with the pod, so leftovers must not keep the pod from ending.
+      logger.error("Could not free all resources of the pod", { podUid: pod.uid, err: error });
     } finally {
-      this.ground = undefined;
+      this.resources = undefined;
       this.isUnderway = false;
     }
   }
@@ -115,8 +109,8 @@ export class GroundKeeper {
 
 async function volumesOf(
   pod: DesiredPod,
-  { parts, directories }: GroundOptions,
+  { dependencies, directories }: PodResourceOptions,
 ): Promise<ReadonlyMap<string, string>> {
-  await parts.volumesPrepared;
-  return await makeVolumes(pod, directories, parts.mounter);
+  await dependencies.volumesPrepared;
+  return await makeVolumes(pod, directories, dependencies.mounter);
 }

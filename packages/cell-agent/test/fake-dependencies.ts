@@ -11,7 +11,7 @@ import type {
   ContainerState,
   ExecOptions,
 } from "@kip/oci-runtime";
-import type { AgentParts } from "../src/agent-parts.ts";
+import type { AgentDependencies } from "../src/agent-dependencies.ts";
 
 /** A runtime in memory: containers do what the test tells them. Outlives agents, like crun does. */
 export class FakeRuntime implements ContainerRuntime {
@@ -154,9 +154,9 @@ export class FakeRuntime implements ContainerRuntime {
 }
 
 /** Parts in memory. `images` names what the registry has. */
-export function fakeParts(
+export function fakeDependencies(
   options: { readonly runtime?: FakeRuntime; readonly missing?: Set<string> } = {},
-): AgentParts & { readonly runtime: FakeRuntime } {
+): AgentDependencies & { readonly runtime: FakeRuntime } {
   const runtime = options.runtime ?? new FakeRuntime();
   const image = (reference: string): StoredImage => ({
     id: "sha256:1",

@@ -3,7 +3,7 @@ import type { DesiredPod } from "@kip/agent-api";
 import { errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
 import type { ContainerExit, ContainerState } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../agent-directories.ts";
-import type { AgentParts } from "../agent-parts.ts";
+import type { AgentDependencies } from "../agent-dependencies.ts";
 import { startProbes, type RunningProbes } from "../checks/container-probes.ts";
 import { podAddress, runHook, type CheckTarget } from "../checks/handlers.ts";
 import { goDuration } from "../go-duration.ts";
@@ -27,16 +27,16 @@ import {
   hasFiles,
   pidNamespaceOf,
   runDirectory,
-  type PodGround,
+  type PodResources,
 } from "./start-container.ts";
 import { stopContainer } from "./stop-container.ts";
 import { terminationMessage } from "./termination-message.ts";
 
-/** What a keeper needs of the pod it belongs to. */
-export interface KeeperHost {
+/** What a container's actor needs of its pod. */
+export interface ContainerContext {
   readonly pod: DesiredPod;
-  readonly ground: PodGround;
-  readonly parts: AgentParts;
+  readonly resources: PodResources;
+  readonly dependencies: AgentDependencies;
   readonly directories: AgentDirectories;
   readonly events: PodEvents;
   readonly clock: Clock;
@@ -49,7 +49,7 @@ export interface KeeperHost {
   isRestarted(record: ContainerRecord): boolean;
   /** An image of the container's first start is there. */
   imageReady(timingsMs: { readonly pull: number; readonly unpack: number } | undefined): void;
-  /** Something changed: plan again, and tell kip. */
+  /** Something changed: plan again, and report. */
   changed(): void;
   /** Writes the state down now, before something is done that relies on it. */
   save(): void;
@@ -62,32 +62,32 @@ const errorShownMs = 1000;
 const stopAgainMs = 1000;
 
 /** Why a container is stopped, as the plan has it. */
-type StopReason = Pick<Extract<Step, { do: "stop" }>, "message" | "restarts">;
+type StopReason = Pick<Extract<Step, { kind: "stop" }>, "message" | "restarts">;
 
-/** Carries out the steps of one container and notes in its record what became of them. */
-export class ContainerKeeper {
+/** Executes the steps of one container and records their outcome. */
+export class ContainerActor {
   readonly record: ContainerRecord;
-  readonly #host: KeeperHost;
+  readonly #context: ContainerContext;
   #ended = new AbortController();
-  readonly #letGo = new AbortController();
+  readonly #detach = new AbortController();
   #probes: RunningProbes | undefined;
   /** Settles when the end of the run, if it has come, is in the record. */
   #exitNoted: Promise<void> = Promise.resolve();
 
-  constructor(record: ContainerRecord, host: KeeperHost) {
+  constructor(record: ContainerRecord, context: ContainerContext) {
     this.record = record;
-    this.#host = host;
+    this.#context = context;
   }
 
   /** Gets the image. */
   async pull(): Promise<void> {
     const { record } = this;
-    const { events, clock, parts, pod, ending } = this.#host;
+    const { events, clock, dependencies, pod, ending } = this.#context;
     const attempt = nextAttempt(record);
-    const failures = record.image.is === "failed" ? record.image.failures : 0;
-    record.image = { is: "pulling" };
+    const failures = record.image.kind === "failed" ? record.image.failures : 0;
+    record.image = { kind: "pulling" };
     try {
-      const { images, cacheFolder } = parts;
+      const { images, cacheFolder } = dependencies;
       const obtained = await obtainImage(record.desired, {
         pod,
         images,
@@ -96,9 +96,9 @@ export class ContainerKeeper {
         clock,
         signal: ending,
       });
-      record.image = { is: "ready", image: obtained.image, attempt };
+      record.image = { kind: "ready", image: obtained.image, attempt };
       if (failures > 0) delete record.waiting;
-      this.#host.imageReady(obtained.timingsMs);
+      this.#context.imageReady(obtained.timingsMs);
     } catch (error) {
       if (ending.aborted) return;
       const reason = isKipError(error) ? String(error.facts["reason"]) : "ErrImagePull";
@@ -106,7 +106,7 @@ export class ContainerKeeper {
       const failedAtMs = clock.now();
       const retryAtMs = failedAtMs + failureDelayMs(failures + 1);
       record.image = {
-        is: "failed",
+        kind: "failed",
         reason,
         message,
         failures: failures + 1,
@@ -116,7 +116,7 @@ export class ContainerKeeper {
       events.warning("Failed", `Error: ${reason}`, record.desired.name);
       record.waiting = { reason, message };
     } finally {
-      this.#host.changed();
+      this.#context.changed();
     }
   }
 
@@ -124,13 +124,13 @@ export class ContainerKeeper {
   async hold(): Promise<void> {
     const { record } = this;
     const { image } = record;
-    if (image.is !== "failed") return;
+    if (image.kind !== "failed") return;
     const { holdAtMs: _, ...held } = image;
     record.image = held;
     const { name, image: imageName } = record.desired;
     const message = `Back-off pulling image "${imageName}"`;
-    this.#host.events.normal("BackOff", message, name);
-    this.#host.events.warning("Failed", "Error: ImagePullBackOff", name);
+    this.#context.events.normal("BackOff", message, name);
+    this.#context.events.warning("Failed", "Error: ImagePullBackOff", name);
     record.waiting = {
       reason: "ImagePullBackOff",
       message: `${message}: ${image.reason}: ${image.message}`,
@@ -141,9 +141,9 @@ export class ContainerKeeper {
   /** Makes the container and starts it; resolves after its postStart hook. */
   async start(): Promise<void> {
     const { record } = this;
-    const { parts, events, directories, clock, pod, ground } = this.#host;
+    const { dependencies, events, directories, clock, pod, resources } = this.#context;
     const { desired, saved, image: imageState } = record;
-    if (imageState.is !== "ready") return;
+    if (imageState.kind !== "ready") return;
     record.activity = "starting";
     const attempt = nextAttempt(record);
     const input = {
@@ -151,52 +151,52 @@ export class ContainerKeeper {
       container: desired,
       image: imageState.image,
       attempt,
-      ground,
+      resources,
       directories,
-      parts,
+      dependencies,
     };
     const isPlain = desired.tty !== true && desired.stdin !== true;
     // A run that is made again keeps its ID.
-    const preparedId = isPlain && !saved.run ? parts.runtime.takePreparedId() : undefined;
+    const preparedId = isPlain && !saved.run ? dependencies.runtime.takePreparedId() : undefined;
     const run = describeRun(input, preparedId);
     const isRepeated = saved.run?.id === run.id;
     this.#beginRun(run);
     try {
       // Not always: it costs the start of a program, which a first start can do without.
-      if (isRepeated) await discardRun(run, { directories, parts });
+      if (isRepeated) await discardRun(run, { directories, dependencies });
       await createContainer(run, { ...input, pidNamespace: await this.#targetNamespace() });
       events.normal("Created", `Created container: ${desired.name}`, desired.name);
-      await parts.runtime.start(run.id);
+      await dependencies.runtime.start(run.id);
       saved.run = { startedAtMs: clock.now(), ...saved.run, ...run };
       record.createFailures = 0;
       // A process that ended at once has set what it waits for by now.
       if (isRunning(record)) delete record.waiting;
       events.normal("Started", `Started container ${desired.name}`, desired.name);
-      this.#host.save();
-      this.#host.changed();
+      this.#context.save();
+      this.#context.changed();
       // Nothing takes the container for started or ready before.
       if (await this.#postStart()) this.#watch();
     } catch (error) {
       await this.#startFailed(run, error);
     } finally {
       delete record.activity;
-      this.#host.changed();
+      this.#context.changed();
     }
   }
 
-  /** Ends the container. Its end itself comes by {@link ContainerKeeper.exited}. */
+  /** Ends the container. Its end itself comes by {@link ContainerActor.exited}. */
   async stop({ message, restarts }: StopReason, grace: GracePeriod): Promise<void> {
     const { record } = this;
     const { run } = record.saved;
     if (!run) return;
-    const { parts, events, clock, logger } = this.#host;
+    const { dependencies, events, clock, logger } = this.#context;
     record.activity = "stopping";
     record.saved.run = { ...run, restarts };
     events.normal("Killing", message, record.desired.name);
-    // It serves those who are connected until it has ended, and may say for how long.
+    // Its readiness probe goes on while it terminates.
     this.#probes?.endKilling();
-    this.#host.changed();
-    const ended = AbortSignal.any([this.#ended.signal, this.#letGo.signal]);
+    this.#context.changed();
+    const ended = AbortSignal.any([this.#ended.signal, this.#detach.signal]);
     try {
       const target = this.#target(run);
       await stopContainer(run, {
@@ -204,7 +204,7 @@ export class ContainerKeeper {
         grace,
         ended,
         target,
-        parts,
+        dependencies,
         events,
         clock,
       });
@@ -216,7 +216,7 @@ export class ContainerKeeper {
       // Until then it would count as running, and be stopped again.
       await this.#exitNoted;
       delete record.activity;
-      this.#host.changed();
+      this.#context.changed();
     }
   }
 
@@ -251,7 +251,7 @@ export class ContainerKeeper {
     if (!run) return;
     if (run.exit) {
       // The agent may have ended before it had removed all of it.
-      if (state || hasFiles(this.#host.directories, run)) await this.#discard(run);
+      if (state || hasFiles(this.#context.directories, run)) await this.#discard(run);
       return;
     }
     if (state?.status === "running") {
@@ -263,15 +263,15 @@ export class ContainerKeeper {
     } else if (state?.status === "created" || run.startedAtMs === undefined) {
       await this.#discard(run);
     } else {
-      const finishedAtMs = this.#host.clock.now();
+      const finishedAtMs = this.#context.clock.now();
       await this.exited({ id: run.id, exitCode: 255, oomKilled: false, finishedAtMs, lost: true });
     }
   }
 
-  /** Ends what this object does; the container lives on. */
-  letGo(): void {
+  /** Stops probes and waits; the container goes on running. */
+  detach(): void {
     this.#probes?.end();
-    this.#letGo.abort();
+    this.#detach.abort();
   }
 
   /** Writes the run down before anything of it exists, so that nothing of it can be lost. */
@@ -289,29 +289,32 @@ export class ContainerKeeper {
     saved.ready = false;
     delete this.record.kill;
     this.#ended = new AbortController();
-    this.#host.save();
+    this.#context.save();
   }
 
   async #removeLog(file: string): Promise<void> {
     try {
       await fs.rm(file, { force: true });
     } catch (error) {
-      this.#host.logger.warn("Could not remove a log", { file, err: error });
+      this.#context.logger.warn("Could not remove a log", { file, err: error });
     }
   }
 
   async #targetNamespace(): Promise<string | undefined> {
     const { targetContainer } = this.record.desired;
     if (targetContainer === undefined) return undefined;
-    return await pidNamespaceOf(this.#host.runningId(targetContainer), this.#host.parts.runtime);
+    return await pidNamespaceOf(
+      this.#context.runningId(targetContainer),
+      this.#context.dependencies.runtime,
+    );
   }
 
   async #startFailed(run: ContainerRun, error: unknown): Promise<void> {
     const { record } = this;
-    const { events, clock, logger } = this.#host;
+    const { events, clock, logger } = this.#context;
     const message = errorText(error);
     const { name } = record.desired;
-    logger.warn("Container could not be started", { container: name, err: error });
+    logger.warn("Could not start a container", { container: name, err: error });
     events.warning("Failed", `Error: ${message}`, name);
     if (hasCode(error, "CONTAINER_CREATE_FAILED", "CONTAINER_START_FAILED")) {
       const nowMs = clock.now();
@@ -335,12 +338,12 @@ export class ContainerKeeper {
 
   #runEnded(run: ContainerRun, nowMs: number): void {
     const { record } = this;
-    const { events, pod } = this.#host;
+    const { events, pod } = this.#context;
     record.saved.run = run;
     record.saved.ready = false;
     record.saved.started = false;
     const { name } = record.desired;
-    if (this.#host.isRestarted(record)) {
+    if (this.#context.isRestarted(record)) {
       const delayMs = crashDelayMs(record, nowMs);
       record.retryAtMs = nowMs + delayMs;
       if (delayMs > 0) {
@@ -351,17 +354,17 @@ export class ContainerKeeper {
         record.waiting = { reason: "CrashLoopBackOff", message };
       }
     } else delete record.waiting;
-    this.#host.logger.info("Container ended", { container: name, exitCode: run.exit?.exitCode });
-    this.#host.save();
-    this.#host.changed();
+    this.#context.logger.info("Container ended", { container: name, exitCode: run.exit?.exitCode });
+    this.#context.save();
+    this.#context.changed();
   }
 
   #watch(): void {
     const { record } = this;
     const { run } = record.saved;
     if (!run || !isRunning(record)) return;
-    const { events, clock } = this.#host;
-    const changed = (): void => this.#host.changed();
+    const { events, clock } = this.#context;
+    const changed = (): void => this.#context.changed();
     this.#probes = startProbes({
       container: record.desired,
       target: this.#target(run),
@@ -398,20 +401,20 @@ export class ContainerKeeper {
     const { postStart, name } = record.desired;
     const { run } = record.saved;
     if (!postStart || !run) return true;
-    const over = AbortSignal.any([this.#ended.signal, this.#host.ending]);
+    const over = AbortSignal.any([this.#ended.signal, this.#context.ending]);
     const result = await runHook(postStart, this.#target(run), over);
     if (result.isSuccess || over.aborted) return true;
-    this.#host.events.warning("FailedPostStartHook", "PostStartHook failed", name);
+    this.#context.events.warning("FailedPostStartHook", "PostStartHook failed", name);
     record.kill = { message: "FailedPostStartHook" };
     return false;
   }
 
   async #lastWords(run: ContainerRun, exitCode: number): Promise<string | undefined> {
-    const { parts, directories, logger } = this.#host;
+    const { dependencies, directories, logger } = this.#context;
     const { terminationFile } = runDirectory(directories, run);
     const container = this.record.desired;
     try {
-      const { runtime } = parts;
+      const { runtime } = dependencies;
       return await terminationMessage({ ...run, container, exitCode, terminationFile, runtime });
     } catch (error) {
       logger.warn("Could not read a termination message", {
@@ -423,9 +426,9 @@ export class ContainerKeeper {
   }
 
   async #discard(run: ContainerRun): Promise<void> {
-    const { directories, parts, logger } = this.#host;
+    const { directories, dependencies, logger } = this.#context;
     try {
-      await discardRun(run, { directories, parts });
+      await discardRun(run, { directories, dependencies });
     } catch (error) {
       logger.error("Could not remove a container", {
         container: this.record.desired.name,
@@ -435,11 +438,11 @@ export class ContainerKeeper {
   }
 
   #shownId(run: ContainerRun): string {
-    return shownId(this.#host.pod.uid, this.record.desired.name, run.attempt);
+    return shownId(this.#context.pod.uid, this.record.desired.name, run.attempt);
   }
 
   #target(run: ContainerRun): CheckTarget {
-    const { parts, pod } = this.#host;
-    return { runtime: parts.runtime, containerId: run.id, address: podAddress(pod) };
+    const { dependencies, pod } = this.#context;
+    return { runtime: dependencies.runtime, containerId: run.id, address: podAddress(pod) };
   }
 }

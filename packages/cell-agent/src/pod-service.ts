@@ -1,39 +1,39 @@
 import type { DesiredPod } from "@kip/agent-api";
 import { errorText } from "@kip/base";
-import type { AgentParts } from "./agent-parts.ts";
+import type { AgentDependencies } from "./agent-dependencies.ts";
 import { PodSupervisor, type SupervisorOptions } from "./pod/pod-supervisor.ts";
 import { agentHandler, type HandlerOptions } from "./server/agent-handler.ts";
 import type { Handler } from "./server/agent-server.ts";
 import { StatusStream } from "./server/status-stream.ts";
 
-/** Options of {@link AgentWork}. */
-export type AgentWorkOptions = Omit<SupervisorOptions, "onChange"> &
+/** Options of {@link PodService}. */
+export type PodServiceOptions = Omit<SupervisorOptions, "onChange"> &
   Omit<HandlerOptions, "supervisor" | "status" | "runtime">;
 
-/** What the agent does besides telling who it is: it keeps a pod. */
-export class AgentWork implements AsyncDisposable {
-  /** Resolves when containers of an earlier life are taken over, or cannot be. */
+/** Runs the pod of the cell, and serves the requests about it. */
+export class PodService implements AsyncDisposable {
+  /** Resolves when running containers are taken over, or cannot be. */
   readonly ready: Promise<void>;
   /** Serves what is asked of the pod. */
   readonly serve: Handler;
   readonly #supervisor: PodSupervisor;
   readonly #status: StatusStream;
-  readonly #parts = Promise.withResolvers<AgentParts>();
+  readonly #dependencies = Promise.withResolvers<AgentDependencies>();
 
   /** Knows the pod of an earlier life at once. */
-  constructor(options: AgentWorkOptions) {
+  constructor(options: PodServiceOptions) {
     this.#status = new StatusStream(() => this.#supervisor.report());
     this.#supervisor = new PodSupervisor({ ...options, onChange: () => this.#status.changed() });
     this.serve = agentHandler({
       ...options,
       supervisor: this.#supervisor,
       status: this.#status,
-      runtime: async () => (await this.#parts.promise).runtime,
+      runtime: async () => (await this.#dependencies.promise).runtime,
     });
-    this.ready = this.#parts.promise
+    this.ready = this.#dependencies.promise
       .then((loaded) => this.#supervisor.begin(loaded))
       .catch((error: unknown) => {
-        options.logger.error("Agent cannot work", { err: error });
+        options.logger.error("Could not load the agent's dependencies", { err: error });
         this.#supervisor.fail(`The agent of the cell cannot work: ${errorText(error)}`);
       });
   }
@@ -43,12 +43,12 @@ export class AgentWork implements AsyncDisposable {
     return this.#supervisor.pod;
   }
 
-  /** Loads the parts and begins. Requests that need a part wait for it; they fail with the reason if it cannot be loaded. */
-  begin(load: () => Promise<AgentParts>): void {
-    load().then(this.#parts.resolve, this.#parts.reject);
+  /** Loads the dependencies and begins. Requests that need a part wait for it; they fail with the reason if it cannot be loaded. */
+  begin(load: () => Promise<AgentDependencies>): void {
+    load().then(this.#dependencies.resolve, this.#dependencies.reject);
   }
 
-  /** Lets go of the containers, which go on running. */
+  /** Stops; the containers go on running. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#status[Symbol.dispose]();
     await this.ready;

@@ -1,11 +1,13 @@
 import { waitingMount } from "@kip/base";
-import type { AgentParts, LoadPartsOptions } from "./agent-parts.ts";
+import type { AgentDependencies, LoadDependenciesOptions } from "./agent-dependencies.ts";
 import { cacheFolder } from "./image/cache-folder.ts";
 import { kernelMounter } from "./volumes/mounter.ts";
 import { prepareVolumes } from "./volumes/pod-volumes.ts";
 
 /** crun, conmon and the image store, loaded at once. */
-export async function loadRealParts(options: LoadPartsOptions): Promise<AgentParts> {
+export async function loadRealDependencies(
+  options: LoadDependenciesOptions,
+): Promise<AgentDependencies> {
   const { directories, logger, clock } = options;
   const [oci, imaging] = await Promise.all([import("@kip/oci-runtime"), import("@kip/oci-image")]);
   const rootfsMount = waitingMount();

@@ -5,8 +5,8 @@ import type { AgentDirectories } from "./agent-directories.ts";
 import type { CacheFolder } from "./image/cache-folder.ts";
 import type { Mounter } from "./volumes/mounter.ts";
 
-/** What the agent works with. Tests put their own in. */
-export interface AgentParts {
+/** Dependencies of the agent; tests have their own. */
+export interface AgentDependencies {
   readonly runtime: ContainerRuntime;
   readonly images: ImageStore;
   /** @default no cache */
@@ -21,18 +21,20 @@ export interface AgentParts {
   readonly volumesPrepared?: Promise<void>;
 }
 
-/** What {@link loadParts} needs. */
-export interface LoadPartsOptions {
+/** What {@link loadDependencies} needs. */
+export interface LoadDependenciesOptions {
   readonly directories: AgentDirectories;
   readonly logger: Logger;
   readonly clock: Clock;
 }
 
 /**
- * Loads the real parts, and prepares what a pod will need meanwhile and afterwards: {@link AgentParts.prepared}.
+ * Loads the real dependencies, and prepares what a pod will need meanwhile and afterwards: {@link AgentDependencies.prepared}.
  * Nothing of them is loaded before: that is what takes long at the agent's start.
  */
-export async function loadParts(options: LoadPartsOptions): Promise<AgentParts> {
-  const { loadRealParts } = await import("./real-parts.ts");
-  return await loadRealParts(options);
+export async function loadDependencies(
+  options: LoadDependenciesOptions,
+): Promise<AgentDependencies> {
+  const { loadRealDependencies } = await import("./load-dependencies.ts");
+  return await loadRealDependencies(options);
 }
