@@ -3,7 +3,7 @@ import { silentLogger, systemClock, type Clock, type Logger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { readHostFacts, type HostFacts } from "./host/host-facts.ts";
 import { checkCidr, planAddresses } from "./network/address-plan.ts";
-import { defaultFirstUserId, lastAccountId, lastUserId } from "./machine/machine-user.ts";
+import { defaultFirstUserId, lastAccountId, lastUserId } from "./qemu/machine-user.ts";
 
 /** Options of {@link createLocalCloud}. */
 export interface LocalCloudOptions {

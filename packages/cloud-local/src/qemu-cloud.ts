@@ -10,14 +10,14 @@ import {
   type VolumeRequest,
 } from "@kip/cloud";
 import { Admission, type Turn } from "./admission/admission.ts";
-import { localInstanceTypes } from "./catalog.ts";
-import { findImage, readImage } from "./image.ts";
+import { localInstanceTypes } from "./host/catalog.ts";
+import { findImage, readImage } from "./host/image.ts";
 import type { LocalCloud } from "./local-cloud.ts";
 import type { ResolvedLocalCloudOptions } from "./local-cloud-options.ts";
-import { AcceleratorChoice } from "./machine/accelerator.ts";
+import { AcceleratorChoice } from "./qemu/accelerator.ts";
 import { keepConsolesShort } from "./machine/console-size.ts";
-import { growRootDisk } from "./machine/grow-root-disk.ts";
-import { MachineEnds } from "./machine/machine-ends.ts";
+import { growRootDisk } from "./launch/grow-root-disk.ts";
+import { MachineTerminator } from "./launch/machine-terminator.ts";
 import { MachineWatch } from "./machine/machine-watch.ts";
 import { machineProcesses } from "./machine/machine-process.ts";
 import { toInstance, type MachineRecord } from "./machine/machine-record.ts";
@@ -27,10 +27,10 @@ import {
   machineSize,
   readRoom,
   reserveMachine,
-} from "./machine/machine-reservation.ts";
-import { MachineStarter } from "./machine/machine-starter.ts";
+} from "./launch/machine-reservation.ts";
+import { MachineStarter } from "./launch/machine-starter.ts";
 import { MachineStore } from "./machine/machine-store.ts";
-import { userOfMachine } from "./machine/machine-user.ts";
+import { userOfMachine } from "./qemu/machine-user.ts";
 import { LocalNetwork } from "./network/local-network.ts";
 import { NetworkWatch } from "./network/network-watch.ts";
 import { Templates } from "./template/templates.ts";
@@ -57,7 +57,7 @@ export class QemuCloud implements LocalCloud {
   readonly #templates: Templates;
   readonly #starter: MachineStarter;
   readonly #offers: readonly InstanceTypeOffer[];
-  readonly #ends: MachineEnds;
+  readonly #terminator: MachineTerminator;
   readonly #closed = new AbortController();
   #consoles: Promise<void> | undefined;
   #isNetworkPrepared = false;
@@ -82,7 +82,10 @@ export class QemuCloud implements LocalCloud {
     });
     this.hostAddress = this.#network.plan.host;
     this.#offers = localInstanceTypes(options.host);
-    this.#watch = new MachineWatch((id, reason) => this.#ends.note(id, reason), options.logger);
+    this.#watch = new MachineWatch(
+      (id, reason) => this.#terminator.note(id, reason),
+      options.logger,
+    );
     this.#admission = new Admission({
       ...options,
       machinesDir: this.#store.folder,
@@ -107,7 +110,7 @@ export class QemuCloud implements LocalCloud {
         noteEnd: async (id) => void (await this.describe(id)),
       },
     });
-    this.#ends = new MachineEnds({
+    this.#terminator = new MachineTerminator({
       options,
       store: this.#store,
       network: this.#network,
@@ -121,9 +124,9 @@ export class QemuCloud implements LocalCloud {
   async open(): Promise<void> {
     await this.#store.open();
     await this.#admission.open();
-    await this.#ends.removeUnreadable();
+    await this.#terminator.removeUnreadable();
     for (const record of await this.#store.readAll()) {
-      await this.#ends.clear(record);
+      await this.#terminator.clear(record);
       if (record.owner === this.#options.owner) await this.#current(record);
     }
     await this.#volumes.open();
@@ -184,7 +187,7 @@ export class QemuCloud implements LocalCloud {
     const image = await readImage(options.imagesDir, request.image);
     const accelerator = await this.#accelerator.get();
     if (!this.#isNetworkPrepared || !(await this.#network.exists())) await this.prepareNetwork();
-    if (known) await this.#ends.remove(known);
+    if (known) await this.#terminator.remove(known);
     const context = {
       options,
       store: this.#store,
@@ -206,14 +209,14 @@ export class QemuCloud implements LocalCloud {
       turn.isRunning(this.#store.files(record.id), started.startedFrom);
       return instance;
     } catch (error) {
-      await this.#ends.remove(record);
+      await this.#terminator.remove(record);
       throw error;
     }
   }
 
   async waitForRunning(instanceId: string, signal?: AbortSignal): Promise<Instance> {
     signal?.throwIfAborted();
-    const isInterrupted = await this.#ends.removeInterrupted(instanceId);
+    const isInterrupted = await this.#terminator.removeInterrupted(instanceId);
     const instance = await this.describe(instanceId);
     if (instance?.state === "running") return instance;
     if (instance === undefined && !isInterrupted) {
@@ -238,19 +241,19 @@ export class QemuCloud implements LocalCloud {
 
   async terminate(instanceId: string): Promise<void> {
     const record = await this.#store.read(instanceId);
-    if (record?.owner === this.#options.owner) await this.#ends.terminate(instanceId);
+    if (record?.owner === this.#options.owner) await this.#terminator.terminate(instanceId);
   }
 
   async terminateAll(): Promise<void> {
     const records = await this.#store.readAll();
     await this.#templates.abort();
     await this.#templates.removeDrafts();
-    await Promise.all(records.map((record) => this.#ends.terminate(record.id)));
+    await Promise.all(records.map((record) => this.#terminator.terminate(record.id)));
   }
 
   async growRootDisk(instanceId: string, sizeBytes: number): Promise<void> {
     await this.#withRunning(instanceId, async (record) => {
-      if (!record) throw notThere("grow the root disk of", instanceId);
+      if (!record) throw notFound("grow the root disk of", instanceId);
       await growRootDisk({ options: this.#options, store: this.#store }, record, sizeBytes);
     });
   }
@@ -270,7 +273,7 @@ export class QemuCloud implements LocalCloud {
 
   async consoleOutput(instanceId: string, maxBytes: number): Promise<string> {
     const record = await this.#store.read(instanceId);
-    if (record?.owner !== this.#options.owner) throw notThere("read the console of", instanceId);
+    if (record?.owner !== this.#options.owner) throw notFound("read the console of", instanceId);
     return await readTail(this.#store.files(instanceId).console, maxBytes);
   }
 
@@ -284,7 +287,7 @@ export class QemuCloud implements LocalCloud {
   }
 
   onTerminated(callback: (instance: Instance) => void): () => void {
-    return this.#ends.listen(callback);
+    return this.#terminator.listen(callback);
   }
 
   /** Nobody takes a local machine back. */
@@ -331,7 +334,7 @@ export class QemuCloud implements LocalCloud {
     this.#closed.abort();
     await this.#networkWatch.stop();
     await this.#consoles;
-    this.#ends.close();
+    this.#terminator.close();
     await this.#admission.close();
     await this.#templates.close();
     await this.#watch.close();
@@ -341,7 +344,7 @@ export class QemuCloud implements LocalCloud {
   async #current(record: MachineRecord): Promise<Instance | undefined> {
     if (record.state === "ended") return undefined;
     if (record.state !== "running" || (await this.#isAlive(record))) return toInstance(record);
-    await this.#ends.note(record.id, undefined);
+    await this.#terminator.note(record.id, undefined);
     return undefined;
   }
 
@@ -358,7 +361,7 @@ export class QemuCloud implements LocalCloud {
     return await this.#store.lockMachine(id, async () => {
       const record = await this.#store.read(id);
       if (record?.owner !== this.#options.owner) return await work(undefined);
-      if (record.state === "stopping") await this.#ends.remove(record); // its remover was killed
+      if (record.state === "stopping") await this.#terminator.remove(record); // its remover was killed
       return await work((await this.#isAlive(record)) ? record : undefined);
     });
   }
@@ -396,6 +399,6 @@ export class QemuCloud implements LocalCloud {
   }
 }
 
-function notThere(action: string, id: string): CloudError {
+function notFound(action: string, id: string): CloudError {
   return new CloudError("CLOUD_NOT_FOUND", `Cannot ${action} machine "${id}": it does not exist`);
 }

@@ -4,7 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import { after, describe, it } from "node:test";
 import { createLogger } from "@kip/base";
-import { chooseAccelerator } from "../src/machine/accelerator.ts";
+import { chooseAccelerator } from "../src/qemu/accelerator.ts";
 
 const folder = await mkdtemp(path.join(os.tmpdir(), "kip-accelerator-"));
 after(() => rm(folder, { recursive: true, force: true }));

@@ -210,7 +210,7 @@ describe("Templates", { timeout: 600_000 }, () => {
       [first, second].map(async (each) => identityIn(await told(cloud, each, "personality"))),
     );
     assert.ok(one && two);
-    const order = parseOrder(await told(cloud, second, "errand"));
+    const order = parseOrder(await told(cloud, second, "preload"));
     assert.ok(order.kind === "fetch");
     assert.deepEqual(order.preload.images, images.references);
     assert.ok(Math.abs(order.preload.unixMs - Date.now()) < 60_000);

@@ -20,7 +20,7 @@ import type { Instance, Volume, VolumeRequest } from "@kip/cloud";
 import { findProcesses, signalProcess } from "../src/host/processes.ts";
 import type { LocalCloud } from "../src/index.ts";
 import { parseMachineRecord } from "../src/machine/machine-record.ts";
-import { runCommands } from "../src/machine/qmp-session.ts";
+import { runCommands } from "../src/qemu/qmp-session.ts";
 import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
 

@@ -1,12 +1,12 @@
 /** What one machine takes of the host; bytes and whole CPUs. */
-export interface Needs {
+export interface Resources {
   readonly memory: number;
   readonly disk: number;
   readonly cpus: number;
 }
 
 /** What there is for further machines. */
-export interface Room extends Needs {
+export interface Room extends Resources {
   /** How many machines more may be starting. */
   readonly starts: number;
 }
@@ -18,7 +18,7 @@ export interface Asker {
   readonly createdAt: number;
   /** When it came here, for those that were asked for at the same time. */
   readonly arrivedAt: number;
-  readonly needs: Needs;
+  readonly needs: Resources;
 }
 
 /** Whether an asker may start, and if not, what it waits for. */
@@ -77,7 +77,7 @@ export function verdictsFor(askers: readonly Asker[], room: Room): ReadonlyMap<s
   return verdicts;
 }
 
-function lackOf(needs: Needs, left: Room): keyof Room | undefined {
+function lackOf(needs: Resources, left: Room): keyof Room | undefined {
   const wanted: Room = { ...needs, starts: 1 };
   return kinds.find((kind) => wanted[kind] > left[kind]);
 }

@@ -4,7 +4,7 @@ import { errorText, type Clock, type Logger } from "@kip/base";
 import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
 import { processStartTime } from "../host/processes.ts";
 import type { MachineFiles } from "../machine/machine-store.ts";
-import { verdictFor, verdictsFor, type Needs, type Verdict } from "./admission-plan.ts";
+import { verdictFor, verdictsFor, type Resources, type Verdict } from "./admission-plan.ts";
 import { untilUp } from "./start-phase.ts";
 import { startingCount, Tickets, waiting, type Ticket } from "./tickets.ts";
 
@@ -24,13 +24,13 @@ export interface AdmissionOptions {
   /** How many machines may be starting at the same time. */
   readonly startsAtOnce: number;
   /** What there is for further machines now. */
-  readonly readRoom: () => Promise<Needs>;
+  readonly readRoom: () => Promise<Resources>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 /** It is not the launch's turn. */
-class NotYet extends Error {
+class NotAdmittedError extends Error {
   readonly verdict: Wait;
   readonly refusal: CloudError;
 
@@ -51,8 +51,8 @@ export interface Turn {
    */
   take(
     machineId: string,
-    needs: Needs,
-    room: Needs,
+    needs: Resources,
+    room: Resources,
     refusal: () => CloudError | undefined,
   ): Promise<void>;
   /** Its machine runs; whether it is up, is found out. */
@@ -124,11 +124,11 @@ export class Admission {
         try {
           return await work(turn);
         } catch (error) {
-          if (!(error instanceof NotYet)) throw error;
+          if (!(error instanceof NotAdmittedError)) throw error;
           const isLate = clock.monotonic() > until;
           const isBrief = error.verdict.lack === "starts";
           if (!isBrief && (request.onWait === undefined || isLate)) throw error.refusal;
-          await this.#chance(key, error, request.onWait, signal);
+          await this.#waitForTurn(key, error, request.onWait, signal);
         }
       }
     } catch (error) {
@@ -167,7 +167,7 @@ export class Admission {
   async #take(
     asker: Omit<Ticket, "state" | "pid" | "pidSince">,
     machineId: string,
-    room: Needs,
+    room: Resources,
     refusal: () => CloudError | undefined,
   ): Promise<void> {
     const ticket = { ...asker, pid: process.pid, pidSince: this.#pidSince ?? "" };
@@ -177,7 +177,7 @@ export class Admission {
     const verdict = verdictFor(ticket.key, [...others, ticket], { ...room, starts });
     if (verdict.kind === "wait") {
       await this.#put({ ...ticket, state: "waiting" });
-      throw new NotYet(verdict, refusal() ?? refusalBehind(verdict));
+      throw new NotAdmittedError(verdict, refusal() ?? refusalBehind(verdict));
     }
     await this.#put({ ...ticket, state: "starting" });
     this.#starting.set(machineId, ticket.key);
@@ -198,16 +198,16 @@ export class Admission {
   }
 
   /** Resolves when the launch may have its turn. */
-  async #chance(
+  async #waitForTurn(
     key: string,
-    { verdict, refusal }: NotYet,
+    { verdict, refusal }: NotAdmittedError,
     onWait: LaunchRequest["onWait"],
     asked: AbortSignal | undefined,
   ): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     let told: Wait | undefined;
     const tell = (now: Wait): void => {
-      if (!isNews(now, told)) return;
+      if (!isWorthReporting(now, told)) return;
       told = now;
       onWait?.(describeWait(now, refusal));
     };
@@ -290,7 +290,7 @@ export class Admission {
 }
 
 /** Fifty who are told each step of fifty others would be 2500 writes to the API: the place is told when it has halved. */
-function isNews(now: Wait, told: Wait | undefined): boolean {
+function isWorthReporting(now: Wait, told: Wait | undefined): boolean {
   if (told?.lack !== now.lack || told.isBehind !== now.isBehind) return true;
   return (now.ahead + 1) * 2 <= told.ahead + 1;
 }

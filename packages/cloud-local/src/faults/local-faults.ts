@@ -1,6 +1,6 @@
 import { systemClock, type Clock } from "@kip/base";
 import { createCloudFaults, type FaultRule, type CloudFaults } from "@kip/cloud/faults";
-import { localInstanceTypes } from "../catalog.ts";
+import { localInstanceTypes } from "../host/catalog.ts";
 import { readHostFacts } from "../host/host-facts.ts";
 import { MachineStore } from "../machine/machine-store.ts";
 import { FaultsFile } from "./faults-file.ts";

@@ -99,7 +99,7 @@ export async function endProcesses(group: string | ProcessGroup, graceMs: number
     members = await findProcesses(whole);
     const isRemoved = controlGroup === undefined || (await removeControlGroup(controlGroup));
     if (members.length === 0 && isRemoved) return;
-    if (performance.now() > until) throw stillThere(members);
+    if (performance.now() > until) throw notEnded(members);
     for (const pid of members) signalProcess(pid, "SIGKILL");
     // Without members it is the control group that the kernel has not emptied yet.
     if (members.length === 0) await pause();
@@ -107,7 +107,7 @@ export async function endProcesses(group: string | ProcessGroup, graceMs: number
   }
 }
 
-function stillThere(pids: readonly number[]): CloudError {
+function notEnded(pids: readonly number[]): CloudError {
   return new CloudError(
     "CLOUD_UNAVAILABLE",
     `Cannot end processes ${pids.join(", ")}: they were killed and are still there`,

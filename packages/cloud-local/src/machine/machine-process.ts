@@ -4,15 +4,21 @@ import { CloudError } from "@kip/cloud";
 import { confined, makeControlGroup } from "../host/control-group.ts";
 import { readStart } from "../host/file-text.ts";
 import { endProcesses, hasArgument, type ProcessGroup } from "../host/processes.ts";
-import type { LocalImage } from "../image.ts";
+import type { LocalImage } from "../host/image.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
-import type { Accelerator } from "./accelerator.ts";
+import type { Accelerator } from "../qemu/accelerator.ts";
 import type { MachineRecord } from "./machine-record.ts";
 import type { MachineFiles } from "./machine-store.ts";
-import type { MachineUser } from "./machine-user.ts";
-import { macOf, networkCmdline, qemuArguments, tapOf, type QemuMachine } from "./qemu-arguments.ts";
-import { startQemu } from "./qemu-process.ts";
-import type { QemuFacts } from "./qemu-version.ts";
+import type { MachineUser } from "../qemu/machine-user.ts";
+import {
+  macOf,
+  networkCmdline,
+  qemuArguments,
+  tapOf,
+  type QemuMachine,
+} from "../qemu/qemu-arguments.ts";
+import { startQemu } from "../qemu/qemu-process.ts";
+import type { QemuFacts } from "../qemu/qemu-version.ts";
 import { writeSeed } from "./seed.ts";
 
 /** How long QEMU may take to end after it was asked to. */

@@ -1,6 +1,6 @@
 import { errorText, untilAborted, type Logger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import { ControlSocket } from "./control-socket.ts";
+import { ControlSocket } from "../qemu/control-socket.ts";
 import { readMachinePid } from "./machine-process.ts";
 import type { MachineFiles } from "./machine-store.ts";
 

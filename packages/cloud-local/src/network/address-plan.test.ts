@@ -21,8 +21,8 @@ describe("planAddresses()", () => {
     assert.deepEqual([plan.machine(0), plan.pod(0)], ["198.18.0.16", "198.19.0.16"]);
     const last = plan.capacity - 1;
     assert.deepEqual([plan.machine(last), plan.pod(last)], ["198.18.254.254", "198.19.254.254"]);
-    assert.equal(plan.machine(plan.errandSlot), "198.18.254.255");
-    assert.throws(() => plan.machine(plan.errandSlot + 1), RangeError);
+    assert.equal(plan.machine(plan.preloadSlot), "198.18.254.255");
+    assert.throws(() => plan.machine(plan.preloadSlot + 1), RangeError);
   });
 
   it("clears host bits", () => {

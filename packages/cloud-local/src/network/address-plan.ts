@@ -20,8 +20,8 @@ export interface AddressPlan {
   /** How many machines there can be. */
   readonly capacity: number;
   /** Slot of the machine that gets images for a template: behind those of machines. */
-  readonly errandSlot: number;
-  /** Address of machine `slot`, 0 to capacity − 1, or of {@link AddressPlan.errandSlot}. */
+  readonly preloadSlot: number;
+  /** Address of machine `slot`, 0 to capacity − 1, or of {@link AddressPlan.preloadSlot}. */
   machine(slot: number): string;
   /** Address of the pod on machine `slot`. */
   pod(slot: number): string;
@@ -57,7 +57,7 @@ export function planAddresses(range: string): AddressPlan {
     uplink: `${formatAddress(uplink)}/24`,
     uplinkDns: formatAddress(uplink + 3), // slirp4netns always serves DNS at the third address
     capacity,
-    errandSlot: capacity,
+    preloadSlot: capacity,
     machine: (slot) => address(slot, 0),
     pod: (slot) => address(slot, half),
   };

@@ -1,4 +1,4 @@
-import { macOf, tapOf } from "../machine/qemu-arguments.ts";
+import { macOf, tapOf } from "../qemu/qemu-arguments.ts";
 import type { AddressPlan } from "./address-plan.ts";
 
 /** What a machine has of the network: all of it follows from its slot. */
@@ -20,5 +20,5 @@ export function machinePort(plan: AddressPlan, slot: number): MachinePort {
 /** The port that a device on the bridge is; undefined if it is no machine's. */
 export function portOfDevice(plan: AddressPlan, device: string): MachinePort | undefined {
   const slot = Number(/^cell(\d{1,9})$/.exec(device)?.[1] ?? Number.NaN);
-  return slot <= plan.errandSlot ? machinePort(plan, slot) : undefined;
+  return slot <= plan.preloadSlot ? machinePort(plan, slot) : undefined;
 }

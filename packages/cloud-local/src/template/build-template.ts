@@ -5,18 +5,18 @@ import { cloneMessages } from "@kip/cloud-init";
 import { controlGroupPath, confined, makeControlGroup } from "../host/control-group.ts";
 import { readBootId } from "../host/host-facts.ts";
 import { createRootDisk, reasonOf } from "../machine/machine-process.ts";
-import { templateUser } from "../machine/machine-user.ts";
-import { qemuArguments } from "../machine/qemu-arguments.ts";
-import { startQemu } from "../machine/qemu-process.ts";
+import { templateUser } from "../qemu/machine-user.ts";
+import { qemuArguments } from "../qemu/qemu-arguments.ts";
+import { startQemu } from "../qemu/qemu-process.ts";
 import { loadDeviceState, saveDeviceState } from "./device-state.ts";
 import {
-  addErrandDevice,
+  addPreloadDevice,
   copyTemplate,
-  errandDevice,
-  errandLine,
-  type ImageErrand,
-} from "./image-errand.ts";
-import { waitForWord } from "./port-words.ts";
+  preloadDevice,
+  preloadLine,
+  type ImagePreload,
+} from "./image-preload.ts";
+import { waitForMessage } from "./clone-messages.ts";
 import { sealOf, type Seal } from "./template-record.ts";
 import { templateCmdline, type MachineShape, type TemplateFacts } from "./template-shape.ts";
 import type { DraftFiles, DraftProcesses, TemplateStore } from "./template-store.ts";
@@ -43,7 +43,7 @@ export interface BuildTemplateOptions {
   /** RFC 3339. */
   readonly created: string;
   /** Makes it of another template, by getting images. @default it boots */
-  readonly errand?: ImageErrand;
+  readonly preload?: ImagePreload;
   /** Ends it. */
   readonly signal: AbortSignal;
 }
@@ -90,9 +90,9 @@ export async function buildTemplate(options: BuildTemplateOptions): Promise<void
 
 /** Returns when QEMU has ended. */
 async function runAndSave(options: BuildTemplateOptions, draft: DraftFiles): Promise<void> {
-  const { key, shape, firstUserId, signal, errand } = options;
+  const { key, shape, firstUserId, signal, preload } = options;
   const { image, qemu, rootDiskBytes } = shape;
-  if (errand) await copyTemplate(errand, draft, signal);
+  if (preload) await copyTemplate(preload, draft, signal);
   else await createRootDisk(draft.disk, rootDiskBytes, { file: image.rootDisk, format: "raw" });
   const args = qemuArguments({
     id: `template-${key}`,
@@ -100,7 +100,7 @@ async function runAndSave(options: BuildTemplateOptions, draft: DraftFiles): Pro
     accelerator: shape.accelerator,
     cpus: shape.cpus,
     memoryBytes: shape.memoryBytes,
-    memory: { kind: "shared", file: draft.memory, isFull: errand !== undefined },
+    memory: { kind: "shared", file: draft.memory, isFull: preload !== undefined },
     kernel: image.kernel,
     initrd: image.initrd,
     cmdline: templateCmdline(image),
@@ -109,29 +109,29 @@ async function runAndSave(options: BuildTemplateOptions, draft: DraftFiles): Pro
     control: draft.control,
     command: draft.command,
     pid: draft.pid,
-    ...(errand ? errandDevice(errand) : { tap: "cell0", mac: "02:6b:00:00:00:01" }),
+    ...(preload ? preloadDevice(preload) : { tap: "cell0", mac: "02:6b:00:00:00:01" }),
     folder: draft.folder,
     user: templateUser(firstUserId),
     clock: templateClock,
     hasPort: true,
   });
   // The same kind of device as a machine has; in a network of its own, that leads nowhere, if it needs none.
-  const network = errand
-    ? ["nsenter", `--net=${errand.network.namespace.file}`]
+  const network = preload
+    ? ["nsenter", `--net=${preload.network.namespace.file}`]
     : ["unshare", "--net"];
-  await using state = errand && (await open(errand.base.state));
-  await using _device = errand && (await addErrandDevice(errand));
+  await using state = preload && (await open(preload.base.state));
+  await using _device = preload && (await addPreloadDevice(preload));
   using started = await startQemu({
     program: [...(await enterGroup(options, draft)), ...nice, ...network, qemu.program],
     args,
     logFile: draft.log,
     ...(state && { state }),
   });
-  if (errand) await loadDeviceState(started);
-  const word = waitForWord(started.port, cloneMessages.template);
+  if (preload) await loadDeviceState(started);
+  const word = waitForMessage(started.port, cloneMessages.template);
   word.catch(() => {}); // awaited below
   await started.commands.execute("cont");
-  if (errand) started.port.write(await errandLine(errand));
+  if (preload) started.port.write(await preloadLine(preload));
   await Promise.race([word, started.end, aborted(signal)]);
   await saveDeviceState(started, draft.stateSocket, draft.state);
   await started.commands.execute("quit").catch(() => {}); // what it says last is not always read

@@ -6,8 +6,8 @@ import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { decode } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import { stateDescriptor } from "../machine/qemu-arguments.ts";
-import type { StartedQemu } from "../machine/qemu-process.ts";
+import { stateDescriptor } from "../qemu/qemu-arguments.ts";
+import type { StartedQemu } from "../qemu/qemu-process.ts";
 
 const migrationData = decode.object({ status: decode.string });
 

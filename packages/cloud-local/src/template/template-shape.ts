@@ -3,10 +3,10 @@ import { stat } from "node:fs/promises";
 import os from "node:os";
 import type { LaunchImages } from "@kip/cloud";
 import { templateArgument } from "@kip/cloud-init";
-import type { LocalImage } from "../image.ts";
-import type { Accelerator } from "../machine/accelerator.ts";
-import { qemuArguments, type MachineMemory } from "../machine/qemu-arguments.ts";
-import type { QemuFacts } from "../machine/qemu-version.ts";
+import type { LocalImage } from "../host/image.ts";
+import type { Accelerator } from "../qemu/accelerator.ts";
+import { qemuArguments, type MachineMemory } from "../qemu/qemu-arguments.ts";
+import type { QemuFacts } from "../qemu/qemu-version.ts";
 
 /** What machines that can be copies of one template have in common. */
 export interface MachineShape {

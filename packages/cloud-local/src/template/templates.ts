@@ -5,9 +5,9 @@ import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
 import { reasonOf } from "../machine/machine-process.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { MachineStore } from "../machine/machine-store.ts";
-import { tapOf } from "../machine/qemu-arguments.ts";
+import { tapOf } from "../qemu/qemu-arguments.ts";
 import { buildTemplate, hashFiles } from "./build-template.ts";
-import type { ImageErrand } from "./image-errand.ts";
+import type { ImagePreload } from "./image-preload.ts";
 import { findDamage, type TemplateFiles, type TemplateRecord } from "./template-record.ts";
 import {
   templateFacts,
@@ -66,7 +66,7 @@ export class Templates {
 
   /** Removes what killed processes have left. */
   async open(): Promise<void> {
-    const device = tapOf(this.#network.plan.errandSlot);
+    const device = tapOf(this.#network.plan.preloadSlot);
     await this.#store.open(await this.#inUse(), async () => await this.#network.removeTap(device));
   }
 
@@ -247,7 +247,7 @@ export class Templates {
         firstUserId: this.#options.firstUserId,
         groupPrefix: `kip-${this.#options.namespace}-`,
         created: new Date(this.#options.clock.now()).toISOString(),
-        ...(shape.images && { errand: await this.#errand(shape, shape.images) }),
+        ...(shape.images && { preload: await this.#preload(shape, shape.images) }),
         signal: AbortSignal.any([signal, limit]),
       });
     } catch (error) {
@@ -276,7 +276,7 @@ export class Templates {
   }
 
   /** What it takes to make a template with images of one without. */
-  async #errand(shape: MachineShape, images: LaunchImages): Promise<ImageErrand> {
+  async #preload(shape: MachineShape, images: LaunchImages): Promise<ImagePreload> {
     const base = await this.find(withoutImages(shape));
     if (!base)
       throw new CloudError("CLOUD_UNAVAILABLE", "Cannot make a template: its base is gone");

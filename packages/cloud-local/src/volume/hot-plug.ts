@@ -5,7 +5,7 @@ import { decode, hasCode } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { hasOpen } from "../host/open-files.ts";
 import type { ProcessGroup } from "../host/processes.ts";
-import { openCommands, type QmpSession } from "../machine/qmp-session.ts";
+import { openCommands, type QmpSession } from "../qemu/qmp-session.ts";
 
 /** A machine that runs, as far as disks need it. Its lock is held. */
 export interface DiskMachine {

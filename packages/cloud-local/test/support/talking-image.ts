@@ -30,7 +30,7 @@ echo template >&3
 while :; do
   IFS= read -r line <&3
   case "$line" in *'"images":'*) ;; *) break ;; esac
-  errand=$line
+  preload=$line
   case "$line" in
   *unknown*) echo "no such image" >&3 ;;
   *endless*) echo waiting; while :; do sleep 1000; done ;;
@@ -38,7 +38,7 @@ while :; do
   esac
 done
 echo "personality $line"
-echo "errand $errand"
+echo "preload $preload"
 echo "disk $(head -c 7 /dev/vda | tr -d '\\0')"
 printf changed >/dev/vda
 sync

@@ -5,17 +5,17 @@ import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { LocalVolumes } from "../volume/local-volumes.ts";
 import { controlGroupPath } from "../host/control-group.ts";
-import { describeEnd } from "./end-reason.ts";
-import { endMachineProcess, freeMachine } from "./machine-process.ts";
-import { machineGroupName, toInstance, type MachineRecord } from "./machine-record.ts";
-import type { MachineStore } from "./machine-store.ts";
-import type { MachineWatch } from "./machine-watch.ts";
+import { describeEnd } from "../machine/end-reason.ts";
+import { endMachineProcess, freeMachine } from "../machine/machine-process.ts";
+import { machineGroupName, toInstance, type MachineRecord } from "../machine/machine-record.ts";
+import type { MachineStore } from "../machine/machine-store.ts";
+import type { MachineWatch } from "../machine/machine-watch.ts";
 
 /** How long the console of a machine that ended by itself is kept. */
 const endedKeptMs = 60 * 60 * 1000;
 
-/** What {@link MachineEnds} works with. */
-export interface MachineEndsContext {
+/** What {@link MachineTerminator} works with. */
+export interface MachineTerminatorDependencies {
   readonly options: ResolvedLocalCloudOptions;
   readonly store: MachineStore;
   readonly network: LocalNetwork;
@@ -25,15 +25,15 @@ export interface MachineEndsContext {
 }
 
 /** How machines end: on purpose, by themselves, and because whoever was starting or ending them was killed. */
-export class MachineEnds {
-  readonly #context: MachineEndsContext;
+export class MachineTerminator {
+  readonly #context: MachineTerminatorDependencies;
   readonly #listeners = new Set<(instance: Instance) => void>();
   /** Ends that this process has told of, by ID and time of launch. */
   readonly #told = new Set<string>();
   /** QEMU's words of ends that were not over when they were heard, by the same. */
   readonly #reasons = new Map<string, string>();
 
-  constructor(context: MachineEndsContext) {
+  constructor(context: MachineTerminatorDependencies) {
     this.#context = context;
   }
 

@@ -1,5 +1,5 @@
 import type { InstanceTypeOffer } from "@kip/cloud";
-import type { HostFacts } from "./host/host-facts.ts";
+import type { HostFacts } from "./host-facts.ts";
 
 const MiB = 2 ** 20;
 

@@ -4,7 +4,7 @@ import type { AddressPlan } from "../network/address-plan.ts";
 import { machinePort } from "../network/machine-port.ts";
 
 /** What every order to a copy has: the time it is now, random numbers that nobody else is given, and a network. */
-export function momentOf(
+export function freshCloneState(
   plan: AddressPlan,
   slot: number,
   nameservers: readonly string[],

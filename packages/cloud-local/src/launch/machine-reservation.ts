@@ -1,20 +1,20 @@
 import { createHash } from "node:crypto";
 import { CloudError, type InstanceTypeOffer, type LaunchRequest } from "@kip/cloud";
-import type { Needs } from "../admission/admission-plan.ts";
+import type { Resources } from "../admission/admission-plan.ts";
 import type { Turn } from "../admission/admission.ts";
-import { checkCapacity, roomIn, type HostFigures } from "../capacity.ts";
-import { machineMemoryBytes } from "../catalog.ts";
+import { checkCapacity, roomIn, type HostFigures } from "../admission/capacity.ts";
+import { machineMemoryBytes } from "../host/catalog.ts";
 import { availableMemoryBytes, freeDiskBytes, readHostFacts } from "../host/host-facts.ts";
 import { controlGroupPath } from "../host/control-group.ts";
 import { residentBytes, usersInUse } from "../host/processes.ts";
-import type { LocalImage } from "../image.ts";
+import type { LocalImage } from "../host/image.ts";
 import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
 import type { AddressPlan } from "../network/address-plan.ts";
 import { unwrittenOfVolumes } from "../volume/volume-room.ts";
-import { readMachinePid, allocatedBytes } from "./machine-process.ts";
-import { machineGroupName, type MachineRecord } from "./machine-record.ts";
-import type { MachineStore } from "./machine-store.ts";
-import { userOfSlot } from "./machine-user.ts";
+import { readMachinePid, allocatedBytes } from "../machine/machine-process.ts";
+import { machineGroupName, type MachineRecord } from "../machine/machine-record.ts";
+import type { MachineStore } from "../machine/machine-store.ts";
+import { userOfSlot } from "../qemu/machine-user.ts";
 
 /** ID of the machine that a token of an owner stands for. */
 export function machineId(owner: string, token: string): string {
@@ -101,7 +101,7 @@ async function takeTurn(
   asked: MachineSize & { readonly id: string; readonly offer: InstanceTypeOffer },
 ): Promise<void> {
   const figures = await readFigures(options, store, machines);
-  const needs: Needs = {
+  const needs: Resources = {
     memory: asked.memoryBytes,
     disk: Math.min(asked.rootDiskBytes, options.diskReserveBytes),
     cpus: asked.cpus,
@@ -122,7 +122,7 @@ async function takeTurn(
 export async function readRoom(
   options: ResolvedLocalCloudOptions,
   store: MachineStore,
-): Promise<Needs> {
+): Promise<Resources> {
   return roomIn(await readFigures(options, store, await store.readAll()));
 }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createConnection, createServer, type Socket } from "node:net";
 import { describe, it } from "node:test";
-import { waitForWord } from "./port-words.ts";
+import { waitForMessage } from "./clone-messages.ts";
 
 async function connectedPair(): Promise<readonly [Socket, Socket]> {
   const server = createServer().listen(0, "127.0.0.1");
@@ -16,10 +16,10 @@ async function connectedPair(): Promise<readonly [Socket, Socket]> {
   return [one, other];
 }
 
-describe("waitForWord()", () => {
+describe("waitForMessage()", () => {
   it("takes a word that comes in pieces", async () => {
     const [port, machine] = await connectedPair();
-    const word = waitForWord(port, "ready");
+    const word = waitForMessage(port, "ready");
     machine.write("rea");
     machine.write("dy\n");
     await word;
@@ -34,7 +34,7 @@ describe("waitForWord()", () => {
       ["x".repeat(2 ** 20), /it said "x{200}" instead of "ready"/],
     ] as const) {
       const [port, machine] = await connectedPair();
-      const word = waitForWord(port, "ready");
+      const word = waitForMessage(port, "ready");
       machine.on("error", () => {}); // the port is closed before all of it is read
       machine.end(says);
       await assert.rejects(word, expected);

@@ -9,7 +9,7 @@ const maxLength = 4096;
  *
  * @throws {CloudError} `CLOUD_UNAVAILABLE` if it says another one than `wanted` or one without an end, or hangs up
  */
-export async function waitForWord(port: Socket, wanted: string): Promise<void> {
+export async function waitForMessage(port: Socket, wanted: string): Promise<void> {
   let text = "";
   const said = Promise.withResolvers<void>();
   const onData = (chunk: string): void => {

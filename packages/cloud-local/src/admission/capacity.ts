@@ -1,5 +1,5 @@
 import { CloudError } from "@kip/cloud";
-import type { Needs } from "./admission/admission-plan.ts";
+import type { Resources } from "./admission-plan.ts";
 
 /** Figures that decide whether one more machine starts; all in bytes. */
 export interface CapacityFigures {
@@ -28,7 +28,7 @@ export interface CapacityFigures {
 export type HostFigures = Omit<CapacityFigures, "neededMemory" | "neededDisk" | "neededCpus">;
 
 /** What there is for further machines. */
-export function roomIn(figures: HostFigures): Needs {
+export function roomIn(figures: HostFigures): Resources {
   return {
     memory: Math.min(
       figures.memoryLimit - figures.promisedMemory,

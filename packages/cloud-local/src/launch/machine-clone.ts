@@ -3,7 +3,7 @@ import { open } from "node:fs/promises";
 import { decode } from "@kip/base";
 import { orderLine, cloneMessages, type CloneIdentity } from "@kip/cloud-init";
 import { loadDeviceState } from "../template/device-state.ts";
-import { waitForWord } from "../template/port-words.ts";
+import { waitForMessage } from "../template/clone-messages.ts";
 import type { TemplateFiles } from "../template/template-record.ts";
 import { templateCmdline } from "../template/template-shape.ts";
 import {
@@ -12,10 +12,10 @@ import {
   machineProgram,
   reasonOf,
   type StartMachineOptions,
-} from "./machine-process.ts";
-import { momentOf } from "./machine-moment.ts";
-import { qemuArguments, tapOf } from "./qemu-arguments.ts";
-import { startQemu, type StartedQemu } from "./qemu-process.ts";
+} from "../machine/machine-process.ts";
+import { freshCloneState } from "../template/fresh-clone-state.ts";
+import { qemuArguments, tapOf } from "../qemu/qemu-arguments.ts";
+import { startQemu, type StartedQemu } from "../qemu/qemu-process.ts";
 
 /** How long a copy may take until its agent listens. */
 const readyLimitMs = 30_000;
@@ -77,7 +77,7 @@ async function run(
   onStep("QEMU");
   await Promise.all([loadDeviceState(started), options.onPaused()]);
   onStep("device state");
-  const ready = waitForWord(started.port, cloneMessages.ready);
+  const ready = waitForMessage(started.port, cloneMessages.ready);
   ready.catch(() => {}); // awaited below
   const hangUp = portClosed(started);
   hangUp.catch(() => {}); // awaited below
@@ -113,7 +113,7 @@ function cloneIdentityOf({
     instanceId: record.id,
     hostname: record.name,
     machineId: randomBytes(16).toString("hex"),
-    ...momentOf(network.plan, record.slot, nameservers),
+    ...freshCloneState(network.plan, record.slot, nameservers),
     userData,
   };
 }

@@ -1,9 +1,9 @@
 import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
 import { checkDiskRoom, diskSize } from "../volume/volume-room.ts";
-import type { MachineRecord } from "./machine-record.ts";
+import type { MachineRecord } from "../machine/machine-record.ts";
 import { readRoom } from "./machine-reservation.ts";
-import type { MachineStore } from "./machine-store.ts";
-import { openCommands } from "./qmp-session.ts";
+import type { MachineStore } from "../machine/machine-store.ts";
+import { openCommands } from "../qemu/qmp-session.ts";
 
 /**
  * Makes the root disk of a machine that runs at least this large, bytes. The caller holds the machine's lock.

@@ -1,17 +1,21 @@
 import type { LaunchImages } from "@kip/cloud";
-import type { LocalImage } from "../image.ts";
+import type { LocalImage } from "../host/image.ts";
 import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { MachineShape } from "../template/template-shape.ts";
 import type { Templates } from "../template/templates.ts";
-import type { Accelerator } from "./accelerator.ts";
+import type { Accelerator } from "../qemu/accelerator.ts";
 import { cloneMachine } from "./machine-clone.ts";
-import { bootMachine, endMachineProcess, type StartMachineOptions } from "./machine-process.ts";
-import type { MachineRecord } from "./machine-record.ts";
-import type { MachineStore } from "./machine-store.ts";
-import { userOfMachine } from "./machine-user.ts";
-import type { MachineWatch } from "./machine-watch.ts";
-import { readQemuFacts } from "./qemu-version.ts";
+import {
+  bootMachine,
+  endMachineProcess,
+  type StartMachineOptions,
+} from "../machine/machine-process.ts";
+import type { MachineRecord } from "../machine/machine-record.ts";
+import type { MachineStore } from "../machine/machine-store.ts";
+import { userOfMachine } from "../qemu/machine-user.ts";
+import type { MachineWatch } from "../machine/machine-watch.ts";
+import { readQemuFacts } from "../qemu/qemu-version.ts";
 import { StartSteps } from "./start-steps.ts";
 import { readTail } from "../host/file-text.ts";
 
@@ -39,10 +43,10 @@ export interface StartRequest {
 
 /** Starts machines: as a copy of a template if there is one, else they boot. */
 export class MachineStarter {
-  readonly #parts: MachineStarterOptions;
+  readonly #dependencies: MachineStarterOptions;
 
   constructor(parts: MachineStarterOptions) {
-    this.#parts = parts;
+    this.#dependencies = parts;
   }
 
   /**
@@ -51,7 +55,7 @@ export class MachineStarter {
    * @throws {CloudError} `CLOUD_UNAVAILABLE`
    */
   async start(request: StartRequest): Promise<Pick<MachineRecord, "startedFrom" | "template">> {
-    const { options, store, watch, templates } = this.#parts;
+    const { options, store, watch, templates } = this.#dependencies;
     const { record } = request;
     const steps = new StartSteps();
     const shape = await this.shape(record, request.image, request.accelerator);
@@ -59,7 +63,7 @@ export class MachineStarter {
     const start: StartMachineOptions = {
       ...request,
       files,
-      network: this.#parts.network,
+      network: this.#dependencies.network,
       qemu: shape.qemu,
       user: userOfMachine(record, options.firstUserId),
       onPaused: async () => await watch.hear(record.id, files),
@@ -97,7 +101,7 @@ export class MachineStarter {
     accelerator: Accelerator,
   ): Promise<MachineShape> {
     const { cpus, memoryBytes, rootDiskBytes } = size;
-    const qemu = await readQemuFacts(this.#parts.options.qemu);
+    const qemu = await readQemuFacts(this.#dependencies.options.qemu);
     return { image, cpus, memoryBytes, rootDiskBytes, qemu, accelerator };
   }
 }

@@ -1,13 +1,13 @@
 import { runCommand } from "@kip/base";
 import type { LaunchImages } from "@kip/cloud";
 import { orderLine } from "@kip/cloud-init";
-import { momentOf } from "../machine/machine-moment.ts";
+import { freshCloneState } from "./fresh-clone-state.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import { machinePort } from "../network/machine-port.ts";
 import type { TemplateFiles } from "./template-record.ts";
 
 /** How a template with images is made of one without. */
-export interface ImageErrand {
+export interface ImagePreload {
   /** The template without. */
   readonly base: TemplateFiles;
   readonly images: LaunchImages;
@@ -17,7 +17,7 @@ export interface ImageErrand {
 
 /** Copies what the machine will write to. It needs the other template no more. */
 export async function copyTemplate(
-  { base }: ImageErrand,
+  { base }: ImagePreload,
   draft: Pick<TemplateFiles, "memory" | "disk">,
   signal: AbortSignal,
 ): Promise<void> {
@@ -28,30 +28,30 @@ export async function copyTemplate(
 }
 
 /** The device of the machine that fetches images: it has a place of its own among machines. */
-export function errandDevice({ network: { plan } }: ImageErrand): {
+export function preloadDevice({ network: { plan } }: ImagePreload): {
   readonly tap: string;
   readonly mac: string;
 } {
-  const { device, mac } = machinePort(plan, plan.errandSlot);
+  const { device, mac } = machinePort(plan, plan.preloadSlot);
   return { tap: device, mac };
 }
 
 /** Makes the device; disposing of the result removes it. */
-export async function addErrandDevice(errand: ImageErrand): Promise<AsyncDisposable> {
-  const { network } = errand;
-  const { tap } = errandDevice(errand);
+export async function addPreloadDevice(preload: ImagePreload): Promise<AsyncDisposable> {
+  const { network } = preload;
+  const { tap } = preloadDevice(preload);
   await network.addTap(tap);
   return { [Symbol.asyncDispose]: async () => await network.removeTap(tap) };
 }
 
 /** What the machine is told to do. */
-export async function errandLine(errand: ImageErrand): Promise<string> {
-  const { images, network } = errand;
+export async function preloadLine(preload: ImagePreload): Promise<string> {
+  const { images, network } = preload;
   const { plan } = network;
   return orderLine({
     version: 1,
     images: images.references,
     pull: images.pull,
-    ...momentOf(plan, plan.errandSlot, await network.nameservers()),
+    ...freshCloneState(plan, plan.preloadSlot, await network.nameservers()),
   });
 }

@@ -1,7 +1,4 @@
-import type { AddressPlan } from "../network/address-plan.ts";
-import type { MachineRecord } from "./machine-record.ts";
-
-/** Whom a QEMU process runs as: numbers that no account has. */
+/** The user that a QEMU process runs as: numbers that no account has. */
 export interface MachineUser {
   readonly uid: number;
   readonly gid: number;
@@ -18,7 +15,7 @@ export const lastAccountId = 65_535;
  *
  * @see https://systemd.io/UIDS-GIDS
  */
-export function defaultFirstUserId({ range }: Pick<AddressPlan, "range">): number {
+export function defaultFirstUserId({ range }: { readonly range: string }): number {
   const octets = (range.split("/")[0] ?? "").split(".").map(Number);
   return 0x7000_0000 + (octets.reduce((sum, octet) => sum * 256 + octet, 0) % 0x1000_0000);
 }
@@ -37,9 +34,9 @@ export function userOfSlot(firstUserId: number, slot: number): MachineUser {
   return { uid: id, gid: id };
 }
 
-/** The user of a machine that is there. */
+/** The user of a machine: the one in its record, else that of its slot. */
 export function userOfMachine(
-  { userId, slot }: Pick<MachineRecord, "userId" | "slot">,
+  { userId, slot }: { readonly userId?: number | undefined; readonly slot: number },
   firstUserId: number,
 ): MachineUser {
   return userId === undefined ? userOfSlot(firstUserId, slot) : { uid: userId, gid: userId };
