@@ -169,7 +169,7 @@ export class QemuCloud implements LocalCloud {
       async (turn) =>
         await this.#store.lockMachine(id, async () => {
           const known = await this.#store.read(id);
-          // One that was being started may never have been let run: it is started anew.
+          // One that was being started may never have been let run: it is started again.
           if (known?.state === "running" && (await this.#isAlive(known))) return toInstance(known);
           signal?.throwIfAborted();
           return await this.#start(known, request, turn);
@@ -290,7 +290,7 @@ export class QemuCloud implements LocalCloud {
     return this.#terminator.listen(callback);
   }
 
-  /** Nobody takes a local machine back. */
+  /** Local machines are never taken back. */
   onInterruption(): () => void {
     return () => {};
   }
@@ -340,7 +340,7 @@ export class QemuCloud implements LocalCloud {
     await this.#watch.close();
   }
 
-  /** The machine as it is now; undefined once it has ended, which is noted if nobody has yet. */
+  /** The machine as it is now; undefined once it has ended, which is noted if it has not been. */
   async #current(record: MachineRecord): Promise<Instance | undefined> {
     if (record.state === "ended") return undefined;
     if (record.state !== "running" || (await this.#isAlive(record))) return toInstance(record);

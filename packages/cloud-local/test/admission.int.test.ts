@@ -15,7 +15,7 @@ const MiB = 2 ** 20;
 const request = (name: string, changes: Partial<LaunchRequest> = {}): LaunchRequest =>
   machineRequest({ name, ...changes });
 
-/** Waiting requests with what they were told; resolves once each has been told something. */
+/** Waiting requests with their reports; resolves once each has had one. */
 function listener() {
   const told: LaunchWait[] = [];
   const first = Promise.withResolvers<void>();

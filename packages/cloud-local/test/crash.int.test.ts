@@ -138,7 +138,7 @@ async function controlGroups(): Promise<readonly string[]> {
   return names.filter((each) => each.startsWith(`kip-${name}-i-`));
 }
 
-/** Programs of the same names that kill whoever started the n-th of them. */
+/** Programs of the same names that kill the process that started the n-th of them. */
 async function prepareShims(): Promise<void> {
   await mkdir(shims, { recursive: true });
   for (const program of programs) {

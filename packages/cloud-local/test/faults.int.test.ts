@@ -54,7 +54,7 @@ describe("withFaultInjection()", { timeout: 120_000 }, () => {
     await assert.rejects(faults.kill(id), (error) => hasCode(error, "CLOUD_NOT_FOUND"));
   });
 
-  it("gives notice once, to whoever listens, and then ends the machine", async () => {
+  it("gives notice once, to each listener, and then ends the machine", async () => {
     await using cloud = await openWithFaults();
     const faults = openLocalFaults({ stateDir });
     const instance = await cloud.launch(request());

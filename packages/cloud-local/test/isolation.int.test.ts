@@ -206,7 +206,7 @@ describe("what a machine may send", { timeout: 120_000 }, () => {
     cell = await joinBridge(network, 3);
   });
 
-  it("goes on while the rules are written anew", async () => {
+  it("goes on while the rules are written again", async () => {
     await network.prepare();
     await new LocalNetwork({ ...options, hostPorts: [1] }).prepare();
     assert.deepEqual(await arriving(from(udpPacket(cell.podIp, other.podIp, [1, 2]))), [

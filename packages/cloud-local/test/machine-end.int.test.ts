@@ -168,7 +168,7 @@ describe("QemuCloud", { timeout: 120_000 }, () => {
     assert.deepEqual(await cloud.list(), []);
   });
 
-  it("starts anew with the token of a machine that has ended", async () => {
+  it("starts again with the token of a machine that has ended", async () => {
     await using cloud = await test.open();
     const asked = request("idle");
     const first = await cloud.launch(asked);

@@ -153,7 +153,7 @@ describe("Templates", { timeout: 600_000 }, () => {
     for (const { id } of machines) await cloud.terminate(id);
   });
 
-  it("run as nobody, in an empty folder, with few system calls", async () => {
+  it("run without privileges, in an empty folder, with few system calls", async () => {
     await using cloud = await test.open();
     const { id, startedFrom } = await cloud.launch(request("good"));
     assert.equal(startedFrom, "template");
@@ -380,7 +380,7 @@ describe("Templates", { timeout: 600_000 }, () => {
     });
   }
 
-  it("are not made any more when the cloud is closed, or terminates all", async () => {
+  it("are no longer made when the cloud is closed, or terminates all", async () => {
     const cloud = await test.open();
     const aborted = cloud.prepareTemplate(type, "never", 0);
     aborted.catch(() => {}); // asserted below

@@ -52,7 +52,7 @@ export interface LaunchWait {
   readonly ahead: number;
 }
 
-/** pending: asked for, no address promised; running: has both addresses; terminated: costs nothing any more. */
+/** pending: asked for, no address promised; running: has both addresses; terminated: no longer costs anything. */
 export type InstanceState = "pending" | "running" | "stopping" | "terminated";
 
 /** An instance as the cloud knows it. */
@@ -114,7 +114,7 @@ export interface VolumeRequest {
   readonly tags: Readonly<Record<string, string>>;
 }
 
-/** The cloud's word that it will take an instance back. */
+/** The cloud's notice that it will take an instance back. */
 export interface InterruptionNotice {
   readonly instance: Instance;
   /** When the instance ends, RFC 3339. */
@@ -180,7 +180,7 @@ export interface CloudDriver extends AsyncDisposable {
   onTerminated(callback: (instance: Instance) => void): () => void;
   /**
    * Calls back once for each instance of this owner that the cloud will take back, whether it said so before or after this
-   * call, and whoever was there to hear it. The instance ends by itself at the time it names, unless it is terminated
+   * call, and whichever process was there to hear it. The instance ends by itself at the time it names, unless it is terminated
    * before. Returns a function that unsubscribes.
    */
   onInterruption(callback: (notice: InterruptionNotice) => void): () => void;

@@ -1,6 +1,6 @@
 import type { Secret } from "@kip/base";
 
-/** Who cells are at a registry of the cloud. */
+/** The identity of cells at a registry of the cloud. */
 export interface RegistryLogIn {
   readonly username: string;
   readonly password: Secret;
@@ -11,7 +11,7 @@ export interface RegistryLogIn {
 /** What a driver may have besides: a cloud that has registries of its own gives log-ins for them. */
 export interface RegistryLogIns {
   /**
-   * A log-in for a registry, or undefined for one that is not this cloud's. Asked anew when the log-in is about to end.
+   * A log-in for a registry, or undefined for one that is not this cloud's. Asked again when the log-in is about to end.
    *
    * @param host as it stands in image names, with its port if it has one
    * @throws {CloudError} of the closed set; images are then pulled without

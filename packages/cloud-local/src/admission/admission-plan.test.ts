@@ -17,7 +17,7 @@ const room = (memory: number, cpus = 100, starts = 100): Room => ({
 });
 
 describe("verdictFor()", () => {
-  it("lets all start for whom there is room", () => {
+  it("lets every launch start that has room", () => {
     const askers = [asker("a", 3, 1), asker("b", 4, 2)];
     for (const key of ["a", "b"])
       assert.deepEqual(verdictFor(key, askers, room(7)), { kind: "go" });

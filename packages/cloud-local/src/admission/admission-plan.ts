@@ -29,7 +29,7 @@ export type Verdict =
       readonly lack: keyof Room;
       /** How many have asked before and wait, too. */
       readonly ahead: number;
-      /** Whether there would be enough if nobody had asked before. */
+      /** Whether there would be enough without the older requests. */
       readonly isBehind: boolean;
     };
 

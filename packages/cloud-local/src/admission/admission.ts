@@ -8,7 +8,7 @@ import { verdictFor, verdictsFor, type Resources, type Verdict } from "./admissi
 import { untilUp } from "./start-phase.ts";
 import { startingCount, Tickets, waiting, type Ticket } from "./tickets.ts";
 
-/** No longer than this, milliseconds, does a launch wait: what it was given (its identity) grows old. */
+/** Longest wait in the queue, milliseconds: the identity in a launch's user data expires. */
 const longestWaitMs = 60 * 60 * 1000;
 /**
  * How often those who wait look again, milliseconds, although nothing has happened: other programs of the host give
@@ -29,7 +29,7 @@ export interface AdmissionOptions {
   readonly logger: Logger;
 }
 
-/** It is not the launch's turn. */
+/** Thrown while it is not the launch's turn. */
 class NotAdmittedError extends Error {
   readonly verdict: Wait;
   readonly refusal: CloudError;
@@ -47,7 +47,7 @@ export interface Turn {
    * Asks whether it may start; then it counts as starting until its machine is up. Callers hold the lock on all
    * machines, and have added the machine's record when they let go of it.
    *
-   * @param refusal what to say if there is too little even with nobody before it
+   * @param refusal the error if there is too little even without older requests
    */
   take(
     machineId: string,
@@ -64,7 +64,7 @@ type Wait = Extract<Verdict, { kind: "wait" }>;
 interface Waiter {
   readonly key: string;
   readonly wake: () => void;
-  readonly tell: (verdict: Wait) => void;
+  readonly report: (verdict: Wait) => void;
 }
 
 /**
@@ -155,7 +155,7 @@ export class Admission {
     });
   }
 
-  /** Sends all away who wait here. */
+  /** Rejects all waiters of this process. */
   async close(): Promise<void> {
     this.#closed.abort(
       new CloudError("CLOUD_UNAVAILABLE", "Cannot wait for a machine's turn: kip ends"),
@@ -188,7 +188,7 @@ export class Admission {
     const work = untilUp(files, startedFrom, clock, this.#closed.signal)
       .then(() => this.#drop(key))
       .catch((error: unknown) => {
-        logger.warn("The start of a machine could not be followed", {
+        logger.warn("Could not follow the start of a machine", {
           folder: files.folder,
           err: errorText(error),
         });
@@ -205,13 +205,13 @@ export class Admission {
     asked: AbortSignal | undefined,
   ): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    let told: Wait | undefined;
-    const tell = (now: Wait): void => {
-      if (!isWorthReporting(now, told)) return;
-      told = now;
+    let reported: Wait | undefined;
+    const report = (now: Wait): void => {
+      if (!isWorthReporting(now, reported)) return;
+      reported = now;
       onWait?.(describeWait(now, refusal));
     };
-    const waiter: Waiter = { key, wake: resolve, tell };
+    const waiter: Waiter = { key, wake: resolve, report };
     const signal = AbortSignal.any([this.#closed.signal, ...(asked ? [asked] : [])]);
     const onAbort = (): void => reject(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
@@ -219,7 +219,7 @@ export class Admission {
     this.#watch();
     try {
       signal.throwIfAborted();
-      tell(verdict);
+      report(verdict);
       // What has happened between the refusal and now.
       this.changed();
       await promise;
@@ -236,7 +236,7 @@ export class Admission {
       try {
         await this.#lookOnce();
       } catch (error) {
-        this.#options.logger.warn("The queue of launches could not be read", {
+        this.#options.logger.warn("Could not read the queue of launches", {
           err: errorText(error),
         });
       }
@@ -253,7 +253,7 @@ export class Admission {
       // One whose ticket is gone finds out by itself.
       const verdict = verdicts.get(waiter.key) ?? ({ kind: "go" } as const);
       if (verdict.kind === "go") waiter.wake();
-      else waiter.tell(verdict);
+      else waiter.report(verdict);
     }
   }
 
@@ -289,10 +289,10 @@ export class Admission {
   }
 }
 
-/** Fifty who are told each step of fifty others would be 2500 writes to the API: the place is told when it has halved. */
-function isWorthReporting(now: Wait, told: Wait | undefined): boolean {
-  if (told?.lack !== now.lack || told.isBehind !== now.isBehind) return true;
-  return (now.ahead + 1) * 2 <= told.ahead + 1;
+/** Reporting every change of place would cost O(n²) API writes, so a place is reported when it has halved. */
+function isWorthReporting(now: Wait, reported: Wait | undefined): boolean {
+  if (reported?.lack !== now.lack || reported.isBehind !== now.isBehind) return true;
+  return (now.ahead + 1) * 2 <= reported.ahead + 1;
 }
 
 const names = { memory: "memory", disk: "disk", cpus: "CPUs", starts: "their start" } as const;

@@ -8,8 +8,8 @@ import type { MachineFiles } from "../machine/machine-store.ts";
 /**
  * How long a machine counts as starting that does not tell, milliseconds: until its agent listens, and from then on until
  * its pod runs. Under emulation the one takes 4 s alone and the other 2, beside others several times as long; and a pod
- * may come late, or its images from far away. Whoever waits longer than needed loses less than all lose when fifty
- * machines start at once.
+ * may come late, or its images from far away. One launch that waits too long costs less than
+ * fifty machines that start at once.
  */
 const limitsMs = { agent: 20_000, pod: 10_000 } as const;
 

@@ -59,7 +59,7 @@ export class Tickets {
       if ((await processStartTime(ticket.pid)) === ticket.pidSince) return ticket;
       await rm(file, { force: true });
     } catch {
-      // Gone meanwhile, or not of this version: nobody waits for it.
+      // Gone meanwhile, or written by another version: ignored.
     }
     return undefined;
   }

@@ -14,9 +14,9 @@ const notice = decode.object({
 
 const document = decode.object({ rules: decodeFaultRules, notices: decode.list(notice) });
 
-/** What the local cloud was told to do wrong. */
+/** The faults that are in force. */
 export type FaultState = decode.Decoded<typeof document>;
-/** A machine that was told when it ends. */
+/** A machine that was given notice, and when it ends. */
 export type MachineNotice = decode.Decoded<typeof notice>;
 
 const fileName = "faults.json";
@@ -75,7 +75,7 @@ export class FaultsFile {
     const watcher = watch(this.#stateDir, { persistent: false }, (_type, name) => {
       if (name === fileName) callback();
     });
-    watcher.on("error", () => {}); // the folder is gone, and with it what could be told
+    watcher.on("error", () => {}); // the folder is gone, and nothing in it changes
     return () => watcher.close();
   }
 }

@@ -23,7 +23,7 @@ export interface NamedMachine {
   readonly pod?: string;
 }
 
-/** What the local cloud was told. */
+/** The faults that are in force. */
 export interface FaultReport {
   readonly rules: readonly FaultRule[];
   readonly notices: readonly (NamedMachine & { readonly endsAt: string })[];

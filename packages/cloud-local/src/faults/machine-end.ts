@@ -16,7 +16,7 @@ export async function livingMachine(store: MachineStore, id: string): Promise<Ma
   throw new CloudError("CLOUD_NOT_FOUND", `Cannot end machine "${id}": it does not exist`);
 }
 
-/** Ends a machine as a failing host does: its process is gone from one moment to the next, and nobody is told. */
+/** Ends a machine as a failing host does: its process is killed, and nothing is notified. */
 export async function endAbruptly(store: MachineStore, id: string): Promise<void> {
   const pid = await readMachinePid(store.files(id));
   if (pid !== undefined) signalProcess(pid, "SIGKILL");

@@ -7,18 +7,18 @@ export interface NoticesOptions {
   readonly file: FaultsFile;
   /** The machine, if it is one of the driver's owner and has not ended. */
   readonly describe: (id: string) => Promise<Instance | undefined>;
-  /** Whether nobody has a machine of this ID and launch any more. */
+  /** Whether the machine of this ID and launch is gone, of any owner. */
   readonly isGone: (notice: MachineNotice) => Promise<boolean>;
   readonly end: (id: string) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Tells of the notices in the file, each once, and ends their machines in time. */
+/** Reports each notice in the file once, and ends its machine in time. */
 export class Notices {
   readonly #options: NoticesOptions;
   readonly #listeners = new Set<(notice: InterruptionNotice) => void>();
-  readonly #told = new Map<string, InterruptionNotice>();
+  readonly #reported = new Map<string, InterruptionNotice>();
   readonly #stop = new AbortController();
   #unwatch: () => void = () => {};
   #isLooking = false;
@@ -38,9 +38,9 @@ export class Notices {
   subscribe(callback: (notice: InterruptionNotice) => void): () => void {
     const own = (notice: InterruptionNotice): void => callback(notice);
     this.#listeners.add(own);
-    const earlier = [...this.#told.values()];
+    const earlier = [...this.#reported.values()];
     queueMicrotask(() => {
-      for (const notice of earlier) if (this.#listeners.has(own)) this.#tell(own, notice);
+      for (const notice of earlier) if (this.#listeners.has(own)) this.#notify(own, notice);
     });
     return () => void this.#listeners.delete(own);
   }
@@ -67,7 +67,7 @@ export class Notices {
         const { notices } = await this.#options.file.read();
         for (const notice of notices) await this.#take(notice);
       } catch (error) {
-        this.#options.logger.warn("Notices of interruption could not be read", { err: error });
+        this.#options.logger.warn("Could not read notices of interruption", { err: error });
       }
     }
     this.#isLooking = false;
@@ -80,13 +80,13 @@ export class Notices {
       return;
     }
     const key = keyOf(notice);
-    if (this.#told.has(key)) return;
-    const told = { instance, endsAt: notice.endsAt };
-    this.#told.set(key, told);
-    for (const listener of this.#listeners) this.#tell(listener, told);
+    if (this.#reported.has(key)) return;
+    const reported = { instance, endsAt: notice.endsAt };
+    this.#reported.set(key, reported);
+    for (const listener of this.#listeners) this.#notify(listener, reported);
     this.#endInTime(notice).catch((error: unknown) => {
       if (this.#stop.signal.aborted) return;
-      this.#options.logger.error("A machine could not be ended at its time", {
+      this.#options.logger.error("Could not end a machine at its time", {
         instance: notice.instance,
         err: errorText(error),
       });
@@ -104,18 +104,18 @@ export class Notices {
   }
 
   async #forget(notice: MachineNotice): Promise<void> {
-    this.#told.delete(keyOf(notice));
+    this.#reported.delete(keyOf(notice));
     await this.#options.file.update((state) => {
       const notices = state.notices.filter((each) => keyOf(each) !== keyOf(notice));
       return notices.length === state.notices.length ? state : { ...state, notices };
     });
   }
 
-  #tell(listener: (notice: InterruptionNotice) => void, notice: InterruptionNotice): void {
+  #notify(listener: (notice: InterruptionNotice) => void, notice: InterruptionNotice): void {
     try {
       listener(notice);
     } catch (error) {
-      this.#options.logger.error("A listener failed", { err: errorText(error) });
+      this.#options.logger.error("Listener failed", { err: errorText(error) });
     }
   }
 }

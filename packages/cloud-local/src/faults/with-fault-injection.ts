@@ -18,8 +18,8 @@ export interface FaultInjectionOptions {
 }
 
 /**
- * The local cloud, doing wrong what any process tells it to do wrong (`openLocalFaults`). Told nothing, it is the
- * cloud that was given, which it closes with itself.
+ * The local cloud with the faults that any process sets (`openLocalFaults`). Without any, it behaves as the
+ * given cloud, which it closes with itself.
  */
 export async function withFaultInjection(
   cloud: LocalCloud,

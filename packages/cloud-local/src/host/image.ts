@@ -37,7 +37,8 @@ const imageDocument = decode.object({
 export async function readImage(imagesDir: string, id: string): Promise<LocalImage> {
   const folder = path.join(imagesDir, id);
   try {
-    if (!/^[\w.-]+$/.test(id) || id.startsWith(".")) throw new RangeError("it is no image ID");
+    if (!/^[\w.-]+$/.test(id) || id.startsWith("."))
+      throw new RangeError("it is not a valid image ID");
     const file = path.join(folder, "image.json");
     const found = imageDocument(JSON.parse(await readFile(file, "utf8")), file);
     return {

@@ -72,7 +72,7 @@ export async function findNamespaceMembers(namespaceFile: string): Promise<reado
   return pids.filter((pid, index) => inodes[index] === wanted && pid !== process.pid);
 }
 
-/** Sends a signal; a process that is gone is no failure. */
+/** Sends a signal; does nothing if the process is gone. */
 export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
@@ -126,7 +126,7 @@ function asGroup(group: string | ProcessGroup): ProcessGroup {
 /**
  * Resolves once the processes are gone, with true; false if some are not after `limitMs`.
  * The kernel offers Node no event for the end of a process that is not a child, so this looks every 5 ms; callers use it
- * only for processes that were told to end.
+ * only for processes that were asked to end.
  */
 async function waitUntilGone(pids: readonly number[], limitMs: number): Promise<boolean> {
   const until = performance.now() + limitMs;

@@ -24,12 +24,12 @@ export interface MachineTerminatorDependencies {
   readonly volumes: LocalVolumes;
 }
 
-/** How machines end: on purpose, by themselves, and because whoever was starting or ending them was killed. */
+/** Ends machines on purpose, and frees those that ended by themselves or whose launch or removal was killed. */
 export class MachineTerminator {
   readonly #context: MachineTerminatorDependencies;
   readonly #listeners = new Set<(instance: Instance) => void>();
-  /** Ends that this process has told of, by ID and time of launch. */
-  readonly #told = new Set<string>();
+  /** Ends that this process has reported, by ID and time of launch. */
+  readonly #reported = new Set<string>();
   /** QEMU's words of ends that were not over when they were heard, by the same. */
   readonly #reasons = new Map<string, string>();
 
@@ -43,7 +43,7 @@ export class MachineTerminator {
     return () => void this.#listeners.delete(callback);
   }
 
-  /** Tells nobody any more. */
+  /** Removes all listeners. */
   close(): void {
     this.#listeners.clear();
   }
@@ -83,7 +83,7 @@ export class MachineTerminator {
   }
 
   /**
-   * Removes machines whose records cannot be read: nobody knows whose they are, and all others wait for them. Their users
+   * Removes machines whose records cannot be read: their owners are unknown, and every launch would fail. Their users
    * and addresses are not given to others while they live.
    */
   async removeUnreadable(): Promise<void> {
@@ -109,7 +109,7 @@ export class MachineTerminator {
     }
   }
 
-  /** Removes a machine whose launch was killed, if it was: what it was to be told is gone with that process. */
+  /** Removes a machine whose launch was killed, if it was: its user data is gone with that process. */
   async removeInterrupted(id: string): Promise<boolean> {
     const { store, options } = this.#context;
     // A launch in progress holds the lock, in whichever process it is.
@@ -132,8 +132,8 @@ export class MachineTerminator {
     if (ended === "alive") return;
     watch.settle(id);
     await admission.ended(id);
-    if (!ended || this.#told.has(lifeOf(ended))) return;
-    this.#told.add(lifeOf(ended));
+    if (!ended || this.#reported.has(lifeOf(ended))) return;
+    this.#reported.add(lifeOf(ended));
     options.logger.info("Machine ended by itself", { instance: id, reason: ended.stateReason });
     for (const listener of this.#listeners) this.#notify(listener, toInstance(ended));
   }
@@ -148,7 +148,7 @@ export class MachineTerminator {
       if (record?.state === "stopping") await this.remove(record); // its remover was killed
       if (record?.state === "ended") return record; // another process was faster
       if (record?.state !== "running") return undefined;
-      // Started anew meanwhile, or about to end: a process that is killed still lets connections in for a moment.
+      // Started again meanwhile, or about to end: a process that is killed still lets connections in for a moment.
       if (await watch.add(id, store.files(id))) {
         if (reason !== undefined) this.#reasons.set(lifeOf(record), reason);
         return "alive";
@@ -160,7 +160,7 @@ export class MachineTerminator {
         stateReason: describeEnd(reason ?? this.#reasons.get(lifeOf(record))),
         endedAt: options.clock.now(),
       } as const;
-      await store.update(ended); // last: whoever reads it finds all of it let go
+      await store.update(ended); // last: a reader of it finds everything freed
       return ended;
     });
   }
@@ -190,7 +190,7 @@ export class MachineTerminator {
     try {
       listener(instance);
     } catch (error) {
-      this.#context.options.logger.error("A listener failed", { err: errorText(error) });
+      this.#context.options.logger.error("Listener failed", { err: errorText(error) });
     }
   }
 }

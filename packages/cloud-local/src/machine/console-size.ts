@@ -11,7 +11,7 @@ const lookMs = 60_000;
 
 /**
  * Cuts consoles that have become long, until the signal aborts: a machine may write to its console without end, and the
- * host's disk is everybody's. It looks at a fixed pace, since to be told of each write would cost more.
+ * host's disk is shared. It polls, since an event for each write would cost more.
  */
 export async function keepConsolesShort(options: {
   readonly store: Pick<MachineStore, "readAll" | "files">;
@@ -29,7 +29,7 @@ export async function keepConsolesShort(options: {
     try {
       for (const { id } of await store.readAll()) await cut(store.files(id).console);
     } catch (error) {
-      logger.warn("Consoles of machines could not be cut", { err: errorText(error) });
+      logger.warn("Could not cut consoles of machines", { err: errorText(error) });
     }
   }
 }

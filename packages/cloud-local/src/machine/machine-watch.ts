@@ -4,7 +4,7 @@ import { ControlSocket } from "../qemu/control-socket.ts";
 import { readMachinePid } from "./machine-process.ts";
 import type { MachineFiles } from "./machine-store.ts";
 
-/** Connections to the machines that run, and those who wait for machines to be gone. */
+/** Connections to the machines that run, and the waiters for their ends. */
 export class MachineWatch {
   readonly #controls = new Map<string, ControlSocket>();
   readonly #waiters = new Map<string, PromiseWithResolvers<void>>();
@@ -59,7 +59,7 @@ export class MachineWatch {
     let waiter = this.#waiters.get(id);
     if (!waiter) {
       waiter = Promise.withResolvers<void>();
-      waiter.promise.catch(() => {}); // those who wait see it
+      waiter.promise.catch(() => {}); // its waiters see the error
       this.#waiters.set(id, waiter);
     }
     await untilAborted(waiter.promise, signal);
@@ -85,7 +85,7 @@ export class MachineWatch {
     const work = control.ended.then(async (reason) => {
       this.#controls.delete(id);
       const handled = this.#onEnded(id, reason).catch((error: unknown) => {
-        this.#logger.error("The end of a machine could not be recorded", {
+        this.#logger.error("Could not record the end of a machine", {
           instance: id,
           err: errorText(error),
         });

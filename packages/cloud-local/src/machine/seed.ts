@@ -2,7 +2,7 @@ import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { runCommand } from "@kip/base";
 
-/** What a machine is told at its first boot. */
+/** What a machine reads at its first boot. */
 export interface SeedContent {
   readonly instanceId: string;
   readonly hostname: string;

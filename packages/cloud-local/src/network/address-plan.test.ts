@@ -29,7 +29,7 @@ describe("planAddresses()", () => {
     assert.equal(planAddresses("198.18.67.9/18").range, "198.18.64.0/18");
   });
 
-  it("refuses what is no range of a useful size", () => {
+  it("refuses a range that is invalid, too small or too large", () => {
     for (const text of ["", "198.18.0.0", "198.18.0.0/23", "10.0.0.0/7", "1.2.3.400/16", "::/15"])
       assert.throws(
         () => planAddresses(text),

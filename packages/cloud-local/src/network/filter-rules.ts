@@ -69,7 +69,7 @@ ${verb} element bridge kip receivers { "${device}" . ${mac} }
  * Rules of the bridge: what a machine sends is its own, and where it goes is allowed. One transaction;
  * the machines' entries stay.
  *
- * The kernel need not track connections of bridges (few do), so an answer is told from a request by
+ * The kernel need not track connections of bridges (few do), so an answer is distinguished from a request by
  * TCP's flags, and by a note of what the host has sent with UDP.
  */
 export function bridgeRules({ plan, hostPorts, managementPorts }: FilterOptions): string {

@@ -39,8 +39,8 @@ export interface LocalNetworkOptions {
  *   internet ── slirp4netns ── uplink (masqueraded)     └────── tap ── machine
  * ```
  *
- * On the host there is the veth's end and the route that its address brings; nothing else. Who may talk
- * to whom is decided by the bridge: {@link bridgeRules}.
+ * On the host there is the veth's end and the route that its address brings; nothing else. The
+ * bridge decides which machine may talk to which: {@link bridgeRules}.
  */
 export class LocalNetwork {
   readonly plan: AddressPlan;
@@ -81,7 +81,7 @@ export class LocalNetwork {
     await ipBatch(
       (input) => runCommand("ip", ["-batch", "-"], { input }),
       [
-        `link set ${this.#hostDevice} addrgenmode none`, // no IPv6 address: nobody speaks it here
+        `link set ${this.#hostDevice} addrgenmode none`, // no IPv6 address: IPv6 is not used here
         `addr replace ${address} dev ${this.#hostDevice}`,
         `link set ${this.#hostDevice} up`,
       ],
@@ -111,7 +111,7 @@ export class LocalNetwork {
   }
 
   /**
-   * Closes every address that is the host's own now to machines, and opens those that are not any more. Nothing happens
+   * Closes every address that is the host's own now to machines, and opens those that no longer are. Nothing happens
    * where there is no network.
    *
    * @throws {KipError} `COMMAND_FAILED`
@@ -143,7 +143,7 @@ export class LocalNetwork {
     return false;
   }
 
-  /** Of the machines; none if nobody could answer. */
+  /** Name servers of the machines; none without an uplink. */
   async nameservers(): Promise<readonly string[]> {
     return (await this.hasInternet()) ? [this.plan.gateway] : [];
   }
@@ -214,14 +214,14 @@ export class LocalNetwork {
     await this.#inNamespace([
       ...(devices.has(device) ? [`link delete ${device}`] : []),
       `tuntap add dev ${device} mode tap`,
-      `link set ${device} addrgenmode none`, // nobody speaks IPv6 here
+      `link set ${device} addrgenmode none`, // IPv6 is not used here
       `link set ${device} master ${bridge} up`,
     ]);
   }
 
   #portOf(device: string): MachinePort {
     const port = portOfDevice(this.plan, device);
-    if (!port) throw new TypeError(`"${device}" is no machine's device`);
+    if (!port) throw new TypeError(`"${device}" is not a machine's device`);
     return port;
   }
 

@@ -17,7 +17,7 @@ export function machinePort(plan: AddressPlan, slot: number): MachinePort {
   return { device: tapOf(slot), mac: macOf(machine), addresses: [machine, plan.pod(slot)] };
 }
 
-/** The port that a device on the bridge is; undefined if it is no machine's. */
+/** The port that a device on the bridge is; undefined if it is not a machine's. */
 export function portOfDevice(plan: AddressPlan, device: string): MachinePort | undefined {
   const slot = Number(/^cell(\d{1,9})$/.exec(device)?.[1] ?? Number.NaN);
   return slot <= plan.preloadSlot ? machinePort(plan, slot) : undefined;

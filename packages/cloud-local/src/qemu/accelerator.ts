@@ -63,7 +63,7 @@ export class AcceleratorChoice {
     try {
       return await this.#found;
     } catch (error) {
-      this.#found = undefined; // asked anew next time
+      this.#found = undefined; // tried again next time
       throw error;
     }
   }

@@ -36,11 +36,11 @@ export interface QemuMachine {
   readonly user: MachineUser;
   /** RFC 3339 without a zone: what the machine's clock shows at first. @default the host's time */
   readonly clock?: string;
-  /** Whether a copy or a template: its personality port is connected to {@link portDescriptor}. */
+  /** Whether a copy or a template: its clone port is connected to {@link portDescriptor}. */
   readonly hasPort: boolean;
 }
 
-/** Descriptors that QEMU inherits: sockets, connected to whoever starts it. */
+/** Descriptors that QEMU inherits: sockets, connected to the process that starts it. */
 export const startDescriptor = 3;
 /** @see startDescriptor */
 export const portDescriptor = 4;
@@ -82,7 +82,7 @@ export function qemuArguments(machine: QemuMachine): readonly string[] {
     ["-device", `virtserialport,id=personality,bus=ports.0,nr=1,chardev=port,name=${clonePort}`],
     ["-chardev", `file,id=console,append=on,path=${escape(machine.console)}`],
     ["-serial", "chardev:console"],
-    // Three ways in: for who starts the machine, for who watches it, for commands.
+    // Three control connections: to start the machine, to watch it, and for commands.
     ["-chardev", `socket,id=start,fd=${startDescriptor}`],
     ["-mon", "chardev=start,mode=control"],
     ["-chardev", `socket,id=control,server=on,wait=off,path=${escape(machine.control)}`],
@@ -107,7 +107,7 @@ function memoryObject(machine: QemuMachine): string {
   if (memory.kind === "new") return `memory-backend-ram,id=ram,${size}`;
   const file = `memory-backend-file,id=ram,${size},mem-path=${escape(memory.file)}`;
   if (memory.kind === "shared") return `${file},share=on`;
-  // Older ones cannot but open the file for writing, even if they never write.
+  // QEMU before 8.2 always opens the file for writing, even if it never writes.
   const isReadOnly = isAtLeast(qemuVersion, [8, 2]);
   return `${file},share=off${isReadOnly ? ",readonly=on,rom=off" : ""}`;
 }

@@ -24,10 +24,10 @@ export interface StartQemuOptions {
   readonly state?: FileHandle;
 }
 
-/** A QEMU as whoever starts it sees it. It outlives this process. */
+/** A QEMU as the process that starts it sees it. It outlives that process. */
 export interface StartedQemu extends Disposable {
   readonly commands: QmpSession;
-  /** The host's end of the machine's personality port. */
+  /** The host's end of the machine's clone port. */
   readonly port: Socket;
   /** Rejects when QEMU ends, with what it said. */
   readonly end: Promise<never>;
@@ -54,7 +54,7 @@ export async function startQemu(options: StartQemuOptions): Promise<StartedQemu>
     const port = asSocket(child.stdio[4]);
     port.on("error", () => {}); // followed by "close"
     const end = Promise.withResolvers<never>();
-    end.promise.catch(() => {}); // who waits for it sees it
+    end.promise.catch(() => {}); // its waiters see it
     child.once("error", (cause) => end.reject(didNotStart(cause.message, cause)));
     child.once("exit", (code, signal) => {
       void lastWords(options.logFile).then((said) =>

@@ -25,7 +25,7 @@ const maxLineLength = 1_048_576;
 
 /** What is read at once, UTF-16 code units: many times what QEMU says in a second. Above it, reading pauses. */
 const burstLength = 1_048_576;
-/** How long reading pauses, milliseconds: whoever has broken into QEMU must not keep this process busy. */
+/** How long reading pauses, milliseconds: a guest that has broken into QEMU must not keep this process busy. */
 const pauseMs = 500;
 
 type EventListener = (event: string, data: unknown) => void;
@@ -60,7 +60,7 @@ export class QmpSession {
     const closed = Promise.withResolvers<void>();
     this.served = served.promise;
     this.closed = closed.promise;
-    this.served.catch(() => {}); // who waits for it sees it
+    this.served.catch(() => {}); // its waiters see it
     const brake = new Brake(socket);
     let rest = "";
     socket.setEncoding("utf8").on("data", (text: string) => {
@@ -241,7 +241,7 @@ export async function openCommands(commandSocket: string): Promise<QmpSession> {
       if (session) return session;
       throw new CloudError("CLOUD_UNAVAILABLE", "Cannot control the machine: it does not run");
     } catch (error) {
-      // QEMU's queue takes two. Who connects to a full one is told so at once, and nothing tells when
+      // QEMU's queue takes two. A connection to a full one fails at once, and there is no event when
       // there is room again.
       const isFull = error instanceof CloudError && hasCode(error.cause, "EAGAIN");
       if (!isFull || performance.now() > until) throw error;

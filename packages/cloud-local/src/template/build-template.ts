@@ -49,7 +49,7 @@ export interface BuildTemplateOptions {
 }
 
 /**
- * Boots a machine up to the point where it needs a personality, or lets a copy of one that has got there get images, and
+ * Boots a machine up to the point where it needs a clone identity, or lets a copy of one that has got there get images, and
  * keeps its memory, disk and device state. Callers hold the templates' lock. If it fails nothing is left.
  *
  * @throws {CloudError} `CLOUD_UNAVAILABLE` with what the machine's console said last
@@ -64,7 +64,7 @@ export async function buildTemplate(options: BuildTemplateOptions): Promise<void
     signal.throwIfAborted();
     await makeFolder(draft.folder, 0o711); // QEMU's user finds files in it by their names
     await runAndSave(options, draft);
-    await store.endDraft(key); // whoever has broken into QEMU must not change what is sealed
+    await store.endDraft(key); // a guest that has broken into QEMU must not change what is sealed
     const seals = await sealFiles(draft, signal);
     await store.write(draft, {
       key,
@@ -135,7 +135,7 @@ async function runAndSave(options: BuildTemplateOptions, draft: DraftFiles): Pro
   await Promise.race([word, started.end, aborted(signal)]);
   await saveDeviceState(started, draft.stateSocket, draft.state);
   await started.commands.execute("quit").catch(() => {}); // what it says last is not always read
-  await started.end.catch(() => {}); // it has ended, as it was told to
+  await started.end.catch(() => {}); // it has ended, as asked
   for (const file of [draft.console, draft.control, draft.command, draft.pid, draft.log])
     await rm(file, { force: true });
 }

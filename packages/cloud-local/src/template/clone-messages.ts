@@ -5,7 +5,7 @@ import { CloudError } from "@kip/cloud";
 const maxLength = 4096;
 
 /**
- * Reads the next word (a line) that a machine says on its personality port.
+ * Reads the next message (a line) that a machine sends on its clone port.
  *
  * @throws {CloudError} `CLOUD_UNAVAILABLE` if it says another one than `wanted` or one without an end, or hangs up
  */

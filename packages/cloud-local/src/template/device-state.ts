@@ -36,7 +36,7 @@ export async function saveDeviceState(
   try {
     server.listen(socket);
     await once(server, "listening");
-    await chmod(socket, 0o666); // QEMU is another user; nobody else gets to this folder
+    await chmod(socket, 0o666); // QEMU is another user; no other user gets to this folder
     const connection = once(server, "connection") as Promise<[Socket]>; // as Node documents it
     connection.catch(() => {}); // awaited below
     const completed = migrationEnd(qemu);
@@ -65,7 +65,7 @@ export async function loadDeviceState(qemu: StartedQemu): Promise<void> {
   await completed;
 }
 
-/** Waits for QEMU to tell that the state has been written or read. */
+/** Waits for QEMU's event that the state has been written or read. */
 async function migrationEnd({ commands, end }: StartedQemu): Promise<void> {
   const finished = Promise.withResolvers<void>();
   const stop = commands.onEvent("MIGRATION", migrationData, ({ status }) => {

@@ -3,7 +3,7 @@ import type { ImagePreload } from "@kip/cloud-init";
 import type { AddressPlan } from "../network/address-plan.ts";
 import { machinePort } from "../network/machine-port.ts";
 
-/** What every order to a copy has: the time it is now, random numbers that nobody else is given, and a network. */
+/** What every order to a copy has: the time it is now, random numbers of its own, and a network. */
 export function freshCloneState(
   plan: AddressPlan,
   slot: number,

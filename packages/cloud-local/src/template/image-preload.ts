@@ -44,7 +44,7 @@ export async function addPreloadDevice(preload: ImagePreload): Promise<AsyncDisp
   return { [Symbol.asyncDispose]: async () => await network.removeTap(tap) };
 }
 
-/** What the machine is told to do. */
+/** The order that the machine gets. */
 export async function preloadLine(preload: ImagePreload): Promise<string> {
   const { images, network } = preload;
   const { plan } = network;

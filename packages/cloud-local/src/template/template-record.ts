@@ -6,7 +6,7 @@ import { decode } from "@kip/base";
 const sealDocument = decode.object({
   bytes: decode.integer,
   modified: decode.string,
-  /** Nobody can set this back: any change of the file shows. */
+  /** This cannot be set back: any change of the file shows. */
   changed: decode.string,
   sha256: decode.string,
 });

@@ -211,7 +211,7 @@ async function readProcesses(file: string): Promise<DraftProcesses | undefined> 
   try {
     return processesDocument(JSON.parse(await readFile(file, "utf8")), file);
   } catch (error) {
-    // Whoever was writing it had not started QEMU.
+    // Its writer had not started QEMU.
     if (hasCode(error, "ENOENT", "DECODE_FAILED") || error instanceof SyntaxError) return undefined;
     throw error;
   }

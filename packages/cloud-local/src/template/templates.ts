@@ -197,7 +197,7 @@ export class Templates {
     const work = check()
       .catch((error: unknown) => {
         if (!signal.aborted)
-          this.#logger.debug("A machine template could not be verified", { key, err: error });
+          this.#logger.debug("Could not verify a machine template", { key, err: error });
       })
       .finally(() => this.#checks.delete(key));
     this.#checks.set(key, work);

@@ -15,7 +15,7 @@ export interface DiskMachine {
   readonly command: string;
   /** A file of that folder as QEMU names it, which may see nothing but its folder. */
   readonly pathInside: (file: string) => string;
-  /** Whom QEMU runs as. */
+  /** The user that QEMU runs as. */
   readonly user: { readonly uid: number; readonly gid: number };
   /** QEMU, and what it may have forked. */
   readonly processes: ProcessGroup;
@@ -118,7 +118,7 @@ async function removeDevice(control: QmpSession, device: string): Promise<void> 
     const reason = `the machine did not let go of it within ${unplugLimitMs / 1000} s`;
     reject(new CloudError("CLOUD_UNAVAILABLE", `Cannot take disk "${device}" out: ${reason}`));
   }, unplugLimitMs);
-  void control.closed.then(resolve); // it has ended, and has no disks any more
+  void control.closed.then(resolve); // it has ended, and no longer has disks
   const stop = control.onEvent("DEVICE_DELETED", deletion, (deleted) => {
     if (deleted.device === device) resolve();
   });

@@ -11,10 +11,10 @@ import { checkDiskRoom, diskSize } from "./volume-room.ts";
 export interface VolumeMachines {
   /**
    * Runs alone among everything that changes this machine, with undefined if none of this owner runs
-   * under the ID. Notes an end that nobody has noted before.
+   * under the ID. Notes an end that was not noted before.
    */
   withRunning<T>(id: string, work: (machine: DiskMachine | undefined) => Promise<T>): Promise<T>;
-  /** Notes the end of a machine, if it has ended and nobody has noted it. */
+  /** Notes the end of a machine, if it has ended and that was not noted. */
   noteEnd(id: string): Promise<void>;
 }
 

@@ -28,7 +28,7 @@ export async function writeScriptImage(
   image: {
     readonly id: string;
     readonly script: string;
-    /** What the kernel is told besides what it is for a cell. */
+    /** Kernel arguments besides those of a cell. */
     readonly word?: string;
     /** It can become a template. @default false */
     readonly template?: boolean;

@@ -53,7 +53,7 @@ export interface CloudFault {
 
 /**
  * What a person or a test can make a cloud do that it does on its own only now and then. It holds for
- * every handle on the same cloud, in any process, and is no part of the port: no product code asks for it.
+ * every handle on the same cloud, in any process, and is not part of the port: no product code asks for it.
  *
  * Each call resolves once what it told is in force.
  */

@@ -105,23 +105,20 @@ function errorOf(rule: FaultRule, call: CallFacts): CloudError {
   const subject = `Cannot do "${call.operation}"`;
   switch (rule.kind) {
     case "throttle":
-      return new CloudError("CLOUD_THROTTLED", `${subject}: the cloud was told to throttle calls`);
+      return new CloudError("CLOUD_THROTTLED", `${subject}: calls are throttled on demand`);
     case "no-capacity": {
       const named = Object.entries(rule.scope ?? {});
       const scope = named.length === 0 ? { zone: call.zone } : rule.scope;
       const words = Object.entries(scope ?? {}).map(([what, which]) => `${what} ${which}`);
       return new CloudError(
         "CLOUD_NO_CAPACITY",
-        `Cannot start an instance: the cloud was told to have no capacity of ${words.join(", ")}`,
+        `Cannot start an instance: there is no capacity of ${words.join(", ")}, on demand`,
         { ...(scope && { scope }) },
       );
     }
     default: {
-      const lost = rule.moment === "after" ? "lose the answer" : "fail";
-      return new CloudError(
-        rule.code ?? "CLOUD_UNKNOWN",
-        `${subject}: the cloud was told to ${lost}`,
-      );
+      const effect = rule.moment === "after" ? "its answer is lost" : "it fails";
+      return new CloudError(rule.code ?? "CLOUD_UNKNOWN", `${subject}: ${effect}, on demand`);
     }
   }
 }

@@ -1,7 +1,7 @@
 import { systemClock, type Clock } from "@kip/base";
 import type { Instance, InstanceTypeOffer } from "../cloud-driver.ts";
 
-/** A time that is drawn anew each time it passes, milliseconds, both ends included. */
+/** A time that is drawn for each use, milliseconds, both ends included. */
 export interface TimeRange {
   readonly minMs: number;
   readonly maxMs: number;
@@ -29,13 +29,13 @@ export interface SimulatedCloudOptions {
   readonly startMs?: number | TimeRange;
   /** How long an instance is stopping. @default 0 */
   readonly stopMs?: number | TimeRange;
-  /** How far `list`, `describe` and `listVolumes` are behind what is so. @default 0 */
+  /** How far `list` and `describe` are behind, milliseconds. @default 0 */
   readonly lagMs?: number;
   /** Instances that one owner may have; more is `CLOUD_QUOTA`. @default no limit */
   readonly maxInstances?: number;
   /** Same seed, same IDs and times. @default 1 */
   readonly seed?: number;
-  /** Addresses of the instance in a slot; slots are whole numbers from 0 on, the lowest free one first. */
+  /** Addresses of the instance in a slot; slots are whole numbers from 0 on; the one that was freed last is used first. */
   readonly addresses?: (slot: number) => Required<Pick<Instance, "managementIp" | "podIp">>;
   /** Starts what an instance runs, say an agent within this process; what it returns is called when the instance ends. */
   readonly boot?: (machine: SimulatedMachine) => (() => void) | undefined;

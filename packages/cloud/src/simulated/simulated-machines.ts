@@ -7,7 +7,7 @@ import type { ResolvedSimulatedCloudOptions, TimeRange } from "./simulated-cloud
 /** How long the console of an instance that ended by itself is kept. */
 const endedKeptMs = 60 * 60 * 1000;
 
-/** What a handle is told of its owner's instances. */
+/** Hears of the instances of one owner. */
 export interface MachineListener {
   readonly owner: string;
   readonly onEnded: (instance: Instance) => void;
@@ -35,7 +35,7 @@ interface EndedMachine {
 
 /** The instances of a simulated cloud, of all owners, and what happens to them. */
 export class SimulatedMachines {
-  /** Called with each instance that has ended, before anybody is told. */
+  /** Called with each instance that has ended, before listeners are called. */
   onGone: (instanceId: string) => void = () => {};
   readonly #options: ResolvedSimulatedCloudOptions;
   readonly #random: Random;
@@ -246,7 +246,7 @@ export class SimulatedMachines {
   }
 
   #count(owner: string): number {
-    if (this.#options.maxInstances === Infinity) return 0; // nobody counts
+    if (this.#options.maxInstances === Infinity) return 0; // without a limit there is no need to count
     return [...this.#machines.values()].filter(({ instance }) => instance.owner === owner).length;
   }
 
@@ -271,7 +271,7 @@ function noticeOf({ instance, endsAt = "" }: Machine): InterruptionNotice {
   return { instance, endsAt };
 }
 
-/** 100.64.0.0/10, which nobody routes. */
+/** 100.64.0.0/10, which is not routed. */
 function publicAddress(slot: number): string {
   return ["100", 64 | ((slot >> 16) & 0x3f), (slot >> 8) & 0xff, slot & 0xff].join(".");
 }

@@ -142,7 +142,7 @@ export class Bench {
     });
   }
 
-  /** Looks until there is something: for what nobody tells, like the text on a console. */
+  /** Polls for what has no event, like the text on a console. */
   async until<T>(look: () => Promise<T | undefined>, pauseMs = 50): Promise<T> {
     for (;;) {
       this.#signal.throwIfAborted();

@@ -38,7 +38,7 @@ export function whySkipped(
   for (const part of needs) {
     const reason = options.without?.[part];
     if (reason !== undefined) return reason;
-    if (part === "faults" && !options.faults) return "the cloud cannot be told to go wrong";
+    if (part === "faults" && !options.faults) return "the cloud has no fault injection";
     if (part === "guest" && !options.guest) return "this test has no guest to look into";
     if (part === "callCount" && !options.callCount)
       return "the calls of this cloud are not counted";

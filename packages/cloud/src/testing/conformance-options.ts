@@ -42,7 +42,7 @@ export interface CloudConformanceOptions {
   readonly imageSpec: Readonly<Record<string, string>>;
   /** What that image writes to its console. */
   readonly consoleText: RegExp;
-  /** How the cloud is told to go wrong. */
+  /** Makes the cloud fail on demand. */
   readonly faults?: CloudFaults;
   /** How the suite looks into an instance. */
   readonly guest?: ConformanceGuest;

@@ -44,7 +44,7 @@ export const capacity: ConformanceTopic = {
 
     clauseWith(
       ["faults"],
-      "gives the instance of a token for which there is no capacity any more",
+      "gives the instance of a token for which there is no longer capacity",
       async (bench) => {
         const { cloud } = bench;
         const { id, token } = await bench.running();

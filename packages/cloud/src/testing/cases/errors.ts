@@ -57,7 +57,7 @@ export const errors: ConformanceTopic = {
       }
     }),
 
-    clauseWith(["faults"], "fails each call that it is told to, once", async (bench) => {
+    clauseWith(["faults"], "fails each call that has a fault, once", async (bench) => {
       const { cloud, faults, options } = bench;
       const { id } = await bench.running();
       const calls = {
@@ -80,21 +80,17 @@ export const errors: ConformanceTopic = {
       }
     }),
 
-    clauseWith(
-      ["faults"],
-      "throttles as many calls as it was told to, of all processes",
-      async (bench) => {
-        const { cloud, faults } = bench;
-        const other = await bench.open();
-        await faults.throttle({ calls: 3 });
-        await bench.refuses("CLOUD_THROTTLED", cloud.list());
-        await bench.refuses("CLOUD_THROTTLED", other.describe(nowhere));
-        await bench.refuses("CLOUD_THROTTLED", bench.launch());
-        await cloud.list();
-      },
-    ),
+    clauseWith(["faults"], "throttles as many calls as asked, of all processes", async (bench) => {
+      const { cloud, faults } = bench;
+      const other = await bench.open();
+      await faults.throttle({ calls: 3 });
+      await bench.refuses("CLOUD_THROTTLED", cloud.list());
+      await bench.refuses("CLOUD_THROTTLED", other.describe(nowhere));
+      await bench.refuses("CLOUD_THROTTLED", bench.launch());
+      await cloud.list();
+    }),
 
-    clauseWith(["faults"], "throttles until it is told to stop", async (bench) => {
+    clauseWith(["faults"], "throttles until the fault is cleared", async (bench) => {
       const { cloud, faults } = bench;
       await faults.throttle({ ms: 3_600_000 });
       for (let call = 0; call < 5; call++) await bench.refuses("CLOUD_THROTTLED", cloud.list());

@@ -121,7 +121,7 @@ async function act(cloud: CloudDriver, request: LaunchRequest, choice: number): 
     if (choice < 0.55) await cloud.launch(request);
     else for (const { id } of own) await cloud.terminate(id);
   } catch (error) {
-    assert.equal(cloudErrorCode(error), "CLOUD_UNAVAILABLE", String(error)); // as it was told to
+    assert.equal(cloudErrorCode(error), "CLOUD_UNAVAILABLE", String(error)); // the fault above
   }
 }
 

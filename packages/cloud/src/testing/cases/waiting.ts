@@ -4,7 +4,7 @@ import type { Instance } from "../../cloud-driver.ts";
 import { nowhere } from "../bench.ts";
 import { clause, clauseWith, type ConformanceTopic } from "../conformance-case.ts";
 
-/** Waiting is told, by event, and costs nothing. */
+/** Waiters hear by event, and waiting costs no calls. */
 export const waiting: ConformanceTopic = {
   name: "waiting",
   cases: [
@@ -109,7 +109,7 @@ export const waiting: ConformanceTopic = {
       assert.deepEqual(heard, []);
     }),
 
-    clauseWith(["faults"], "tells every process of an end that nobody asked for", async (bench) => {
+    clauseWith(["faults"], "reports an unexpected end to every process", async (bench) => {
       const { cloud, faults } = bench;
       const { id, token } = await bench.running();
       const other = await bench.open();

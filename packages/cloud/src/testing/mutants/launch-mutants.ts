@@ -44,7 +44,7 @@ export const launchMutants: readonly Mutant[] = [
   },
   {
     name: "tries capacity before it looks for the token",
-    breaks: ["gives the instance of a token for which there is no capacity any more"],
+    breaks: ["gives the instance of a token for which there is no longer capacity"],
     mutate: ({ sound }) => ({
       launch: async (request, signal) => {
         const probe = await sound.launch({ ...request, token: randomUUID() }, signal);

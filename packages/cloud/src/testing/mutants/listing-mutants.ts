@@ -145,7 +145,7 @@ export const listingMutants: readonly Mutant[] = [
   },
   {
     name: "repeats a call that was throttled",
-    breaks: ["throttles as many calls as it was told to"],
+    breaks: ["throttles as many calls as asked"],
     mutate: ({ sound }) => ({ list: async () => await sound.list().catch(() => sound.list()) }),
   },
   {

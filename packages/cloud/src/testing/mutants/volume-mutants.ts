@@ -77,7 +77,7 @@ export const volumeMutants: readonly Mutant[] = [
     }),
   },
   {
-    name: "detaches a volume from whoever has it",
+    name: "detaches a volume from any instance that has it",
     breaks: ["lets one instance at a time have a volume"],
     mutate: ({ sound }) => ({
       detachVolume: async (id) => {

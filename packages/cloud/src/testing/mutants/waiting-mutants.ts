@@ -56,12 +56,12 @@ export const waitingMutants: readonly Mutant[] = [
   },
   {
     name: "tells of no end",
-    breaks: ["tells every process of an end that nobody asked for"],
+    breaks: ["reports an unexpected end to every process"],
     mutate: () => ({ onTerminated: () => () => {} }),
   },
   {
     name: "tells of an end in the process that launched only",
-    breaks: ["tells every process of an end that nobody asked for"],
+    breaks: ["reports an unexpected end to every process"],
     mutate: ({ sound }) => {
       const own = new Set<string>();
       return {
@@ -95,7 +95,7 @@ export const waitingMutants: readonly Mutant[] = [
   },
   {
     name: "tells of an end without a reason",
-    breaks: ["tells every process of an end that nobody asked for"],
+    breaks: ["reports an unexpected end to every process"],
     mutate: ({ sound }) => ({
       onTerminated: (callback) =>
         sound.onTerminated((instance) => callback({ ...instance, stateReason: "" })),
@@ -103,7 +103,7 @@ export const waitingMutants: readonly Mutant[] = [
   },
   {
     name: "goes on telling one who has unsubscribed",
-    breaks: ["tells every process of an end that nobody asked for"],
+    breaks: ["reports an unexpected end to every process"],
     mutate: ({ sound }) => ({
       onTerminated: (callback) => {
         sound.onTerminated(callback);
