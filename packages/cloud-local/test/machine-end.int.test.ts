@@ -102,7 +102,13 @@ describe("QemuCloud", { timeout: 120_000 }, () => {
     await mkdir(folder);
     await runCommand("mount", ["-t", "tmpfs", "-o", "size=16m", "tmpfs", folder]);
     try {
-      await using cloud = await test.open({ stateDir: folder, diskReserveBytes: 2 ** 20 });
+      // A network of its own, as networks belong to state folders.
+      const network = { namespace: "kiptfull", range: "198.18.160.0/21" };
+      await using cloud = await test.open({
+        ...network,
+        stateDir: folder,
+        diskReserveBytes: 2 ** 20,
+      });
       const { id } = await cloud.launch(request("idle"));
       const asked = { token: "full", name: "full", sizeBytes: 2 ** 20, tags: {} };
       const volume = await cloud.createVolume(asked);
@@ -113,6 +119,7 @@ describe("QemuCloud", { timeout: 120_000 }, () => {
       assert.deepEqual(await cloud.list(), []);
       assert.equal((await cloud.listVolumes())[0]?.attachedTo, undefined);
       assert.deepEqual(await readdir(path.join(folder, "machines")), []);
+      await cloud.removeNetwork();
     } finally {
       await runCommand("umount", [folder]);
     }
