@@ -34,7 +34,6 @@ const pending: readonly string[] = [
   "docs",
   "packages/agent-api",
   "packages/cell-agent",
-  "packages/cloud-local",
   "packages/k8s-client",
   "packages/pki",
   "packages/virtual-kubelet/src/kubelet-api",

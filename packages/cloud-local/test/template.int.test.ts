@@ -126,7 +126,7 @@ describe("Templates", { timeout: 600_000 }, () => {
       ["template", "template"],
     );
     const [one, two] = await Promise.all(
-      machines.map(async (machine) => identityIn(await told(cloud, machine, "personality"))),
+      machines.map(async (machine) => identityIn(await told(cloud, machine, "identity"))),
     );
     assert.ok(one && two);
     assert.deepEqual([one.hostname, two.hostname], ["one", "two"]);
@@ -207,7 +207,7 @@ describe("Templates", { timeout: 600_000 }, () => {
     assert.equal(second.startedFrom, "image-template");
     assert.equal((await cloud.launch(request("good"))).startedFrom, "template");
     const [one, two] = await Promise.all(
-      [first, second].map(async (each) => identityIn(await told(cloud, each, "personality"))),
+      [first, second].map(async (each) => identityIn(await told(cloud, each, "identity"))),
     );
     assert.ok(one && two);
     const order = parseOrder(await told(cloud, second, "preload"));

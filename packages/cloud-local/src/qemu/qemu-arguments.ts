@@ -79,7 +79,7 @@ export function qemuArguments(machine: QemuMachine): readonly string[] {
     ["-device", "virtio-scsi-pci,id=volumes,addr=0x6"],
     ["-device", "virtio-serial-pci,id=ports,max_ports=2,addr=0x7"],
     ["-chardev", machine.hasPort ? `socket,id=port,fd=${portDescriptor}` : "null,id=port"],
-    ["-device", `virtserialport,id=personality,bus=ports.0,nr=1,chardev=port,name=${clonePort}`],
+    ["-device", `virtserialport,id=clone,bus=ports.0,nr=1,chardev=port,name=${clonePort}`],
     ["-chardev", `file,id=console,append=on,path=${escape(machine.console)}`],
     ["-serial", "chardev:console"],
     // Three control connections: to start the machine, to watch it, and for commands.

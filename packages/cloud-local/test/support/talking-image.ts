@@ -37,7 +37,7 @@ while :; do
   *) echo template >&3 ;;
   esac
 done
-echo "personality $line"
+echo "identity $line"
 echo "preload $preload"
 echo "disk $(head -c 7 /dev/vda | tr -d '\\0')"
 printf changed >/dev/vda
