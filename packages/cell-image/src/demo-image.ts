@@ -52,11 +52,13 @@ const image = {
   },
   /** Files of the recipe folder, by the name of the program. */
   scripts: { demo: "demo.sh", wget: "wget.sh" },
+  /** Debian's static busybox as a shell would run its own wget, whatever is in the path. */
+  shell: { package: "mksh", file: "usr/lib/x86_64-linux-musl/bin/mksh" },
 } as const;
 
 /**
- * Gives a small container image made of Debian's busybox: it prints a greeting, then serves HTTP on port 8080. It has a
- * shell and some 250 commands besides.
+ * Gives a small container image made of Debian's busybox and mksh: it prints a greeting, then serves HTTP on port 8080. It has
+ * a shell and some 250 commands besides.
  *
  * @throws {KipError} `CELL_IMAGE_NOT_ROOT`, `CELL_IMAGE_TOOLS_MISSING`, `CELL_IMAGE_BUILD_FAILED`
  */
@@ -89,10 +91,10 @@ async function build(work: string, signal: AbortSignal | undefined): Promise<voi
   const root = path.join(work, "root");
   await runMmdebstrap({
     root: packages,
-    arguments: ["--variant=extract", "--include=busybox-static"],
+    arguments: ["--variant=extract", `--include=busybox-static,${image.shell.package}`],
     ...(signal && { signal }),
   });
-  await fillRoot(root, path.join(packages, "bin", "busybox"));
+  await fillRoot(root, packages);
   const archive = path.join(work, "layer.tar");
   const reproducible = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
   await runCommand("tar", [...reproducible, "--format=ustar", "-cf", archive, "-C", root, "."]);
@@ -101,15 +103,18 @@ async function build(work: string, signal: AbortSignal | undefined): Promise<voi
   await writeOciLayout(work, { layer, architecture: "amd64", config: image.config, tag });
 }
 
-async function fillRoot(root: string, busybox: string): Promise<void> {
+async function fillRoot(root: string, packages: string): Promise<void> {
+  const busybox = path.join(packages, "bin", "busybox");
   for (const name of image.folders)
     await mkdir(path.join(root, name), { recursive: true, mode: 0o755 });
   await chmod(path.join(root, "tmp"), 0o1777);
   await copyFile(busybox, path.join(root, "bin", "busybox"));
+  await copyFile(path.join(packages, image.shell.file), path.join(root, "bin", "sh"));
+  await chmod(path.join(root, "bin", "sh"), 0o755);
+  const others = ["busybox", "sh", ...Object.keys(image.scripts)];
   const { stdout } = await runCommand(busybox, ["--list"]);
   for (const name of stdout.trim().split("\n"))
-    if (name !== "busybox" && !Object.hasOwn(image.scripts, name))
-      await symlink("busybox", path.join(root, "bin", name));
+    if (!others.includes(name)) await symlink("busybox", path.join(root, "bin", name));
   for (const [name, script] of Object.entries(image.scripts)) {
     await copyFile(path.join(recipeDirectory, script), path.join(root, "bin", name));
     await chmod(path.join(root, "bin", name), 0o755);

@@ -113,8 +113,18 @@ suite("cell image", { skip, timeout: 280_000 }, () => {
     const server = "httpd -p 127.0.0.1:8080 -h /site; nc -l -p 8081 -e sleep 9 & ";
     for (const [command, prints] of commands) {
       const inside = `${server}${command}; exit 0`;
-      const script = `ip link set lo up; exec chroot "$1" /bin/sh -c "$2" 2>&1`;
-      const isolated = ["--net", "--pid", "--fork", "--kill-child", "sh", "-c", script, "sh"];
+      const script = `ip link set lo up; mount -t proc proc "$1/proc"; exec chroot "$1" /bin/sh -c "$2" 2>&1`;
+      const isolated = [
+        "--mount",
+        "--net",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "sh",
+        "-c",
+        script,
+        "sh",
+      ];
       const result = await runCommand("unshare", [...isolated, root.path, inside]);
       assert.match(result.stdout.trim(), prints, command);
     }
