@@ -71,7 +71,10 @@ describe("virtual-kubelet --startup-timeout", { timeout: 60_000 }, () => {
   it("ends the program, with the reason, if the provider hangs", async () => {
     const run = start([`--provider=${provider("hanging")}`, "--startup-timeout=1s"]);
     assert.deepEqual(await run.ended, [1, null]);
-    assert.match(await run.said, /Cannot start the node: it is not there after 1 s\n.*--startup/);
+    assert.match(
+      await run.said,
+      /Cannot start the node: it has not started after 1 s\n.*--startup/,
+    );
   });
 
   it("ends the program if the API server does not answer", async () => {
@@ -80,7 +83,7 @@ describe("virtual-kubelet --startup-timeout", { timeout: 60_000 }, () => {
     await writeFile(kubeconfig, view.replaceAll(plane.server, "https://127.0.0.1:1"));
     const run = start(["--provider=mock", "--startup-timeout=1s", `--kubeconfig=${kubeconfig}`]);
     assert.deepEqual(await run.ended, [1, null]);
-    assert.match(await run.said, /Cannot start the node: it is not there after 1 s/);
+    assert.match(await run.said, /Cannot start the node: it has not started after 1 s/);
   });
 
   it("does nothing to a node that is there in time", async () => {

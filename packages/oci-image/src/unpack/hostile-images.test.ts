@@ -339,9 +339,9 @@ describe("an image that attacks its unpacker", () => {
         [tar([{ name: "a", type: "S", content: "x" }]), "IMAGE_INVALID", /sparse/],
         [tar([{ name: "a", type: "Z" }]), "IMAGE_INVALID", /unknown type "Z"/],
         [tar([{ name: "a", pax: { uid: "4294967295" } }]), "IMAGE_INVALID", /impossible owner/],
-        [tar([file("a"), file("a/b")]), "IMAGE_INVALID", /entry "a\/b": .*no folder/],
+        [tar([file("a"), file("a/b")]), "IMAGE_INVALID", /entry "a\/b": .*not a folder/],
         [tar([file("n".repeat(256))]), "IMAGE_INVALID", /name is too long/],
-        [Buffer.from("no archive at all".repeat(100)), "IMAGE_INVALID", /no tar archive/],
+        [Buffer.from("no archive at all".repeat(100)), "IMAGE_INVALID", /not a tar archive/],
       ];
       for (const [layer, code, text] of cases) {
         await refused(unpackImage({ layers: [layer] }), code, text);
