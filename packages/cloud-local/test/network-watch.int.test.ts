@@ -12,6 +12,7 @@ describe("NetworkWatch", { timeout: 60_000 }, () => {
     // This process's own namespace stands for the network's.
     const network = {
       namespace: { file: "/proc/self/ns/net", exists: () => Promise.resolve(true) },
+      exists: () => Promise.resolve(true),
       hasInternet: () => Promise.resolve(true),
       closeLocalAddresses: () => Promise.resolve(),
       hasUplink: () => {
