@@ -175,13 +175,26 @@ describe("the rights of containers on their cell", () => {
     assert.ok(Number(limit) < Number(kernel), `${limit} of ${kernel}`);
     await exec("forks", "bomb", "touch /go");
     // Until it has all processes that it may have, or all memory.
-    await eventually("the container to be stopped by the kernel", async () => {
-      const forks = "sleep 1 | sleep 1 | sleep 1 | sleep 1";
-      const { status } = await kube.kubectl("exec", "forks", "-c", "bomb", "--", "sh", "-c", forks);
-      // Killed for lack of memory it has been started again, and no longer forks.
-      const restarts = "-o=jsonpath={.status.containerStatuses[?(@.name=='bomb')].restartCount}";
-      return status !== 0 || (await kube.ok("get", "pod", "forks", restarts)) !== "0";
-    });
+    await eventually(
+      "the container to be stopped by the kernel",
+      async () => {
+        const forks = "sleep 1 | sleep 1 | sleep 1 | sleep 1";
+        const { status } = await kube.kubectl(
+          "exec",
+          "forks",
+          "-c",
+          "bomb",
+          "--",
+          "sh",
+          "-c",
+          forks,
+        );
+        // Killed for lack of memory it has been started again, and no longer forks.
+        const restarts = "-o=jsonpath={.status.containerStatuses[?(@.name=='bomb')].restartCount}";
+        return status !== 0 || (await kube.ok("get", "pod", "forks", restarts)) !== "0";
+      },
+      600_000,
+    );
     await kube.ok("logs", "forks", "-c", "looker");
     await kube.ok("delete", "pod", "forks", "--timeout=120s");
   });
