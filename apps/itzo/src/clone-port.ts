@@ -1,6 +1,6 @@
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import {
   maxCloneOrderBytes,
   parseOrder,
@@ -22,7 +22,7 @@ export class ClonePort implements Disposable {
     this.#descriptor = descriptor;
   }
 
-  /** @throws {KipError} `PERSONALITY_PORT_MISSING` */
+  /** @throws {CodedError} `PERSONALITY_PORT_MISSING` */
   static async open(): Promise<ClonePort> {
     // Polls, because the kernel announces the names of ports to no one; they come some time after the driver is loaded.
     for (let count = 0; count < tries; count++) {
@@ -30,7 +30,7 @@ export class ClonePort implements Disposable {
       if (port !== undefined) return new ClonePort(openSync(`/dev/${port}`, "r+"));
       await setTimeout(intervalMs);
     }
-    throw new KipError(
+    throw new CodedError(
       "PERSONALITY_PORT_MISSING",
       `Cannot become a template: there is no port "${clonePort}"`,
       { remedy: "Give the machine a virtserialport of this name" },
@@ -50,7 +50,7 @@ export class ClonePort implements Disposable {
    * Waits for an order and blocks the whole program meanwhile: none of it may run in a copy before the copy has random
    * numbers and a time of its own.
    *
-   * @throws {KipError} `PERSONALITY_INVALID`
+   * @throws {CodedError} `PERSONALITY_INVALID`
    */
   read(): Order {
     return parseOrder(readLineSync(this.#descriptor, maxCloneOrderBytes));

@@ -18,7 +18,7 @@ function isSeedApplied(directory: string): boolean {
  * mark of the one before it.
  *
  * @param directory where the boot script leaves its results
- * @throws {KipError} `SEED_INVALID`, `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
+ * @throws {CodedError} `SEED_INVALID`, `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
  */
 export async function applySeedOnce(directory: string, logger: Logger): Promise<void> {
   const folder = path.join(directory, "seed");

@@ -2,7 +2,7 @@ import { existsSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { errorText, hasCode, KipError, type Logger } from "@kip/base";
+import { errorText, hasCode, CodedError, type Logger } from "@kip/base";
 import type { CloneIdentity } from "@kip/cloud-init";
 import { applyCloneIdentity, ProgramHelper, type CloneHelper } from "./apply-clone-identity.ts";
 import { waitForFile, writeBootResults, type BootResults } from "./boot-results.ts";
@@ -36,14 +36,14 @@ export interface TemplateOptions<T> {
 /**
  * Makes this machine a template, waits until it goes on as a copy, and applies the copy's identity.
  *
- * @throws {KipError} `PERSONALITY_PORT_MISSING`, `PERSONALITY_INVALID`, `PERSONALITY_LOST`, `BECOME_FAILED`;
+ * @throws {CodedError} `PERSONALITY_PORT_MISSING`, `PERSONALITY_INVALID`, `PERSONALITY_LOST`, `BECOME_FAILED`;
  * `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
  */
 export async function serveAsTemplate<T>(options: TemplateOptions<T>): Promise<TemplateCopy<T>> {
   const { directory, logger } = options;
   const mark = path.join(directory, "template-offered");
   if (existsSync(mark)) {
-    throw new KipError(
+    throw new CodedError(
       "PERSONALITY_LOST",
       "Cannot make a machine of the template's copy: the agent ended while it did so",
       { remedy: "Start another machine" },

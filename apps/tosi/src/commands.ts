@@ -1,4 +1,4 @@
-import { bytes, isKipError, KipError, nearest, type OptionValues } from "@kip/base";
+import { bytes, isCodedError, CodedError, nearest, type OptionValues } from "@kip/base";
 import { formatReference, prefetchImage, type StoredImage } from "@kip/oci-image";
 import { extractTo, mountAt, saveConfig } from "./place-image.ts";
 import type { Reporter } from "./reporter.ts";
@@ -39,7 +39,7 @@ export async function runCommandLine(context: CommandContext): Promise<void> {
   const command = Object.hasOwn(commands, first) ? commands[first] : undefined;
   if (command) return await command({ ...context, words });
   const near = nearest(first, Object.keys(commands));
-  throw new KipError("OPTION_UNKNOWN", `Cannot run "tosi ${first}": there is no such command`, {
+  throw new CodedError("OPTION_UNKNOWN", `Cannot run "tosi ${first}": there is no such command`, {
     remedy: near === undefined ? "See tosi -help" : `Did you mean tosi ${near}?`,
   });
 }
@@ -48,7 +48,7 @@ async function original(context: CommandContext): Promise<void> {
   const { options } = context;
   const [extract, mount] = [options.text("extractto"), options.text("mount")];
   if (extract !== undefined && mount !== undefined) {
-    throw new KipError("OPTION_INVALID", "Cannot use -extractto and -mount together");
+    throw new CodedError("OPTION_INVALID", "Cannot use -extractto and -mount together");
   }
   const image = await get(context, options.required("image"));
   if (extract !== undefined) await extractTo(image, extract, context.signal);
@@ -76,7 +76,7 @@ async function inspect(context: CommandContext): Promise<void> {
   const reference = readReference(oneName(context), context.options);
   const image = await (await openStore(context.options)).find(reference);
   if (!image) {
-    throw new KipError(
+    throw new CodedError(
       "IMAGE_NOT_FOUND",
       `Cannot inspect image "${formatReference(reference)}": it is not in the store`,
       { remedy: "Pull it first" },
@@ -106,7 +106,7 @@ async function gc(context: CommandContext): Promise<void> {
   const size = options.text("max-size");
   const idle = options.text("unused-for");
   if (size === undefined && idle === undefined) {
-    throw new KipError(
+    throw new CodedError(
       "OPTION_MISSING",
       "Cannot collect: neither -max-size nor -unused-for is given",
     );
@@ -132,7 +132,7 @@ async function prefetch(context: CommandContext): Promise<void> {
   const cache = options.required("cache");
   const verifies = options.isSet("validate-cache");
   const allowsPrivate = options.isSet("private");
-  const failures: KipError[] = [];
+  const failures: CodedError[] = [];
   for (const name of names) {
     try {
       const reference = readReference(name, options);
@@ -142,7 +142,7 @@ async function prefetch(context: CommandContext): Promise<void> {
     } catch (error) {
       signal.throwIfAborted();
       // One image of many that cannot be had keeps no other out.
-      if (!isKipError(error) || names.length === 1) throw error;
+      if (!isCodedError(error) || names.length === 1) throw error;
       reporter.failed(error);
       failures.push(error);
     }
@@ -150,7 +150,7 @@ async function prefetch(context: CommandContext): Promise<void> {
   const [first] = failures;
   if (!first) return;
   const count = `${failures.length} of ${names.length} images`;
-  throw new KipError(first.code, `Cannot prefetch ${count}: see the failures above`);
+  throw new CodedError(first.code, `Cannot prefetch ${count}: see the failures above`);
 }
 
 function factsOf(image: StoredImage): Readonly<Record<string, unknown>> {
@@ -165,7 +165,7 @@ function oneName(context: CommandContext): string {
 function wanted({ words }: CommandContext, names: readonly string[]): readonly string[] {
   if (words.length === names.length) return words;
   const expected = names.length === 0 ? "no words" : names.join(" ");
-  throw new KipError("OPTION_INVALID", `Cannot read the command: ${expected} expected after it`);
+  throw new CodedError("OPTION_INVALID", `Cannot read the command: ${expected} expected after it`);
 }
 
 /** Milliseconds of `90s`, `10m`, `24h`, `7d`. */
@@ -174,7 +174,7 @@ function readDuration(text: string): number {
   const [, digits = "", unit = ""] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
   const factor = units[unit];
   if (factor !== undefined) return Number(digits) * factor;
-  throw new KipError(
+  throw new CodedError(
     "OPTION_INVALID",
     `Cannot use -unused-for ${text}: for example 24h is expected`,
   );

@@ -1,4 +1,4 @@
-import { isKipError } from "@kip/base";
+import { isCodedError } from "@kip/base";
 
 const codes: readonly (readonly [RegExp, number])[] = [
   [/^OPTION_|^IMAGE_(?:NAME_INVALID|PRIVATE)$/, 2],
@@ -15,6 +15,6 @@ const codes: readonly (readonly [RegExp, number])[] = [
  * broken, unsafe or too large · 7 this machine: disk full, cannot mount or copy.
  */
 export function exitCodeOf(error: unknown): number {
-  if (!isKipError(error)) return 1;
+  if (!isCodedError(error)) return 1;
   return codes.find(([pattern]) => pattern.test(error.code))?.[1] ?? 1;
 }

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { hasCode, KipError, runCommand } from "@kip/base";
+import { hasCode, CodedError, runCommand } from "@kip/base";
 import { mountOverlay, type ImageConfig, type StoredImage } from "@kip/oci-image";
 import { ownFolder } from "./settings.ts";
 
@@ -23,7 +23,7 @@ export async function mountAt(image: StoredImage, folder: string): Promise<void>
   const rootfs = path.resolve(folder);
   const places = { rootfs, upper: `${rootfs}.upper`, work: `${rootfs}.work` };
   if (statSync(rootfs).dev !== statSync(path.dirname(rootfs)).dev) {
-    throw new KipError("OPTION_INVALID", `Cannot use -mount ${folder}: it is a mount already`);
+    throw new CodedError("OPTION_INVALID", `Cannot use -mount ${folder}: it is a mount already`);
   }
   // What is in the upper one is in the root file system, so no other user may have made it.
   for (const beside of [places.upper, places.work]) ownFolder("mount", beside);
@@ -55,7 +55,11 @@ function wantEmpty(flag: string, folder: string): void {
   } catch (error) {
     if (!hasCode(error, "EEXIST", "ENOTDIR")) throw error;
   }
-  throw new KipError("OPTION_INVALID", `Cannot use -${flag} ${folder}: it is not an empty folder`, {
-    remedy: "Name a folder that is empty or does not exist",
-  });
+  throw new CodedError(
+    "OPTION_INVALID",
+    `Cannot use -${flag} ${folder}: it is not an empty folder`,
+    {
+      remedy: "Name a folder that is empty or does not exist",
+    },
+  );
 }

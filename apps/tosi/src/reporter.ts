@@ -1,4 +1,4 @@
-import { isKipError } from "@kip/base";
+import { isCodedError } from "@kip/base";
 import type { PullProgress } from "@kip/oci-image";
 
 /** Tells a person or a program how it goes. */
@@ -23,7 +23,7 @@ export function jsonReporter(write: (line: string) => void): Reporter {
     },
     done: (facts) => tell("done", facts),
     failed: (error) => {
-      const code = isKipError(error) ? { code: error.code, remedy: error.remedy } : {};
+      const code = isCodedError(error) ? { code: error.code, remedy: error.remedy } : {};
       tell("failed", { message: messageOf(error), ...code });
     },
   };
@@ -61,7 +61,8 @@ export function textReporter(
     failed: (error) => {
       endLine();
       screen.write(`tosi: ${messageOf(error)}\n`);
-      if (isKipError(error) && error.remedy !== undefined) screen.write(`      ${error.remedy}\n`);
+      if (isCodedError(error) && error.remedy !== undefined)
+        screen.write(`      ${error.remedy}\n`);
     },
   };
 }

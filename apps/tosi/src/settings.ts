@@ -5,7 +5,7 @@ import {
   createLogger,
   errorText,
   hasCode,
-  KipError,
+  CodedError,
   Secret,
   systemClock,
   type OptionValues,
@@ -49,7 +49,7 @@ export function ownFolder(flag: string, root: string): void {
   const facts = lstatSync(root);
   const isOurs = facts.uid === process.geteuid?.() && (facts.mode & 0o022) === 0;
   if (isOurs && facts.isDirectory() && !isReplaceable(root)) return;
-  throw new KipError("OPTION_INVALID", `Cannot use -${flag} ${root}: others may write to it`, {
+  throw new CodedError("OPTION_INVALID", `Cannot use -${flag} ${root}: others may write to it`, {
     remedy: "Name a folder that belongs to you alone",
   });
 }
@@ -127,14 +127,14 @@ export function readNamed(flag: string, file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
-    throw new KipError("OPTION_INVALID", `Cannot use -${flag} ${file}: ${errorText(error)}`);
+    throw new CodedError("OPTION_INVALID", `Cannot use -${flag} ${file}: ${errorText(error)}`);
   }
 }
 
 function urlOf(flag: string, text: string): URL {
   const url = URL.parse(text);
   if (url && /^https?:$/.test(url.protocol)) return url;
-  throw new KipError(
+  throw new CodedError(
     "OPTION_INVALID",
     `Cannot use -${flag} ${text}: it is not an http or https URL`,
   );
@@ -145,5 +145,8 @@ function readPlatform(text: string): Platform {
   if (os !== "" && architecture !== "" && more.length === 0) {
     return { os, architecture, ...(variant !== undefined && { variant }) };
   }
-  throw new KipError("OPTION_INVALID", `Cannot use -platform ${text}: os/architecture is expected`);
+  throw new CodedError(
+    "OPTION_INVALID",
+    `Cannot use -platform ${text}: os/architecture is expected`,
+  );
 }

@@ -1,4 +1,4 @@
-import { errorText, helpText, isKipError, KipError, parseOptions } from "@kip/base";
+import { errorText, helpText, isCodedError, CodedError, parseOptions } from "@kip/base";
 import { withKlogNames } from "./klog-flags.ts";
 import { nodeOptions } from "./options.ts";
 import { builtInProviders } from "./providers.ts";
@@ -17,7 +17,7 @@ try {
   await main(process.argv.slice(2));
 } catch (error) {
   console.error(`virtual-kubelet: ${errorText(error)}`);
-  if (isKipError(error) && error.remedy !== undefined) console.error(`     ${error.remedy}`);
+  if (isCodedError(error) && error.remedy !== undefined) console.error(`     ${error.remedy}`);
   process.exitCode = 1;
 }
 // Handles that a hanging provider left open must not keep the process running.
@@ -41,6 +41,7 @@ async function main(args: readonly string[]): Promise<void> {
 function listProviders(name: string | undefined): void {
   const store = builtInProviders();
   if (name === undefined) return void process.stdout.write(`${store.list().join("\n")}\n`);
-  if (!store.has(name)) throw new KipError("VK_PROVIDER_UNKNOWN", `Cannot find provider "${name}"`);
+  if (!store.has(name))
+    throw new CodedError("VK_PROVIDER_UNKNOWN", `Cannot find provider "${name}"`);
   process.stdout.write(`${name}\n`);
 }

@@ -1,5 +1,5 @@
 import type { AddressInfo } from "node:net";
-import { httpModule, KipError } from "@kip/base";
+import { httpModule, CodedError } from "@kip/base";
 
 const maxConnections = 100;
 const headersTimeoutMs = 10_000;
@@ -12,7 +12,7 @@ export interface MetricsServer extends AsyncDisposable {
 /**
  * Serves `GET /metrics` without TLS and without authentication, as the original's flag promised.
  *
- * @throws {KipError} `VK_LISTEN_FAILED`
+ * @throws {CodedError} `VK_LISTEN_FAILED`
  */
 export async function serveMetrics(
   where: { readonly host?: string; readonly port: number },
@@ -32,7 +32,7 @@ export async function serveMetrics(
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) =>
       reject(
-        new KipError("VK_LISTEN_FAILED", `Cannot serve metrics on port ${where.port}`, {
+        new CodedError("VK_LISTEN_FAILED", `Cannot serve metrics on port ${where.port}`, {
           cause,
           remedy: "Choose another address with --metrics-addr",
         }),

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import {
   createLogger,
-  KipError,
+  CodedError,
   logLevels,
   pause,
   systemClock,
@@ -117,7 +117,7 @@ async function startSingleNode(
  * and heed nothing.
  *
  * @param limitMs 0 for no limit
- * @throws {KipError} `VK_START_TIMEOUT`
+ * @throws {CodedError} `VK_START_TIMEOUT`
  */
 async function waitForStart<T>(
   limitMs: number,
@@ -147,8 +147,8 @@ async function waitForStart<T>(
   }
 }
 
-function startTimeout(limitMs: number): KipError {
-  return new KipError(
+function startTimeout(limitMs: number): CodedError {
+  return new CodedError(
     "VK_START_TIMEOUT",
     `Cannot start the node: it has not started after ${limitMs / 1000} s`,
     { remedy: "See the last lines of the log, or raise --startup-timeout" },
@@ -248,7 +248,7 @@ async function clientCa(options: OptionValues, config: KubeConfig): Promise<stri
   if (options.text("client-ca-file") !== undefined) return readFlag(options, "client-ca-file");
   const { ca } = await config.credentials();
   if (ca) return ca.toString("utf8");
-  throw new KipError("OPTION_MISSING", "Cannot start: --client-ca-file is not given", {
+  throw new CodedError("OPTION_MISSING", "Cannot start: --client-ca-file is not given", {
     remedy: "Give the authority of the API server's client certificate with --client-ca-file",
   });
 }
@@ -258,6 +258,6 @@ async function readFlag(options: OptionValues, flag: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (cause) {
-    throw new KipError("OPTION_INVALID", `Cannot read --${flag} ${file}`, { cause });
+    throw new CodedError("OPTION_INVALID", `Cannot read --${flag} ${file}`, { cause });
   }
 }

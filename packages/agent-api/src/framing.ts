@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import type { Writable } from "node:stream";
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 
 /**
  * Framing of exec and attach: each direction is a sequence of frames
@@ -57,7 +57,7 @@ export class FrameParser {
   /**
    * The frames that are complete with this chunk.
    *
-   * @throws {KipError} code `AGENT_FRAME_INVALID` on an unknown channel or a length above the limit
+   * @throws {CodedError} code `AGENT_FRAME_INVALID` on an unknown channel or a length above the limit
    */
   *push(chunk: Buffer): Generator<Frame, void, void> {
     let data = chunk;
@@ -86,7 +86,7 @@ export class FrameParser {
   /**
    * Says that the stream has ended.
    *
-   * @throws {KipError} code `AGENT_FRAME_INVALID` if it ended within a frame
+   * @throws {CodedError} code `AGENT_FRAME_INVALID` if it ended within a frame
    */
   end(): void {
     if (this.#restBytes > 0) throw invalidFrame("the stream ends within it");
@@ -168,6 +168,6 @@ function readChannel(value: number): Channel {
   return known;
 }
 
-function invalidFrame(reason: string): KipError {
-  return new KipError("AGENT_FRAME_INVALID", `Cannot read a frame: ${reason}`);
+function invalidFrame(reason: string): CodedError {
+  return new CodedError("AGENT_FRAME_INVALID", `Cannot read a frame: ${reason}`);
 }

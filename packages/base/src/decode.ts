@@ -1,16 +1,19 @@
-import { KipError } from "./errors.ts";
+import { CodedError } from "./errors.ts";
 import { nearest } from "./command-line/nearest.ts";
 
-/** Turns an unknown value into a `T`, or throws {@link KipError} `DECODE_FAILED` naming the path. */
+/** Turns an unknown value into a `T`, or throws {@link CodedError} `DECODE_FAILED` naming the path. */
 export type Decoder<T> = (value: unknown, path: string) => T;
 
 /** The type a decoder returns. */
 export type Decoded<D> = D extends Decoder<infer T> ? T : never;
 
 /** The error of a decoder that expected something else. */
-export function failure(path: string, expected: string, value: unknown): KipError {
+export function failure(path: string, expected: string, value: unknown): CodedError {
   const shown = value === null ? "null" : Array.isArray(value) ? "a list" : typeof value;
-  return new KipError("DECODE_FAILED", `Cannot read "${path}": ${expected} expected, got ${shown}`);
+  return new CodedError(
+    "DECODE_FAILED",
+    `Cannot read "${path}": ${expected} expected, got ${shown}`,
+  );
 }
 
 function fail(path: string, expected: string, value: unknown): never {
@@ -144,7 +147,7 @@ function rejectUnknownKeys(
     if (known.includes(key)) continue;
     const near = nearest(key, known);
     const where = path === "" ? key : `${path}.${key}`;
-    throw new KipError("DECODE_FAILED", `Cannot read "${where}": there is no such key`, {
+    throw new CodedError("DECODE_FAILED", `Cannot read "${where}": there is no such key`, {
       remedy:
         near === undefined ? `Known keys here: ${known.join(", ")}` : `Did you mean "${near}"?`,
     });

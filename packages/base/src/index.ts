@@ -2,10 +2,12 @@
 export {
   errorText,
   hasCode,
-  isKipError,
+  isCodedError,
   isRetryable,
-  KipError,
-  type KipErrorOptions,
+  isSystemError,
+  CodedError,
+  type CodedErrorOptions,
+  type SystemErrorCode,
 } from "./errors.ts";
 export * as decode from "./decode.ts";
 export type { Decoded, Decoder } from "./decode.ts";

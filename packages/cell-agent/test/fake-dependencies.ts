@@ -2,7 +2,7 @@ import { EventEmitter } from "node:events";
 import fs from "node:fs/promises";
 import path from "node:path";
 import { PassThrough, type Readable } from "node:stream";
-import { KipError, type ProcessStreams } from "@kip/base";
+import { CodedError, type ProcessStreams } from "@kip/base";
 import type { StoredImage } from "@kip/oci-image";
 import type {
   ContainerExit,
@@ -148,7 +148,7 @@ export class FakeRuntime implements ContainerRuntime {
 
   #state(id: string): ContainerState {
     const state = this.states.get(id);
-    if (!state) throw new KipError("CONTAINER_NOT_FOUND", `Cannot find container ${id}`);
+    if (!state) throw new CodedError("CONTAINER_NOT_FOUND", `Cannot find container ${id}`);
     return state;
   }
 }
@@ -184,7 +184,7 @@ export function fakeDependencies(
         const name = `${reference.registry}/${reference.repository}`;
         for (const missing of options.missing ?? []) {
           if (name.includes(missing))
-            throw new KipError("IMAGE_NOT_FOUND", `Cannot find image "${name}": not there`);
+            throw new CodedError("IMAGE_NOT_FOUND", `Cannot find image "${name}": not there`);
         }
         return { ...image(name), timingsMs: { pull: 5, unpack: 2 } };
       },

@@ -1,7 +1,7 @@
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { build } from "esbuild";
-import { errorText, KipError } from "@kip/base";
+import { errorText, CodedError } from "@kip/base";
 import { recipeDirectory } from "./recipe.ts";
 import { runContained } from "./run-contained.ts";
 
@@ -17,7 +17,7 @@ export const codeCacheName = "code-cache";
  * CommonJS because it starts sooner; the agent therefore has no top-level `await` and no `import.meta`. Smaller for the
  * same reason, with its names kept for stack traces.
  *
- * @throws {KipError} `CELL_IMAGE_BUILD_FAILED`
+ * @throws {CodedError} `CELL_IMAGE_BUILD_FAILED`
  */
 export async function bundleAgent(entry: string): Promise<Uint8Array> {
   try {
@@ -37,7 +37,7 @@ export async function bundleAgent(entry: string): Promise<Uint8Array> {
     if (file === undefined) throw new Error("esbuild gave no file");
     return file.contents;
   } catch (cause) {
-    throw new KipError(
+    throw new CodedError(
       "CELL_IMAGE_BUILD_FAILED",
       `Cannot bundle the agent "${entry}": ${errorText(cause)}`,
       { cause },

@@ -1,4 +1,4 @@
-import { hasCode, isKipError, KipError, runCommand } from "@kip/base";
+import { hasCode, isCodedError, CodedError, runCommand } from "@kip/base";
 import { hostAptSources } from "./apt-sources.ts";
 import { runContained } from "./run-contained.ts";
 import { defaultSources, recipe } from "./recipe.ts";
@@ -14,7 +14,7 @@ interface MmdebstrapOptions {
 /**
  * Fills a folder with Debian packages, from where this host gets its own.
  *
- * @throws {KipError} `CELL_IMAGE_BUILD_FAILED` with the first error that was printed
+ * @throws {CodedError} `CELL_IMAGE_BUILD_FAILED` with the first error that was printed
  */
 export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
   const { signal } = options;
@@ -28,7 +28,7 @@ export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
     });
   } catch (cause) {
     if (!hasCode(cause, "COMMAND_FAILED")) throw cause;
-    throw new KipError(
+    throw new CodedError(
       "CELL_IMAGE_BUILD_FAILED",
       `Cannot install Debian ${recipe.suite}: ${firstComplaint(cause)}`,
       { cause, remedy: 'Check that "apt-get update" works on this machine' },
@@ -38,7 +38,7 @@ export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
 
 /** The reason among its many lines: the first that apt, dpkg or mmdebstrap marks as an error. */
 function firstComplaint(error: unknown): string {
-  const stderr = isKipError(error) ? String(error.facts["stderr"]) : "";
+  const stderr = isCodedError(error) ? String(error.facts["stderr"]) : "";
   const line = stderr.split("\n").find((text) => /^(E|dpkg|dpkg-deb): /.test(text));
   return line === undefined ? "mmdebstrap failed" : line.replace(/^E: /, "");
 }

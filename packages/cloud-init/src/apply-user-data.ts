@@ -1,5 +1,5 @@
 import { writeFileSync } from "node:fs";
-import { errorText, KipError, runCommand } from "@kip/base";
+import { errorText, CodedError, runCommand } from "@kip/base";
 import type { CloudConfig } from "./user-data.ts";
 import { writeWholeFile } from "./write-whole-file.ts";
 
@@ -18,7 +18,7 @@ export interface ApplyResult {
   /** Paths written, in order. */
   readonly written: readonly string[];
   /** One for each entry that failed; the entries after it were applied all the same. */
-  readonly errors: readonly KipError[];
+  readonly errors: readonly CodedError[];
 }
 
 /**
@@ -34,7 +34,7 @@ export async function applyUserData(
   const root = options.root ?? "/";
   const run = options.run ?? (async (file, args) => await runCommand(file, args));
   const written: string[] = [];
-  const errors: KipError[] = [];
+  const errors: CodedError[] = [];
   for (const file of config.writeFiles) {
     await attempt(`write file "${file.path}"`, () => {
       writeWholeFile(file, root);
@@ -64,7 +64,7 @@ export async function applyUserData(
       await action();
     } catch (cause) {
       const message = `Cannot ${what}: ${errorText(cause)}`;
-      errors.push(new KipError("USER_DATA_APPLY_FAILED", message, { cause }));
+      errors.push(new CodedError("USER_DATA_APPLY_FAILED", message, { cause }));
     }
   }
 }

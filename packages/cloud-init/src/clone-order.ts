@@ -1,4 +1,4 @@
-import { decode, KipError } from "@kip/base";
+import { decode, CodedError } from "@kip/base";
 
 const network = decode.object({
   mac: decode.string,
@@ -81,7 +81,7 @@ export function orderLine(order: CloneIdentity | ImagePreload): string {
 /**
  * Reads the line.
  *
- * @throws {KipError} `PERSONALITY_INVALID`
+ * @throws {CodedError} `PERSONALITY_INVALID`
  */
 export function parseOrder(line: string): Order {
   try {
@@ -98,7 +98,7 @@ export function parseOrder(line: string): Order {
       throw new RangeError("machineId is not 32 hexadecimal digits");
     return { kind: "become", identity };
   } catch (cause) {
-    throw new KipError(
+    throw new CodedError(
       "PERSONALITY_INVALID",
       `Cannot make this machine of its template: ${cause instanceof Error ? cause.message : String(cause)}`,
       { cause, remedy: "Use a launcher and a cell image of the same version" },

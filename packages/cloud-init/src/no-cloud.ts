@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
-import { decode, hasCode, KipError } from "@kip/base";
+import { decode, hasCode, CodedError } from "@kip/base";
 
 /** What the NoCloud data source offers. */
 export interface NoCloudSeed {
@@ -20,7 +20,7 @@ const decodeMetaData = decode.object({
 /**
  * Reads a mounted NoCloud seed: the files `meta-data` (one JSON object) and `user-data`.
  *
- * @throws {KipError} `SEED_INVALID`
+ * @throws {CodedError} `SEED_INVALID`
  * @see https://cloudinit.readthedocs.io/en/latest/reference/datasources/nocloud.html
  */
 export function readNoCloudSeed(directory: string): NoCloudSeed {
@@ -51,6 +51,6 @@ function readMetaData(data: Buffer): ReturnType<typeof decodeMetaData> {
   }
 }
 
-function invalid(reason: string, cause: unknown): KipError {
-  return new KipError("SEED_INVALID", `Cannot read the seed: ${reason}`, { cause });
+function invalid(reason: string, cause: unknown): CodedError {
+  return new CodedError("SEED_INVALID", `Cannot read the seed: ${reason}`, { cause });
 }

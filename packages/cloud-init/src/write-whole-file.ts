@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import path from "node:path";
-import { KipError, makeFolderSync } from "@kip/base";
+import { CodedError, makeFolderSync } from "@kip/base";
 import type { WriteFile } from "./user-data.ts";
 
 /**
@@ -19,7 +19,7 @@ import type { WriteFile } from "./user-data.ts";
  * start-up some milliseconds under emulation.
  *
  * @param root put before the path, and where `/etc/passwd` is looked up
- * @throws {KipError} `USER_DATA_OWNER_UNKNOWN`; errors of the file system
+ * @throws {CodedError} `USER_DATA_OWNER_UNKNOWN`; errors of the file system
  */
 export function writeWholeFile(file: WriteFile, root: string): void {
   const target = path.join(root, file.path);
@@ -69,5 +69,5 @@ function findId(
     if (entry !== name || id === undefined) continue;
     return { id: Number(id), ...(/^\d+$/.test(fourth) && { primaryGroup: Number(fourth) }) };
   }
-  throw new KipError("USER_DATA_OWNER_UNKNOWN", `Cannot find "${name}": not in ${database}`);
+  throw new CodedError("USER_DATA_OWNER_UNKNOWN", `Cannot find "${name}": not in ${database}`);
 }

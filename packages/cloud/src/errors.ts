@@ -1,4 +1,4 @@
-import { isKipError, KipError } from "@kip/base";
+import { isCodedError, CodedError } from "@kip/base";
 
 /**
  * The closed set of what a cloud can answer instead of doing.
@@ -51,7 +51,7 @@ export interface CloudErrorOptions {
 }
 
 /** A failure of a {@link CloudDriver}. */
-export class CloudError extends KipError {
+export class CloudError extends CodedError {
   override readonly name = "CloudError";
   readonly scope: CapacityScope;
 
@@ -63,6 +63,6 @@ export class CloudError extends KipError {
 
 /** The code of a cloud failure; anything else is `CLOUD_UNKNOWN`. */
 export function cloudErrorCode(error: unknown): CloudErrorCode {
-  const isCloud = isKipError(error) && error.code.startsWith("CLOUD_");
+  const isCloud = isCodedError(error) && error.code.startsWith("CLOUD_");
   return isCloud ? (error.code as CloudErrorCode) : "CLOUD_UNKNOWN"; // the prefix is ours alone
 }

@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { acquireFileLock, errorText, hasCode, KipError, runCommand } from "@kip/base";
+import { acquireFileLock, errorText, hasCode, CodedError, runCommand } from "@kip/base";
 import { CertificateFiles } from "./certificates/certificate-files.ts";
 import {
   controlPlaneCertificates,
@@ -21,9 +21,9 @@ import { RunningControlPlane } from "./running-control-plane.ts";
  * API is ready. A later start with the same `dataDir` finds the same objects, certificates and
  * port. From then on a program that ends is started again; all end with this process.
  *
- * @throws {KipError} `PORT_TAKEN` if another program listens at the port
- * @throws {KipError} `CONTROL_PLANE_IN_USE` if another process runs one in `dataDir`
- * @throws {KipError} `CONTROL_PLANE_START_FAILED` if a program ends, or the time limit passes;
+ * @throws {CodedError} `PORT_TAKEN` if another program listens at the port
+ * @throws {CodedError} `CONTROL_PLANE_IN_USE` if another process runs one in `dataDir`
+ * @throws {CodedError} `CONTROL_PLANE_START_FAILED` if a program ends, or the time limit passes;
  * nothing is left running
  */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
@@ -56,7 +56,7 @@ async function lockDataDir(resolved: ResolvedOptions): Promise<AsyncDisposable> 
     return await acquireFileLock(join(resolved.dataDir, "lock"), { whenHeld: "fail" });
   } catch (error) {
     if (!hasCode(error, "LOCK_HELD")) throw error;
-    throw new KipError(
+    throw new CodedError(
       "CONTROL_PLANE_IN_USE",
       `Cannot start the control plane in "${resolved.dataDir}": another process runs it already`,
       { cause: error, remedy: "Use that one, or end it first" },
@@ -127,10 +127,14 @@ async function becomeReady(start: StartingUp): Promise<void> {
   } catch (error) {
     resolved.signal?.throwIfAborted();
     const reason = ready.signal.aborted ? errorText(ready.signal.reason) : errorText(error);
-    throw new KipError("CONTROL_PLANE_START_FAILED", `Cannot start the control plane: ${reason}`, {
-      cause: error,
-      remedy: `Read the logs in "${resolved.logDir}"`,
-    });
+    throw new CodedError(
+      "CONTROL_PLANE_START_FAILED",
+      `Cannot start the control plane: ${reason}`,
+      {
+        cause: error,
+        remedy: `Read the logs in "${resolved.logDir}"`,
+      },
+    );
   }
 }
 

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
-import { hasCode, isKipError, runCommand, systemClock } from "@kip/base";
+import { hasCode, isCodedError, runCommand, systemClock } from "@kip/base";
 import {
   obtainBinaries,
   startControlPlane,
@@ -157,7 +157,7 @@ describe("startControlPlane()", () => {
     await assert.rejects(
       startControlPlane({ binaries, ...elsewhere, port: address.port }),
       (error) => {
-        assert.ok(isKipError(error) && error.code === "PORT_TAKEN");
+        assert.ok(isCodedError(error) && error.code === "PORT_TAKEN");
         assert.match(error.message, new RegExp(`port ${address.port}: the program "${own}"`));
         assert.match(error.remedy ?? "", /--port/);
         return true;
@@ -171,7 +171,7 @@ describe("startControlPlane()", () => {
     await assert.rejects(
       startControlPlane({ binaries, ...elsewhere, port: 0, serviceCidr: "10.96.0.0/40" }),
       (error) => {
-        assert.ok(isKipError(error) && error.code === "CONTROL_PLANE_START_FAILED");
+        assert.ok(isCodedError(error) && error.code === "CONTROL_PLANE_START_FAILED");
         assert.match(error.message, /kube-\S+ ended with exit code 1: .*cidr/i);
         return true;
       },

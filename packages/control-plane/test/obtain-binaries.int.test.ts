@@ -15,7 +15,7 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { hasCode, isKipError, runCommand } from "@kip/base";
+import { hasCode, isCodedError, runCommand } from "@kip/base";
 import { obtainBinaries, pinned, programNames, type ObtainOptions } from "@kip/control-plane";
 
 describe("obtainBinaries()", () => {
@@ -84,7 +84,7 @@ describe("obtainBinaries()", () => {
       try {
         await obtainBinaries({ ...place.options, ...options });
       } catch (error) {
-        assert.ok(isKipError(error) && error.remedy !== undefined);
+        assert.ok(isCodedError(error) && error.remedy !== undefined);
         return `${error.code} ${error.message}`;
       }
       throw new assert.AssertionError({ message: "it did not fail" });

@@ -1,4 +1,4 @@
-import { formatBytes, globMatches, KipError } from "@kip/base";
+import { formatBytes, globMatches, CodedError } from "@kip/base";
 
 /** An instance type as the selector sees it; a cloud's offer has this shape. */
 export interface OfferedInstanceType {
@@ -30,7 +30,7 @@ export interface RequestedResources {
  * The cheapest type that gives a pod what it asks for. Equal prices: the smallest (CPU, then memory,
  * then GPUs), then the first by name.
  *
- * @throws {KipError} `NO_INSTANCE_TYPE_FITS`, not retryable; the message says what was asked for
+ * @throws {CodedError} `NO_INSTANCE_TYPE_FITS`, not retryable; the message says what was asked for
  * and what the biggest type on offer has
  */
 export function selectInstanceType<T extends OfferedInstanceType>(
@@ -70,7 +70,7 @@ function compareSize(a: OfferedInstanceType, b: OfferedInstanceType): number {
 function nothingFits(
   eligible: readonly OfferedInstanceType[],
   asked: RequestedResources,
-): KipError {
+): CodedError {
   const wanted = [
     describe(asked),
     ...(asked.typeGlob === undefined ? [] : [`type "${asked.typeGlob}"`]),
@@ -83,7 +83,7 @@ function nothingFits(
     tops.length === 0
       ? "no type of that name and launch type is on offer"
       : `the biggest on offer is ${tops.map((offer) => `${offer.name} (${describe(offer)})`).join(" or ")}`;
-  return new KipError(
+  return new CodedError(
     "NO_INSTANCE_TYPE_FITS",
     `Cannot find an instance type for ${wanted}: ${limit}`,
     {

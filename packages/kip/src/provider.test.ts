@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
-import { hasCode, KipError, silentLogger, systemClock } from "@kip/base";
+import { hasCode, CodedError, silentLogger, systemClock } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { InterruptionNotice } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
@@ -111,7 +111,7 @@ describe("KipProvider", () => {
   it("asks the agent, and reports a container that it does not have as not found", async () => {
     const logs = async (container: string): Promise<Readable> => {
       if (container === "main") return Readable.from(["line"]);
-      throw new KipError("AGENT_CONTAINER_UNKNOWN", "no such container");
+      throw new CodedError("AGENT_CONTAINER_UNKNOWN", "no such container");
     };
     const dispose = { [Symbol.asyncDispose]: async () => {} };
     const { provider, actor } = await start({ logs, ...dispose });

@@ -3,7 +3,7 @@ import { pipeline } from "node:stream/promises";
 import {
   defined,
   hasCode,
-  KipError,
+  CodedError,
   untilAborted,
   type Clock,
   type Logger,
@@ -287,7 +287,7 @@ export class KipProvider implements PodProvider {
   #agent(pod: Pod): AgentClient {
     const agent = this.#actors.get(pod.metadata.uid)?.memory.agent;
     if (agent) return agent;
-    throw new KipError(
+    throw new CodedError(
       "CELL_NOT_READY",
       `Cannot reach pod "${pod.metadata.name}": its cell is not connected`,
       {
@@ -360,9 +360,9 @@ function isFinished({ status }: Pod): boolean {
   return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
-function notFound(what: string, pod: Pod, cause?: unknown): KipError {
+function notFound(what: string, pod: Pod, cause?: unknown): CodedError {
   const name = pod.metadata.name;
-  return new KipError("VK_NOT_FOUND", `Cannot find the ${what} in pod "${name}"`, { cause });
+  return new CodedError("VK_NOT_FOUND", `Cannot find the ${what} in pod "${name}"`, { cause });
 }
 
 function newestCell(cells: readonly Cell[], podUid: string): Cell | undefined {

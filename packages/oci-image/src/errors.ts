@@ -1,4 +1,4 @@
-import { hasCode, isKipError, KipError, type KipErrorOptions } from "@kip/base";
+import { hasCode, isCodedError, CodedError, type CodedErrorOptions } from "@kip/base";
 
 /** Characters of a reason that are shown. */
 const maxReasonLength = 2000;
@@ -7,9 +7,13 @@ const maxReasonLength = 2000;
  * A failure to get an image. `reason` gets more context on its way up ({@link within})
  * and becomes `Cannot pull image "app:1": layer 2 of 3: entry "etc": <reason>` at the top.
  */
-export function imageError(code: string, reason: string, options: KipErrorOptions = {}): KipError {
+export function imageError(
+  code: string,
+  reason: string,
+  options: CodedErrorOptions = {},
+): CodedError {
   const shown = printable(reason, maxReasonLength);
-  return new KipError(code, `Cannot use image: ${shown}`, {
+  return new CodedError(code, `Cannot use image: ${shown}`, {
     ...options,
     facts: { ...options.facts, reason: shown },
   });
@@ -22,7 +26,7 @@ export function printable(words: string, maxLength: number): string {
 }
 
 /** Something wrong with the image itself; asking again gives the same. */
-export function invalidImage(reason: string, cause?: unknown): KipError {
+export function invalidImage(reason: string, cause?: unknown): CodedError {
   return imageError("IMAGE_INVALID", reason, {
     cause,
     remedy: "Build and push the image again; if that does not help, its builder is at fault",
@@ -30,7 +34,7 @@ export function invalidImage(reason: string, cause?: unknown): KipError {
 }
 
 /** Content that does not have the digest or size that was promised for it. */
-export function digestMismatch(what: string, expected: string, actual: string): KipError {
+export function digestMismatch(what: string, expected: string, actual: string): CodedError {
   return imageError("IMAGE_DIGEST_MISMATCH", `${what} should be ${expected} but is ${actual}`, {
     facts: { expected, actual },
     remedy: "Pull again; if it happens again, the registry or a proxy before it alters content",
@@ -38,14 +42,14 @@ export function digestMismatch(what: string, expected: string, actual: string): 
 }
 
 /** An entry of a layer that reaches for something outside its root file system. */
-export function unsafeEntry(reason: string): KipError {
+export function unsafeEntry(reason: string): CodedError {
   return imageError("IMAGE_UNSAFE_ENTRY", reason, {
     remedy: "Do not run this image: no ordinary builder writes this",
   });
 }
 
 /** A layer that passes a limit of `UnpackLimits`. */
-export function limitExceeded(what: string, limit: number): KipError {
+export function limitExceeded(what: string, limit: number): CodedError {
   return imageError("IMAGE_LIMIT_EXCEEDED", `it has more than ${limit} ${what}`, {
     facts: { what, limit },
     remedy: "Raise the limit if this image is meant to be so large",
@@ -61,8 +65,8 @@ export function within(place: string, error: unknown): unknown {
 /** The same failure as a sentence on what was attempted: `Cannot <action>: <reason>`. */
 export function failedTo(action: string, error: unknown): unknown {
   const reason = reasonOf(error);
-  if (!isKipError(error) || reason === undefined) return error;
-  return new KipError(error.code, `Cannot ${action}: ${reason}`, optionsOf(error));
+  if (!isCodedError(error) || reason === undefined) return error;
+  return new CodedError(error.code, `Cannot ${action}: ${reason}`, optionsOf(error));
 }
 
 /** A failure of the file system while writing, in the terms of the image if it is to blame; all else as it is. */
@@ -74,7 +78,7 @@ export function writeFailure(error: unknown): unknown {
     });
   }
   if (hasCode(error, "ENAMETOOLONG")) return invalidImage("its name is too long", error);
-  if (isKipError(error) || !(error instanceof Error && "syscall" in error)) return error;
+  if (isCodedError(error) || !(error instanceof Error && "syscall" in error)) return error;
   return imageError("IMAGE_STORE_FAILED", `the image store fails: ${error.message}`, {
     cause: error,
     remedy: "See that the store's disk is mounted, writable and sound",
@@ -82,18 +86,19 @@ export function writeFailure(error: unknown): unknown {
 }
 
 function reasonOf(error: unknown): string | undefined {
-  const reason = isKipError(error) ? error.facts["reason"] : undefined;
+  const reason = isCodedError(error) ? error.facts["reason"] : undefined;
   return typeof reason === "string" ? reason : undefined;
 }
 
 function rebuilt(error: unknown, reason: string): unknown {
-  return isKipError(error) ? imageError(error.code, reason, optionsOf(error)) : error;
+  return isCodedError(error) ? imageError(error.code, reason, optionsOf(error)) : error;
 }
 
-function optionsOf(error: KipError): KipErrorOptions {
+function optionsOf(error: CodedError): CodedErrorOptions {
   return {
     cause: error.cause,
     retryable: error.retryable,
+    retryAfterMs: error.retryAfterMs,
     facts: error.facts,
     remedy: error.remedy,
   };

@@ -1,4 +1,4 @@
-import { isKipError } from "@kip/base";
+import { isCodedError } from "@kip/base";
 import { imageError } from "./errors.ts";
 import type { Descriptor } from "./manifest.ts";
 
@@ -31,7 +31,7 @@ export function formatPlatform(platform: Platform): string {
  * The first manifest of an index for a platform: one of the very variant before one of another or
  * no variant.
  *
- * @throws {KipError} code `IMAGE_NOT_FOUND`, naming what there is
+ * @throws {CodedError} code `IMAGE_NOT_FOUND`, naming what there is
  */
 export function choosePlatform(manifests: readonly Descriptor[], wanted: Platform): Descriptor {
   const fitting = manifests.filter(({ platform }) => platform && runsOn(platform, wanted));
@@ -75,5 +75,5 @@ export function wrongPlatform(wanted: Platform, there: string): Error {
 
 /** Whether a failure is one of {@link wrongPlatform}; a registry that has no such image at all gives another. */
 export function isWrongPlatform(error: unknown): boolean {
-  return isKipError(error) && error.facts["wantedPlatform"] !== undefined;
+  return isCodedError(error) && error.facts["wantedPlatform"] !== undefined;
 }

@@ -1,4 +1,4 @@
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import { isDigest } from "./digest.ts";
 import { printable } from "./errors.ts";
 
@@ -24,7 +24,7 @@ const tagPattern = /^\w[\w.-]{0,127}$/;
  * `quay.io/a/b@sha256:…`. A name without a registry is Docker Hub's; a single word there is in
  * `library/`. The first part is a registry if it has a dot or a port, or is `localhost`.
  *
- * @throws {KipError} code `IMAGE_NAME_INVALID`
+ * @throws {CodedError} code `IMAGE_NAME_INVALID`
  */
 export function parseReference(text: string): Reference {
   const [beforeDigest = "", digest, ...more] = text.split("@");
@@ -73,9 +73,9 @@ function checkRepository(text: string, path: string): void {
   }
 }
 
-function invalid(text: string, reason: string): KipError {
+function invalid(text: string, reason: string): CodedError {
   const shown = `"${printable(text, 300)}": ${printable(reason, 300)}`;
-  return new KipError("IMAGE_NAME_INVALID", `Cannot read image name ${shown}`, {
+  return new CodedError("IMAGE_NAME_INVALID", `Cannot read image name ${shown}`, {
     remedy: "Write [registry/]repository[:tag][@digest], for example localhost:5000/app:1",
   });
 }

@@ -7,7 +7,7 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
-import { isKipError, silentLogger, systemClock } from "@kip/base";
+import { isCodedError, silentLogger, systemClock } from "@kip/base";
 import { openImageStore, parseReference } from "../src/index.ts";
 import { TarParser } from "../src/tar/tar-parser.ts";
 import { inflate } from "../src/unpack/inflate.ts";
@@ -123,7 +123,7 @@ describe("the unpacker", () => {
         unpacked++;
       } catch (error) {
         refused++;
-        assert.ok(isKipError(error), error instanceof Error ? error.stack : String(error));
+        assert.ok(isCodedError(error), error instanceof Error ? error.stack : String(error));
         assert.match(error.code, /^IMAGE_/);
         assert.match(
           error.message,
@@ -164,7 +164,7 @@ describe("the unpacker", () => {
           for await (const chunk of inflate(one(cut))) parser.write(chunk);
           parser.end();
         } catch (error) {
-          assert.ok(isKipError(error), error instanceof Error ? error.stack : String(error));
+          assert.ok(isCodedError(error), error instanceof Error ? error.stack : String(error));
           assert.equal(error.code, "IMAGE_INVALID");
         }
       },

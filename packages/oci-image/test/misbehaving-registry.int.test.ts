@@ -5,11 +5,11 @@ import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
 import {
   hasCode,
-  isKipError,
+  isCodedError,
   silentLogger,
   systemClock,
   type Clock,
-  type KipError,
+  type CodedError,
 } from "@kip/base";
 import { openImageStore, parseReference, type PulledImage } from "../src/index.ts";
 import { startFakeRegistry, type FakeRegistry, type Handler } from "./fixtures/fake-registry.ts";
@@ -27,7 +27,7 @@ interface Trial {
   readonly layout: string;
   readonly registry: FakeRegistry;
   readonly pull: (signal?: AbortSignal) => Promise<PulledImage>;
-  readonly failure: (code: string, text: RegExp) => Promise<KipError>;
+  readonly failure: (code: string, text: RegExp) => Promise<CodedError>;
 }
 
 /** Pulls from a registry that misbehaves; afterwards nothing may lie around. */
@@ -47,12 +47,12 @@ async function trial(
   const registries = [{ host, endpoint: `http://${host}`, ...account }];
   const pull = async (signal?: AbortSignal): Promise<PulledImage> =>
     await store.pull(parseReference(`${host}/app`), { registries, ...(signal && { signal }) });
-  const failure = async (code: string, text: RegExp): Promise<KipError> => {
+  const failure = async (code: string, text: RegExp): Promise<CodedError> => {
     const error: unknown = await pull().then(
       () => assert.fail("it was pulled"),
       (reason: unknown) => reason,
     );
-    assert.ok(isKipError(error) && hasCode(error, code), String(error));
+    assert.ok(isCodedError(error) && hasCode(error, code), String(error));
     assert.match(error.message, text);
     return error;
   };
@@ -133,7 +133,7 @@ describe("a registry that misbehaves", () => {
     await trial(handler, async ({ failure }) => {
       const error = await failure("REGISTRY_RATE_LIMITED", /limits its use \("slow down"\)/);
       assert.equal(error.retryable, true);
-      assert.equal(error.facts["retryAfterMs"], 17_000);
+      assert.equal(error.retryAfterMs, 17_000);
     });
   });
 
@@ -335,7 +335,7 @@ describe("a registry that misbehaves", () => {
     };
     await trial(handler, async ({ failure }) => {
       const error = await failure("REGISTRY_RATE_LIMITED", /limits its use/);
-      assert.equal(error.facts["retryAfterMs"], 120_000);
+      assert.equal(error.retryAfterMs, 120_000);
     });
   });
 

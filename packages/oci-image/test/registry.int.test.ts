@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { hasCode, isKipError, runCommand, silentLogger, systemClock } from "@kip/base";
+import { hasCode, isCodedError, runCommand, silentLogger, systemClock } from "@kip/base";
 import {
   openImageStore,
   parseReference,
@@ -170,7 +170,7 @@ describe("an image store with Debian's docker-registry", () => {
       pull(`${host}/app:1`),
       (error) =>
         matches("REGISTRY_UNREACHABLE", /ECONNREFUSED/)(error) &&
-        isKipError(error) &&
+        isCodedError(error) &&
         error.retryable,
     );
   });
@@ -269,7 +269,7 @@ async function openStore(root: string): Promise<ImageStore> {
 function matches(code: string, text: RegExp): (error: unknown) => boolean {
   return (error) => {
     assert.ok(hasCode(error, code), `${code} expected: ${String(error)}`);
-    assert.match(String(error), new RegExp(text.source.replace(/^\^/, "^KipError: ")));
+    assert.match(String(error), new RegExp(text.source.replace(/^\^/, "^CodedError: ")));
     return true;
   };
 }

@@ -4,7 +4,7 @@ import path from "node:path";
 import type { Readable } from "node:stream";
 import {
   errorText,
-  KipError,
+  CodedError,
   runCommand,
   type Clock,
   type CommandResult,
@@ -165,7 +165,7 @@ class CrunRuntime implements ContainerRuntime {
       if (!releaseContainer(this.#paths.crunRoot, id)) await this.#runCrun("start", id);
     } catch (error) {
       await rm(files.started, { force: true });
-      throw new KipError(
+      throw new CodedError(
         "CONTAINER_START_FAILED",
         `Cannot start container "${id}": ${errorText(error)}`,
         { cause: error, remedy: "Remove the container and create it again." },

@@ -1,5 +1,5 @@
 import { createPrivateKey, X509Certificate as NodeCertificate, type webcrypto } from "node:crypto";
-import { KipError, systemClock, type Clock } from "@kip/base";
+import { CodedError, systemClock, type Clock } from "@kip/base";
 import "reflect-metadata";
 import { X509Certificate, X509CertificateGenerator } from "@peculiar/x509";
 import {
@@ -68,7 +68,7 @@ export class CertificateAuthority {
   /**
    * Takes a stored authority.
    *
-   * @throws {KipError} `PKI_AUTHORITY_INVALID` when it cannot be read, is not an authority's, or
+   * @throws {CodedError} `PKI_AUTHORITY_INVALID` when it cannot be read, is not an authority's, or
    * the key is not the certificate's
    */
   static async load(
@@ -77,7 +77,7 @@ export class CertificateAuthority {
   ): Promise<CertificateAuthority> {
     const reason = await invalidReason(pair);
     if (reason !== undefined) {
-      throw new KipError("PKI_AUTHORITY_INVALID", `Cannot load the authority: ${reason.text}`, {
+      throw new CodedError("PKI_AUTHORITY_INVALID", `Cannot load the authority: ${reason.text}`, {
         cause: reason.cause,
         remedy: "Restore the certificate and its key from the same authority, or make a new one",
       });

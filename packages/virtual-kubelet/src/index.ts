@@ -61,7 +61,7 @@ export { ProviderStore, type ProviderFactory, type ProviderSetup } from "./provi
 // What a provider and its program need of the packages below, so that one package is enough.
 export {
   createLogger,
-  KipError,
+  CodedError,
   silentLogger,
   systemClock,
   type Clock,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { KipError, silentLogger, systemClock } from "@kip/base";
+import { CodedError, silentLogger, systemClock } from "@kip/base";
 import { createInformer, paths } from "@kip/k8s-client";
 import type { Event, Lease, Node, Pod } from "@kip/k8s-types";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
@@ -317,7 +317,8 @@ describe("a node as the original had it", () => {
     const client: typeof cluster.client = {
       ...bound(cluster.client),
       patch: async (path, body, type, options) => {
-        if (refuse && path.endsWith("/status")) throw new KipError("K8S_FORBIDDEN", "Cannot PATCH");
+        if (refuse && path.endsWith("/status"))
+          throw new CodedError("K8S_FORBIDDEN", "Cannot PATCH");
         return cluster.client.patch(path, body, type, options);
       },
     };

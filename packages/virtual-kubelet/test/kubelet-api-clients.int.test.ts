@@ -5,7 +5,7 @@ import https from "node:https";
 import { Readable } from "node:stream";
 import { after, before, describe, it } from "node:test";
 import tls from "node:tls";
-import { hasCode, KipError, silentLogger, systemClock } from "@kip/base";
+import { hasCode, CodedError, silentLogger, systemClock } from "@kip/base";
 import { podWith } from "@kip/k8s-types/testing";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
 import { startKubeletApi, type KubeletApiOptions, type RunningKubeletApi } from "../src/index.ts";
@@ -193,7 +193,7 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
         runningPods: () => [],
         findPod: () => pod,
         logs: async (_pod, _container, { follow }) => {
-          if (!follow) throw new KipError("VK_NOT_FOUND", "Cannot read the log: there is none");
+          if (!follow) throw new CodedError("VK_NOT_FOUND", "Cannot read the log: there is none");
           return Readable.from(
             (function* () {
               yield "first\n";

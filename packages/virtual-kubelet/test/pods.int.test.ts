@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import { paths } from "@kip/k8s-client";
 import type { Event, Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
@@ -207,7 +207,9 @@ for (const { name: variant, make } of variants)
     it("fails a pod that can never run, with the provider's reason", async () => {
       const { memory, provider } = make();
       memory.failures.apply.push(
-        new KipError("VK_INVALID_POD", "Cannot run it: too big", { facts: { reason: "OutOfcpu" } }),
+        new CodedError("VK_INVALID_POD", "Cannot run it: too big", {
+          facts: { reason: "OutOfcpu" },
+        }),
       );
       await using running = await nodeWith(cluster, provider);
       const namespace = await cluster.plane.createNamespace();

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { Readable, type Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { KipError, type ProcessStreams } from "@kip/base";
+import { CodedError, type ProcessStreams } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import {
   connectPort,
@@ -52,7 +52,8 @@ export class ProcessProvider implements KubeletHandlers {
   ): Promise<Readable> => {
     this.logRequests.push(options);
     this.#watch("logs", signal);
-    if (options.previous) throw new KipError("VK_NOT_FOUND", "Cannot read the log: there is none");
+    if (options.previous)
+      throw new CodedError("VK_NOT_FOUND", "Cannot read the log: there is none");
     const lines = Array.from({ length: 10 }, (_, index) => `line ${index + 1}\n`);
     const chosen = options.tailLines === undefined ? lines : lines.slice(10 - options.tailLines);
     return Readable.from(

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { KipError, systemClock } from "@kip/base";
+import { CodedError, systemClock } from "@kip/base";
 import { paths, type ApiClient } from "@kip/k8s-client";
 import type { Lease, Pod } from "@kip/k8s-types";
 import { startStandbyNode, type PodProvider, type StandbyNode } from "@kip/virtual-kubelet";
@@ -115,7 +115,7 @@ describe("startStandbyNode()", () => {
         if (!isAway || !path.includes("/pods/"))
           return cluster.client.patch(path, body, kind, options);
         refused.resolve();
-        throw new KipError("K8S_UNAVAILABLE", "away", { retryable: true });
+        throw new CodedError("K8S_UNAVAILABLE", "away", { retryable: true });
       },
     };
     const replicaOfOne = startStandbyNode({

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import { helpText, parseOptions, type Option } from "@kip/base";
 import { runningCluster } from "./cluster/cluster-record.ts";
 import { localLayout } from "./cluster/layout.ts";
@@ -21,9 +21,13 @@ export async function status(args: readonly string[]): Promise<void> {
   const layout = localLayout(options);
   const record = await runningCluster(layout);
   if (!record) {
-    throw new KipError("LOCAL_CLUSTER_ABSENT", "Cannot show the local cluster: it is not running", {
-      remedy: "Start it with kip up",
-    });
+    throw new CodedError(
+      "LOCAL_CLUSTER_ABSENT",
+      "Cannot show the local cluster: it is not running",
+      {
+        remedy: "Start it with kip up",
+      },
+    );
   }
   const facts: Readonly<Record<string, string>> = {
     kubectl: record.kubectl,
@@ -33,7 +37,7 @@ export async function status(args: readonly string[]): Promise<void> {
   const shown = options.text("show");
   if (shown !== undefined) {
     if (!Object.hasOwn(facts, shown))
-      throw new KipError(
+      throw new CodedError(
         "OPTION_INVALID",
         `Cannot use --show ${shown}: one of ${Object.keys(facts).join(", ")} is expected`,
       );

@@ -1,4 +1,4 @@
-import { defined, KipError, systemClock, type Logger } from "@kip/base";
+import { defined, CodedError, systemClock, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import type { ProviderConfig } from "@kip/kip";
@@ -8,7 +8,7 @@ import { decodeLocalSettings } from "./local-settings.ts";
 /**
  * The driver of the cloud that the configuration chose.
  *
- * @throws {KipError} `CLOUD_DRIVER_MISSING` for a cloud that this version has no driver for
+ * @throws {CodedError} `CLOUD_DRIVER_MISSING` for a cloud that this version has no driver for
  */
 export async function openDriver(
   config: ProviderConfig,
@@ -17,7 +17,7 @@ export async function openDriver(
 ): Promise<CloudDriver> {
   const { name, settings } = config.cloud;
   if (name !== "local") {
-    throw new KipError(
+    throw new CodedError(
       "CLOUD_DRIVER_MISSING",
       `Cannot use cloud "${name}": this version has no driver for it`,
       {

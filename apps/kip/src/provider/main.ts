@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import {
   createLogger,
   hasCode,
-  KipError,
+  CodedError,
   logLevels,
   pause,
   systemClock,
@@ -92,7 +92,7 @@ async function readConfig(options: OptionValues): Promise<ProviderConfig> {
   try {
     text = await readFile(file, "utf8");
   } catch (error) {
-    throw new KipError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
+    throw new CodedError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
       cause: error,
       remedy: "Give the path of an existing file with --provider-config",
     });
@@ -101,7 +101,7 @@ async function readConfig(options: OptionValues): Promise<ProviderConfig> {
     return decodeProviderConfig(parse(text));
   } catch (error) {
     if (hasCode(error, "CONFIG_INVALID", "DECODE_FAILED", "QUANTITY_INVALID")) throw error;
-    throw new KipError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
+    throw new CodedError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
       cause: error,
     });
   }
@@ -117,7 +117,7 @@ function logLevel(options: OptionValues) {
   const text = options.required("log-level");
   const level = logLevels.find((each) => each === text);
   if (level) return level;
-  throw new KipError(
+  throw new CodedError(
     "OPTION_INVALID",
     `Cannot use --log-level ${text}: one of ${logLevels.join(", ")} is expected`,
   );

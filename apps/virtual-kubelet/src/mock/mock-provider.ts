@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import {
@@ -50,7 +50,7 @@ class MockProvider implements PodProvider {
   async remove(pod: Pod): Promise<void> {
     const uid = pod.metadata.uid;
     if (!this.#pods.delete(uid))
-      throw new KipError("VK_NOT_FOUND", `Cannot remove pod ${uid}: it is not known`);
+      throw new CodedError("VK_NOT_FOUND", `Cannot remove pod ${uid}: it is not known`);
     this.#callbacks?.podStatus({ uid, status: this.#removed(pod) });
   }
 

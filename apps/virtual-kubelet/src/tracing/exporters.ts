@@ -1,4 +1,4 @@
-import { KipError, type Clock, type Logger } from "@kip/base";
+import { CodedError, type Clock, type Logger } from "@kip/base";
 import { jaegerTarget, ocagentTarget } from "./older-targets.ts";
 import { OtlpExporter } from "./otlp-exporter.ts";
 import type { OtlpSpan } from "./otlp-tracer.ts";
@@ -37,11 +37,11 @@ export function availableExporters(): readonly string[] {
   return Object.keys(exporters).sort();
 }
 
-/** Makes an exporter. @throws {KipError} `TRACE_EXPORTER_UNKNOWN` */
+/** Makes an exporter. @throws {CodedError} `TRACE_EXPORTER_UNKNOWN` */
 export function createExporter(name: string, setup: ExporterSetup): SpanExporter {
   const create = Object.hasOwn(exporters, name) ? exporters[name] : undefined;
   if (create) return create(setup);
-  throw new KipError("TRACE_EXPORTER_UNKNOWN", `Cannot export traces with "${name}"`, {
+  throw new CodedError("TRACE_EXPORTER_UNKNOWN", `Cannot export traces with "${name}"`, {
     remedy: `Use one of ${availableExporters().join(", ")}`,
   });
 }

@@ -14,7 +14,7 @@ const maxDepth = 20;
  *
  * Does nothing if there is none.
  *
- * @throws {KipError} `COMMAND_FAILED`
+ * @throws {CodedError} `COMMAND_FAILED`
  */
 export async function removeTree(directory: string): Promise<void> {
   if (await removeSmall(directory)) return;

@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import { KipError } from "../errors.ts";
+import { CodedError } from "../errors.ts";
 
 /** Options of {@link runCommand}. */
 export interface RunCommandOptions {
@@ -27,7 +27,7 @@ export interface CommandResult {
  * The program has ended when its output has, which a process that it started may hold open; after an abort or
  * timeout only the program itself is waited for.
  *
- * @throws {KipError} code `COMMAND_FAILED` with facts `exitCode, signal, stderr` when it cannot be
+ * @throws {CodedError} code `COMMAND_FAILED` with facts `exitCode, signal, stderr` when it cannot be
  * started, exits non-zero, is killed or takes too long
  */
 export async function runCommand(
@@ -88,7 +88,7 @@ export async function runCommand(
 
   function failure(reason: string, exitCode: number | null = null, killedBy: string | null = null) {
     const why = signal?.aborted ? `${reason} (${String(signal.reason)})` : reason;
-    return new KipError("COMMAND_FAILED", `Cannot run "${[file, ...args].join(" ")}": ${why}`, {
+    return new CodedError("COMMAND_FAILED", `Cannot run "${[file, ...args].join(" ")}": ${why}`, {
       cause: startError,
       facts: { exitCode, signal: killedBy, stderr: err.join("") },
     });

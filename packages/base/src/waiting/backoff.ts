@@ -1,4 +1,4 @@
-import { isKipError } from "../errors.ts";
+import { isCodedError } from "../errors.ts";
 
 /** Shape of an exponential back-off. */
 export interface BackoffOptions {
@@ -15,12 +15,12 @@ export interface BackoffOptions {
 /**
  * Delay in milliseconds before attempt `attempt` (0 = the first repetition).
  *
- * @param error why it is repeated: a server that says when to come back (the fact `retryAfterMs`) is obeyed
+ * @param error why it is repeated: a server that says when to come back (`retryAfterMs`) is obeyed
  */
 export function backoffDelay(attempt: number, options: BackoffOptions, error?: unknown): number {
   const factor = options.factor ?? 2;
   const plain = Math.min(options.maxMs, options.initialMs * factor ** Math.min(attempt, 64));
   const delay = plain * (1 - (options.jitter ?? 0.2) * Math.random());
-  const asked = isKipError(error) ? error.facts["retryAfterMs"] : undefined;
-  return typeof asked === "number" ? Math.max(delay, asked) : delay;
+  const asked = isCodedError(error) ? error.retryAfterMs : undefined;
+  return Math.max(delay, asked ?? 0);
 }

@@ -1,6 +1,6 @@
 import fs from "node:fs/promises";
 import type { DesiredPod } from "@kip/agent-api";
-import { errorText, hasCode, isKipError, type Clock, type Logger } from "@kip/base";
+import { errorText, hasCode, isCodedError, type Clock, type Logger } from "@kip/base";
 import type { ContainerExit, ContainerState } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../agent-directories.ts";
 import type { AgentDependencies } from "../agent-dependencies.ts";
@@ -43,7 +43,7 @@ export interface ContainerContext {
   readonly logger: Logger;
   /** Aborts when the pod is to end. */
   readonly ending: AbortSignal;
-  /** ID of a running container of the pod. @throws {KipError} if it does not run */
+  /** ID of a running container of the pod. @throws {CodedError} if it does not run */
   runningId(name: string): string;
   /** Whether a container that has ended is to be started again. */
   isRestarted(record: ContainerRecord): boolean;
@@ -101,7 +101,7 @@ export class ContainerActor {
       this.#context.imageReady(obtained.timingsMs);
     } catch (error) {
       if (ending.aborted) return;
-      const reason = isKipError(error) ? String(error.facts["reason"]) : "ErrImagePull";
+      const reason = isCodedError(error) ? String(error.facts["reason"]) : "ErrImagePull";
       const message = errorText(error);
       const failedAtMs = clock.now();
       const retryAtMs = failedAtMs + failureDelayMs(failures + 1);

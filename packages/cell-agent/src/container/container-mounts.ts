@@ -1,7 +1,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import type { DesiredContainer } from "@kip/agent-api";
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import type { ContainerMount } from "@kip/oci-runtime";
 import type { PodFiles } from "../pod/pod-files.ts";
 import type { Mounter } from "../volumes/mounter.ts";
@@ -26,7 +26,7 @@ export interface MountInput {
  * The container's mounts: its volumes, then the files that every container of the pod has, unless a
  * volume is mounted in their place.
  *
- * @throws {KipError} code `AGENT_PATH_UNSAFE` or `AGENT_CONTAINER_CONFIG`
+ * @throws {CodedError} code `AGENT_PATH_UNSAFE` or `AGENT_CONTAINER_CONFIG`
  */
 export async function containerMounts(input: MountInput): Promise<readonly ContainerMount[]> {
   const { container } = input;
@@ -60,12 +60,12 @@ function inContainer(place: string): string {
 /** A variable of `subPathExpr` may have brought what the API server refuses. In the kubelet's words. */
 function checkSubPath(subPath: string): void {
   if (subPath.startsWith("/"))
-    throw new KipError(
+    throw new CodedError(
       "AGENT_CONTAINER_CONFIG",
       `error SubPath \`${subPath}\` must not be an absolute path`,
     );
   if (subPath.split("/").includes(".."))
-    throw new KipError(
+    throw new CodedError(
       "AGENT_CONTAINER_CONFIG",
       `unable to provision SubPath \`${subPath}\`: must not contain '..'`,
     );
@@ -78,7 +78,7 @@ async function mountSource(
 ): Promise<string> {
   const root = input.volumes.get(mount.name);
   if (root === undefined)
-    throw new KipError("AGENT_CONTAINER_CONFIG", `no volume "${mount.name}" for a mount`);
+    throw new CodedError("AGENT_CONTAINER_CONFIG", `no volume "${mount.name}" for a mount`);
   const { subPath = "" } = mount;
   if (subPath === "") return root;
   checkSubPath(subPath);

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import type { ImageConfig, ResolvedUser } from "@kip/oci-image";
 import type { ContainerMount, ContainerSpec, ContainerUser, PodSandbox } from "@kip/oci-runtime";
 
@@ -43,7 +43,7 @@ export function shownId(podUid: string, container: string, attempt: number): str
 /**
  * Joins what the pod wants with what the image says, by Kubernetes' rules. Pure.
  *
- * @throws {KipError} code `AGENT_CONTAINER_CONFIG` when the two do not go together
+ * @throws {CodedError} code `AGENT_CONTAINER_CONFIG` when the two do not go together
  */
 export function containerSpec(input: SpecInput): ContainerSpec {
   const { container, image, pod } = input;
@@ -88,7 +88,7 @@ function commandLine(container: DesiredContainer, image: ImageConfig): readonly 
       ? [...command, ...args]
       : [...image.entrypoint, ...(args.length > 0 ? args : image.cmd)];
   if (line.length > 0) return line;
-  throw new KipError("AGENT_CONTAINER_CONFIG", "no command specified", {
+  throw new CodedError("AGENT_CONTAINER_CONFIG", "no command specified", {
     remedy: "Give the container a command; its image has none",
   });
 }
@@ -121,7 +121,7 @@ function checkNonRoot({ container, pod }: SpecInput, uid: number, imageUser: str
   const where = `(pod: "${pod.name}_${pod.namespace}(${pod.uid})", container: ${container.name})`;
   const name = imageUser.split(":", 1)[0] ?? "";
   const fail = (reason: string): never => {
-    throw new KipError("AGENT_CONTAINER_CONFIG", `${reason} ${where}`, {
+    throw new CodedError("AGENT_CONTAINER_CONFIG", `${reason} ${where}`, {
       remedy: "Set runAsUser to a number above 0",
     });
   };

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync } from "node:fs";
 import type { DesiredPod, DesiredContainer } from "@kip/agent-api";
-import { KipError, removeTree } from "@kip/base";
+import { CodedError, removeTree } from "@kip/base";
 import type { StoredImage } from "@kip/oci-image";
 import type { PodSandbox } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../agent-directories.ts";
@@ -75,7 +75,7 @@ export function hasFiles(directories: AgentDirectories, run: Pick<ContainerRun, 
 /**
  * Makes a container that waits to be started. Nothing of an earlier try at this run may be left.
  *
- * @throws {KipError} code `AGENT_CONTAINER_CONFIG` or `AGENT_PATH_UNSAFE` when the pod cannot be run
+ * @throws {CodedError} code `AGENT_CONTAINER_CONFIG` or `AGENT_PATH_UNSAFE` when the pod cannot be run
  * so, `CONTAINER_CREATE_FAILED` when its command cannot
  */
 export async function createContainer(run: ContainerRun, input: RunInput): Promise<void> {
@@ -125,7 +125,7 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
 /**
  * The namespace of processes of a running container.
  *
- * @throws {KipError} code `AGENT_CONTAINER_NOT_RUNNING`
+ * @throws {CodedError} code `AGENT_CONTAINER_NOT_RUNNING`
  */
 export async function pidNamespaceOf(
   id: string,
@@ -133,7 +133,7 @@ export async function pidNamespaceOf(
 ): Promise<string> {
   const { pid } = (await runtime.list()).find((state) => state.id === id) ?? {};
   if (pid !== undefined) return `/proc/${pid}/ns/pid`;
-  throw new KipError(
+  throw new CodedError(
     "AGENT_CONTAINER_NOT_RUNNING",
     "Cannot join the target container: it has ended",
   );

@@ -5,7 +5,7 @@ import type { Clock, Logger } from "@kip/base";
  * Puts images where the agent of this machine will find them, before it has a pod. Only their digests come to stand for
  * them: which image a tag means is for the registry to say, each time.
  *
- * @throws {KipError} as `ImageStore.pull` of `@kip/oci-image`
+ * @throws {CodedError} as `ImageStore.pull` of `@kip/oci-image`
  */
 export async function fetchImages(options: {
   /** Names with a digest. */

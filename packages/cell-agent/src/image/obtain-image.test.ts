@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
-import { isKipError, KipError, systemClock } from "@kip/base";
+import { isCodedError, CodedError, systemClock } from "@kip/base";
 import { parseReference, type PulledImage, type PullOptions } from "@kip/oci-image";
 import { container, desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
@@ -47,7 +47,7 @@ async function obtain(trial: Trial): Promise<{ reason: string; told: string[]; p
     signal,
   }).then(
     () => "",
-    (error: unknown) => (isKipError(error) ? String(error.facts["reason"]) : String(error)),
+    (error: unknown) => (isCodedError(error) ? String(error.facts["reason"]) : String(error)),
   );
   const told = events.list.map((event) => `${event.type} ${event.reason}: ${event.message}`);
   return { reason, told, pulls };
@@ -84,7 +84,7 @@ describe("imagePullPolicy", () => {
 
 describe("an image that cannot be had", () => {
   it("ErrImagePull: its registry refuses", async () => {
-    const error = new KipError("REGISTRY_UNREACHABLE", "Cannot pull image: no answer");
+    const error = new CodedError("REGISTRY_UNREACHABLE", "Cannot pull image: no answer");
     assert.deepEqual(await obtain({ policy: "Always", error }), {
       reason: "ErrImagePull",
       told: [
@@ -118,7 +118,7 @@ describe("pullAs()", () => {
         const entry = options.registries.find(({ host }) => host === "registry.test");
         users.push(entry?.username);
         if (entry?.username === known) return pulled;
-        throw new KipError(code, `${entry?.username} is refused`);
+        throw new CodedError(code, `${entry?.username} is refused`);
       },
     };
     const pod = desiredPod({ registries });

@@ -1,5 +1,5 @@
 import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
-import { errorText, KipError, type Clock } from "@kip/base";
+import { errorText, CodedError, type Clock } from "@kip/base";
 import { parseReference, type ImageStore, type Reference, type StoredImage } from "@kip/oci-image";
 import { goDuration } from "../go-duration.ts";
 import type { PodEvents } from "../pod/pod-events.ts";
@@ -16,7 +16,7 @@ export interface ObtainedImage {
 /**
  * Gets the image of a container by its pull policy, with the kubelet's events, in its words.
  *
- * @throws {KipError} code `AGENT_IMAGE_FAILED` with fact `reason`: `ErrImagePull`,
+ * @throws {CodedError} code `AGENT_IMAGE_FAILED` with fact `reason`: `ErrImagePull`,
  * `ErrImageNeverPull` or `InvalidImageName`
  */
 export async function obtainImage(
@@ -32,9 +32,9 @@ export async function obtainImage(
 ): Promise<ObtainedImage> {
   const { events, images, clock } = options;
   const { image: name, name: owner, imagePullPolicy: policy } = container;
-  const fail = (reason: string, event: string, message: string, cause?: unknown): KipError => {
+  const fail = (reason: string, event: string, message: string, cause?: unknown): CodedError => {
     events.warning(event, message, owner);
-    return new KipError("AGENT_IMAGE_FAILED", message, { cause, facts: { reason } });
+    return new CodedError("AGENT_IMAGE_FAILED", message, { cause, facts: { reason } });
   };
   let reference: Reference;
   try {

@@ -13,7 +13,7 @@ import type { CacheFolder } from "./cache-folder.ts";
  * Pulls an image with what the pod says about registries. Of several accounts for its registry, the next
  * is tried when one is refused; the failure told is the first's.
  *
- * @throws {KipError} as `ImageStore.pull`
+ * @throws {CodedError} as `ImageStore.pull`
  */
 export async function pullAs(
   reference: Reference,

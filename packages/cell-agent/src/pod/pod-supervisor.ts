@@ -1,5 +1,5 @@
 import type { AgentStats, DesiredPod, PodReport } from "@kip/agent-api";
-import { KipError, type Clock, type Logger } from "@kip/base";
+import { CodedError, type Clock, type Logger } from "@kip/base";
 import type { ContainerExit } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../agent-directories.ts";
 import type { AgentDependencies } from "../agent-dependencies.ts";
@@ -120,12 +120,12 @@ export class PodSupervisor implements AsyncDisposable {
   /**
    * Takes a pod, or a newer state of it; an older or equal one changes nothing.
    *
-   * @throws {KipError} code `AGENT_OTHER_POD`
+   * @throws {CodedError} code `AGENT_OTHER_POD`
    */
   put(pod: DesiredPod): void {
     const before = this.#pod;
     if (before && before.uid !== pod.uid) {
-      throw new KipError(
+      throw new CodedError(
         "AGENT_OTHER_POD",
         `Cannot take pod "${pod.namespace}/${pod.name}": the cell has pod "${before.namespace}/${before.name}"`,
       );
@@ -152,10 +152,10 @@ export class PodSupervisor implements AsyncDisposable {
   /**
    * Ends the pod within the grace period; a second call can only shorten it.
    *
-   * @throws {KipError} code `AGENT_NO_POD`
+   * @throws {CodedError} code `AGENT_NO_POD`
    */
   remove(graceSeconds: number): void {
-    if (!this.#pod) throw new KipError("AGENT_NO_POD", "Cannot stop the pod: there is none");
+    if (!this.#pod) throw new CodedError("AGENT_NO_POD", "Cannot stop the pod: there is none");
     this.#end(graceSeconds * 1000);
   }
 
@@ -178,12 +178,12 @@ export class PodSupervisor implements AsyncDisposable {
   /**
    * ID of a running container.
    *
-   * @throws {KipError} code `AGENT_CONTAINER_UNKNOWN` or `AGENT_CONTAINER_NOT_RUNNING`
+   * @throws {CodedError} code `AGENT_CONTAINER_UNKNOWN` or `AGENT_CONTAINER_NOT_RUNNING`
    */
   runningId(name: string): string {
     const record = this.#record(name);
     if (isRunning(record) && record.saved.run) return record.saved.run.id;
-    throw new KipError(
+    throw new CodedError(
       "AGENT_CONTAINER_NOT_RUNNING",
       `Cannot reach container "${name}": it does not run`,
     );
@@ -205,7 +205,7 @@ export class PodSupervisor implements AsyncDisposable {
   /**
    * Where a container's log is: of the present run, or of the last that has begun.
    *
-   * @throws {KipError} code `AGENT_CONTAINER_UNKNOWN`
+   * @throws {CodedError} code `AGENT_CONTAINER_UNKNOWN`
    */
   log(name: string, previous: boolean): { readonly id: string; readonly path: string } {
     const { saved, waiting } = this.#record(name);
@@ -215,7 +215,7 @@ export class PodSupervisor implements AsyncDisposable {
     if (wantsPresent) return { id: run.id, path: run.logPath };
     if (run === undefined || previousLogPath === undefined) {
       const which = previous ? "previous terminated container" : "container";
-      throw new KipError(
+      throw new CodedError(
         "AGENT_CONTAINER_UNKNOWN",
         `Cannot read the log: ${which} "${name}" in pod "${this.#pod?.name}" not found`,
       );
@@ -404,7 +404,7 @@ export class PodSupervisor implements AsyncDisposable {
   #record(name: string): ContainerRecord {
     const actor = this.#actors.get(name);
     if (actor) return actor.record;
-    throw new KipError("AGENT_CONTAINER_UNKNOWN", `Cannot find container "${name}" in the pod`);
+    throw new CodedError("AGENT_CONTAINER_UNKNOWN", `Cannot find container "${name}" in the pod`);
   }
 
   #actor(name: string): ContainerActor {

@@ -4,7 +4,7 @@ import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
 import { createSecureContext } from "node:tls";
 import { AgentClient, type DesiredPod, type PodReport } from "@kip/agent-api";
-import { KipError, silentLogger } from "@kip/base";
+import { CodedError, silentLogger } from "@kip/base";
 import { agentDirectories } from "../agent-directories.ts";
 import { loadDependencies, type AgentDependencies } from "../agent-dependencies.ts";
 import { startAgent } from "../start-agent.ts";
@@ -137,7 +137,7 @@ async function waitFor(
       const isOver = report.phase === "Failed" || report.phase === "Succeeded";
       if (isOver || failure) {
         const reason = failure?.message ?? "the container ended";
-        throw new KipError("REHEARSAL_FAILED", `Cannot rehearse the start of a pod: ${reason}`);
+        throw new CodedError("REHEARSAL_FAILED", `Cannot rehearse the start of a pod: ${reason}`);
       }
     }
   } finally {

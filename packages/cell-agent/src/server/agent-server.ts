@@ -7,7 +7,7 @@ import http2, {
 import type { AddressInfo } from "node:net";
 import type { SecureContextOptions, TLSSocket } from "node:tls";
 import type { CellIdentity } from "@kip/agent-api";
-import { KipError, type Logger } from "@kip/base";
+import { CodedError, type Logger } from "@kip/base";
 import { answerError } from "./answers.ts";
 
 /** Serves one request; a failure becomes an error answer. */
@@ -44,7 +44,7 @@ const windowBytes = 1024 * 1024;
  * Listens for kip: HTTP/2 over TLS 1.3, and only for a client whose certificate is from our CA and
  * carries the common name `kip`. A cell's own certificate is from the same CA, so the name counts.
  *
- * @throws {KipError} code `AGENT_LISTEN_FAILED`
+ * @throws {CodedError} code `AGENT_LISTEN_FAILED`
  */
 export async function listen(options: ListenOptions): Promise<AgentServer> {
   const server = http2.createSecureServer({
@@ -88,7 +88,7 @@ async function open(server: Http2SecureServer, options: ListenOptions): Promise<
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error) =>
       reject(
-        new KipError(
+        new CodedError(
           "AGENT_LISTEN_FAILED",
           `Cannot listen on port ${options.port}: ${error.message}`,
           { cause: error, remedy: "End the program that has the port" },
@@ -125,7 +125,7 @@ function checkClient(stream: ServerHttp2Stream): void {
   const socket = stream.session?.socket as TLSSocket | undefined; // the server is a TLS server
   const name = socket?.getPeerCertificate().subject.CN;
   if (name === clientName) return;
-  throw new KipError(
+  throw new CodedError(
     "AGENT_FORBIDDEN",
     `Cannot serve "${String(name)}": only the client "${clientName}" may ask`,
   );

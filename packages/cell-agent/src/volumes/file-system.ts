@@ -1,5 +1,5 @@
 import fs from "node:fs/promises";
-import { errorText, isKipError, KipError, runCommand } from "@kip/base";
+import { errorText, isCodedError, CodedError, runCommand } from "@kip/base";
 import type { Disk } from "./find-disk.ts";
 
 /**
@@ -19,7 +19,7 @@ interface Superblock {
  * Sees to it that the disk holds a sound ext4 file system, and makes one only on a disk that holds nothing at all, or one
  * that it was making before when it was killed. The disk is not mounted.
  *
- * @throws {KipError} `AGENT_DISK_REFUSED` if the disk holds something else, or nothing and may not be written;
+ * @throws {CodedError} `AGENT_DISK_REFUSED` if the disk holds something else, or nothing and may not be written;
  * `AGENT_DISK_DAMAGED` if the file system needs a person
  */
 export async function prepareFileSystem(
@@ -145,16 +145,16 @@ function cut(line: string, separator: string): readonly [string, string] {
 }
 
 function exitCode(error: unknown): number | undefined {
-  const code = isKipError(error) ? error.facts["exitCode"] : undefined;
+  const code = isCodedError(error) ? error.facts["exitCode"] : undefined;
   return typeof code === "number" ? code : undefined;
 }
 
-function refused(disk: Disk, reason: string): KipError {
-  return new KipError("AGENT_DISK_REFUSED", `Cannot use disk ${disk.file}: ${reason}`);
+function refused(disk: Disk, reason: string): CodedError {
+  return new CodedError("AGENT_DISK_REFUSED", `Cannot use disk ${disk.file}: ${reason}`);
 }
 
-function damaged(disk: Disk, cause: unknown): KipError {
-  return new KipError(
+function damaged(disk: Disk, cause: unknown): CodedError {
+  return new CodedError(
     "AGENT_DISK_DAMAGED",
     `Cannot use disk ${disk.file}: its file system could not be repaired: ${errorText(cause)}`,
     { cause, remedy: "Attach the disk to a machine and run e2fsck on it" },

@@ -1,6 +1,6 @@
 import fs from "node:fs/promises";
 import path from "node:path";
-import { hasCode, KipError, watchOrPoll } from "@kip/base";
+import { hasCode, CodedError, watchOrPoll } from "@kip/base";
 
 /** A disk of this machine. */
 export interface Disk {
@@ -23,7 +23,7 @@ export interface FindDiskOptions {
  * The disk with this serial number, which may be plugged in only now: the kernel makes its device file then, and that is
  * what is waited for.
  *
- * @throws {KipError} `AGENT_DISK_ABSENT` after the limit
+ * @throws {CodedError} `AGENT_DISK_ABSENT` after the limit
  */
 export async function findDisk(serial: string, options: FindDiskOptions = {}): Promise<Disk> {
   const { sysBlock = "/sys/block", dev = "/dev", limitMs = 60_000 } = options;
@@ -86,8 +86,8 @@ async function readOrEmpty(file: string): Promise<Buffer> {
   }
 }
 
-function absent(serial: string, limitMs: number): KipError {
-  return new KipError(
+function absent(serial: string, limitMs: number): CodedError {
+  return new CodedError(
     "AGENT_DISK_ABSENT",
     `Cannot find disk "${serial}": it was not plugged in within ${limitMs / 1000} s`,
     { retryable: true },

@@ -1,7 +1,7 @@
 import fs from "node:fs/promises";
 import path from "node:path";
 import type { Stats } from "node:fs";
-import { createFile, hasCode, KipError, makeFolder } from "@kip/base";
+import { createFile, hasCode, CodedError, makeFolder } from "@kip/base";
 
 /** What a hostPath type wants to find. */
 const checks: Readonly<Record<string, { is: (stat: Stats) => boolean; noun: string }>> = {
@@ -18,7 +18,7 @@ const checks: Readonly<Record<string, { is: (stat: Stats) => boolean; noun: stri
  * Checks a path of the cell itself against its Kubernetes type, and makes it where the type says so, or where there is no type
  * and nothing at the path.
  *
- * @throws {KipError} code `AGENT_VOLUME_INVALID`
+ * @throws {CodedError} code `AGENT_VOLUME_INVALID`
  */
 export async function checkHostPath(hostPath: string, type: string): Promise<void> {
   if (type === "") {
@@ -51,6 +51,6 @@ async function statOf(file: string): Promise<Stats | undefined> {
   }
 }
 
-function failed(reason: string): KipError {
-  return new KipError("AGENT_VOLUME_INVALID", `hostPath type check failed: ${reason}`);
+function failed(reason: string): CodedError {
+  return new CodedError("AGENT_VOLUME_INVALID", `hostPath type check failed: ${reason}`);
 }

@@ -1,6 +1,6 @@
 import fs from "node:fs";
 import path from "node:path";
-import { hasCode, KipError } from "@kip/base";
+import { hasCode, CodedError } from "@kip/base";
 
 /** Linux's O_PATH, which Node does not name: a descriptor that stands for a place and opens nothing. */
 const openPath = 0o10000000;
@@ -24,7 +24,7 @@ export interface PinnedPath extends Disposable {
  * ConfigMap are links), and one that leads out is refused. Missing directories are made, with the mode
  * of the root directory, as the kubelet's SafeMakeDir does: who may write to the volume may write there.
  *
- * @throws {KipError} code `AGENT_PATH_UNSAFE`
+ * @throws {CodedError} code `AGENT_PATH_UNSAFE`
  */
 export function pinPath(root: string, subPath: string): PinnedPath {
   const leadsOut = (): never => {
@@ -38,7 +38,7 @@ export function pinPath(root: string, subPath: string): PinnedPath {
  * Finds a path in a root file system as its own processes would: links are looked up in it, and none leads out. Nothing is made.
  *
  * @returns undefined if there is nothing
- * @throws {KipError} code `AGENT_PATH_UNSAFE`
+ * @throws {CodedError} code `AGENT_PATH_UNSAFE`
  */
 export function pinInRoot(root: string, place: string): PinnedPath | undefined {
   return walk(root, place, { atRoot: () => {}, open: openExisting });
@@ -154,6 +154,8 @@ function split(text: string): string[] {
   return text.split("/").filter((name) => name !== "" && name !== ".");
 }
 
-function unsafe(subPath: string, reason: string, cause?: unknown): KipError {
-  return new KipError("AGENT_PATH_UNSAFE", `Cannot use subPath "${subPath}": ${reason}`, { cause });
+function unsafe(subPath: string, reason: string, cause?: unknown): CodedError {
+  return new CodedError("AGENT_PATH_UNSAFE", `Cannot use subPath "${subPath}": ${reason}`, {
+    cause,
+  });
 }

@@ -8,7 +8,7 @@ import { pinPath } from "./safe-path.ts";
  * Shows a path below a volume at a place of ours. The runtime is given that place: between our look
  * at the path and its mount, a container that writes to the volume could exchange it for a link.
  *
- * @throws {KipError} code `AGENT_PATH_UNSAFE`
+ * @throws {CodedError} code `AGENT_PATH_UNSAFE`
  */
 export async function bindSubPath(options: {
   readonly root: string;

@@ -1,5 +1,5 @@
 import { rm, stat } from "node:fs/promises";
-import { errorText, isKipError, runCommand } from "@kip/base";
+import { errorText, isCodedError, runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { confined, makeControlGroup } from "../host/control-group.ts";
 import { readStart } from "../host/file-text.ts";
@@ -137,7 +137,7 @@ export function machineArguments(
 
 /** What QEMU said, else what happened. */
 export function reasonOf(error: unknown): string {
-  const reason = isKipError(error) ? error.facts["reason"] : undefined;
+  const reason = isCodedError(error) ? error.facts["reason"] : undefined;
   return typeof reason === "string" ? reason : errorText(error);
 }
 

@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { decode, errorText, hasCode, isKipError, runCommand, type Logger } from "@kip/base";
+import { decode, errorText, hasCode, isCodedError, runCommand, type Logger } from "@kip/base";
 import { firstLine } from "../host/file-text.ts";
 import { readBootId } from "../host/host-facts.ts";
 
@@ -90,7 +90,7 @@ async function whyNotKvm(options: ChooseAcceleratorOptions): Promise<string | un
     );
     return "the test guest was shut down before it ran";
   } catch (error) {
-    if (isKipError(error) && error.facts["exitCode"] === exitStatus) return undefined;
+    if (isCodedError(error) && error.facts["exitCode"] === exitStatus) return undefined;
     return describeFailure(error, limitMs);
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -98,7 +98,7 @@ async function whyNotKvm(options: ChooseAcceleratorOptions): Promise<string | un
 }
 
 function describeFailure(error: unknown, limitMs: number): string {
-  if (!isKipError(error)) return errorText(error);
+  if (!isCodedError(error)) return errorText(error);
   if (error.facts["signal"] === "SIGKILL")
     return `/dev/kvm is there, but a test guest did not run within ${limitMs / 1000} s`;
   const said = firstLine(error.facts["stderr"]);

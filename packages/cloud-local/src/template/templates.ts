@@ -1,4 +1,4 @@
-import { errorText, isKipError, untilAborted, type LogFields, type Logger } from "@kip/base";
+import { errorText, isCodedError, untilAborted, type LogFields, type Logger } from "@kip/base";
 import { CloudError, type LaunchImages } from "@kip/cloud";
 import { availableMemoryBytes, freeDiskBytes, readBootId } from "../host/host-facts.ts";
 import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
@@ -255,9 +255,9 @@ export class Templates {
       this.#givenUp.add(key);
       const isLate = limit.aborted && `it took more than ${buildLimitMs / 1000} s`;
       this.#say(key, "No machine template is made", {
-        reason: isLate || reasonOf(isKipError(error) ? (error.cause ?? error) : error),
+        reason: isLate || reasonOf(isCodedError(error) ? (error.cause ?? error) : error),
         remedy: `It is tried again when kip is started again. ${aboutTemplates}`,
-        ...(isKipError(error) && { console: error.facts["console"] }),
+        ...(isCodedError(error) && { console: error.facts["console"] }),
       });
       if (!isLate) throw error;
       throw new CloudError("CLOUD_UNAVAILABLE", `Cannot make a template: ${isLate}`, {

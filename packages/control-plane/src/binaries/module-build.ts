@@ -1,6 +1,6 @@
 import { mkdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { formatBytes, KipError, type Clock } from "@kip/base";
+import { formatBytes, CodedError, type Clock } from "@kip/base";
 import { runGo } from "./go-command.ts";
 import type { ProgramName } from "./pinned-version.ts";
 
@@ -38,7 +38,7 @@ const minutes = "4 minutes on 2 cores";
  * links one while it compiles the next.
  *
  * @returns path of each program in the directory
- * @throws {KipError} `DISK_TOO_SMALL`, `GO_MISSING`, `GO_FAILED`
+ * @throws {CodedError} `DISK_TOO_SMALL`, `GO_MISSING`, `GO_FAILED`
  */
 export async function buildFromModules(
   options: BuildOptions,
@@ -111,7 +111,7 @@ async function requireSpace(directory: string, ...children: readonly string[]): 
   const { bavail, bsize } = await statfs(directory);
   const free = bavail * bsize;
   if (free >= neededBytes) return;
-  throw new KipError(
+  throw new CodedError(
     "DISK_TOO_SMALL",
     `Cannot build Kubernetes in "${directory}": ${formatBytes(free)} are free, ` +
       `${formatBytes(neededBytes)} are needed while it is built`,

@@ -4,7 +4,7 @@ import {
   acquireFileLock,
   errorText,
   hasCode,
-  KipError,
+  CodedError,
   silentLogger,
   systemClock,
   type Clock,
@@ -54,9 +54,9 @@ const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64:
  * May be called by several processes at once: one works, the others wait for it. May be interrupted
  * at any point: the next call goes on from there, and no program is ever half written.
  *
- * @throws {KipError} `KUBERNETES_PROGRAMS_MISSING` if the user's directory lacks one
- * @throws {KipError} `KUBERNETES_UNOBTAINABLE` if there is neither download nor Go toolchain
- * @throws {KipError} `KUBERNETES_BUILD_FAILED`, `DISK_TOO_SMALL`, `DIGEST_MISMATCH`
+ * @throws {CodedError} `KUBERNETES_PROGRAMS_MISSING` if the user's directory lacks one
+ * @throws {CodedError} `KUBERNETES_UNOBTAINABLE` if there is neither download nor Go toolchain
+ * @throws {CodedError} `KUBERNETES_BUILD_FAILED`, `DISK_TOO_SMALL`, `DIGEST_MISMATCH`
  */
 export async function obtainBinaries(options: ObtainOptions): Promise<Binaries> {
   if (options.userDir !== undefined) return await readUserDirectory(options.userDir);
@@ -136,7 +136,7 @@ async function build(work: string, options: ObtainOptions, clock: Clock): Promis
   } catch (error) {
     if (hasCode(error, "GO_MISSING")) throw unobtainable(kubernetes, error);
     if (!hasCode(error, "GO_FAILED")) throw error;
-    throw new KipError(
+    throw new CodedError(
       "KUBERNETES_BUILD_FAILED",
       `Cannot build Kubernetes ${kubernetes}: ${errorText(error)}`,
       { cause: error, remedy: "Try again: it goes on where it stopped. Go needs its module proxy" },
@@ -144,8 +144,8 @@ async function build(work: string, options: ObtainOptions, clock: Clock): Promis
   }
 }
 
-function unobtainable(version: string, cause: unknown): KipError {
-  return new KipError(
+function unobtainable(version: string, cause: unknown): CodedError {
+  return new CodedError(
     "KUBERNETES_UNOBTAINABLE",
     `Cannot obtain Kubernetes ${version}: ` +
       "there is no release to download here, and no Go toolchain to build it with",

@@ -1,12 +1,12 @@
 import { access, constants } from "node:fs/promises";
 import { resolve } from "node:path";
-import { KipError, runCommand } from "@kip/base";
+import { CodedError, runCommand } from "@kip/base";
 import { binariesIn, programNames, type Binaries } from "./pinned-version.ts";
 
 /**
  * The programs in a directory that the user names, whatever their version.
  *
- * @throws {KipError} `KUBERNETES_PROGRAMS_MISSING` if one is not there or cannot be run
+ * @throws {CodedError} `KUBERNETES_PROGRAMS_MISSING` if one is not there or cannot be run
  */
 export async function readUserDirectory(directory: string): Promise<Binaries> {
   const found = binariesIn(resolve(directory));
@@ -34,9 +34,9 @@ async function isExecutable(path: string): Promise<boolean> {
   );
 }
 
-function unusable(directory: string, reason: string, cause?: unknown): KipError {
+function unusable(directory: string, reason: string, cause?: unknown): CodedError {
   const message = `Cannot use the Kubernetes programs in "${directory}": ${reason}`;
-  return new KipError("KUBERNETES_PROGRAMS_MISSING", message, {
+  return new CodedError("KUBERNETES_PROGRAMS_MISSING", message, {
     cause,
     remedy: `Put ${programNames.join(", ")} there, or leave the directory out to have them obtained`,
   });

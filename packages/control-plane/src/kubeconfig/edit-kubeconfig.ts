@@ -1,6 +1,6 @@
 import { chmod, chown, link, mkdtemp, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { hasCode, KipError, runCommand } from "@kip/base";
+import { hasCode, CodedError, runCommand } from "@kip/base";
 import { readIfPresent, writeWhole } from "../files.ts";
 import { identify, isRunning, parseIdentity } from "../processes/process-identity.ts";
 
@@ -29,7 +29,7 @@ export interface EditTarget {
  * Changes a kubeconfig in one step: either all of the change is there afterwards, or none of it.
  * Holds the lock that kubectl itself honours, `<path>.lock`.
  *
- * @throws {KipError} `KUBECONFIG_LOCKED`, `KUBECONFIG_INVALID`
+ * @throws {CodedError} `KUBECONFIG_LOCKED`, `KUBECONFIG_INVALID`
  */
 export async function editKubeconfig(
   target: EditTarget,
@@ -57,7 +57,7 @@ async function runConfig(target: EditTarget, args: readonly string[]): Promise<s
   try {
     return (await runCommand(target.kubectl, args, { env: {} })).stdout;
   } catch (error) {
-    throw new KipError("KUBECONFIG_INVALID", `Cannot change "${target.path}": kubectl refuses`, {
+    throw new CodedError("KUBECONFIG_INVALID", `Cannot change "${target.path}": kubectl refuses`, {
       cause: error,
       remedy: "Correct the file, or name another one in KUBECONFIG; it was left as it was",
     });
@@ -97,7 +97,7 @@ async function lock(path: string): Promise<AsyncDisposable> {
     const holder = parseIdentity((await readIfPresent(lockPath)) ?? "");
     if (holder && !isRunning(holder)) await rm(lockPath, { force: true });
     if (!(await tryLock(lockPath))) {
-      throw new KipError("KUBECONFIG_LOCKED", `Cannot change "${path}": another program has it`, {
+      throw new CodedError("KUBECONFIG_LOCKED", `Cannot change "${path}": another program has it`, {
         remedy: `Try again; if no kubectl is running, delete "${lockPath}"`,
       });
     }

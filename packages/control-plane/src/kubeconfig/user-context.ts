@@ -52,8 +52,8 @@ type View = decode.Decoded<typeof view>;
  * keeps its owner and becomes mode 0600; a new one belongs to the owner of its directory. Doing it
  * twice is fine.
  *
- * @throws {KipError} `KUBECONFIG_LOCKED` if another program is changing the file
- * @throws {KipError} `KUBECONFIG_INVALID` if kubectl cannot read it; it is left as it was
+ * @throws {CodedError} `KUBECONFIG_LOCKED` if another program is changing the file
+ * @throws {CodedError} `KUBECONFIG_INVALID` if kubectl cannot read it; it is left as it was
  */
 export async function mergeKubeconfigContext(options: KubeconfigContextOptions): Promise<void> {
   const name = options.context ?? defaultContext;
@@ -80,7 +80,7 @@ export async function mergeKubeconfigContext(options: KubeconfigContextOptions):
  * Takes the context out again, and makes the one current that was so before, if ours still is. A
  * file that we made and that holds nothing else is removed. Doing it twice is fine.
  *
- * @throws {KipError} `KUBECONFIG_LOCKED`, `KUBECONFIG_INVALID` as {@link mergeKubeconfigContext}
+ * @throws {CodedError} `KUBECONFIG_LOCKED`, `KUBECONFIG_INVALID` as {@link mergeKubeconfigContext}
  */
 export async function removeKubeconfigContext(options: RemoveContextOptions): Promise<void> {
   const name = options.context ?? defaultContext;

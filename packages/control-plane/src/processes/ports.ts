@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:net";
-import { hasCode, KipError } from "@kip/base";
+import { hasCode, CodedError } from "@kip/base";
 
 /** A port that no program listens at now. */
 export async function freePort(address: string): Promise<number> {
@@ -12,7 +12,7 @@ export async function freePort(address: string): Promise<number> {
  * Checks that a port can be listened at.
  *
  * @param flag what chooses another port, for the remedy
- * @throws {KipError} `PORT_TAKEN` with facts `port, owner`, naming the program that has it
+ * @throws {CodedError} `PORT_TAKEN` with facts `port, owner`, naming the program that has it
  */
 export async function requireFreePort(
   port: number,
@@ -24,7 +24,7 @@ export async function requireFreePort(
   } catch (error) {
     if (!hasCode(error, "EADDRINUSE")) throw error;
     const owner = ownerOf(port);
-    throw new KipError("PORT_TAKEN", `Cannot listen at port ${port}: ${taken(owner)}`, {
+    throw new CodedError("PORT_TAKEN", `Cannot listen at port ${port}: ${taken(owner)}`, {
       cause: error,
       remedy: `Choose another one with ${flag}, or stop that program`,
       facts: { port, owner },

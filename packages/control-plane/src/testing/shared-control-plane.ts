@@ -11,7 +11,7 @@ import {
   acquireFileLock,
   decode,
   hasCode,
-  KipError,
+  CodedError,
   runCommand,
   type RunCommandOptions,
 } from "@kip/base";
@@ -117,7 +117,7 @@ async function joinOrStart(where: ControlPlaneLocation): Promise<Socket> {
   await startDaemon(where);
   const started = await tryConnect(where.directory);
   if (started) return started;
-  throw new KipError("TEST_CONTROL_PLANE_LOST", "Cannot reach the test control plane: it ended");
+  throw new CodedError("TEST_CONTROL_PLANE_LOST", "Cannot reach the test control plane: it ended");
 }
 
 async function tryConnect(directory: string): Promise<Socket | undefined> {
@@ -153,7 +153,7 @@ async function startDaemon({
   }
   daemon.unref();
   if (seen.length > 0) return;
-  throw new KipError(
+  throw new CodedError(
     "TEST_CONTROL_PLANE_LOST",
     `Cannot start the test control plane: ${(await readFile(logPath, "utf8")).trim().slice(-1500)}`,
   );

@@ -82,10 +82,10 @@ export interface RawResponse {
 /**
  * Talks to one Kubernetes API server. Paths come from {@link paths}.
  *
- * An answer of 300 or more is a `KipError` with the server's `Status` in `facts.status`, its HTTP
+ * An answer of 300 or more is a `CodedError` with the server's `Status` in `facts.status`, its HTTP
  * code in `facts.httpStatus`, and one of the codes `K8S_NOT_FOUND`, `K8S_CONFLICT`,
  * `K8S_ALREADY_EXISTS`, `K8S_GONE`, `K8S_INVALID`, `K8S_FORBIDDEN`, `K8S_UNAUTHORIZED`,
- * `K8S_TOO_MANY_REQUESTS` (`facts.retryAfterMs`), `K8S_REQUEST_FAILED`; a server that is out of
+ * `K8S_TOO_MANY_REQUESTS` (`retryAfterMs`), `K8S_REQUEST_FAILED`; a server that is out of
  * reach, cuts the connection, answers 5xx or no JSON is `K8S_UNAVAILABLE`. The last but one are retryable.
  * Nothing is repeated here, except a GET on a kept-alive connection that the server had just closed.
  */

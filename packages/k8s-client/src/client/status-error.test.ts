@@ -16,7 +16,7 @@ describe("statusError()", () => {
   it("keeps the time to wait", () => {
     const error = statusError(request, { status: 429, retryAfter: "3", body: "slow" });
     assert.equal(error.code, "K8S_TOO_MANY_REQUESTS");
-    assert.equal(error.facts["retryAfterMs"], 3000);
+    assert.equal(error.retryAfterMs, 3000);
     assert.equal(error.retryable, true);
   });
 
@@ -26,8 +26,8 @@ describe("statusError()", () => {
       ["-5", 0],
       ["Fri, 31 Dec 1999 23:59:59 GMT", undefined],
     ] as const) {
-      const { facts } = statusError(request, { status: 503, retryAfter, body: "" });
-      assert.equal(facts["retryAfterMs"], ms);
+      const { retryAfterMs } = statusError(request, { status: 503, retryAfter, body: "" });
+      assert.equal(retryAfterMs, ms);
     }
   });
 

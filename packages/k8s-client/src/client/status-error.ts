@@ -1,4 +1,4 @@
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import type { Status } from "@kip/k8s-types";
 
 /** What a failed request was, for messages. */
@@ -23,7 +23,7 @@ const longestRetryAfterMs = 10 * 60_000;
  *
  * @see https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/v1/types.go StatusReason
  */
-export function statusError(request: FailedRequest, answer: FailedAnswer): KipError {
+export function statusError(request: FailedRequest, answer: FailedAnswer): CodedError {
   const status = readStatus(answer.body);
   const text = status?.message ?? (answer.body.slice(0, 200).trim() || `HTTP ${answer.status}`);
   const message = `Cannot ${request.method} ${request.path}: ${text}`;
@@ -31,56 +31,57 @@ export function statusError(request: FailedRequest, answer: FailedAnswer): KipEr
   const facts = {
     httpStatus: answer.status,
     ...(status !== undefined && { status }),
-    ...(Number.isFinite(seconds) && {
-      retryAfterMs: Math.min(Math.max(seconds * 1000, 0), longestRetryAfterMs),
-    }),
   };
-  return errorOf(answer.status, status?.reason, { message, facts });
+  const retryAfterMs = Number.isFinite(seconds)
+    ? Math.min(Math.max(seconds * 1000, 0), longestRetryAfterMs)
+    : undefined;
+  return errorOf(answer.status, status?.reason, { message, facts, retryAfterMs });
 }
 
 interface ErrorParts {
   readonly message: string;
   readonly facts: Readonly<Record<string, unknown>>;
+  readonly retryAfterMs: number | undefined;
 }
 
-function errorOf(http: number, reason: string | undefined, parts: ErrorParts): KipError {
-  const { message, facts } = parts;
-  const again = { facts, retryable: true };
+function errorOf(http: number, reason: string | undefined, parts: ErrorParts): CodedError {
+  const { message, facts, retryAfterMs } = parts;
+  const again = { facts, retryAfterMs, retryable: true };
   switch (http) {
     case 401:
-      return new KipError("K8S_UNAUTHORIZED", message, {
+      return new CodedError("K8S_UNAUTHORIZED", message, {
         facts,
         remedy: "Check the credentials of the kubeconfig or service account",
       });
     case 403:
-      return new KipError("K8S_FORBIDDEN", message, {
+      return new CodedError("K8S_FORBIDDEN", message, {
         facts,
         remedy: "Give this identity the missing permission (RBAC), or lift the quota it names",
       });
     case 404:
-      return new KipError("K8S_NOT_FOUND", message, { facts });
+      return new CodedError("K8S_NOT_FOUND", message, { facts });
     case 409:
       return reason === "AlreadyExists"
-        ? new KipError("K8S_ALREADY_EXISTS", message, { facts })
-        : new KipError("K8S_CONFLICT", message, again);
+        ? new CodedError("K8S_ALREADY_EXISTS", message, { facts })
+        : new CodedError("K8S_CONFLICT", message, again);
     case 410:
-      return new KipError("K8S_GONE", message, again);
+      return new CodedError("K8S_GONE", message, again);
     case 400:
     case 422:
-      return new KipError("K8S_INVALID", message, { facts });
+      return new CodedError("K8S_INVALID", message, { facts });
     case 429:
-      return new KipError("K8S_TOO_MANY_REQUESTS", message, again);
+      return new CodedError("K8S_TOO_MANY_REQUESTS", message, again);
     default:
       return http >= 500
-        ? new KipError("K8S_UNAVAILABLE", message, again)
-        : new KipError("K8S_REQUEST_FAILED", message, { facts });
+        ? new CodedError("K8S_UNAVAILABLE", message, again)
+        : new CodedError("K8S_REQUEST_FAILED", message, { facts });
   }
 }
 
 /** The error of a request that got no whole answer. */
-export function unavailable(request: FailedRequest, cause: unknown): KipError {
+export function unavailable(request: FailedRequest, cause: unknown): CodedError {
   const text = cause instanceof Error ? cause.message || cause.name : "no answer";
-  return new KipError("K8S_UNAVAILABLE", `Cannot ${request.method} ${request.path}: ${text}`, {
+  return new CodedError("K8S_UNAVAILABLE", `Cannot ${request.method} ${request.path}: ${text}`, {
     retryable: true,
     cause,
   });

@@ -1,4 +1,11 @@
-import { backoffDelay, hasCode, isKipError, isRetryable, type Clock, type Logger } from "@kip/base";
+import {
+  backoffDelay,
+  hasCode,
+  isCodedError,
+  isRetryable,
+  type Clock,
+  type Logger,
+} from "@kip/base";
 import type { Event, Status } from "@kip/k8s-types";
 import type { ApiClient, KubeObject } from "../client/api-client.ts";
 import { EventSpamFilter } from "./event-spam-filter.ts";
@@ -224,7 +231,7 @@ class BackgroundRecorder implements EventRecorder {
 /** Whether an event was refused because its namespace is being deleted (403), or is gone (404). */
 function isNamespaceGone(error: unknown): boolean {
   if (hasCode(error, "K8S_NOT_FOUND")) return true;
-  if (!isKipError(error) || error.code !== "K8S_FORBIDDEN") return false;
+  if (!isCodedError(error) || error.code !== "K8S_FORBIDDEN") return false;
   const status = error.facts["status"] as Status | undefined; // the API server's own document
   return status?.details?.causes?.some(({ reason }) => reason === "NamespaceTerminating") === true;
 }

@@ -1,4 +1,4 @@
-import { errorText, KipError, withTimeout, type Clock } from "@kip/base";
+import { errorText, CodedError, withTimeout, type Clock } from "@kip/base";
 import type { User } from "@kubernetes/client-node/dist/config_types.js";
 import { decodeExecConfig, type ExecCluster } from "./exec-credential.ts";
 import { impersonationHeaders } from "./impersonation.ts";
@@ -14,7 +14,7 @@ export interface AuthHeaders {
 
 /** Gives the current credentials of a kubeconfig user. */
 export interface Authenticator {
-  /** @throws {KipError} code `K8S_CREDENTIALS_FAILED` */
+  /** @throws {CodedError} code `K8S_CREDENTIALS_FAILED` */
   headers(): Promise<AuthHeaders>;
   /** The server refused what it gave: get new ones. */
   forget(): void;
@@ -38,7 +38,7 @@ export interface AuthenticatorOptions {
 /**
  * The authenticator that a kubeconfig user asks for: token, token file, password, exec plugin, provider.
  *
- * @throws {KipError} code `KUBECONFIG_INVALID`, `DECODE_FAILED`
+ * @throws {CodedError} code `KUBECONFIG_INVALID`, `DECODE_FAILED`
  */
 export async function authenticatorOf(options: AuthenticatorOptions): Promise<Authenticator> {
   const { user, tokenFile } = options;
@@ -95,7 +95,7 @@ async function fromLibrary(
   const { OpenIDConnectAuth } = await import("@kubernetes/client-node/dist/oidc_auth.js");
   let library = new OpenIDConnectAuth();
   if (!library.isAuthProvider(user)) {
-    throw new KipError(
+    throw new CodedError(
       "KUBECONFIG_INVALID",
       `Cannot use kubeconfig user "${user.name}": its auth-provider is not known`,
       { remedy: "Use a certificate, a token or an exec plugin" },
@@ -109,7 +109,7 @@ async function fromLibrary(
         clock,
       });
     } catch (cause) {
-      throw new KipError(
+      throw new CodedError(
         "K8S_CREDENTIALS_FAILED",
         `Cannot get a token for kubeconfig user "${user.name}": ${errorText(cause)}`,
         { cause, retryable: true },

@@ -1,5 +1,5 @@
 import path from "node:path";
-import { backoffDelay, KipError, withTimeout, type Clock } from "@kip/base";
+import { backoffDelay, CodedError, withTimeout, type Clock } from "@kip/base";
 import type { Authenticator, AuthHeaders } from "./authenticator.ts";
 import {
   execInfo,
@@ -52,11 +52,11 @@ export class ExecAuthenticator implements Authenticator {
   #failures = 0;
   #failed: { readonly error: unknown; readonly until: number } | undefined;
 
-  /** @throws {KipError} code `KUBECONFIG_INVALID` for a plugin that needs a terminal */
+  /** @throws {CodedError} code `KUBECONFIG_INVALID` for a plugin that needs a terminal */
   constructor(options: ExecAuthenticatorOptions) {
     this.#options = options;
     if (options.config.interactiveMode === "Always")
-      throw new KipError(
+      throw new CodedError(
         "KUBECONFIG_INVALID",
         `Cannot use credential plugin "${options.config.command}": it needs a terminal (interactiveMode Always)`,
         { remedy: "Use a plugin without interactiveMode Always, a certificate or a token" },
@@ -126,8 +126,8 @@ export class ExecAuthenticator implements Authenticator {
         installHint: config.installHint,
         signal,
       });
-    const error = (): KipError =>
-      new KipError(
+    const error = (): CodedError =>
+      new CodedError(
         "K8S_CREDENTIALS_FAILED",
         `Cannot run credential plugin "${config.command}": it was ended after ${runLimitMs / 1000} s`,
         { retryable: true },

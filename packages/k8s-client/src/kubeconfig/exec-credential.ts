@@ -1,4 +1,4 @@
-import { decode, errorText, KipError } from "@kip/base";
+import { decode, errorText, CodedError } from "@kip/base";
 
 /** The part of a kubeconfig user that names an exec plugin. */
 export const decodeExecConfig = decode.object({
@@ -55,7 +55,7 @@ export function execInfo(config: ExecConfig, cluster: ExecCluster): string {
 /**
  * Reads what a plugin printed: an ExecCredential.
  *
- * @throws {KipError} code `K8S_CREDENTIALS_FAILED`
+ * @throws {CodedError} code `K8S_CREDENTIALS_FAILED`
  */
 export function readCredential(text: string, config: ExecConfig): ExecCredential {
   const { apiVersion, status } = parse(text, config);
@@ -87,8 +87,8 @@ function parse(text: string, config: ExecConfig): ReturnType<typeof decodeCreden
   }
 }
 
-function unusable({ command }: ExecConfig, reason: string): KipError {
-  return new KipError(
+function unusable({ command }: ExecConfig, reason: string): CodedError {
+  return new CodedError(
     "K8S_CREDENTIALS_FAILED",
     `Cannot use the answer of credential plugin "${command}": ${reason}`,
     { retryable: true },

@@ -1,4 +1,4 @@
-import { decode, KipError } from "@kip/base";
+import { decode, CodedError } from "@kip/base";
 
 /** The impersonation keys of a kubeconfig user. */
 const decodeImpersonation = decode.object({
@@ -13,7 +13,7 @@ const decodeImpersonation = decode.object({
  * extra key that a header's name cannot have, and "%", become percent escapes.
  *
  * @param user of the kubeconfig file
- * @throws {KipError} code `KUBECONFIG_INVALID`: ignoring the keys would make requests as another user
+ * @throws {CodedError} code `KUBECONFIG_INVALID`: ignoring the keys would make requests as another user
  * @see https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/
  */
 export function impersonationHeaders(
@@ -61,6 +61,6 @@ function escapeKey(key: string): string {
     .join("");
 }
 
-function invalid(reason: string): KipError {
-  return new KipError("KUBECONFIG_INVALID", `Cannot act as another user: ${reason}`);
+function invalid(reason: string): CodedError {
+  return new CodedError("KUBECONFIG_INVALID", `Cannot act as another user: ${reason}`);
 }

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { errorText, KipError, type Clock } from "@kip/base";
+import { errorText, CodedError, type Clock } from "@kip/base";
 import {
   newClusters,
   newContexts,
@@ -30,7 +30,7 @@ export interface ConfigFileOptions {
 /**
  * The configuration that a context of a kubeconfig file describes.
  *
- * @throws {KipError} code `KUBECONFIG_INVALID`
+ * @throws {CodedError} code `KUBECONFIG_INVALID`
  */
 export async function configFromFile(options: ConfigFileOptions): Promise<KubeConfig> {
   const { file, text } = options;
@@ -107,7 +107,7 @@ async function contextConfig(parts: ContextParts): Promise<KubeConfig> {
   }
 }
 
-/** @throws {KipError} code `KUBECONFIG_INVALID`: past a proxy that it names, a cluster must not be reached directly */
+/** @throws {CodedError} code `KUBECONFIG_INVALID`: past a proxy that it names, a cluster must not be reached directly */
 function checkCluster(file: string, server: string | undefined, proxy: unknown): void {
   if (proxy !== undefined && proxy !== null && proxy !== "")
     throw invalid(file, "its cluster has a proxy-url, which is not supported", {
@@ -211,6 +211,10 @@ function invalid(
   file: string,
   reason: string,
   options: { readonly cause?: unknown; readonly remedy?: string },
-): KipError {
-  return new KipError("KUBECONFIG_INVALID", `Cannot use kubeconfig "${file}": ${reason}`, options);
+): CodedError {
+  return new CodedError(
+    "KUBECONFIG_INVALID",
+    `Cannot use kubeconfig "${file}": ${reason}`,
+    options,
+  );
 }

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { KipError, systemClock, type Clock } from "@kip/base";
+import { CodedError, systemClock, type Clock } from "@kip/base";
 import { inClusterConfig, readableFile } from "./in-cluster.ts";
 import { configFromFile } from "./kubeconfig-file.ts";
 
@@ -55,7 +55,7 @@ export interface LoadKubeConfigOptions {
  * Of a `KUBECONFIG` list the first file that exists is read; the home folder's file is not read then,
  * as it may name another cluster.
  *
- * @throws {KipError} code `KUBECONFIG_INVALID` if there is none, or it cannot be used
+ * @throws {CodedError} code `KUBECONFIG_INVALID` if there is none, or it cannot be used
  */
 export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promise<KubeConfig> {
   const { env = {}, clock = systemClock } = options;
@@ -71,7 +71,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
   }
   const inCluster = options.path === undefined ? await inClusterConfig(env, { clock }) : undefined;
   if (inCluster) return inCluster;
-  throw new KipError(
+  throw new CodedError(
     "KUBECONFIG_INVALID",
     candidates.length === 0
       ? "Cannot find a Kubernetes cluster: no kubeconfig is given and the program does not run in a pod"

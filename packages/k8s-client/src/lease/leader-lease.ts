@@ -1,4 +1,4 @@
-import { backoffDelay, hasCode, KipError, pause, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, hasCode, CodedError, pause, type Clock, type Logger } from "@kip/base";
 import type { Lease } from "@kip/k8s-types";
 import type { ApiClient, RequestOptions } from "../client/api-client.ts";
 import { createInformer } from "../watch/informer.ts";
@@ -270,7 +270,7 @@ class Term implements LeaderTerm {
   #lose(reason: string): void {
     if (this.#end.signal.aborted) return;
     const { name } = this.#options;
-    this.#end.abort(new KipError("K8S_LEASE_LOST", `Cannot hold lease "${name}": ${reason}`));
+    this.#end.abort(new CodedError("K8S_LEASE_LOST", `Cannot hold lease "${name}": ${reason}`));
     this.#stop.abort();
   }
 }

@@ -3,7 +3,7 @@ import {
   backoffDelay,
   errorText,
   hasCode,
-  isKipError,
+  isCodedError,
   pause,
   type Clock,
   type Logger,
@@ -272,7 +272,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
 /** Whether the server answered, with a status code or an ERROR event, other than "too many requests". */
 function isRefusal(error: unknown): boolean {
   return (
-    isKipError(error) &&
+    isCodedError(error) &&
     error.facts["httpStatus"] !== undefined &&
     !hasCode(error, "K8S_TOO_MANY_REQUESTS")
   );

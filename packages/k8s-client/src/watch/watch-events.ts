@@ -1,4 +1,4 @@
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import type { Status } from "@kip/k8s-types";
 import type { KubeObject } from "../client/api-client.ts";
 import { statusError } from "../client/status-error.ts";
@@ -17,7 +17,7 @@ const maxLineBytes = 32 * 1024 * 1024;
 /**
  * The events of a watch response: one JSON document per line.
  *
- * @throws {KipError} the error of an `ERROR` line (`K8S_GONE` when the version is too old);
+ * @throws {CodedError} the error of an `ERROR` line (`K8S_GONE` when the version is too old);
  *   `K8S_UNAVAILABLE` for a line that is not a valid event
  */
 export async function* watchEvents<T extends KubeObject>(
@@ -66,8 +66,8 @@ function parseLine<T extends KubeObject>(line: string, path: string): WatchEvent
   }
 }
 
-function broken(path: string, reason: string, cause?: unknown): KipError {
-  return new KipError("K8S_UNAVAILABLE", `Cannot WATCH ${path}: ${reason}`, {
+function broken(path: string, reason: string, cause?: unknown): CodedError {
+  return new CodedError("K8S_UNAVAILABLE", `Cannot WATCH ${path}: ${reason}`, {
     retryable: true,
     ...(cause !== undefined && { cause }),
   });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { KipError, silentLogger } from "@kip/base";
+import { CodedError, silentLogger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
@@ -183,7 +183,7 @@ describe("CellActor", () => {
     const { actor, clock, count, problems, run } = start({
       launch: async ({ memory }) => {
         memory.instanceState = isFull ? "unknown" : "running";
-        if (isFull) throw new KipError("CLOUD_NO_CAPACITY", `Cannot launch: ${left--} MiB left`);
+        if (isFull) throw new CodedError("CLOUD_NO_CAPACITY", `Cannot launch: ${left--} MiB left`);
       },
     });
     await run();
@@ -356,7 +356,7 @@ describe("CellActor", () => {
     const { actor, clock, count, run } = start({
       saveLogs: async ({ memory }) => {
         memory.saveLogsSince ??= clock.monotonic();
-        throw new KipError("AGENT_UNREACHABLE", "the connection is gone", { retryable: true });
+        throw new CodedError("AGENT_UNREACHABLE", "the connection is gone", { retryable: true });
       },
     });
     await run();
@@ -378,10 +378,10 @@ describe("CellActor", () => {
   });
 
   it("obeys Retry-After of a server", async () => {
-    const facts = { retryAfterMs: 30_000 };
+    const options = { retryable: true, retryAfterMs: 30_000 };
     const { actor, clock, count, run } = start({
       createCell: async () => {
-        throw new KipError("K8S_TOO_MANY_REQUESTS", "busy", { retryable: true, facts });
+        throw new CodedError("K8S_TOO_MANY_REQUESTS", "busy", options);
       },
     });
     await run();

@@ -1,4 +1,4 @@
-import { backoffDelay, errorText, isKipError, pause, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, errorText, isCodedError, pause, type Clock, type Logger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { Instance, InterruptionNotice } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
@@ -369,8 +369,8 @@ export class CellActor {
 
   async #reportFailure(step: CellStep, error: unknown): Promise<void> {
     const { logger } = this.#options;
-    const reason = isKipError(error) ? problemReason(error.code) : "CellStepFailed";
-    const remedy = isKipError(error) && error.remedy !== undefined ? `. ${error.remedy}` : "";
+    const reason = isCodedError(error) ? problemReason(error.code) : "CellStepFailed";
+    const remedy = isCodedError(error) && error.remedy !== undefined ? `. ${error.remedy}` : "";
     const message = `${errorText(error)}${remedy}`;
     logger.warn("Could not do a step of a cell", {
       step: step.kind,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { isKipError } from "@kip/base";
+import { isCodedError } from "@kip/base";
 import { CertificateAuthority } from "@kip/pki";
 import { decodeProviderConfig } from "./provider-config.ts";
 
@@ -55,7 +55,7 @@ describe("the section registries", () => {
     it(`refuses ${what}`, () => {
       assert.throws(
         () => read({ registries: [{ host: "r.test", ...entry }] }),
-        (error) => isKipError(error) && message.test(error.message),
+        (error) => isCodedError(error) && message.test(error.message),
       );
     });
   }
@@ -126,7 +126,7 @@ describe("the section images", () => {
       assert.throws(
         () => read({ images }),
         (error) =>
-          isKipError(error) && error.code === "CONFIG_INVALID" && message.test(error.message),
+          isCodedError(error) && error.code === "CONFIG_INVALID" && message.test(error.message),
       );
     });
   }

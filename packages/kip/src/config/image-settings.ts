@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
-import { decode, defined, KipError } from "@kip/base";
+import { decode, defined, CodedError } from "@kip/base";
 import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
 
 const { boolean, list, object, optional, string } = decode;
@@ -48,7 +48,7 @@ const defaultCachePath = "/var/cache/images";
 /**
  * The registries in the form that is sent to cells.
  *
- * @throws {KipError} `CONFIG_INVALID`
+ * @throws {CodedError} `CONFIG_INVALID`
  */
 export function registrySettings(
   registries: decode.Decoded<typeof decodeRegistries>,
@@ -85,7 +85,7 @@ export function registrySettings(
 /**
  * How cells get images, from the section `images` and the original's keys of `cells.cellConfig`.
  *
- * @throws {KipError} `CONFIG_INVALID`
+ * @throws {CodedError} `CONFIG_INVALID`
  */
 export function imageSettings(
   images: decode.Decoded<typeof decodeImages>,
@@ -200,7 +200,7 @@ function fail(
   reason: string,
   options: { readonly remedy?: string; readonly cause?: unknown } = {},
 ): never {
-  throw new KipError(
+  throw new CodedError(
     "CONFIG_INVALID",
     `Cannot use "${at}" of the configuration: ${reason}`,
     options,

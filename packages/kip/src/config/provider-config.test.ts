@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { isKipError } from "@kip/base";
+import { isCodedError } from "@kip/base";
 import { decodeProviderConfig } from "./provider-config.ts";
 
 describe("decodeProviderConfig()", () => {
@@ -22,7 +22,7 @@ describe("decodeProviderConfig()", () => {
     assert.throws(
       () => decodeProviderConfig({ cloud: { local: {} }, cells: { defaultInstanceTyp: "x" } }),
       (error) =>
-        isKipError(error) &&
+        isCodedError(error) &&
         error.message.includes("cells.defaultInstanceTyp") &&
         error.remedy === 'Did you mean "defaultInstanceType"?',
     );

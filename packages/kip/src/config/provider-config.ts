@@ -1,5 +1,5 @@
 import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
-import { bytes, decode, defined, KipError, parseQuantity } from "@kip/base";
+import { bytes, decode, defined, CodedError, parseQuantity } from "@kip/base";
 import {
   cellConfigKeys,
   decodeImages,
@@ -117,7 +117,7 @@ const withoutEffect: readonly (keyof decode.Decoded<typeof cells>)[] = [
  * Reads the content of `provider.yaml` (already parsed from YAML or JSON). Key names are those of the
  * original Kip; `cloud.local`, `registries` and `images` are new.
  *
- * @throws {KipError} `DECODE_FAILED` naming the path and the nearest known key; `CONFIG_INVALID`
+ * @throws {CodedError} `DECODE_FAILED` naming the path and the nearest known key; `CONFIG_INVALID`
  */
 export function decodeProviderConfig(value: unknown): ProviderConfig {
   const read = document(value, "");
@@ -161,7 +161,7 @@ function theCloud(clouds: Readonly<Record<string, unknown>>): ProviderConfig["cl
   const names = Object.keys(clouds);
   const [name] = names;
   if (name === undefined || names.length > 1) {
-    throw new KipError(
+    throw new CodedError(
       "CONFIG_INVALID",
       `Cannot choose a cloud: "cloud" has ${names.length} sections`,
       {

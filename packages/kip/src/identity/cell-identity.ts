@@ -1,4 +1,4 @@
-import { hasCode, KipError, type Clock } from "@kip/base";
+import { hasCode, CodedError, type Clock } from "@kip/base";
 import { cellServerName, type CellIdentity } from "@kip/agent-api";
 import { paths, type ApiClient } from "@kip/k8s-client";
 import type { Secret } from "@kip/k8s-types";
@@ -36,7 +36,7 @@ export class CellIdentities {
   /**
    * Reads the CA's Secret, or creates it; two kips that start at once agree on the first one written.
    *
-   * @throws {KipError} `IDENTITY_SECRET_INVALID` if the Secret exists without a key pair
+   * @throws {CodedError} `IDENTITY_SECRET_INVALID` if the Secret exists without a key pair
    */
   static async open(options: IdentityOptions): Promise<CellIdentities> {
     const pair = await readOrCreateAuthority(options);
@@ -109,7 +109,7 @@ function readPair(secret: Secret, { namespace, secretName }: IdentityOptions): K
   const certificate = secret.data?.["tls.crt"];
   const key = secret.data?.["tls.key"];
   if (certificate === undefined || key === undefined) {
-    throw new KipError(
+    throw new CodedError(
       "IDENTITY_SECRET_INVALID",
       `Cannot use Secret "${namespace}/${secretName}" as certificate authority: tls.crt or tls.key is missing`,
       {

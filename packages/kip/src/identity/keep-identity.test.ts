@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { KipError, silentLogger } from "@kip/base";
+import { CodedError, silentLogger } from "@kip/base";
 import { ManualClock } from "@kip/testing";
 import { identityValidMs } from "./cell-identity.ts";
 import { keepIdentity } from "./keep-identity.ts";
@@ -42,8 +42,8 @@ describe("keepIdentity()", () => {
   });
 
   it("repeats a renewal that failed, not before a server's Retry-After", async () => {
-    const facts = { retryAfterMs: 60_000 };
-    const refusal = new KipError("K8S_TOO_MANY_REQUESTS", "later", { retryable: true, facts });
+    const options = { retryable: true, retryAfterMs: 60_000 };
+    const refusal = new CodedError("K8S_TOO_MANY_REQUESTS", "later", options);
     const { clock, closed, renewals, ended } = start(0, [refusal]);
     await clock.advance(59_999);
     assert.deepEqual(renewals, []);

@@ -3,7 +3,7 @@ import { lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { errorText, hasCode, isKipError, KipError, type Logger } from "@kip/base";
+import { errorText, hasCode, isCodedError, CodedError, type Logger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { LogOptions } from "@kip/virtual-kubelet";
 import { readSavedLog } from "./read-saved-log.ts";
@@ -41,9 +41,9 @@ export class LogArchive {
    * Fetches the logs of all containers that ran. A log that the agent does not have or that cannot be written is left
    * out, with a warning. To be repeated after a lost connection: a log that is saved is not fetched again.
    *
-   * @throws {KipError} code `LOG_ARCHIVE_FAILED`, not retryable, if there is no place for logs at all; a pod's machine
+   * @throws {CodedError} code `LOG_ARCHIVE_FAILED`, not retryable, if there is no place for logs at all; a pod's machine
    * need not wait for that
-   * @throws {KipError} code `AGENT_UNREACHABLE`, retryable, if a log broke off; the others are saved as far as they could be
+   * @throws {CodedError} code `AGENT_UNREACHABLE`, retryable, if a log broke off; the others are saved as far as they could be
    * @throws the signal's reason when it aborts
    */
   async save(
@@ -56,13 +56,13 @@ export class LogArchive {
     const folder = path.join(this.#root, podUid);
     await createFolder(folder);
     const waiting = endedRuns(report);
-    let lost: KipError | undefined;
+    let lost: CodedError | undefined;
     const fetchSome = async (): Promise<void> => {
       for (let run = waiting.shift(); run; run = waiting.shift()) {
         try {
           await this.#fetch(agent, folder, run, signal);
         } catch (error) {
-          if (signal.aborted || !isKipError(error)) throw error;
+          if (signal.aborted || !isCodedError(error)) throw error;
           lost = error;
         }
       }
@@ -71,7 +71,7 @@ export class LogArchive {
     if (lost) throw lost;
   }
 
-  /** @throws {KipError} code `AGENT_UNREACHABLE` @throws the signal's reason when it aborts */
+  /** @throws {CodedError} code `AGENT_UNREACHABLE` @throws the signal's reason when it aborts */
   async #fetch(
     agent: AgentClient,
     folder: string,
@@ -141,7 +141,7 @@ async function createFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw new KipError(
+    throw new CodedError(
       "LOG_ARCHIVE_FAILED",
       `Cannot save logs of a finished pod in "${folder}": ${errorText(error)}`,
       { cause: error, remedy: "Give a directory that kip can write to with --log-dir" },
@@ -169,7 +169,7 @@ async function isThere(file: string): Promise<boolean> {
 /**
  * The content of a log, at most `limit` bytes: a cell may send more than it was asked for.
  *
- * @throws {KipError} code `AGENT_UNREACHABLE` if the log breaks off
+ * @throws {CodedError} code `AGENT_UNREACHABLE` if the log breaks off
  */
 async function* firstBytes(
   source: Readable,
@@ -184,7 +184,7 @@ async function* firstBytes(
       if (left <= 0) return;
     }
   } catch (cause) {
-    throw new KipError(
+    throw new CodedError(
       "AGENT_UNREACHABLE",
       `Cannot read the log of container "${container}": it broke off: ${errorText(cause)}`,
       { cause, retryable: true },

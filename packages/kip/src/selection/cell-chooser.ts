@@ -1,7 +1,7 @@
 import type { CloudDriver, InstanceTypeOffer, LaunchType } from "@kip/cloud";
 import { selectInstanceType } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
-import { bytes, KipError, maxGlobLength } from "@kip/base";
+import { bytes, CodedError, maxGlobLength } from "@kip/base";
 import type { CellSpec } from "../state/cell.ts";
 import type { CellMemory } from "../state/cell-memory.ts";
 import { podResources } from "./pod-resources.ts";
@@ -35,7 +35,7 @@ export class CellChooser {
     this.#defaults = defaults;
   }
 
-  /** @throws {KipError} `NO_INSTANCE_TYPE_FITS`, `ANNOTATION_INVALID`, `QUANTITY_INVALID`, or what the cloud reports of the image */
+  /** @throws {CodedError} `NO_INSTANCE_TYPE_FITS`, `ANNOTATION_INVALID`, `QUANTITY_INVALID`, or what the cloud reports of the image */
   async choose(memory: CellMemory): Promise<CellSpec> {
     const pod = memory.resolved?.pod;
     if (!pod) throw new TypeError("Cannot choose a cell: the pod has not been resolved");
@@ -114,8 +114,8 @@ function shown(text = ""): string {
   return text.length > maxShown ? `${text.slice(0, maxShown)}…` : text;
 }
 
-function invalid(annotation: string, reason: string, options: { remedy: string }): KipError {
-  return new KipError(
+function invalid(annotation: string, reason: string, options: { remedy: string }): CodedError {
+  return new CodedError(
     "ANNOTATION_INVALID",
     `Cannot read annotation "${annotation}": ${reason}`,
     options,

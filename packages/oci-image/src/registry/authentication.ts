@@ -44,7 +44,7 @@ export function parseChallenges(header: string): readonly Challenge[] {
  *
  * Credentials go over plain HTTP only if the registry itself was named with `http://`.
  *
- * @throws {KipError} code `REGISTRY_UNAUTHORIZED`, and those of the token service's answer
+ * @throws {CodedError} code `REGISTRY_UNAUTHORIZED`, and those of the token service's answer
  */
 export async function answerChallenge(
   header: string,

@@ -10,7 +10,7 @@ const windowMs = 60_000;
  * Hands a body on, and gives it up when it has been slower than 1 KiB/s for a minute. Only the time that is
  * spent waiting for the peer counts: the reader may be as slow as it is.
  *
- * @throws {KipError} `REGISTRY_TOO_SLOW`
+ * @throws {CodedError} `REGISTRY_TOO_SLOW`
  */
 export async function* withLeastThroughput(
   body: AsyncIterable<Uint8Array>,

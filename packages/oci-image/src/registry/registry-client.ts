@@ -81,7 +81,7 @@ export class RegistryClient implements AsyncDisposable {
    * Sends a request, again if it fails and may be repeated; logs in if the registry wants that, once
    * per attempt. The body of the answer must be read or destroyed.
    *
-   * @throws {KipError} codes `IMAGE_NOT_FOUND`, `REGISTRY_*`
+   * @throws {CodedError} codes `IMAGE_NOT_FOUND`, `REGISTRY_*`
    */
   async request(request: RepositoryRequest): Promise<IncomingMessage> {
     const { method, signal } = request;

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { errorText, hasCode, isKipError, type KipError } from "@kip/base";
+import { errorText, hasCode, isCodedError, type CodedError } from "@kip/base";
 import { imageError } from "../errors.ts";
 
 /** The answer of a registry that refused. */
@@ -10,7 +10,7 @@ export interface Refusal {
 }
 
 /** Maps a refusal to our codes; `what` was asked for, of the registry `who`. */
-export function refusalError(refusal: Refusal, who: string, what: string): KipError {
+export function refusalError(refusal: Refusal, who: string, what: string): CodedError {
   const { status } = refusal;
   const detail = messageOf(refusal.body);
   const facts = { status, registry: who };
@@ -29,14 +29,16 @@ export function refusalError(refusal: Refusal, who: string, what: string): KipEr
       });
     case 429:
       return imageError("REGISTRY_RATE_LIMITED", `registry ${who} limits its use${detail}`, {
-        facts: { ...facts, ...retryAfter(refusal.headers) },
+        facts,
+        retryAfterMs: retryAfterMs(refusal.headers),
         retryable: true,
         remedy: "Wait, or give credentials of an account with a higher limit",
       });
     default: {
       const reason = `registry ${who} answered ${status} for ${what}${detail}`;
       return imageError("REGISTRY_UNREACHABLE", reason, {
-        facts: { ...facts, ...retryAfter(refusal.headers) },
+        facts,
+        retryAfterMs: retryAfterMs(refusal.headers),
         retryable: status >= 500,
       });
     }
@@ -47,16 +49,16 @@ export function refusalError(refusal: Refusal, who: string, what: string): KipEr
  * When to come back: `Retry-After` in seconds, or as a date (RFC 9110, 10.2.3), which is taken by the registry's own clock.
  * 429 and 503 have it.
  */
-function retryAfter(headers: IncomingHttpHeaders): { readonly retryAfterMs?: number } {
+function retryAfterMs(headers: IncomingHttpHeaders): number | undefined {
   const text = headers["retry-after"]?.trim() ?? "";
-  if (/^\d+$/.test(text)) return { retryAfterMs: Number(text) * 1000 };
+  if (/^\d+$/.test(text)) return Number(text) * 1000;
   const ms = Date.parse(text) - Date.parse(headers.date ?? "");
-  return Number.isNaN(ms) ? {} : { retryAfterMs: Math.max(0, ms) };
+  return Number.isNaN(ms) ? undefined : Math.max(0, ms);
 }
 
 /** Maps a network failure; failures that are ours already stay as they are. */
 export function networkError(error: unknown, who: string): unknown {
-  if (isKipError(error)) return error;
+  if (isCodedError(error)) return error;
   const isPlainHttp = hasCode(
     error,
     "EPROTO",

@@ -63,7 +63,7 @@ export function openRegistry(
 /**
  * Whether a registry gives an image to anybody: it is asked without credentials, and no mirror is.
  *
- * @throws {KipError} `REGISTRY_*` if it cannot be known
+ * @throws {CodedError} `REGISTRY_*` if it cannot be known
  */
 export async function isPublic(
   reference: Reference,

@@ -1,6 +1,6 @@
 import { chmodSync, chownSync, mkdirSync, statSync, utimesSync } from "node:fs";
 import path from "node:path";
-import { KipError, mount, unmount, type Mount } from "@kip/base";
+import { CodedError, mount, unmount, type Mount } from "@kip/base";
 import { removeFolder } from "../unpack/remove-tree.ts";
 
 /** The folders of a writable root file system, absolute, on one file system but for `rootfs`. */
@@ -24,7 +24,7 @@ function placesIn(containerDir: string): OverlayPlaces {
 
 /**
  * Mounts layers, bottom first, under a writable one of the container's own.
- * @throws {KipError} code `ROOTFS_MOUNT_FAILED`
+ * @throws {CodedError} code `ROOTFS_MOUNT_FAILED`
  */
 export async function mountRootfs(
   layers: readonly string[],
@@ -43,7 +43,7 @@ export async function unmountRootfs(containerDir: string): Promise<void> {
 
 /**
  * Mounts layers, bottom first, under a writable one. A second call changes nothing.
- * @throws {KipError} code `ROOTFS_MOUNT_FAILED`
+ * @throws {CodedError} code `ROOTFS_MOUNT_FAILED`
  */
 export async function mountOverlay(
   layers: readonly string[],
@@ -103,8 +103,8 @@ function deviceOf(file: string): number | undefined {
   return statSync(file, { throwIfNoEntry: false })?.dev;
 }
 
-function mountError(rootfs: string, reason: string, cause?: unknown): KipError {
-  return new KipError("ROOTFS_MOUNT_FAILED", `Cannot mount a root at "${rootfs}": ${reason}`, {
+function mountError(rootfs: string, reason: string, cause?: unknown): CodedError {
+  return new CodedError("ROOTFS_MOUNT_FAILED", `Cannot mount a root at "${rootfs}": ${reason}`, {
     cause,
     remedy: "It needs root and a kernel with overlayfs",
   });

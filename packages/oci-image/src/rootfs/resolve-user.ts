@@ -34,7 +34,7 @@ const maxId = 0xffff_fffe;
  * and `/etc/group`, as the OCI image specification words `config.User`. A number need not be listed;
  * its group is then 0. Empty is root.
  *
- * @throws {KipError} code `IMAGE_USER_UNKNOWN`
+ * @throws {CodedError} code `IMAGE_USER_UNKNOWN`
  */
 export async function resolveUser(rootfs: string, user: string): Promise<ResolvedUser> {
   const [userPart = "", groupPart = "", ...more] = user.split(":");

@@ -75,7 +75,7 @@ compare($left, $right, "");
  * it trees are unpacked without attributes, and nothing is compared.
  *
  * @returns its path, a byte string
- * @throws {KipError} `IMAGE_STORE_FAILED` if the attributes cannot be read
+ * @throws {CodedError} `IMAGE_STORE_FAILED` if the attributes cannot be read
  */
 export function findAttributeDifference(one: string, other: string): string | undefined {
   const numbers = calls[process.arch];

@@ -27,7 +27,7 @@ export interface PrefetchOptions extends Pick<
  * its own and renamed when it is whole.
  *
  * @returns bytes that were not there before
- * @throws {KipError} the codes of `ImageStore.pull`; `IMAGE_PRIVATE` if the image takes a log-in
+ * @throws {CodedError} the codes of `ImageStore.pull`; `IMAGE_PRIVATE` if the image takes a log-in
  */
 export async function prefetchImage(
   reference: Reference,

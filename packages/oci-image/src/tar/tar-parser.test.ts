@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { isKipError } from "@kip/base";
+import { isCodedError } from "@kip/base";
 import * as fc from "fast-check";
 import { header, tar, type RawEntry } from "../../test/fixtures/tar-writer.ts";
 import type { TarEntry } from "./tar-entry.ts";
@@ -172,7 +172,7 @@ function onlyOurFailures(run: () => void): void {
   try {
     run();
   } catch (error) {
-    if (!isKipError(error) || error.code !== "IMAGE_INVALID") throw error;
+    if (!isCodedError(error) || error.code !== "IMAGE_INVALID") throw error;
   }
 }
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { hasCode, isKipError, silentLogger, systemClock } from "@kip/base";
+import { hasCode, isCodedError, silentLogger, systemClock } from "@kip/base";
 import { digestOf } from "../digest.ts";
 import { openImageStore, parseReference, type UnpackLimits } from "../index.ts";
 import { writeLayout, type LayoutImage } from "../../test/fixtures/layout-writer.ts";
@@ -63,7 +63,7 @@ async function refused(unpacking: Promise<unknown>, code: string, text: RegExp):
     assert.ok(hasCode(error, code), `${code} expected: ${String(error)}`);
     assert.match(String(error), /Cannot import image "docker.io\/library\/app:latest"/);
     assert.match(String(error), text);
-    return isKipError(error) && error.remedy !== undefined;
+    return isCodedError(error) && error.remedy !== undefined;
   });
 }
 

@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { readlinkSync } from "node:fs";
-import { hasCode, KipError } from "@kip/base";
+import { hasCode, CodedError } from "@kip/base";
 import type { ContainerMount } from "../container-spec.ts";
 
 /** As many links as runc follows on one way; the kernel itself gives up after 40. */
@@ -25,7 +25,7 @@ interface Place {
  * Nothing may run in the root file system yet. What is below another mount's destination is left to crun, as the volume
  * there may change at any time.
  *
- * @throws {KipError} `CONTAINER_CREATE_FAILED` for links in a circle
+ * @throws {CodedError} `CONTAINER_CREATE_FAILED` for links in a circle
  */
 export function resolveMounts(
   rootfs: string,
@@ -86,8 +86,8 @@ function depth(path: string): number {
   return stepsOf(path).length;
 }
 
-function tooManyLinks(destination: string): KipError {
-  return new KipError(
+function tooManyLinks(destination: string): CodedError {
+  return new CodedError(
     "CONTAINER_CREATE_FAILED",
     `Cannot mount at "${destination}": the image has too many links on the way to it`,
     { remedy: "Mount at another path, or correct the links in the image" },

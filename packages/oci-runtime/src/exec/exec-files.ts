@@ -1,6 +1,6 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { KipError, untilAborted, watchOrPoll } from "@kip/base";
+import { CodedError, untilAborted, watchOrPoll } from "@kip/base";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 
 /** The files of one `exec`: what crun reads and what it writes. Disposing removes them. */
@@ -48,7 +48,7 @@ export class ExecFiles implements AsyncDisposable {
   /**
    * The exit code of the process, or why it never was one: crun exits like the process it ran, so
    * only what it logged tells its own failures from the process's.
-   * @throws {KipError} `EXEC_FAILED`
+   * @throws {CodedError} `EXEC_FAILED`
    */
   async readResult(id: string, exitCode: number): Promise<number> {
     if (exitCode === 0) return 0;
@@ -62,8 +62,8 @@ export class ExecFiles implements AsyncDisposable {
   }
 }
 
-function execFailed(id: string, said: string): KipError {
-  return new KipError("EXEC_FAILED", `Cannot run a command in container "${id}": ${said}`, {
+function execFailed(id: string, said: string): CodedError {
+  return new CodedError("EXEC_FAILED", `Cannot run a command in container "${id}": ${said}`, {
     remedy: "Check the command, and that the container runs.",
     facts: { reason: failureReason(said) },
   });

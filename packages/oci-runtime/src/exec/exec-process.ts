@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { constants } from "node:os";
 import {
   errorText,
-  KipError,
+  CodedError,
   untilAborted,
   type ProcessStreams,
   type TerminalSize,
@@ -152,7 +152,7 @@ async function exitCode(child: ChildProcess, id: string): Promise<number> {
   return await new Promise((resolve, reject) => {
     child.on("error", (error) => {
       reject(
-        new KipError(
+        new CodedError(
           "EXEC_FAILED",
           `Cannot run a command in container "${id}": ${errorText(error)}`,
           {

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
-import { KipError, hasCode, runCommand } from "@kip/base";
+import { CodedError, hasCode, runCommand } from "@kip/base";
 
 /** The pod's side of its network, and the cell's. */
 export interface PodNetwork {
@@ -88,7 +88,7 @@ export async function disconnectCable(network: PodNetwork): Promise<void> {
   });
 }
 
-/** @throws {KipError} `POD_NETWORK_INVALID` */
+/** @throws {CodedError} `POD_NETWORK_INVALID` */
 export function describeNetwork(
   sandbox: string,
   podIp: string,
@@ -145,8 +145,8 @@ function readNow(file: string): string | undefined {
   }
 }
 
-function invalid(reason: string): KipError {
-  return new KipError("POD_NETWORK_INVALID", `Cannot set up the pod's network: ${reason}`, {
+function invalid(reason: string): CodedError {
+  return new CodedError("POD_NETWORK_INVALID", `Cannot set up the pod's network: ${reason}`, {
     remedy: "Give the pod an IPv4 address, and the cell a network interface.",
   });
 }

@@ -3,8 +3,8 @@ import { rm, rmdir } from "node:fs/promises";
 import {
   errorText,
   hasCode,
-  isKipError,
-  KipError,
+  isCodedError,
+  CodedError,
   removeTree,
   runCommand,
   type Logger,
@@ -66,7 +66,7 @@ const tmpfsType = 0x01_02_19_94;
  *
  * The pod's address is routed to the cell and answered for on its link; it is never an address of
  * the cell's interface. Host-network pods share the machine's network and host name.
- * @throws {KipError} `POD_SANDBOX_FAILED`, `POD_NETWORK_INVALID`
+ * @throws {CodedError} `POD_SANDBOX_FAILED`, `POD_NETWORK_INVALID`
  */
 export async function createPodSandbox(options: PodSandboxOptions): Promise<PodSandbox> {
   const name = options.name ?? "pod";
@@ -88,8 +88,8 @@ export async function createPodSandbox(options: PodSandboxOptions): Promise<PodS
   } catch (error) {
     await prepared?.abandon();
     await removePodSandbox({ runDir: options.runDir, name, logger: options.logger });
-    if (isKipError(error) && error.code !== "COMMAND_FAILED") throw error;
-    throw new KipError(
+    if (isCodedError(error) && error.code !== "COMMAND_FAILED") throw error;
+    throw new CodedError(
       "POD_SANDBOX_FAILED",
       `Cannot make sandbox "${name}" for the pod: ${errorText(error)}`,
       { cause: error, retryable: true },
@@ -102,7 +102,7 @@ export async function createPodSandbox(options: PodSandboxOptions): Promise<PodS
  * own, as most pods do. Takes most of the time that createPodSandbox() would.
  *
  * @returns undefined if there is a sandbox: its pod is here
- * @throws {KipError} `COMMAND_FAILED`, with nothing left
+ * @throws {CodedError} `COMMAND_FAILED`, with nothing left
  */
 export async function preparePodSandbox(
   options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">,

@@ -49,7 +49,7 @@ export function writeRecord(files: ContainerPaths, record: ContainerRecord): voi
   renameSync(`${files.record}.new`, files.record);
 }
 
-/** @throws {KipError} `CONTAINER_NOT_FOUND` */
+/** @throws {CodedError} `CONTAINER_NOT_FOUND` */
 export async function readRecord(files: ContainerPaths, id: string): Promise<ContainerRecord> {
   const text = await readFile(files.record, "utf8").catch((error: unknown) => {
     throw hasCode(error, "ENOENT") ? notFound(id) : error;
@@ -57,7 +57,7 @@ export async function readRecord(files: ContainerPaths, id: string): Promise<Con
   return decodeRecord(JSON.parse(text), files.record);
 }
 
-/** The container's main process as it was configured. @throws {KipError} `CONTAINER_NOT_FOUND` */
+/** The container's main process as it was configured. @throws {CodedError} `CONTAINER_NOT_FOUND` */
 export async function readProcess(
   files: ContainerPaths,
   id: string,

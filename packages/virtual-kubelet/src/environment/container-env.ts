@@ -1,4 +1,4 @@
-import { errorText, isKipError } from "@kip/base";
+import { errorText, isCodedError } from "@kip/base";
 import type { Container, EnvVar, EphemeralContainer, Pod } from "@kip/k8s-types";
 import { ContentBudget } from "../references/content-budget.ts";
 import {
@@ -47,7 +47,7 @@ export interface ContainerEnv {
  * overrides), then `env` in order with `$(VAR)` expanded from what is known so far and from the
  * services, then the service variables whose names are free.
  *
- * @throws {KipError} code `VK_UNRESOLVED` if a mandatory object or key is missing or cannot be read
+ * @throws {CodedError} code `VK_UNRESOLVED` if a mandatory object or key is missing or cannot be read
  */
 export async function containerEnv(
   container: Container | EphemeralContainer,
@@ -64,7 +64,7 @@ export async function containerEnv(
     await fill(state, container, sources);
   } catch (error) {
     // Over budget: nothing is missing, but this container cannot be started.
-    if (!isKipError(error) || error.code !== "VK_UNRESOLVED") throw error;
+    if (!isCodedError(error) || error.code !== "VK_UNRESOLVED") throw error;
     if (error.facts["container"] !== undefined) throw error;
     throw unresolved(error.message, container.name);
   }
@@ -268,7 +268,7 @@ async function readContent(access: Access): Promise<ReferencedContent | undefine
   try {
     content = await sources.references.read(reference);
   } catch (error) {
-    if (!isKipError(error)) throw error;
+    if (!isCodedError(error)) throw error;
     const message = `${nameOf(reference)} could not be read: ${errorText(error)}`;
     // An optional object is not known to be missing yet.
     return missing(access, "", message, error.retryable);

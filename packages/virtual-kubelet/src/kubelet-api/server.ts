@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import https from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { errorText, httpModule, KipError } from "@kip/base";
+import { errorText, httpModule, CodedError } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { allowUsers, certificateUser, type KubeletUser } from "./access/user.ts";
 import { HttpRefusal, refusalOf, refuse } from "./answer.ts";
@@ -126,7 +126,7 @@ class KubeletApi implements RunningKubeletApi {
     await new Promise<void>((resolve, reject) => {
       this.#server.once("error", (cause) =>
         reject(
-          new KipError("VK_LISTEN_FAILED", `Cannot serve the kubelet API on port ${port}`, {
+          new CodedError("VK_LISTEN_FAILED", `Cannot serve the kubelet API on port ${port}`, {
             cause,
             remedy: "Stop the program that holds the port, or choose another port",
           }),
@@ -314,7 +314,7 @@ function withTlsErrors<T>(use: () => T): T {
   try {
     return use();
   } catch (cause) {
-    throw new KipError("VK_TLS_INVALID", "Cannot use the kubelet API's certificates", {
+    throw new CodedError("VK_TLS_INVALID", "Cannot use the kubelet API's certificates", {
       cause,
       remedy: "Give certificate, key and client CA as PEM texts that belong together",
     });

@@ -1,4 +1,4 @@
-import { isKipError } from "@kip/base";
+import { isCodedError } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { NodeMetrics } from "./node-metrics.ts";
 
@@ -10,7 +10,7 @@ export function measuredClient(client: ApiClient, metrics: NodeMetrics): ApiClie
     try {
       return await call();
     } catch (error) {
-      const status = isKipError(error) ? error.facts["httpStatus"] : undefined;
+      const status = isCodedError(error) ? error.facts["httpStatus"] : undefined;
       code = typeof status === "number" ? String(status) : "error";
       throw error;
     } finally {

@@ -1,4 +1,4 @@
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import type { LeaderTerm } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type { PodProvider } from "../pod-provider.ts";
@@ -47,7 +47,10 @@ export class Fence {
 
   async #pass(call: () => Promise<void>): Promise<void> {
     if (!this.#term.isHeld())
-      throw new KipError("VK_FENCED", "Cannot touch a pod: another replica may run this node now");
+      throw new CodedError(
+        "VK_FENCED",
+        "Cannot touch a pod: another replica may run this node now",
+      );
     const running = call();
     this.#calls.add(running);
     try {

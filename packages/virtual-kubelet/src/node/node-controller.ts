@@ -108,7 +108,7 @@ export class NodeController {
   /**
    * Registers the node and writes its first status; repeats while the API server is out of reach.
    *
-   * @throws {KipError} if the API server refuses it for good
+   * @throws {CodedError} if the API server refuses it for good
    */
   async register(): Promise<void> {
     const { clock, logger, signal } = this.#options;

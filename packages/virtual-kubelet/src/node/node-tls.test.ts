@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { createLogger, KipError } from "@kip/base";
+import { createLogger, CodedError } from "@kip/base";
 import type { KubeletTls } from "../kubelet-api/index.ts";
 import { ManualClock } from "@kip/testing";
 import { NodeTls } from "./node-tls.ts";
@@ -17,7 +17,7 @@ function nodeTls() {
   const tls = new NodeTls({
     api: {
       replaceTls: (next) => {
-        if (next.key === "bad") throw new KipError("VK_TLS_INVALID", "Cannot use it");
+        if (next.key === "bad") throw new CodedError("VK_TLS_INVALID", "Cannot use it");
         taken.push(next);
       },
     },

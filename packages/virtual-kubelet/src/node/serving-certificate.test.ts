@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { KipError, silentLogger } from "@kip/base";
+import { CodedError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { ManualClock } from "@kip/testing";
 import { keepServingCertificate } from "./serving-certificate.ts";
@@ -12,9 +12,9 @@ describe("keepServingCertificate()", () => {
     let requests = 0;
     const create = async (): Promise<never> => {
       requests++;
-      throw new KipError("K8S_TOO_MANY_REQUESTS", "later", {
+      throw new CodedError("K8S_TOO_MANY_REQUESTS", "later", {
         retryable: true,
-        facts: { retryAfterMs: 120_000 },
+        retryAfterMs: 120_000,
       });
     };
     const keeping = keepServingCertificate({

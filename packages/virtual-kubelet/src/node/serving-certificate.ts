@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import {
   backoffDelay,
   defined,
-  KipError,
+  CodedError,
   pause,
   withTimeout,
   type Clock,
@@ -134,8 +134,8 @@ async function decision(name: string, options: ServingCertificateOptions): Promi
   }
 }
 
-function refused(name: string, reason: string): KipError {
-  return new KipError("VK_CERTIFICATE_REFUSED", `Cannot have request ${name} signed: ${reason}`, {
+function refused(name: string, reason: string): CodedError {
+  return new CodedError("VK_CERTIFICATE_REFUSED", `Cannot have request ${name} signed: ${reason}`, {
     remedy: `Approve the node's next request with kubectl certificate approve`,
   });
 }

@@ -1,4 +1,4 @@
-import { defined, errorText, isKipError } from "@kip/base";
+import { defined, errorText, isCodedError } from "@kip/base";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import { goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
@@ -10,7 +10,7 @@ import { podConditions } from "../status/pod-conditions.ts";
  * @param now as `metav1.Time`
  */
 export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus {
-  const container = isKipError(error) ? error.facts["container"] : undefined;
+  const container = isCodedError(error) ? error.facts["container"] : undefined;
   const problem =
     typeof container === "string"
       ? { container, reason: "CreateContainerConfigError", message: errorText(error) }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import { KipError, silentLogger } from "@kip/base";
+import { CodedError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { podWith, type PodParts } from "@kip/k8s-types/testing";
@@ -98,7 +98,7 @@ describe("PodActor", () => {
 
   it("retries when the provider asks for it (Q2)", async () => {
     provider.failures.apply.push(
-      new KipError("X", "Cannot now: throttled", { facts: { retryAfterMs: 30_000 } }),
+      new CodedError("X", "Cannot now: throttled", { retryAfterMs: 30_000 }),
     );
     await start();
     await clock.advance(29_999);
@@ -173,8 +173,9 @@ describe("PodActor", () => {
   });
 
   it("keeps a pause that its provider asked for, whatever changes of the pod", async () => {
-    const facts = { retryAfterMs: 30_000 };
-    provider.failures.apply.push(new KipError("X", "Cannot now: throttled", { facts }));
+    provider.failures.apply.push(
+      new CodedError("X", "Cannot now: throttled", { retryAfterMs: 30_000 }),
+    );
     const actor = await start();
     actor.wake();
     await clock.advance(29_999);
@@ -234,8 +235,8 @@ describe("PodActor", () => {
   });
 
   it("distinguishes errors by their code, wrapped or not (D1)", async () => {
-    const wrapped = new KipError("X", "Cannot start", {
-      cause: new KipError("VK_INVALID_POD", "Cannot run it: too big"),
+    const wrapped = new CodedError("X", "Cannot start", {
+      cause: new CodedError("VK_INVALID_POD", "Cannot run it: too big"),
     });
     provider.failures.apply.push(wrapped);
     const actor = await start();
@@ -243,7 +244,7 @@ describe("PodActor", () => {
     await clock.advance(60_000);
     assert.equal(provider.count("apply"), 1);
     provider.failures.remove.push(
-      new Error("Cannot remove", { cause: new KipError("VK_NOT_FOUND", "none") }),
+      new Error("Cannot remove", { cause: new CodedError("VK_NOT_FOUND", "none") }),
     );
     const before = provider.count("remove");
     const other = await start(pod({ status: { phase: "Pending" } }));
@@ -281,7 +282,7 @@ describe("PodActor", () => {
     const api = {
       patch: async () => {
         if (++refused > 10) throw new Error("it goes on");
-        throw new KipError("K8S_INVALID", "Cannot PATCH: a policy does not let anybody");
+        throw new CodedError("K8S_INVALID", "Cannot PATCH: a policy does not let anybody");
       },
     } as unknown as ApiClient; // all that an actor uses of it here
     const actor = await start(pod(), api);
@@ -342,7 +343,7 @@ describe("PodActor, while a removal fails", () => {
     provider.gate = async ({ call }) => {
       if (call !== "remove") return;
       if (count > 50) await new Promise(() => {}); // enough to see that there is no pause
-      throw new KipError("X", `Cannot remove: request ${count++}`, { facts });
+      throw new CodedError("X", `Cannot remove: request ${count++}`, { facts });
     };
   }
 
@@ -427,7 +428,7 @@ describe("PodActor, of a pod that is terminal in the API", () => {
   it("stops it if the provider rejects a change of it", async () => {
     const finished = withFinish();
     const actor = await start();
-    provider.failures.apply.push(new KipError("VK_INVALID_POD", "Cannot run it: too big"));
+    provider.failures.apply.push(new CodedError("VK_INVALID_POD", "Cannot run it: too big"));
     actor.update(pod({ spec: { containers: [{ name: "main", image: "x:2" }] } }));
     await clock.advance(0);
     assert.equal(actor.pod.status?.phase, "Failed");

@@ -2,7 +2,7 @@ import {
   backoffDelay,
   errorText,
   hasCode,
-  isKipError,
+  isCodedError,
   type BackoffOptions,
   type Clock,
   type Logger,
@@ -450,7 +450,7 @@ export class PodActor {
     const { backoff } = this.#options;
     const delayMs = backoffDelay(this.#failures++, backoff, error);
     // A back-off that the backend asked for is kept. The first change ends a pause at once, frequent changes do not.
-    const isFirm = isKipError(error) && error.facts["retryAfterMs"] !== undefined;
+    const isFirm = isCodedError(error) && error.retryAfterMs !== undefined;
     const firmMs = isFirm ? delayMs : this.#isWoken ? Math.min(delayMs, backoff.initialMs) : 0;
     logger.warn(`Could not ${step} a pod`, { delayMs, err: error });
     this.#explain(step, error);
@@ -485,7 +485,7 @@ export class PodActor {
   /** Fails a pod that can never run here. */
   #reject(error: unknown): void {
     const message = errorText(error);
-    const given = isKipError(error) ? error.facts["reason"] : undefined;
+    const given = isCodedError(error) ? error.facts["reason"] : undefined;
     const reason = typeof given === "string" ? given : "ProviderRejected";
     this.#state = { ...this.#state, isDirty: false };
     this.#options.recordEvent(this.#pod, { type: "Warning", reason, message });

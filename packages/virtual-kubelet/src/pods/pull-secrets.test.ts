@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode, KipError } from "@kip/base";
+import { hasCode, CodedError } from "@kip/base";
 import { podWith } from "@kip/k8s-types/testing";
 import type { ReferenceReader } from "../references/reference.ts";
 import { fakeReferences } from "../testing/fake-references.ts";
@@ -11,7 +11,7 @@ const pod = podWith({
 });
 const good = { ".dockerconfigjson": '{"auths":{}}' };
 
-async function read(bad: KipError) {
+async function read(bad: CodedError) {
   const events: string[] = [];
   const references = fakeReferences({ "Secret/good": good, "Secret/bad": bad });
   const documents = await pullSecrets(pod, references, ({ reason }) => void events.push(reason));
@@ -20,13 +20,13 @@ async function read(bad: KipError) {
 
 describe("pullSecrets()", () => {
   it("skips Secrets that it must not read", async () => {
-    const { documents, events } = await read(new KipError("K8S_FORBIDDEN", "not yours"));
+    const { documents, events } = await read(new CodedError("K8S_FORBIDDEN", "not yours"));
     assert.deepEqual(documents, [{ auths: {} }]);
     assert.deepEqual(events, ["FailedToRetrieveImagePullSecret"]);
   });
 
   it("waits while the API server does not answer, and reports no missing Secret", async () => {
-    const away = new KipError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
+    const away = new CodedError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
     await assert.rejects(read(away), (error) => hasCode(error, "VK_UNRESOLVED"));
   });
 

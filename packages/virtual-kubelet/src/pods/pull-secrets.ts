@@ -1,4 +1,4 @@
-import { isKipError, isRetryable } from "@kip/base";
+import { isCodedError, isRetryable } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { nameOf, unresolved, type Notify, type ReferenceReader } from "../references/reference.ts";
 
@@ -7,7 +7,7 @@ import { nameOf, unresolved, type Notify, type ReferenceReader } from "../refere
  * `.dockercfg` form is converted. Secrets that are missing or unreadable are left out, with
  * one event, as the kubelet does.
  *
- * @throws {KipError} code `VK_UNRESOLVED` while the API server does not answer
+ * @throws {CodedError} code `VK_UNRESOLVED` while the API server does not answer
  */
 export async function pullSecrets(
   pod: Pod,
@@ -41,7 +41,7 @@ async function readDocument(references: ReferenceReader, name: string): Promise<
   } catch (error) {
     if (isRetryable(error))
       throw unresolved(`${nameOf(reference)} could not be read`, undefined, error);
-    if (!isKipError(error)) throw error;
+    if (!isCodedError(error)) throw error;
     return undefined;
   }
 }

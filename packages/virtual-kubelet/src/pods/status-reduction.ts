@@ -1,4 +1,4 @@
-import { defined, isKipError } from "@kip/base";
+import { defined, isCodedError } from "@kip/base";
 import type { ContainerStatus, PodStatus } from "@kip/k8s-types";
 import { isFinished } from "./pod-changes.ts";
 import type { StatusPatch } from "./status-patch.ts";
@@ -127,7 +127,7 @@ function refusedFields(error: unknown): string[] {
 }
 
 function causeFields(error: unknown): string[] {
-  const status = isKipError(error) ? error.facts["status"] : undefined;
+  const status = isCodedError(error) ? error.facts["status"] : undefined;
   const causes = (status as Refusal | undefined)?.details?.causes; // a `Status` document
   return (Array.isArray(causes) ? causes : []).flatMap(({ field }) => field ?? []);
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import { KipError, silentLogger } from "@kip/base";
+import { CodedError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
@@ -51,10 +51,10 @@ function writer(): StatusWriter {
   });
 }
 
-function refusal(...fields: readonly string[]): KipError {
+function refusal(...fields: readonly string[]): CodedError {
   const causes = fields.map((field) => ({ field, message: "no" }));
   const facts = { httpStatus: 422, status: { kind: "Status", details: { causes } } };
-  return new KipError("K8S_INVALID", "Cannot PATCH: it is invalid", { facts });
+  return new CodedError("K8S_INVALID", "Cannot PATCH: it is invalid", { facts });
 }
 
 const running: PodStatus = {
@@ -148,7 +148,7 @@ describe("StatusWriter", () => {
   });
 
   it("cuts a message that makes a terminal status too large", async () => {
-    const tooLarge = new KipError("K8S_REQUEST_FAILED", "too large", {
+    const tooLarge = new CodedError("K8S_REQUEST_FAILED", "too large", {
       facts: { httpStatus: 413 },
     });
     verdict = (status) => (JSON.stringify(status).length > 100_000 ? tooLarge : undefined);
@@ -183,7 +183,7 @@ describe("StatusWriter", () => {
   });
 
   it("flushes a terminal phase without waiting for the end of a pause", async () => {
-    const away = new KipError("K8S_UNAVAILABLE", "away", { retryable: true });
+    const away = new CodedError("K8S_UNAVAILABLE", "away", { retryable: true });
     verdict = () => away;
     const subject = writer();
     subject.write(failed);

@@ -1,4 +1,4 @@
-import { backoffDelay, hasCode, isKipError, pause, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, hasCode, isCodedError, pause, type Clock, type Logger } from "@kip/base";
 import { dropManagedFields, paths, wireTime, type ApiClient } from "@kip/k8s-client";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import { isFinished } from "./pod-changes.ts";
@@ -207,5 +207,7 @@ export class StatusWriter {
 
 /** Whether the API server will never take this status: it is not valid, or too large. */
 function isRefusal(error: unknown): boolean {
-  return hasCode(error, "K8S_INVALID") || (isKipError(error) && error.facts["httpStatus"] === 413);
+  return (
+    hasCode(error, "K8S_INVALID") || (isCodedError(error) && error.facts["httpStatus"] === 413)
+  );
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
-import { KipError, silentLogger } from "@kip/base";
+import { CodedError, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { assertScales } from "../testing/assert-scales.ts";
 import { ManualClock } from "@kip/testing";
@@ -68,7 +68,7 @@ describe("ReferenceStore", () => {
     const client = {
       get: async () => {
         reads++;
-        throw new KipError("K8S_NOT_FOUND", "none");
+        throw new CodedError("K8S_NOT_FOUND", "none");
       },
       list: async () => ({ metadata: { resourceVersion: "1" }, items: [] }),
       stream: async () => new PassThrough(),

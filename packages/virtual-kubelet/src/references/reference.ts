@@ -1,4 +1,4 @@
-import { defined, isKipError, KipError } from "@kip/base";
+import { defined, isCodedError, CodedError } from "@kip/base";
 import type { ConfigMap, Secret } from "@kip/k8s-types";
 
 /** Kinds of objects that pods take content from. */
@@ -39,8 +39,8 @@ export type Notify = (event: {
  *
  * @param container whose environment it is; absent for volumes
  */
-export function unresolved(message: string, container?: string, cause?: unknown): KipError {
-  return new KipError("VK_UNRESOLVED", message, {
+export function unresolved(message: string, container?: string, cause?: unknown): CodedError {
+  return new CodedError("VK_UNRESOLVED", message, {
     retryable: true,
     facts: defined({ container }),
     ...(cause !== undefined && { cause }),
@@ -48,9 +48,9 @@ export function unresolved(message: string, container?: string, cause?: unknown)
 }
 
 /** As {@link unresolved}, where it is certain that there is no such object or key. */
-export function absent(message: string, container?: string): KipError {
+export function absent(message: string, container?: string): CodedError {
   const { facts } = unresolved(message, container);
-  return new KipError("VK_UNRESOLVED", message, {
+  return new CodedError("VK_UNRESOLVED", message, {
     retryable: true,
     facts: { ...facts, isAbsent: true },
   });
@@ -58,7 +58,7 @@ export function absent(message: string, container?: string): KipError {
 
 /** Whether an error is of {@link absent}. */
 export function isAbsent(error: unknown): boolean {
-  return isKipError(error) && error.facts["isAbsent"] === true;
+  return isCodedError(error) && error.facts["isAbsent"] === true;
 }
 
 /** A reference in messages: `configmap "name"`. */

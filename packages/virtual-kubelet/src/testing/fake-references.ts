@@ -1,4 +1,4 @@
-import type { KipError } from "@kip/base";
+import type { CodedError } from "@kip/base";
 import {
   configMapContent,
   secretContent,
@@ -7,7 +7,7 @@ import {
 } from "../references/reference.ts";
 
 /** Objects by `ConfigMap/name` or `Secret/name`: their data, or the failure to read them. */
-export type FakeObjects = Readonly<Record<string, Readonly<Record<string, string>> | KipError>>;
+export type FakeObjects = Readonly<Record<string, Readonly<Record<string, string>> | CodedError>>;
 
 /** A reader over objects that are written down in a test. */
 export function fakeReferences(objects: FakeObjects): ReferenceReader {

@@ -1,6 +1,6 @@
 import { access, mkdir, readdir, rm, rmdir } from "node:fs/promises";
 import path from "node:path";
-import { acquireFileLock, hasCode, KipError } from "@kip/base";
+import { acquireFileLock, hasCode, CodedError } from "@kip/base";
 import type { LocalLayout } from "./layout.ts";
 
 /** What `kip up` makes in a state folder. */
@@ -24,7 +24,7 @@ const cacheEntries: readonly string[] = ["demo", "images", "kubernetes", "os", "
 /**
  * Checks that a state folder can be used and removed as a whole: it is new, empty, or `kip up` made it.
  *
- * @throws {KipError} `FOLDER_FOREIGN`
+ * @throws {CodedError} `FOLDER_FOREIGN`
  */
 export async function requireOwnState(layout: LocalLayout, verb: "use" | "remove"): Promise<void> {
   const entries = await entriesOf(layout.stateDir);
@@ -44,7 +44,7 @@ export async function lockCache(cacheDir: string): Promise<AsyncDisposable> {
 /**
  * Removes what `kip up` made in its cache folder, and the folder itself unless something else is in it.
  *
- * @throws {KipError} `FOLDER_FOREIGN`; nothing is removed then
+ * @throws {CodedError} `FOLDER_FOREIGN`; nothing is removed then
  */
 export async function removeCache(cacheDir: string): Promise<void> {
   const entries = await entriesOf(cacheDir);
@@ -59,8 +59,8 @@ export async function removeCache(cacheDir: string): Promise<void> {
   }
 }
 
-function foreign(folder: string, verb: string, flag: string): KipError {
-  return new KipError(
+function foreign(folder: string, verb: string, flag: string): CodedError {
+  return new CodedError(
     "FOLDER_FOREIGN",
     `Cannot ${verb} "${folder}": it holds files that are not kip's`,
     { remedy: `Name another folder with ${flag}` },

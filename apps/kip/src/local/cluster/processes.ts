@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { KipError, systemClock } from "@kip/base";
+import { CodedError, systemClock } from "@kip/base";
 
 /** Environment variable that marks every process of one local cluster with its state directory. */
 export const markerVariable = "KIP_LOCAL_CLUSTER";
@@ -26,7 +26,7 @@ const killMs = 10_000;
  * Ends the processes of a cluster: SIGTERM to those that no other of them started, which end the others in their order, and
  * SIGKILL to all that are left after `graceMs`. Resolves when all are gone.
  *
- * @throws {KipError} `LOCAL_CLUSTER_FAILED` if some cannot be ended
+ * @throws {CodedError} `LOCAL_CLUSTER_FAILED` if some cannot be ended
  */
 export async function endProcesses(stateDir: string, graceMs: number): Promise<number> {
   const found = clusterProcesses(stateDir);
@@ -36,7 +36,7 @@ export async function endProcesses(stateDir: string, graceMs: number): Promise<n
     const left = clusterProcesses(stateDir);
     if (left.length === 0) break;
     if (systemClock.monotonic() > end + killMs) {
-      throw new KipError(
+      throw new CodedError(
         "LOCAL_CLUSTER_FAILED",
         `Cannot end processes ${left.join(", ")} of the local cluster`,
         { remedy: "See what holds them: cat /proc/PID/stack" },

@@ -1,4 +1,4 @@
-import { KipError, nearest } from "@kip/base";
+import { CodedError, nearest } from "@kip/base";
 import { cloudErrorCodes, type CapacityScope } from "@kip/cloud";
 import { cloudOperations } from "@kip/cloud/faults";
 import { openLocalFaults, type LocalFaults, type NamedMachine } from "@kip/cloud-local/faults";
@@ -93,7 +93,7 @@ export async function injectFault(args: readonly string[]): Promise<void> {
   const options = parseOptions(optionsOf(verb), flags, process.env);
   if (options.isSet("help")) return void process.stdout.write(verbUsage(verb));
   if (verb.operand !== undefined && operand === "") {
-    throw new KipError(
+    throw new CodedError(
       "OPTION_MISSING",
       `Cannot do kip local ${verb.name}: ${verb.operand} is missing`,
       {
@@ -104,9 +104,13 @@ export async function injectFault(args: readonly string[]): Promise<void> {
   requireRoot("change");
   const layout = localLayout(options);
   if (!(await runningCluster(layout))) {
-    throw new KipError("LOCAL_CLUSTER_ABSENT", "Cannot change the local cloud: it is not running", {
-      remedy: "Start it with kip up",
-    });
+    throw new CodedError(
+      "LOCAL_CLUSTER_ABSENT",
+      "Cannot change the local cloud: it is not running",
+      {
+        remedy: "Start it with kip up",
+      },
+    );
   }
   const faults = openLocalFaults({ stateDir: layout.machinesDir });
   const answer = await commands[verb.name]?.(faults, { options, operand });
@@ -138,7 +142,7 @@ function oneOf<T extends string>(what: string, given: string, known: readonly T[
   const found = known.find((each) => each === given);
   if (found !== undefined) return found;
   const near = nearest(given, known);
-  throw new KipError("OPTION_INVALID", `Cannot use ${what} "${given}": it is not known here`, {
+  throw new CodedError("OPTION_INVALID", `Cannot use ${what} "${given}": it is not known here`, {
     remedy: near === undefined ? `Use one of ${known.join(", ")}` : `Did you mean ${near}?`,
   });
 }
@@ -153,14 +157,18 @@ function titleOf({ name, pod }: NamedMachine): string {
   return pod === undefined ? `Cell ${name}` : `Cell ${name} of pod ${pod}`;
 }
 
-function unknownVerb(word: string): KipError {
+function unknownVerb(word: string): CodedError {
   const near = nearest(
     word,
     faultCommands.map(({ name }) => name),
   );
-  return new KipError("OPTION_UNKNOWN", `Cannot do "kip local ${word}": there is no such command`, {
-    remedy: near === undefined ? "See kip local --help" : `Did you mean kip local ${near}?`,
-  });
+  return new CodedError(
+    "OPTION_UNKNOWN",
+    `Cannot do "kip local ${word}": there is no such command`,
+    {
+      remedy: near === undefined ? "See kip local --help" : `Did you mean kip local ${near}?`,
+    },
+  );
 }
 
 function usage(): string {

@@ -3,7 +3,7 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { isKipError } from "@kip/base";
+import { isCodedError } from "@kip/base";
 import { readUserSettings } from "./user-settings.ts";
 
 describe("readUserSettings()", () => {
@@ -34,7 +34,10 @@ describe("readUserSettings()", () => {
       ["images: { cache: {} }", /images\.cache/],
       ["{", /Cannot read --settings/],
     ] as const) {
-      await assert.rejects(read(text), (error) => isKipError(error) && message.test(error.message));
+      await assert.rejects(
+        read(text),
+        (error) => isCodedError(error) && message.test(error.message),
+      );
     }
     await assert.rejects(readUserSettings(path.join(work.path, "none")), {
       code: "OPTION_INVALID",

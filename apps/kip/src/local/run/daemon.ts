@@ -1,7 +1,7 @@
 import {
   createLogger,
   errorText,
-  isKipError,
+  isCodedError,
   parseOptions,
   pause,
   systemClock,
@@ -52,7 +52,7 @@ export async function daemon(args: readonly string[]): Promise<void> {
     send({
       kind: "failed",
       message: errorText(error),
-      remedy: isKipError(error) ? error.remedy : undefined,
+      remedy: isCodedError(error) ? error.remedy : undefined,
     });
     if (process.connected) process.disconnect?.();
     process.exitCode = 1;

@@ -3,7 +3,7 @@ import { mkdtempDisposableSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { isKipError, systemClock } from "@kip/base";
+import { isCodedError, systemClock } from "@kip/base";
 import { SupervisedProgram } from "@kip/control-plane";
 import { providerReady } from "./provider-ready.ts";
 
@@ -33,7 +33,7 @@ describe("providerReady()", () => {
     const { signal } = new AbortController();
     const ready = providerReady({ failing: provider.failing, logFile, signal }, never);
     await assert.rejects(ready, (error) => {
-      assert.ok(isKipError(error));
+      assert.ok(isCodedError(error));
       assert.equal(
         error.message,
         "Cannot start the provider: Cannot listen on port 10250: EADDRINUSE",

@@ -1,6 +1,6 @@
 import { access, chmod, chown, mkdir, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { errorText, KipError, runCommand, systemClock, type Logger } from "@kip/base";
+import { errorText, CodedError, runCommand, systemClock, type Logger } from "@kip/base";
 import { forwardConnections, requireFreePort, type SupervisedProgram } from "@kip/control-plane";
 import { parseReference, pushLayout } from "@kip/oci-image";
 import { markerEnvironment } from "../cluster/processes.ts";
@@ -50,7 +50,7 @@ export async function hasRegistry(): Promise<boolean> {
  *
  * Both run as users without a name, with an empty environment and without capabilities, and end with this process.
  *
- * @throws {KipError} `PORT_TAKEN`
+ * @throws {CodedError} `PORT_TAKEN`
  */
 export async function startRegistry(options: RegistryOptions): Promise<AsyncDisposable> {
   const { address, port, dir } = options;
@@ -144,7 +144,7 @@ const attempts = 100;
  * Pushes an image of a layout directory into the local registry, as soon as that answers.
  *
  * @param port of the registry at 127.0.0.1
- * @throws {KipError} `LOCAL_REGISTRY_FAILED`; the signal's reason
+ * @throws {CodedError} `LOCAL_REGISTRY_FAILED`; the signal's reason
  */
 export async function pushToRegistry(
   layoutDir: string,
@@ -164,7 +164,7 @@ export async function pushToRegistry(
     } catch (error) {
       signal?.throwIfAborted();
       if (attempt >= attempts) {
-        throw new KipError(
+        throw new CodedError(
           "LOCAL_REGISTRY_FAILED",
           `Cannot push "${reference}" to the local registry: ${errorText(error)}`,
           { cause: error },

@@ -1,4 +1,4 @@
-import { helpText, KipError, parseOptions, type OptionValues } from "@kip/base";
+import { helpText, CodedError, parseOptions, type OptionValues } from "@kip/base";
 import { lockCluster } from "../cluster/cluster-lock.ts";
 import { readRecord, runningCluster } from "../cluster/cluster-record.ts";
 import { hostPorts } from "../cluster/host-ports.ts";
@@ -58,7 +58,7 @@ async function requireSameNetwork(options: OptionValues, layout: LocalLayout): P
     networkRange === options.required("network-range")
   )
     return;
-  throw new KipError(
+  throw new CodedError(
     "LOCAL_CLUSTER_FAILED",
     `Cannot start the local cluster: the one before it has another network, ${networkRange} in namespace ${namespaceName}`,
     {

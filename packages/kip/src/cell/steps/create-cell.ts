@@ -1,4 +1,4 @@
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import { unsupportedVolumes } from "../../dispatch/desired-pod.ts";
 import { afterLoss, carriedContainers, endByLoss, hasRun } from "../../status/lost-containers.ts";
@@ -12,7 +12,7 @@ export async function createCell(context: StepContext, actor: StepActor): Promis
   const resolved = required(memory.resolved, "the pod is not known");
   const volumes = unsupportedVolumes(resolved.pod);
   if (volumes.length > 0) {
-    throw new KipError(
+    throw new CodedError(
       "VOLUME_UNSUPPORTED",
       `Cannot give the pod its volumes ${volumes.join(", ")}: this kind is not supported`,
       {
@@ -39,7 +39,7 @@ export async function createCell(context: StepContext, actor: StepActor): Promis
   );
   actor.cellSeen(cell);
   if (memory.cell) return;
-  throw new KipError(
+  throw new CodedError(
     "CELL_BEING_DELETED",
     `Cannot create Cell "${cell.metadata.name ?? ""}": the one before it is still being deleted`,
     { retryable: true, remedy: "Remove the finalizers that others than kip put on it" },

@@ -1,4 +1,4 @@
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import { desiredPod, imagesOf } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
 import { podAddress, type CellMemory } from "../../state/cell-memory.ts";
@@ -59,8 +59,8 @@ export async function dispatch(
 function ignored(
   { metadata }: Cell,
   { generation, held }: { readonly generation: number; readonly held: number },
-): KipError {
-  return new KipError(
+): CodedError {
+  return new CodedError(
     "CELL_POD_IGNORED",
     `Cannot give Cell "${metadata.name ?? ""}" its pod: the agent has generation ${held}, which is newer than ${generation}`,
     { retryable: true, remedy: "Set the clock of kip's machine; it is sent again" },

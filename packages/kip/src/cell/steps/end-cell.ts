@@ -29,7 +29,7 @@ export async function drain(
  * and does not stay because of its logs.
  *
  * @throws the reason of the plan's abort
- * @throws {KipError} code `AGENT_UNREACHABLE`: repeat it over another connection
+ * @throws {CodedError} code `AGENT_UNREACHABLE`: repeat it over another connection
  */
 export async function saveLogs(
   context: StepContext,

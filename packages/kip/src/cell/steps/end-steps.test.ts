@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AgentClient, PodReport } from "@kip/agent-api";
-import { KipError, silentLogger } from "@kip/base";
+import { CodedError, silentLogger } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { newCellMemory, type CellMemory } from "../../state/cell-memory.ts";
 import { CellStatusWriter } from "../../store/cell-status-writer.ts";
@@ -99,7 +99,7 @@ describe("recordEnd()", () => {
 
   it("fails while the API does not answer, and writes only the phase if the rest is refused", async () => {
     const { context, memory, written, refusals } = start(podOf("Never", {}), { end });
-    refusals.push(new KipError("K8S_UNAVAILABLE", "away"), new KipError("K8S_INVALID", "no"));
+    refusals.push(new CodedError("K8S_UNAVAILABLE", "away"), new CodedError("K8S_INVALID", "no"));
     await assert.rejects(recordEnd(context, memory));
     assert.equal(memory.isEndRecorded, false);
     await recordEnd(context, memory);
@@ -210,7 +210,7 @@ describe("saveLogs()", () => {
     const { context, memory, saves } = start(podOf("Never", {}), facts);
     for (const error of [
       Object.assign(new Error("no space left"), { code: "ENOSPC" }),
-      new KipError("LOG_ARCHIVE_FAILED", "no place for logs"),
+      new CodedError("LOG_ARCHIVE_FAILED", "no place for logs"),
     ]) {
       memory.areLogsSaved = false;
       saves.push(async () => {
@@ -226,7 +226,7 @@ describe("saveLogs()", () => {
     const abort = new AbortController();
     saves.push(
       async () => {
-        throw new KipError("AGENT_UNREACHABLE", "gone");
+        throw new CodedError("AGENT_UNREACHABLE", "gone");
       },
       async () => {
         abort.abort();

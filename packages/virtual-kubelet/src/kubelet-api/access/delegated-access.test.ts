@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
-import { KipError, systemClock, type Clock } from "@kip/base";
+import { CodedError, systemClock, type Clock } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { delegatedAccess, type DelegatedAccessOptions } from "./delegated-access.ts";
 
@@ -26,9 +26,9 @@ function access(
   const create = async (_path: string, body: Review): Promise<unknown> => {
     reviews.push(body);
     if (failures-- > 0)
-      throw new KipError("K8S_UNAVAILABLE", "away", {
+      throw new CodedError("K8S_UNAVAILABLE", "away", {
         retryable: true,
-        facts: { retryAfterMs: options.retryAfterMs },
+        retryAfterMs: options.retryAfterMs,
       });
     if (body.kind === "SubjectAccessReview") {
       const asked = body.spec["resourceAttributes"] as { verb: string; subresource: string };

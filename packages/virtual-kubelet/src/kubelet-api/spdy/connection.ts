@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import { AsyncQueue, KipError, pause, type Clock, type Logger } from "@kip/base";
+import { AsyncQueue, CodedError, pause, type Clock, type Logger } from "@kip/base";
 import { watchIdle } from "../idle-watch.ts";
 import type { RemoteStream, RemoteStreams } from "../remote-streams.ts";
 import {
@@ -105,7 +105,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
 
   isWritable(): boolean {
     if (this.#ended.signal.aborted)
-      throw new KipError("VK_STREAM_RESET", "Cannot send: the connection is gone");
+      throw new CodedError("VK_STREAM_RESET", "Cannot send: the connection is gone");
     return !this.#socket.writableNeedDrain;
   }
 
@@ -282,6 +282,6 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
     for (const stream of this.#streams.values()) stream.connectionLost();
     this.opened.end();
     if (!this.#closing)
-      this.#gone.abort(new KipError("VK_STREAM_RESET", "Cannot go on: the client is gone"));
+      this.#gone.abort(new CodedError("VK_STREAM_RESET", "Cannot go on: the client is gone"));
   }
 }

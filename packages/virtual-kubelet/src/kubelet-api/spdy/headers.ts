@@ -1,5 +1,5 @@
 import zlib from "node:zlib";
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import { spdyDictionary, spdyDictionaryId } from "./dictionary.ts";
 
 /** Headers of a stream: names in lower case. Several values of one name are separated by a NUL. */
@@ -127,8 +127,8 @@ export function parseHeaders(content: Buffer): SpdyHeaders {
 }
 
 /** The error that ends a connection whose peer does not keep to the protocol. */
-export function protocolError(reason: string, cause?: unknown): KipError {
-  return new KipError("VK_SPDY_PROTOCOL", `Cannot read SPDY frames: ${reason}`, {
+export function protocolError(reason: string, cause?: unknown): CodedError {
+  return new CodedError("VK_SPDY_PROTOCOL", `Cannot read SPDY frames: ${reason}`, {
     ...(cause !== undefined && { cause }),
   });
 }

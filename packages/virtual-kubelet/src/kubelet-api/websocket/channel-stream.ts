@@ -1,5 +1,5 @@
 import { Duplex } from "node:stream";
-import { KipError } from "@kip/base";
+import { CodedError } from "@kip/base";
 import type { RemoteStream } from "../remote-streams.ts";
 
 /** Longest message sent: small enough that the channels of one connection share it fairly. */
@@ -72,7 +72,9 @@ export class ChannelStream extends Duplex implements RemoteStream {
   connectionLost(): void {
     // A channel that ended both ways is complete, even if its last bytes are not read yet.
     if (this.#remoteEnded && this.writableFinished) return;
-    this.destroy(new KipError("VK_STREAM_RESET", "Cannot use the stream: the connection is gone"));
+    this.destroy(
+      new CodedError("VK_STREAM_RESET", "Cannot use the stream: the connection is gone"),
+    );
   }
 
   override _read(): void {
