@@ -1,5 +1,6 @@
-import { hasCode, silentLogger, systemClock } from "@kip/base";
+import { silentLogger, systemClock } from "@kip/base";
 import {
+  isNotFound,
   createInformer,
   createLeaseHolder,
   paths,
@@ -68,7 +69,7 @@ async function unlessGone(work: Promise<void>): Promise<void> {
   try {
     await work;
   } catch (error) {
-    if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
+    if (!isNotFound(error)) throw error;
   }
 }
 

@@ -1,6 +1,6 @@
-import { hasCode, silentLogger, systemClock } from "@kip/base";
+import { silentLogger, systemClock } from "@kip/base";
 import type { SharedControlPlane } from "@kip/control-plane/testing";
-import { createInformer, paths, type ApiClient } from "@kip/k8s-client";
+import { isNotFound, createInformer, paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 
 /** How pods that were created and deleted at once fared. */
@@ -79,6 +79,6 @@ async function remove(client: ApiClient, path: string): Promise<void> {
   try {
     await client.delete(path);
   } catch (error) {
-    if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
+    if (!isNotFound(error)) throw error;
   }
 }

@@ -11,6 +11,15 @@ export type {
   RequestOptions,
   StreamOptions,
 } from "./client/api-client.ts";
+export {
+  ignoreNotFound,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  K8sError,
+  type K8sErrorCode,
+  type K8sErrorOptions,
+} from "./errors.ts";
 export { dropManagedFields } from "./watch/drop-managed-fields.ts";
 export { createApiClient, type ApiClientOptions } from "./client/create-api-client.ts";
 export {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CodedError } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { K8sError } from "@kip/k8s-client";
 import { findClusterDns } from "./cluster-facts.ts";
 
 describe("findClusterDns()", () => {
@@ -22,6 +22,6 @@ describe("findClusterDns()", () => {
   it("finds none where the service is headless, has no address yet or does not exist", async () => {
     assert.deepEqual(await find({ spec: { clusterIP: "None" } }), []);
     assert.deepEqual(await find({}), []);
-    assert.deepEqual(await find(new CodedError("K8S_NOT_FOUND", "none")), []);
+    assert.deepEqual(await find(new K8sError("K8S_NOT_FOUND", "none")), []);
   });
 });

@@ -1,6 +1,5 @@
 import { isIP } from "node:net";
-import { hasCode } from "@kip/base";
-import { paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
+import { isNotFound, paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
 import { CellStore } from "./store/cell-store.ts";
 
 /**
@@ -32,7 +31,7 @@ export async function findClusterDns(client: ApiClient): Promise<readonly string
     const address = spec?.clusterIP ?? "";
     return isIP(address) === 0 ? [] : [address];
   } catch (error) {
-    if (hasCode(error, "K8S_NOT_FOUND")) return [];
+    if (isNotFound(error)) return [];
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CodedError, silentLogger, systemClock } from "@kip/base";
-import { createInformer, paths } from "@kip/k8s-client";
+import { silentLogger, systemClock } from "@kip/base";
+import { K8sError, createInformer, paths } from "@kip/k8s-client";
 import type { Event, Lease, Node, Pod } from "@kip/k8s-types";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
 import { until } from "./eventually.ts";
@@ -317,8 +317,7 @@ describe("a node as the original had it", () => {
     const client: typeof cluster.client = {
       ...bound(cluster.client),
       patch: async (path, body, type, options) => {
-        if (refuse && path.endsWith("/status"))
-          throw new CodedError("K8S_FORBIDDEN", "Cannot PATCH");
+        if (refuse && path.endsWith("/status")) throw new K8sError("K8S_FORBIDDEN", "Cannot PATCH");
         return cluster.client.patch(path, body, type, options);
       },
     };

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
-import { paths } from "@kip/k8s-client";
+import { K8sError, isNotFound, isAlreadyExists, paths } from "@kip/k8s-client";
 import type { Lease, Node } from "@kip/k8s-types";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
 import { until } from "./eventually.ts";
@@ -114,15 +113,15 @@ describe("startNode()", () => {
 describe("ApiClient errors on the real server", () => {
   it("carries a code for each refusal", async () => {
     const missing = cluster.admin.get(paths.pods("default", "missing"));
-    await assert.rejects(missing, (error) => hasCode(error, "K8S_NOT_FOUND"));
+    await assert.rejects(missing, (error) => isNotFound(error));
     const again = cluster.admin.create(paths.namespaces(), { metadata: { name: "default" } });
-    await assert.rejects(again, (error) => hasCode(error, "K8S_ALREADY_EXISTS"));
+    await assert.rejects(again, (error) => isAlreadyExists(error));
     const invalid = cluster.admin.create(paths.pods("default"), {
       metadata: { name: "x" },
       spec: {},
     });
-    await assert.rejects(invalid, (error) => hasCode(error, "K8S_INVALID"));
+    await assert.rejects(invalid, (error) => K8sError.is(error, "K8S_INVALID"));
     const forbidden = cluster.client.create(paths.namespaces(), { metadata: { name: "x" } });
-    await assert.rejects(forbidden, (error) => hasCode(error, "K8S_FORBIDDEN"));
+    await assert.rejects(forbidden, (error) => K8sError.is(error, "K8S_FORBIDDEN"));
   });
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CodedError, systemClock } from "@kip/base";
-import { paths, type ApiClient } from "@kip/k8s-client";
+import { systemClock } from "@kip/base";
+import { K8sError, paths, type ApiClient } from "@kip/k8s-client";
 import type { Lease, Pod } from "@kip/k8s-types";
 import { startStandbyNode, type PodProvider, type StandbyNode } from "@kip/virtual-kubelet";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
@@ -115,7 +115,7 @@ describe("startStandbyNode()", () => {
         if (!isAway || !path.includes("/pods/"))
           return cluster.client.patch(path, body, kind, options);
         refused.resolve();
-        throw new CodedError("K8S_UNAVAILABLE", "away", { retryable: true });
+        throw new K8sError("K8S_UNAVAILABLE", "away", { retryable: true });
       },
     };
     const replicaOfOne = startStandbyNode({

@@ -24,51 +24,51 @@ export type PatchType = "merge" | "strategic" | "json" | "apply";
 
 /** Options of every request. */
 export interface RequestOptions {
-  readonly query?: Query;
-  readonly signal?: AbortSignal;
+  readonly query?: Query | undefined;
+  readonly signal?: AbortSignal | undefined;
   /** Longest wait for the whole answer, milliseconds. @default 30000 */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** Media type wanted. @default "application/json" */
-  readonly accept?: string;
+  readonly accept?: string | undefined;
   /**
    * Goes before the requests that wait for a connection, three to one: for heartbeats, which thousands of pods must
    * not hold up, and for answers that a person waits for. @default false
    */
-  readonly isUrgent?: boolean;
+  readonly isUrgent?: boolean | undefined;
 }
 
 /** Options of {@link ApiClient.patch}. */
 export interface PatchOptions extends RequestOptions {
   /** Who owns the fields; mandatory for `apply`. @default the client's user agent up to the first "/" */
-  readonly fieldManager?: string;
+  readonly fieldManager?: string | undefined;
   /** With `apply`: takes fields over from other owners. @default false */
-  readonly force?: boolean;
+  readonly force?: boolean | undefined;
 }
 
 /** Options of {@link ApiClient.delete}. */
 export interface DeleteOptions extends RequestOptions {
   /** Only the object with this UID; another one answers `K8S_CONFLICT`. */
-  readonly uid?: string;
+  readonly uid?: string | undefined;
   /** Seconds, 0 or more. @default the object's own */
-  readonly graceSeconds?: number;
-  readonly propagation?: "Orphan" | "Background" | "Foreground";
+  readonly graceSeconds?: number | undefined;
+  readonly propagation?: "Orphan" | "Background" | "Foreground" | undefined;
 }
 
 /** Options of {@link ApiClient.stream}. */
 export interface StreamOptions {
-  readonly query?: Query;
-  readonly signal?: AbortSignal;
+  readonly query?: Query | undefined;
+  readonly signal?: AbortSignal | undefined;
   /** Longest wait for the head of the answer, and for all of an answer other than 200, milliseconds. @default 30000 */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** Media type wanted. @default "application/json" */
-  readonly accept?: string;
+  readonly accept?: string | undefined;
 }
 
 /** Options of {@link ApiClient.request}. */
 export interface RawRequestOptions extends RequestOptions {
   /** Sent as it is if it is bytes or text, else as JSON. */
   readonly body?: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 /** Any answer, whatever its status code. */
@@ -82,8 +82,8 @@ export interface RawResponse {
 /**
  * Talks to one Kubernetes API server. Paths come from {@link paths}.
  *
- * An answer of 300 or more is a `CodedError` with the server's `Status` in `facts.status`, its HTTP
- * code in `facts.httpStatus`, and one of the codes `K8S_NOT_FOUND`, `K8S_CONFLICT`,
+ * An answer of 300 or more is a {@link K8sError} with the server's `Status` in `status`, its HTTP
+ * code in `httpStatus`, and one of the codes `K8S_NOT_FOUND`, `K8S_CONFLICT`,
  * `K8S_ALREADY_EXISTS`, `K8S_GONE`, `K8S_INVALID`, `K8S_FORBIDDEN`, `K8S_UNAUTHORIZED`,
  * `K8S_TOO_MANY_REQUESTS` (`retryAfterMs`), `K8S_REQUEST_FAILED`; a server that is out of
  * reach, cuts the connection, answers 5xx or no JSON is `K8S_UNAVAILABLE`. The last but one are retryable.

@@ -3,7 +3,8 @@ import { once } from "node:events";
 import http from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { hasCode, silentLogger, systemClock } from "@kip/base";
+import { silentLogger, systemClock } from "@kip/base";
+import { K8sError } from "../errors.ts";
 import type { ApiClient } from "./api-client.ts";
 import { createApiClient } from "./create-api-client.ts";
 import type { Credentials } from "../kubeconfig/kubeconfig.ts";
@@ -79,7 +80,7 @@ describe("createApiClient()", () => {
     };
     const settled = client.get("/").then(
       () => "answered",
-      (error: unknown) => (hasCode(error, "K8S_UNAVAILABLE") ? "unavailable" : error),
+      (error: unknown) => (K8sError.is(error, "K8S_UNAVAILABLE") ? "unavailable" : error),
     );
     await once([...sockets][0] ?? (await once(server, "connection"))[0], "close");
     // The client sees the end of its connection at most a few turns after the server does.
@@ -92,10 +93,10 @@ describe("createApiClient()", () => {
       response.writeHead(200, { "Content-Length": "100" });
       response.write("half", () => response.destroy());
     };
-    await assert.rejects(client.get("/"), (error) => hasCode(error, "K8S_UNAVAILABLE"));
+    await assert.rejects(client.get("/"), (error) => K8sError.is(error, "K8S_UNAVAILABLE"));
     answer = () => {};
     await assert.rejects(client.get("/", { timeoutMs: 20 }), (error) =>
-      hasCode(error, "K8S_UNAVAILABLE"),
+      K8sError.is(error, "K8S_UNAVAILABLE"),
     );
   });
 
@@ -104,7 +105,7 @@ describe("createApiClient()", () => {
       response.writeHead(503, { "Content-Type": "text/plain" });
       response.write("a part");
     };
-    const isUnavailable = (error: unknown): boolean => hasCode(error, "K8S_UNAVAILABLE");
+    const isUnavailable = (error: unknown): boolean => K8sError.is(error, "K8S_UNAVAILABLE");
     const ended = client.stream("/watch", { timeoutMs: 50 });
     await assert.rejects(within(ended), isUnavailable);
     await assert.rejects(within(client.get("/", { timeoutMs: 50 })), isUnavailable);
@@ -120,7 +121,7 @@ describe("createApiClient()", () => {
       };
       more();
     };
-    const isForbidden = (error: unknown): boolean => hasCode(error, "K8S_FORBIDDEN");
+    const isForbidden = (error: unknown): boolean => K8sError.is(error, "K8S_FORBIDDEN");
     await assert.rejects(within(client.stream("/watch")), isForbidden);
     await assert.rejects(within(client.get("/")), isForbidden);
     assert.equal((await client.request("GET", "/")).body.length, 1024 * 1024);
@@ -128,12 +129,12 @@ describe("createApiClient()", () => {
 
   it("calls an answer that is not JSON unavailable, and a redirection failed", async () => {
     answer = (_request, response) => response.end("<html>back soon</html>");
-    await assert.rejects(client.get("/"), (error) => hasCode(error, "K8S_UNAVAILABLE"));
+    await assert.rejects(client.get("/"), (error) => K8sError.is(error, "K8S_UNAVAILABLE"));
     answer = (_request, response) => {
       response.writeHead(302, { Location: "/login" });
       response.end("<html>log in</html>");
     };
-    await assert.rejects(client.get("/"), (error) => hasCode(error, "K8S_REQUEST_FAILED"));
+    await assert.rejects(client.get("/"), (error) => K8sError.is(error, "K8S_REQUEST_FAILED"));
   });
 
   it("cuts a stream when its signal aborts, and ends the server's side too", async () => {

@@ -12,6 +12,7 @@ import type {
   RequestOptions,
   StreamOptions,
 } from "./api-client.ts";
+import { K8sError } from "../errors.ts";
 import type { KubeConfig } from "../kubeconfig/kubeconfig.ts";
 import { requestPacer, RequestSlots } from "./request-slots.ts";
 import { statusError, unavailable } from "./status-error.ts";
@@ -101,9 +102,9 @@ class HttpApiClient implements ApiClient {
     const body = {
       apiVersion: "v1",
       kind: "DeleteOptions",
-      ...(options?.graceSeconds !== undefined && { gracePeriodSeconds: options.graceSeconds }),
-      ...(options?.propagation && { propagationPolicy: options.propagation }),
-      ...(options?.uid !== undefined && { preconditions: { uid: options.uid } }),
+      gracePeriodSeconds: options?.graceSeconds,
+      propagationPolicy: options?.propagation,
+      preconditions: options?.uid === undefined ? undefined : { uid: options.uid },
     };
     return this.#json("DELETE", path, { ...options, body });
   }
@@ -211,8 +212,8 @@ class HttpApiClient implements ApiClient {
 interface SendOptions {
   readonly query?: Query | undefined;
   readonly body?: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly accept?: string;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly accept?: string | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -272,7 +273,6 @@ function ownReason(
   request: { readonly method: string; readonly path: string },
 ): unknown {
   if (signal?.aborted === true) return signal.reason;
-  if (error instanceof Error && "code" in error && String(error.code).startsWith("K8S_"))
-    return error;
+  if (K8sError.is(error)) return error;
   return unavailable(request, error);
 }

@@ -1,4 +1,4 @@
-import { CodedError } from "@kip/base";
+import { K8sError } from "../errors.ts";
 
 /** Paths of the API server's resources. Without a name: the collection. Without a namespace: of all namespaces. */
 export const paths = {
@@ -53,16 +53,13 @@ function core(resource: string): NamespacedPath {
 /**
  * A name as one segment of a path.
  *
- * @throws {CodedError} code `K8S_INVALID` for a name that client-go refuses, too: names come from pods, and a proxy before the
+ * @throws {K8sError} code `K8S_INVALID` for a name that client-go refuses, too: names come from pods, and a proxy before the
  *   API server may take "%2F" and ".." for a path to another object
  */
 function segment(name: string): string {
   if (name !== "" && name !== "." && name !== ".." && !/[/%]/.test(name))
     return encodeURIComponent(name);
-  throw new CodedError(
-    "K8S_INVALID",
-    `Cannot use ${JSON.stringify(name)} as the name of an object`,
-  );
+  throw new K8sError("K8S_INVALID", `Cannot use ${JSON.stringify(name)} as the name of an object`);
 }
 
 function tail(name: string | undefined, subresource: string | undefined): string {

@@ -1,5 +1,5 @@
-import { CodedError } from "@kip/base";
 import type { Status } from "@kip/k8s-types";
+import { K8sError } from "../errors.ts";
 
 /** What a failed request was, for messages. */
 export interface FailedRequest {
@@ -23,65 +23,62 @@ const longestRetryAfterMs = 10 * 60_000;
  *
  * @see https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/v1/types.go StatusReason
  */
-export function statusError(request: FailedRequest, answer: FailedAnswer): CodedError {
+export function statusError(request: FailedRequest, answer: FailedAnswer): K8sError {
   const status = readStatus(answer.body);
   const text = status?.message ?? (answer.body.slice(0, 200).trim() || `HTTP ${answer.status}`);
   const message = `Cannot ${request.method} ${request.path}: ${text}`;
   const seconds = Number(answer.retryAfter ?? status?.details?.retryAfterSeconds ?? Number.NaN);
-  const facts = {
-    httpStatus: answer.status,
-    ...(status !== undefined && { status }),
-  };
   const retryAfterMs = Number.isFinite(seconds)
     ? Math.min(Math.max(seconds * 1000, 0), longestRetryAfterMs)
     : undefined;
-  return errorOf(answer.status, status?.reason, { message, facts, retryAfterMs });
+  return errorOf(message, { httpStatus: answer.status, status, retryAfterMs });
 }
 
-interface ErrorParts {
-  readonly message: string;
-  readonly facts: Readonly<Record<string, unknown>>;
+interface Answered {
+  readonly httpStatus: number;
+  readonly status: Status | undefined;
   readonly retryAfterMs: number | undefined;
 }
 
-function errorOf(http: number, reason: string | undefined, parts: ErrorParts): CodedError {
-  const { message, facts, retryAfterMs } = parts;
-  const again = { facts, retryAfterMs, retryable: true };
-  switch (http) {
+function errorOf(message: string, answer: Answered): K8sError {
+  const { httpStatus, status } = answer;
+  const final = { httpStatus, status };
+  const again = { ...answer, retryable: true };
+  switch (httpStatus) {
     case 401:
-      return new CodedError("K8S_UNAUTHORIZED", message, {
-        facts,
+      return new K8sError("K8S_UNAUTHORIZED", message, {
+        ...final,
         remedy: "Check the credentials of the kubeconfig or service account",
       });
     case 403:
-      return new CodedError("K8S_FORBIDDEN", message, {
-        facts,
+      return new K8sError("K8S_FORBIDDEN", message, {
+        ...final,
         remedy: "Give this identity the missing permission (RBAC), or lift the quota it names",
       });
     case 404:
-      return new CodedError("K8S_NOT_FOUND", message, { facts });
+      return new K8sError("K8S_NOT_FOUND", message, final);
     case 409:
-      return reason === "AlreadyExists"
-        ? new CodedError("K8S_ALREADY_EXISTS", message, { facts })
-        : new CodedError("K8S_CONFLICT", message, again);
+      return status?.reason === "AlreadyExists"
+        ? new K8sError("K8S_ALREADY_EXISTS", message, final)
+        : new K8sError("K8S_CONFLICT", message, again);
     case 410:
-      return new CodedError("K8S_GONE", message, again);
+      return new K8sError("K8S_GONE", message, again);
     case 400:
     case 422:
-      return new CodedError("K8S_INVALID", message, { facts });
+      return new K8sError("K8S_INVALID", message, final);
     case 429:
-      return new CodedError("K8S_TOO_MANY_REQUESTS", message, again);
+      return new K8sError("K8S_TOO_MANY_REQUESTS", message, again);
     default:
-      return http >= 500
-        ? new CodedError("K8S_UNAVAILABLE", message, again)
-        : new CodedError("K8S_REQUEST_FAILED", message, { facts });
+      return httpStatus >= 500
+        ? new K8sError("K8S_UNAVAILABLE", message, again)
+        : new K8sError("K8S_REQUEST_FAILED", message, final);
   }
 }
 
 /** The error of a request that got no whole answer. */
-export function unavailable(request: FailedRequest, cause: unknown): CodedError {
+export function unavailable(request: FailedRequest, cause: unknown): K8sError {
   const text = cause instanceof Error ? cause.message || cause.name : "no answer";
-  return new CodedError("K8S_UNAVAILABLE", `Cannot ${request.method} ${request.path}: ${text}`, {
+  return new K8sError("K8S_UNAVAILABLE", `Cannot ${request.method} ${request.path}: ${text}`, {
     retryable: true,
     cause,
   });

@@ -28,7 +28,7 @@ interface TokenAnswer {
 /**
  * Asks the API server for a service account token (authentication.k8s.io/v1 TokenRequest).
  *
- * @throws {CodedError} code `K8S_NOT_FOUND` if the service account does not exist, and the client's others
+ * @throws {K8sError} code `K8S_NOT_FOUND` if the service account does not exist, and the client's others
  */
 export async function requestToken(
   client: ApiClient,

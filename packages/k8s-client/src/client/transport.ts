@@ -34,7 +34,7 @@ export class Transport {
   /**
    * Resolves with the head of the answer; the body is read from it.
    *
-   * @throws {CodedError} code `K8S_UNAVAILABLE`, or the signal's reason
+   * @throws {K8sError} code `K8S_UNAVAILABLE`, or the signal's reason
    */
   async send(request: TransportRequest): Promise<http.IncomingMessage> {
     try {

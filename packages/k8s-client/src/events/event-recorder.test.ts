@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { createLogger, CodedError, type Clock } from "@kip/base";
+import { createLogger, type Clock } from "@kip/base";
+import { K8sError } from "../errors.ts";
 import type { ApiClient } from "../client/api-client.ts";
 import { createEventRecorder, type EventReference } from "./event-recorder.ts";
 
@@ -64,8 +65,8 @@ describe("createEventRecorder()", () => {
     recorder.record(about, event);
     await recorder.flush();
     failures.push(
-      new CodedError("K8S_NOT_FOUND", "expired"),
-      new CodedError("K8S_UNAVAILABLE", "later", { retryable: true }),
+      new K8sError("K8S_NOT_FOUND", "expired"),
+      new K8sError("K8S_UNAVAILABLE", "later", { retryable: true }),
     );
     recorder.record(about, event);
     await recorder.flush();
@@ -94,9 +95,9 @@ describe("createEventRecorder()", () => {
     const causes = [{ reason: "NamespaceTerminating", field: "metadata.namespace" }];
     const terminating = { kind: "Status", code: 403, details: { causes } };
     const { levels, recorder } = recorderWith([
-      new CodedError("K8S_FORBIDDEN", "being terminated", { facts: { status: terminating } }),
-      new CodedError("K8S_NOT_FOUND", "no such namespace"),
-      new CodedError("K8S_FORBIDDEN", "no permission", { facts: { status: { kind: "Status" } } }),
+      new K8sError("K8S_FORBIDDEN", "being terminated", { status: terminating }),
+      new K8sError("K8S_NOT_FOUND", "no such namespace"),
+      new K8sError("K8S_FORBIDDEN", "no permission", { status: { kind: "Status" } }),
     ]);
     for (const message of ["a", "b", "c"]) {
       recorder.record(about, { type: "Normal", reason: "Killing", message });

@@ -1,12 +1,6 @@
-import {
-  backoffDelay,
-  hasCode,
-  isCodedError,
-  isRetryable,
-  type Clock,
-  type Logger,
-} from "@kip/base";
-import type { Event, Status } from "@kip/k8s-types";
+import { backoffDelay, isRetryable, type Clock, type Logger } from "@kip/base";
+import type { Event } from "@kip/k8s-types";
+import { isNotFound, K8sError } from "../errors.ts";
 import type { ApiClient, KubeObject } from "../client/api-client.ts";
 import { EventSpamFilter } from "./event-spam-filter.ts";
 import { paths } from "../client/paths.ts";
@@ -200,7 +194,7 @@ class BackgroundRecorder implements EventRecorder {
         await client.patch(paths.events(series.namespace, series.written), change, "merge");
         return;
       } catch (error) {
-        if (!hasCode(error, "K8S_NOT_FOUND")) throw error; // else it expired: write a new one
+        if (!isNotFound(error)) throw error; // else it expired: write a new one
       }
     }
     const name = `${series.about.name.slice(0, 200)}.${uniqueSuffix(this.#options.clock.now())}`;
@@ -230,10 +224,11 @@ class BackgroundRecorder implements EventRecorder {
 
 /** Whether an event was refused because its namespace is being deleted (403), or is gone (404). */
 function isNamespaceGone(error: unknown): boolean {
-  if (hasCode(error, "K8S_NOT_FOUND")) return true;
-  if (!isCodedError(error) || error.code !== "K8S_FORBIDDEN") return false;
-  const status = error.facts["status"] as Status | undefined; // the API server's own document
-  return status?.details?.causes?.some(({ reason }) => reason === "NamespaceTerminating") === true;
+  if (isNotFound(error)) return true;
+  if (!K8sError.is(error, "K8S_FORBIDDEN")) return false;
+  return (
+    error.status?.details?.causes?.some(({ reason }) => reason === "NamespaceTerminating") === true
+  );
 }
 
 let sequence = 0;

@@ -1,5 +1,6 @@
-import { errorText, CodedError, withTimeout, type Clock } from "@kip/base";
+import { errorText, withTimeout, type Clock } from "@kip/base";
 import type { User } from "@kubernetes/client-node/dist/config_types.js";
+import { K8sError } from "../errors.ts";
 import { decodeExecConfig, type ExecCluster } from "./exec-credential.ts";
 import { impersonationHeaders } from "./impersonation.ts";
 import { TokenFile } from "./token-file.ts";
@@ -14,7 +15,7 @@ export interface AuthHeaders {
 
 /** Gives the current credentials of a kubeconfig user. */
 export interface Authenticator {
-  /** @throws {CodedError} code `K8S_CREDENTIALS_FAILED` */
+  /** @throws {K8sError} code `K8S_CREDENTIALS_FAILED` */
   headers(): Promise<AuthHeaders>;
   /** The server refused what it gave: get new ones. */
   forget(): void;
@@ -38,7 +39,7 @@ export interface AuthenticatorOptions {
 /**
  * The authenticator that a kubeconfig user asks for: token, token file, password, exec plugin, provider.
  *
- * @throws {CodedError} code `KUBECONFIG_INVALID`, `DECODE_FAILED`
+ * @throws {K8sError} code `KUBECONFIG_INVALID`, `DECODE_FAILED`
  */
 export async function authenticatorOf(options: AuthenticatorOptions): Promise<Authenticator> {
   const { user, tokenFile } = options;
@@ -95,7 +96,7 @@ async function fromLibrary(
   const { OpenIDConnectAuth } = await import("@kubernetes/client-node/dist/oidc_auth.js");
   let library = new OpenIDConnectAuth();
   if (!library.isAuthProvider(user)) {
-    throw new CodedError(
+    throw new K8sError(
       "KUBECONFIG_INVALID",
       `Cannot use kubeconfig user "${user.name}": its auth-provider is not known`,
       { remedy: "Use a certificate, a token or an exec plugin" },
@@ -109,7 +110,7 @@ async function fromLibrary(
         clock,
       });
     } catch (cause) {
-      throw new CodedError(
+      throw new K8sError(
         "K8S_CREDENTIALS_FAILED",
         `Cannot get a token for kubeconfig user "${user.name}": ${errorText(cause)}`,
         { cause, retryable: true },

@@ -1,5 +1,6 @@
 import path from "node:path";
-import { backoffDelay, CodedError, withTimeout, type Clock } from "@kip/base";
+import { backoffDelay, withTimeout, type Clock } from "@kip/base";
+import { K8sError } from "../errors.ts";
 import type { Authenticator, AuthHeaders } from "./authenticator.ts";
 import {
   execInfo,
@@ -52,11 +53,11 @@ export class ExecAuthenticator implements Authenticator {
   #failures = 0;
   #failed: { readonly error: unknown; readonly until: number } | undefined;
 
-  /** @throws {CodedError} code `KUBECONFIG_INVALID` for a plugin that needs a terminal */
+  /** @throws {K8sError} code `KUBECONFIG_INVALID` for a plugin that needs a terminal */
   constructor(options: ExecAuthenticatorOptions) {
     this.#options = options;
     if (options.config.interactiveMode === "Always")
-      throw new CodedError(
+      throw new K8sError(
         "KUBECONFIG_INVALID",
         `Cannot use credential plugin "${options.config.command}": it needs a terminal (interactiveMode Always)`,
         { remedy: "Use a plugin without interactiveMode Always, a certificate or a token" },
@@ -126,8 +127,8 @@ export class ExecAuthenticator implements Authenticator {
         installHint: config.installHint,
         signal,
       });
-    const error = (): CodedError =>
-      new CodedError(
+    const error = (): K8sError =>
+      new K8sError(
         "K8S_CREDENTIALS_FAILED",
         `Cannot run credential plugin "${config.command}": it was ended after ${runLimitMs / 1000} s`,
         { retryable: true },

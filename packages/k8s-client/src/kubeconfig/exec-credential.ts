@@ -1,4 +1,5 @@
-import { decode, errorText, CodedError } from "@kip/base";
+import { decode, errorText } from "@kip/base";
+import { K8sError } from "../errors.ts";
 
 /** The part of a kubeconfig user that names an exec plugin. */
 export const decodeExecConfig = decode.object({
@@ -55,7 +56,7 @@ export function execInfo(config: ExecConfig, cluster: ExecCluster): string {
 /**
  * Reads what a plugin printed: an ExecCredential.
  *
- * @throws {CodedError} code `K8S_CREDENTIALS_FAILED`
+ * @throws {K8sError} code `K8S_CREDENTIALS_FAILED`
  */
 export function readCredential(text: string, config: ExecConfig): ExecCredential {
   const { apiVersion, status } = parse(text, config);
@@ -87,8 +88,8 @@ function parse(text: string, config: ExecConfig): ReturnType<typeof decodeCreden
   }
 }
 
-function unusable({ command }: ExecConfig, reason: string): CodedError {
-  return new CodedError(
+function unusable({ command }: ExecConfig, reason: string): K8sError {
+  return new K8sError(
     "K8S_CREDENTIALS_FAILED",
     `Cannot use the answer of credential plugin "${command}": ${reason}`,
     { retryable: true },

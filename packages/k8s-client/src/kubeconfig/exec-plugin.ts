@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { CodedError } from "@kip/base";
+import { K8sError } from "../errors.ts";
 
 /** One run of an exec plugin. */
 export interface PluginRun {
@@ -20,23 +20,19 @@ const maxErrorBytes = 4096;
  * Runs an exec plugin to its end and returns what it printed. It has no input, and is a process group of
  * its own: a plugin that is ended may be a script that waits for another program.
  *
- * @throws {CodedError} code `K8S_CREDENTIALS_FAILED`
+ * @throws {K8sError} code `K8S_CREDENTIALS_FAILED`
  */
 export async function runPlugin({ command, env, installHint, signal }: PluginRun): Promise<string> {
   const [program = "", ...args] = command;
-  const failed = (reason: string, cause?: unknown): CodedError =>
-    new CodedError(
-      "K8S_CREDENTIALS_FAILED",
-      `Cannot run credential plugin "${program}": ${reason}`,
-      {
-        cause,
-        retryable: true,
-        ...(installHint !== undefined && { remedy: installHint }),
-      },
-    );
+  const failed = (reason: string, cause?: unknown): K8sError =>
+    new K8sError("K8S_CREDENTIALS_FAILED", `Cannot run credential plugin "${program}": ${reason}`, {
+      cause,
+      retryable: true,
+      ...(installHint !== undefined && { remedy: installHint }),
+    });
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const child = spawn(program, args, { env, stdio: ["ignore", "pipe", "pipe"], detached: true });
-  const end = (error: CodedError): void => {
+  const end = (error: K8sError): void => {
     reject(error);
     child.stdout.destroy();
     child.stderr.destroy();

@@ -1,4 +1,5 @@
-import { decode, CodedError } from "@kip/base";
+import { decode } from "@kip/base";
+import { K8sError } from "../errors.ts";
 
 /** The impersonation keys of a kubeconfig user. */
 const decodeImpersonation = decode.object({
@@ -13,7 +14,7 @@ const decodeImpersonation = decode.object({
  * extra key that a header's name cannot have, and "%", become percent escapes.
  *
  * @param user of the kubeconfig file
- * @throws {CodedError} code `KUBECONFIG_INVALID`: ignoring the keys would make requests as another user
+ * @throws {K8sError} code `KUBECONFIG_INVALID`: ignoring the keys would make requests as another user
  * @see https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/
  */
 export function impersonationHeaders(
@@ -61,6 +62,6 @@ function escapeKey(key: string): string {
     .join("");
 }
 
-function invalid(reason: string): CodedError {
-  return new CodedError("KUBECONFIG_INVALID", `Cannot act as another user: ${reason}`);
+function invalid(reason: string): K8sError {
+  return new K8sError("KUBECONFIG_INVALID", `Cannot act as another user: ${reason}`);
 }

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { errorText, CodedError, type Clock } from "@kip/base";
+import { errorText, type Clock } from "@kip/base";
 import {
   newClusters,
   newContexts,
@@ -9,6 +9,7 @@ import {
   type Context,
   type User,
 } from "@kubernetes/client-node/dist/config_types.js";
+import { K8sError } from "../errors.ts";
 import { authenticatorOf } from "./authenticator.ts";
 import type { KubeConfig } from "./kubeconfig.ts";
 import { RenewedCredentials, type TlsFiles } from "./renewed-credentials.ts";
@@ -30,7 +31,7 @@ export interface ConfigFileOptions {
 /**
  * The configuration that a context of a kubeconfig file describes.
  *
- * @throws {CodedError} code `KUBECONFIG_INVALID`
+ * @throws {K8sError} code `KUBECONFIG_INVALID`
  */
 export async function configFromFile(options: ConfigFileOptions): Promise<KubeConfig> {
   const { file, text } = options;
@@ -107,7 +108,7 @@ async function contextConfig(parts: ContextParts): Promise<KubeConfig> {
   }
 }
 
-/** @throws {CodedError} code `KUBECONFIG_INVALID`: past a proxy that it names, a cluster must not be reached directly */
+/** @throws {K8sError} code `KUBECONFIG_INVALID`: past a proxy that it names, a cluster must not be reached directly */
 function checkCluster(file: string, server: string | undefined, proxy: unknown): void {
   if (proxy !== undefined && proxy !== null && proxy !== "")
     throw invalid(file, "its cluster has a proxy-url, which is not supported", {
@@ -211,10 +212,6 @@ function invalid(
   file: string,
   reason: string,
   options: { readonly cause?: unknown; readonly remedy?: string },
-): CodedError {
-  return new CodedError(
-    "KUBECONFIG_INVALID",
-    `Cannot use kubeconfig "${file}": ${reason}`,
-    options,
-  );
+): K8sError {
+  return new K8sError("KUBECONFIG_INVALID", `Cannot use kubeconfig "${file}": ${reason}`, options);
 }

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { K8sError } from "../errors.ts";
 import { loadKubeConfig } from "./kubeconfig.ts";
 
 let folder: string;
@@ -70,7 +70,7 @@ describe("loadKubeConfig()", () => {
     for (const [name, cluster, message] of cases)
       await assert.rejects(
         loadKubeConfig({ path: await withCluster(name, cluster) }),
-        (error: Error) => hasCode(error, "KUBECONFIG_INVALID") && message.test(error.message),
+        (error: Error) => K8sError.is(error, "KUBECONFIG_INVALID") && message.test(error.message),
         name,
       );
     const direct = await withCluster("no-proxy", `${server}, proxy-url: ""`);
@@ -103,7 +103,9 @@ describe("loadKubeConfig()", () => {
     const config = await loadKubeConfig({
       path: await file("empty", "{ tokenFile: empty-token }"),
     });
-    await assert.rejects(config.credentials(), (error) => hasCode(error, "K8S_CREDENTIALS_FAILED"));
+    await assert.rejects(config.credentials(), (error) =>
+      K8sError.is(error, "K8S_CREDENTIALS_FAILED"),
+    );
   });
 
   it("reads a token file again when the server refused its token", async () => {
@@ -192,7 +194,7 @@ describe("loadKubeConfig()", () => {
   });
 
   it("says what is wrong", async () => {
-    const isInvalid = (error: unknown): boolean => hasCode(error, "KUBECONFIG_INVALID");
+    const isInvalid = (error: unknown): boolean => K8sError.is(error, "KUBECONFIG_INVALID");
     await assert.rejects(loadKubeConfig(), isInvalid);
     await assert.rejects(loadKubeConfig({ path: path.join(folder, "absent") }), isInvalid);
     const target = await file("context", "{}");

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { CodedError, systemClock, type Clock } from "@kip/base";
+import { systemClock, type Clock } from "@kip/base";
+import { K8sError } from "../errors.ts";
 import { inClusterConfig, readableFile } from "./in-cluster.ts";
 import { configFromFile } from "./kubeconfig-file.ts";
 
@@ -55,7 +56,7 @@ export interface LoadKubeConfigOptions {
  * Of a `KUBECONFIG` list the first file that exists is read; the home folder's file is not read then,
  * as it may name another cluster.
  *
- * @throws {CodedError} code `KUBECONFIG_INVALID` if there is none, or it cannot be used
+ * @throws {K8sError} code `KUBECONFIG_INVALID` if there is none, or it cannot be used
  */
 export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promise<KubeConfig> {
   const { env = {}, clock = systemClock } = options;
@@ -71,7 +72,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
   }
   const inCluster = options.path === undefined ? await inClusterConfig(env, { clock }) : undefined;
   if (inCluster) return inCluster;
-  throw new CodedError(
+  throw new K8sError(
     "KUBECONFIG_INVALID",
     candidates.length === 0
       ? "Cannot find a Kubernetes cluster: no kubeconfig is given and the program does not run in a pod"

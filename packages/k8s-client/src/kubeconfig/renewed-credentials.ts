@@ -33,7 +33,7 @@ export class RenewedCredentials {
     this.#files = options.files;
   }
 
-  /** @throws {CodedError} code `K8S_CREDENTIALS_FAILED` */
+  /** @throws {K8sError} code `K8S_CREDENTIALS_FAILED` */
   async current(): Promise<Credentials> {
     const auth = await this.#options.authenticator.headers();
     if (this.#isRefused) await this.#readFiles();

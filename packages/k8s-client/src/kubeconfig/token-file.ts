@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { errorText, CodedError, type Clock } from "@kip/base";
+import { errorText, type Clock } from "@kip/base";
+import { K8sError } from "../errors.ts";
 
 /** How long a token that was read is used, milliseconds: the kubelet replaces it well before it ends. */
 const maxAgeMs = 60_000;
@@ -20,7 +21,7 @@ export class TokenFile {
    * The token of the file, read again when it is older than a minute. While the file is empty or cannot be read, the last
    * token stays in use, as in client-go.
    *
-   * @throws {CodedError} code `K8S_CREDENTIALS_FAILED` if there is no token yet
+   * @throws {K8sError} code `K8S_CREDENTIALS_FAILED` if there is no token yet
    */
   async read(): Promise<string> {
     if (this.#clock.monotonic() - this.#readAt <= maxAgeMs) return this.#token;
@@ -31,7 +32,7 @@ export class TokenFile {
       this.#readAt = this.#clock.monotonic();
     } catch (cause) {
       if (this.#token === "")
-        throw new CodedError(
+        throw new K8sError(
           "K8S_CREDENTIALS_FAILED",
           `Cannot read the token file "${this.#path}": ${errorText(cause)}`,
           { cause, retryable: true },

@@ -1,5 +1,6 @@
-import { backoffDelay, hasCode, CodedError, pause, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, pause, type Clock, type Logger } from "@kip/base";
 import type { Lease } from "@kip/k8s-types";
+import { ignoreNotFound, K8sError, isNotFound } from "../errors.ts";
 import type { ApiClient, RequestOptions } from "../client/api-client.ts";
 import { createInformer } from "../watch/informer.ts";
 import { paths } from "../client/paths.ts";
@@ -95,7 +96,7 @@ class Candidate {
         } catch (error) {
           this.#signal.throwIfAborted();
           pauseMs = backoffDelay(failures++, backoff, error);
-          if (!hasCode(error, "K8S_CONFLICT", "K8S_ALREADY_EXISTS"))
+          if (!K8sError.is(error, "K8S_CONFLICT", "K8S_ALREADY_EXISTS"))
             logger.warn("Could not acquire the lease", { lease: name, err: error });
         }
         const wake = AbortSignal.any([this.#signal, this.#changed.signal]);
@@ -131,12 +132,7 @@ class Candidate {
 
   async #read(): Promise<Lease | undefined> {
     const { client, namespace, name } = this.#options;
-    try {
-      return await client.get<Lease>(paths.leases(namespace, name), this.#request);
-    } catch (error) {
-      if (hasCode(error, "K8S_NOT_FOUND")) return undefined;
-      throw error;
-    }
+    return await ignoreNotFound(client.get<Lease>(paths.leases(namespace, name), this.#request));
   }
 
   #claim(from: Lease, transitions: number): Lease {
@@ -230,7 +226,7 @@ class Term implements LeaderTerm {
         await this.#renew();
       } catch (error) {
         if (this.#end.signal.aborted) return;
-        if (hasCode(error, "K8S_CONFLICT", "K8S_NOT_FOUND")) await this.#checkHolder();
+        if (K8sError.is(error, "K8S_CONFLICT", "K8S_NOT_FOUND")) await this.#checkHolder();
         else logger.warn("Could not renew the lease", { lease: name, err: error });
       }
     }
@@ -262,7 +258,7 @@ class Term implements LeaderTerm {
       if (lease.spec?.holderIdentity === identity) this.#lease = lease;
       else this.#lose("another process took it");
     } catch (error) {
-      if (hasCode(error, "K8S_NOT_FOUND")) this.#lose("it was deleted");
+      if (isNotFound(error)) this.#lose("it was deleted");
       else logger.warn("Could not read the lease", { lease: name, err: error });
     }
   }
@@ -270,7 +266,7 @@ class Term implements LeaderTerm {
   #lose(reason: string): void {
     if (this.#end.signal.aborted) return;
     const { name } = this.#options;
-    this.#end.abort(new CodedError("K8S_LEASE_LOST", `Cannot hold lease "${name}": ${reason}`));
+    this.#end.abort(new K8sError("K8S_LEASE_LOST", `Cannot hold lease "${name}": ${reason}`));
     this.#stop.abort();
   }
 }

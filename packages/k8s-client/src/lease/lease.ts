@@ -1,5 +1,6 @@
-import { hasCode, type Clock } from "@kip/base";
+import { type Clock } from "@kip/base";
 import type { Lease, OwnerReference } from "@kip/k8s-types";
+import { ignoreNotFound, K8sError, isNotFound } from "../errors.ts";
 import type { ApiClient } from "../client/api-client.ts";
 import { paths } from "../client/paths.ts";
 import { microTime } from "../client/wire-time.ts";
@@ -59,7 +60,7 @@ export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
   }
 
   async function write(signal: AbortSignal | undefined): Promise<Lease> {
-    const request = { ...(signal && { signal }), isUrgent: true };
+    const request = { signal, isUrgent: true };
     return known
       ? client.replace<Lease>(path, desired(known), request)
       : client.create<Lease>(paths.leases(namespace), desired(undefined), request);
@@ -67,12 +68,7 @@ export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
 
   /** Undefined if the lease is gone, for example garbage-collected with its node. */
   async function read(signal: AbortSignal | undefined): Promise<Lease | undefined> {
-    try {
-      return await client.get<Lease>(path, { ...(signal && { signal }), isUrgent: true });
-    } catch (error) {
-      if (hasCode(error, "K8S_NOT_FOUND")) return undefined;
-      throw error;
-    }
+    return await ignoreNotFound(client.get<Lease>(path, { signal, isUrgent: true }));
   }
 
   return {
@@ -84,9 +80,9 @@ export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
           return;
         } catch (error) {
           if (attempt === 4) throw error;
-          if (hasCode(error, "K8S_NOT_FOUND") && known) {
+          if (isNotFound(error) && known) {
             known = undefined;
-          } else if (hasCode(error, "K8S_CONFLICT", "K8S_ALREADY_EXISTS")) {
+          } else if (K8sError.is(error, "K8S_CONFLICT", "K8S_ALREADY_EXISTS")) {
             known = await read(signal);
           } else {
             throw error;

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import type { IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
-import { CodedError, silentLogger, type Clock } from "@kip/base";
+import { silentLogger, type Clock } from "@kip/base";
+import { K8sError } from "../errors.ts";
 import type { ApiClient, Query } from "../client/api-client.ts";
 import { createInformer, type InformerEvent } from "./informer.ts";
 
@@ -141,7 +142,7 @@ describe("createInformer()", () => {
 
   it("repeats a failing list with pauses, reports it, and syncs in the end", async (context) => {
     const fake = new FakeCollection();
-    const refused = new CodedError("K8S_UNAVAILABLE", "no", { retryable: true });
+    const refused = new K8sError("K8S_UNAVAILABLE", "no", { retryable: true });
     fake.pages.push(refused, refused, [item("a", "1")]);
     const errors: Error[] = [];
     const { informer, clock, stop } = start(fake, (error) => errors.push(error));
@@ -173,7 +174,7 @@ describe("createInformer()", () => {
 
   it("rejects `synced` when it is stopped before its first list", async () => {
     const fake = new FakeCollection();
-    fake.pages.push(new CodedError("K8S_UNAVAILABLE", "no", { retryable: true }));
+    fake.pages.push(new K8sError("K8S_UNAVAILABLE", "no", { retryable: true }));
     const { informer, stop } = start(fake);
     stop();
     await assert.rejects(informer.synced);

@@ -1,13 +1,6 @@
 import type { Readable } from "node:stream";
-import {
-  backoffDelay,
-  errorText,
-  hasCode,
-  isCodedError,
-  pause,
-  type Clock,
-  type Logger,
-} from "@kip/base";
+import { backoffDelay, errorText, pause, type Clock, type Logger } from "@kip/base";
+import { K8sError } from "../errors.ts";
 import type { ApiClient, KubeObject } from "../client/api-client.ts";
 import { dropManagedFields } from "./drop-managed-fields.ts";
 import { ObjectStore } from "./object-store.ts";
@@ -254,7 +247,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
 
   async #failed(error: unknown): Promise<void> {
     const { clock, signal } = this.#options;
-    if (hasCode(error, "K8S_GONE")) {
+    if (K8sError.is(error, "K8S_GONE")) {
       this.#logger.debug("The watched version has expired; listing again");
       this.#version = undefined;
       if (this.#failures++ === 0) return;
@@ -272,8 +265,6 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
 /** Whether the server answered, with a status code or an ERROR event, other than "too many requests". */
 function isRefusal(error: unknown): boolean {
   return (
-    isCodedError(error) &&
-    error.facts["httpStatus"] !== undefined &&
-    !hasCode(error, "K8S_TOO_MANY_REQUESTS")
+    K8sError.is(error) && error.httpStatus !== undefined && error.code !== "K8S_TOO_MANY_REQUESTS"
   );
 }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { Readable } from "node:stream";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
 import * as fc from "fast-check";
+import { K8sError } from "../errors.ts";
 import type { KubeObject } from "../client/api-client.ts";
 import { watchEvents, type WatchEvent } from "./watch-events.ts";
 
@@ -33,11 +33,11 @@ describe("watchEvents()", () => {
   it("throws the error of an ERROR line", async () => {
     const status = { kind: "Status", code: 410, reason: "Expired", message: "too old" };
     const line = `${JSON.stringify({ type: "ERROR", object: status })}\n`;
-    await assert.rejects(read([line]), (error) => hasCode(error, "K8S_GONE"));
+    await assert.rejects(read([line]), (error) => K8sError.is(error, "K8S_GONE"));
   });
 
   it("rejects a line that is not a valid event", async () => {
-    const isUnavailable = (error: unknown): boolean => hasCode(error, "K8S_UNAVAILABLE");
+    const isUnavailable = (error: unknown): boolean => K8sError.is(error, "K8S_UNAVAILABLE");
     await assert.rejects(read(["<html>\n"]), isUnavailable);
     await assert.rejects(read(['{"type":"WHAT"}\n']), isUnavailable);
   });

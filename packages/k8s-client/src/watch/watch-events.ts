@@ -1,5 +1,5 @@
-import { CodedError } from "@kip/base";
 import type { Status } from "@kip/k8s-types";
+import { K8sError } from "../errors.ts";
 import type { KubeObject } from "../client/api-client.ts";
 import { statusError } from "../client/status-error.ts";
 
@@ -66,8 +66,8 @@ function parseLine<T extends KubeObject>(line: string, path: string): WatchEvent
   }
 }
 
-function broken(path: string, reason: string, cause?: unknown): CodedError {
-  return new CodedError("K8S_UNAVAILABLE", `Cannot WATCH ${path}: ${reason}`, {
+function broken(path: string, reason: string, cause?: unknown): K8sError {
+  return new K8sError("K8S_UNAVAILABLE", `Cannot WATCH ${path}: ${reason}`, {
     retryable: true,
     ...(cause !== undefined && { cause }),
   });

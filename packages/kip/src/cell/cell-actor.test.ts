@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { CodedError, silentLogger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
+import { K8sError } from "@kip/k8s-client";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
@@ -381,7 +382,7 @@ describe("CellActor", () => {
     const options = { retryable: true, retryAfterMs: 30_000 };
     const { actor, clock, count, run } = start({
       createCell: async () => {
-        throw new CodedError("K8S_TOO_MANY_REQUESTS", "busy", options);
+        throw new K8sError("K8S_TOO_MANY_REQUESTS", "busy", options);
       },
     });
     await run();

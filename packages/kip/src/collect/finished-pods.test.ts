@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { CodedError } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { K8sError } from "@kip/k8s-client";
 import type { Cell } from "../state/cell.ts";
 import { freeFinishedPods } from "./finished-pods.ts";
 
@@ -19,7 +19,7 @@ it("freeFinishedPods() frees the cells of finished pods without an actor, and no
   const client = {
     get: async (path: string) => {
       const pod = pods[path.split("/").at(-1) ?? ""];
-      if (pod === undefined) throw new CodedError("K8S_NOT_FOUND", "no such pod");
+      if (pod === undefined) throw new K8sError("K8S_NOT_FOUND", "no such pod");
       return pod;
     },
   } as unknown as ApiClient; // all that is asked for

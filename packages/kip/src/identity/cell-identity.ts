@@ -1,6 +1,6 @@
-import { hasCode, CodedError, type Clock } from "@kip/base";
+import { CodedError, type Clock } from "@kip/base";
 import { cellServerName, type CellIdentity } from "@kip/agent-api";
-import { paths, type ApiClient } from "@kip/k8s-client";
+import { isNotFound, isAlreadyExists, paths, type ApiClient } from "@kip/k8s-client";
 import type { Secret } from "@kip/k8s-types";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
 
@@ -83,7 +83,7 @@ async function readOrCreateAuthority(options: IdentityOptions): Promise<KeyPair>
   try {
     return await read();
   } catch (error) {
-    if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
+    if (!isNotFound(error)) throw error;
   }
   const { pair } = await CertificateAuthority.create({
     commonName: "kip cells",
@@ -100,7 +100,7 @@ async function readOrCreateAuthority(options: IdentityOptions): Promise<KeyPair>
     await client.create(paths.secrets(namespace), secret);
     return pair;
   } catch (error) {
-    if (!hasCode(error, "K8S_ALREADY_EXISTS")) throw error;
+    if (!isAlreadyExists(error)) throw error;
     return await read();
   }
 }

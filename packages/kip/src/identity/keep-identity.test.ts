@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CodedError, silentLogger } from "@kip/base";
+import { silentLogger } from "@kip/base";
+import { K8sError } from "@kip/k8s-client";
 import { ManualClock } from "@kip/testing";
 import { identityValidMs } from "./cell-identity.ts";
 import { keepIdentity } from "./keep-identity.ts";
@@ -43,7 +44,7 @@ describe("keepIdentity()", () => {
 
   it("repeats a renewal that failed, not before a server's Retry-After", async () => {
     const options = { retryable: true, retryAfterMs: 60_000 };
-    const refusal = new CodedError("K8S_TOO_MANY_REQUESTS", "later", options);
+    const refusal = new K8sError("K8S_TOO_MANY_REQUESTS", "later", options);
     const { clock, closed, renewals, ended } = start(0, [refusal]);
     await clock.advance(59_999);
     assert.deepEqual(renewals, []);

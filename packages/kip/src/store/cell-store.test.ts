@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CodedError } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { K8sError } from "@kip/k8s-client";
 import { CellStore } from "./cell-store.ts";
 import { cellFinalizer, type Cell } from "../state/cell.ts";
 
@@ -14,7 +14,7 @@ function start(...finalizers: string[]) {
   };
   const between: (() => void)[] = [];
   const found = () => {
-    if (!cell) throw new CodedError("K8S_NOT_FOUND", "there is none");
+    if (!cell) throw new K8sError("K8S_NOT_FOUND", "there is none");
     return structuredClone(cell);
   };
   const change = (finalizersNow: string[]): void => {
@@ -26,14 +26,14 @@ function start(...finalizers: string[]) {
   const client = {
     get: async () => found(),
     delete: async (_path: string, { uid }: { readonly uid: string }) => {
-      if (found().metadata.uid !== uid) throw new CodedError("K8S_CONFLICT", "another UID");
+      if (found().metadata.uid !== uid) throw new K8sError("K8S_CONFLICT", "another UID");
       return found();
     },
     patch: async (_path: string, patch: { readonly metadata: typeof metadata }) => {
       between.shift()?.();
       const { resourceVersion } = found().metadata;
       if ((patch.metadata.resourceVersion ?? resourceVersion) !== resourceVersion)
-        throw new CodedError("K8S_CONFLICT", "it has changed");
+        throw new K8sError("K8S_CONFLICT", "it has changed");
       change(patch.metadata.finalizers ?? []);
       return {};
     },

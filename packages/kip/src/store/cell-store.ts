@@ -1,5 +1,12 @@
-import { hasCode, systemClock } from "@kip/base";
-import { paths, type ApiClient } from "@kip/k8s-client";
+import { systemClock } from "@kip/base";
+import {
+  K8sError,
+  isNotFound,
+  isAlreadyExists,
+  isConflict,
+  paths,
+  type ApiClient,
+} from "@kip/k8s-client";
 import {
   cellFinalizer,
   cellName,
@@ -37,7 +44,7 @@ export class CellStore {
         await this.#client.list(paths.cells(), { query: { limit: 1 } });
         return;
       } catch (error) {
-        if (!hasCode(error, "K8S_NOT_FOUND") || attempt > 100) throw error;
+        if (!isNotFound(error) || attempt > 100) throw error;
         await systemClock.sleep(50);
       }
     }
@@ -57,7 +64,7 @@ export class CellStore {
     try {
       return await this.#client.create<Cell>(paths.cells(), cell);
     } catch (error) {
-      if (!hasCode(error, "K8S_ALREADY_EXISTS")) throw error;
+      if (!isAlreadyExists(error)) throw error;
       return await this.#client.get<Cell>(paths.cells(name));
     }
   }
@@ -86,9 +93,9 @@ export class CellStore {
         await this.#client.patch(path, change, "merge");
         return;
       } catch (error) {
-        if (hasCode(error, "K8S_NOT_FOUND")) return;
+        if (isNotFound(error)) return;
         // Another client changed it in between.
-        if (!hasCode(error, "K8S_CONFLICT") || conflicts === maxConflicts) throw error;
+        if (!isConflict(error) || conflicts === maxConflicts) throw error;
         left = await this.#read(path);
       }
     }
@@ -100,7 +107,7 @@ export class CellStore {
       const answer = await this.#client.delete<Partial<Cell>>(path, { uid });
       return answer.kind === "Cell" ? (answer as Cell) : undefined; // else a Status: it is deleted
     } catch (error) {
-      if (hasCode(error, "K8S_NOT_FOUND", "K8S_CONFLICT")) return undefined;
+      if (K8sError.is(error, "K8S_NOT_FOUND", "K8S_CONFLICT")) return undefined;
       throw error;
     }
   }
@@ -109,7 +116,7 @@ export class CellStore {
     try {
       return await this.#client.get<Cell>(path);
     } catch (error) {
-      if (hasCode(error, "K8S_NOT_FOUND")) return undefined;
+      if (isNotFound(error)) return undefined;
       throw error;
     }
   }
@@ -130,6 +137,6 @@ async function ignoreGone(call: Promise<unknown>): Promise<void> {
   try {
     await call;
   } catch (error) {
-    if (!hasCode(error, "K8S_NOT_FOUND", "K8S_CONFLICT")) throw error;
+    if (!K8sError.is(error, "K8S_NOT_FOUND", "K8S_CONFLICT")) throw error;
   }
 }

@@ -1,5 +1,4 @@
-import { hasCode } from "@kip/base";
-import { paths, type ApiClient } from "@kip/k8s-client";
+import { isNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type { PodRef } from "../state/cell-memory.ts";
 
@@ -23,7 +22,7 @@ export async function readPod(
     const pod = await client.get<Pod>(paths.pods(namespace, name));
     return pod.metadata.uid === uid ? pod : undefined;
   } catch (error) {
-    if (hasCode(error, "K8S_NOT_FOUND")) return undefined;
+    if (isNotFound(error)) return undefined;
     throw error;
   }
 }

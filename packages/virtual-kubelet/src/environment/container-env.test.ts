@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode, CodedError } from "@kip/base";
+import { hasCode, type CodedError } from "@kip/base";
+import { K8sError } from "@kip/k8s-client";
 import type { Container, EnvVar, Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import type { ResolvedPod } from "../pod-provider.ts";
@@ -185,7 +186,7 @@ describe("containerEnv()", () => {
   });
 
   it("distinguishes an object that cannot be read from one that is missing", async () => {
-    const objects = { "Secret/s": new CodedError("K8S_FORBIDDEN", "not yours") };
+    const objects = { "Secret/s": new K8sError("K8S_FORBIDDEN", "not yours") };
     const mandatory = await resolve({ env: [secretKey("s", "k")] }, { objects });
     assert.deepEqual(mandatory.events, ["FailedToReadMandatorySecret"]);
     const optional = await resolve({ env: [secretKey("s", "k", true)] }, { objects });
@@ -194,7 +195,7 @@ describe("containerEnv()", () => {
   });
 
   it("waits for an optional object while the API server cannot say whether it is there", async () => {
-    const away = new CodedError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
+    const away = new K8sError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
     const { error, events } = await resolve(
       { env: [secretKey("s", "k", true)] },
       { objects: { "Secret/s": away } },
@@ -417,7 +418,7 @@ describe("resolvePod()", () => {
     const isUnresolved = (error: unknown): boolean => hasCode(error, "VK_UNRESOLVED");
     await assert.rejects(look({ "Secret/s": {} }), isUnresolved);
     // Not to be taken for gone: a change in it would be lost.
-    const away = new CodedError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
+    const away = new K8sError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
     await assert.rejects(look({ "ConfigMap/c": away, "Secret/s": {} }, first), isUnresolved);
   });
 

@@ -1,5 +1,4 @@
-import { isCodedError } from "@kip/base";
-import type { ApiClient } from "@kip/k8s-client";
+import { K8sError, type ApiClient } from "@kip/k8s-client";
 import type { NodeMetrics } from "./node-metrics.ts";
 
 /** A client whose requests are counted. */
@@ -10,8 +9,8 @@ export function measuredClient(client: ApiClient, metrics: NodeMetrics): ApiClie
     try {
       return await call();
     } catch (error) {
-      const status = isCodedError(error) ? error.facts["httpStatus"] : undefined;
-      code = typeof status === "number" ? String(status) : "error";
+      const status = K8sError.is(error) ? error.httpStatus : undefined;
+      code = status === undefined ? "error" : String(status);
       throw error;
     } finally {
       metrics.apiRequest(method, code, performance.now() - startedAt);

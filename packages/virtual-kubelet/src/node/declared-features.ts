@@ -1,5 +1,5 @@
-import { hasCode } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { K8sError } from "@kip/k8s-client";
 
 /** Features of the kubelet API that an API server looks for before it relies on them. */
 export const kubeletApiFeatures = ["ExtendWebSocketsToKubelet"] as const;
@@ -27,7 +27,7 @@ export async function declarable(
     const [major, minor] = [version.major, version.minor].map((text) => parseInt(text ?? "0", 10));
     return major === 1 && (minor ?? 0) >= firstMinor ? features : [];
   } catch (error) {
-    if (hasCode(error, "K8S_FORBIDDEN", "K8S_NOT_FOUND")) return [];
+    if (K8sError.is(error, "K8S_FORBIDDEN", "K8S_NOT_FOUND")) return [];
     throw error;
   }
 }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
-import { hasCode, CodedError, silentLogger } from "@kip/base";
-import { createLeaderLease, type ApiClient, type LeaderTerm } from "@kip/k8s-client";
+import { hasCode, silentLogger } from "@kip/base";
+import { K8sError, createLeaderLease, type ApiClient, type LeaderTerm } from "@kip/k8s-client";
 import type { Lease } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
@@ -18,15 +18,15 @@ class LeaseServer {
 
   client(): ApiClient {
     const answer = async (next: () => Lease | undefined): Promise<never> => {
-      if (this.isAway) throw new CodedError("K8S_UNAVAILABLE", "away", { retryable: true });
+      if (this.isAway) throw new K8sError("K8S_UNAVAILABLE", "away", { retryable: true });
       const lease = next();
-      if (!lease) throw new CodedError("K8S_NOT_FOUND", "none");
+      if (!lease) throw new K8sError("K8S_NOT_FOUND", "none");
       return structuredClone(lease) as never; // what the caller asked for: a Lease
     };
     const write = (body: unknown): Lease => {
       const { metadata, spec } = body as Lease; // the only kind that is written here
       if (this.lease && metadata?.resourceVersion !== this.lease.metadata?.resourceVersion)
-        throw new CodedError("K8S_CONFLICT", "changed");
+        throw new K8sError("K8S_CONFLICT", "changed");
       const resourceVersion = String(++this.#version);
       this.lease = { metadata: { ...metadata, resourceVersion }, spec: { ...spec } };
       return this.lease;
@@ -167,7 +167,7 @@ describe("startStandbyNode()", () => {
       nodeName: "n",
       provider: async () => {
         made++;
-        throw new CodedError("K8S_TOO_MANY_REQUESTS", "later", { retryAfterMs: 90_000 });
+        throw new K8sError("K8S_TOO_MANY_REQUESTS", "later", { retryAfterMs: 90_000 });
       },
       standby: { identity: "a" },
       clock,

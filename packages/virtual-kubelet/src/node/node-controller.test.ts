@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
-import { CodedError, silentLogger } from "@kip/base";
+import { silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { K8sError } from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
 import { ManualClock } from "@kip/testing";
 import { MemoryProvider } from "../testing/memory-provider.ts";
@@ -25,7 +26,7 @@ class NodeServer {
 
   client(): ApiClient {
     const found = (): Node => {
-      if (!this.#node) throw new CodedError("K8S_NOT_FOUND", "none");
+      if (!this.#node) throw new K8sError("K8S_NOT_FOUND", "none");
       return structuredClone(this.#node);
     };
     return {
@@ -75,7 +76,7 @@ describe("NodeController", () => {
     await node.register();
     const running = node.run();
     server.forget();
-    server.failures.push(new CodedError("K8S_UNAVAILABLE", "for now", { retryable: true }));
+    server.failures.push(new K8sError("K8S_UNAVAILABLE", "for now", { retryable: true }));
     await clock.advance(nodeIntervals().pingMs);
     assert.equal(server.name, undefined);
     await clock.advance(nodeIntervals().pingMs);

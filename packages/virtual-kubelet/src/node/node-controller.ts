@@ -3,7 +3,6 @@ import {
   backoffDelay,
   defined,
   every,
-  hasCode,
   isRetryable,
   pause,
   SerialQueue,
@@ -11,6 +10,9 @@ import {
   type Logger,
 } from "@kip/base";
 import {
+  K8sError,
+  isNotFound,
+  isAlreadyExists,
   createInformer,
   paths,
   wireTime,
@@ -234,7 +236,7 @@ export class NodeController {
     try {
       this.#node = await client.get<Node>(path, { signal });
     } catch (error) {
-      if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
+      if (!isNotFound(error)) throw error;
       this.#node = await this.#create();
       logger.info("Registered the node");
     }
@@ -259,7 +261,7 @@ export class NodeController {
     try {
       return await client.create<Node>(paths.nodes(), node, { signal });
     } catch (error) {
-      if (!hasCode(error, "K8S_ALREADY_EXISTS")) throw error;
+      if (!isAlreadyExists(error)) throw error;
       return client.get<Node>(paths.nodes(identity.nodeName), { signal });
     }
   }
@@ -283,7 +285,7 @@ export class NodeController {
       await client.patch(paths.nodes(identity.nodeName), patch, "merge", { signal, fieldManager });
     } catch (error) {
       // Roles for the original virtual-kubelet allow to create nodes and to write their status only.
-      if (!hasCode(error, "K8S_FORBIDDEN", "K8S_INVALID")) throw error;
+      if (!K8sError.is(error, "K8S_FORBIDDEN", "K8S_INVALID")) throw error;
       logger.warn("Could not set the node's taints", { err: error });
     }
   }
@@ -321,7 +323,7 @@ export class NodeController {
         { force: true, fieldManager, signal, isUrgent: true },
       );
     } catch (error) {
-      if (!hasCode(error, "K8S_NOT_FOUND") || !this.#isRegistered) throw error;
+      if (!isNotFound(error) || !this.#isRegistered) throw error;
       this.#isRegistered = false; // no second try from in here
       try {
         await this.#ensure();

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CodedError, silentLogger } from "@kip/base";
+import { silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { K8sError } from "@kip/k8s-client";
 import { ManualClock } from "@kip/testing";
 import { keepServingCertificate } from "./serving-certificate.ts";
 
@@ -12,7 +13,7 @@ describe("keepServingCertificate()", () => {
     let requests = 0;
     const create = async (): Promise<never> => {
       requests++;
-      throw new CodedError("K8S_TOO_MANY_REQUESTS", "later", {
+      throw new K8sError("K8S_TOO_MANY_REQUESTS", "later", {
         retryable: true,
         retryAfterMs: 120_000,
       });

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
-import { CodedError, silentLogger } from "@kip/base";
+import { silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { K8sError } from "@kip/k8s-client";
 import type { Node, Pod, PodStatus } from "@kip/k8s-types";
 import { ManualClock } from "@kip/testing";
 import { MemoryProvider } from "../testing/memory-provider.ts";
@@ -29,7 +30,7 @@ class Server {
 
   client(): ApiClient {
     const node = (change: object = {}): Node => {
-      if (!this.node) throw new CodedError("K8S_NOT_FOUND", "none");
+      if (!this.node) throw new K8sError("K8S_NOT_FOUND", "none");
       this.node = { ...this.node, ...change };
       return structuredClone(this.node);
     };
@@ -186,7 +187,7 @@ describe("startNode()", () => {
     const provider = new MemoryProvider();
     const node = await server.start(provider);
     await server.clock.advance(0);
-    server.failure = new CodedError("K8S_UNAVAILABLE", "away", { retryable: true });
+    server.failure = new K8sError("K8S_UNAVAILABLE", "away", { retryable: true });
     provider.report("a", "Succeeded");
     provider.report("b", "Running", { annotations: { a: "1" } });
     await server.clock.advance(40_000); // the pauses have grown to their longest
@@ -201,7 +202,7 @@ describe("startNode()", () => {
     const provider = new MemoryProvider();
     const node = await server.start(provider);
     await server.clock.advance(0);
-    server.failure = new CodedError("K8S_UNAVAILABLE", "away", { retryable: true });
+    server.failure = new K8sError("K8S_UNAVAILABLE", "away", { retryable: true });
     provider.report("a", "Succeeded");
     const ended = node[Symbol.asyncDispose]();
     await server.clock.advance(60_000);

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import { CodedError, silentLogger } from "@kip/base";
+import { CodedError, type CodedErrorOptions, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { K8sError } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { podWith, type PodParts } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
@@ -282,7 +283,7 @@ describe("PodActor", () => {
     const api = {
       patch: async () => {
         if (++refused > 10) throw new Error("it goes on");
-        throw new CodedError("K8S_INVALID", "Cannot PATCH: a policy does not let anybody");
+        throw new K8sError("K8S_INVALID", "Cannot PATCH: a policy does not let anybody");
       },
     } as unknown as ApiClient; // all that an actor uses of it here
     const actor = await start(pod(), api);
@@ -338,12 +339,12 @@ describe("PodActor", () => {
 
 describe("PodActor, while a removal fails", () => {
   /** Fails each removal with a message of its own, as clouds do that put a request's ID into it. */
-  function refuseRemovals(facts: Readonly<Record<string, unknown>> = {}): void {
+  function refuseRemovals(options: CodedErrorOptions = {}): void {
     let count = 0;
     provider.gate = async ({ call }) => {
       if (call !== "remove") return;
       if (count > 50) await new Promise(() => {}); // enough to see that there is no pause
-      throw new CodedError("X", `Cannot remove: request ${count++}`, { facts });
+      throw new CodedError("X", `Cannot remove: request ${count++}`, options);
     };
   }
 

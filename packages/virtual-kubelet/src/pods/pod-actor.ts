@@ -7,7 +7,7 @@ import {
   type Clock,
   type Logger,
 } from "@kip/base";
-import { paths, wireTime, type ApiClient, type RecordedEvent } from "@kip/k8s-client";
+import { isNotFound, paths, wireTime, type ApiClient, type RecordedEvent } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
@@ -393,7 +393,7 @@ export class PodActor {
     } catch (error) {
       // A conflict means that another pod has the name by now, which the watch will show, or that the server
       // is busy: repeat until one of them is certain.
-      if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
+      if (!isNotFound(error)) throw error;
     }
     this.#state = { ...this.#state, isFinalized: true };
   }

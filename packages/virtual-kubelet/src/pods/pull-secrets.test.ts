@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode, CodedError } from "@kip/base";
+import { hasCode, type CodedError } from "@kip/base";
+import { K8sError } from "@kip/k8s-client";
 import { podWith } from "@kip/k8s-types/testing";
 import type { ReferenceReader } from "../references/reference.ts";
 import { fakeReferences } from "../testing/fake-references.ts";
@@ -20,13 +21,13 @@ async function read(bad: CodedError) {
 
 describe("pullSecrets()", () => {
   it("skips Secrets that it must not read", async () => {
-    const { documents, events } = await read(new CodedError("K8S_FORBIDDEN", "not yours"));
+    const { documents, events } = await read(new K8sError("K8S_FORBIDDEN", "not yours"));
     assert.deepEqual(documents, [{ auths: {} }]);
     assert.deepEqual(events, ["FailedToRetrieveImagePullSecret"]);
   });
 
   it("waits while the API server does not answer, and reports no missing Secret", async () => {
-    const away = new CodedError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
+    const away = new K8sError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
     await assert.rejects(read(away), (error) => hasCode(error, "VK_UNRESOLVED"));
   });
 

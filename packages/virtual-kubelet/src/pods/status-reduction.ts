@@ -1,4 +1,5 @@
-import { defined, isCodedError } from "@kip/base";
+import { defined } from "@kip/base";
+import { K8sError } from "@kip/k8s-client";
 import type { ContainerStatus, PodStatus } from "@kip/k8s-types";
 import { isFinished } from "./pod-changes.ts";
 import type { StatusPatch } from "./status-patch.ts";
@@ -127,13 +128,8 @@ function refusedFields(error: unknown): string[] {
 }
 
 function causeFields(error: unknown): string[] {
-  const status = isCodedError(error) ? error.facts["status"] : undefined;
-  const causes = (status as Refusal | undefined)?.details?.causes; // a `Status` document
-  return (Array.isArray(causes) ? causes : []).flatMap(({ field }) => field ?? []);
-}
-
-interface Refusal {
-  readonly details?: { readonly causes?: readonly { readonly field?: string }[] };
+  const causes = K8sError.is(error) ? error.status?.details?.causes : undefined;
+  return (causes ?? []).flatMap(({ field }) => field ?? []);
 }
 
 function endOf({ name, image, imageID, restartCount, state }: ContainerStatus): ContainerStatus[] {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import { CodedError, silentLogger } from "@kip/base";
+import { silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { K8sError } from "@kip/k8s-client";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
@@ -51,10 +52,10 @@ function writer(): StatusWriter {
   });
 }
 
-function refusal(...fields: readonly string[]): CodedError {
+function refusal(...fields: readonly string[]): K8sError {
   const causes = fields.map((field) => ({ field, message: "no" }));
-  const facts = { httpStatus: 422, status: { kind: "Status", details: { causes } } };
-  return new CodedError("K8S_INVALID", "Cannot PATCH: it is invalid", { facts });
+  const answer = { httpStatus: 422, status: { kind: "Status", details: { causes } } };
+  return new K8sError("K8S_INVALID", "Cannot PATCH: it is invalid", answer);
 }
 
 const running: PodStatus = {
@@ -148,8 +149,8 @@ describe("StatusWriter", () => {
   });
 
   it("cuts a message that makes a terminal status too large", async () => {
-    const tooLarge = new CodedError("K8S_REQUEST_FAILED", "too large", {
-      facts: { httpStatus: 413 },
+    const tooLarge = new K8sError("K8S_REQUEST_FAILED", "too large", {
+      httpStatus: 413,
     });
     verdict = (status) => (JSON.stringify(status).length > 100_000 ? tooLarge : undefined);
     writer().write({ phase: "Failed", reason: "Error", message: "x".repeat(4_000_000) });
@@ -183,7 +184,7 @@ describe("StatusWriter", () => {
   });
 
   it("flushes a terminal phase without waiting for the end of a pause", async () => {
-    const away = new CodedError("K8S_UNAVAILABLE", "away", { retryable: true });
+    const away = new K8sError("K8S_UNAVAILABLE", "away", { retryable: true });
     verdict = () => away;
     const subject = writer();
     subject.write(failed);

@@ -1,5 +1,13 @@
-import { backoffDelay, hasCode, isCodedError, pause, type Clock, type Logger } from "@kip/base";
-import { dropManagedFields, paths, wireTime, type ApiClient } from "@kip/k8s-client";
+import { backoffDelay, pause, type Clock, type Logger } from "@kip/base";
+import {
+  K8sError,
+  isNotFound,
+  isConflict,
+  dropManagedFields,
+  paths,
+  wireTime,
+  type ApiClient,
+} from "@kip/k8s-client";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import { isFinished } from "./pod-changes.ts";
 import { statusPatch, type StatusPatch } from "./status-patch.ts";
@@ -133,14 +141,14 @@ export class StatusWriter {
         await this.#writeOnce();
         failures = 0;
       } catch (error) {
-        if (signal.aborted || hasCode(error, "K8S_NOT_FOUND")) return;
+        if (signal.aborted || isNotFound(error)) return;
         if (isOtherPod(error)) {
           // The watch is about to deliver the deletion of this pod.
           logger.debug("Did not write a pod's status: another pod has its name");
           return;
         }
         if (isRefusal(error) && !this.#refused(error)) continue;
-        if (hasCode(error, "K8S_CONFLICT") && failures === maxConflicts) return; // a busy server
+        if (isConflict(error) && failures === maxConflicts) return; // a busy server
         logger.warn("Could not write a pod's status", { err: error });
         this.#isDirty = true;
         await this.#sleep(backoffDelay(failures++, backoff, error));
@@ -207,7 +215,5 @@ export class StatusWriter {
 
 /** Whether the API server will never take this status: it is not valid, or too large. */
 function isRefusal(error: unknown): boolean {
-  return (
-    hasCode(error, "K8S_INVALID") || (isCodedError(error) && error.facts["httpStatus"] === 413)
-  );
+  return K8sError.is(error) && (error.code === "K8S_INVALID" || error.httpStatus === 413);
 }

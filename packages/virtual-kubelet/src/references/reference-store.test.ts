@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
-import { CodedError, silentLogger } from "@kip/base";
+import { silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { K8sError } from "@kip/k8s-client";
 import { assertScales } from "../testing/assert-scales.ts";
 import { ManualClock } from "@kip/testing";
 import { ReferenceStore } from "./reference-store.ts";
@@ -68,7 +69,7 @@ describe("ReferenceStore", () => {
     const client = {
       get: async () => {
         reads++;
-        throw new CodedError("K8S_NOT_FOUND", "none");
+        throw new K8sError("K8S_NOT_FOUND", "none");
       },
       list: async () => ({ metadata: { resourceVersion: "1" }, items: [] }),
       stream: async () => new PassThrough(),

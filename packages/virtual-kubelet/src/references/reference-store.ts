@@ -1,5 +1,6 @@
-import { hasCode, type Clock, type Logger } from "@kip/base";
+import { type Clock, type Logger } from "@kip/base";
 import {
+  isNotFound,
   createInformer,
   paths,
   type ApiClient,
@@ -201,7 +202,7 @@ class Scope {
         entry.version = object.metadata?.resourceVersion ?? "";
       }
     } catch (error) {
-      if (!hasCode(error, "K8S_NOT_FOUND")) throw error;
+      if (!isNotFound(error)) throw error;
       entry.content = undefined;
       entry.version = "";
       this.#watch(); // also for the root CA: a pod may wait for it

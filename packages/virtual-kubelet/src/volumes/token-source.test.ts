@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CodedError } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { K8sError } from "@kip/k8s-client";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
 import { createTokenSource } from "./token-source.ts";
@@ -15,7 +15,7 @@ describe("createTokenSource()", () => {
     let isDown = false;
     const client = {
       create: async () => {
-        if (isDown) throw new CodedError("K8S_UNAVAILABLE", "down", { retryable: true });
+        if (isDown) throw new K8sError("K8S_UNAVAILABLE", "down", { retryable: true });
         const expirationTimestamp = new Date(clock.now() + hour).toISOString();
         return { status: { token: `t${++count}`, expirationTimestamp } };
       },

@@ -1,5 +1,5 @@
-import { backoffDelay, hasCode } from "@kip/base";
-import { wireTime } from "@kip/k8s-client";
+import { backoffDelay } from "@kip/base";
+import { K8sError, wireTime } from "@kip/k8s-client";
 import { storedEnd } from "../../status/pod-end.ts";
 import type { CellMemory } from "../../state/cell-memory.ts";
 import type { PodEnd } from "../../state/cell.ts";
@@ -35,7 +35,7 @@ export async function recordEnd(context: StepContext, memory: CellMemory): Promi
   try {
     await write(storedEnd(end));
   } catch (error) {
-    if (!hasCode(error, "K8S_INVALID", "K8S_REQUEST_FAILED")) throw error;
+    if (!K8sError.is(error, "K8S_INVALID", "K8S_REQUEST_FAILED")) throw error;
     // The phase matters most: it says whether the pod succeeded.
     const { name } = cell.metadata;
     context.options.logger.warn("Could not write the end of a pod in full", { cell: name });

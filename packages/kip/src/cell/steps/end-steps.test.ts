@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import { CodedError, silentLogger } from "@kip/base";
+import { K8sError } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { newCellMemory, type CellMemory } from "../../state/cell-memory.ts";
 import { CellStatusWriter } from "../../store/cell-status-writer.ts";
@@ -99,7 +100,7 @@ describe("recordEnd()", () => {
 
   it("fails while the API does not answer, and writes only the phase if the rest is refused", async () => {
     const { context, memory, written, refusals } = start(podOf("Never", {}), { end });
-    refusals.push(new CodedError("K8S_UNAVAILABLE", "away"), new CodedError("K8S_INVALID", "no"));
+    refusals.push(new K8sError("K8S_UNAVAILABLE", "away"), new K8sError("K8S_INVALID", "no"));
     await assert.rejects(recordEnd(context, memory));
     assert.equal(memory.isEndRecorded, false);
     await recordEnd(context, memory);

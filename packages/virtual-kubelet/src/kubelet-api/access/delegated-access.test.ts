@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
-import { CodedError, systemClock, type Clock } from "@kip/base";
+import { systemClock, type Clock } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { K8sError } from "@kip/k8s-client";
 import { delegatedAccess, type DelegatedAccessOptions } from "./delegated-access.ts";
 
 interface Review {
@@ -26,7 +27,7 @@ function access(
   const create = async (_path: string, body: Review): Promise<unknown> => {
     reviews.push(body);
     if (failures-- > 0)
-      throw new CodedError("K8S_UNAVAILABLE", "away", {
+      throw new K8sError("K8S_UNAVAILABLE", "away", {
         retryable: true,
         retryAfterMs: options.retryAfterMs,
       });
