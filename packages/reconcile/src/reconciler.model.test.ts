@@ -13,18 +13,28 @@ type Lane = (typeof lanes)[number];
 interface State {
   readonly wanted: Readonly<Record<Lane, number>>;
   readonly actual: Readonly<Record<Lane, number>>;
+  /** What steps of the lane depend on besides. */
+  readonly input: Readonly<Record<Lane, number>>;
 }
-type Change = { readonly field: "wanted" | "actual"; readonly lane: Lane; readonly value: number };
+interface Change {
+  readonly field: "wanted" | "actual" | "input";
+  readonly lane: Lane;
+  readonly value: number;
+}
 interface Args {
-  readonly up: { readonly lane: Lane };
-  readonly down: { readonly lane: Lane };
+  readonly up: { readonly lane: Lane; readonly input: number };
+  readonly down: { readonly lane: Lane; readonly input: number };
 }
 type Step = StepOf<Args>;
 
-function plan({ wanted, actual }: State): Plan<Step> {
+function plan({ wanted, actual, input }: State): Plan<Step> {
   const open = lanes.filter((lane) => wanted[lane] !== actual[lane]);
   return {
-    steps: open.map((lane) => ({ kind: wanted[lane] > actual[lane] ? "up" : "down", lane })),
+    steps: open.map((lane) => ({
+      kind: wanted[lane] > actual[lane] ? "up" : "down",
+      lane,
+      input: input[lane],
+    })),
   };
 }
 
@@ -53,6 +63,11 @@ const command = fc.oneof(
   }),
   fc.record({ kind: fc.constant("time" as const), ms: fc.integer({ min: 0, max: 3000 }) }),
   fc.record({ kind: fc.constant("retryNow" as const) }),
+  fc.record({
+    kind: fc.constant("input" as const),
+    lane: fc.constantFrom(...lanes),
+    value: fc.integer({ min: 0, max: 3 }),
+  }),
 );
 
 interface Call {
@@ -65,8 +80,10 @@ interface Call {
 class World {
   readonly clock = new ManualClock();
   readonly running = new Map<Lane, Call>();
-  /** Earliest time at which a failed kind may run again, by lane. */
+  /** Earliest time at which a failed step may run again unless its input changes. */
   readonly #notBefore = new Map<string, number>();
+  /** When a step failed since its lane's last success. */
+  readonly #failedAt = new Map<string, number[]>();
   readonly reconciler: Reconciler<Args, State, Change>;
 
   constructor() {
@@ -74,14 +91,17 @@ class World {
     const executor = (step: Step, { signal }: { readonly signal: AbortSignal }): Promise<Change> =>
       this.#execute(step, signal);
     this.reconciler = new Reconciler<Args, State, Change>({
-      initial: { wanted: nothing, actual: nothing },
+      initial: { wanted: nothing, actual: nothing, input: nothing },
       plan,
       reduce,
       executors: { up: executor, down: executor },
       lane: ({ lane }) => lane,
+      input: ({ input }) => input,
       backoff: { initialMs: 1000, maxMs: 8000, jitter: 0 },
       onFailure: ({ step, delayMs }) => {
-        this.#notBefore.set(key(step), this.clock.monotonic() + delayMs);
+        const now = this.clock.monotonic();
+        this.#notBefore.set(key(step), now + delayMs);
+        this.#failedAt.set(key(step), [...(this.#failedAt.get(key(step)) ?? []), now]);
         return undefined;
       },
       clock: this.clock,
@@ -92,25 +112,43 @@ class World {
   async #execute(step: Step, signal: AbortSignal): Promise<Change> {
     const { lane } = step;
     assert.ok(!this.running.has(lane), `Lane ${lane} runs two steps at once`);
-    const before = this.#notBefore.get(key(step)) ?? 0;
-    assert.ok(this.clock.monotonic() >= before, `${key(step)} ran before its back-off was over`);
+    this.#checkPause(step);
     const isFailure = await new Promise<boolean>((resolve) =>
       this.running.set(lane, { step, signal, finish: resolve }),
     );
     this.running.delete(lane);
     if (isFailure) throw new Error("A failure");
+    this.#forgetPauses(lane);
     const value = this.reconciler.state.actual[lane] + (step.kind === "up" ? 1 : -1);
     return { field: "actual", lane, value };
   }
 
+  #checkPause(step: Step): void {
+    const now = this.clock.monotonic();
+    const before = this.#notBefore.get(key(step)) ?? 0;
+    assert.ok(now >= before, `${key(step)} ran before its back-off was over`);
+    const last = this.#failedAt.get(key(step))?.at(-2) ?? -Infinity;
+    assert.ok(now - last >= 1000, `${key(step)} ran three times within one back-off`);
+  }
+
+  #forgetTimes(lane: Lane): void {
+    for (const kind of ["up", "down"] as const) this.#notBefore.delete(key({ kind, lane }));
+  }
+
+  #forgetPauses(lane: Lane): void {
+    this.#forgetTimes(lane);
+    for (const kind of ["up", "down"] as const) this.#failedAt.delete(key({ kind, lane }));
+  }
+
   async do(next: typeof command extends fc.Arbitrary<infer T> ? T : never): Promise<void> {
-    if (next.kind === "want" || next.kind === "observe") {
-      const field = next.kind === "want" ? "wanted" : "actual";
+    if (next.kind === "want" || next.kind === "observe" || next.kind === "input") {
+      const field = ({ want: "wanted", observe: "actual", input: "input" } as const)[next.kind];
+      if (next.kind === "input") this.#forgetTimes(next.lane);
       this.reconciler.apply({ field, lane: next.lane, value: next.value });
     } else if (next.kind === "finish") this.running.get(next.lane)?.finish(next.fails);
     else if (next.kind === "time") await this.clock.advance(next.ms);
     else {
-      this.#notBefore.clear();
+      for (const lane of lanes) this.#forgetPauses(lane);
       this.reconciler.retryNow();
     }
     await turns();
@@ -151,12 +189,12 @@ describe("Reconciler with random changes, failures and times", () => {
         await world.reconciler.stop();
         assert.equal(world.running.size, 0);
       }),
-      { numRuns: 150 },
+      { numRuns: 200 },
     );
   });
 });
 
-function key({ kind, lane }: Step): string {
+function key({ kind, lane }: Pick<Step, "kind" | "lane">): string {
   return `${kind} ${lane}`;
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { silentLogger } from "@kip/base";
+import { CodedError, silentLogger } from "@kip/base";
 import { ManualClock } from "@kip/testing";
 import { Reconciler, type ReconcilerOptions, type StepFailure } from "./reconciler.ts";
 import type { Executors, NoArguments, Plan, StepOf } from "./step.ts";
@@ -10,8 +10,8 @@ interface Args {
   readonly save: NoArguments;
 }
 interface State {
-  readonly url?: string;
-  readonly body?: string;
+  readonly url?: string | undefined;
+  readonly body?: string | undefined;
   readonly isSaved: boolean;
 }
 type Change = Partial<State>;
@@ -118,6 +118,104 @@ describe("Reconciler", () => {
       ],
     );
     assert.equal(reconciler.isFailing, false);
+  });
+
+  it("ends a back-off at once when its input changes first, but not each time it does", async () => {
+    const calls: number[] = [];
+    const fetch = async (): Promise<Change> => {
+      calls.push(clock.monotonic());
+      throw new Error("Failure");
+    };
+    const { clock, reconciler } = create(
+      { fetch },
+      { input: (step) => step.kind === "fetch" && step.url },
+    );
+    reconciler.apply({ url: "a" });
+    await clock.advance(0);
+    reconciler.apply({ isSaved: false }); // not what the step depends on
+    await clock.advance(1000 + 500);
+    assert.deepEqual(calls, [0, 1000]);
+    reconciler.apply({ url: "b" });
+    await clock.advance(0);
+    assert.deepEqual(calls, [0, 1000, 1500]);
+    for (let change = 0; change < 100; change++) {
+      reconciler.apply({ url: `b${change}` });
+      await clock.advance(10);
+    }
+    assert.deepEqual(calls, [0, 1000, 1500, 2500]);
+    await clock.advance(1000 + 2000);
+    assert.deepEqual(calls, [0, 1000, 1500, 2500, 3500, 5500], "the failures count from 1 again");
+    await reconciler.stop();
+  });
+
+  it("keeps a back-off that a server asked for, however the input changes", async () => {
+    let calls = 0;
+    const fetch = async (): Promise<Change> => {
+      calls++;
+      throw new CodedError("BUSY", "Cannot fetch now", { retryAfterMs: 30_000 });
+    };
+    const { clock, reconciler } = create(
+      { fetch },
+      { input: (step) => step.kind === "fetch" && step.url },
+    );
+    reconciler.apply({ url: "a" });
+    await clock.advance(0);
+    reconciler.apply({ url: "b" });
+    await clock.advance(29_999);
+    assert.equal(calls, 1);
+    await clock.advance(1);
+    assert.equal(calls, 2);
+    await reconciler.stop();
+  });
+
+  it("keeps the back-off of one kind of step while another kind fails", async () => {
+    const calls: string[] = [];
+    const fail =
+      (name: string): (() => Promise<Change>) =>
+      async () => {
+        calls.push(name);
+        throw new Error(name);
+      };
+    const { clock, reconciler } = create({ fetch: fail("fetch"), save: fail("save") });
+    reconciler.apply({ url: "a" });
+    await clock.advance(0);
+    for (let change = 0; change < 20; change++) {
+      reconciler.apply({ body: change % 2 === 0 ? "b" : undefined });
+      await clock.advance(10);
+    }
+    assert.deepEqual(calls, ["fetch", "save"]);
+    await reconciler.stop();
+  });
+
+  it("is not failing once the failed step is no longer planned", async () => {
+    const { reconciler } = create({ fetch: () => Promise.reject(new Error("Failure")) });
+    reconciler.apply({ url: "a" });
+    await turns();
+    assert.equal(reconciler.isFailing, true);
+    reconciler.apply({ url: undefined });
+    await turns();
+    assert.deepEqual([reconciler.isFailing, reconciler.isSettled], [false, true]);
+  });
+
+  it("repeats a step after a back-off if its change cannot be reduced, or onFailure() throws", async () => {
+    let defects = 0;
+    const { clock, reconciler } = create(
+      {},
+      {
+        reduce: (state, change) => {
+          if (change.body !== undefined && defects++ === 0) throw new TypeError("A defect");
+          return { ...state, ...change };
+        },
+        onFailure: () => {
+          throw new TypeError("Another defect");
+        },
+      },
+    );
+    reconciler.apply({ url: "a" });
+    await turns();
+    assert.equal(reconciler.state.body, undefined);
+    await clock.advance(1000);
+    assert.equal(reconciler.state.isSaved, true);
   });
 
   it("backs off a step that succeeds without any effect", async () => {

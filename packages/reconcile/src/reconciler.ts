@@ -1,11 +1,17 @@
-import { backoffDelay, type BackoffOptions, type Clock, type Logger } from "@kip/base";
+import {
+  backoffDelay,
+  isCodedError,
+  type BackoffOptions,
+  type Clock,
+  type Logger,
+} from "@kip/base";
 import type { Executors, Plan, StepContext, StepOf } from "./step.ts";
 
 /** A step that failed, as {@link ReconcilerOptions.onFailure} sees it. */
 export interface StepFailure<Step> {
   readonly step: Step;
   readonly error: unknown;
-  /** Failures of the step's lane since its last success, this one included. */
+  /** Failures of this kind with this input since the lane's last success, this one included. */
   readonly failures: number;
   /** Milliseconds until the step may run again, if it is still planned then. */
   readonly delayMs: number;
@@ -21,6 +27,12 @@ export interface ReconcilerOptions<Args, State, Change> {
   readonly executors: Executors<Args, State, Change>;
   /** Steps of one lane run one at a time, those of different lanes side by side. @default one lane for all */
   readonly lane?: ((step: StepOf<Args>) => string) | undefined;
+  /**
+   * What the outcome of a step depends on, compared with `Object.is`. When it changes, the failures so far no longer count: the
+   * back-off ends at once, unless the server asked for it (`retryAfterMs`) or the back-off before it ended in the same way;
+   * then not before `backoff.initialMs`. @default nothing that changes
+   */
+  readonly input?: ((step: StepOf<Args>) => unknown) | undefined;
   readonly backoff: BackoffOptions;
   /** Whether a success of this step ends the back-off of its lane. @default all do */
   readonly isProgress?: ((step: StepOf<Args>) => boolean) | undefined;
@@ -35,14 +47,24 @@ export interface ReconcilerOptions<Args, State, Change> {
 interface Running<Step> {
   readonly abort: AbortController;
   readonly done: Promise<void>;
+  /** Input with which the step was started. */
+  readonly input: unknown;
+  /** The step as the newest plan has it. */
   step: Step;
   listener: ((step: Step) => void) | undefined;
 }
 
+/** The back-off of one kind of step. It is kept until the lane makes progress, as it counts the failures. */
 interface Pause {
+  readonly lane: string;
   readonly kind: PropertyKey;
   readonly failures: number;
   readonly untilMs: number;
+  /** The input that failed, and until when the pause goes on although the input has changed. */
+  readonly input: unknown;
+  readonly firmUntilMs: number;
+  /** Whether a change of the input has ended it. */
+  readonly isShortened: boolean;
 }
 
 /** Reasons of aborts, made once: an error with a stack trace for each plan would cost more than the plan. */
@@ -61,16 +83,18 @@ const longestSleepMs = 86_400_000;
  * - A lane runs one step at a time. A step that was aborted keeps its lane until it has ended.
  * - A step is aborted as soon as the plan no longer contains its kind in its lane.
  * - A step that failed, or succeeded without changing anything although the plan still contains it, runs again only after a
- *   back-off. Changes of the state do not shorten it; {@link Reconciler.retryNow} does.
+ *   back-off, whatever other steps do meanwhile. Changes of the state do not shorten it, except for those that
+ *   {@link ReconcilerOptions.input} names; {@link Reconciler.retryNow} does.
  * - After {@link Reconciler.stop} no executor starts and no change is applied.
  */
 export class Reconciler<Args, State, Change> {
   readonly #options: ReconcilerOptions<Args, State, Change>;
   readonly #running = new Map<string, Running<StepOf<Args>>>();
-  readonly #pauses = new Map<string, Pause>();
+  #pauses: readonly Pause[] = [];
   #state: State;
   #reported: State;
-  #timer = new AbortController();
+  #timer: AbortController | undefined;
+  #isFailing = false;
   #isScheduled = false;
   #isStopped = false;
   #settled = Promise.withResolvers<void>();
@@ -97,9 +121,9 @@ export class Reconciler<Args, State, Change> {
     return this.#settled.promise;
   }
 
-  /** Whether a failed step waits for its back-off. */
+  /** Whether a failed step that is still planned waits for its back-off. */
   get isFailing(): boolean {
-    return this.#pauses.size > 0;
+    return this.#isFailing;
   }
 
   /** Plans for the first time. Does nothing if it has been called, or {@link Reconciler.apply} has. */
@@ -116,14 +140,14 @@ export class Reconciler<Args, State, Change> {
 
   /** Ends all back-offs: someone who waits wants it now, or the cause of the failures is gone. */
   retryNow(): void {
-    this.#pauses.clear();
+    this.#pauses = [];
     this.#schedule();
   }
 
   /** Aborts what runs and waits until it has ended. The state stays as it is. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#timer.abort(stopped);
+    this.#timer?.abort(stopped);
     const running = [...this.#running.values()];
     for (const { abort } of running) abort.abort(stopped);
     await Promise.all(running.map(({ done }) => done));
@@ -154,14 +178,15 @@ export class Reconciler<Args, State, Change> {
     const plan = this.#options.plan(this.#state, nowMs);
     const planned = new Map(plan.steps.map((step) => [this.#laneOf(step), step]));
     for (const [lane, running] of this.#running) follow(running, planned.get(lane));
-    const times = plan.wakeAtMs === undefined ? [] : [plan.wakeAtMs];
+    const retries: number[] = [];
     for (const [lane, step] of planned) {
       if (this.#running.has(lane)) continue;
-      const pause = this.#pauses.get(lane);
-      if (pause?.kind === step.kind && pause.untilMs > nowMs) times.push(pause.untilMs);
+      const untilMs = this.#pauseOf(lane, step)?.untilMs ?? nowMs;
+      if (untilMs > nowMs) retries.push(untilMs);
       else this.#start(lane, step);
     }
-    this.#wakeAt(Math.min(...times), nowMs);
+    this.#isFailing = retries.length > 0;
+    this.#wakeAt(Math.min(plan.wakeAtMs ?? Infinity, ...retries), nowMs);
     if (this.#reported !== this.#state) {
       this.#reported = this.#state;
       this.#options.onChange?.(this.#state);
@@ -175,6 +200,7 @@ export class Reconciler<Args, State, Change> {
     const abort = new AbortController();
     const running: Running<StepOf<Args>> = {
       abort,
+      input: this.#options.input?.(step),
       step,
       listener: undefined,
       // Starts in a later microtask, when `running` is in the map.
@@ -185,18 +211,22 @@ export class Reconciler<Args, State, Change> {
 
   async #run(lane: string, running: Running<StepOf<Args>>): Promise<void> {
     const before = this.#state;
-    const { step } = running;
-    const outcome = await this.#execute(step, running).then(
-      (change) => ({ isDone: true as const, change }),
-      (error: unknown) => ({ isDone: false as const, error }),
-    );
+    const outcome = await this.#execute(running.step, running)
+      .then((change) => change !== undefined && this.apply(change))
+      .then(
+        () => ({ isDone: true as const }),
+        (error: unknown) => ({ isDone: false as const, error }),
+      );
     this.#running.delete(lane);
     if (this.#isStopped) return;
-    if (!outcome.isDone) this.#failed(lane, running, outcome.error);
-    else {
-      if (outcome.change !== undefined) this.apply(outcome.change);
-      if (this.#state === before) this.#failed(lane, running, new Error("The step had no effect"));
-      else if (this.#options.isProgress?.(step) ?? true) this.#pauses.delete(lane);
+    try {
+      if (!outcome.isDone) this.#failed(lane, running, outcome.error);
+      else if (this.#state === before)
+        this.#failed(lane, running, new Error("The step had no effect"));
+      else this.#succeeded(lane, running);
+    } catch (err) {
+      // A defect in `plan` or `onFailure` stays in this reconciler, too.
+      this.#options.logger.error("Could not handle the end of a step", { err });
     }
     this.#schedule();
   }
@@ -218,22 +248,55 @@ export class Reconciler<Args, State, Change> {
     return this.#options.executors[step.kind](step, context);
   }
 
-  #failed(lane: string, { step, abort }: Running<StepOf<Args>>, error: unknown): void {
+  #succeeded(lane: string, { step }: Running<StepOf<Args>>): void {
+    if (this.#options.isProgress?.(step) === false) return;
+    this.#pauses = this.#pauses.filter((pause) => pause.lane !== lane);
+  }
+
+  #failed(lane: string, { step, input, abort }: Running<StepOf<Args>>, error: unknown): void {
     const { plan, clock, backoff, onFailure } = this.#options;
     const nowMs = clock.monotonic();
     const isPlanned = plan(this.#state, nowMs).steps.some(
       (each) => this.#laneOf(each) === lane && each.kind === step.kind,
     );
     if (abort.signal.aborted || !isPlanned) return;
-    const failures = (this.#pauses.get(lane)?.failures ?? 0) + 1;
+    const before = this.#pauses.find((pause) => isPauseOf(pause, lane, step));
+    const newest = this.#options.input?.(step);
+    const failures = (before && Object.is(input, newest) ? before.failures : 0) + 1;
     const delayMs = backoffDelay(failures - 1, backoff, error);
-    this.#pauses.set(lane, { kind: step.kind, failures, untilMs: nowMs + delayMs });
+    const isAskedFor = isCodedError(error) && error.retryAfterMs !== undefined;
+    const firmMs = before?.isShortened === true ? Math.min(delayMs, backoff.initialMs) : 0;
+    this.#setPause({
+      lane,
+      kind: step.kind,
+      failures,
+      untilMs: nowMs + delayMs,
+      input: newest,
+      firmUntilMs: nowMs + (isAskedFor ? delayMs : firmMs),
+      isShortened: false,
+    });
     const change = onFailure?.({ step, error, failures, delayMs });
     if (change !== undefined) this.apply(change);
   }
 
+  /** The back-off of a planned step, shorter if its input has changed. */
+  #pauseOf(lane: string, step: StepOf<Args>): Pause | undefined {
+    const pause = this.#pauses.find((each) => isPauseOf(each, lane, step));
+    const input = this.#options.input?.(step);
+    if (!pause || Object.is(pause.input, input)) return pause;
+    const untilMs = Math.min(pause.untilMs, pause.firmUntilMs);
+    const shortened = { ...pause, input, failures: 0, untilMs, isShortened: true };
+    this.#setPause(shortened);
+    return shortened;
+  }
+
+  #setPause(pause: Pause): void {
+    const { lane } = pause;
+    this.#pauses = [...this.#pauses.filter((each) => !isPauseOf(each, lane, pause)), pause];
+  }
+
   #wakeAt(atMs: number, nowMs: number): void {
-    this.#timer.abort(overtaken);
+    this.#timer?.abort(overtaken);
     if (!Number.isFinite(atMs)) return;
     this.#timer = new AbortController();
     const delayMs = Math.min(Math.max(0, atMs - nowMs), longestSleepMs);
@@ -246,6 +309,10 @@ export class Reconciler<Args, State, Change> {
   #laneOf(step: StepOf<Args>): string {
     return this.#options.lane?.(step) ?? "";
   }
+}
+
+function isPauseOf(pause: Pause, lane: string, { kind }: { readonly kind: PropertyKey }): boolean {
+  return pause.lane === lane && pause.kind === kind;
 }
 
 /** Aborts a step that is no longer planned; passes newer arguments on to one that is. */
