@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { glob } from "node:fs/promises";
 import path from "node:path";
 import { layers, withoutDependencies } from "./layers.ts";
+import { withoutComments } from "./without-comments.ts";
 
 interface Manifest {
   readonly name: string;
@@ -47,7 +48,7 @@ async function checkWorkspace(folder: string, manifest: Manifest): Promise<void>
 }
 
 function checkFile(file: string, folder: string, declared: readonly string[]): void {
-  const text = readFileSync(file, "utf8");
+  const text = withoutComments(readFileSync(file, "utf8"));
   for (const [, specifier = ""] of text.matchAll(/(?:from|import|import\()\s*"([^"]+)"/g)) {
     if (specifier.startsWith("node:")) continue;
     if (specifier.startsWith(".")) {

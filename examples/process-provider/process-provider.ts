@@ -6,7 +6,6 @@ import {
   connectPort,
   connectProcess,
   ContainerLog,
-  CodedError,
   PodTable,
   podStatus,
   type ContainerRun,
@@ -14,6 +13,7 @@ import {
   type PodProvider,
   type ProviderCallbacks,
   type ProviderSetup,
+  VirtualKubeletError,
 } from "@kip/virtual-kubelet";
 
 interface Process extends ContainerRun {
@@ -59,7 +59,10 @@ export function createProvider({ clock, internalIp: ip }: ProviderSetup): PodPro
   function find(pod: Pod, container: string): Process {
     const found = table.get(pod)?.get(container);
     if (found) return found;
-    throw new CodedError("VK_NOT_FOUND", `Cannot find container "${container}": it is not here`);
+    throw new VirtualKubeletError(
+      "VK_NOT_FOUND",
+      `Cannot find container "${container}": it is not here`,
+    );
   }
 
   return {
@@ -71,7 +74,10 @@ export function createProvider({ clock, internalIp: ip }: ProviderSetup): PodPro
       const runs = new Map<string, Process>();
       const commands = (pod.spec.containers ?? []).map(({ name, command = [], args = [] }) => {
         if (command.length > 0) return { name, words: [...command, ...args] };
-        throw new CodedError("VK_INVALID_POD", `Cannot run container "${name}": it has no command`);
+        throw new VirtualKubeletError(
+          "VK_INVALID_POD",
+          `Cannot run container "${name}": it has no command`,
+        );
       });
       for (const { name, words } of commands) {
         const given = (env.get(name) ?? []).map((each) => [each.name, each.value] as const);

@@ -1,4 +1,5 @@
-import { errorText, helpText, isCodedError, CodedError, parseOptions } from "@kip/base";
+import { errorText, helpText, isCodedError, parseOptions } from "@kip/base";
+import { VirtualKubeletError } from "@kip/virtual-kubelet";
 import { withKlogNames } from "./klog-flags.ts";
 import { nodeOptions } from "./options.ts";
 import { builtInProviders } from "./providers.ts";
@@ -42,6 +43,6 @@ function listProviders(name: string | undefined): void {
   const store = builtInProviders();
   if (name === undefined) return void process.stdout.write(`${store.list().join("\n")}\n`);
   if (!store.has(name))
-    throw new CodedError("VK_PROVIDER_UNKNOWN", `Cannot find provider "${name}"`);
+    throw new VirtualKubeletError("VK_PROVIDER_UNKNOWN", `Cannot find provider "${name}"`);
   process.stdout.write(`${name}\n`);
 }

@@ -1,5 +1,6 @@
 import type { AddressInfo } from "node:net";
-import { httpModule, CodedError } from "@kip/base";
+import { httpModule } from "@kip/base";
+import { VirtualKubeletError } from "@kip/virtual-kubelet";
 
 const maxConnections = 100;
 const headersTimeoutMs = 10_000;
@@ -12,7 +13,7 @@ export interface MetricsServer extends AsyncDisposable {
 /**
  * Serves `GET /metrics` without TLS and without authentication, as the original's flag promised.
  *
- * @throws {CodedError} `VK_LISTEN_FAILED`
+ * @throws {VirtualKubeletError} `VK_LISTEN_FAILED`
  */
 export async function serveMetrics(
   where: { readonly host?: string; readonly port: number },
@@ -32,7 +33,7 @@ export async function serveMetrics(
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) =>
       reject(
-        new CodedError("VK_LISTEN_FAILED", `Cannot serve metrics on port ${where.port}`, {
+        new VirtualKubeletError("VK_LISTEN_FAILED", `Cannot serve metrics on port ${where.port}`, {
           cause,
           remedy: "Choose another address with --metrics-addr",
         }),

@@ -20,6 +20,7 @@ import {
   type PodProvider,
   type ProviderSetup,
   type RunningNode,
+  VirtualKubeletError,
 } from "@kip/virtual-kubelet";
 import { flagNotices } from "./klog-flags.ts";
 import { openLogOutput, verboseLevel, type LogOutput } from "./log-output.ts";
@@ -117,7 +118,7 @@ async function startSingleNode(
  * and heed nothing.
  *
  * @param limitMs 0 for no limit
- * @throws {CodedError} `VK_START_TIMEOUT`
+ * @throws {VirtualKubeletError} `VK_START_TIMEOUT`
  */
 async function waitForStart<T>(
   limitMs: number,
@@ -147,8 +148,8 @@ async function waitForStart<T>(
   }
 }
 
-function startTimeout(limitMs: number): CodedError {
-  return new CodedError(
+function startTimeout(limitMs: number): VirtualKubeletError {
+  return new VirtualKubeletError(
     "VK_START_TIMEOUT",
     `Cannot start the node: it has not started after ${limitMs / 1000} s`,
     { remedy: "See the last lines of the log, or raise --startup-timeout" },

@@ -1,4 +1,9 @@
 export {
+  VirtualKubeletError,
+  type VirtualKubeletErrorCode,
+  type VirtualKubeletErrorOptions,
+} from "./errors.ts";
+export {
   optionalCalls,
   type LogOptions,
   type NodeFacts,
@@ -61,7 +66,6 @@ export { ProviderStore, type ProviderFactory, type ProviderSetup } from "./provi
 // What a provider and its program need of the packages below, so that one package is enough.
 export {
   createLogger,
-  CodedError,
   silentLogger,
   systemClock,
   type Clock,

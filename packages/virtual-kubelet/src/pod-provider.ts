@@ -116,7 +116,7 @@ export interface NodeFacts {
 /**
  * What runs pods. Calls for one pod UID are serial; calls for different pods are not.
  *
- * Errors: throw `CodedError`s. A code of `VK_NOT_FOUND` means that the pod or container does not exist,
+ * Errors: throw {@link VirtualKubeletError}s, or other errors that have one as a `cause`. Its code `VK_NOT_FOUND` means that the pod or container does not exist,
  * `VK_INVALID_POD` that this pod can never run here (the pod is failed with the message); every other
  * error is repeated with a back-off and shown as an event on the pod.
  */

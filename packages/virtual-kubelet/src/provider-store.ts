@@ -1,5 +1,6 @@
-import { CodedError, nearest, type Clock, type Logger } from "@kip/base";
+import { nearest, type Clock, type Logger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import { VirtualKubeletError } from "./errors.ts";
 import type { PodProvider } from "./pod-provider.ts";
 import type { PolledPodProvider } from "./polling/polled-provider.ts";
 import { pollProvider } from "./polling/poll-provider.ts";
@@ -30,7 +31,7 @@ export type ProviderFactory = (
 export class ProviderStore {
   readonly #factories = new Map<string, ProviderFactory>();
 
-  /** @throws {CodedError} `VK_PROVIDER_INVALID` for an empty name, or one that is taken */
+  /** @throws {VirtualKubeletError} `VK_PROVIDER_INVALID` for an empty name, or one that is taken */
   register(name: string, factory: ProviderFactory): void {
     if (name === "" || this.#factories.has(name))
       throw invalid(name, "its name is empty or taken already");
@@ -50,7 +51,7 @@ export class ProviderStore {
    * The factory of that name: a registered one, else the export `createProvider` of the npm package or
    * file of that name.
    *
-   * @throws {CodedError} `VK_PROVIDER_UNKNOWN`; `VK_PROVIDER_INVALID` for a package without that export
+   * @throws {VirtualKubeletError} `VK_PROVIDER_UNKNOWN`; `VK_PROVIDER_INVALID` for a package without that export
    */
   async find(name: string): Promise<ProviderFactory> {
     const registered = this.#factories.get(name);
@@ -60,7 +61,7 @@ export class ProviderStore {
       module = (await import(name)) as typeof module; // checked below
     } catch (cause) {
       const near = nearest(name, this.list());
-      throw new CodedError("VK_PROVIDER_UNKNOWN", `Cannot find provider "${name}"`, {
+      throw new VirtualKubeletError("VK_PROVIDER_UNKNOWN", `Cannot find provider "${name}"`, {
         cause,
         remedy:
           near === undefined
@@ -93,6 +94,6 @@ export class ProviderStore {
   }
 }
 
-function invalid(name: string, reason: string): CodedError {
-  return new CodedError("VK_PROVIDER_INVALID", `Cannot use provider "${name}": ${reason}`);
+function invalid(name: string, reason: string): VirtualKubeletError {
+  return new VirtualKubeletError("VK_PROVIDER_INVALID", `Cannot use provider "${name}": ${reason}`);
 }

@@ -5,9 +5,10 @@ import https from "node:https";
 import { Readable } from "node:stream";
 import { after, before, describe, it } from "node:test";
 import tls from "node:tls";
-import { hasCode, CodedError, silentLogger, systemClock } from "@kip/base";
+import { silentLogger, systemClock } from "@kip/base";
 import { podWith } from "@kip/k8s-types/testing";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
+import { VirtualKubeletError } from "@kip/virtual-kubelet";
 import { startKubeletApi, type KubeletApiOptions, type RunningKubeletApi } from "../src/index.ts";
 import { ProcessProvider } from "./process-provider.ts";
 import { SpdyTestClient } from "./spdy-test-client.ts";
@@ -193,7 +194,8 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
         runningPods: () => [],
         findPod: () => pod,
         logs: async (_pod, _container, { follow }) => {
-          if (!follow) throw new CodedError("VK_NOT_FOUND", "Cannot read the log: there is none");
+          if (!follow)
+            throw new VirtualKubeletError("VK_NOT_FOUND", "Cannot read the log: there is none");
           return Readable.from(
             (function* () {
               yield "first\n";
@@ -230,14 +232,14 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
     assert.equal((await ask("/healthz", { ca }, client, running.port)).status, 401);
     assert.throws(
       () => running.replaceTls({ certificate: "x", key: "y", clientCa: "z" }),
-      (error) => hasCode(error, "VK_TLS_INVALID"),
+      (error) => VirtualKubeletError.is(error, "VK_TLS_INVALID"),
     );
     assert.equal((await ask("/healthz", { ca }, user, running.port)).status, 200);
   });
 
   it("says so when its port is taken", async () => {
     await assert.rejects(startKubeletApi({ ...options, port: api.port }), (error) =>
-      hasCode(error, "VK_LISTEN_FAILED"),
+      VirtualKubeletError.is(error, "VK_LISTEN_FAILED"),
     );
   });
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CodedError } from "@kip/base";
 import { paths } from "@kip/k8s-client";
 import type { Event, Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
+import { VirtualKubeletError } from "@kip/virtual-kubelet";
 import { until } from "./eventually.ts";
 import {
   createPod,
@@ -207,8 +207,8 @@ for (const { name: variant, make } of variants)
     it("fails a pod that can never run, with the provider's reason", async () => {
       const { memory, provider } = make();
       memory.failures.apply.push(
-        new CodedError("VK_INVALID_POD", "Cannot run it: too big", {
-          facts: { reason: "OutOfcpu" },
+        new VirtualKubeletError("VK_INVALID_POD", "Cannot run it: too big", {
+          reason: "OutOfcpu",
         }),
       );
       await using running = await nodeWith(cluster, provider);

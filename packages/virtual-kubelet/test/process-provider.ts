@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
 import { Readable, type Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { CodedError, type ProcessStreams } from "@kip/base";
+import { type ProcessStreams } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
+import { VirtualKubeletError } from "@kip/virtual-kubelet";
 import {
   connectPort,
   connectProcess,
@@ -53,7 +54,7 @@ export class ProcessProvider implements KubeletHandlers {
     this.logRequests.push(options);
     this.#watch("logs", signal);
     if (options.previous)
-      throw new CodedError("VK_NOT_FOUND", "Cannot read the log: there is none");
+      throw new VirtualKubeletError("VK_NOT_FOUND", "Cannot read the log: there is none");
     const lines = Array.from({ length: 10 }, (_, index) => `line ${index + 1}\n`);
     const chosen = options.tailLines === undefined ? lines : lines.slice(10 - options.tailLines);
     return Readable.from(

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
-import { CodedError } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import {
@@ -11,6 +10,7 @@ import {
   type ProviderCallbacks,
   type ProviderSetup,
   type ProviderStats,
+  VirtualKubeletError,
 } from "@kip/virtual-kubelet";
 import { mockConfig, type MockConfig } from "./mock-config.ts";
 
@@ -50,7 +50,7 @@ class MockProvider implements PodProvider {
   async remove(pod: Pod): Promise<void> {
     const uid = pod.metadata.uid;
     if (!this.#pods.delete(uid))
-      throw new CodedError("VK_NOT_FOUND", `Cannot remove pod ${uid}: it is not known`);
+      throw new VirtualKubeletError("VK_NOT_FOUND", `Cannot remove pod ${uid}: it is not known`);
     this.#callbacks?.podStatus({ uid, status: this.#removed(pod) });
   }
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode, type CodedError } from "@kip/base";
 import { K8sError } from "@kip/k8s-client";
 import type { Container, EnvVar, Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
+import { VirtualKubeletError } from "../errors.ts";
 import type { ResolvedPod } from "../pod-provider.ts";
 import { resolvePod } from "../pods/resolve-pod.ts";
 import { assertScales } from "../testing/assert-scales.ts";
@@ -159,7 +159,7 @@ describe("containerEnv()", () => {
         { secretRef: { name: "s2", optional: false } },
       ],
     });
-    assert.ok(hasCode(error, "VK_UNRESOLVED"));
+    assert.ok(VirtualKubeletError.is(error, "VK_UNRESOLVED"));
     assert.deepEqual(events, [
       "OptionalConfigMapNotFound",
       "OptionalSecretNotFound",
@@ -172,7 +172,7 @@ describe("containerEnv()", () => {
   it("treats a key without `optional` as mandatory (V8)", async () => {
     const objects = { "ConfigMap/c": {}, "Secret/s": {} };
     const first = await resolve({ env: [configMapKey("c", "k")] }, { objects });
-    assert.ok(hasCode(first.error, "VK_UNRESOLVED"));
+    assert.ok(VirtualKubeletError.is(first.error, "VK_UNRESOLVED"));
     assert.deepEqual(first.events, ["MandatoryConfigMapKeyNotFound"]);
     assert.deepEqual(first.messages, ["couldn't find key k in ConfigMap team/c"]);
     const second = await resolve({ env: [secretKey("s", "k", false)] }, { objects });
@@ -200,7 +200,7 @@ describe("containerEnv()", () => {
       { env: [secretKey("s", "k", true)] },
       { objects: { "Secret/s": away } },
     );
-    assert.ok(hasCode(error, "VK_UNRESOLVED"));
+    assert.ok(VirtualKubeletError.is(error, "VK_UNRESOLVED"));
     assert.deepEqual(events, ["FailedToReadOptionalSecret"]);
   });
 
@@ -213,7 +213,7 @@ describe("containerEnv()", () => {
       })),
     ];
     const early = await resolve({ env: growing({ name: "SEED", value: "x".repeat(100) }) });
-    assert.ok(hasCode(early.error, "VK_UNRESOLVED"));
+    assert.ok(VirtualKubeletError.is(early.error, "VK_UNRESOLVED"));
     const late = await resolve({ env: growing(field("SEED", "status.podIP")) });
     assert.ok(late.all);
     const { env, late: lateEnv, lateTemplates } = late.all;
@@ -227,7 +227,7 @@ describe("containerEnv()", () => {
     };
     assert.throws(
       () => bindLateEnv(resolved, "main", { podIPs: ["192.0.2.1"], hostIPs: [] }),
-      (error) => hasCode(error, "VK_UNRESOLVED"),
+      (error) => VirtualKubeletError.is(error, "VK_UNRESOLVED"),
     );
   });
 
@@ -415,7 +415,8 @@ describe("resolvePod()", () => {
     assert.deepEqual(second.files.get("config"), first.files.get("config"));
     assert.equal(String(second.files.get("token")?.[0]?.data), "token 2");
     assert.equal(second.refreshAt, 2);
-    const isUnresolved = (error: unknown): boolean => hasCode(error, "VK_UNRESOLVED");
+    const isUnresolved = (error: unknown): boolean =>
+      VirtualKubeletError.is(error, "VK_UNRESOLVED");
     await assert.rejects(look({ "Secret/s": {} }), isUnresolved);
     // Not to be taken for gone: a change in it would be lost.
     const away = new K8sError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
@@ -492,7 +493,7 @@ describe("resolvePod()", () => {
             tokens: { token: () => assert.fail("it has no tokens") },
           },
         ),
-        (error) => hasCode(error, "VK_UNRESOLVED"),
+        (error) => VirtualKubeletError.is(error, "VK_UNRESOLVED"),
       );
   });
 
@@ -550,8 +551,8 @@ describe("resolvePod()", () => {
           },
         ),
         (error) =>
-          hasCode(error, "VK_UNRESOLVED") &&
-          (spec.containers.length === 0 || (error as CodedError).facts["container"] !== undefined),
+          VirtualKubeletError.is(error, "VK_UNRESOLVED") &&
+          (spec.containers.length === 0 || error.container !== undefined),
         what,
       );
       assert.ok(process.memoryUsage().arrayBuffers - before < 100e6, what);

@@ -1,5 +1,6 @@
 import { errorText, isCodedError } from "@kip/base";
 import type { Container, EnvVar, EphemeralContainer, Pod } from "@kip/k8s-types";
+import { VirtualKubeletError } from "../errors.ts";
 import { ContentBudget } from "../references/content-budget.ts";
 import {
   absent,
@@ -47,7 +48,7 @@ export interface ContainerEnv {
  * overrides), then `env` in order with `$(VAR)` expanded from what is known so far and from the
  * services, then the service variables whose names are free.
  *
- * @throws {CodedError} code `VK_UNRESOLVED` if a mandatory object or key is missing or cannot be read
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if a mandatory object or key is missing or cannot be read
  */
 export async function containerEnv(
   container: Container | EphemeralContainer,
@@ -64,8 +65,8 @@ export async function containerEnv(
     await fill(state, container, sources);
   } catch (error) {
     // Over budget: nothing is missing, but this container cannot be started.
-    if (!isCodedError(error) || error.code !== "VK_UNRESOLVED") throw error;
-    if (error.facts["container"] !== undefined) throw error;
+    if (!VirtualKubeletError.is(error, "VK_UNRESOLVED") || error.container !== undefined)
+      throw error;
     throw unresolved(error.message, container.name);
   }
   return {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { hasCode } from "@kip/base";
+import { VirtualKubeletError } from "../errors.ts";
 import { expandSubPath, expandVariables } from "./expand-variables.ts";
 
 const variables = new Map([
@@ -61,7 +61,7 @@ describe("expandVariables() (X1)", () => {
     const long = new Map([["LONG", "x".repeat(100_000)]]);
     assert.throws(
       () => expandVariables("$(LONG)".repeat(1000), long),
-      (error) => hasCode(error, "VK_UNRESOLVED"),
+      (error) => VirtualKubeletError.is(error, "VK_UNRESOLVED"),
     );
   });
 
@@ -81,7 +81,7 @@ describe("expandSubPath()", () => {
     for (const text of ["$(VAR_EMPTY)", "$(VAR_DNE)/logs"])
       assert.throws(
         () => expandSubPath(text, variables),
-        (error) => hasCode(error, "VK_UNRESOLVED"),
+        (error) => VirtualKubeletError.is(error, "VK_UNRESOLVED"),
       );
   });
 });

@@ -16,7 +16,7 @@ const maxExpanded = 8 * 1024 * 1024;
 export class ExpansionBudget {
   #remaining = maxExpanded;
 
-  /** @throws {CodedError} code `VK_UNRESOLVED` if the text exceeds what is left */
+  /** @throws {VirtualKubeletError} code `VK_UNRESOLVED` if the text exceeds what is left */
   take(text: string): string {
     this.#remaining -= text.length;
     if (this.#remaining < 0)
@@ -35,7 +35,7 @@ export type VariableLookup = (name: string) => string | undefined;
  * @param text what may hold references
  * @param variables by name, or what looks a name up
  * @param budget shared by all texts of the container
- * @throws {CodedError} code `VK_UNRESOLVED` if the result exceeds the budget
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if the result exceeds the budget
  * @see https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
  */
 export function expandVariables(
@@ -52,7 +52,7 @@ export function expandVariables(
  * Expands a `subPathExpr`. Unlike elsewhere every variable must have a value: without one the path
  * would lead to another part of the volume, or to all of it.
  *
- * @throws {CodedError} code `VK_UNRESOLVED` if one has none
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if one has none
  */
 export function expandSubPath(text: string, variables: ReadonlyMap<string, string>): string {
   const budget = new ExpansionBudget();

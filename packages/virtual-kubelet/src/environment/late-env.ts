@@ -11,7 +11,7 @@ export interface LateAddresses {
  * The whole environment of a container, once the pod has its addresses: late variables, and those
  * that refer to them by `$(VAR)`, get their values.
  *
- * @throws {CodedError} code `VK_UNRESOLVED` if it is larger than any program can be started with
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it is larger than any program can be started with
  */
 export function bindLateEnv(
   resolved: ResolvedPod,

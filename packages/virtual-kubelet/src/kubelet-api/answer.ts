@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { errorText, hasCode } from "@kip/base";
+import { findError } from "../errors.ts";
 
 /** A refusal with a kubelet's message; becomes a plain-text answer. */
 export class HttpRefusal extends Error {
@@ -16,8 +17,8 @@ export class HttpRefusal extends Error {
 /** The refusal that an error means to a client: not found 404, invalid 400, everything else 500. */
 export function refusalOf(error: unknown): HttpRefusal {
   if (error instanceof HttpRefusal) return error;
-  if (hasCode(error, "VK_NOT_FOUND")) return new HttpRefusal(404, errorText(error));
-  if (hasCode(error, "VK_INVALID_POD", "DECODE_FAILED"))
+  if (findError(error, "VK_NOT_FOUND")) return new HttpRefusal(404, errorText(error));
+  if (findError(error, "VK_INVALID_POD") || hasCode(error, "DECODE_FAILED"))
     return new HttpRefusal(400, errorText(error));
   return new HttpRefusal(500, errorText(error));
 }

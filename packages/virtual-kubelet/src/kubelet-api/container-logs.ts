@@ -1,7 +1,8 @@
 import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
-import { hasCode, type Clock, type Logger } from "@kip/base";
+import { type Clock, type Logger } from "@kip/base";
 import type { ContainerStatus, Pod } from "@kip/k8s-types";
+import { findError } from "../errors.ts";
 import { HttpRefusal } from "./answer.ts";
 import { parseLogQuery } from "./log-query.ts";
 import type { KubeletHandlers } from "./options.ts";
@@ -32,7 +33,7 @@ export async function sendContainerLogs(request: LogRequest): Promise<void> {
     if (!response.writableFinished) left.abort(new Error("The client closed the connection"));
   });
   const log = await handlers.logs(pod, container, options, left.signal).catch((error: unknown) => {
-    throw hasCode(error, "VK_NOT_FOUND")
+    throw findError(error, "VK_NOT_FOUND")
       ? new HttpRefusal(400, noLogReason(pod, container, options.previous))
       : error;
   });

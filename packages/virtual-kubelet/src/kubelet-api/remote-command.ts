@@ -1,6 +1,7 @@
 import type { Duplex } from "node:stream";
 import { finished } from "node:stream/promises";
-import { errorText, hasCode, pause, type Clock, type Logger, type ProcessStreams } from "@kip/base";
+import { errorText, pause, type Clock, type Logger, type ProcessStreams } from "@kip/base";
+import { VirtualKubeletError } from "../errors.ts";
 import type { ProcessExit } from "../pod-provider.ts";
 import { outcomeStatus, outcomeText, type CommandOutcome } from "./exit-status.ts";
 import type { RemoteStream, RemoteStreams } from "./remote-streams.ts";
@@ -128,7 +129,7 @@ function watchClient(
   const left = new AbortController();
   const leave = (): void => left.abort(new Error("The client closed the connection"));
   const onError = (error: unknown): void => {
-    if (hasCode(error, "VK_STREAM_RESET")) leave();
+    if (VirtualKubeletError.is(error, "VK_STREAM_RESET")) leave();
   };
   for (const stream of streams.values()) stream.once("error", onError);
   if (remote.gone.aborted) leave();

@@ -3,8 +3,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import https from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { errorText, httpModule, CodedError } from "@kip/base";
+import { errorText, httpModule } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
+import { VirtualKubeletError } from "../errors.ts";
 import { allowUsers, certificateUser, type KubeletUser } from "./access/user.ts";
 import { HttpRefusal, refusalOf, refuse } from "./answer.ts";
 import { Connections } from "./connections.ts";
@@ -126,10 +127,14 @@ class KubeletApi implements RunningKubeletApi {
     await new Promise<void>((resolve, reject) => {
       this.#server.once("error", (cause) =>
         reject(
-          new CodedError("VK_LISTEN_FAILED", `Cannot serve the kubelet API on port ${port}`, {
-            cause,
-            remedy: "Stop the program that holds the port, or choose another port",
-          }),
+          new VirtualKubeletError(
+            "VK_LISTEN_FAILED",
+            `Cannot serve the kubelet API on port ${port}`,
+            {
+              cause,
+              remedy: "Stop the program that holds the port, or choose another port",
+            },
+          ),
         ),
       );
       this.#server.listen({ port, ...(host !== undefined && { host }) }, resolve);
@@ -314,7 +319,7 @@ function withTlsErrors<T>(use: () => T): T {
   try {
     return use();
   } catch (cause) {
-    throw new CodedError("VK_TLS_INVALID", "Cannot use the kubelet API's certificates", {
+    throw new VirtualKubeletError("VK_TLS_INVALID", "Cannot use the kubelet API's certificates", {
       cause,
       remedy: "Give certificate, key and client CA as PEM texts that belong together",
     });

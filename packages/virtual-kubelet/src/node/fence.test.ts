@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
-import { hasCode, silentLogger } from "@kip/base";
+import { silentLogger } from "@kip/base";
 import { K8sError, createLeaderLease, type ApiClient, type LeaderTerm } from "@kip/k8s-client";
 import type { Lease } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
+import { VirtualKubeletError } from "../errors.ts";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { Fence } from "./fence.ts";
 import { startStandbyNode } from "./standby-node.ts";
@@ -90,11 +91,11 @@ describe("a fenced provider", () => {
     // The first one wakes up: 15 s have passed on its clock, and no timer of it has run yet.
     first.suspend(15_100);
     await assert.rejects(fence.provider.remove(pod, 0, new AbortController().signal), (error) =>
-      hasCode(error, "VK_FENCED"),
+      VirtualKubeletError.is(error, "VK_FENCED"),
     );
     await assert.rejects(
       async () => fence.provider.finish?.(pod, new AbortController().signal),
-      (error) => hasCode(error, "VK_FENCED"),
+      (error) => VirtualKubeletError.is(error, "VK_FENCED"),
     );
     assert.equal(finishes, 1);
     await first.advance(0);

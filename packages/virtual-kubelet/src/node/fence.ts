@@ -1,6 +1,6 @@
-import { CodedError } from "@kip/base";
 import type { LeaderTerm } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
+import { VirtualKubeletError } from "../errors.ts";
 import type { PodProvider } from "../pod-provider.ts";
 import { boundOptionalCalls } from "../providers/optional-calls.ts";
 
@@ -47,7 +47,7 @@ export class Fence {
 
   async #pass(call: () => Promise<void>): Promise<void> {
     if (!this.#term.isHeld())
-      throw new CodedError(
+      throw new VirtualKubeletError(
         "VK_FENCED",
         "Cannot touch a pod: another replica may run this node now",
       );

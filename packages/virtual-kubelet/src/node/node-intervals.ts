@@ -1,4 +1,4 @@
-import { CodedError } from "@kip/base";
+import { VirtualKubeletError } from "../errors.ts";
 import type { NodeIntervals } from "./node-options.ts";
 
 const leaseDurationMs = 40_000;
@@ -9,7 +9,7 @@ const leaseRenewals = 4;
 /**
  * Fills in the defaults.
  *
- * @throws {CodedError} `VK_OPTIONS_INVALID` for an interval that is not above 0, or a Lease that ends
+ * @throws {VirtualKubeletError} `VK_OPTIONS_INVALID` for an interval that is not above 0, or a Lease that ends
  *   before it is renewed
  */
 export function nodeIntervals(wanted: Partial<NodeIntervals> = {}): NodeIntervals {
@@ -36,8 +36,8 @@ export function nodeIntervals(wanted: Partial<NodeIntervals> = {}): NodeInterval
   return intervals;
 }
 
-function invalid(reason: string): CodedError {
-  return new CodedError("VK_OPTIONS_INVALID", `Cannot use these intervals: ${reason}`, {
+function invalid(reason: string): VirtualKubeletError {
+  return new VirtualKubeletError("VK_OPTIONS_INVALID", `Cannot use these intervals: ${reason}`, {
     remedy: "Leave the interval out to have its default",
   });
 }

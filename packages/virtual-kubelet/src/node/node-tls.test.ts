@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { createLogger, CodedError } from "@kip/base";
+import { createLogger } from "@kip/base";
 import type { KubeletTls } from "../kubelet-api/index.ts";
 import { ManualClock } from "@kip/testing";
+import { VirtualKubeletError } from "../errors.ts";
 import { NodeTls } from "./node-tls.ts";
 
 const first: KubeletTls = { certificate: "c1", key: "k1", clientCa: "ca1" };
@@ -17,7 +18,7 @@ function nodeTls() {
   const tls = new NodeTls({
     api: {
       replaceTls: (next) => {
-        if (next.key === "bad") throw new CodedError("VK_TLS_INVALID", "Cannot use it");
+        if (next.key === "bad") throw new VirtualKubeletError("VK_TLS_INVALID", "Cannot use it");
         taken.push(next);
       },
     },

@@ -1,16 +1,9 @@
 import { X509Certificate } from "node:crypto";
-import {
-  backoffDelay,
-  defined,
-  CodedError,
-  pause,
-  withTimeout,
-  type Clock,
-  type Logger,
-} from "@kip/base";
+import { backoffDelay, defined, pause, withTimeout, type Clock, type Logger } from "@kip/base";
 import { createInformer, paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
 import type { CertificateSigningRequest } from "@kip/k8s-types";
 import type { KeyPair } from "@kip/pki";
+import { VirtualKubeletError } from "../errors.ts";
 
 /** Options of {@link keepServingCertificate}. */
 export interface ServingCertificateOptions {
@@ -134,8 +127,12 @@ async function decision(name: string, options: ServingCertificateOptions): Promi
   }
 }
 
-function refused(name: string, reason: string): CodedError {
-  return new CodedError("VK_CERTIFICATE_REFUSED", `Cannot have request ${name} signed: ${reason}`, {
-    remedy: `Approve the node's next request with kubectl certificate approve`,
-  });
+function refused(name: string, reason: string): VirtualKubeletError {
+  return new VirtualKubeletError(
+    "VK_CERTIFICATE_REFUSED",
+    `Cannot have request ${name} signed: ${reason}`,
+    {
+      remedy: `Approve the node's next request with kubectl certificate approve`,
+    },
+  );
 }

@@ -1,18 +1,19 @@
-import { defined, errorText, isCodedError } from "@kip/base";
+import { defined, errorText } from "@kip/base";
 import type { Pod, PodStatus } from "@kip/k8s-types";
+import { VirtualKubeletError } from "../errors.ts";
 import { goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
 
 /**
  * The status of a pod that cannot start because something it refers to is missing.
  *
- * @param error the reason; its fact `container` may name the container that it is about
+ * @param error the reason; its `container` may name the container that it is about
  * @param now as `metav1.Time`
  */
 export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus {
-  const container = isCodedError(error) ? error.facts["container"] : undefined;
+  const container = VirtualKubeletError.is(error) ? error.container : undefined;
   const problem =
-    typeof container === "string"
+    container !== undefined
       ? { container, reason: "CreateContainerConfigError", message: errorText(error) }
       : undefined;
   const statuses = waitingStatuses(pod, problem);

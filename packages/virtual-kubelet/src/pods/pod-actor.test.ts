@@ -6,6 +6,7 @@ import { K8sError } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { podWith, type PodParts } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
+import { VirtualKubeletError } from "../errors.ts";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { ResolvedPod } from "../pod-provider.ts";
@@ -237,7 +238,7 @@ describe("PodActor", () => {
 
   it("distinguishes errors by their code, wrapped or not (D1)", async () => {
     const wrapped = new CodedError("X", "Cannot start", {
-      cause: new CodedError("VK_INVALID_POD", "Cannot run it: too big"),
+      cause: new VirtualKubeletError("VK_INVALID_POD", "Cannot run it: too big"),
     });
     provider.failures.apply.push(wrapped);
     const actor = await start();
@@ -245,7 +246,7 @@ describe("PodActor", () => {
     await clock.advance(60_000);
     assert.equal(provider.count("apply"), 1);
     provider.failures.remove.push(
-      new Error("Cannot remove", { cause: new CodedError("VK_NOT_FOUND", "none") }),
+      new Error("Cannot remove", { cause: new VirtualKubeletError("VK_NOT_FOUND", "none") }),
     );
     const before = provider.count("remove");
     const other = await start(pod({ status: { phase: "Pending" } }));
@@ -429,7 +430,9 @@ describe("PodActor, of a pod that is terminal in the API", () => {
   it("stops it if the provider rejects a change of it", async () => {
     const finished = withFinish();
     const actor = await start();
-    provider.failures.apply.push(new CodedError("VK_INVALID_POD", "Cannot run it: too big"));
+    provider.failures.apply.push(
+      new VirtualKubeletError("VK_INVALID_POD", "Cannot run it: too big"),
+    );
     actor.update(pod({ spec: { containers: [{ name: "main", image: "x:2" }] } }));
     await clock.advance(0);
     assert.equal(actor.pod.status?.phase, "Failed");

@@ -1,7 +1,6 @@
 import {
   backoffDelay,
   errorText,
-  hasCode,
   isCodedError,
   type BackoffOptions,
   type Clock,
@@ -11,7 +10,7 @@ import { isNotFound, paths, wireTime, type ApiClient, type RecordedEvent } from 
 import type { Pod } from "@kip/k8s-types";
 import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
-import { findError } from "../providers/find-error.ts";
+import { findError, VirtualKubeletError, type FoundError } from "../errors.ts";
 import { statusProblem } from "../status/status-problem.ts";
 import type { SpanFields, Tracer } from "../tracing.ts";
 import { planStep, type ActorState, type Step } from "./actor-plan.ts";
@@ -462,7 +461,7 @@ export class PodActor {
   /** Shows on the pod why its step failed. */
   #explain(step: Step, error: unknown): void {
     const message = errorText(error);
-    if (hasCode(error, "VK_UNRESOLVED")) return this.#showWaiting(error);
+    if (VirtualKubeletError.is(error, "VK_UNRESOLVED")) return this.#showWaiting(error);
     if (step === "finalize" || step === "forget") return;
     const verb = { remove: "Delete", finish: "Stop", apply: this.#applied ? "Update" : "Create" }[
       step
@@ -483,10 +482,9 @@ export class PodActor {
   }
 
   /** Fails a pod that can never run here. */
-  #reject(error: unknown): void {
+  #reject(error: FoundError): void {
     const message = errorText(error);
-    const given = isCodedError(error) ? error.facts["reason"] : undefined;
-    const reason = typeof given === "string" ? given : "ProviderRejected";
+    const reason = typeof error.reason === "string" ? error.reason : "ProviderRejected";
     this.#state = { ...this.#state, isDirty: false };
     this.#options.recordEvent(this.#pod, { type: "Warning", reason, message });
     this.#status.write({ phase: "Failed", reason, message });

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode, type CodedError } from "@kip/base";
+import { type CodedError } from "@kip/base";
 import { K8sError } from "@kip/k8s-client";
 import { podWith } from "@kip/k8s-types/testing";
+import { VirtualKubeletError } from "../errors.ts";
 import type { ReferenceReader } from "../references/reference.ts";
 import { fakeReferences } from "../testing/fake-references.ts";
 import { pullSecrets } from "./pull-secrets.ts";
@@ -28,7 +29,7 @@ describe("pullSecrets()", () => {
 
   it("waits while the API server does not answer, and reports no missing Secret", async () => {
     const away = new K8sError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
-    await assert.rejects(read(away), (error) => hasCode(error, "VK_UNRESOLVED"));
+    await assert.rejects(read(away), (error) => VirtualKubeletError.is(error, "VK_UNRESOLVED"));
   });
 
   it("reads a Secret once, however often a pod names it", async () => {

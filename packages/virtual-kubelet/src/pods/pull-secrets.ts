@@ -7,7 +7,7 @@ import { nameOf, unresolved, type Notify, type ReferenceReader } from "../refere
  * `.dockercfg` form is converted. Secrets that are missing or unreadable are left out, with
  * one event, as the kubelet does.
  *
- * @throws {CodedError} code `VK_UNRESOLVED` while the API server does not answer
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` while the API server does not answer
  */
 export async function pullSecrets(
   pod: Pod,

@@ -24,7 +24,7 @@ export interface ResolveSources
 /**
  * Looks up everything a pod refers to: environment, files of its volumes, registry credentials.
  *
- * @throws {CodedError} code `VK_UNRESOLVED` if something mandatory is missing that the pod did not have
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if something mandatory is missing that the pod did not have
  *   before (an event was recorded), or if the content exceeds 64 MiB
  */
 export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<ResolvedPod> {

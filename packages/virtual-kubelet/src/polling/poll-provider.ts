@@ -3,7 +3,7 @@ import { wireTime } from "@kip/k8s-client";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import type { PodProvider, ProviderCallbacks, ResolvedPod } from "../pod-provider.ts";
 import { isFinished } from "../pods/pod-changes.ts";
-import { findError } from "../providers/find-error.ts";
+import { findError } from "../errors.ts";
 import { boundOptionalCalls } from "../providers/optional-calls.ts";
 import { goneStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";

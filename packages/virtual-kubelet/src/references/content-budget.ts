@@ -24,7 +24,7 @@ export class ContentBudget {
    * Counts one entry, for example a variable.
    *
    * @param bytes of its name and value, about
-   * @throws {CodedError} code `VK_UNRESOLVED` if it exceeds the budget
+   * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it exceeds the budget
    */
   take(bytes: number): void {
     this.takeAll(1, bytes + entryBytes);
@@ -33,7 +33,7 @@ export class ContentBudget {
   /**
    * Counts a text that no other pod shares, in addition to its entry.
    *
-   * @throws {CodedError} code `VK_UNRESOLVED` if it exceeds the budget
+   * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it exceeds the budget
    */
   takeOwn(text: string): string {
     this.#remainingOwn -= text.length;

@@ -1,5 +1,5 @@
-import { defined, isCodedError, CodedError } from "@kip/base";
 import type { ConfigMap, Secret } from "@kip/k8s-types";
+import { VirtualKubeletError } from "../errors.ts";
 
 /** Kinds of objects that pods take content from. */
 export type ReferenceKind = "ConfigMap" | "Secret";
@@ -39,26 +39,23 @@ export type Notify = (event: {
  *
  * @param container whose environment it is; absent for volumes
  */
-export function unresolved(message: string, container?: string, cause?: unknown): CodedError {
-  return new CodedError("VK_UNRESOLVED", message, {
-    retryable: true,
-    facts: defined({ container }),
-    ...(cause !== undefined && { cause }),
-  });
+export function unresolved(
+  message: string,
+  container?: string,
+  cause?: unknown,
+): VirtualKubeletError {
+  return new VirtualKubeletError("VK_UNRESOLVED", message, { retryable: true, container, cause });
 }
 
 /** As {@link unresolved}, where it is certain that there is no such object or key. */
-export function absent(message: string, container?: string): CodedError {
-  const { facts } = unresolved(message, container);
-  return new CodedError("VK_UNRESOLVED", message, {
-    retryable: true,
-    facts: { ...facts, isAbsent: true },
-  });
+export function absent(message: string, container?: string): VirtualKubeletError {
+  const options = { retryable: true, container, isAbsent: true };
+  return new VirtualKubeletError("VK_UNRESOLVED", message, options);
 }
 
 /** Whether an error is of {@link absent}. */
 export function isAbsent(error: unknown): boolean {
-  return isCodedError(error) && error.facts["isAbsent"] === true;
+  return VirtualKubeletError.is(error, "VK_UNRESOLVED") && error.isAbsent;
 }
 
 /** A reference in messages: `configmap "name"`. */

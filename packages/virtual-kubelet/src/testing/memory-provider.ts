@@ -1,6 +1,6 @@
-import { CodedError } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import type { Pod, PodStatus } from "@kip/k8s-types";
+import { VirtualKubeletError } from "../errors.ts";
 import type {
   NodeFacts,
   PodPresence,
@@ -57,7 +57,7 @@ export class MemoryProvider implements PodProvider {
     const uid = pod.metadata.uid;
     await this.#begin("remove", uid);
     if (!this.pods.has(uid))
-      throw new CodedError("VK_NOT_FOUND", `Cannot remove pod ${uid}: unknown`);
+      throw new VirtualKubeletError("VK_NOT_FOUND", `Cannot remove pod ${uid}: unknown`);
     this.report(uid, "Succeeded");
     this.#drop(uid);
   }

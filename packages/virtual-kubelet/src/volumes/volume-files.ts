@@ -52,7 +52,7 @@ type DownwardItems = NonNullable<NonNullable<Volume["downwardAPI"]>["items"]>;
  * The files that a configMap, secret, downwardAPI or projected volume shows; undefined for a volume
  * of another kind. Failures have the kubelet's messages.
  *
- * @throws {CodedError} code `VK_UNRESOLVED` if a mandatory object or key is missing or cannot be read
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if a mandatory object or key is missing or cannot be read
  */
 export async function volumeContent(
   volume: Volume,

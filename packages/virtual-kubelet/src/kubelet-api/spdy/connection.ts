@@ -1,5 +1,6 @@
 import type { Duplex } from "node:stream";
-import { AsyncQueue, CodedError, pause, type Clock, type Logger } from "@kip/base";
+import { AsyncQueue, pause, type Clock, type Logger } from "@kip/base";
+import { VirtualKubeletError } from "../../errors.ts";
 import { watchIdle } from "../idle-watch.ts";
 import type { RemoteStream, RemoteStreams } from "../remote-streams.ts";
 import {
@@ -105,7 +106,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
 
   isWritable(): boolean {
     if (this.#ended.signal.aborted)
-      throw new CodedError("VK_STREAM_RESET", "Cannot send: the connection is gone");
+      throw new VirtualKubeletError("VK_STREAM_RESET", "Cannot send: the connection is gone");
     return !this.#socket.writableNeedDrain;
   }
 
@@ -282,6 +283,8 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
     for (const stream of this.#streams.values()) stream.connectionLost();
     this.opened.end();
     if (!this.#closing)
-      this.#gone.abort(new CodedError("VK_STREAM_RESET", "Cannot go on: the client is gone"));
+      this.#gone.abort(
+        new VirtualKubeletError("VK_STREAM_RESET", "Cannot go on: the client is gone"),
+      );
   }
 }

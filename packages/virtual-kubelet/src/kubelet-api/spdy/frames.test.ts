@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
 import * as fc from "fast-check";
+import { VirtualKubeletError } from "../../errors.ts";
 import { encodeFrame, FrameParser, type Frame } from "./frames.ts";
 
 const id = fc.integer({ min: 1, max: 0x7fffffff });
@@ -99,7 +99,7 @@ describe("FrameParser.push()", () => {
     ]) {
       assert.throws(
         () => parse(Buffer.from(hex, "hex"), []),
-        (error) => hasCode(error, "VK_SPDY_PROTOCOL"),
+        (error) => VirtualKubeletError.is(error, "VK_SPDY_PROTOCOL"),
         hex,
       );
     }
@@ -113,7 +113,7 @@ describe("FrameParser.push()", () => {
         try {
           parse(input, [], 200);
         } catch (error) {
-          assert.ok(hasCode(error, "VK_SPDY_PROTOCOL"));
+          assert.ok(VirtualKubeletError.is(error, "VK_SPDY_PROTOCOL"));
         }
       }),
       { seed: 20_261_121, numRuns: 1000 },

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import zlib from "node:zlib";
-import { hasCode } from "@kip/base";
 import * as fc from "fast-check";
+import { VirtualKubeletError } from "../../errors.ts";
 import { spdyDictionary } from "./dictionary.ts";
 import { HeaderDecoder, HeaderEncoder, parseHeaders, serializeHeaders } from "./headers.ts";
 
-const isProtocolError = (error: unknown): boolean => hasCode(error, "VK_SPDY_PROTOCOL");
+const isProtocolError = (error: unknown): boolean =>
+  VirtualKubeletError.is(error, "VK_SPDY_PROTOCOL");
 
 const names = fc.stringMatching(/^[a-z][a-z0-9-]{0,20}$/);
 const headerMaps = fc

@@ -1,5 +1,5 @@
 import zlib from "node:zlib";
-import { CodedError } from "@kip/base";
+import { VirtualKubeletError } from "../../errors.ts";
 import { spdyDictionary, spdyDictionaryId } from "./dictionary.ts";
 
 /** Headers of a stream: names in lower case. Several values of one name are separated by a NUL. */
@@ -127,9 +127,9 @@ export function parseHeaders(content: Buffer): SpdyHeaders {
 }
 
 /** The error that ends a connection whose peer does not keep to the protocol. */
-export function protocolError(reason: string, cause?: unknown): CodedError {
-  return new CodedError("VK_SPDY_PROTOCOL", `Cannot read SPDY frames: ${reason}`, {
-    ...(cause !== undefined && { cause }),
+export function protocolError(reason: string, cause?: unknown): VirtualKubeletError {
+  return new VirtualKubeletError("VK_SPDY_PROTOCOL", `Cannot read SPDY frames: ${reason}`, {
+    cause,
   });
 }
 

@@ -1,5 +1,5 @@
 import { Duplex } from "node:stream";
-import { CodedError } from "@kip/base";
+import { VirtualKubeletError } from "../../errors.ts";
 import type { RemoteStream } from "../remote-streams.ts";
 import { rstStatus, type Frame } from "./frames.ts";
 import type { SpdyHeaders } from "./headers.ts";
@@ -184,6 +184,6 @@ export class SpdyStream extends Duplex implements RemoteStream {
   }
 }
 
-function streamReset(reason: string): CodedError {
-  return new CodedError("VK_STREAM_RESET", `Cannot use the stream: ${reason}`);
+function streamReset(reason: string): VirtualKubeletError {
+  return new VirtualKubeletError("VK_STREAM_RESET", `Cannot use the stream: ${reason}`);
 }

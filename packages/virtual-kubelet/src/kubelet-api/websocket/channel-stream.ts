@@ -1,5 +1,5 @@
 import { Duplex } from "node:stream";
-import { CodedError } from "@kip/base";
+import { VirtualKubeletError } from "../../errors.ts";
 import type { RemoteStream } from "../remote-streams.ts";
 
 /** Longest message sent: small enough that the channels of one connection share it fairly. */
@@ -73,7 +73,7 @@ export class ChannelStream extends Duplex implements RemoteStream {
     // A channel that ended both ways is complete, even if its last bytes are not read yet.
     if (this.#remoteEnded && this.writableFinished) return;
     this.destroy(
-      new CodedError("VK_STREAM_RESET", "Cannot use the stream: the connection is gone"),
+      new VirtualKubeletError("VK_STREAM_RESET", "Cannot use the stream: the connection is gone"),
     );
   }
 

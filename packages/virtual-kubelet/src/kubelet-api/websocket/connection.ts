@@ -1,5 +1,6 @@
-import { AsyncQueue, CodedError, pause, type Clock, type Logger } from "@kip/base";
+import { AsyncQueue, pause, type Clock, type Logger } from "@kip/base";
 import type { WebSocket } from "ws";
+import { VirtualKubeletError } from "../../errors.ts";
 import { watchIdle } from "../idle-watch.ts";
 import type { RemoteStream, RemoteStreams } from "../remote-streams.ts";
 import { ChannelStream, type ChannelCarrier, type ChannelDefinition } from "./channel-stream.ts";
@@ -107,7 +108,9 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
 
   sendMessage(channel: number, data: Buffer, taken: (error?: Error | null) => void): void {
     if (this.#webSocket.readyState !== this.#webSocket.OPEN)
-      return taken(new CodedError("VK_STREAM_RESET", "Cannot send: the connection is gone"));
+      return taken(
+        new VirtualKubeletError("VK_STREAM_RESET", "Cannot send: the connection is gone"),
+      );
     const { isBase64 } = this.#options.protocol;
     const message = isBase64
       ? `${channel}${data.toString("base64")}`
@@ -180,7 +183,9 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
     for (const stream of this.#streams.values()) stream.connectionLost();
     this.opened.end();
     if (!this.#closing)
-      this.#gone.abort(new CodedError("VK_STREAM_RESET", "Cannot go on: the client is gone"));
+      this.#gone.abort(
+        new VirtualKubeletError("VK_STREAM_RESET", "Cannot go on: the client is gone"),
+      );
   }
 }
 
