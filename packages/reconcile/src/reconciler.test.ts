@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { CodedError, silentLogger } from "@kip/base";
 import { ManualClock } from "@kip/testing";
 import { Reconciler, type ReconcilerOptions, type StepFailure } from "./reconciler.ts";
-import type { Executors, NoArguments, Plan, StepOf } from "./step.ts";
+import type { Executors, Moment, NoArguments, Plan, StepOf } from "./step.ts";
 
 interface Args {
   readonly fetch: { readonly url: string };
@@ -227,6 +227,72 @@ describe("Reconciler", () => {
     await clock.advance(1000);
     assert.equal(calls, 2);
     await reconciler.stop();
+  });
+
+  it("keeps the back-off of a step that took itself from the plan before it failed", async () => {
+    let calls = 0;
+    const fetch: (typeof working)["fetch"] = async (_step, { change }) => {
+      calls++;
+      change({ body: "perhaps", isSaved: false });
+      throw new Error("The answer was lost");
+    };
+    const save = async (): Promise<Change> => ({ body: undefined }); // looks it up: there is none
+    const { clock, reconciler } = create(
+      { fetch, save },
+      { isProgress: ({ kind }) => kind === "fetch" },
+    );
+    reconciler.apply({ url: "a" });
+    await turns(50);
+    assert.equal(calls, 1);
+    await clock.advance(1000);
+    assert.equal(calls, 2);
+    await reconciler.stop();
+  });
+
+  it("is not settled while its plan waits for a change", async () => {
+    const { reconciler } = create(
+      {},
+      { plan: (state) => ({ ...plan(state), isWaiting: !state.isSaved }) },
+    );
+    reconciler.start();
+    await turns();
+    assert.equal(reconciler.isSettled, false);
+    reconciler.apply({ isSaved: true });
+    await reconciler.settled;
+  });
+
+  it("gives each change the time at which it is applied, on both clocks", async () => {
+    const times: Moment[] = [];
+    const { clock, reconciler } = create(
+      {},
+      { reduce: (state, change, now) => (times.push(now), { ...state, ...change }) },
+    );
+    const before = { monotonicMs: clock.monotonic(), wallMs: clock.now() };
+    reconciler.apply({});
+    await clock.advance(5);
+    reconciler.apply({});
+    const after = { monotonicMs: before.monotonicMs + 5, wallMs: before.wallMs + 5 };
+    assert.deepEqual(times, [before, after]);
+    await reconciler.stop();
+  });
+
+  it("pauses a step whose outcome cannot be taken over, and goes on", async () => {
+    let isDefect = true;
+    const { clock, reconciler } = create(
+      {},
+      {
+        reduce: (state, change) => {
+          if (isDefect && change.body !== undefined) throw new TypeError("A defect");
+          return { ...state, ...change };
+        },
+      },
+    );
+    reconciler.apply({ url: "a" });
+    await turns();
+    isDefect = false;
+    await clock.advance(1000);
+    await reconciler.settled;
+    assert.equal(reconciler.state.isSaved, true);
   });
 
   it("retryNow() ends the back-off", async () => {

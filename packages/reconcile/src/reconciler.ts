@@ -5,7 +5,7 @@ import {
   type Clock,
   type Logger,
 } from "@kip/base";
-import type { Executors, Plan, StepContext, StepOf } from "./step.ts";
+import type { Executors, Moment, Plan, StepContext, StepOf } from "./step.ts";
 
 /** A step that failed, as {@link ReconcilerOptions.onFailure} sees it. */
 export interface StepFailure<Step> {
@@ -23,7 +23,7 @@ export interface ReconcilerOptions<Args, State, Change> {
   /** Decides what to do next. Pure: the same state and time give the same plan. */
   readonly plan: (state: State, nowMs: number) => Plan<StepOf<Args>>;
   /** Applies a change. Pure, and the only writer of the state; returns the same object if nothing changed. */
-  readonly reduce: (state: State, change: Change) => State;
+  readonly reduce: (state: State, change: Change, now: Moment) => State;
   readonly executors: Executors<Args, State, Change>;
   /** Steps of one lane run one at a time, those of different lanes side by side. @default one lane for all */
   readonly lane?: ((step: StepOf<Args>) => string) | undefined;
@@ -38,7 +38,10 @@ export interface ReconcilerOptions<Args, State, Change> {
   readonly isProgress?: ((step: StepOf<Args>) => boolean) | undefined;
   /** Called once for all changes of one turn of the event loop. */
   readonly onChange?: ((state: State) => void) | undefined;
-  /** Called when a step that is still planned failed; may return a change that says so. */
+  /**
+   * Called when a step failed that was not aborted; may return a change that says so. The step's own changes may have taken
+   * it from the plan: its back-off applies all the same when it is planned again.
+   */
   readonly onFailure?: ((failure: StepFailure<StepOf<Args>>) => Change | undefined) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -111,12 +114,12 @@ export class Reconciler<Args, State, Change> {
     return this.#state;
   }
 
-  /** Whether nothing runs and the plan was empty when it was last made. */
+  /** Whether nothing runs and the plan, when it was last made, was empty and waited for nothing. */
   get isSettled(): boolean {
     return this.#isSettled;
   }
 
-  /** Resolves when nothing runs and the plan is empty; a change after that makes a new promise. */
+  /** Resolves when nothing runs and the plan is empty and waits for nothing; a change after that makes a new promise. */
   get settled(): Promise<void> {
     return this.#settled.promise;
   }
@@ -134,7 +137,9 @@ export class Reconciler<Args, State, Change> {
   /** Applies a change and plans again. */
   apply(change: Change): void {
     if (this.#isStopped) return;
-    this.#state = this.#options.reduce(this.#state, change);
+    const { reduce, clock } = this.#options;
+    const now = { monotonicMs: clock.monotonic(), wallMs: clock.now() };
+    this.#state = reduce(this.#state, change, now);
     this.#schedule();
   }
 
@@ -191,7 +196,8 @@ export class Reconciler<Args, State, Change> {
       this.#reported = this.#state;
       this.#options.onChange?.(this.#state);
     }
-    if (planned.size > 0 || this.#running.size > 0 || this.#isScheduled) return;
+    const isIdle = planned.size === 0 && this.#running.size === 0 && !this.#isScheduled;
+    if (!isIdle || plan.isWaiting === true) return;
     this.#isSettled = true;
     this.#settled.resolve();
   }
@@ -221,9 +227,9 @@ export class Reconciler<Args, State, Change> {
     if (this.#isStopped) return;
     try {
       if (!outcome.isDone) this.#failed(lane, running, outcome.error);
-      else if (this.#state === before)
+      else if (this.#state !== before) this.#succeeded(lane, running);
+      else if (this.#isPlanned(lane, running.step))
         this.#failed(lane, running, new Error("The step had no effect"));
-      else this.#succeeded(lane, running);
     } catch (err) {
       // A defect in `plan` or `onFailure` stays in this reconciler, too.
       this.#options.logger.error("Could not handle the end of a step", { err });
@@ -254,12 +260,9 @@ export class Reconciler<Args, State, Change> {
   }
 
   #failed(lane: string, { step, input, abort }: Running<StepOf<Args>>, error: unknown): void {
-    const { plan, clock, backoff, onFailure } = this.#options;
+    if (abort.signal.aborted) return;
+    const { clock, backoff, onFailure } = this.#options;
     const nowMs = clock.monotonic();
-    const isPlanned = plan(this.#state, nowMs).steps.some(
-      (each) => this.#laneOf(each) === lane && each.kind === step.kind,
-    );
-    if (abort.signal.aborted || !isPlanned) return;
     const before = this.#pauses.find((pause) => isPauseOf(pause, lane, step));
     const newest = this.#options.input?.(step);
     const failures = (before && Object.is(input, newest) ? before.failures : 0) + 1;
@@ -277,6 +280,12 @@ export class Reconciler<Args, State, Change> {
     });
     const change = onFailure?.({ step, error, failures, delayMs });
     if (change !== undefined) this.apply(change);
+  }
+
+  #isPlanned(lane: string, { kind }: StepOf<Args>): boolean {
+    const { plan, clock } = this.#options;
+    const { steps } = plan(this.#state, clock.monotonic());
+    return steps.some((each) => this.#laneOf(each) === lane && each.kind === kind);
   }
 
   /** The back-off of a planned step, shorter if its input has changed. */

@@ -15,6 +15,16 @@ export interface Plan<Step> {
   readonly steps: readonly Step[];
   /** When time alone changes the plan, milliseconds of the clock's `monotonic()`. */
   readonly wakeAtMs?: number | undefined;
+  /** Whether more is to be done once something changes: without steps the reconciler is then idle, but not settled. @default false */
+  readonly isWaiting?: boolean | undefined;
+}
+
+/** One moment on both clocks. */
+export interface Moment {
+  /** Milliseconds of the clock's `monotonic()`, for time limits. */
+  readonly monotonicMs: number;
+  /** Milliseconds since the epoch, for times that others read. */
+  readonly wallMs: number;
 }
 
 /** What an executor may use while its step runs. */
