@@ -1,5 +1,6 @@
-import { bytes, isCodedError, CodedError, nearest, type OptionValues } from "@kip/base";
-import { formatReference, prefetchImage, type StoredImage } from "@kip/oci-image";
+import { bytes, isCodedError, nearest, type CodedError, type OptionValues } from "@kip/base";
+import { formatReference, ImageError, prefetchImage, type StoredImage } from "@kip/oci-image";
+import { SomeImagesFailedError, TosiError } from "./errors.ts";
 import { extractTo, mountAt, saveConfig } from "./place-image.ts";
 import type { Reporter } from "./reporter.ts";
 import { openStore, pullOptions, readNamed, readReference } from "./settings.ts";
@@ -39,7 +40,7 @@ export async function runCommandLine(context: CommandContext): Promise<void> {
   const command = Object.hasOwn(commands, first) ? commands[first] : undefined;
   if (command) return await command({ ...context, words });
   const near = nearest(first, Object.keys(commands));
-  throw new CodedError("OPTION_UNKNOWN", `Cannot run "tosi ${first}": there is no such command`, {
+  throw new TosiError("OPTION_UNKNOWN", `Cannot run "tosi ${first}": there is no such command`, {
     remedy: near === undefined ? "See tosi -help" : `Did you mean tosi ${near}?`,
   });
 }
@@ -48,7 +49,7 @@ async function original(context: CommandContext): Promise<void> {
   const { options } = context;
   const [extract, mount] = [options.text("extractto"), options.text("mount")];
   if (extract !== undefined && mount !== undefined) {
-    throw new CodedError("OPTION_INVALID", "Cannot use -extractto and -mount together");
+    throw new TosiError("OPTION_INVALID", "Cannot use -extractto and -mount together");
   }
   const image = await get(context, options.required("image"));
   if (extract !== undefined) await extractTo(image, extract, context.signal);
@@ -76,11 +77,10 @@ async function inspect(context: CommandContext): Promise<void> {
   const reference = readReference(oneName(context), context.options);
   const image = await (await openStore(context.options)).find(reference);
   if (!image) {
-    throw new CodedError(
-      "IMAGE_NOT_FOUND",
-      `Cannot inspect image "${formatReference(reference)}": it is not in the store`,
-      { remedy: "Pull it first" },
-    );
+    throw new ImageError("IMAGE_NOT_FOUND", "it is not in the store", {
+      action: `inspect image "${formatReference(reference)}"`,
+      remedy: "Pull it first",
+    });
   }
   const facts = { ...factsOf(image), config: image.config };
   context.reporter.done(facts, JSON.stringify(facts, undefined, 2));
@@ -106,7 +106,7 @@ async function gc(context: CommandContext): Promise<void> {
   const size = options.text("max-size");
   const idle = options.text("unused-for");
   if (size === undefined && idle === undefined) {
-    throw new CodedError(
+    throw new TosiError(
       "OPTION_MISSING",
       "Cannot collect: neither -max-size nor -unused-for is given",
     );
@@ -150,7 +150,7 @@ async function prefetch(context: CommandContext): Promise<void> {
   const [first] = failures;
   if (!first) return;
   const count = `${failures.length} of ${names.length} images`;
-  throw new CodedError(first.code, `Cannot prefetch ${count}: see the failures above`);
+  throw new SomeImagesFailedError(first.code, `Cannot prefetch ${count}: see the failures above`);
 }
 
 function factsOf(image: StoredImage): Readonly<Record<string, unknown>> {
@@ -165,7 +165,7 @@ function oneName(context: CommandContext): string {
 function wanted({ words }: CommandContext, names: readonly string[]): readonly string[] {
   if (words.length === names.length) return words;
   const expected = names.length === 0 ? "no words" : names.join(" ");
-  throw new CodedError("OPTION_INVALID", `Cannot read the command: ${expected} expected after it`);
+  throw new TosiError("OPTION_INVALID", `Cannot read the command: ${expected} expected after it`);
 }
 
 /** Milliseconds of `90s`, `10m`, `24h`, `7d`. */
@@ -174,7 +174,7 @@ function readDuration(text: string): number {
   const [, digits = "", unit = ""] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
   const factor = units[unit];
   if (factor !== undefined) return Number(digits) * factor;
-  throw new CodedError(
+  throw new TosiError(
     "OPTION_INVALID",
     `Cannot use -unused-for ${text}: for example 24h is expected`,
   );

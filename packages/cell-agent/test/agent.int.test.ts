@@ -319,8 +319,8 @@ describe("a pod's life", limit, () => {
 
   it("fails a pod whose command does not exist", async () => {
     await using cell = await Cell.start();
-    const { CodedError } = await import("@kip/base");
-    cell.runtime.nextCreateError = new CodedError("CONTAINER_CREATE_FAILED", "no such file");
+    const { RuntimeError } = await import("@kip/oci-runtime");
+    cell.runtime.nextCreateError = new RuntimeError("CONTAINER_CREATE_FAILED", "no such file");
     const client = await cell.connect();
     await client.putPod(desiredPod({ restartPolicy: "Never" }));
     const seen = await report(client, (one) => one.phase === "Failed");

@@ -2,14 +2,15 @@ import { EventEmitter } from "node:events";
 import fs from "node:fs/promises";
 import path from "node:path";
 import { PassThrough, type Readable } from "node:stream";
-import { CodedError, type ProcessStreams } from "@kip/base";
-import type { StoredImage } from "@kip/oci-image";
-import type {
-  ContainerExit,
-  ContainerRuntime,
-  ContainerSpec,
-  ContainerState,
-  ExecOptions,
+import type { ProcessStreams } from "@kip/base";
+import { ImageError, type StoredImage } from "@kip/oci-image";
+import {
+  RuntimeError,
+  type ContainerExit,
+  type ContainerRuntime,
+  type ContainerSpec,
+  type ContainerState,
+  type ExecOptions,
 } from "@kip/oci-runtime";
 import type { AgentDependencies } from "../src/agent-dependencies.ts";
 
@@ -148,7 +149,7 @@ export class FakeRuntime implements ContainerRuntime {
 
   #state(id: string): ContainerState {
     const state = this.states.get(id);
-    if (!state) throw new CodedError("CONTAINER_NOT_FOUND", `Cannot find container ${id}`);
+    if (!state) throw new RuntimeError("CONTAINER_NOT_FOUND", `Cannot find container ${id}`);
     return state;
   }
 }
@@ -184,7 +185,9 @@ export function fakeDependencies(
         const name = `${reference.registry}/${reference.repository}`;
         for (const missing of options.missing ?? []) {
           if (name.includes(missing))
-            throw new CodedError("IMAGE_NOT_FOUND", `Cannot find image "${name}": not there`);
+            throw new ImageError("IMAGE_NOT_FOUND", "not there", {
+              action: `find image "${name}"`,
+            });
         }
         return { ...image(name), timingsMs: { pull: 5, unpack: 2 } };
       },

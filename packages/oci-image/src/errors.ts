@@ -1,105 +1,136 @@
-import { hasCode, isCodedError, CodedError, type CodedErrorOptions } from "@kip/base";
+import { CodedError, isCodedError, isSystemError, type CodedErrorOptions } from "@kip/base";
+
+/** What can go wrong with an image, its registry, and the store. */
+export type ImageErrorCode =
+  /** Content does not have the digest or size that was promised for it. */
+  | "IMAGE_DIGEST_MISMATCH"
+  /** The image breaks the OCI or Docker format; asking again gives the same. */
+  | "IMAGE_INVALID"
+  /** The image passes a limit of `UnpackLimits`. */
+  | "IMAGE_LIMIT_EXCEEDED"
+  /** A text is not an image name. */
+  | "IMAGE_NAME_INVALID"
+  /** There is no such image, or none for the platform; see {@link isWrongPlatform}. */
+  | "IMAGE_NOT_FOUND"
+  /** An image that takes a log-in, where only public ones are allowed. */
+  | "IMAGE_PRIVATE"
+  /** The store's file system does not work. */
+  | "IMAGE_STORE_FAILED"
+  /** The store's disk is full. */
+  | "IMAGE_STORE_FULL"
+  /** An entry of a layer reaches for something outside its root file system. */
+  | "IMAGE_UNSAFE_ENTRY"
+  /** The image does not list the user or group that it is to run as. */
+  | "IMAGE_USER_UNKNOWN"
+  /** The registry limits how often it may be used. */
+  | "REGISTRY_RATE_LIMITED"
+  /** The registry sent less than 1 KiB/s for a minute. */
+  | "REGISTRY_TOO_SLOW"
+  /** The registry refuses access, or credentials for it cannot be had. */
+  | "REGISTRY_UNAUTHORIZED"
+  /** The registry does not answer, or answers with a fault of its own. */
+  | "REGISTRY_UNREACHABLE"
+  /** A root file system cannot be mounted or unmounted. */
+  | "ROOTFS_MOUNT_FAILED";
+
+/** Options of {@link ImageError}. */
+export interface ImageErrorOptions extends CodedErrorOptions {
+  /** What was attempted; the message is `Cannot <action>: <reason>`. @default "use image" */
+  readonly action?: string | undefined;
+  /** What an image was asked for, such as `linux/arm64`, that is not made for it. */
+  readonly wantedPlatform?: string | undefined;
+}
 
 /** Characters of a reason that are shown. */
 const maxReasonLength = 2000;
 
 /**
- * A failure to get an image. `reason` gets more context on its way up ({@link within})
- * and becomes `Cannot pull image "app:1": layer 2 of 3: entry "etc": <reason>` at the top.
+ * A failure to get or use an image. `reason` gets more context on its way up ({@link within}) and becomes
+ * `Cannot pull image "app:1": layer 2 of 3: entry "etc": <reason>` at the top ({@link failedTo}).
  */
-export function imageError(
-  code: string,
-  reason: string,
-  options: CodedErrorOptions = {},
-): CodedError {
-  const shown = printable(reason, maxReasonLength);
-  return new CodedError(code, `Cannot use image: ${shown}`, {
-    ...options,
-    facts: { ...options.facts, reason: shown },
-  });
+export class ImageError extends CodedError<ImageErrorCode> {
+  override readonly name = "ImageError";
+  /** The message without the action; at most 2000 characters, without control characters. */
+  readonly reason: string;
+  readonly wantedPlatform: string | undefined;
+
+  constructor(code: ImageErrorCode, reason: string, options: ImageErrorOptions = {}) {
+    const shown = printable(reason, maxReasonLength);
+    super(code, `Cannot ${options.action ?? "use image"}: ${shown}`, options);
+    this.reason = shown;
+    this.wantedPlatform = options.wantedPlatform;
+  }
 }
 
-/** Strangers' words, made fit for terminals, logs and events: without control characters, and cut where they are long. */
-export function printable(words: string, maxLength: number): string {
-  const shown = words.slice(0, maxLength).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, " ");
-  return words.length > maxLength ? `${shown}…` : shown;
+/** Foreign text, made fit for terminals, logs and events: without control characters, and cut where it is long. */
+export function printable(text: string, maxLength: number): string {
+  const shown = text.slice(0, maxLength).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, " ");
+  return text.length > maxLength ? `${shown}…` : shown;
 }
 
 /** Something wrong with the image itself; asking again gives the same. */
-export function invalidImage(reason: string, cause?: unknown): CodedError {
-  return imageError("IMAGE_INVALID", reason, {
+export function invalidImage(reason: string, cause?: unknown): ImageError {
+  return new ImageError("IMAGE_INVALID", reason, {
     cause,
     remedy: "Build and push the image again; if that does not help, its builder is at fault",
   });
 }
 
 /** Content that does not have the digest or size that was promised for it. */
-export function digestMismatch(what: string, expected: string, actual: string): CodedError {
-  return imageError("IMAGE_DIGEST_MISMATCH", `${what} should be ${expected} but is ${actual}`, {
+export function digestMismatch(what: string, expected: string, actual: string): ImageError {
+  return new ImageError("IMAGE_DIGEST_MISMATCH", `${what} should be ${expected} but is ${actual}`, {
     facts: { expected, actual },
     remedy: "Pull again; if it happens again, the registry or a proxy before it alters content",
   });
 }
 
 /** An entry of a layer that reaches for something outside its root file system. */
-export function unsafeEntry(reason: string): CodedError {
-  return imageError("IMAGE_UNSAFE_ENTRY", reason, {
+export function unsafeEntry(reason: string): ImageError {
+  return new ImageError("IMAGE_UNSAFE_ENTRY", reason, {
     remedy: "Do not run this image: no ordinary builder writes this",
   });
 }
 
 /** A layer that passes a limit of `UnpackLimits`. */
-export function limitExceeded(what: string, limit: number): CodedError {
-  return imageError("IMAGE_LIMIT_EXCEEDED", `it has more than ${limit} ${what}`, {
+export function limitExceeded(what: string, limit: number): ImageError {
+  return new ImageError("IMAGE_LIMIT_EXCEEDED", `it has more than ${limit} ${what}`, {
     facts: { what, limit },
     remedy: "Raise the limit if this image is meant to be so large",
   });
 }
 
-/** The same failure, with the place where it happened before its reason. */
-export function within(place: string, error: unknown): unknown {
-  const reason = reasonOf(error);
-  return reason === undefined ? error : rebuilt(error, `${place}: ${reason}`);
+/** The disk of the store is full. */
+export function storeFull(cause?: unknown): ImageError {
+  return new ImageError("IMAGE_STORE_FULL", "the disk of the image store is full", {
+    cause,
+    remedy: "Free some space, or give the machine a larger disk",
+  });
 }
 
-/** The same failure as a sentence on what was attempted: `Cannot <action>: <reason>`. */
+/** The same failure, with the place where it happened before its reason; other errors as they are. */
+export function within(place: string, error: unknown): unknown {
+  if (!(error instanceof ImageError)) return error;
+  return new ImageError(error.code, `${place}: ${error.reason}`, optionsOf(error));
+}
+
+/** The same failure as a sentence on what was attempted, `Cannot <action>: <reason>`; other errors as they are. */
 export function failedTo(action: string, error: unknown): unknown {
-  const reason = reasonOf(error);
-  if (!isCodedError(error) || reason === undefined) return error;
-  return new CodedError(error.code, `Cannot ${action}: ${reason}`, optionsOf(error));
+  if (!(error instanceof ImageError)) return error;
+  return new ImageError(error.code, error.reason, { ...optionsOf(error), action });
 }
 
 /** A failure of the file system while writing, in the terms of the image if it is to blame; all else as it is. */
 export function writeFailure(error: unknown): unknown {
-  if (hasCode(error, "ENOSPC", "EDQUOT")) {
-    return imageError("IMAGE_STORE_FULL", "the disk of the image store is full", {
-      cause: error,
-      remedy: "Free some space, or give the machine a larger disk",
-    });
-  }
-  if (hasCode(error, "ENAMETOOLONG")) return invalidImage("its name is too long", error);
+  if (isSystemError(error, "ENOSPC", "EDQUOT")) return storeFull(error);
+  if (isSystemError(error, "ENAMETOOLONG")) return invalidImage("its name is too long", error);
   if (isCodedError(error) || !(error instanceof Error && "syscall" in error)) return error;
-  return imageError("IMAGE_STORE_FAILED", `the image store fails: ${error.message}`, {
+  return new ImageError("IMAGE_STORE_FAILED", `the image store fails: ${error.message}`, {
     cause: error,
     remedy: "See that the store's disk is mounted, writable and sound",
   });
 }
 
-function reasonOf(error: unknown): string | undefined {
-  const reason = isCodedError(error) ? error.facts["reason"] : undefined;
-  return typeof reason === "string" ? reason : undefined;
-}
-
-function rebuilt(error: unknown, reason: string): unknown {
-  return isCodedError(error) ? imageError(error.code, reason, optionsOf(error)) : error;
-}
-
-function optionsOf(error: CodedError): CodedErrorOptions {
-  return {
-    cause: error.cause,
-    retryable: error.retryable,
-    retryAfterMs: error.retryAfterMs,
-    facts: error.facts,
-    remedy: error.remedy,
-  };
+function optionsOf(error: ImageError): ImageErrorOptions {
+  const { cause, retryable, retryAfterMs, remedy, facts, wantedPlatform } = error;
+  return { cause, retryable, retryAfterMs, remedy, facts, wantedPlatform };
 }

@@ -28,3 +28,4 @@ export type {
   StoredImage,
 } from "./store/image-store.ts";
 export { defaultUnpackLimits, type UnpackLimits } from "./unpack/limits.ts";
+export { ImageError, type ImageErrorCode } from "./errors.ts";

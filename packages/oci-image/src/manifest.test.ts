@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
 import * as fc from "fast-check";
+import { ImageError } from "./errors.ts";
 import { digestOf } from "./digest.ts";
 import { parseConfig } from "./image-config.ts";
 import { mediaTypes, parseManifest, type Descriptor } from "./manifest.ts";
@@ -81,7 +81,7 @@ describe("parseManifest()", () => {
       try {
         parse();
       } catch (error) {
-        if (!hasCode(error, "IMAGE_INVALID")) throw error;
+        if (!ImageError.is(error, "IMAGE_INVALID")) throw error;
       }
     };
     fc.assert(

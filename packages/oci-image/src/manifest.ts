@@ -85,7 +85,7 @@ export function parseJson<T>(bytes: Uint8Array, decoder: Decoder<T>, what: strin
  * a document that could be read as both, or says something else of itself, is refused
  * (CVE-2021-41190).
  *
- * @throws {CodedError} code `IMAGE_INVALID`
+ * @throws {ImageError} code `IMAGE_INVALID`
  */
 export function parseManifest(
   bytes: Uint8Array,

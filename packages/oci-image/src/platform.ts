@@ -1,5 +1,4 @@
-import { isCodedError } from "@kip/base";
-import { imageError } from "./errors.ts";
+import { ImageError } from "./errors.ts";
 import type { Descriptor } from "./manifest.ts";
 
 /** What an image runs on, in the words of Go and OCI. */
@@ -31,7 +30,7 @@ export function formatPlatform(platform: Platform): string {
  * The first manifest of an index for a platform: one of the very variant before one of another or
  * no variant.
  *
- * @throws {CodedError} code `IMAGE_NOT_FOUND`, naming what there is
+ * @throws {ImageError} code `IMAGE_NOT_FOUND`, naming what there is
  */
 export function choosePlatform(manifests: readonly Descriptor[], wanted: Platform): Descriptor {
   const fitting = manifests.filter(({ platform }) => platform && runsOn(platform, wanted));
@@ -63,11 +62,11 @@ export function runsOn(platform: Platform, wanted: Platform): boolean {
 
 /** The failure to find an image for a platform. */
 export function wrongPlatform(wanted: Platform, there: string): Error {
-  return imageError(
+  return new ImageError(
     "IMAGE_NOT_FOUND",
     `it is not made for ${formatPlatform(wanted)} but for ${there}`,
     {
-      facts: { wantedPlatform: formatPlatform(wanted) },
+      wantedPlatform: formatPlatform(wanted),
       remedy: "Build the image for that platform, or ask for an instance type of another",
     },
   );
@@ -75,5 +74,5 @@ export function wrongPlatform(wanted: Platform, there: string): Error {
 
 /** Whether a failure is one of {@link wrongPlatform}; a registry that has no such image at all gives another. */
 export function isWrongPlatform(error: unknown): boolean {
-  return isCodedError(error) && error.facts["wantedPlatform"] !== undefined;
+  return error instanceof ImageError && error.wantedPlatform !== undefined;
 }

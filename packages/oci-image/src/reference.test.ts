@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { hasCode, type CodedError } from "@kip/base";
+import { ImageError } from "./errors.ts";
 import { formatReference, parseReference } from "./reference.ts";
 
 const digest = `sha256:${"0123456789abcdef".repeat(4)}`;
@@ -18,7 +18,7 @@ describe("parseReference()", () => {
     ]) {
       assert.throws(
         () => parseReference(name),
-        ({ code, message }: CodedError) => {
+        ({ code, message }: ImageError) => {
           assert.equal(code, "IMAGE_NAME_INVALID");
           assert.doesNotMatch(message, /[\p{Cc}\p{Cf}]/u);
           assert.ok(message.length < 1000, `${message.length} characters`);
@@ -82,7 +82,7 @@ describe("parseReference()", () => {
           const reference = parseReference(input);
           assert.deepEqual(parseReference(formatReference(reference)), reference);
         } catch (error) {
-          if (!hasCode(error, "IMAGE_NAME_INVALID")) throw error;
+          if (!ImageError.is(error, "IMAGE_NAME_INVALID")) throw error;
         }
       }),
     );

@@ -1,6 +1,5 @@
-import { CodedError } from "@kip/base";
 import { isDigest } from "./digest.ts";
-import { printable } from "./errors.ts";
+import { ImageError, printable } from "./errors.ts";
 
 /** The name of an image, taken apart. See {@link parseReference}. */
 export interface Reference {
@@ -24,7 +23,7 @@ const tagPattern = /^\w[\w.-]{0,127}$/;
  * `quay.io/a/b@sha256:…`. A name without a registry is Docker Hub's; a single word there is in
  * `library/`. The first part is a registry if it has a dot or a port, or is `localhost`.
  *
- * @throws {CodedError} code `IMAGE_NAME_INVALID`
+ * @throws {ImageError} code `IMAGE_NAME_INVALID`
  */
 export function parseReference(text: string): Reference {
   const [beforeDigest = "", digest, ...more] = text.split("@");
@@ -73,9 +72,9 @@ function checkRepository(text: string, path: string): void {
   }
 }
 
-function invalid(text: string, reason: string): CodedError {
-  const shown = `"${printable(text, 300)}": ${printable(reason, 300)}`;
-  return new CodedError("IMAGE_NAME_INVALID", `Cannot read image name ${shown}`, {
+function invalid(text: string, reason: string): ImageError {
+  return new ImageError("IMAGE_NAME_INVALID", printable(reason, 300), {
+    action: `read image name "${printable(text, 300)}"`,
     remedy: "Write [registry/]repository[:tag][@digest], for example localhost:5000/app:1",
   });
 }

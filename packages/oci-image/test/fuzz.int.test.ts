@@ -7,7 +7,8 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
-import { isCodedError, silentLogger, systemClock } from "@kip/base";
+import { silentLogger, systemClock } from "@kip/base";
+import { ImageError } from "../src/errors.ts";
 import { openImageStore, parseReference } from "../src/index.ts";
 import { TarParser } from "../src/tar/tar-parser.ts";
 import { inflate } from "../src/unpack/inflate.ts";
@@ -123,7 +124,10 @@ describe("the unpacker", () => {
         unpacked++;
       } catch (error) {
         refused++;
-        assert.ok(isCodedError(error), error instanceof Error ? error.stack : String(error));
+        assert.ok(
+          error instanceof ImageError,
+          error instanceof Error ? error.stack : String(error),
+        );
         assert.match(error.code, /^IMAGE_/);
         assert.match(
           error.message,
@@ -164,7 +168,10 @@ describe("the unpacker", () => {
           for await (const chunk of inflate(one(cut))) parser.write(chunk);
           parser.end();
         } catch (error) {
-          assert.ok(isCodedError(error), error instanceof Error ? error.stack : String(error));
+          assert.ok(
+            error instanceof ImageError,
+            error instanceof Error ? error.stack : String(error),
+          );
           assert.equal(error.code, "IMAGE_INVALID");
         }
       },

@@ -3,14 +3,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
-import {
-  hasCode,
-  isCodedError,
-  silentLogger,
-  systemClock,
-  type Clock,
-  type CodedError,
-} from "@kip/base";
+import { silentLogger, systemClock, type Clock } from "@kip/base";
+import { ImageError, type ImageErrorCode } from "../src/errors.ts";
 import { openImageStore, parseReference, type PulledImage } from "../src/index.ts";
 import { startFakeRegistry, type FakeRegistry, type Handler } from "./fixtures/fake-registry.ts";
 import { writeLayout } from "./fixtures/layout-writer.ts";
@@ -27,7 +21,7 @@ interface Trial {
   readonly layout: string;
   readonly registry: FakeRegistry;
   readonly pull: (signal?: AbortSignal) => Promise<PulledImage>;
-  readonly failure: (code: string, text: RegExp) => Promise<CodedError>;
+  readonly failure: (code: ImageErrorCode, text: RegExp) => Promise<ImageError>;
 }
 
 /** Pulls from a registry that misbehaves; afterwards nothing may lie around. */
@@ -47,12 +41,12 @@ async function trial(
   const registries = [{ host, endpoint: `http://${host}`, ...account }];
   const pull = async (signal?: AbortSignal): Promise<PulledImage> =>
     await store.pull(parseReference(`${host}/app`), { registries, ...(signal && { signal }) });
-  const failure = async (code: string, text: RegExp): Promise<CodedError> => {
+  const failure = async (code: ImageErrorCode, text: RegExp): Promise<ImageError> => {
     const error: unknown = await pull().then(
       () => assert.fail("it was pulled"),
       (reason: unknown) => reason,
     );
-    assert.ok(isCodedError(error) && hasCode(error, code), String(error));
+    assert.ok(ImageError.is(error, code), String(error));
     assert.match(error.message, text);
     return error;
   };

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { hasCode, isCodedError, runCommand, silentLogger, systemClock } from "@kip/base";
+import { runCommand, silentLogger, systemClock } from "@kip/base";
+import { ImageError, type ImageErrorCode } from "../src/errors.ts";
 import {
   openImageStore,
   parseReference,
@@ -170,7 +171,7 @@ describe("an image store with Debian's docker-registry", () => {
       pull(`${host}/app:1`),
       (error) =>
         matches("REGISTRY_UNREACHABLE", /ECONNREFUSED/)(error) &&
-        isCodedError(error) &&
+        error instanceof ImageError &&
         error.retryable,
     );
   });
@@ -266,10 +267,10 @@ async function openStore(root: string): Promise<ImageStore> {
   return await openImageStore({ root, logger: silentLogger, clock: systemClock });
 }
 
-function matches(code: string, text: RegExp): (error: unknown) => boolean {
+function matches(code: ImageErrorCode, text: RegExp): (error: unknown) => boolean {
   return (error) => {
-    assert.ok(hasCode(error, code), `${code} expected: ${String(error)}`);
-    assert.match(String(error), new RegExp(text.source.replace(/^\^/, "^CodedError: ")));
+    assert.ok(ImageError.is(error, code), `${code} expected: ${String(error)}`);
+    assert.match(String(error), new RegExp(text.source.replace(/^\^/, "^ImageError: ")));
     return true;
   };
 }

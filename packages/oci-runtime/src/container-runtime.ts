@@ -60,7 +60,7 @@ export interface ContainerStats {
  * ends; the next one finds them again.
  *
  * Calls for one container must be serial, except `kill`, `exec`, `attach`, `logs` and `stats`.
- * An unknown ID throws `CodedError` `CONTAINER_NOT_FOUND`, unless said otherwise.
+ * An unknown ID throws `RuntimeError` `CONTAINER_NOT_FOUND`, unless said otherwise.
  */
 export interface ContainerRuntime extends AsyncDisposable {
   /**
@@ -74,10 +74,10 @@ export interface ContainerRuntime extends AsyncDisposable {
   /**
    * Makes the container: namespaces, cgroup and mounts, its process waiting to start. After a
    * failure nothing of it is left.
-   * @throws {CodedError} `CONTAINER_CREATE_FAILED`: the message says what crun said
+   * @throws {RuntimeError} `CONTAINER_CREATE_FAILED`: the message says what crun said
    */
   create(spec: ContainerSpec): Promise<void>;
-  /** Lets the container's process begin. @throws {CodedError} `CONTAINER_START_FAILED` */
+  /** Lets the container's process begin. @throws {RuntimeError} `CONTAINER_START_FAILED` */
   start(id: string): Promise<void>;
   /**
    * Sends a signal (`SIGTERM`) to the container's main process, or with `all` to every process in
@@ -100,8 +100,8 @@ export interface ContainerRuntime extends AsyncDisposable {
   /**
    * Runs a process in the container, connected to the streams. Resolves when it has ended and its
    * output is written. An abort of `signal` kills it and rejects with the signal's reason.
-   * @throws {CodedError} `EXEC_FAILED` when it cannot be started (no such command, container not running);
-   * fact `reason` is `not-found`, `not-executable`, `not-running` or `other`
+   * @throws {RuntimeError} `EXEC_FAILED` when it cannot be started (no such command, container not running);
+   * {@link RuntimeError.execFailure} says which
    */
   exec(
     id: string,

@@ -4,7 +4,6 @@ import path from "node:path";
 import type { Readable } from "node:stream";
 import {
   errorText,
-  CodedError,
   runCommand,
   type Clock,
   type CommandResult,
@@ -25,6 +24,7 @@ import type {
   ExecResult,
 } from "./container-runtime.ts";
 import type { ContainerSpec } from "./container-spec.ts";
+import { RuntimeError } from "./errors.ts";
 import { execProcess, execSpec } from "./exec/exec-process.ts";
 import { NamedPipes } from "./exec/named-pipes.ts";
 import { readLog, type LogReadOptions } from "./logs/read-log.ts";
@@ -165,7 +165,7 @@ class CrunRuntime implements ContainerRuntime {
       if (!releaseContainer(this.#paths.crunRoot, id)) await this.#runCrun("start", id);
     } catch (error) {
       await rm(files.started, { force: true });
-      throw new CodedError(
+      throw new RuntimeError(
         "CONTAINER_START_FAILED",
         `Cannot start container "${id}": ${errorText(error)}`,
         { cause: error, remedy: "Remove the container and create it again." },

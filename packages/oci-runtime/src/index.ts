@@ -12,6 +12,7 @@ export type {
   ContainerSpec,
   ContainerUser,
 } from "./container-spec.ts";
+export { RuntimeError, type RuntimeErrorCode } from "./errors.ts";
 export { createRuntime, type RuntimeOptions } from "./crun-runtime.ts";
 export { readLog, type LogReadOptions } from "./logs/read-log.ts";
 export {

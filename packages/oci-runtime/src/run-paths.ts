@@ -1,5 +1,5 @@
 import path from "node:path";
-import { CodedError } from "@kip/base";
+import { RuntimeError } from "./errors.ts";
 
 /** Where everything of the runtime lies below its run directory. */
 export interface RunPaths {
@@ -68,8 +68,8 @@ export function isContainerId(id: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/.test(id);
 }
 
-export function notFound(id: string): CodedError {
-  return new CodedError(
+export function notFound(id: string): RuntimeError {
+  return new RuntimeError(
     "CONTAINER_NOT_FOUND",
     `Cannot find container "${id}": it was never created or is removed`,
   );

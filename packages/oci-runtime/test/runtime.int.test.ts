@@ -17,13 +17,13 @@ import { text } from "node:stream/consumers";
 import { after, before, test } from "node:test";
 import {
   AsyncQueue,
-  hasCode,
   runCommand,
   silentLogger,
   systemClock,
   type ProcessStreams,
   type TerminalSize,
 } from "@kip/base";
+import { RuntimeError } from "../src/errors.ts";
 import {
   createPodSandbox,
   createRuntime,
@@ -230,7 +230,8 @@ test("a monitor that waits and does not fit makes room", limit, async () => {
 test("a command that does not exist fails the creation and leaves nothing", limit, async () => {
   await assert.rejects(
     runtime.create(spec("nothing", "", { args: ["/no/such/program"] })),
-    (error) => hasCode(error, "CONTAINER_CREATE_FAILED") && /no\/such\/program/.test(String(error)),
+    (error) =>
+      RuntimeError.is(error, "CONTAINER_CREATE_FAILED") && /no\/such\/program/.test(String(error)),
   );
   assert.deepEqual(await runtime.list(), []);
   await runtime.create(spec("nothing", "exit 0"));
@@ -335,9 +336,7 @@ test("exec", limit, async (t) => {
   await t.test("a missing command and a missing container fail differently", async () => {
     await assert.rejects(
       runtime.exec("busy", { command: ["nosuch"] }, client(), never),
-      (error) =>
-        hasCode(error, "EXEC_FAILED") &&
-        (error as { facts?: { reason?: string } }).facts?.reason === "not-found",
+      (error) => RuntimeError.is(error, "EXEC_FAILED") && error.execFailure === "not-found",
     );
     await assert.rejects(runtime.exec("other", { command: ["true"] }, client(), never), {
       code: "CONTAINER_NOT_FOUND",

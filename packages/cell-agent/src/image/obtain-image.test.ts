@@ -2,8 +2,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
-import { isCodedError, CodedError, systemClock } from "@kip/base";
-import { parseReference, type PulledImage, type PullOptions } from "@kip/oci-image";
+import { isCodedError, systemClock } from "@kip/base";
+import {
+  ImageError,
+  parseReference,
+  type ImageErrorCode,
+  type PulledImage,
+  type PullOptions,
+} from "@kip/oci-image";
 import { container, desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { PodEvents } from "../pod/pod-events.ts";
@@ -84,7 +90,7 @@ describe("imagePullPolicy", () => {
 
 describe("an image that cannot be had", () => {
   it("ErrImagePull: its registry refuses", async () => {
-    const error = new CodedError("REGISTRY_UNREACHABLE", "Cannot pull image: no answer");
+    const error = new ImageError("REGISTRY_UNREACHABLE", "no answer", { action: "pull image" });
     assert.deepEqual(await obtain({ policy: "Always", error }), {
       reason: "ErrImagePull",
       told: [
@@ -110,7 +116,7 @@ describe("pullAs()", () => {
   async function tried(
     registries: DesiredPod["registries"],
     known: string | undefined,
-    code = "REGISTRY_UNAUTHORIZED",
+    code: ImageErrorCode = "REGISTRY_UNAUTHORIZED",
   ): Promise<{ users: (string | undefined)[]; result: unknown }> {
     const users: (string | undefined)[] = [];
     const images = {
@@ -118,7 +124,7 @@ describe("pullAs()", () => {
         const entry = options.registries.find(({ host }) => host === "registry.test");
         users.push(entry?.username);
         if (entry?.username === known) return pulled;
-        throw new CodedError(code, `${entry?.username} is refused`);
+        throw new ImageError(code, `${entry?.username} is refused`);
       },
     };
     const pod = desiredPod({ registries });

@@ -1,11 +1,11 @@
 import type { DesiredPod, DesiredRegistry } from "@kip/agent-api";
-import { hasCode } from "@kip/base";
-import type {
-  ImageStore,
-  PulledImage,
-  PullOptions,
-  Reference,
-  RegistryConfig,
+import {
+  ImageError,
+  type ImageStore,
+  type PulledImage,
+  type PullOptions,
+  type Reference,
+  type RegistryConfig,
 } from "@kip/oci-image";
 import type { CacheFolder } from "./cache-folder.ts";
 
@@ -13,7 +13,7 @@ import type { CacheFolder } from "./cache-folder.ts";
  * Pulls an image with what the pod says about registries. Of several accounts for its registry, the next
  * is tried when one is refused; the failure told is the first's.
  *
- * @throws {CodedError} as `ImageStore.pull`
+ * @throws {ImageError} as `ImageStore.pull`
  */
 export async function pullAs(
   reference: Reference,
@@ -38,7 +38,7 @@ export async function pullAs(
   } catch (error) {
     signal.throwIfAborted();
     // Registries hide from strangers whether there is such an image.
-    if (!hasCode(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND")) throw error;
+    if (!ImageError.is(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND")) throw error;
     for (const registries of others) {
       const pulled = await images.pull(reference, { ...settings, registries }).catch(() => {});
       signal.throwIfAborted();

@@ -1,9 +1,9 @@
 import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import path from "node:path";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 import { digestHex, verified } from "../digest.ts";
-import { imageError, invalidImage } from "../errors.ts";
+import { ImageError, invalidImage } from "../errors.ts";
 import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../image-source.ts";
 import { parseManifest, type Descriptor } from "../manifest.ts";
 import { formatReference, type Reference } from "../reference.ts";
@@ -48,7 +48,7 @@ export async function* readBlob(
 ): AsyncGenerator<Uint8Array> {
   const name = path.join(folder, "blobs", "sha256", digestHex(descriptor.digest));
   await using file = await openFile(name).catch((error: unknown) => {
-    const reason = hasCode(error, "ENOENT") ? "lacks" : "has an unreadable";
+    const reason = isSystemError(error, "ENOENT") ? "lacks" : "has an unreadable";
     throw invalidImage(`the layout ${reason} blob ${descriptor.digest}`, error);
   });
   yield* file.createReadStream({ highWaterMark: 128 * 1024, autoClose: false });
@@ -78,8 +78,8 @@ async function readIndex(folder: string): Promise<Uint8Array> {
       throw invalidImage("its index.json is oversized");
     return await file.readFile();
   } catch (error) {
-    if (!hasCode(error, "ENOENT", "ENOTDIR")) throw error;
-    throw imageError("IMAGE_NOT_FOUND", "the folder is no OCI layout: it has no index.json", {
+    if (!isSystemError(error, "ENOENT", "ENOTDIR")) throw error;
+    throw new ImageError("IMAGE_NOT_FOUND", "the folder is no OCI layout: it has no index.json", {
       cause: error,
       remedy: 'Name a folder as "skopeo copy … oci:<folder>" makes it',
     });
@@ -87,5 +87,7 @@ async function readIndex(folder: string): Promise<Uint8Array> {
 }
 
 function notThere(reason: string): Error {
-  return imageError("IMAGE_NOT_FOUND", reason, { remedy: "Name one that is in its index.json" });
+  return new ImageError("IMAGE_NOT_FOUND", reason, {
+    remedy: "Name one that is in its index.json",
+  });
 }

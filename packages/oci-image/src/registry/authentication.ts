@@ -1,5 +1,5 @@
 import { decode, Secret, type Clock } from "@kip/base";
-import { imageError } from "../errors.ts";
+import { ImageError } from "../errors.ts";
 import { identityUser } from "./credentials.ts";
 import {
   maxRefusalBytes,
@@ -44,7 +44,7 @@ export function parseChallenges(header: string): readonly Challenge[] {
  *
  * Credentials go over plain HTTP only if the registry itself was named with `http://`.
  *
- * @throws {CodedError} code `REGISTRY_UNAUTHORIZED`, and those of the token service's answer
+ * @throws {ImageError} code `REGISTRY_UNAUTHORIZED`, and those of the token service's answer
  */
 export async function answerChallenge(
   header: string,
@@ -68,7 +68,7 @@ export async function answerChallenge(
   const reason = isBasic
     ? `registry ${config.host} wants a user name and password, and has none for it`
     : `registry ${config.host} wants a way to log in that is not known: "${header.slice(0, 100)}"`;
-  throw imageError("REGISTRY_UNAUTHORIZED", reason, {
+  throw new ImageError("REGISTRY_UNAUTHORIZED", reason, {
     remedy: "Give the pod an imagePullSecret for this registry",
   });
 }
@@ -104,7 +104,10 @@ async function fetchToken(
   const token = readToken(body);
   // It becomes a header: nothing but what RFC 6750 allows in a token.
   if (/^[\w.~+/=-]+$/.test(token)) return token;
-  throw imageError("REGISTRY_UNAUTHORIZED", `the token service of ${config.host} gave no token`);
+  throw new ImageError(
+    "REGISTRY_UNAUTHORIZED",
+    `the token service of ${config.host} gave no token`,
+  );
 }
 
 /** What the token is for. */
@@ -142,7 +145,7 @@ function realmUrl(realm: string | undefined, config: RegistryConfig, baseUrl: UR
   const url = URL.parse(realm ?? "");
   const isAllowed = url?.protocol === "https:" || url?.protocol === baseUrl.protocol;
   if (url && isAllowed) return url;
-  throw imageError(
+  throw new ImageError(
     "REGISTRY_UNAUTHORIZED",
     `registry ${config.host} sends us for a token to ${JSON.stringify(realm ?? "nowhere")}, which is not HTTPS`,
   );

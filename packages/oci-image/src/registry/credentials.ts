@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { decode, hasCode, runCommand, Secret } from "@kip/base";
-import { imageError } from "../errors.ts";
+import { decode, hasCode, isSystemError, runCommand, Secret } from "@kip/base";
+import { ImageError } from "../errors.ts";
 
 /** Who we are at a registry. */
 export interface RegistryCredentials {
@@ -60,7 +60,7 @@ export function dockerConfigCredentials(
 ): CredentialSource {
   return async (host, signal) => {
     const text = await readFile(file, "utf8").catch((error: unknown) => {
-      if (hasCode(error, "ENOENT")) return undefined;
+      if (isSystemError(error, "ENOENT")) return undefined;
       throw error;
     });
     if (text === undefined) return undefined;
@@ -117,7 +117,7 @@ function isPlainRefusal(error: unknown): boolean {
 }
 
 function badHelper(name: string, reason: string, cause?: unknown): Error {
-  return imageError(
+  return new ImageError(
     "REGISTRY_UNAUTHORIZED",
     `credential helper ${JSON.stringify(name)} cannot be used: ${reason}`,
     { cause, remedy: `See that docker-credential-${name} is installed and runs` },
@@ -129,10 +129,14 @@ function readConfig(text: string, file: string): ReturnType<typeof configFile> {
     return configFile(JSON.parse(text), "");
   } catch (error) {
     // Its text may hold secrets: only the place of the fault is shown.
-    throw imageError("REGISTRY_UNAUTHORIZED", `"${file}" is not a configuration of docker login`, {
-      remedy: "Write it again with docker login",
-      cause: error instanceof SyntaxError ? undefined : error,
-    });
+    throw new ImageError(
+      "REGISTRY_UNAUTHORIZED",
+      `"${file}" is not a configuration of docker login`,
+      {
+        remedy: "Write it again with docker login",
+        cause: error instanceof SyntaxError ? undefined : error,
+      },
+    );
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Clock } from "@kip/base";
-import { imageError } from "../errors.ts";
+import { ImageError } from "../errors.ts";
 
 /** The slowest that a registry may be, bytes per second: an image at this rate never gets anywhere. */
 const leastBytesPerSecond = 1024;
@@ -10,7 +10,7 @@ const windowMs = 60_000;
  * Hands a body on, and gives it up when it has been slower than 1 KiB/s for a minute. Only the time that is
  * spent waiting for the peer counts: the reader may be as slow as it is.
  *
- * @throws {CodedError} `REGISTRY_TOO_SLOW`
+ * @throws {ImageError} `REGISTRY_TOO_SLOW`
  */
 export async function* withLeastThroughput(
   body: AsyncIterable<Uint8Array>,
@@ -34,7 +34,7 @@ export async function* withLeastThroughput(
 
 function tooSlow(registry: string, bytes: number, ms: number): Error {
   const seconds = Math.round(ms / 1000);
-  return imageError(
+  return new ImageError(
     "REGISTRY_TOO_SLOW",
     `registry ${registry} sent ${bytes} bytes in ${seconds} s`,
     {

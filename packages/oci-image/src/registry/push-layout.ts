@@ -17,7 +17,7 @@ export interface PushOptions {
  * with the reference's tag or full name. Blobs that the registry has are not sent again.
  *
  * @returns the digest of what the reference now points at
- * @throws {CodedError} the codes of `ImageStore.pull`
+ * @throws {ImageError} the codes of `ImageStore.pull`
  */
 export async function pushLayout(
   layoutDir: string,

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { backoffDelay, isRetryable, systemClock, type Clock } from "@kip/base";
-import { imageError } from "../errors.ts";
+import { ImageError } from "../errors.ts";
 import type { Reference } from "../reference.ts";
 import { answerChallenge } from "./authentication.ts";
 import {
@@ -81,7 +81,7 @@ export class RegistryClient implements AsyncDisposable {
    * Sends a request, again if it fails and may be repeated; logs in if the registry wants that, once
    * per attempt. The body of the answer must be read or destroyed.
    *
-   * @throws {CodedError} codes `IMAGE_NOT_FOUND`, `REGISTRY_*`
+   * @throws {ImageError} codes `IMAGE_NOT_FOUND`, `REGISTRY_*`
    */
   async request(request: RepositoryRequest): Promise<IncomingMessage> {
     const { method, signal } = request;
@@ -240,7 +240,9 @@ export class RegistryClient implements AsyncDisposable {
 
   #badRedirect(where: string): Error {
     const reason = `registry ${this.#config.host} sends us ${where}`;
-    return imageError("REGISTRY_UNREACHABLE", reason, { facts: { registry: this.#config.host } });
+    return new ImageError("REGISTRY_UNREACHABLE", reason, {
+      facts: { registry: this.#config.host },
+    });
   }
 }
 
@@ -259,7 +261,7 @@ function checkRange(response: IncomingMessage, received: number): void {
   const start = /^bytes (\d+)-/.exec(response.headers["content-range"] ?? "")?.[1];
   if (Number(start) === received) return;
   response.destroy();
-  throw imageError("REGISTRY_UNREACHABLE", "a registry sends another range than was asked for");
+  throw new ImageError("REGISTRY_UNREACHABLE", "a registry sends another range than was asked for");
 }
 
 /** A streamed body is gone once it was sent. */
@@ -274,9 +276,13 @@ function baseUrlOf({ host, endpoint }: RegistryConfig): URL {
   if (url && /^https?:$/.test(url.protocol) && !hasCredentials) return url;
   // Without its text, which may hold a password: tenants read this.
   const reason = hasCredentials ? "holds credentials" : "is not an http or https URL";
-  throw imageError("REGISTRY_UNREACHABLE", `the endpoint of registry ${hostOnly(host)} ${reason}`, {
-    remedy: "Write for example http://127.0.0.1:5000, and credentials in their own fields",
-  });
+  throw new ImageError(
+    "REGISTRY_UNREACHABLE",
+    `the endpoint of registry ${hostOnly(host)} ${reason}`,
+    {
+      remedy: "Write for example http://127.0.0.1:5000, and credentials in their own fields",
+    },
+  );
 }
 
 /** A mirror that is no URL is called by its text. */

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { errorText, hasCode, isCodedError, type CodedError } from "@kip/base";
-import { imageError } from "../errors.ts";
+import { errorText, isCodedError, isSystemError } from "@kip/base";
+import { ImageError } from "../errors.ts";
 
 /** The answer of a registry that refused. */
 export interface Refusal {
@@ -10,25 +10,25 @@ export interface Refusal {
 }
 
 /** Maps a refusal to our codes; `what` was asked for, of the registry `who`. */
-export function refusalError(refusal: Refusal, who: string, what: string): CodedError {
+export function refusalError(refusal: Refusal, who: string, what: string): ImageError {
   const { status } = refusal;
   const detail = messageOf(refusal.body);
   const facts = { status, registry: who };
   switch (status) {
     case 401:
     case 403:
-      return imageError(
+      return new ImageError(
         "REGISTRY_UNAUTHORIZED",
         `registry ${who} refuses ${what}${detail}; it wants other credentials, or there is no such image`,
         { facts, remedy: "Check the image's name, and give the pod an imagePullSecret for it" },
       );
     case 404:
-      return imageError("IMAGE_NOT_FOUND", `registry ${who} has no ${what}${detail}`, {
+      return new ImageError("IMAGE_NOT_FOUND", `registry ${who} has no ${what}${detail}`, {
         facts,
         remedy: "Check the image's name and tag",
       });
     case 429:
-      return imageError("REGISTRY_RATE_LIMITED", `registry ${who} limits its use${detail}`, {
+      return new ImageError("REGISTRY_RATE_LIMITED", `registry ${who} limits its use${detail}`, {
         facts,
         retryAfterMs: retryAfterMs(refusal.headers),
         retryable: true,
@@ -36,7 +36,7 @@ export function refusalError(refusal: Refusal, who: string, what: string): Coded
       });
     default: {
       const reason = `registry ${who} answered ${status} for ${what}${detail}`;
-      return imageError("REGISTRY_UNREACHABLE", reason, {
+      return new ImageError("REGISTRY_UNREACHABLE", reason, {
         facts,
         retryAfterMs: retryAfterMs(refusal.headers),
         retryable: status >= 500,
@@ -59,13 +59,8 @@ function retryAfterMs(headers: IncomingHttpHeaders): number | undefined {
 /** Maps a network failure; failures that are ours already stay as they are. */
 export function networkError(error: unknown, who: string): unknown {
   if (isCodedError(error)) return error;
-  const isPlainHttp = hasCode(
-    error,
-    "EPROTO",
-    "ERR_SSL_WRONG_VERSION_NUMBER",
-    "ERR_SSL_PACKET_LENGTH_TOO_LONG",
-  );
-  return imageError(
+  const isPlainHttp = isSystemError(error, "EPROTO") || isTlsError(error);
+  return new ImageError(
     "REGISTRY_UNREACHABLE",
     `registry ${who} cannot be reached: ${networkText(error)}`,
     {
@@ -77,6 +72,16 @@ export function networkError(error: unknown, who: string): unknown {
         : "Check the registry's name and the network between",
     },
   );
+}
+
+/** What Node's TLS says of an answer that is not TLS. */
+const tlsCodes: readonly unknown[] = [
+  "ERR_SSL_WRONG_VERSION_NUMBER",
+  "ERR_SSL_PACKET_LENGTH_TOO_LONG",
+];
+
+function isTlsError(error: unknown): boolean {
+  return error instanceof Error && "code" in error && tlsCodes.includes(error.code);
 }
 
 /** An aggregate error, of several addresses tried, has no text of its own. */

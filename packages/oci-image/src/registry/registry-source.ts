@@ -1,6 +1,5 @@
-import { hasCode } from "@kip/base";
 import { digestOf, isDigest } from "../digest.ts";
-import { digestMismatch } from "../errors.ts";
+import { digestMismatch, ImageError } from "../errors.ts";
 import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../image-source.ts";
 import { mediaTypes, type Descriptor } from "../manifest.ts";
 import type { Reference } from "../reference.ts";
@@ -63,7 +62,7 @@ export function openRegistry(
 /**
  * Whether a registry gives an image to anybody: it is asked without credentials, and no mirror is.
  *
- * @throws {CodedError} `REGISTRY_*` if it cannot be known
+ * @throws {ImageError} `REGISTRY_*` if it cannot be known
  */
 export async function isPublic(
   reference: Reference,
@@ -96,7 +95,7 @@ export async function isPublic(
     return true;
   } catch (error) {
     // Many say that there is no such image to those who may not have it.
-    if (hasCode(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND")) return false;
+    if (ImageError.is(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND")) return false;
     throw error;
   }
 }

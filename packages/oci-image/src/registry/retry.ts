@@ -1,4 +1,4 @@
-import { backoffDelay, isCodedError, type Clock } from "@kip/base";
+import { backoffDelay, isRetryable, type Clock } from "@kip/base";
 
 /** How often and how patiently a registry is asked again. */
 export interface RetryOptions {
@@ -34,7 +34,7 @@ export async function withRetries<T>(
 
 /** Milliseconds to wait; undefined if it would not help. */
 function pauseAfter(error: unknown, attempt: number): number | undefined {
-  if (!isCodedError(error) || !error.retryable) return undefined;
+  if (!isRetryable(error)) return undefined;
   const delay = backoffDelay(attempt, backoff, error);
   return delay > longestPauseMs ? undefined : delay;
 }

@@ -1,6 +1,7 @@
 import { chmodSync, chownSync, mkdirSync, statSync, utimesSync } from "node:fs";
 import path from "node:path";
-import { CodedError, mount, unmount, type Mount } from "@kip/base";
+import { mount, unmount, type Mount } from "@kip/base";
+import { ImageError } from "../errors.ts";
 import { removeFolder } from "../unpack/remove-tree.ts";
 
 /** The folders of a writable root file system, absolute, on one file system but for `rootfs`. */
@@ -24,7 +25,7 @@ function placesIn(containerDir: string): OverlayPlaces {
 
 /**
  * Mounts layers, bottom first, under a writable one of the container's own.
- * @throws {CodedError} code `ROOTFS_MOUNT_FAILED`
+ * @throws {ImageError} code `ROOTFS_MOUNT_FAILED`
  */
 export async function mountRootfs(
   layers: readonly string[],
@@ -43,7 +44,7 @@ export async function unmountRootfs(containerDir: string): Promise<void> {
 
 /**
  * Mounts layers, bottom first, under a writable one. A second call changes nothing.
- * @throws {CodedError} code `ROOTFS_MOUNT_FAILED`
+ * @throws {ImageError} code `ROOTFS_MOUNT_FAILED`
  */
 export async function mountOverlay(
   layers: readonly string[],
@@ -103,8 +104,9 @@ function deviceOf(file: string): number | undefined {
   return statSync(file, { throwIfNoEntry: false })?.dev;
 }
 
-function mountError(rootfs: string, reason: string, cause?: unknown): CodedError {
-  return new CodedError("ROOTFS_MOUNT_FAILED", `Cannot mount a root at "${rootfs}": ${reason}`, {
+function mountError(rootfs: string, reason: string, cause?: unknown): ImageError {
+  return new ImageError("ROOTFS_MOUNT_FAILED", reason, {
+    action: `mount a root at "${rootfs}"`,
     cause,
     remedy: "It needs root and a kernel with overlayfs",
   });

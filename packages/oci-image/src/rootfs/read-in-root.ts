@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, readlinkSync } from "node:fs";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 import { at } from "../unpack/descriptor-path.ts";
 import { FolderStack, type OpenFolder } from "../unpack/folder-stack.ts";
 
@@ -38,8 +38,8 @@ function readOrLink(
   try {
     fd = openSync(place, readFlags);
   } catch (error) {
-    if (hasCode(error, "ENOENT", "ENXIO")) return undefined;
-    if (hasCode(error, "ELOOP")) return readlinkSync(place, { encoding: "latin1" });
+    if (isSystemError(error, "ENOENT", "ENXIO")) return undefined;
+    if (isSystemError(error, "ELOOP")) return readlinkSync(place, { encoding: "latin1" });
     throw error;
   }
   try {

@@ -1,4 +1,4 @@
-import { imageError } from "../errors.ts";
+import { ImageError } from "../errors.ts";
 import { readInRoot } from "./read-in-root.ts";
 
 /** Numbers to run a process under. */
@@ -34,7 +34,7 @@ const maxId = 0xffff_fffe;
  * and `/etc/group`, as the OCI image specification words `config.User`. A number need not be listed;
  * its group is then 0. Empty is root.
  *
- * @throws {CodedError} code `IMAGE_USER_UNKNOWN`
+ * @throws {ImageError} code `IMAGE_USER_UNKNOWN`
  */
 export async function resolveUser(rootfs: string, user: string): Promise<ResolvedUser> {
   const [userPart = "", groupPart = "", ...more] = user.split(":");
@@ -93,7 +93,7 @@ function parseId(text: string): number | undefined {
 }
 
 function unknown(user: string, reason: string): Error {
-  return imageError("IMAGE_USER_UNKNOWN", `it cannot run as user "${user}": ${reason}`, {
+  return new ImageError("IMAGE_USER_UNKNOWN", `it cannot run as user "${user}": ${reason}`, {
     remedy: "Use a user that the image has, or a number",
   });
 }

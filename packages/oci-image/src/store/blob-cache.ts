@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { lstat, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { createFile, hasCode, makeFolder, makeFolderSync, type Clock } from "@kip/base";
+import { createFile, isSystemError, makeFolder, makeFolderSync, type Clock } from "@kip/base";
 import { digestHex, digestOf, verified } from "../digest.ts";
+import { ImageError } from "../errors.ts";
 import { readBlob } from "../layout/layout-source.ts";
 import type { Descriptor } from "../manifest.ts";
 import type { Reference } from "../reference.ts";
@@ -60,7 +61,7 @@ export class BlobCache implements Disposable {
    */
   async read(descriptor: Descriptor): Promise<AsyncIterable<Uint8Array> | undefined> {
     const facts = await lstat(this.#path(descriptor.digest)).catch((error: unknown) => {
-      if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
+      if (isSystemError(error, "ENOENT", "ENOTDIR")) return undefined;
       throw error;
     });
     if (!facts?.isFile() || facts.size !== descriptor.size) return undefined;
@@ -72,7 +73,7 @@ export class BlobCache implements Disposable {
       const facts = await lstat(this.#path(digest));
       return facts.isFile() && facts.size === size;
     } catch (error) {
-      if (hasCode(error, "ENOENT")) return false;
+      if (isSystemError(error, "ENOENT")) return false;
       throw error;
     }
   }
@@ -83,7 +84,7 @@ export class BlobCache implements Disposable {
       for await (const _ of verified(readBlob(this.#root, descriptor), descriptor));
       return true;
     } catch (error) {
-      if (hasCode(error, "IMAGE_DIGEST_MISMATCH")) return false;
+      if (ImageError.is(error, "IMAGE_DIGEST_MISMATCH")) return false;
       throw error;
     }
   }
@@ -127,7 +128,7 @@ export class BlobCache implements Disposable {
       await rename(draft, path.join(place, digestHex(descriptor.digest))).catch(
         async (error: unknown) => {
           // One that was taken for dead finds that another has done it.
-          if (!hasCode(error, "ENOENT") || !(await this.has(descriptor))) throw error;
+          if (!isSystemError(error, "ENOENT") || !(await this.has(descriptor))) throw error;
         },
       );
     } finally {
@@ -185,14 +186,14 @@ function openOrMake(above: number, step: string): number {
   try {
     return openChild(above, step);
   } catch (error) {
-    if (!hasCode(error, "ENOENT")) throw error;
+    if (!isSystemError(error, "ENOENT")) throw error;
   }
   try {
     // Who else may pass is for the administrator to say; a folder that is there keeps its mode.
     makeFolderSync(path.join(self(above), step), step === privateFolder ? 0o700 : 0o755);
   } catch (error) {
     // Another filler was first.
-    if (!hasCode(error, "EEXIST")) throw error;
+    if (!isSystemError(error, "EEXIST")) throw error;
   }
   return openChild(above, step);
 }

@@ -1,4 +1,4 @@
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 import { digestOf } from "../digest.ts";
 import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../image-source.ts";
 import type { Descriptor } from "../manifest.ts";
@@ -45,7 +45,7 @@ function firstOf(parts: readonly BlobCache[]): Find {
         if (found) return found;
       } catch (error) {
         // Whatever is wrong with the cache, there is still the registry.
-        if (hasCode(error, "EACCES", "EPERM")) usable.delete(part);
+        if (isSystemError(error, "EACCES", "EPERM")) usable.delete(part);
         else usable.clear();
       }
     }

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { imageError } from "../errors.ts";
+import { ImageError } from "../errors.ts";
 import { closeFolder, openFolder } from "../unpack/descriptor-path.ts";
 
 /** Numbers of llistxattr and lgetxattr. */
@@ -75,7 +75,7 @@ compare($left, $right, "");
  * it trees are unpacked without attributes, and nothing is compared.
  *
  * @returns its path, a byte string
- * @throws {CodedError} `IMAGE_STORE_FAILED` if the attributes cannot be read
+ * @throws {ImageError} `IMAGE_STORE_FAILED` if the attributes cannot be read
  */
 export function findAttributeDifference(one: string, other: string): string | undefined {
   const numbers = calls[process.arch];
@@ -104,7 +104,7 @@ function run(numbers: readonly number[], folders: readonly [number, number]): st
     return path === "" ? undefined : path;
   }
   const reason = child.error?.message ?? child.stderr.toString("latin1").trim();
-  throw imageError("IMAGE_STORE_FAILED", `extended attributes cannot be compared: ${reason}`, {
+  throw new ImageError("IMAGE_STORE_FAILED", `extended attributes cannot be compared: ${reason}`, {
     cause: child.error,
     remedy: "See that the store's disk is mounted, readable and sound",
   });

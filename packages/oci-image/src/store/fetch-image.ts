@@ -69,7 +69,7 @@ export async function fetchPlan(
  * Before anything is fetched: layers may have to wait on the disk.
  *
  * @returns the sum of the blobs' sizes, bytes
- * @throws {CodedError} code `IMAGE_LIMIT_EXCEEDED`
+ * @throws {ImageError} code `IMAGE_LIMIT_EXCEEDED`
  */
 export function checkLimits({ config, layers }: Manifest, limits: UnpackLimits): number {
   const sizeBytes = layers.reduce((sum, { size }) => sum + size, config.size);

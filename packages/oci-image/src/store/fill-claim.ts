@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
-import { createFile, hasCode, type Clock } from "@kip/base";
+import { createFile, isSystemError, type Clock } from "@kip/base";
 
 /** How often the holder shows that it is alive, and for how long it may be silent, milliseconds. */
 const renewMs = 5000;
@@ -57,7 +57,7 @@ async function claim(file: string, owner: string): Promise<boolean> {
     await handle.writeFile(`${owner} 0`);
     return true;
   } catch (error) {
-    if (hasCode(error, "EEXIST")) return false;
+    if (isSystemError(error, "EEXIST")) return false;
     throw error;
   }
 }
@@ -106,9 +106,9 @@ async function read(file: string): Promise<string | undefined> {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(maxClaimBytes));
     return buffer.toString("latin1", 0, bytesRead);
   } catch (error) {
-    if (hasCode(error, "ENOENT", "ESTALE")) return undefined;
+    if (isSystemError(error, "ENOENT", "ESTALE")) return undefined;
     // A link or a folder is not a claim, and never changes.
-    if (hasCode(error, "ELOOP", "EISDIR")) return "";
+    if (isSystemError(error, "ELOOP", "EISDIR")) return "";
     throw error;
   }
 }
@@ -120,6 +120,6 @@ async function takeAway(file: string): Promise<void> {
     await rename(file, away);
     await rm(away, { recursive: true, force: true });
   } catch (error) {
-    if (!hasCode(error, "ENOENT", "ESTALE")) throw error;
+    if (!isSystemError(error, "ENOENT", "ESTALE")) throw error;
   }
 }

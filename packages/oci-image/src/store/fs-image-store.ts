@@ -1,7 +1,6 @@
 import path from "node:path";
 import {
   decode,
-  hasCode,
   makeFolderSync,
   SerialQueue,
   type Clock,
@@ -9,7 +8,7 @@ import {
   type Mount,
 } from "@kip/base";
 import { digestHex, digestOf, isDigest } from "../digest.ts";
-import { failedTo, writeFailure } from "../errors.ts";
+import { failedTo, ImageError, writeFailure } from "../errors.ts";
 import type { FetchedManifest, ImageSource } from "../image-source.ts";
 import { openLayout } from "../layout/layout-source.ts";
 import { formatPlatform, hostPlatform, isWrongPlatform, type Platform } from "../platform.ts";
@@ -102,7 +101,7 @@ class FsImageStore implements ManagedImageStore {
       return await take(options).catch(async (error: unknown) => {
         options.signal?.throwIfAborted();
         const registries = withoutMirrors(options.registries, reference.registry);
-        const isMirrorsFault = hasCode(error, ...mirrorsFaults) || isWrongPlatform(error);
+        const isMirrorsFault = ImageError.is(error, ...mirrorsFaults) || isWrongPlatform(error);
         if (!registries || !isMirrorsFault) throw error;
         this.#logger.warn("Could not pull from mirrors", { image: name, err: error });
         return await take({ ...options, registries });

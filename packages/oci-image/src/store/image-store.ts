@@ -84,7 +84,7 @@ export interface PullOptions {
 /**
  * Images on one machine. Safe to share by several processes, and to be killed at any moment.
  *
- * Failures of `pull` and `importLayout` are {@link CodedError}s: `IMAGE_NOT_FOUND`,
+ * Failures of `pull` and `importLayout` are {@link ImageError}s: `IMAGE_NOT_FOUND`,
  * `REGISTRY_UNAUTHORIZED`, `REGISTRY_UNREACHABLE` (retryable), `REGISTRY_RATE_LIMITED` (retryable,
  * `retryAfterMs` if the registry said), `REGISTRY_TOO_SLOW`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_INVALID`,
  * `IMAGE_UNSAFE_ENTRY`, `IMAGE_LIMIT_EXCEEDED`, `IMAGE_STORE_FULL`, `IMAGE_STORE_FAILED`.
@@ -113,7 +113,7 @@ export interface ImageStore {
    * Mounts a writable root file system at `<containerDir>/rootfs`; what is written goes to
    * `<containerDir>/upper`. A second call finds the mount and changes nothing. Needs root.
    *
-   * @throws {CodedError} code `ROOTFS_MOUNT_FAILED`
+   * @throws {ImageError} code `ROOTFS_MOUNT_FAILED`
    */
   mountRootfs(image: StoredImage, containerDir: string): Promise<{ readonly rootfs: string }>;
   /** Takes the mount and what was written away; fine if there is none. */

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 
 /**
  * Whether an overlay stands on a tree, in whatever mount namespace we may see: its options name the folder, and go on
@@ -17,7 +17,7 @@ export function isMountedTree(hex: string): boolean {
       if (readFileSync(`/proc/${id}/mountinfo`, "latin1").includes(hex)) return true;
     } catch (error) {
       // A process that has ended, or is none of our business.
-      if (!hasCode(error, "ENOENT", "ESRCH", "EACCES", "EPERM", "EINVAL")) throw error;
+      if (!isSystemError(error, "ENOENT", "ESRCH", "EACCES", "EPERM", "EINVAL")) throw error;
     }
   }
   return false;

@@ -1,5 +1,5 @@
 import { systemClock } from "@kip/base";
-import { failedTo, imageError, writeFailure } from "../errors.ts";
+import { failedTo, ImageError, writeFailure } from "../errors.ts";
 import { hostPlatform } from "../platform.ts";
 import { formatReference, type Reference } from "../reference.ts";
 import { isPublic, openRegistry } from "../registry/registry-source.ts";
@@ -27,7 +27,7 @@ export interface PrefetchOptions extends Pick<
  * its own and renamed when it is whole.
  *
  * @returns bytes that were not there before
- * @throws {CodedError} the codes of `ImageStore.pull`; `IMAGE_PRIVATE` if the image takes a log-in
+ * @throws {ImageError} the codes of `ImageStore.pull`; `IMAGE_PRIVATE` if the image takes a log-in
  */
 export async function prefetchImage(
   reference: Reference,
@@ -70,7 +70,7 @@ export async function prefetchImage(
 function privateImage(): Error {
   const reason =
     "it is private, and root on every machine that has the cache can read what is in it";
-  return imageError("IMAGE_PRIVATE", reason, {
+  return new ImageError("IMAGE_PRIVATE", reason, {
     remedy: "Leave it out, or allow private images (tosi prefetch -private)",
   });
 }

@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import path from "node:path";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 import { digestHex, isDigest } from "../digest.ts";
 import { at, closeFolder, openChild, openFolder } from "../unpack/descriptor-path.ts";
 import { namesIn, removeFolder } from "../unpack/remove-tree.ts";
@@ -65,7 +65,7 @@ export class StoreFolder {
       return mounted.every((hex) => this.#putBack(path.join(work, hex), hex));
     } catch (error) {
       // A record's draft; or another process is at it as well.
-      if (hasCode(error, "ENOTDIR", "ENOENT")) return true;
+      if (isSystemError(error, "ENOTDIR", "ENOENT")) return true;
       throw error;
     }
   }
@@ -112,7 +112,7 @@ export class StoreFolder {
       utimesSync(record, seconds, seconds);
     } catch (error) {
       // No such tree, or a store that is shared read-only.
-      if (!hasCode(error, "ENOENT", "EROFS", "EACCES", "EPERM")) throw error;
+      if (!isSystemError(error, "ENOENT", "EROFS", "EACCES", "EPERM")) throw error;
     }
   }
 
@@ -153,7 +153,7 @@ export class StoreFolder {
       if (isFree) done();
       return isFree;
     } catch (error) {
-      if (isHere && hasCode(error, "ENOENT")) return false;
+      if (isHere && isSystemError(error, "ENOENT")) return false;
       throw error;
     } finally {
       if (isHere || isFree || this.#putBack(away, hex)) await removeFolder(work);
@@ -166,7 +166,7 @@ export class StoreFolder {
       renameSync(away, path.join(this.#root, "trees", hex));
       return true;
     } catch (error) {
-      if (hasCode(error, "ENOTEMPTY", "EEXIST")) return false;
+      if (isSystemError(error, "ENOTEMPTY", "EEXIST")) return false;
       throw error;
     }
   }
@@ -227,7 +227,7 @@ export class StoreFolder {
     try {
       renameSync(folder, this.treePath(treeId));
     } catch (error) {
-      if (!hasCode(error, "ENOTEMPTY", "EEXIST")) throw error;
+      if (!isSystemError(error, "ENOTEMPTY", "EEXIST")) throw error;
     }
   }
 
@@ -242,7 +242,7 @@ export class StoreFolder {
     try {
       return JSON.parse(readFileSync(file, "utf8"));
     } catch (error) {
-      if (hasCode(error, "ENOENT") || error instanceof SyntaxError) return undefined;
+      if (isSystemError(error, "ENOENT") || error instanceof SyntaxError) return undefined;
       throw error;
     }
   }
@@ -296,7 +296,7 @@ function diskBytes(root: string): number {
   try {
     inside(openFolder(root));
   } catch (error) {
-    if (!hasCode(error, "ENOENT")) throw error;
+    if (!isSystemError(error, "ENOENT")) throw error;
   }
   return bytes;
 }

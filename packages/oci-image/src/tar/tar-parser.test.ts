@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { isCodedError } from "@kip/base";
 import * as fc from "fast-check";
+import { ImageError } from "../errors.ts";
 import { header, tar, type RawEntry } from "../../test/fixtures/tar-writer.ts";
 import type { TarEntry } from "./tar-entry.ts";
 import { TarParser } from "./tar-parser.ts";
@@ -172,7 +172,7 @@ function onlyOurFailures(run: () => void): void {
   try {
     run();
   } catch (error) {
-    if (!isCodedError(error) || error.code !== "IMAGE_INVALID") throw error;
+    if (!ImageError.is(error, "IMAGE_INVALID")) throw error;
   }
 }
 

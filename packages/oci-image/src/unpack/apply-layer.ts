@@ -16,7 +16,7 @@ export interface ByteBudget {
  * step with the source, with memory for a few chunks.
  *
  * @param blob the blob; its own digest is checked by the stream
- * @throws {CodedError} codes `IMAGE_INVALID`, `IMAGE_UNSAFE_ENTRY`, `IMAGE_LIMIT_EXCEEDED`,
+ * @throws {ImageError} codes `IMAGE_INVALID`, `IMAGE_UNSAFE_ENTRY`, `IMAGE_LIMIT_EXCEEDED`,
  * `IMAGE_DIGEST_MISMATCH` if the inflated bytes are not those of `diffId`; the tree is then useless
  */
 export async function applyLayer(

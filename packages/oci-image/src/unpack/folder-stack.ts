@@ -1,5 +1,5 @@
 import { chmodSync, fstatSync, mkdirSync, readlinkSync, utimesSync } from "node:fs";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 import { invalidImage, limitExceeded, unsafeEntry } from "../errors.ts";
 import { at, closeFolder, openChild, openFolder, self, toTime } from "./descriptor-path.ts";
 
@@ -122,8 +122,8 @@ export class FolderStack implements Disposable {
       this.#push(name);
       return true;
     } catch (error) {
-      if (hasCode(error, "ENOTDIR", "ELOOP")) return false;
-      if (!hasCode(error, "ENOENT")) throw error;
+      if (isSystemError(error, "ENOTDIR", "ELOOP")) return false;
+      if (!isSystemError(error, "ENOENT")) throw error;
     }
     if (!create) return false;
     mkdirSync(at(folder.fd, name), 0o755);
@@ -141,7 +141,7 @@ export class FolderStack implements Disposable {
     try {
       return readlinkSync(at(folder.fd, name), { encoding: "buffer" }).toString("latin1");
     } catch (error) {
-      if (hasCode(error, "EINVAL", "ENOENT")) return undefined;
+      if (isSystemError(error, "EINVAL", "ENOENT")) return undefined;
       throw error;
     }
   }

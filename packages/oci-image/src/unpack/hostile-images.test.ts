@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { hasCode, isCodedError, silentLogger, systemClock } from "@kip/base";
+import { silentLogger, systemClock } from "@kip/base";
+import { ImageError, type ImageErrorCode } from "../errors.ts";
 import { digestOf } from "../digest.ts";
 import { openImageStore, parseReference, type UnpackLimits } from "../index.ts";
 import { writeLayout, type LayoutImage } from "../../test/fixtures/layout-writer.ts";
@@ -58,12 +59,16 @@ async function attack(run: (attack: Attack) => Promise<void>): Promise<void> {
   }
 }
 
-async function refused(unpacking: Promise<unknown>, code: string, text: RegExp): Promise<void> {
+async function refused(
+  unpacking: Promise<unknown>,
+  code: ImageErrorCode,
+  text: RegExp,
+): Promise<void> {
   await assert.rejects(unpacking, (error) => {
-    assert.ok(hasCode(error, code), `${code} expected: ${String(error)}`);
+    assert.ok(ImageError.is(error, code), `${code} expected: ${String(error)}`);
     assert.match(String(error), /Cannot import image "docker.io\/library\/app:latest"/);
     assert.match(String(error), text);
-    return isCodedError(error) && error.remedy !== undefined;
+    return error instanceof ImageError && error.remedy !== undefined;
   });
 }
 
@@ -316,7 +321,7 @@ describe("an image that attacks its unpacker", () => {
   it("lies about sizes, and stops in the middle", async () => {
     await attack(async ({ unpackImage }) => {
       const whole = tar([file("a", "x".repeat(5000))]);
-      const cases: readonly [Buffer, string, RegExp][] = [
+      const cases: readonly [Buffer, ImageErrorCode, RegExp][] = [
         [
           tarEntry({ name: "a", content: "x", size: 8 ** 11 - 1 }),
           "IMAGE_INVALID",

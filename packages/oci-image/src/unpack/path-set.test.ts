@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import v8 from "node:v8";
 import vm from "node:vm";
-import { hasCode } from "@kip/base";
+import { ImageError } from "../errors.ts";
 import { defaultUnpackLimits } from "./limits.ts";
 import { PathSet } from "./path-set.ts";
 import { LayerPaths } from "./whiteouts.ts";
@@ -59,7 +59,7 @@ describe("LayerPaths", () => {
       const fill = (): void => {
         for (let index = 0; index < 4_000_000; index++) paths.add(name(index));
       };
-      assert.throws(fill, (error) => hasCode(error, "IMAGE_LIMIT_EXCEEDED"));
+      assert.throws(fill, (error) => ImageError.is(error, "IMAGE_LIMIT_EXCEEDED"));
       const used = usedBytes() - before;
       assert.ok(used < limit * 1.5, `${used} bytes`);
       assert.equal(paths.has(name(0)), true);
@@ -71,7 +71,7 @@ describe("LayerPaths", () => {
     const clear = (): void => {
       for (let index = 0; index < 1_000_000; index++) paths.clearFolder(`${index}`);
     };
-    assert.throws(clear, (error) => hasCode(error, "IMAGE_LIMIT_EXCEEDED"));
+    assert.throws(clear, (error) => ImageError.is(error, "IMAGE_LIMIT_EXCEEDED"));
   });
 
   it("has room for as many names as an image may have", () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { lstatSync, readdirSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 import { at, closeFolder, openChild, openFolder, self } from "./descriptor-path.ts";
 
 /** Removes a name and all below it; fine if it is not there. Follows no link. */
@@ -10,7 +10,7 @@ export function removeTree(folder: number, name: string): void {
     try {
       unlinkSync(at(folder, name));
     } catch (error) {
-      if (!hasCode(error, "ENOENT")) throw error;
+      if (!isSystemError(error, "ENOENT")) throw error;
     }
     return;
   }
@@ -31,7 +31,7 @@ export async function removeFolder(place: string): Promise<void> {
   try {
     await rm(place, { recursive: true, force: true });
   } catch (error) {
-    if (!hasCode(error, "ENAMETOOLONG")) throw error;
+    if (!isSystemError(error, "ENAMETOOLONG")) throw error;
     emptyDeep(place);
     rmdirSync(place);
   }

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { constants } from "node:os";
-import { imageError, limitExceeded } from "../errors.ts";
+import { limitExceeded, storeFull } from "../errors.ts";
 import type { TarEntry } from "../tar/tar-entry.ts";
 import { closeFolder, openFolder } from "./descriptor-path.ts";
 import { syscallScript } from "./syscall-script.ts";
@@ -215,9 +215,7 @@ export class SpecialEntries {
 
   #failed(step: Step, errno?: number): void {
     if (errno === constants.errno.ENOSPC || errno === constants.errno.EDQUOT) {
-      throw imageError("IMAGE_STORE_FULL", "the disk of the image store is full", {
-        remedy: "Free some space, or give the machine a larger disk",
-      });
+      throw storeFull();
     }
     if (step.what === "set") this.#leaveOut(step.key);
     if (step.what !== "node") return;

@@ -9,7 +9,7 @@ import {
   symlinkSync,
   writeSync,
 } from "node:fs";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 import {
   invalidImage,
   limitExceeded,
@@ -228,7 +228,7 @@ export class TreeWriter implements TarSink, Disposable {
     try {
       make();
     } catch (error) {
-      if (!hasCode(error, "EEXIST")) throw error;
+      if (!isSystemError(error, "EEXIST")) throw error;
       isNew = !isFolder(parent.fd, name);
       if (isNew) this.#replace(parent, name, make);
     }
@@ -275,7 +275,7 @@ export class TreeWriter implements TarSink, Disposable {
       this.#make(parent, name, () => linkSync(at(targetFolder, targetName), at(parent.fd, name)));
       this.#special.link(targetPath, path);
     } catch (error) {
-      if (hasCode(error, "ENOENT", "EPERM")) throw missingTarget(entry);
+      if (isSystemError(error, "ENOENT", "EPERM")) throw missingTarget(entry);
       throw error;
     } finally {
       closeFolder(targetFolder);
@@ -287,7 +287,7 @@ export class TreeWriter implements TarSink, Disposable {
     try {
       make();
     } catch (error) {
-      if (!hasCode(error, "EEXIST")) throw error;
+      if (!isSystemError(error, "EEXIST")) throw error;
       this.#replace(parent, name, make);
     }
   }

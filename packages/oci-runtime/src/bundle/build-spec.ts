@@ -34,7 +34,7 @@ const cpuPeriodMicroseconds = 100_000;
  * The OCI configuration of a container. Pure.
  *
  * @param devices the machine's device nodes now, for privileged containers
- * @throws {CodedError} `CAPABILITY_UNKNOWN`
+ * @throws {RuntimeError} `CAPABILITY_UNKNOWN`
  */
 export function buildSpec(
   spec: ContainerSpec,

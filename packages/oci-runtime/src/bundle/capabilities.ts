@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { CodedError, nearest } from "@kip/base";
+import { nearest } from "@kip/base";
+import { RuntimeError } from "../errors.ts";
 
 /** What a container may do when nothing is said: the set containerd and CRI-O give. */
 export const defaultCapabilities: readonly string[] = [
@@ -76,7 +77,7 @@ export interface CapabilityChoice {
 /**
  * The capabilities of a container, sorted. What is added by name wins over `ALL` in drop; what is
  * dropped by name wins over `ALL` in add, as container runtimes do it.
- * @throws {CodedError} `CAPABILITY_UNKNOWN`
+ * @throws {RuntimeError} `CAPABILITY_UNKNOWN`
  */
 export function chooseCapabilities(choice: CapabilityChoice): readonly string[] {
   if (choice.privileged) return [...choice.available].sort();
@@ -102,7 +103,11 @@ function capabilityName(given: string): string {
   const full = name.startsWith("CAP_") ? name : `CAP_${name}`;
   if (allCapabilities.includes(full)) return full;
   const hint = nearest(full, allCapabilities);
-  throw new CodedError("CAPABILITY_UNKNOWN", `Cannot find capability "${given}": Linux has none`, {
-    remedy: hint ? `Did you mean ${hint.slice(4)}?` : "See capabilities(7) for the names.",
-  });
+  throw new RuntimeError(
+    "CAPABILITY_UNKNOWN",
+    `Cannot find capability "${given}": Linux has none`,
+    {
+      remedy: hint ? `Did you mean ${hint.slice(4)}?` : "See capabilities(7) for the names.",
+    },
+  );
 }

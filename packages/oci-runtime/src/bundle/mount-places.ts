@@ -1,7 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { readlinkSync } from "node:fs";
-import { hasCode, CodedError } from "@kip/base";
+import { isSystemError } from "@kip/base";
 import type { ContainerMount } from "../container-spec.ts";
+import { RuntimeError } from "../errors.ts";
 
 /** As many links as runc follows on one way; the kernel itself gives up after 40. */
 const maxLinks = 255;
@@ -25,7 +26,7 @@ interface Place {
  * Nothing may run in the root file system yet. What is below another mount's destination is left to crun, as the volume
  * there may change at any time.
  *
- * @throws {CodedError} `CONTAINER_CREATE_FAILED` for links in a circle
+ * @throws {RuntimeError} `CONTAINER_CREATE_FAILED` for links in a circle
  */
 export function resolveMounts(
   rootfs: string,
@@ -73,7 +74,7 @@ function linkTarget(place: string): string | undefined {
     const target = readlinkSync(place, { encoding: "buffer" });
     return isUtf8(target) ? target.toString("utf8") : undefined;
   } catch (error) {
-    if (hasCode(error, "EINVAL", "ENOENT", "ENOTDIR", "ENAMETOOLONG")) return undefined;
+    if (isSystemError(error, "EINVAL", "ENOENT", "ENOTDIR", "ENAMETOOLONG")) return undefined;
     throw error;
   }
 }
@@ -86,8 +87,8 @@ function depth(path: string): number {
   return stepsOf(path).length;
 }
 
-function tooManyLinks(destination: string): CodedError {
-  return new CodedError(
+function tooManyLinks(destination: string): RuntimeError {
+  return new RuntimeError(
     "CONTAINER_CREATE_FAILED",
     `Cannot mount at "${destination}": the image has too many links on the way to it`,
     { remedy: "Mount at another path, or correct the links in the image" },

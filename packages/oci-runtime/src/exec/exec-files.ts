@@ -1,7 +1,8 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { CodedError, untilAborted, watchOrPoll } from "@kip/base";
+import { untilAborted, watchOrPoll } from "@kip/base";
 import type { OciProcess } from "../bundle/oci-spec.ts";
+import { RuntimeError, type ExecFailure } from "../errors.ts";
 
 /** The files of one `exec`: what crun reads and what it writes. Disposing removes them. */
 export class ExecFiles implements AsyncDisposable {
@@ -48,7 +49,7 @@ export class ExecFiles implements AsyncDisposable {
   /**
    * The exit code of the process, or why it never was one: crun exits like the process it ran, so
    * only what it logged tells its own failures from the process's.
-   * @throws {CodedError} `EXEC_FAILED`
+   * @throws {RuntimeError} `EXEC_FAILED`
    */
   async readResult(id: string, exitCode: number): Promise<number> {
     if (exitCode === 0) return 0;
@@ -62,15 +63,15 @@ export class ExecFiles implements AsyncDisposable {
   }
 }
 
-function execFailed(id: string, said: string): CodedError {
-  return new CodedError("EXEC_FAILED", `Cannot run a command in container "${id}": ${said}`, {
+function execFailed(id: string, said: string): RuntimeError {
+  return new RuntimeError("EXEC_FAILED", `Cannot run a command in container "${id}": ${said}`, {
     remedy: "Check the command, and that the container runs.",
-    facts: { reason: failureReason(said) },
+    execFailure: execFailure(said),
   });
 }
 
 /** Sorts what crun 1.x says into the few cases a caller tells apart. */
-function failureReason(said: string): "not-found" | "not-executable" | "not-running" | "other" {
+function execFailure(said: string): ExecFailure {
   if (/status`: No such file|not running|is stopped/i.test(said)) return "not-running";
   if (/not found in \$PATH|open executable: No such file/i.test(said)) return "not-found";
   if (/Permission denied|Exec format error/i.test(said)) return "not-executable";

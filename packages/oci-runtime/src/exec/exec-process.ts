@@ -1,14 +1,9 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { constants } from "node:os";
-import {
-  errorText,
-  CodedError,
-  untilAborted,
-  type ProcessStreams,
-  type TerminalSize,
-} from "@kip/base";
+import { errorText, untilAborted, type ProcessStreams, type TerminalSize } from "@kip/base";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 import type { ExecOptions, ExecResult } from "../container-runtime.ts";
+import { RuntimeError } from "../errors.ts";
 import type { RunPaths } from "../run-paths.ts";
 import { runtimeArguments } from "../spawn/conmon.ts";
 import type { CrunProgram } from "../spawn/crun-program.ts";
@@ -152,12 +147,12 @@ async function exitCode(child: ChildProcess, id: string): Promise<number> {
   return await new Promise((resolve, reject) => {
     child.on("error", (error) => {
       reject(
-        new CodedError(
+        new RuntimeError(
           "EXEC_FAILED",
           `Cannot run a command in container "${id}": ${errorText(error)}`,
           {
             cause: error,
-            facts: { reason: "other" },
+            execFailure: "other",
           },
         ),
       );

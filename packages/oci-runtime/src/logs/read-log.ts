@@ -1,7 +1,8 @@
 import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { Readable } from "node:stream";
-import { hasCode, CodedError } from "@kip/base";
+import { isSystemError } from "@kip/base";
+import { RuntimeError } from "../errors.ts";
 import { parseLogLine, shownTime, type LogEntry } from "./log-line.ts";
 import { LogChanges } from "./log-changes.ts";
 import { findTail } from "./tail.ts";
@@ -41,7 +42,7 @@ const longestLineBytes = 1_048_576;
 
 /**
  * The entries of a log file, in order; other lines are left out.
- * @throws {CodedError} `LOG_NOT_FOUND`
+ * @throws {RuntimeError} `LOG_NOT_FOUND`
  */
 export async function* readLogEntries(
   file: string,
@@ -129,10 +130,10 @@ async function openLog(file: string): Promise<FileHandle> {
     const handle = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if ((await handle.stat()).isFile()) return handle;
     await handle.close();
-    throw new CodedError("LOG_NOT_FOUND", `Cannot read log "${file}": it is not a file`);
+    throw new RuntimeError("LOG_NOT_FOUND", `Cannot read log "${file}": it is not a file`);
   } catch (error) {
-    if (!hasCode(error, "ENOENT", "ELOOP", "ENXIO")) throw error;
-    throw new CodedError("LOG_NOT_FOUND", `Cannot read log "${file}": it does not exist`, {
+    if (!isSystemError(error, "ENOENT", "ELOOP", "ENXIO")) throw error;
+    throw new RuntimeError("LOG_NOT_FOUND", `Cannot read log "${file}": it does not exist`, {
       cause: error,
       remedy: "The container has not been created yet, or its log is removed.",
     });

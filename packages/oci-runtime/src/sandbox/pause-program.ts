@@ -1,4 +1,4 @@
-import { CodedError } from "@kip/base";
+import { RuntimeError } from "../errors.ts";
 
 /** `for (;;) pause()` in machine code, and ELF's number of the machine, by Node's name of it. */
 const machines: Readonly<
@@ -22,14 +22,14 @@ const address = 0x40_0000;
  * needs no library and no other file, so it runs where there is nothing else.
  *
  * @param machine as `process.arch` names it
- * @throws {CodedError} `POD_SANDBOX_FAILED` for another machine than x64 and arm64
+ * @throws {RuntimeError} `POD_SANDBOX_FAILED` for another machine than x64 and arm64
  * @see https://man7.org/linux/man-pages/man5/elf.5.html
  */
 export function pauseProgram(machine: string): Buffer {
   const found = machines[machine];
   if (!found) {
     const message = `Cannot share a process namespace: no program to hold it on ${machine}`;
-    throw new CodedError("POD_SANDBOX_FAILED", message);
+    throw new RuntimeError("POD_SANDBOX_FAILED", message);
   }
   const code = Buffer.from(found.code.join(""), "hex");
   const codeOffset = fileHeaderBytes + programHeaderBytes;

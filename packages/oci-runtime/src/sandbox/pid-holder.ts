@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
-import { CodedError } from "@kip/base";
+import { RuntimeError } from "../errors.ts";
 import { monitorCgroupProcs } from "../spawn/monitor-cgroup.ts";
 import { pauseProgram } from "./pause-program.ts";
 import { pidHolderScript } from "./pid-holder-script.ts";
@@ -21,7 +21,7 @@ const holderId = 0xff_ff_ff_f0;
  *
  * @param namespaceFile made; names the namespace from then on
  * @param joined files of the pod's namespaces that it is in as well
- * @throws {CodedError} `POD_SANDBOX_FAILED`
+ * @throws {RuntimeError} `POD_SANDBOX_FAILED`
  */
 export async function startPidHolder(
   namespaceFile: string,
@@ -54,7 +54,7 @@ export async function startPidHolder(
     await Promise.race([once(child, "close"), failed]);
   }
   if (errors.length === 0 && (await findPidHolder(namespaceFile)) !== undefined) return;
-  throw new CodedError(
+  throw new RuntimeError(
     "POD_SANDBOX_FAILED",
     `Cannot make a shared process namespace: ${errors.join("").trim() || "its first process ended"}`,
   );

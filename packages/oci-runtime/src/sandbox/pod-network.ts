@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
-import { CodedError, hasCode, runCommand } from "@kip/base";
+import { hasCode, isSystemError, runCommand } from "@kip/base";
+import { RuntimeError } from "../errors.ts";
 
 /** The pod's side of its network, and the cell's. */
 export interface PodNetwork {
@@ -88,7 +89,7 @@ export async function disconnectCable(network: PodNetwork): Promise<void> {
   });
 }
 
-/** @throws {CodedError} `POD_NETWORK_INVALID` */
+/** @throws {RuntimeError} `POD_NETWORK_INVALID` */
 export function describeNetwork(
   sandbox: string,
   podIp: string,
@@ -140,13 +141,13 @@ function readNow(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
+    if (isSystemError(error, "ENOENT")) return undefined;
     throw error;
   }
 }
 
-function invalid(reason: string): CodedError {
-  return new CodedError("POD_NETWORK_INVALID", `Cannot set up the pod's network: ${reason}`, {
+function invalid(reason: string): RuntimeError {
+  return new RuntimeError("POD_NETWORK_INVALID", `Cannot set up the pod's network: ${reason}`, {
     remedy: "Give the pod an IPv4 address, and the cell a network interface.",
   });
 }

@@ -1,14 +1,7 @@
 import { chmodSync, mkdirSync, statfsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
-import {
-  errorText,
-  hasCode,
-  isCodedError,
-  CodedError,
-  removeTree,
-  runCommand,
-  type Logger,
-} from "@kip/base";
+import { errorText, isSystemError, removeTree, runCommand, type Logger } from "@kip/base";
+import { RuntimeError } from "../errors.ts";
 import { makeMonitorCgroup } from "../spawn/monitor-cgroup.ts";
 import { inNewNamespaces, isNamespace, removeNamespaces } from "./namespaces.ts";
 import { findPidHolder, startPidHolder } from "./pid-holder.ts";
@@ -66,7 +59,7 @@ const tmpfsType = 0x01_02_19_94;
  *
  * The pod's address is routed to the cell and answered for on its link; it is never an address of
  * the cell's interface. Host-network pods share the machine's network and host name.
- * @throws {CodedError} `POD_SANDBOX_FAILED`, `POD_NETWORK_INVALID`
+ * @throws {RuntimeError} `POD_SANDBOX_FAILED`, `POD_NETWORK_INVALID`
  */
 export async function createPodSandbox(options: PodSandboxOptions): Promise<PodSandbox> {
   const name = options.name ?? "pod";
@@ -88,8 +81,8 @@ export async function createPodSandbox(options: PodSandboxOptions): Promise<PodS
   } catch (error) {
     await prepared?.abandon();
     await removePodSandbox({ runDir: options.runDir, name, logger: options.logger });
-    if (isCodedError(error) && error.code !== "COMMAND_FAILED") throw error;
-    throw new CodedError(
+    if (error instanceof RuntimeError) throw error;
+    throw new RuntimeError(
       "POD_SANDBOX_FAILED",
       `Cannot make sandbox "${name}" for the pod: ${errorText(error)}`,
       { cause: error, retryable: true },
@@ -135,7 +128,7 @@ export async function removePodSandbox(
   await removeTree(record?.sharedMemoryDir ?? sharedMemoryDir(name));
   await rm(files.directory, { recursive: true, force: true });
   await rmdir(`/sys/fs/cgroup${cgroupParent(name)}`).catch((error: unknown) => {
-    if (!hasCode(error, "ENOENT"))
+    if (!isSystemError(error, "ENOENT"))
       options.logger.warn("Could not remove the pod's cgroup", { sandbox: name, err: error });
   });
 }
@@ -145,7 +138,7 @@ function end(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch (error) {
-    if (!hasCode(error, "ESRCH")) throw error;
+    if (!isSystemError(error, "ESRCH")) throw error;
   }
 }
 

@@ -2,8 +2,9 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, writeFileSync } from "node:fs";
 import type { Duplex } from "node:stream";
-import { errorText, CodedError, type Logger } from "@kip/base";
+import { errorText, type Logger } from "@kip/base";
 import type { ContainerSpec } from "../container-spec.ts";
+import { RuntimeError } from "../errors.ts";
 import type { ContainerPaths, RunPaths } from "../run-paths.ts";
 import type { CrunProgram } from "./crun-program.ts";
 
@@ -42,7 +43,7 @@ export class Monitor {
 
   /**
    * Starts it; it opens its log, then waits. Its folder, the bundle, must be there.
-   * @throws {CodedError} `CONTAINER_CREATE_FAILED`
+   * @throws {RuntimeError} `CONTAINER_CREATE_FAILED`
    */
   static async start(launch: MonitorLaunch, options: ConmonOptions): Promise<Monitor> {
     const child = spawn(options.conmon, conmonArguments(launch, options), {
@@ -65,7 +66,7 @@ export class Monitor {
 
   /**
    * Has crun create the container from its bundle. Resolves when the container waits to be started.
-   * @throws {CodedError} `CONTAINER_CREATE_FAILED`
+   * @throws {RuntimeError} `CONTAINER_CREATE_FAILED`
    */
   async createContainer(): Promise<void> {
     const start = this.#child.stdio[4] as Duplex; // "pipe" above makes it one
@@ -74,7 +75,7 @@ export class Monitor {
     try {
       await this.#readPid(this.#child.stdio[3] as Duplex);
     } catch (error) {
-      if (error instanceof CodedError) throw error;
+      if (error instanceof RuntimeError) throw error;
       throw createFailed(this.#launch.id, errorText(error), error);
     } finally {
       this.#detach();
@@ -151,10 +152,9 @@ function leaveCgroup(child: ChildProcess, options: ConmonOptions): void {
   }
 }
 
-function createFailed(id: string, reason: string, cause?: unknown): CodedError {
-  return new CodedError("CONTAINER_CREATE_FAILED", `Cannot create container "${id}": ${reason}`, {
+function createFailed(id: string, reason: string, cause?: unknown): RuntimeError {
+  return new RuntimeError("CONTAINER_CREATE_FAILED", `Cannot create container "${id}": ${reason}`, {
     cause,
     remedy: "Check the container's command, working directory, user and mounts.",
-    facts: { reason },
   });
 }

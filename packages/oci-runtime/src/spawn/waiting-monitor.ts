@@ -30,7 +30,7 @@ export class WaitingMonitor {
   /**
    * Resolves when it waits.
    * @param logDir on the file system of the log that its container will have
-   * @throws {CodedError} `CONTAINER_CREATE_FAILED`
+   * @throws {RuntimeError} `CONTAINER_CREATE_FAILED`
    */
   static async begin(logDir: string, options: ConmonOptions): Promise<WaitingMonitor> {
     const id = randomBytes(16).toString("hex");

@@ -1,6 +1,6 @@
 import { renameSync, writeFileSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
-import { decode, hasCode, type Decoded } from "@kip/base";
+import { decode, isSystemError, type Decoded } from "@kip/base";
 import { notFound, type ContainerPaths } from "../run-paths.ts";
 
 const { boolean, list, map, number, object, oneOf, string, unknownValue } = decode;
@@ -49,21 +49,21 @@ export function writeRecord(files: ContainerPaths, record: ContainerRecord): voi
   renameSync(`${files.record}.new`, files.record);
 }
 
-/** @throws {CodedError} `CONTAINER_NOT_FOUND` */
+/** @throws {RuntimeError} `CONTAINER_NOT_FOUND` */
 export async function readRecord(files: ContainerPaths, id: string): Promise<ContainerRecord> {
   const text = await readFile(files.record, "utf8").catch((error: unknown) => {
-    throw hasCode(error, "ENOENT") ? notFound(id) : error;
+    throw isSystemError(error, "ENOENT") ? notFound(id) : error;
   });
   return decodeRecord(JSON.parse(text), files.record);
 }
 
-/** The container's main process as it was configured. @throws {CodedError} `CONTAINER_NOT_FOUND` */
+/** The container's main process as it was configured. @throws {RuntimeError} `CONTAINER_NOT_FOUND` */
 export async function readProcess(
   files: ContainerPaths,
   id: string,
 ): Promise<Decoded<typeof decodeConfig>["process"]> {
   const text = await readFile(files.config, "utf8").catch((error: unknown) => {
-    throw hasCode(error, "ENOENT") ? notFound(id) : error;
+    throw isSystemError(error, "ENOENT") ? notFound(id) : error;
   });
   return decodeConfig(JSON.parse(text), files.config).process;
 }

@@ -1,5 +1,5 @@
 import { access, readFile, readdir, rename, stat, writeFile } from "node:fs/promises";
-import { hasCode, untilAborted, watchOrPoll, type Logger } from "@kip/base";
+import { isSystemError, untilAborted, watchOrPoll, type Logger } from "@kip/base";
 import type { ContainerExit } from "../container-runtime.ts";
 import { containerPaths, isContainerId, type RunPaths } from "../run-paths.ts";
 import { wasOomKilled } from "../stats/cgroup.ts";
@@ -104,7 +104,7 @@ export async function readExit(paths: RunPaths, id: string): Promise<ContainerEx
       lost: await exists(files.lost),
     };
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
+    if (isSystemError(error, "ENOENT")) return undefined;
     throw error;
   }
 }

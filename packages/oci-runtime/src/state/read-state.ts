@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { hasCode } from "@kip/base";
 import type { ContainerState } from "../container-runtime.ts";
+import { RuntimeError } from "../errors.ts";
 import { containerPaths, type ContainerPaths, type RunPaths } from "../run-paths.ts";
 import { readLivePid, readRecord, readStartTime } from "./container-record.ts";
 import { readExit } from "./exit-watcher.ts";
@@ -9,7 +9,7 @@ import { readExit } from "./exit-watcher.ts";
 export async function readState(paths: RunPaths, id: string): Promise<ContainerState | undefined> {
   const files = containerPaths(paths, id);
   const record = await readRecord(files, id).catch((error: unknown) => {
-    if (hasCode(error, "CONTAINER_NOT_FOUND")) return undefined;
+    if (RuntimeError.is(error, "CONTAINER_NOT_FOUND")) return undefined;
     throw error;
   });
   if (!record) return undefined;

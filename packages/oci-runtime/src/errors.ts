@@ -1,0 +1,40 @@
+import { CodedError, type CodedErrorOptions } from "@kip/base";
+
+/** What can go wrong with containers and with what those of a pod share. */
+export type RuntimeErrorCode =
+  /** A container adds or drops a capability that Linux does not have. */
+  | "CAPABILITY_UNKNOWN"
+  /** crun could not make a container; the message holds what it said. */
+  | "CONTAINER_CREATE_FAILED"
+  /** There is no container of this ID. */
+  | "CONTAINER_NOT_FOUND"
+  /** crun could not start a container that it had made. */
+  | "CONTAINER_START_FAILED"
+  /** A command could not be run in a container; see {@link RuntimeError.execFailure}. */
+  | "EXEC_FAILED"
+  /** A container's log does not exist. */
+  | "LOG_NOT_FOUND"
+  /** A pod's address or the machine's interface cannot be used. */
+  | "POD_NETWORK_INVALID"
+  /** The namespaces or the network of a pod could not be made. */
+  | "POD_SANDBOX_FAILED";
+
+/** Why a command could not be run in a container. */
+export type ExecFailure = "not-found" | "not-executable" | "not-running" | "other";
+
+/** Options of {@link RuntimeError}. */
+interface RuntimeErrorOptions extends CodedErrorOptions {
+  readonly execFailure?: ExecFailure | undefined;
+}
+
+/** A failure of the runtime or of a pod's sandbox. */
+export class RuntimeError extends CodedError<RuntimeErrorCode> {
+  override readonly name = "RuntimeError";
+  /** Set with `EXEC_FAILED`. */
+  readonly execFailure: ExecFailure | undefined;
+
+  constructor(code: RuntimeErrorCode, message: string, options: RuntimeErrorOptions = {}) {
+    super(code, message, options);
+    this.execFailure = options.execFailure;
+  }
+}
