@@ -104,10 +104,7 @@ type Fields = Readonly<Record<string, Decoder<unknown>>>;
 type Shape<F extends Fields> = {
   readonly [K in keyof F as undefined extends Decoded<F[K]> ? never : K]: Decoded<F[K]>;
 } & {
-  readonly [K in keyof F as undefined extends Decoded<F[K]> ? K : never]?: Exclude<
-    Decoded<F[K]>,
-    undefined
-  >;
+  readonly [K in keyof F as undefined extends Decoded<F[K]> ? K : never]?: Decoded<F[K]>;
 };
 
 /**

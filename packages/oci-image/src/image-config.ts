@@ -16,7 +16,7 @@ export interface ImageConfig {
   /** `user`, `uid`, `user:group`, …; empty for root. See `resolveUser`. */
   readonly user: string;
   /** For example `SIGQUIT` or `3`. */
-  readonly stopSignal?: string;
+  readonly stopSignal?: string | undefined;
   /**
    * Paths the image wants as volumes, clean and absolute, each once, without the root. From a stranger: a mount of one
    * goes through no link of the root file system (CVE-2022-23648).

@@ -18,8 +18,8 @@ export interface Descriptor {
   readonly mediaType: string;
   readonly digest: string;
   readonly size: number;
-  readonly platform?: Platform;
-  readonly annotations?: Readonly<Record<string, string>>;
+  readonly platform?: Platform | undefined;
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
 }
 
 /** One image for one platform. */

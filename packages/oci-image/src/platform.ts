@@ -8,7 +8,7 @@ export interface Platform {
   /** For example `amd64` or `arm64`. */
   readonly architecture: string;
   /** For example `v7`. */
-  readonly variant?: string;
+  readonly variant?: string | undefined;
 }
 
 const goNames: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386", loong64: "loong64" };

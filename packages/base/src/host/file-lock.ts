@@ -6,10 +6,10 @@ import { CodedError } from "../errors.ts";
 /** Options of {@link acquireFileLock}. */
 export interface FileLockOptions {
   /** What to do while another process holds the lock. @default "wait" */
-  readonly whenHeld?: "wait" | "fail";
+  readonly whenHeld?: "wait" | "fail" | undefined;
   /** Called once if the lock is held and will be waited for. */
-  readonly onWait?: () => void;
-  readonly signal?: AbortSignal;
+  readonly onWait?: (() => void) | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 const conflictExitCode = 75;
@@ -39,7 +39,7 @@ export async function acquireFileLock(
 
 async function tryLock(
   path: string,
-  options: { readonly isBlocking: boolean; readonly signal?: AbortSignal },
+  options: Pick<FileLockOptions, "signal"> & { readonly isBlocking: boolean },
 ): Promise<AsyncDisposable | undefined> {
   options.signal?.throwIfAborted();
   const mode = options.isBlocking ? [] : ["--nonblock"];

@@ -26,7 +26,7 @@ export function containerStatus(report: ContainerReport, earlierRestarts: number
 function currentState(report: ContainerReport): ContainerState {
   if (report.running) return { running: report.running };
   if (report.terminated) return { terminated: terminatedState(report.terminated) };
-  return { waiting: report.waiting ?? { reason: "ContainerCreating" } };
+  return { waiting: defined(report.waiting ?? { reason: "ContainerCreating" }) };
 }
 
 function terminatedState(report: TerminatedReport): NonNullable<ContainerState["terminated"]> {
