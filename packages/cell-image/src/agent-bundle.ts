@@ -58,7 +58,7 @@ export async function compileBundle(
   options: {
     readonly bundle: Uint8Array;
     readonly nodeBinary: string;
-    readonly signal?: AbortSignal;
+    readonly signal?: AbortSignal | undefined;
   },
 ): Promise<ReadonlyMap<string, Uint8Array>> {
   const file = path.join(directory, bundleName);
@@ -69,7 +69,7 @@ export async function compileBundle(
   const program = ["--require", preload, file];
   await runContained("env", [...settings, options.nodeBinary, ...program], {
     hasNetwork: false,
-    ...(options.signal && { signal: options.signal }),
+    signal: options.signal,
   });
   const files = new Map<string, Uint8Array>();
   for (const entry of await readdir(cache, { recursive: true, withFileTypes: true })) {

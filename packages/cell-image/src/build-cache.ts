@@ -16,12 +16,12 @@ export interface CachedBuild {
   /** Hash of all that goes into the product. */
   readonly key: string;
   /** Called once, before waiting for another builder. */
-  readonly onWait?: () => void;
-  readonly signal?: AbortSignal;
+  readonly onWait?: (() => void) | undefined;
+  readonly signal?: AbortSignal | undefined;
   /** Fills an empty folder, which gets its final name when this resolves and vanishes when it rejects. */
   readonly build: (directory: string) => Promise<void>;
   /** Waits until a file or folder is on the disk. @default fsync(2) */
-  readonly sync?: (place: string) => Promise<void>;
+  readonly sync?: ((place: string) => Promise<void>) | undefined;
 }
 
 /**

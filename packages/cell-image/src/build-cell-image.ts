@@ -18,17 +18,17 @@ export interface BuildCellImageOptions {
   /** The program that starts the agent: `apps/itzo/src/main.ts`. */
   readonly agentEntry: string;
   /** The Node binary put into the image. @default the one that runs this code */
-  readonly nodeBinary?: string;
+  readonly nodeBinary?: string | undefined;
   /** Builds the operating system again, with the packages that Debian offers now. @default false */
-  readonly refresh?: boolean;
+  readonly refresh?: boolean | undefined;
   /** @default the system's */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
   /** Gets one sentence at the start of each step that takes more than a second. */
-  readonly onProgress?: (message: string) => void;
+  readonly onProgress?: ((message: string) => void) | undefined;
   /** @default silent */
-  readonly logger?: Logger;
+  readonly logger?: Logger | undefined;
   /** Stops the build; what is half built is removed. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -62,9 +62,9 @@ export async function buildCellImage(options: BuildCellImageOptions): Promise<Ce
       cacheDir: options.cacheDir,
       kind: imagesKind,
       key: id,
-      ...(signal && { signal }),
+      signal,
       build: async (work) => {
-        const code = await compileBundle(work, { bundle, nodeBinary, ...(signal && { signal }) });
+        const code = await compileBundle(work, { bundle, nodeBinary, signal });
         const agent = [...files, ...agentEntries(bundle, code)];
         await assemble({ work, id, system: system.directory, agent });
       },

@@ -19,7 +19,7 @@ export async function asBuildFailure<T>(
     const remedy = isCodedError(cause) ? cause.remedy : undefined;
     throw new CodedError("CELL_IMAGE_BUILD_FAILED", `Cannot ${what}: ${errorText(cause)}`, {
       cause,
-      ...(remedy !== undefined && { remedy }),
+      remedy,
     });
   }
 }

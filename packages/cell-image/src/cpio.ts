@@ -3,9 +3,9 @@ export interface CpioEntry {
   /** Relative path. The folders above it need no entry of their own. */
   readonly path: string;
   /** Content of a file; absent: a folder. */
-  readonly content?: Uint8Array;
+  readonly content?: Uint8Array | undefined;
   /** @default false */
-  readonly isExecutable?: boolean;
+  readonly isExecutable?: boolean | undefined;
 }
 
 const regularFile = 0o100000;

@@ -14,10 +14,10 @@ export interface BuildDemoImageOptions {
   /** Where the image is kept; made when it is missing. */
   readonly cacheDir: string;
   /** Gets one sentence at the start of each step that takes more than a second. */
-  readonly onProgress?: (message: string) => void;
+  readonly onProgress?: ((message: string) => void) | undefined;
   /** @default silent */
-  readonly logger?: Logger;
-  readonly signal?: AbortSignal;
+  readonly logger?: Logger | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** A container image in an OCI image layout. */
@@ -74,7 +74,7 @@ export async function buildDemoImage(options: BuildDemoImageOptions): Promise<De
       cacheDir: options.cacheDir,
       kind: "demo",
       key: inputs.digest("hex").slice(0, 16),
-      ...(signal && { signal }),
+      signal,
       build: async (work) => {
         options.onProgress?.("Making the demo container image");
         await build(work, signal);
@@ -92,7 +92,7 @@ async function build(work: string, signal: AbortSignal | undefined): Promise<voi
   await runMmdebstrap({
     root: packages,
     arguments: ["--variant=extract", `--include=busybox-static,${image.shell.package}`],
-    ...(signal && { signal }),
+    signal,
   });
   await fillRoot(root, packages);
   const archive = path.join(work, "layer.tar");

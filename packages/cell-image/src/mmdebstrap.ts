@@ -8,7 +8,7 @@ interface MmdebstrapOptions {
   /** Folder that the packages go into; it must not exist yet. */
   readonly root: string;
   readonly arguments: readonly string[];
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -24,7 +24,7 @@ export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
   const where = [recipe.suite, options.root, ...(sources.length > 0 ? sources : defaultSources)];
   try {
     await runContained("mmdebstrap", [...fixed, ...options.arguments, ...where], {
-      ...(signal && { signal }),
+      signal,
     });
   } catch (cause) {
     if (!hasCode(cause, "COMMAND_FAILED")) throw cause;
@@ -45,7 +45,7 @@ function firstComplaint(error: unknown): string {
 
 /** This host's proxies and certificates for apt; mmdebstrap takes no setting of the host by itself. */
 async function aptOptions(signal: AbortSignal | undefined): Promise<readonly string[]> {
-  const { stdout } = await runCommand("apt-config", ["dump"], signal ? { signal } : {});
+  const { stdout } = await runCommand("apt-config", ["dump"], { signal });
   return stdout
     .split("\n")
     .filter((line) => /^Acquire::https?::\S*(Proxy|CaInfo)\S* ".+";$/i.test(line));

@@ -55,7 +55,7 @@ export async function buildOperatingSystem(
     contentFile: osFiles.packages,
     clock,
     onWait: () => options.onProgress?.("Waiting for another build of the cell image"),
-    ...(options.signal && { signal: options.signal }),
+    signal: options.signal,
     build: async (work) => await build(work, options),
   });
   const days = Math.floor((clock.now() - currentAt) / dayMs);
@@ -94,7 +94,7 @@ async function installPackages(root: string, signal: AbortSignal | undefined): P
       ...recipe.excludedPaths.map((pattern) => `--dpkgopt=path-exclude=${pattern}`),
       `--customize-hook=sh ${shellQuoted(hook)} "$1" ${recipe.kernelPackage}`,
     ],
-    ...(signal && { signal }),
+    signal,
   });
 }
 
@@ -105,7 +105,7 @@ function shellQuoted(text: string): string {
 async function listPackages(root: string, signal: AbortSignal | undefined): Promise<string> {
   const format = "${Package} ${Version}\n";
   const args = [root, "dpkg-query", "-W", "-f", format];
-  return await runContained("chroot", args, signal ? { signal } : {});
+  return await runContained("chroot", args, { signal });
 }
 
 async function initramfs(root: string, init: Buffer): Promise<readonly CpioEntry[]> {
@@ -156,5 +156,5 @@ async function makeDisk(
   const extended = "lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0";
   const blocks = `${recipe.rootDiskBytes / 1024}k`;
   const kind = ["-q", "-F", "-t", "ext4", "-m", "0", "-L", "kip-root", "-E", extended];
-  await runContained("mke2fs", [...kind, "-d", root, file, blocks], signal ? { signal } : {});
+  await runContained("mke2fs", [...kind, "-d", root, file, blocks], { signal });
 }

@@ -12,14 +12,13 @@ export async function runContained(
   args: readonly string[],
   options: {
     /** Whether it sees this host's network. @default true */
-    readonly hasNetwork?: boolean;
-    readonly signal?: AbortSignal;
+    readonly hasNetwork?: boolean | undefined;
+    readonly signal?: AbortSignal | undefined;
   } = {},
 ): Promise<string> {
   const network = options.hasNetwork === false ? ["--net"] : [];
   const contained = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", ...network];
-  const limits = options.signal ? { signal: options.signal } : {};
   const dieWithParent = ["--pdeathsig", "KILL", "unshare"];
   const command = [...dieWithParent, ...contained, file, ...args];
-  return (await runCommand("setpriv", command, limits)).stdout;
+  return (await runCommand("setpriv", command, { signal: options.signal })).stdout;
 }

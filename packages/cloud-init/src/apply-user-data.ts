@@ -6,11 +6,11 @@ import { writeWholeFile } from "./write-whole-file.ts";
 /** Options of {@link applyUserData}. */
 export interface ApplyUserDataOptions {
   /** Put before every path, and where `/etc/passwd` is looked up; for tests. @default "/" */
-  readonly root?: string;
+  readonly root?: string | undefined;
   /** Sets the machine's name. @default writes `/etc/hostname` and tells the kernel */
-  readonly setHostname?: (name: string) => Promise<void>;
+  readonly setHostname?: ((name: string) => Promise<void>) | undefined;
   /** Runs one entry of `runcmd`. @default runs it on this machine */
-  readonly run?: (file: string, args: readonly string[]) => Promise<unknown>;
+  readonly run?: ((file: string, args: readonly string[]) => Promise<unknown>) | undefined;
 }
 
 /** What {@link applyUserData} did. */

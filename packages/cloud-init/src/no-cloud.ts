@@ -9,7 +9,7 @@ export interface NoCloudSeed {
   /** Names this instance; user data is applied once per value and boot. */
   readonly instanceId: string;
   /** Host name that the platform gave. */
-  readonly localHostname?: string;
+  readonly localHostname?: string | undefined;
 }
 
 const decodeMetaData = decode.object({
@@ -30,7 +30,7 @@ export function readNoCloudSeed(directory: string): NoCloudSeed {
   return {
     userData,
     instanceId: metaData["instance-id"],
-    ...(localHostname !== undefined && { localHostname }),
+    localHostname,
   };
 
   function read(name: string): Buffer {

@@ -8,12 +8,12 @@ export interface WriteFile {
   /** Permission bits. @default 0o644 */
   readonly mode: number;
   /** `user` or `user:group`, names or numbers. @default root */
-  readonly owner?: string;
+  readonly owner?: string | undefined;
 }
 
 /** User data as it is applied at a machine's start. */
 export interface CloudConfig {
-  readonly hostname?: string;
+  readonly hostname?: string | undefined;
   readonly writeFiles: readonly WriteFile[];
   /** Run in this order, after everything else: a text goes to `sh -c`, a list is a program and its arguments. */
   readonly runCommands: readonly (string | readonly string[])[];
@@ -87,7 +87,7 @@ function readConfig(value: unknown): CloudConfig {
   );
   if (problems.length > 0) throw invalid(few(problems).join("; "));
   return {
-    ...(hostname !== undefined && { hostname }),
+    hostname,
     writeFiles,
     runCommands: runCommands.filter((command) => command !== undefined),
     warnings: few(
@@ -143,7 +143,7 @@ function readWriteFile(value: unknown, at: string): WriteFile {
     path: file.path,
     content: decodeContent(file.content ?? "", file.encoding ?? "text/plain", at),
     mode: Number.parseInt(permissions.replace("o", ""), 8),
-    ...(file.owner !== undefined && { owner: file.owner }),
+    owner: file.owner,
   };
 }
 

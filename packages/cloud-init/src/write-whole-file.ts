@@ -61,13 +61,13 @@ function findOwner(owner: string, root: string): [uid: number, gid: number] {
 function findId(
   database: string,
   name: string,
-): { readonly id: number; readonly primaryGroup?: number } {
+): { readonly id: number; readonly primaryGroup?: number | undefined } {
   if (/^\d+$/.test(name)) return { id: Number(name) };
   if (name === "root") return { id: 0, primaryGroup: 0 };
   for (const line of readFileSync(database, "utf8").split("\n")) {
     const [entry, , id, fourth = ""] = line.split(":");
     if (entry !== name || id === undefined) continue;
-    return { id: Number(id), ...(/^\d+$/.test(fourth) && { primaryGroup: Number(fourth) }) };
+    return { id: Number(id), primaryGroup: /^\d+$/.test(fourth) ? Number(fourth) : undefined };
   }
   throw new CodedError("USER_DATA_OWNER_UNKNOWN", `Cannot find "${name}": not in ${database}`);
 }

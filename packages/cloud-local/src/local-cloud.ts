@@ -1,8 +1,15 @@
 import type { CloudDriver, LaunchImages } from "@kip/cloud";
 import { CloudError } from "@kip/cloud";
 import { requirePrograms } from "./host/programs.ts";
-import { resolveLocalCloudOptions, type LocalCloudOptions } from "./local-cloud-options.ts";
+import { resolveLocalCloudOptions, type LocalCloudOptions } from "./options/local-cloud-options.ts";
 import { QemuCloud } from "./qemu-cloud.ts";
+
+/** Options of {@link LocalCloud.prepareTemplate}. */
+export interface PrepareTemplateOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Images that the template, and machines of it, have. @default none */
+  readonly images?: LaunchImages | undefined;
+}
 
 /** The local cloud: what every cloud does, and the network that `kip up` and `kip down` care for. */
 export interface LocalCloud extends CloudDriver {
@@ -35,7 +42,7 @@ export interface LocalCloud extends CloudDriver {
     options?: {
       readonly signal?: AbortSignal;
       /** That the template, and machines of it, have. @default none */
-      readonly images?: LaunchImages;
+      readonly images?: LaunchImages | undefined;
     },
   ): Promise<void>;
   /** Terminates every machine of every owner in the state folder; for `kip down`. */

@@ -13,7 +13,7 @@ import { Admission, type Turn } from "./admission/admission.ts";
 import { localInstanceTypes } from "./host/catalog.ts";
 import { findImage, readImage } from "./host/image.ts";
 import type { LocalCloud } from "./local-cloud.ts";
-import type { ResolvedLocalCloudOptions } from "./local-cloud-options.ts";
+import type { ResolvedLocalCloudOptions } from "./options/local-cloud-options.ts";
 import { AcceleratorChoice } from "./qemu/accelerator.ts";
 import { keepConsolesShort } from "./machine/console-size.ts";
 import { growRootDisk } from "./launch/grow-root-disk.ts";
@@ -203,7 +203,7 @@ export class QemuCloud implements LocalCloud {
         accelerator,
         userData: request.userData,
         nameservers: await this.#network.nameservers(),
-        ...(request.images && { images: request.images }),
+        images: request.images,
       });
       const instance = await this.#confirmRunning({ ...record, ...started });
       turn.isRunning(this.#store.files(record.id), started.startedFrom);
@@ -327,7 +327,7 @@ export class QemuCloud implements LocalCloud {
     const size = machineSize(offer, rootDiskBytes, image);
     const accelerator = await this.#accelerator.get();
     const shape = await this.#starter.shape(size, image, accelerator);
-    await this.#templates.prepare({ ...shape, ...(images && { images }) }, signal);
+    await this.#templates.prepare({ ...shape, images }, signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

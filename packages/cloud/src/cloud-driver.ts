@@ -26,14 +26,14 @@ export interface LaunchRequest {
    * Images that the instance will run. A driver may give an instance that has them already; it pulls them itself
    * otherwise, and asks the registry what its tags mean in any case.
    */
-  readonly images?: LaunchImages;
+  readonly images?: LaunchImages | undefined;
   /** When it was asked for, RFC 3339: where a driver must choose, the oldest comes first. @default now */
-  readonly createdAt?: string;
+  readonly createdAt?: string | undefined;
   /**
    * If given, a driver that has no room may keep the request until it has, instead of refusing it, and calls this
    * with what it waits for, at once and when that has changed much. Aborting the launch ends the waiting.
    */
-  readonly onWait?: (wait: LaunchWait) => void;
+  readonly onWait?: ((wait: LaunchWait) => void) | undefined;
 }
 
 /** Images that anybody may pull, as far as a {@link LaunchRequest} knows them. */
@@ -65,17 +65,17 @@ export interface Instance {
   readonly launchType: LaunchType;
   readonly state: InstanceState;
   /** Address of the agent. */
-  readonly managementIp?: string;
+  readonly managementIp?: string | undefined;
   /** Address of the pod. */
-  readonly podIp?: string;
-  readonly publicIp?: string;
+  readonly podIp?: string | undefined;
+  readonly publicIp?: string | undefined;
   /** RFC 3339. */
   readonly launchedAt: string;
   readonly tags: Readonly<Record<string, string>>;
   /** How it came up, where the cloud has several ways: booted, or copied from a machine that had booted, perhaps with images. */
-  readonly startedFrom?: "boot" | "template" | "image-template";
+  readonly startedFrom?: "boot" | "template" | "image-template" | undefined;
   /** Why it ended or cannot start, one sentence, if the cloud says so. */
-  readonly stateReason?: string;
+  readonly stateReason?: string | undefined;
 }
 
 /** One instance type on offer. */
@@ -99,7 +99,7 @@ export interface Volume {
   /** What an instance finds the disk by: 1 to 20 letters and digits, the same wherever it is attached. */
   readonly serial: string;
   /** ID of the instance that has it; none: it can be attached. */
-  readonly attachedTo?: string;
+  readonly attachedTo?: string | undefined;
   readonly tags: Readonly<Record<string, string>>;
 }
 

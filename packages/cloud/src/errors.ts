@@ -1,4 +1,4 @@
-import { isCodedError, CodedError } from "@kip/base";
+import { CodedError, type CodedErrorOptions } from "@kip/base";
 
 /**
  * The closed set of what a cloud can answer instead of doing.
@@ -30,9 +30,9 @@ export type CloudErrorCode = (typeof cloudErrorCodes)[number];
 
 /** What there is no more of. */
 export interface CapacityScope {
-  readonly instanceType?: string;
-  readonly zone?: string;
-  readonly launchType?: string;
+  readonly instanceType?: string | undefined;
+  readonly zone?: string | undefined;
+  readonly launchType?: string | undefined;
 }
 
 const retryableCodes: readonly CloudErrorCode[] = [
@@ -42,16 +42,14 @@ const retryableCodes: readonly CloudErrorCode[] = [
   "CLOUD_UNAVAILABLE",
 ];
 
-/** Options of {@link CloudError}. */
-export interface CloudErrorOptions {
-  readonly cause?: unknown;
-  readonly remedy?: string;
-  readonly scope?: CapacityScope;
-  readonly facts?: Readonly<Record<string, unknown>>;
+/** Options of {@link CloudError}; the code says whether a call is worth repeating. */
+export interface CloudErrorOptions extends Omit<CodedErrorOptions, "retryable"> {
+  /** What there is no more of. @default unknown */
+  readonly scope?: CapacityScope | undefined;
 }
 
 /** A failure of a {@link CloudDriver}. */
-export class CloudError extends CodedError {
+export class CloudError extends CodedError<CloudErrorCode> {
   override readonly name = "CloudError";
   readonly scope: CapacityScope;
 
@@ -63,6 +61,5 @@ export class CloudError extends CodedError {
 
 /** The code of a cloud failure; anything else is `CLOUD_UNKNOWN`. */
 export function cloudErrorCode(error: unknown): CloudErrorCode {
-  const isCloud = isCodedError(error) && error.code.startsWith("CLOUD_");
-  return isCloud ? (error.code as CloudErrorCode) : "CLOUD_UNKNOWN"; // the prefix is ours alone
+  return CloudError.is(error) ? error.code : "CLOUD_UNKNOWN";
 }

@@ -5,7 +5,7 @@ export interface RegistryLogIn {
   readonly username: string;
   readonly password: Secret;
   /** When it ends, RFC 3339; absent: never. */
-  readonly expiresAt?: string;
+  readonly expiresAt?: string | undefined;
 }
 
 /** What a driver may have besides: a cloud that has registries of its own gives log-ins for them. */

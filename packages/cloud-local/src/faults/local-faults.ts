@@ -11,7 +11,7 @@ export interface LocalFaultsOptions {
   /** The local cloud's state folder. */
   readonly stateDir: string;
   /** @default the system's */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /** A machine as a person knows it. */
@@ -20,7 +20,7 @@ export interface NamedMachine {
   /** Its cell's. */
   readonly name: string;
   /** `namespace/name`. */
-  readonly pod?: string;
+  readonly pod?: string | undefined;
 }
 
 /** The faults that are in force. */
@@ -88,5 +88,5 @@ export function openLocalFaults(options: LocalFaultsOptions): LocalFaults {
 
 function named(record: Parameters<typeof podOf>[0]): NamedMachine {
   const pod = podOf(record);
-  return { id: record.id, name: record.name, ...(pod !== undefined && { pod }) };
+  return { id: record.id, name: record.name, pod };
 }

@@ -12,9 +12,9 @@ export interface FaultInjectionOptions {
   /** The local cloud's state folder. */
   readonly stateDir: string;
   /** @default the system's */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
   /** @default silent */
-  readonly logger?: Logger;
+  readonly logger?: Logger | undefined;
 }
 
 /**

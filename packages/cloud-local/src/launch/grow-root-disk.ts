@@ -1,4 +1,4 @@
-import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
+import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
 import { checkDiskRoom, diskSize } from "../volume/volume-room.ts";
 import type { MachineRecord } from "../machine/machine-record.ts";
 import { readRoom } from "./machine-reservation.ts";

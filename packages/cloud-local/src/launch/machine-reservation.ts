@@ -8,7 +8,7 @@ import { availableMemoryBytes, freeDiskBytes, readHostFacts } from "../host/host
 import { controlGroupPath } from "../host/control-group.ts";
 import { residentBytes, usersInUse } from "../host/processes.ts";
 import type { LocalImage } from "../host/image.ts";
-import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
+import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
 import type { AddressPlan } from "../network/address-plan.ts";
 import { unwrittenOfVolumes } from "../volume/volume-room.ts";
 import { readMachinePid, allocatedBytes } from "../machine/machine-process.ts";
@@ -83,7 +83,7 @@ export async function reserveMachine(
       ...size,
       slot,
       userId: uid,
-      ...(controlGroup !== undefined && { controlGroup }),
+      controlGroup,
       managementIp: plan.machine(slot),
       podIp: plan.pod(slot),
       launchedAt: new Date(options.clock.now()).toISOString(),

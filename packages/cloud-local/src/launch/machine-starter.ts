@@ -1,6 +1,6 @@
 import type { LaunchImages } from "@kip/cloud";
 import type { LocalImage } from "../host/image.ts";
-import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
+import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { MachineShape } from "../template/template-shape.ts";
 import type { Templates } from "../template/templates.ts";
@@ -38,7 +38,7 @@ export interface StartRequest {
   readonly accelerator: Accelerator;
   readonly userData: string;
   readonly nameservers: readonly string[];
-  readonly images?: LaunchImages;
+  readonly images?: LaunchImages | undefined;
 }
 
 /** Starts machines: as a copy of a template if there is one, else they boot. */
@@ -76,7 +76,7 @@ export class MachineStarter {
     steps.done("template");
     if (template) {
       const failure = await cloneMachine(start, template.files);
-      const fields = { instance: record.id, steps, ...(failure !== undefined && { failure }) };
+      const fields = { instance: record.id, steps, failure };
       options.logger.debug("Machine copied", fields);
       if (failure === undefined) {
         if (full && !fullTemplate) templates.want(full);

@@ -1,7 +1,7 @@
 import { errorText, hasCode } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import type { Admission } from "../admission/admission.ts";
-import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
+import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { LocalVolumes } from "../volume/local-volumes.ts";
 import { controlGroupPath } from "../host/control-group.ts";

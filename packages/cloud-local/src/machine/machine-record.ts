@@ -71,8 +71,8 @@ export function toInstance(record: MachineRecord): Instance {
     state: instanceStates[record.state],
     managementIp: record.managementIp,
     podIp: record.podIp,
-    ...(record.startedFrom !== undefined && { startedFrom: record.startedFrom }),
-    ...(record.stateReason !== undefined && { stateReason: record.stateReason }),
+    startedFrom: record.startedFrom,
+    stateReason: record.stateReason,
   };
 }
 

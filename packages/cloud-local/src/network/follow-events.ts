@@ -7,7 +7,7 @@ import { backoffDelay, errorText, type Clock, type Logger } from "@kip/base";
 /** What {@link followEvents} follows. */
 export interface FollowEventsOptions {
   /** Network namespace to follow; a file. @default the one of this process */
-  readonly namespaceFile?: string;
+  readonly namespaceFile?: string | undefined;
   /** Kinds of objects, as `ip monitor` names them: "address", "link". */
   readonly objects: readonly string[];
   /** Called with each line of `ip -oneline -4 monitor`. */

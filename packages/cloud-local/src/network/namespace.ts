@@ -42,7 +42,7 @@ export function namespaceOf(name: string): Namespace {
     },
     run: async (program, args, input) =>
       await runCommand("nsenter", [`--net=${file}`, program, ...args], {
-        ...(input !== undefined && { input }),
+        input,
       }),
     remove: async () => {
       while (await exists()) await runCommand("umount", [file]);

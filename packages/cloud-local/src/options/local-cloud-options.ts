@@ -1,9 +1,16 @@
 import path from "node:path";
-import { silentLogger, systemClock, type Clock, type Logger } from "@kip/base";
+import {
+  defined,
+  silentLogger,
+  systemClock,
+  type Clock,
+  type Defined,
+  type Logger,
+} from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import { readHostFacts, type HostFacts } from "./host/host-facts.ts";
-import { checkCidr, planAddresses } from "./network/address-plan.ts";
-import { defaultFirstUserId, lastAccountId, lastUserId } from "./qemu/machine-user.ts";
+import { readHostFacts, type HostFacts } from "../host/host-facts.ts";
+import { checkCidr, planAddresses } from "../network/address-plan.ts";
+import { defaultFirstUserId, lastAccountId, lastUserId } from "../qemu/machine-user.ts";
 
 /** Options of {@link createLocalCloud}. */
 export interface LocalCloudOptions {
@@ -14,54 +21,54 @@ export interface LocalCloudOptions {
   /** Absolute path of the folder that holds one folder per image: `<imagesDir>/<id>/image.json`. */
   readonly imagesDir: string;
   /** Name of the network namespace: 1 to 11 lower-case letters, digits or dashes; two state folders need two names. @default "kip" */
-  readonly namespace?: string;
+  readonly namespace?: string | undefined;
   /** Addresses of the local cloud, IPv4 CIDR, /8 to /22: lower half machines, upper half pods. @default "198.18.0.0/15" */
-  readonly range?: string;
+  readonly range?: string | undefined;
   /** Whether machines reach what the host reaches; "auto": if slirp4netns is there. @default "auto" */
-  readonly internet?: boolean | "auto";
+  readonly internet?: boolean | "auto" | undefined;
   /** TCP ports of the host, at its address in the range, that machines and pods reach; no other. @default none */
-  readonly hostPorts?: readonly number[];
+  readonly hostPorts?: readonly number[] | undefined;
   /** TCP and UDP ports of the machines' own addresses that only the host reaches. @default 6421, the agent's */
-  readonly managementPorts?: readonly number[];
+  readonly managementPorts?: readonly number[] | undefined;
   /**
    * Ranges of the cluster's Services, IPv4 CIDRs. Nothing leads to them yet, so connections there are refused at once,
    * instead of leaving by way of the host. @default ["10.96.0.0/16"]
    */
-  readonly serviceRanges?: readonly string[];
+  readonly serviceRanges?: readonly string[] | undefined;
   /** Program that runs a machine. @default "qemu-system-x86_64" */
-  readonly qemu?: string;
+  readonly qemu?: string | undefined;
   /** "auto" proves KVM with a tiny guest and falls back to software emulation. @default "auto" */
-  readonly accelerator?: "auto" | "kvm" | "tcg";
+  readonly accelerator?: "auto" | "kvm" | "tcg" | undefined;
   /** Most memory that all machines may have together, bytes. @default the host's memory */
-  readonly memoryBytes?: number;
+  readonly memoryBytes?: number | undefined;
   /** Most CPUs that one machine may have. @default the host's */
-  readonly cpus?: number;
+  readonly cpus?: number | undefined;
   /** How many CPUs all machines may have together, per CPU of the host: those that idle share. @default 16 */
-  readonly cpuOvercommit?: number;
+  readonly cpuOvercommit?: number | undefined;
   /** How many machines may be starting at the same time; the others wait. @default the host's CPUs */
-  readonly startsAtOnce?: number;
+  readonly startsAtOnce?: number | undefined;
   /** Free disk that each machine must find, or its whole disk if that is smaller, bytes. @default 1 GiB */
-  readonly diskReserveBytes?: number;
+  readonly diskReserveBytes?: number | undefined;
   /** Whether machines are copied from templates where that is possible. @default true */
-  readonly templates?: boolean;
+  readonly templates?: boolean | undefined;
   /** Absolute path of the folder of templates, which local clouds may share. @default `<stateDir>/templates` */
-  readonly templatesDir?: string;
+  readonly templatesDir?: string | undefined;
   /** Most that all templates may take on disk, bytes. @default 8 GiB */
-  readonly templateBytes?: number;
+  readonly templateBytes?: number | undefined;
   /**
    * First of the user IDs that QEMU processes run as, one per machine, above 65535. Nothing else on this computer may run
    * as one of them: it would be ended with the machine. @default follows from `range`, as every address has one
    */
-  readonly firstUserId?: number;
+  readonly firstUserId?: number | undefined;
   /** @default silent */
-  readonly logger?: Logger;
+  readonly logger?: Logger | undefined;
   /** @default the system's */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /** {@link LocalCloudOptions} with every default filled in. */
 export interface ResolvedLocalCloudOptions extends Required<
-  Omit<LocalCloudOptions, "memoryBytes" | "cpus">
+  Defined<Omit<LocalCloudOptions, "memoryBytes" | "cpus">>
 > {
   /** What machines may use of this host. */
   readonly host: HostFacts;
@@ -106,7 +113,7 @@ export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLo
     firstUserId: defaultFirstUserId(plan),
     startsAtOnce: host.cpus,
     templatesDir: path.join(options.stateDir, "templates"),
-    ...others,
+    ...defined(others),
   };
   validate(resolved);
   return {

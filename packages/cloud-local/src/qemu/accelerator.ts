@@ -14,7 +14,7 @@ export interface ChooseAcceleratorOptions {
   readonly stateDir: string;
   readonly logger: Logger;
   /** How long the tiny guest may take. @default 2000 */
-  readonly timeLimitMs?: number;
+  readonly timeLimitMs?: number | undefined;
 }
 
 const answerDocument = decode.object({

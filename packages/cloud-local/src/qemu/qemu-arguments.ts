@@ -24,7 +24,7 @@ export interface QemuMachine {
   readonly cmdline: string;
   readonly rootDisk: string;
   /** Machines that come of a template, and templates, have none. */
-  readonly seed?: string;
+  readonly seed?: string | undefined;
   readonly console: string;
   readonly control: string;
   readonly command: string;
@@ -35,7 +35,7 @@ export interface QemuMachine {
   readonly folder: string;
   readonly user: MachineUser;
   /** RFC 3339 without a zone: what the machine's clock shows at first. @default the host's time */
-  readonly clock?: string;
+  readonly clock?: string | undefined;
   /** Whether a copy or a template: its clone port is connected to {@link portDescriptor}. */
   readonly hasPort: boolean;
 }

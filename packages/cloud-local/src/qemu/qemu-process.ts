@@ -21,7 +21,7 @@ export interface StartQemuOptions {
   /** Takes what QEMU says of failures. */
   readonly logFile: string;
   /** Open for reading; becomes QEMU's `stateDescriptor`. Not closed here. */
-  readonly state?: FileHandle;
+  readonly state?: FileHandle | undefined;
 }
 
 /** A QEMU as the process that starts it sees it. It outlives that process. */

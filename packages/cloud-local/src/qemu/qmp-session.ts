@@ -14,7 +14,7 @@ const message = decode.object({
 /** A command as QEMU takes it. */
 export interface QmpCommand {
   readonly execute: string;
-  readonly arguments?: Readonly<Record<string, unknown>>;
+  readonly arguments?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** How long one command may take, and how long QEMU may serve others before it serves us. */
@@ -120,7 +120,7 @@ export class QmpSession {
    * does not answer within 10 s
    */
   async execute(execute: string, args?: Readonly<Record<string, unknown>>): Promise<unknown> {
-    const command: QmpCommand = { execute, ...(args && { arguments: args }) };
+    const command: QmpCommand = { execute, arguments: args };
     await withLimit(this.served, command);
     return await this.#send(command);
   }

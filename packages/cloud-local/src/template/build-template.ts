@@ -43,7 +43,7 @@ export interface BuildTemplateOptions {
   /** RFC 3339. */
   readonly created: string;
   /** Makes it of another template, by getting images. @default it boots */
-  readonly preload?: ImagePreload;
+  readonly preload?: ImagePreload | undefined;
   /** Ends it. */
   readonly signal: AbortSignal;
 }
@@ -125,7 +125,7 @@ async function runAndSave(options: BuildTemplateOptions, draft: DraftFiles): Pro
     program: [...(await enterGroup(options, draft)), ...nice, ...network, qemu.program],
     args,
     logFile: draft.log,
-    ...(state && { state }),
+    state,
   });
   if (preload) await loadDeviceState(started);
   const word = waitForMessage(started.port, cloneMessages.template);
@@ -148,7 +148,7 @@ async function enterGroup(
   const controlGroup = await controlGroupPath(`${groupPrefix}template-${key}`);
   const known: DraftProcesses = {
     uid: templateUser(firstUserId).uid,
-    ...(controlGroup !== undefined && { controlGroup }),
+    controlGroup,
   };
   await writeFile(draft.processes, JSON.stringify(known), { mode: 0o600 });
   const isMade = controlGroup !== undefined && (await makeControlGroup(controlGroup));

@@ -18,7 +18,7 @@ export interface MachineShape {
   readonly qemu: QemuFacts;
   readonly accelerator: Accelerator;
   /** Images that the machine has already. */
-  readonly images?: LaunchImages;
+  readonly images?: LaunchImages | undefined;
 }
 
 /** The same, without images. */
@@ -53,7 +53,7 @@ export async function templateFacts(shape: MachineShape): Promise<TemplateFacts>
   const [kernel, initrd, rootDisk] = await Promise.all(
     [image.kernel, image.initrd, image.rootDisk].map(identityOf),
   );
-  return {
+  const own: TemplateFacts = {
     format: formatVersion,
     image: image.id,
     kernel: `${image.kernel} ${kernel}`,
@@ -67,8 +67,9 @@ export async function templateFacts(shape: MachineShape): Promise<TemplateFacts>
     hostCpu: os.cpus()[0]?.model ?? "",
     accelerator,
     arguments: shapeArguments(shape).join(" "),
-    ...(shape.images && { images: [...shape.images.references].sort().join(" ") }),
   };
+  // Absent without images: the key of such a template depends on it.
+  return shape.images ? { ...own, images: [...shape.images.references].sort().join(" ") } : own;
 }
 
 /** The name of the template that all of this, and nothing else, leads to. */

@@ -6,7 +6,7 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
 import { readBootId } from "../host/host-facts.ts";
-import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
+import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
 import { MachineStore } from "../machine/machine-store.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import { sealOf } from "./template-record.ts";

@@ -1,7 +1,7 @@
 import { errorText, isCodedError, untilAborted, type LogFields, type Logger } from "@kip/base";
 import { CloudError, type LaunchImages } from "@kip/cloud";
 import { availableMemoryBytes, freeDiskBytes, readBootId } from "../host/host-facts.ts";
-import type { ResolvedLocalCloudOptions } from "../local-cloud-options.ts";
+import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
 import { reasonOf } from "../machine/machine-process.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { MachineStore } from "../machine/machine-store.ts";

@@ -54,6 +54,6 @@ export function toVolume(record: VolumeRecord, attachedTo: string | undefined): 
     sizeBytes,
     serial,
     tags,
-    ...(attachedTo !== undefined && { attachedTo }),
+    attachedTo,
   };
 }

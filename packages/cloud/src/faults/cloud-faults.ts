@@ -26,7 +26,7 @@ export type CloudOperation = (typeof cloudOperations)[number];
 /** Which launches are slow, and by how much. */
 export interface SlowLaunch {
   /** Every type, if it is missing. */
-  readonly instanceType?: string;
+  readonly instanceType?: string | undefined;
   /** Time from the request until the instance runs, at least; milliseconds. */
   readonly ms: number;
 }
@@ -34,9 +34,9 @@ export interface SlowLaunch {
 /** How long the cloud refuses calls; with both limits, until either is reached. */
 export interface Throttling {
   /** How many calls it refuses. @default no limit */
-  readonly calls?: number;
+  readonly calls?: number | undefined;
   /** For how long it does, milliseconds. @default no limit */
-  readonly ms?: number;
+  readonly ms?: number | undefined;
 }
 
 /** What a call is answered instead of being done, or although it was done. */
@@ -44,11 +44,11 @@ export interface CloudFault {
   readonly operation: CloudOperation;
   readonly code: CloudErrorCode;
   /** How many calls it hits. @default 1 */
-  readonly calls?: number;
+  readonly calls?: number | undefined;
   /**
    * "before": nothing was done; "after": it was done, and the answer is lost. @default "before"
    */
-  readonly moment?: "before" | "after";
+  readonly moment?: "before" | "after" | undefined;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { decode } from "@kip/base";
+import { decode, defined } from "@kip/base";
 import type { LaunchRequest } from "../cloud-driver.ts";
 import { CloudError, cloudErrorCodes, type CapacityScope } from "../errors.ts";
 import {
@@ -39,7 +39,7 @@ export const decodeFaultRules: decode.Decoder<readonly FaultRule[]> = decode.lis
 export interface CallFacts {
   readonly operation: CloudOperation;
   /** Of a launch of an instance that does not exist yet. */
-  readonly launch?: Pick<LaunchRequest, "instanceType" | "launchType">;
+  readonly launch?: Pick<LaunchRequest, "instanceType" | "launchType"> | undefined;
   readonly zone: string;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -52,9 +52,9 @@ export interface FaultVerdict {
   /** It waits so long before it is done, milliseconds. */
   readonly delayMs: number;
   /** It fails with this, and nothing is done. */
-  readonly before?: CloudError;
+  readonly before?: CloudError | undefined;
   /** It is done, and fails with this. */
-  readonly after?: CloudError;
+  readonly after?: CloudError | undefined;
 }
 
 /** What the rules make of a call; the first rule that refuses it counts, and is used up by it. */
@@ -107,13 +107,13 @@ function errorOf(rule: FaultRule, call: CallFacts): CloudError {
     case "throttle":
       return new CloudError("CLOUD_THROTTLED", `${subject}: calls are throttled on demand`);
     case "no-capacity": {
-      const named = Object.entries(rule.scope ?? {});
-      const scope = named.length === 0 ? { zone: call.zone } : rule.scope;
-      const words = Object.entries(scope ?? {}).map(([what, which]) => `${what} ${which}`);
+      const named = defined(rule.scope ?? {});
+      const scope = Object.keys(named).length === 0 ? { zone: call.zone } : named;
+      const words = Object.entries(scope).map(([what, which]) => `${what} ${which}`);
       return new CloudError(
         "CLOUD_NO_CAPACITY",
         `Cannot start an instance: there is no capacity of ${words.join(", ")}, on demand`,
-        { ...(scope && { scope }) },
+        { scope },
       );
     }
     default: {
@@ -162,11 +162,8 @@ export function withThrottling(
   now: number,
 ): readonly FaultRule[] {
   const { calls, ms } = throttling;
-  const limits = {
-    ...(calls !== undefined && { calls }),
-    ...(ms !== undefined && { until: now + ms }),
-  };
-  return [...rules, { kind: "throttle", ...limits }];
+  const until = ms === undefined ? undefined : now + ms;
+  return [...rules, { kind: "throttle", calls, until }];
 }
 
 /** Rules in which the next calls of an operation fail. */

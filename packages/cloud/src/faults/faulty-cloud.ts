@@ -72,7 +72,7 @@ async function reach(
     operation,
     zone: driver.zone,
     now: clock.now(),
-    ...(isNew === true && { launch: asked }),
+    launch: isNew === true ? asked : undefined,
   };
   const expected = judge(known, facts);
   if (expected.rules === known) return expected;

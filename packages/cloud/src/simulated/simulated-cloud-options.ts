@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from "@kip/base";
+import { systemClock, type Clock, type Defined } from "@kip/base";
 import type { Instance, InstanceTypeOffer } from "../cloud-driver.ts";
 
 /** A time that is drawn for each use, milliseconds, both ends included. */
@@ -15,37 +15,40 @@ export interface SimulatedMachine {
   readonly write: (text: string) => void;
 }
 
+/** The addresses that a running instance has. */
+export type InstanceAddresses = Required<Defined<Pick<Instance, "managementIp" | "podIp">>>;
+
 /** Options of {@link createSimulatedCloud}. */
 export interface SimulatedCloudOptions {
   /** @default "simulated-1" */
-  readonly zone?: string;
+  readonly zone?: string | undefined;
   /** @default three types of 1 to 4 CPUs, on demand and as spot */
-  readonly types?: readonly InstanceTypeOffer[];
+  readonly types?: readonly InstanceTypeOffer[] | undefined;
   /** Name of each image, and the size of its disk, bytes. @default { cell: 1 MiB } */
-  readonly images?: Readonly<Record<string, number>>;
+  readonly images?: Readonly<Record<string, number>> | undefined;
   /** How long each call takes. @default 0 */
-  readonly callMs?: number | TimeRange;
+  readonly callMs?: number | TimeRange | undefined;
   /** How long an instance is pending. @default 0 */
-  readonly startMs?: number | TimeRange;
+  readonly startMs?: number | TimeRange | undefined;
   /** How long an instance is stopping. @default 0 */
-  readonly stopMs?: number | TimeRange;
+  readonly stopMs?: number | TimeRange | undefined;
   /** How far `list` and `describe` are behind, milliseconds. @default 0 */
-  readonly lagMs?: number;
+  readonly lagMs?: number | undefined;
   /** Instances that one owner may have; more is `CLOUD_QUOTA`. @default no limit */
-  readonly maxInstances?: number;
+  readonly maxInstances?: number | undefined;
   /** Same seed, same IDs and times. @default 1 */
-  readonly seed?: number;
+  readonly seed?: number | undefined;
   /** Addresses of the instance in a slot; slots are whole numbers from 0 on; the one that was freed last is used first. */
-  readonly addresses?: (slot: number) => Required<Pick<Instance, "managementIp" | "podIp">>;
+  readonly addresses?: ((slot: number) => InstanceAddresses) | undefined;
   /** Starts what an instance runs, say an agent within this process; what it returns is called when the instance ends. */
   readonly boot?: (machine: SimulatedMachine) => (() => void) | undefined;
   /** @default the system's */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /** {@link SimulatedCloudOptions} with every default filled in. */
 export type ResolvedSimulatedCloudOptions = Required<
-  Omit<SimulatedCloudOptions, "callMs" | "startMs" | "stopMs">
+  Defined<Omit<SimulatedCloudOptions, "callMs" | "startMs" | "stopMs">>
 > &
   Readonly<Record<"callMs" | "startMs" | "stopMs", TimeRange>>;
 
@@ -86,7 +89,7 @@ function range(time: number | TimeRange = 0): TimeRange {
 }
 
 /** 10.0.0.0/8: lower half machines, upper half pods. */
-function addressesOf(slot: number): Required<Pick<Instance, "managementIp" | "podIp">> {
+function addressesOf(slot: number): InstanceAddresses {
   const rest = slot + 16;
   const bytes = [(rest >> 16) & 0x7f, (rest >> 8) & 0xff, rest & 0xff];
   const [high = 0, ...low] = bytes;

@@ -21,7 +21,7 @@ interface Machine {
   readonly userData: string;
   console: string;
   /** Of a notice. */
-  endsAt?: string;
+  endsAt?: string | undefined;
   /** Lets go of whatever is to happen to this machine later. */
   readonly future: AbortController;
   shutDown?: (() => void) | undefined;
@@ -111,7 +111,7 @@ export class SimulatedMachines {
       launchType,
       state: "pending",
       ...this.#options.addresses(slot),
-      ...(!privateIpOnly && { publicIp: publicAddress(slot) }),
+      publicIp: privateIpOnly ? undefined : publicAddress(slot),
       launchedAt: this.#timeIn(0),
       tags: { ...tags },
     };

@@ -9,7 +9,7 @@ import { offers } from "./cases/offers.ts";
 import { ownership } from "./cases/ownership.ts";
 import { volumes } from "./cases/volumes.ts";
 import { waiting } from "./cases/waiting.ts";
-import type { ConformanceTopic } from "./conformance-case.ts";
+import type { ConformanceTopic } from "./bench/conformance-case.ts";
 
 /** The whole contract. */
 export const conformanceTopics: readonly ConformanceTopic[] = [

@@ -1,7 +1,7 @@
 import { after, before, describe, it } from "node:test";
-import { Bench, prepareBench, type BenchFacts } from "./bench.ts";
-import { whySkipped } from "./conformance-case.ts";
-import type { CloudConformanceOptions } from "./conformance-options.ts";
+import { Bench, prepareBench, type BenchFacts } from "./bench/bench.ts";
+import { whySkipped } from "./bench/conformance-case.ts";
+import type { CloudConformanceOptions } from "./bench/conformance-options.ts";
 import { conformanceTopics } from "./conformance-topics.ts";
 
 /**

@@ -4,5 +4,5 @@ export type {
   GuestDisk,
   GuestView,
   OptionalPart,
-} from "./conformance-options.ts";
+} from "./bench/conformance-options.ts";
 export { describeCloudDriver } from "./describe-cloud-driver.ts";

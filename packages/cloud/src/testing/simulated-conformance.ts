@@ -1,6 +1,6 @@
 import { createSimulatedCloud, type SimulatedCloud } from "../simulated/simulated-cloud.ts";
 import type { SimulatedCloudOptions } from "../simulated/simulated-cloud-options.ts";
-import type { CloudConformanceOptions, ConformanceGuest } from "./conformance-options.ts";
+import type { CloudConformanceOptions, ConformanceGuest } from "./bench/conformance-options.ts";
 
 /** What the suite is given to try a simulated cloud of its own. */
 export function simulatedConformance(

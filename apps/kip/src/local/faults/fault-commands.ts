@@ -5,7 +5,7 @@ import { commonOptions } from "../cluster/local-options.ts";
 export interface FaultCommandHelp {
   readonly name: string;
   /** The word that follows it, if one has to. */
-  readonly operand?: string;
+  readonly operand?: string | undefined;
   readonly help: string;
   readonly options: readonly Option[];
 }

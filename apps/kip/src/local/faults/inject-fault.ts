@@ -1,4 +1,4 @@
-import { CodedError, nearest } from "@kip/base";
+import { CodedError, nearest, systemClock } from "@kip/base";
 import { cloudErrorCodes, type CapacityScope } from "@kip/cloud";
 import { cloudOperations } from "@kip/cloud/faults";
 import { openLocalFaults, type LocalFaults, type NamedMachine } from "@kip/cloud-local/faults";
@@ -29,7 +29,7 @@ const commands: Readonly<Record<string, FaultCommand>> = {
   "slow-launch": async (faults, { options }) => {
     const instanceType = typeOption(faults, options);
     const ms = parseDuration("seconds", options.required("seconds"));
-    const slow = { ms, ...(instanceType !== undefined && { instanceType }) };
+    const slow = { ms, instanceType };
     await faults.slowLaunch(slow);
     return `From now on: ${describeRule({ kind: "slow-launch", ...slow })}. kip local clear ends it`;
   },
@@ -48,13 +48,9 @@ const commands: Readonly<Record<string, FaultCommand>> = {
     const time = options.text("for");
     const calls = options.text("calls") === undefined ? undefined : callsOption(options);
     const ms = time === undefined ? undefined : parseDuration("for", time);
-    await faults.throttle({
-      ...(calls !== undefined && { calls }),
-      ...(ms !== undefined && { ms }),
-    });
-    const until = ms === undefined ? {} : { until: Date.now() + ms };
-    const rule = { kind: "throttle", ...(calls !== undefined && { calls }), ...until } as const;
-    return `From now on: ${describeRule(rule)}`;
+    await faults.throttle({ calls, ms });
+    const until = ms === undefined ? undefined : systemClock.now() + ms;
+    return `From now on: ${describeRule({ kind: "throttle", calls, until })}`;
   },
   fail: async (faults, { operand, options }) => {
     const fault = {
@@ -123,9 +119,9 @@ function capacityScope(faults: LocalFaults, options: OptionValues): CapacityScop
   const launch = options.text("launch-type");
   const launchType = launch === undefined ? undefined : oneOf("--launch-type", launch, launchTypes);
   return {
-    ...(instanceType !== undefined && { instanceType }),
-    ...(zone !== undefined && { zone: oneOf("--zone", zone, ["local"]) }),
-    ...(launchType !== undefined && { launchType }),
+    instanceType,
+    zone: zone === undefined ? undefined : oneOf("--zone", zone, ["local"]),
+    launchType,
   };
 }
 

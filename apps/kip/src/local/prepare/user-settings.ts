@@ -8,7 +8,7 @@ export interface UserSettings {
   readonly registries: readonly unknown[];
   readonly images?: unknown;
   /** Capacity and labels of the virtual node. */
-  readonly kubelet?: Readonly<Record<string, unknown>>;
+  readonly kubelet?: Readonly<Record<string, unknown>> | undefined;
 }
 
 const sections = decode.object(

@@ -28,7 +28,7 @@ export interface RegistryOptions {
   readonly dir: string;
   readonly logFile: string;
   /** What the images may take, bytes. @default 20 GiB */
-  readonly limitBytes?: number;
+  readonly limitBytes?: number | undefined;
   readonly logger: Logger;
 }
 

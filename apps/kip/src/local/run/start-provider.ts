@@ -65,7 +65,7 @@ async function providerConfig(
     },
     kubelet: { pods: "100", ...settings.kubelet },
     registries: [{ host: localRegistryHost, endpoint }, ...settings.registries],
-    ...(settings.images !== undefined && { images: settings.images }),
+    images: settings.images,
   };
 }
 

@@ -34,7 +34,7 @@ export async function down(args: readonly string[]): Promise<void> {
     imagesDir: path.join(layout.cacheDir, "images"),
     templatesDir: layout.templatesDir,
     namespace: record?.namespaceName ?? options.required("namespace-name"),
-    ...(record && { range: record.networkRange }),
+    range: record?.networkRange,
     logger: silentLogger,
   });
   await cloud.terminateAll();

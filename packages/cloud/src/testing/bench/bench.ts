@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
-import type { CloudFaults } from "../faults/cloud-faults.ts";
+import type { CloudFaults } from "../../faults/cloud-faults.ts";
 import type {
   CloudDriver,
   Instance,
   LaunchRequest,
   Volume,
   VolumeRequest,
-} from "../cloud-driver.ts";
-import { cloudErrorCode, type CloudErrorCode } from "../errors.ts";
-import { seededRandom, type Random } from "../simulated/seeded-random.ts";
+} from "../../cloud-driver.ts";
+import { cloudErrorCode, type CloudErrorCode } from "../../errors.ts";
+import { seededRandom, type Random } from "../../simulated/seeded-random.ts";
 import type {
   CloudConformanceOptions,
   ConformanceGuest,

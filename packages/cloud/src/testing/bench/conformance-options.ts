@@ -1,5 +1,5 @@
-import type { CloudFaults } from "../faults/cloud-faults.ts";
-import type { CloudDriver, Instance } from "../cloud-driver.ts";
+import type { CloudFaults } from "../../faults/cloud-faults.ts";
+import type { CloudDriver, Instance } from "../../cloud-driver.ts";
 
 /** A disk of an instance besides its root disk, as the guest sees it. */
 export interface GuestDisk {
@@ -43,19 +43,19 @@ export interface CloudConformanceOptions {
   /** What that image writes to its console. */
   readonly consoleText: RegExp;
   /** Makes the cloud fail on demand. */
-  readonly faults?: CloudFaults;
+  readonly faults?: CloudFaults | undefined;
   /** How the suite looks into an instance. */
-  readonly guest?: ConformanceGuest;
+  readonly guest?: ConformanceGuest | undefined;
   /** How many calls the cloud has had until now, of all handles together. */
-  readonly callCount?: () => number;
+  readonly callCount?: (() => number) | undefined;
   /** Parts that this cloud does not have, and why. */
-  readonly without?: Readonly<Partial<Record<OptionalPart, string>>>;
+  readonly without?: Readonly<Partial<Record<OptionalPart, string>>> | undefined;
   /** Topics to run. @default all */
-  readonly topics?: readonly string[];
+  readonly topics?: readonly string[] | undefined;
   /** Seed of random schedules. @default 1 */
-  readonly seed?: number;
+  readonly seed?: number | undefined;
   /** How many random schedules are run, and how long each is. @default 2 of 12 steps */
-  readonly schedules?: { readonly count: number; readonly steps: number };
+  readonly schedules?: { readonly count: number; readonly steps: number } | undefined;
   /** Longest that one test may take, milliseconds. @default 120000 */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { LaunchRequest } from "../../cloud-driver.ts";
 import { CloudError, type CapacityScope } from "../../errors.ts";
-import type { Bench } from "../bench.ts";
-import { clauseWith, type ConformanceTopic } from "../conformance-case.ts";
+import type { Bench } from "../bench/bench.ts";
+import { clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
 /** There is no more of it now: of what, and what there still is. */
 export const capacity: ConformanceTopic = {

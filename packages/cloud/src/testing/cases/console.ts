@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { CloudDriver } from "../../cloud-driver.ts";
-import type { Bench } from "../bench.ts";
-import { clause, clauseWith, type ConformanceTopic } from "../conformance-case.ts";
+import type { Bench } from "../bench/bench.ts";
+import { clause, clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
 /** What an instance says while it boots, and why it does not. */
 export const console: ConformanceTopic = {

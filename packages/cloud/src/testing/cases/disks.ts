@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { nowhere } from "../bench.ts";
-import { clause, clauseWith, type ConformanceTopic } from "../conformance-case.ts";
+import { nowhere } from "../bench/bench.ts";
+import { clause, clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
 const MiB = 2 ** 20;
 

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { isRetryable } from "@kip/base";
 import { cloudErrorCodes, type CloudErrorCode } from "../../errors.ts";
 import { cloudLimits } from "../../limits.ts";
-import { nowhere } from "../bench.ts";
-import { clause, clauseWith, type ConformanceTopic } from "../conformance-case.ts";
+import { nowhere } from "../bench/bench.ts";
+import { clause, clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
 const worthRepeating: readonly CloudErrorCode[] = [
   "CLOUD_NO_CAPACITY",

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { CloudDriver, Instance, LaunchRequest } from "../../cloud-driver.ts";
 import { cloudErrorCode } from "../../errors.ts";
-import type { Bench } from "../bench.ts";
-import { clause, clauseWith, type ConformanceTopic } from "../conformance-case.ts";
+import type { Bench } from "../bench/bench.ts";
+import { clause, clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
 /** One token, one instance: whatever fails, repeats or runs at the same moment. */
 export const idempotency: ConformanceTopic = {

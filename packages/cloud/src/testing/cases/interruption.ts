@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { CloudDriver, Instance, InterruptionNotice } from "../../cloud-driver.ts";
-import { clauseWith, type ConformanceTopic } from "../conformance-case.ts";
+import { clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
 const hourMs = 3_600_000;
 

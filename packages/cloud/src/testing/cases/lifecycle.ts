@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { cloudLimits } from "../../limits.ts";
-import { nowhere } from "../bench.ts";
-import { clause, type ConformanceTopic } from "../conformance-case.ts";
+import { nowhere } from "../bench/bench.ts";
+import { clause, type ConformanceTopic } from "../bench/conformance-case.ts";
 
 /** From launch to end. */
 export const lifecycle: ConformanceTopic = {

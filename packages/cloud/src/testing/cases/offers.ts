@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { BlockList } from "node:net";
-import { clause, type ConformanceTopic } from "../conformance-case.ts";
+import { clause, type ConformanceTopic } from "../bench/conformance-case.ts";
 
 /** What the cloud sells and where. */
 export const offers: ConformanceTopic = {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { clause, clauseWith, type ConformanceTopic } from "../conformance-case.ts";
+import { clause, clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
 /** What belongs to another installation is not there. */
 export const ownership: ConformanceTopic = {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { cloudErrorCode } from "../../errors.ts";
-import { nowhere } from "../bench.ts";
+import { nowhere } from "../bench/bench.ts";
 import { cloudLimits } from "../../limits.ts";
-import { clauseWith, type ConformanceTopic } from "../conformance-case.ts";
+import { clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
 const MiB = 2 ** 20;
 

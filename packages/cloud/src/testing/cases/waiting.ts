@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers/promises";
 import type { Instance } from "../../cloud-driver.ts";
-import { nowhere } from "../bench.ts";
-import { clause, clauseWith, type ConformanceTopic } from "../conformance-case.ts";
+import { nowhere } from "../bench/bench.ts";
+import { clause, clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
 /** Waiters hear by event, and waiting costs no calls. */
 export const waiting: ConformanceTopic = {

@@ -111,7 +111,7 @@ export const launchMutants: readonly Mutant[] = [
     mutate: ({ sound }) =>
       changedInstances(sound, (instance) => ({
         ...instance,
-        ...(instance.managementIp !== undefined && { podIp: instance.managementIp }),
+        podIp: instance.managementIp,
       })),
   },
   {

@@ -3,8 +3,8 @@ import { describe, it } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { systemClock, type Clock } from "@kip/base";
 import type { CloudDriver } from "../../cloud-driver.ts";
-import { Bench, prepareBench } from "../bench.ts";
-import type { ConformanceCase } from "../conformance-case.ts";
+import { Bench, prepareBench } from "../bench/bench.ts";
+import type { ConformanceCase } from "../bench/conformance-case.ts";
 import { conformanceTopics } from "../conformance-topics.ts";
 import { simulatedConformance } from "../simulated-conformance.ts";
 import { launchMutants } from "./launch-mutants.ts";
@@ -23,7 +23,7 @@ const clock: Clock = {
   ...systemClock,
   sleep: async (ms, signal) => {
     try {
-      await setTimeout(ms, undefined, { ref: false, ...(signal && { signal }) });
+      await setTimeout(ms, undefined, { ref: false, signal });
     } finally {
       signal?.throwIfAborted();
     }

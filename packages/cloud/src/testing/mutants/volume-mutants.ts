@@ -137,7 +137,7 @@ export const volumeMutants: readonly Mutant[] = [
       listVolumes: async () =>
         (await sound.listVolumes()).map((volume) => {
           const attachedTo = notes.get(volume.id);
-          return { ...volume, ...(attachedTo !== undefined && { attachedTo }) };
+          return { ...volume, attachedTo };
         }),
     }),
   },
