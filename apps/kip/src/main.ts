@@ -1,4 +1,4 @@
-import { CodedError, nearest } from "@kip/base";
+import { nearest, OptionError } from "@kip/base";
 import { printFailure } from "./cli/print-failure.ts";
 
 const help = `Kip runs every pod on a machine of its own.
@@ -39,7 +39,7 @@ async function run(args: readonly string[]): Promise<void> {
     first,
     Object.keys(commands).filter((name) => name !== "local-daemon"),
   );
-  throw new CodedError("OPTION_UNKNOWN", `Cannot run "kip ${first}": there is no such command`, {
+  throw new OptionError("OPTION_UNKNOWN", `Cannot run "kip ${first}": there is no such command`, {
     remedy: near === undefined ? "See kip help" : `Did you mean kip ${near}?`,
   });
 }

@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, renameSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { errorText, CodedError, logLevels, type LogLevel, type OptionValues } from "@kip/base";
+import { errorText, logLevels, type LogLevel, type OptionValues, OptionError } from "@kip/base";
 
 /** Where log lines go; disposing it closes the file. */
 export interface LogOutput extends Disposable {
@@ -23,7 +23,7 @@ const severities: Readonly<Record<string, LogLevel>> = {
 /**
  * Standard error, or what klog's flags make of it.
  *
- * @throws {CodedError} `OPTION_INVALID`
+ * @throws {OptionError} `OPTION_INVALID`
  */
 export function openLogOutput(
   options: OptionValues,
@@ -64,7 +64,7 @@ export function verboseLevel(level: LogLevel, options: OptionValues): LogLevel {
 function severity(flag: string, text: string): LogLevel {
   const found = severities[text.toUpperCase()];
   if (found) return found;
-  throw new CodedError(
+  throw new OptionError(
     "OPTION_INVALID",
     `Cannot use --${flag} ${text}: INFO, WARNING, ERROR or FATAL is expected`,
   );
@@ -98,7 +98,7 @@ class LogFile implements Disposable {
     try {
       this.#open();
     } catch (cause) {
-      throw new CodedError("OPTION_INVALID", `Cannot write the log file "${file}"`, {
+      throw new OptionError("OPTION_INVALID", `Cannot write the log file "${file}"`, {
         cause,
         remedy: "Choose another with --klog.log_file, or log to standard error",
       });

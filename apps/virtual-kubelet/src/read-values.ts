@@ -1,5 +1,5 @@
 import path from "node:path";
-import { CodedError } from "@kip/base";
+import { OptionError } from "@kip/base";
 
 const units: Readonly<Record<string, number>> = {
   ns: 1e-6,
@@ -14,7 +14,7 @@ const units: Readonly<Record<string, number>> = {
 /**
  * Milliseconds of a duration as Go writes it, for example `1m30s`; `0` needs no unit.
  *
- * @throws {CodedError} `OPTION_INVALID`
+ * @throws {OptionError} `OPTION_INVALID`
  */
 export function duration(flag: string, text: string): number {
   if (/^0+$/.test(text)) return 0;
@@ -27,14 +27,14 @@ export function duration(flag: string, text: string): number {
   );
 }
 
-/** One of several words. @throws {CodedError} `OPTION_INVALID` */
+/** One of several words. @throws {OptionError} `OPTION_INVALID` */
 export function choice<const T extends string>(flag: string, text: string, all: readonly T[]): T {
   const found = all.find((each) => each === text);
   if (found !== undefined) return found;
   throw wrong(flag, text, `one of ${all.join(", ")} is expected`);
 }
 
-/** Host and port of `host:port` or `:port`. @throws {CodedError} `OPTION_INVALID` */
+/** Host and port of `host:port` or `:port`. @throws {OptionError} `OPTION_INVALID` */
 export function address(
   flag: string,
   text: string,
@@ -53,6 +53,6 @@ export function labelValue(provider: string): string {
     .replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, "");
 }
 
-function wrong(flag: string, text: string, expected: string): CodedError {
-  return new CodedError("OPTION_INVALID", `Cannot use --${flag} ${text}: ${expected}`);
+function wrong(flag: string, text: string, expected: string): OptionError {
+  return new OptionError("OPTION_INVALID", `Cannot use --${flag} ${text}: ${expected}`);
 }

@@ -1,12 +1,12 @@
 import { readFile } from "node:fs/promises";
 import {
   createLogger,
-  CodedError,
   logLevels,
   pause,
   systemClock,
   type Logger,
   type OptionValues,
+  OptionError,
 } from "@kip/base";
 import { createApiClient, loadKubeConfig, type KubeConfig } from "@kip/k8s-client";
 import {
@@ -249,7 +249,7 @@ async function clientCa(options: OptionValues, config: KubeConfig): Promise<stri
   if (options.text("client-ca-file") !== undefined) return readFlag(options, "client-ca-file");
   const { ca } = await config.credentials();
   if (ca) return ca.toString("utf8");
-  throw new CodedError("OPTION_MISSING", "Cannot start: --client-ca-file is not given", {
+  throw new OptionError("OPTION_MISSING", "Cannot start: --client-ca-file is not given", {
     remedy: "Give the authority of the API server's client certificate with --client-ca-file",
   });
 }
@@ -259,6 +259,6 @@ async function readFlag(options: OptionValues, flag: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (cause) {
-    throw new CodedError("OPTION_INVALID", `Cannot read --${flag} ${file}`, { cause });
+    throw new OptionError("OPTION_INVALID", `Cannot read --${flag} ${file}`, { cause });
   }
 }

@@ -18,7 +18,7 @@ export function plain(maxLength: number): Decoder<string> {
 
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/;
 
-/** Decodes a time of RFC 3339, as the API server reads it. @throws {CodedError} code `DECODE_FAILED` */
+/** Decodes a time of RFC 3339, as the API server reads it. @throws {DecodeError} code `DECODE_FAILED` */
 export const rfc3339: Decoder<string> = (value, path) => {
   const text = decode.string(value, path);
   if (time.test(text) && Number.isFinite(Date.parse(text))) return text;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { DecodeError } from "@kip/base";
 import * as fc from "fast-check";
 import { growth } from "@kip/base/testing";
 import { decodeAgentStats } from "./agent-info.ts";
@@ -23,7 +23,7 @@ const report = {
 };
 
 function isRefused(make: () => unknown): void {
-  assert.throws(make, (error) => hasCode(error, "DECODE_FAILED"));
+  assert.throws(make, (error) => DecodeError.is(error, "DECODE_FAILED"));
 }
 
 describe("decodePodReport()", () => {
@@ -114,7 +114,7 @@ describe("decodePodReport()", () => {
         try {
           decodePodReport({ ...wild, ...own }, "");
         } catch (error) {
-          if (!hasCode(error, "DECODE_FAILED")) throw error;
+          if (!DecodeError.is(error, "DECODE_FAILED")) throw error;
         }
       }),
     );

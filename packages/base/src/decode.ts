@@ -1,16 +1,16 @@
-import { CodedError } from "./errors.ts";
+import { DecodeError } from "./errors.ts";
 import { nearest } from "./command-line/nearest.ts";
 
-/** Turns an unknown value into a `T`, or throws {@link CodedError} `DECODE_FAILED` naming the path. */
+/** Turns an unknown value into a `T`, or throws {@link DecodeError} `DECODE_FAILED` naming the path. */
 export type Decoder<T> = (value: unknown, path: string) => T;
 
 /** The type a decoder returns. */
 export type Decoded<D> = D extends Decoder<infer T> ? T : never;
 
 /** The error of a decoder that expected something else. */
-export function failure(path: string, expected: string, value: unknown): CodedError {
+export function failure(path: string, expected: string, value: unknown): DecodeError {
   const shown = value === null ? "null" : Array.isArray(value) ? "a list" : typeof value;
-  return new CodedError(
+  return new DecodeError(
     "DECODE_FAILED",
     `Cannot read "${path}": ${expected} expected, got ${shown}`,
   );
@@ -144,7 +144,7 @@ function rejectUnknownKeys(
     if (known.includes(key)) continue;
     const near = nearest(key, known);
     const where = path === "" ? key : `${path}.${key}`;
-    throw new CodedError("DECODE_FAILED", `Cannot read "${where}": there is no such key`, {
+    throw new DecodeError("DECODE_FAILED", `Cannot read "${where}": there is no such key`, {
       remedy:
         near === undefined ? `Known keys here: ${known.join(", ")}` : `Did you mean "${near}"?`,
     });

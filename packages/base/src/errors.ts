@@ -1,102 +1,65 @@
-import type { constants } from "node:os";
+import { CodedError, type CodedErrorOptions } from "./coded-error.ts";
 
-/** Options of {@link CodedError}. */
-export interface CodedErrorOptions {
-  /** The error that led to this one. */
-  readonly cause?: unknown;
-  /** Whether the same call may succeed later without anybody changing anything. @default false */
-  readonly retryable?: boolean | undefined;
-  /** Milliseconds after which the one who refused wants to be asked again, 0 or more. @default it did not say */
-  readonly retryAfterMs?: number | undefined;
-  /** What the reader can do about it, one sentence. Printed after the message by command lines. */
-  readonly remedy?: string | undefined;
-  /** More about the failure for log lines, free of secrets. Programs read fields of subclasses instead. */
-  readonly facts?: Readonly<Record<string, unknown>> | undefined;
+/** Options of {@link CommandError}. */
+export interface CommandErrorOptions extends CodedErrorOptions {
+  readonly exitCode?: number | undefined;
+  readonly signal?: NodeJS.Signals | undefined;
+  readonly stderr?: string | undefined;
 }
 
-const marker = Symbol.for("coded-error");
+export type CommandErrorCode =
+  /** A program could not be started, exited non-zero, was killed or took too long. */
+  "COMMAND_FAILED";
 
-/**
- * A condition that a caller may handle, told apart by its stable `code`.
- *
- * Each package has a subclass whose codes are a union, and whose fields hold what callers decide by:
- *
- * ```ts
- * type StoreErrorCode = "STORE_FULL" | "STORE_LOCKED";
- * class StoreError extends CodedError<StoreErrorCode> {}
- * if (StoreError.is(error, "STORE_FULL")) … // the compiler checks the code
- * ```
- *
- * Message form: `Cannot <verb> <object>: <reason>`; sentence case, no full stop, no secrets.
- */
-export class CodedError<Code extends string = string> extends Error {
-  override readonly name: string = "CodedError";
-  readonly code: Code;
-  readonly retryable: boolean;
-  readonly retryAfterMs: number | undefined;
-  readonly remedy: string | undefined;
-  readonly facts: Readonly<Record<string, unknown>>;
+/** A program that failed. */
+export class CommandError extends CodedError<CommandErrorCode> {
+  override readonly name = "CommandError";
+  /** Undefined if it was killed or could not be started. */
+  readonly exitCode: number | undefined;
+  /** What killed it. */
+  readonly signal: NodeJS.Signals | undefined;
+  /** All that it wrote to standard error. */
+  readonly stderr: string;
 
-  constructor(code: Code, message: string, options: CodedErrorOptions = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
-    this.code = code;
-    this.retryable = options.retryable ?? false;
-    this.retryAfterMs = options.retryAfterMs;
-    this.remedy = options.remedy;
-    this.facts = options.facts ?? {};
-    Object.defineProperty(this, marker, { value: true });
-  }
-
-  /**
-   * Whether a value is an error of this class, and, if codes are named, has one of them.
-   *
-   * @example `K8sError.is(error, "K8S_NOT_FOUND", "K8S_GONE")`
-   */
-  static is<E extends CodedError>(
-    this: abstract new (...args: never) => E,
-    error: unknown,
-    ...codes: readonly E["code"][]
-  ): error is E {
-    return error instanceof this && (codes.length === 0 || codes.includes(error.code));
+  constructor(code: CommandErrorCode, message: string, options: CommandErrorOptions = {}) {
+    super(code, message, options);
+    this.exitCode = options.exitCode;
+    this.signal = options.signal;
+    this.stderr = options.stderr ?? "";
   }
 }
 
-/** Whether a value is a {@link CodedError} of any package, of this or of another copy of this one. */
-export function isCodedError(error: unknown): error is CodedError {
-  return typeof error === "object" && error !== null && marker in error;
+export type DecodeErrorCode =
+  /** A document has a wrong or unknown key; the message names its path. */
+  | "DECODE_FAILED"
+  /** A text is not a Kubernetes quantity. */
+  | "QUANTITY_INVALID";
+
+/** A document or text that does not have the form which is expected. */
+export class DecodeError extends CodedError<DecodeErrorCode> {
+  override readonly name = "DecodeError";
 }
 
-/** The codes of Node's system errors of this platform. */
-export type SystemErrorCode = keyof typeof constants.errno;
+export type LockErrorCode =
+  /** Another process holds the lock. */
+  | "LOCK_HELD"
+  /** The lock cannot be taken at all. */
+  | "LOCK_UNAVAILABLE";
 
-/** Whether an error is a system error of Node with one of the given codes, such as `ENOENT`. */
-export function isSystemError(error: unknown, ...codes: readonly SystemErrorCode[]): boolean {
-  return hasCode(error, ...codes);
+/** A file lock that was not taken. */
+export class LockError extends CodedError<LockErrorCode> {
+  override readonly name = "LockError";
 }
 
-/** Whether an error carries one of the given codes; works for Node's system errors (`ENOENT`) too. */
-export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
-  if (typeof error !== "object" || error === null || !("code" in error)) return false;
-  return typeof error.code === "string" && codes.includes(error.code);
-}
+export type OptionErrorCode =
+  /** The value of a flag or variable is not one of those it can have. */
+  | "OPTION_INVALID"
+  /** A flag or variable without a default was not given. */
+  | "OPTION_MISSING"
+  /** There is no such flag or command. */
+  | "OPTION_UNKNOWN";
 
-/** Whether the error says of itself that the same call may succeed later. */
-export function isRetryable(error: unknown): boolean {
-  return isCodedError(error) && error.retryable;
-}
-
-/** The text of an error and of its causes, on one line: `Cannot a: b: c`. */
-export function errorText(error: unknown): string {
-  const parts: string[] = [];
-  let current: unknown = error;
-  for (let depth = 0; depth < 5 && current !== undefined && current !== null; depth++) {
-    const text = current instanceof Error ? current.message || current.name : plainText(current);
-    if (text !== "" && !parts.some((part) => part.includes(text))) parts.push(text);
-    current = current instanceof Error ? current.cause : undefined;
-  }
-  return parts.join(": ");
-}
-
-function plainText(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
+/** A command line or an environment that a program cannot start with. */
+export class OptionError extends CodedError<OptionErrorCode> {
+  override readonly name = "OptionError";
 }

@@ -8,6 +8,17 @@ export {
   CodedError,
   type CodedErrorOptions,
   type SystemErrorCode,
+} from "./coded-error.ts";
+export {
+  CommandError,
+  DecodeError,
+  LockError,
+  OptionError,
+  type CommandErrorCode,
+  type CommandErrorOptions,
+  type DecodeErrorCode,
+  type LockErrorCode,
+  type OptionErrorCode,
 } from "./errors.ts";
 export * as decode from "./decode.ts";
 export type { Decoded, Decoder } from "./decode.ts";
@@ -44,6 +55,7 @@ export {
 } from "./host/exact-mode.ts";
 export { acquireFileLock, type FileLockOptions } from "./host/file-lock.ts";
 export { mount, mountCommand, unmount, type Mount } from "./host/mount.ts";
+export { readJsonRecord } from "./host/read-json-record.ts";
 export { removeTree } from "./host/remove-tree.ts";
 export { runCommand, type CommandResult, type RunCommandOptions } from "./host/run-command.ts";
 export { waitingMount } from "./host/waiting-mount.ts";

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "./errors.ts";
+import { DecodeError } from "./errors.ts";
 import { bytes, milliCpu, parseQuantity } from "./quantity.ts";
 import { growth } from "./testing/index.ts";
 
 function isRefused(text: string): void {
   assert.throws(
     () => parseQuantity(text),
-    (error) => hasCode(error, "QUANTITY_INVALID") && String(error).length < 300,
+    (error) => DecodeError.is(error, "QUANTITY_INVALID") && String(error).length < 300,
   );
 }
 

@@ -1,4 +1,4 @@
-import { CodedError } from "./errors.ts";
+import { DecodeError } from "./errors.ts";
 
 const suffixes: Readonly<Record<string, number>> = {
   n: 1e-9,
@@ -28,7 +28,7 @@ const shape = /^([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?\d+)|([numkMGTPE]i?|K
 /**
  * The value of a Kubernetes quantity ("250m", "1Gi", "2e3") as a number in base units.
  *
- * @throws {CodedError} code `QUANTITY_INVALID` if the text is not a quantity, or has more than 64 characters
+ * @throws {DecodeError} code `QUANTITY_INVALID` if the text is not a quantity, or has more than 64 characters
  * @see https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
  */
 export function parseQuantity(text: string): number {
@@ -37,7 +37,7 @@ export function parseQuantity(text: string): number {
   const value = match ? Number(match[1]) * scale * 10 ** Number(match[2] ?? 0) : Number.NaN;
   if (!Number.isFinite(value)) {
     const shown = text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
-    throw new CodedError(
+    throw new DecodeError(
       "QUANTITY_INVALID",
       `Cannot read quantity "${shown}": it is not a number with a Kubernetes suffix`,
       {

@@ -33,7 +33,7 @@ const decodeManifest = decode.object({
   template: decode.optional(decode.boolean),
 });
 
-/** Reads an image's folder. @throws {CodedError} `DECODE_FAILED`; `ENOENT` of the file system */
+/** Reads an image's folder. @throws {DecodeError} `DECODE_FAILED`; `ENOENT` of the file system */
 export async function readCellImage(dir: string): Promise<CellImage> {
   const manifest = decodeManifest(
     JSON.parse(await readFile(path.join(dir, "image.json"), "utf8")),

@@ -1,4 +1,4 @@
-import { hasCode, isCodedError, CodedError, runCommand } from "@kip/base";
+import { CodedError, runCommand, CommandError } from "@kip/base";
 import { hostAptSources } from "./apt-sources.ts";
 import { runContained } from "./run-contained.ts";
 import { defaultSources, recipe } from "./recipe.ts";
@@ -27,7 +27,7 @@ export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
       signal,
     });
   } catch (cause) {
-    if (!hasCode(cause, "COMMAND_FAILED")) throw cause;
+    if (!CommandError.is(cause, "COMMAND_FAILED")) throw cause;
     throw new CodedError(
       "CELL_IMAGE_BUILD_FAILED",
       `Cannot install Debian ${recipe.suite}: ${firstComplaint(cause)}`,
@@ -37,8 +37,7 @@ export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
 }
 
 /** The reason among its many lines: the first that apt, dpkg or mmdebstrap marks as an error. */
-function firstComplaint(error: unknown): string {
-  const stderr = isCodedError(error) ? String(error.facts["stderr"]) : "";
+function firstComplaint({ stderr }: CommandError): string {
   const line = stderr.split("\n").find((text) => /^(E|dpkg|dpkg-deb): /.test(text));
   return line === undefined ? "mmdebstrap failed" : line.replace(/^E: /, "");
 }

@@ -5,7 +5,7 @@ import { runCommand } from "@kip/base";
  * of it is left, neither processes nor mounts.
  *
  * @returns its standard output
- * @throws {CodedError} `COMMAND_FAILED`
+ * @throws {CommandError} `COMMAND_FAILED`
  */
 export async function runContained(
   file: string,

@@ -1,6 +1,6 @@
 import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { decode, hasCode, type Clock } from "@kip/base";
+import { decode, type Clock, readJsonRecord } from "@kip/base";
 import { cachedBuild, type CachedBuild } from "./build-cache.ts";
 
 /** A product that depends on more than its key: on what others offer at the time. */
@@ -56,13 +56,8 @@ export async function updatableBuild(options: UpdatableBuild): Promise<Updatable
 }
 
 async function readRecord(file: string): Promise<Product | undefined> {
-  try {
-    return decodeRecord(JSON.parse(await readFile(file, "utf8")), file);
-  } catch (error) {
-    // One that cannot be read is as good as none: the product is found by its plain key, or built.
-    if (hasCode(error, "ENOENT", "DECODE_FAILED") || error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  // One that cannot be read is as good as none: the product is found by its plain key, or built.
+  return await readJsonRecord(file, decodeRecord);
 }
 
 async function writeRecord(file: string, record: Product): Promise<void> {

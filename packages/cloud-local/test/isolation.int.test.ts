@@ -4,7 +4,7 @@ import { once } from "node:events";
 import os from "node:os";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { createLogger, isCodedError, silentLogger, systemClock } from "@kip/base";
+import { createLogger, silentLogger, systemClock, CommandError } from "@kip/base";
 import { LocalNetwork, type LocalNetworkOptions } from "../src/network/local-network.ts";
 import { findProcesses, signalProcess } from "../src/host/processes.ts";
 import { NetworkWatch, type NetworkWatchOptions } from "../src/network/network-watch.ts";
@@ -409,7 +409,7 @@ function watchOptions(network: LocalNetwork): NetworkWatchOptions {
 }
 
 function hasExitCode(error: unknown, code: number): boolean {
-  return isCodedError(error) && error.facts["exitCode"] === code;
+  return CommandError.is(error) && error.exitCode === code;
 }
 
 /** Waits for what no event of this process tells. */

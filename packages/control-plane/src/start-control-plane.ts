@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { acquireFileLock, errorText, hasCode, CodedError, runCommand } from "@kip/base";
+import { acquireFileLock, errorText, hasCode, CodedError, runCommand, LockError } from "@kip/base";
 import { CertificateFiles } from "./certificates/certificate-files.ts";
 import {
   controlPlaneCertificates,
@@ -55,7 +55,7 @@ async function lockDataDir(resolved: ResolvedOptions): Promise<AsyncDisposable> 
   try {
     return await acquireFileLock(join(resolved.dataDir, "lock"), { whenHeld: "fail" });
   } catch (error) {
-    if (!hasCode(error, "LOCK_HELD")) throw error;
+    if (!LockError.is(error, "LOCK_HELD")) throw error;
     throw new CodedError(
       "CONTROL_PLANE_IN_USE",
       `Cannot start the control plane in "${resolved.dataDir}": another process runs it already`,

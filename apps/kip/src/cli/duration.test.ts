@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { OptionError } from "@kip/base";
 import { parseDuration } from "./duration.ts";
 
 describe("parseDuration()", () => {
@@ -20,6 +20,6 @@ describe("parseDuration()", () => {
     it(`refuses "${text}"`, () =>
       assert.throws(
         () => parseDuration("notice", text),
-        (error) => hasCode(error, "OPTION_INVALID") && String(error).includes("--notice"),
+        (error) => OptionError.is(error, "OPTION_INVALID") && String(error).includes("--notice"),
       ));
 });

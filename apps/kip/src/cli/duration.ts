@@ -1,4 +1,4 @@
-import { CodedError } from "@kip/base";
+import { OptionError } from "@kip/base";
 
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 /** Longest that a timer of Node can wait, milliseconds. */
@@ -7,7 +7,7 @@ const longestMs = 2 ** 31 - 1;
 /**
  * Milliseconds of a time as people write it: `120s`, `2m`, `1m30s`, `500ms`; a number alone is seconds.
  *
- * @throws {CodedError} `OPTION_INVALID`
+ * @throws {OptionError} `OPTION_INVALID`
  */
 export function parseDuration(flag: string, text: string): number {
   const isNumber = /^\d+(?:\.\d+)?$/.test(text);
@@ -15,7 +15,7 @@ export function parseDuration(flag: string, text: string): number {
   const length = parts.reduce((total, [part]) => total + part.length, isNumber ? -1 : 0);
   const ms = parts.reduce((total, [, n, unit = ""]) => total + Number(n) * (unitMs[unit] ?? 0), 0);
   if (parts.length > 0 && length === text.length && ms <= longestMs) return Math.round(ms);
-  throw new CodedError("OPTION_INVALID", `Cannot use --${flag} ${text}: a time is expected`, {
+  throw new OptionError("OPTION_INVALID", `Cannot use --${flag} ${text}: a time is expected`, {
     remedy: `Write it like --${flag}=120s or --${flag}=2m; the longest is 24 days`,
   });
 }

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { CodedError } from "@kip/base";
+import { CodedError, OptionError } from "@kip/base";
 import { helpText, parseOptions, type Option } from "@kip/base";
 import { runningCluster } from "./cluster/cluster-record.ts";
 import { localLayout } from "./cluster/layout.ts";
@@ -37,7 +37,7 @@ export async function status(args: readonly string[]): Promise<void> {
   const shown = options.text("show");
   if (shown !== undefined) {
     if (!Object.hasOwn(facts, shown))
-      throw new CodedError(
+      throw new OptionError(
         "OPTION_INVALID",
         `Cannot use --show ${shown}: one of ${Object.keys(facts).join(", ")} is expected`,
       );

@@ -7,6 +7,7 @@ import {
   pause,
   systemClock,
   type Logger,
+  OptionError,
 } from "@kip/base";
 import { createApiClient, loadKubeConfig, type ApiClient } from "@kip/k8s-client";
 import {
@@ -117,7 +118,7 @@ function logLevel(options: OptionValues) {
   const text = options.required("log-level");
   const level = logLevels.find((each) => each === text);
   if (level) return level;
-  throw new CodedError(
+  throw new OptionError(
     "OPTION_INVALID",
     `Cannot use --log-level ${text}: one of ${logLevels.join(", ")} is expected`,
   );

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { hasCode, CodedError, systemClock, type Logger } from "@kip/base";
+import { hasCode, systemClock, type Logger, OptionError } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { KeyPair } from "@kip/pki";
 import {
@@ -58,7 +58,7 @@ function kubeletAccess(
   const access = options.required("kubelet-access");
   if (access === "certificate") return {};
   if (access === "cluster") return delegatedAccess({ client, nodeName, clock: systemClock });
-  throw new CodedError("OPTION_INVALID", `Cannot use --kubelet-access ${access}`, {
+  throw new OptionError("OPTION_INVALID", `Cannot use --kubelet-access ${access}`, {
     remedy: "Give cluster or certificate",
   });
 }
@@ -86,6 +86,6 @@ async function readRequired(options: OptionValues, flag: string): Promise<string
   try {
     return await readFile(file, "utf8");
   } catch (error) {
-    throw new CodedError("OPTION_INVALID", `Cannot read --${flag} ${file}`, { cause: error });
+    throw new OptionError("OPTION_INVALID", `Cannot read --${flag} ${file}`, { cause: error });
   }
 }

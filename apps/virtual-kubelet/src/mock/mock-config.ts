@@ -29,7 +29,7 @@ const file = map(
 /**
  * The section of a node in the mock provider's configuration file, `{"<node>": {"cpu": "2", ...}}`.
  *
- * @throws {CodedError} `DECODE_FAILED`; `QUANTITY_INVALID`
+ * @throws {DecodeError} `DECODE_FAILED`; `QUANTITY_INVALID`
  */
 export function mockConfig(document: unknown, nodeName: string): MockConfig {
   const { cpu, memory, pods, others, providerID } = file(document, "")[nodeName] ?? {};

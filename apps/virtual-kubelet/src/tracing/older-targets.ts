@@ -1,4 +1,4 @@
-import { CodedError } from "@kip/base";
+import { OptionError } from "@kip/base";
 
 /** Where the variables of an older exporter say that the collector is, for OTLP. */
 export interface OlderTarget {
@@ -13,7 +13,7 @@ const otlpPort = 4318;
 /**
  * Jaeger's collector or, if only that is named, the machine of its agent.
  *
- * @throws {CodedError} `OPTION_MISSING`, `OPTION_INVALID`
+ * @throws {OptionError} `OPTION_MISSING`, `OPTION_INVALID`
  */
 export function jaegerTarget(env: Readonly<Record<string, string | undefined>>): OlderTarget {
   const collector = env["JAEGER_COLLECTOR_ENDPOINT"] ?? "";
@@ -31,7 +31,7 @@ export function jaegerTarget(env: Readonly<Record<string, string | undefined>>):
   };
 }
 
-/** The OpenCensus agent; with TLS unless OCAGENT_INSECURE is `1`, `yes`, `y` or `on`. @throws {CodedError} `OPTION_MISSING`, `OPTION_INVALID` */
+/** The OpenCensus agent; with TLS unless OCAGENT_INSECURE is `1`, `yes`, `y` or `on`. @throws {OptionError} `OPTION_MISSING`, `OPTION_INVALID` */
 export function ocagentTarget(env: Readonly<Record<string, string | undefined>>): OlderTarget {
   const endpoint = env["OCAGENT_ENDPOINT"] ?? "";
   if (endpoint === "") throw missing("OCAGENT_ENDPOINT");
@@ -44,11 +44,11 @@ function atHost(name: string, text: string): string {
   const url = URL.parse(text);
   if (url?.hostname && /^https?:$/.test(url.protocol))
     return `${url.protocol}//${url.hostname}:${otlpPort}`;
-  throw new CodedError("OPTION_INVALID", `Cannot use ${name} ${text}: it names no host`);
+  throw new OptionError("OPTION_INVALID", `Cannot use ${name} ${text}: it names no host`);
 }
 
-function missing(name: string): CodedError {
-  return new CodedError("OPTION_MISSING", `Cannot send traces: ${name} is not set`, {
+function missing(name: string): OptionError {
+  return new OptionError("OPTION_MISSING", `Cannot send traces: ${name} is not set`, {
     remedy: "Set it, or use --trace-exporter=otlp with OTEL_EXPORTER_OTLP_ENDPOINT",
   });
 }

@@ -1,4 +1,4 @@
-import { CodedError, systemClock, type Logger, type OptionValues } from "@kip/base";
+import { systemClock, type Logger, type OptionValues, OptionError } from "@kip/base";
 import { noTracer, type Tracer } from "@kip/virtual-kubelet";
 import { createExporter } from "./exporters.ts";
 import { createTracer } from "./otlp-tracer.ts";
@@ -60,6 +60,6 @@ function tag(text: string): readonly [string, string] {
   return [key, value];
 }
 
-function wrong(flag: string, text: string, expected: string): CodedError {
-  return new CodedError("OPTION_INVALID", `Cannot use --${flag} ${text}: ${expected}`);
+function wrong(flag: string, text: string, expected: string): OptionError {
+  return new OptionError("OPTION_INVALID", `Cannot use --${flag} ${text}: ${expected}`);
 }

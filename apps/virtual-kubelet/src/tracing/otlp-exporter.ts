@@ -1,4 +1,4 @@
-import { CodedError, pause, withTimeout } from "@kip/base";
+import { pause, withTimeout, OptionError } from "@kip/base";
 import type { ExporterSetup, SpanExporter } from "./exporters.ts";
 import type { OlderTarget } from "./older-targets.ts";
 import { attributesOf, type OtlpAttribute, type OtlpSpan } from "./otlp-tracer.ts";
@@ -32,7 +32,7 @@ export class OtlpExporter implements SpanExporter {
   /** On the monotonic clock. */
   #pausedUntil = 0;
 
-  /** @throws {CodedError} `OPTION_INVALID` if a variable is not a URL or not a list of headers */
+  /** @throws {OptionError} `OPTION_INVALID` if a variable is not a URL or not a list of headers */
   constructor(setup: ExporterSetup, older?: OlderTarget) {
     const { serviceName, tags, env, logger } = setup;
     this.#setup = setup;
@@ -124,7 +124,7 @@ function given(name: string, env: ExporterSetup["env"]): string | undefined {
   const text = env[name] ?? "";
   if (text === "") return undefined;
   if (/^https?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
-  throw new CodedError(
+  throw new OptionError(
     "OPTION_INVALID",
     `Cannot use ${name} ${text}: an http or https URL is expected`,
   );
@@ -146,6 +146,9 @@ function headersOf(name: string, env: ExporterSetup["env"]): Readonly<Record<str
     return Object.fromEntries(headers);
   } catch {
     // The text is not shown: it may be a secret.
-    throw new CodedError("OPTION_INVALID", `Cannot use ${name}: name=value,name=value is expected`);
+    throw new OptionError(
+      "OPTION_INVALID",
+      `Cannot use ${name}: name=value,name=value is expected`,
+    );
   }
 }

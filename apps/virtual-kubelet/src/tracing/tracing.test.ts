@@ -3,7 +3,7 @@ import { once } from "node:events";
 import http from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "node:test";
-import { hasCode, silentLogger, systemClock } from "@kip/base";
+import { hasCode, silentLogger, systemClock, OptionError } from "@kip/base";
 import { availableExporters, createExporter, type ExporterSetup } from "./exporters.ts";
 import { jaegerTarget, ocagentTarget } from "./older-targets.ts";
 import { createTracer, type OtlpSpan } from "./otlp-tracer.ts";
@@ -84,7 +84,7 @@ describe("traces", () => {
     for (const name of ["jaeger", "ocagent", "zpages"])
       assert.throws(
         () => createExporter(name, setup),
-        (error) => hasCode(error, "OPTION_MISSING"),
+        (error) => OptionError.is(error, "OPTION_MISSING"),
       );
     for (const [name, env] of [
       ["jaeger", { JAEGER_COLLECTOR_ENDPOINT: "collector" }],
@@ -92,7 +92,7 @@ describe("traces", () => {
     ] as const)
       assert.throws(
         () => createExporter(name, { ...setup, env }),
-        (error) => hasCode(error, "OPTION_INVALID"),
+        (error) => OptionError.is(error, "OPTION_INVALID"),
       );
   });
 

@@ -1,4 +1,4 @@
-import { httpModule, CodedError } from "@kip/base";
+import { httpModule, OptionError } from "@kip/base";
 import type { ExporterSetup, SpanExporter } from "./exporters.ts";
 import type { OtlpSpan } from "./otlp-tracer.ts";
 
@@ -15,7 +15,7 @@ const maxRows = 1000;
 /**
  * Spans by name as a page for people, at `/debug/tracez` on loopback: the original's `zpages` exporter.
  *
- * @throws {CodedError} `OPTION_MISSING` without ZPAGES_PORT, `OPTION_INVALID` if it is not a valid port
+ * @throws {OptionError} `OPTION_MISSING` without ZPAGES_PORT, `OPTION_INVALID` if it is not a valid port
  */
 export function zpagesExporter({ env, logger }: ExporterSetup): SpanExporter {
   const port = portOf(env["ZPAGES_PORT"]);
@@ -45,10 +45,10 @@ export function zpagesExporter({ env, logger }: ExporterSetup): SpanExporter {
 
 function portOf(text = ""): number {
   if (text === "")
-    throw new CodedError("OPTION_MISSING", "Cannot show traces: ZPAGES_PORT is not set");
+    throw new OptionError("OPTION_MISSING", "Cannot show traces: ZPAGES_PORT is not set");
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
   if (port <= 65_535) return port;
-  throw new CodedError("OPTION_INVALID", `Cannot use ZPAGES_PORT ${text}: a port is expected`);
+  throw new OptionError("OPTION_INVALID", `Cannot use ZPAGES_PORT ${text}: a port is expected`);
 }
 
 function add(rows: Map<string, Row>, span: OtlpSpan): void {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "../errors.ts";
+import { hasCode } from "../coded-error.ts";
+import { OptionError } from "../errors.ts";
 import { parseOptions, type Option, type OptionValues } from "./options.ts";
 
 const table: readonly Option[] = [
@@ -57,7 +58,7 @@ describe("parseOptions()", () => {
     assert.throws(() => read("--port=0").integer("port", { min: 1, max: 9 }), /from 1 to 9/);
     assert.throws(
       () => read().required("port"),
-      (error) => hasCode(error, "OPTION_MISSING"),
+      (error) => OptionError.is(error, "OPTION_MISSING"),
     );
   });
 });

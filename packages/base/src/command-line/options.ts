@@ -1,4 +1,4 @@
-import { CodedError } from "../errors.ts";
+import { OptionError } from "../errors.ts";
 import { nearest } from "./nearest.ts";
 
 /** One option of a command: everything about it on one line. */
@@ -16,11 +16,11 @@ export interface Option {
 /** Values by flag. */
 export interface OptionValues {
   text(flag: string): string | undefined;
-  /** @throws {CodedError} `OPTION_MISSING` */
+  /** @throws {OptionError} `OPTION_MISSING` */
   required(flag: string): string;
   isSet(flag: string): boolean;
   list(flag: string): readonly string[];
-  /** A number of the given range. @throws {CodedError} `OPTION_INVALID` */
+  /** A number of the given range. @throws {OptionError} `OPTION_INVALID` */
   integer(flag: string, range: { readonly min: number; readonly max: number }): number;
 }
 
@@ -29,7 +29,7 @@ export interface OptionValues {
  *
  * `-h` is `--help`, where the table has that. A flag may be repeated: the last one counts, unless it is a list.
  *
- * @throws {CodedError} `OPTION_UNKNOWN`, naming the nearest known flag; `OPTION_INVALID` for a flag without its value
+ * @throws {OptionError} `OPTION_UNKNOWN`, naming the nearest known flag; `OPTION_INVALID` for a flag without its value
  */
 export function parseOptions(
   table: readonly Option[],
@@ -51,7 +51,7 @@ export function parseOptions(
     const value = text(flag);
     if (value !== undefined) return value;
     const { env: name } = table.find((each) => each.flag === flag) ?? {};
-    throw new CodedError("OPTION_MISSING", `Cannot start: --${flag} is not given`, {
+    throw new OptionError("OPTION_MISSING", `Cannot start: --${flag} is not given`, {
       remedy: name === undefined ? `Give --${flag}` : `Give --${flag} or set ${name}`,
     });
   };
@@ -64,7 +64,7 @@ export function parseOptions(
       const given = required(flag);
       const value = Number(given);
       if (Number.isSafeInteger(value) && value >= min && value <= max) return value;
-      throw new CodedError(
+      throw new OptionError(
         "OPTION_INVALID",
         `Cannot use --${flag} ${given}: a whole number from ${min} to ${max} is expected`,
       );
@@ -83,7 +83,7 @@ function readWords(
     const { option, value } = readFlag(table, arg);
     const found = value ?? (option.type === "boolean" ? "true" : args[++index]);
     if (found === undefined || (value === undefined && found.startsWith("-")))
-      throw new CodedError("OPTION_INVALID", `Cannot use ${arg}: its value is missing`, {
+      throw new OptionError("OPTION_INVALID", `Cannot use ${arg}: its value is missing`, {
         remedy: `Write --${option.flag}=VALUE`,
       });
     values.set(option.flag, [...(values.get(option.flag) ?? []), found]);
@@ -96,7 +96,7 @@ function readFlag(
   arg: string,
 ): { readonly option: Option; readonly value: string | undefined } {
   if (!arg.startsWith("-")) {
-    throw new CodedError(
+    throw new OptionError(
       "OPTION_UNKNOWN",
       `Cannot read "${arg}": no further words are expected here`,
     );
@@ -106,7 +106,7 @@ function readFlag(
   if (option) return { option, value };
   const known = table.map((each) => each.flag);
   const near = nearest(arg.replace(/^--?/, "").split("=")[0] ?? "", known);
-  throw new CodedError("OPTION_UNKNOWN", `Cannot read "${arg}": there is no such flag`, {
+  throw new OptionError("OPTION_UNKNOWN", `Cannot read "${arg}": there is no such flag`, {
     remedy: near === undefined ? "See --help" : `Did you mean --${near}?`,
   });
 }
@@ -114,7 +114,7 @@ function readFlag(
 function isTrue(flag: string, value: string | undefined): boolean {
   if (value === undefined || value === "false" || value === "0") return false;
   if (value === "true" || value === "1") return true;
-  throw new CodedError(
+  throw new OptionError(
     "OPTION_INVALID",
     `Cannot use --${flag}=${value}: true or false is expected`,
   );

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { hasCode } from "../errors.ts";
+import { LockError } from "../errors.ts";
 import { acquireFileLock } from "./file-lock.ts";
 
 describe("acquireFileLock()", () => {
@@ -26,7 +26,7 @@ describe("acquireFileLock()", () => {
     await using place = await temporaryLock();
     await using _held = await acquireFileLock(place.path);
     await assert.rejects(acquireFileLock(place.path, { whenHeld: "fail" }), (error) =>
-      hasCode(error, "LOCK_HELD"),
+      LockError.is(error, "LOCK_HELD"),
     );
   });
 
@@ -57,7 +57,7 @@ describe("acquireFileLock()", () => {
 
   it("says when the lock cannot be taken at all", async () => {
     await assert.rejects(acquireFileLock("/nonexistent/lock"), (error) =>
-      hasCode(error, "LOCK_UNAVAILABLE"),
+      LockError.is(error, "LOCK_UNAVAILABLE"),
     );
   });
 });

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import type { Readable } from "node:stream";
-import { CodedError } from "../errors.ts";
+import { LockError } from "../errors.ts";
 
 /** Options of {@link acquireFileLock}. */
 export interface FileLockOptions {
@@ -20,8 +20,8 @@ const conflictExitCode = 75;
  * The lock belongs to a small child process whose standard input is ours: the kernel releases it
  * when this process ends in whatever way, so that no lock is ever stale.
  *
- * @throws {CodedError} `LOCK_HELD` if another process has it and `whenHeld` is "fail"
- * @throws {CodedError} `LOCK_UNAVAILABLE` if the lock cannot be taken at all
+ * @throws {LockError} `LOCK_HELD` if another process has it and `whenHeld` is "fail"
+ * @throws {LockError} `LOCK_UNAVAILABLE` if the lock cannot be taken at all
  */
 export async function acquireFileLock(
   path: string,
@@ -30,11 +30,11 @@ export async function acquireFileLock(
   const first = await tryLock(path, { ...options, isBlocking: false });
   if (first) return first;
   if (options.whenHeld === "fail")
-    throw new CodedError("LOCK_HELD", `Cannot lock "${path}": another process holds it`);
+    throw new LockError("LOCK_HELD", `Cannot lock "${path}": another process holds it`);
   options.onWait?.();
   const second = await tryLock(path, { ...options, isBlocking: true });
   if (second) return second;
-  throw new CodedError("LOCK_UNAVAILABLE", `Cannot lock "${path}": flock gave up waiting`);
+  throw new LockError("LOCK_UNAVAILABLE", `Cannot lock "${path}": flock gave up waiting`);
 }
 
 async function tryLock(
@@ -89,8 +89,8 @@ function release(holder: ChildProcess): AsyncDisposable {
   };
 }
 
-function unavailable(path: string, reason: string, cause?: unknown): CodedError {
-  return new CodedError("LOCK_UNAVAILABLE", `Cannot lock "${path}": ${reason}`, {
+function unavailable(path: string, reason: string, cause?: unknown): LockError {
+  return new LockError("LOCK_UNAVAILABLE", `Cannot lock "${path}": ${reason}`, {
     cause,
     remedy: `Install "flock" (package util-linux) and check that the directory is writable`,
   });

@@ -15,7 +15,7 @@ export type Mount = typeof mount;
  * has its name by now.
  *
  * @param args what all mount programs understand: `-t`, `-o` with `bind` for bind mounts, source, target
- * @throws {CodedError} code `COMMAND_FAILED`
+ * @throws {CommandError} code `COMMAND_FAILED`
  */
 export async function mount(
   args: readonly string[],
@@ -25,7 +25,7 @@ export async function mount(
   await runCommand(file, all, options);
 }
 
-/** Unmounts by umount(8). @throws {CodedError} code `COMMAND_FAILED` */
+/** Unmounts by umount(8). @throws {CommandError} code `COMMAND_FAILED` */
 export async function unmount(args: readonly string[]): Promise<void> {
   if (existsSync(busybox)) await runCommand(busybox, ["umount", ...args]);
   else await runCommand("umount", args);

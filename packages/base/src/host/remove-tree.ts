@@ -1,6 +1,6 @@
 import fs from "node:fs/promises";
 import path from "node:path";
-import { hasCode } from "../errors.ts";
+import { isSystemError } from "../coded-error.ts";
 import { runCommand } from "./run-command.ts";
 
 /** Trees up to so many entries and levels are removed here: the start of a program would take longer. */
@@ -14,7 +14,7 @@ const maxDepth = 20;
  *
  * Does nothing if there is none.
  *
- * @throws {CodedError} `COMMAND_FAILED`
+ * @throws {CommandError} `COMMAND_FAILED`
  */
 export async function removeTree(directory: string): Promise<void> {
   if (await removeSmall(directory)) return;
@@ -24,7 +24,7 @@ export async function removeTree(directory: string): Promise<void> {
 /** @returns whether all of it is gone */
 async function removeSmall(directory: string): Promise<boolean> {
   const root = await fs.lstat(directory).catch((error: unknown) => {
-    if (hasCode(error, "ENOENT")) return undefined;
+    if (isSystemError(error, "ENOENT")) return undefined;
     throw error;
   });
   if (!root) return true;

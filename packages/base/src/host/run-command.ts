@@ -1,5 +1,8 @@
+import type { ChildProcessWithoutNullStreams } from "node:child_process";
 import { Readable } from "node:stream";
-import { CodedError } from "../errors.ts";
+import { systemClock, type Clock } from "../clock.ts";
+import { CommandError } from "../errors.ts";
+import { pause } from "../waiting/pause.ts";
 
 /** Options of {@link runCommand}. */
 export interface RunCommandOptions {
@@ -11,6 +14,8 @@ export interface RunCommandOptions {
   readonly signal?: AbortSignal | undefined;
   /** Kills the process and fails after this many milliseconds. @default no limit */
   readonly timeoutMs?: number | undefined;
+  /** @default systemClock */
+  readonly clock?: Clock | undefined;
   /** Sees each piece of standard error and output as it comes. */
   readonly onOutput?: ((text: string) => void) | undefined;
 }
@@ -27,70 +32,114 @@ export interface CommandResult {
  * The program has ended when its output has, which a process that it started may hold open; after an abort or
  * timeout only the program itself is waited for.
  *
- * @throws {CodedError} code `COMMAND_FAILED` with facts `exitCode, signal, stderr` when it cannot be
- * started, exits non-zero, is killed or takes too long
+ * @throws {CommandError} code `COMMAND_FAILED` when it cannot be started, exits non-zero, is killed or takes too long
  */
 export async function runCommand(
   file: string,
   args: readonly string[] = [],
   options: RunCommandOptions = {},
 ): Promise<CommandResult> {
-  const limits = [options.signal, timeLimit(options.timeoutMs)].filter((s) => s !== undefined);
-  const signal = limits.length === 0 ? undefined : AbortSignal.any(limits);
-  // Loaded by the first command: the agent of a cell answers before it runs one.
-  const { spawn } = process.getBuiltinModule("node:child_process");
-  const child = spawn(file, args, {
-    cwd: options.cwd,
-    env: options.env,
-    stdio: ["pipe", "pipe", "pipe"],
-    ...(signal && { signal, killSignal: "SIGKILL" as const }),
+  const { timeoutMs = Number.POSITIVE_INFINITY, clock = systemClock } = options;
+  const end = new AbortController();
+  const late = new AbortController();
+  void pause(timeoutMs, clock, end.signal).then((isOver) => {
+    if (isOver) late.abort(timeoutError(timeoutMs));
   });
-  const out: string[] = [];
-  const err: string[] = [];
-  const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
-  let startError: Error | undefined;
-  child.on("error", (error) => {
-    startError = error;
-    if (child.pid === undefined) reject(failure(error.message));
-  });
-  // Where no descriptor is left there are no pipes, whatever their type says.
-  if ((child.stdout as Readable | undefined) === undefined) return await promise;
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    out.push(text);
-    options.onOutput?.(text);
-  });
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    err.push(text);
-    options.onOutput?.(text);
-  });
-  // A program may exit without reading its input.
-  child.stdin.on("error", () => {});
-  if (options.input instanceof Readable) options.input.pipe(child.stdin);
-  else child.stdin.end(options.input);
-  // A process that the program has started may hold its output open after its end.
-  let isCutOff = false;
-  const cutOff = (): void => {
-    if (!signal?.aborted || (child.exitCode === null && child.signalCode === null)) return;
-    isCutOff = true;
-    child.stdout.destroy();
-    child.stderr.destroy();
-  };
-  child.on("exit", cutOff);
-  signal?.addEventListener("abort", cutOff, { once: true });
-  child.on("close", (code, killedBy) => {
-    signal?.removeEventListener("abort", cutOff);
-    if (code === 0 && !isCutOff) return resolve({ stdout: out.join(""), stderr: err.join("") });
-    const how = killedBy ? `killed by ${killedBy}` : describeExit(code);
-    const last = (err.join("") || out.join("")).trim().split("\n").slice(-5).join("; ");
-    return reject(failure(last === "" ? how : `${how}: ${last}`, code, killedBy));
-  });
-  return await promise;
+  const signal = options.signal ? AbortSignal.any([options.signal, late.signal]) : late.signal;
+  try {
+    return await new Run([file, ...args], options, signal).start();
+  } finally {
+    end.abort();
+  }
+}
 
-  function failure(reason: string, exitCode: number | null = null, killedBy: string | null = null) {
-    const why = signal?.aborted ? `${reason} (${String(signal.reason)})` : reason;
-    return new CodedError("COMMAND_FAILED", `Cannot run "${[file, ...args].join(" ")}": ${why}`, {
-      cause: startError,
-      facts: { exitCode, signal: killedBy, stderr: err.join("") },
+/** One process with all that it prints. */
+class Run {
+  readonly #words: readonly string[];
+  readonly #options: RunCommandOptions;
+  readonly #signal: AbortSignal;
+  readonly #stdout: string[] = [];
+  readonly #stderr: string[] = [];
+  readonly #result = Promise.withResolvers<CommandResult>();
+  #startError: Error | undefined;
+
+  constructor(words: readonly string[], options: RunCommandOptions, signal: AbortSignal) {
+    this.#words = words;
+    this.#options = options;
+    this.#signal = signal;
+  }
+
+  start(): Promise<CommandResult> {
+    const [file = "", ...args] = this.#words;
+    const { cwd, env } = this.#options;
+    // Loaded by the first command: the agent of a cell answers before it runs one.
+    const { spawn } = process.getBuiltinModule("node:child_process");
+    const stdio: ["pipe", "pipe", "pipe"] = ["pipe", "pipe", "pipe"];
+    const child = spawn(file, args, {
+      cwd,
+      env,
+      stdio,
+      signal: this.#signal,
+      killSignal: "SIGKILL",
+    });
+    child.on("error", (error) => {
+      this.#startError = error;
+      if (child.pid === undefined) this.#result.reject(this.#failure(error.message));
+    });
+    // Where no descriptor is left there are no pipes, whatever their type says.
+    if ((child.stdout as Readable | undefined) !== undefined) this.#follow(child);
+    return this.#result.promise;
+  }
+
+  #follow(child: ChildProcessWithoutNullStreams): void {
+    const { input, onOutput } = this.#options;
+    const keep = (stream: Readable, texts: string[]): void =>
+      void stream.setEncoding("utf8").on("data", (text: string) => {
+        texts.push(text);
+        onOutput?.(text);
+      });
+    keep(child.stdout, this.#stdout);
+    keep(child.stderr, this.#stderr);
+    // A program may exit without reading its input.
+    child.stdin.on("error", () => {});
+    if (input instanceof Readable) input.pipe(child.stdin);
+    else child.stdin.end(input);
+    this.#awaitEnd(child);
+  }
+
+  #awaitEnd(child: ChildProcessWithoutNullStreams): void {
+    // A process that the program has started may hold its output open after its end.
+    let isCutOff = false;
+    const cutOff = (): void => {
+      if (!this.#signal.aborted || (child.exitCode === null && child.signalCode === null)) return;
+      isCutOff = true;
+      child.stdout.destroy();
+      child.stderr.destroy();
+    };
+    child.on("exit", cutOff);
+    this.#signal.addEventListener("abort", cutOff, { once: true });
+    child.on("close", (exitCode, killedBy) => {
+      this.#signal.removeEventListener("abort", cutOff);
+      const [stdout, stderr] = [this.#stdout.join(""), this.#stderr.join("")];
+      if (exitCode === 0 && !isCutOff) return this.#result.resolve({ stdout, stderr });
+      const how = killedBy ? `killed by ${killedBy}` : describeExit(exitCode);
+      const last = (stderr || stdout).trim().split("\n").slice(-5).join("; ");
+      const reason = last === "" ? how : `${how}: ${last}`;
+      return this.#result.reject(this.#failure(reason, exitCode, killedBy));
+    });
+  }
+
+  #failure(
+    reason: string,
+    exitCode: number | null = null,
+    killedBy: NodeJS.Signals | null = null,
+  ): CommandError {
+    const why = this.#signal.aborted ? `${reason} (${String(this.#signal.reason)})` : reason;
+    return new CommandError("COMMAND_FAILED", `Cannot run "${this.#words.join(" ")}": ${why}`, {
+      cause: this.#startError,
+      exitCode: exitCode ?? undefined,
+      signal: killedBy ?? undefined,
+      stderr: this.#stderr.join(""),
     });
   }
 }
@@ -99,6 +148,6 @@ function describeExit(code: number | null): string {
   return code === 0 ? "its output did not end" : `exit code ${code}`;
 }
 
-function timeLimit(timeoutMs: number | undefined): AbortSignal | undefined {
-  return timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
+function timeoutError(timeoutMs: number): Error {
+  return new DOMException(`It took longer than ${timeoutMs / 1000} s`, "TimeoutError");
 }

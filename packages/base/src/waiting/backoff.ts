@@ -1,4 +1,4 @@
-import { isCodedError } from "../errors.ts";
+import { isCodedError } from "../coded-error.ts";
 
 /** Shape of an exponential back-off. */
 export interface BackoffOptions {

@@ -1,5 +1,5 @@
 import type { ServerHttp2Stream } from "node:http2";
-import { errorText, hasCode, isCodedError, CodedError } from "@kip/base";
+import { errorText, isCodedError, CodedError, DecodeError } from "@kip/base";
 
 /** Status of an answer by error code; every other code is 500. */
 const statusByCode: Readonly<Record<string, number>> = {
@@ -67,7 +67,7 @@ export function decodeRequest<T>(decode: () => T): T {
   try {
     return decode();
   } catch (error) {
-    if (hasCode(error, "DECODE_FAILED")) throw invalidRequest(errorText(error), error);
+    if (DecodeError.is(error, "DECODE_FAILED")) throw invalidRequest(errorText(error), error);
     throw error;
   }
 }

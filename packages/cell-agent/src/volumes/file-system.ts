@@ -1,5 +1,5 @@
 import fs from "node:fs/promises";
-import { errorText, isCodedError, CodedError, runCommand } from "@kip/base";
+import { errorText, CodedError, runCommand, CommandError } from "@kip/base";
 import type { Disk } from "./find-disk.ts";
 
 /**
@@ -145,8 +145,7 @@ function cut(line: string, separator: string): readonly [string, string] {
 }
 
 function exitCode(error: unknown): number | undefined {
-  const code = isCodedError(error) ? error.facts["exitCode"] : undefined;
-  return typeof code === "number" ? code : undefined;
+  return CommandError.is(error) ? error.exitCode : undefined;
 }
 
 function refused(disk: Disk, reason: string): CodedError {

@@ -19,7 +19,7 @@ const rules = decode.list(
  * Routing tables that only marked or received packets are looked up in are left out: transparent proxies have a local
  * default route in one, and programs of the host do not use it to connect.
  *
- * @throws {CodedError} `COMMAND_FAILED`
+ * @throws {CommandError} `COMMAND_FAILED`
  */
 export async function readLocalAddresses(): Promise<readonly string[]> {
   const show = async (...args: readonly string[]): Promise<unknown> => {

@@ -114,7 +114,7 @@ export class LocalNetwork {
    * Closes every address that is the host's own now to machines, and opens those that no longer are. Nothing happens
    * where there is no network.
    *
-   * @throws {CodedError} `COMMAND_FAILED`
+   * @throws {CommandError} `COMMAND_FAILED`
    */
   async closeLocalAddresses(): Promise<void> {
     await this.#closing.run();

@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile, rename, writeFile } from "node:fs/promises";
+import { rename, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { decode, hasCode } from "@kip/base";
+import { decode, readJsonRecord } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { missingPrograms } from "../host/programs.ts";
 import { controlGroupPath, confined, makeControlGroup } from "../host/control-group.ts";
@@ -99,14 +99,8 @@ export async function stopUplink(namespace: Namespace): Promise<void> {
 
 async function uplinkProcesses(namespace: Namespace): Promise<ProcessGroup> {
   const file = recordFile(namespace);
-  try {
-    const known = recordDocument(JSON.parse(await readFile(file, "utf8")), file);
-    return { argument: namespace.file, ...known };
-  } catch (error) {
-    // Not written, or by a process that was killed meanwhile: then its argument is there still.
-    if (!hasCode(error, "ENOENT", "DECODE_FAILED") && !(error instanceof SyntaxError)) throw error;
-    return { argument: namespace.file };
-  }
+  // Where there is no record, its writer may have been killed: its argument is there still.
+  return { argument: namespace.file, ...(await readJsonRecord(file, recordDocument)) };
 }
 
 async function writeRecord(namespace: Namespace, record: UplinkRecord): Promise<void> {

@@ -1,6 +1,13 @@
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { decode, errorText, hasCode, isCodedError, runCommand, type Logger } from "@kip/base";
+import {
+  decode,
+  errorText,
+  runCommand,
+  type Logger,
+  CommandError,
+  readJsonRecord,
+} from "@kip/base";
 import { firstLine } from "../host/file-text.ts";
 import { readBootId } from "../host/host-facts.ts";
 
@@ -90,7 +97,7 @@ async function whyNotKvm(options: ChooseAcceleratorOptions): Promise<string | un
     );
     return "the test guest was shut down before it ran";
   } catch (error) {
-    if (isCodedError(error) && error.facts["exitCode"] === exitStatus) return undefined;
+    if (CommandError.is(error) && error.exitCode === exitStatus) return undefined;
     return describeFailure(error, limitMs);
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -98,10 +105,10 @@ async function whyNotKvm(options: ChooseAcceleratorOptions): Promise<string | un
 }
 
 function describeFailure(error: unknown, limitMs: number): string {
-  if (!isCodedError(error)) return errorText(error);
-  if (error.facts["signal"] === "SIGKILL")
+  if (!CommandError.is(error)) return errorText(error);
+  if (error.signal === "SIGKILL")
     return `/dev/kvm is there, but a test guest did not run within ${limitMs / 1000} s`;
-  const said = firstLine(error.facts["stderr"]);
+  const said = firstLine(error.stderr);
   return said === "" ? errorText(error) : said;
 }
 
@@ -133,10 +140,5 @@ function bootDisk(): Buffer {
 async function readAnswer(
   file: string,
 ): Promise<decode.Decoded<typeof answerDocument> | undefined> {
-  try {
-    return answerDocument(JSON.parse(await readFile(file, "utf8")), file);
-  } catch (error) {
-    if (hasCode(error, "ENOENT", "DECODE_FAILED") || error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  return await readJsonRecord(file, answerDocument);
 }

@@ -1,6 +1,6 @@
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { acquireFileLock, decode, hasCode } from "@kip/base";
+import { acquireFileLock, decode, hasCode, LockError, readJsonRecord } from "@kip/base";
 import { endProcesses, type ProcessGroup } from "../host/processes.ts";
 import { allocatedBytes } from "../machine/machine-process.ts";
 import { chooseForRemoval, type StoredTemplate } from "./template-policy.ts";
@@ -173,7 +173,7 @@ export class TemplateStore {
     try {
       return await acquireFileLock(this.#lock, { whenHeld: "fail" });
     } catch (error) {
-      if (hasCode(error, "LOCK_HELD")) return undefined;
+      if (LockError.is(error, "LOCK_HELD")) return undefined;
       throw error;
     }
   }
@@ -208,13 +208,7 @@ export class TemplateStore {
 }
 
 async function readProcesses(file: string): Promise<DraftProcesses | undefined> {
-  try {
-    return processesDocument(JSON.parse(await readFile(file, "utf8")), file);
-  } catch (error) {
-    // Its writer had not started QEMU.
-    if (hasCode(error, "ENOENT", "DECODE_FAILED") || error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  return await readJsonRecord(file, processesDocument); // none: its writer had not started QEMU
 }
 
 function filesIn(folder: string): TemplateFiles {

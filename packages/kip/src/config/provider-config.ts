@@ -117,7 +117,7 @@ const withoutEffect: readonly (keyof decode.Decoded<typeof cells>)[] = [
  * Reads the content of `provider.yaml` (already parsed from YAML or JSON). Key names are those of the
  * original Kip; `cloud.local`, `registries` and `images` are new.
  *
- * @throws {CodedError} `DECODE_FAILED` naming the path and the nearest known key; `CONFIG_INVALID`
+ * @throws {DecodeError} `DECODE_FAILED` naming the path and the nearest known key; `CONFIG_INVALID`
  */
 export function decodeProviderConfig(value: unknown): ProviderConfig {
   const read = document(value, "");

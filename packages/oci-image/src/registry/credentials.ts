@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { decode, hasCode, isSystemError, runCommand, Secret } from "@kip/base";
+import { decode, isSystemError, runCommand, Secret, CommandError } from "@kip/base";
 import { ImageError } from "../errors.ts";
 
 /** Who we are at a registry. */
@@ -106,14 +106,9 @@ async function askHelper(
   } catch (error) {
     signal?.throwIfAborted();
     // The protocol's way to say that there are none is a sentence on standard output and status 1.
-    if (hasCode(error, "COMMAND_FAILED") && isPlainRefusal(error)) return undefined;
+    if (CommandError.is(error) && error.exitCode === 1) return undefined;
     throw badHelper(name, "it gave no credentials", error);
   }
-}
-
-function isPlainRefusal(error: unknown): boolean {
-  const facts = error instanceof Error && "facts" in error ? error.facts : undefined;
-  return typeof facts === "object" && facts !== null && "exitCode" in facts && facts.exitCode === 1;
 }
 
 function badHelper(name: string, reason: string, cause?: unknown): Error {

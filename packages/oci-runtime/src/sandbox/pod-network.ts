@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
-import { hasCode, isSystemError, runCommand } from "@kip/base";
+import { isSystemError, runCommand, CommandError } from "@kip/base";
 import { RuntimeError } from "../errors.ts";
 
 /** The pod's side of its network, and the cell's. */
@@ -85,7 +85,7 @@ export async function disconnectCable(network: PodNetwork): Promise<void> {
   await runCommand("/usr/sbin/ip", ["-force", "-batch", "-"], {
     input: removeCommands(network),
   }).catch((error: unknown) => {
-    if (!hasCode(error, "COMMAND_FAILED")) throw error;
+    if (!CommandError.is(error, "COMMAND_FAILED")) throw error;
   });
 }
 

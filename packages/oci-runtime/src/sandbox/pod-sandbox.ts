@@ -95,7 +95,7 @@ export async function createPodSandbox(options: PodSandboxOptions): Promise<PodS
  * own, as most pods do. Takes most of the time that createPodSandbox() would.
  *
  * @returns undefined if there is a sandbox: its pod is here
- * @throws {CodedError} `COMMAND_FAILED`, with nothing left
+ * @throws {CommandError} `COMMAND_FAILED`, with nothing left
  */
 export async function preparePodSandbox(
   options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">,

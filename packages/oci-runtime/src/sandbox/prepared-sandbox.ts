@@ -27,7 +27,7 @@ export class PreparedSandbox {
     this.#outer = outer;
   }
 
-  /** Makes it, where there is nothing of a sandbox of this name. @throws {CodedError} `COMMAND_FAILED` */
+  /** Makes it, where there is nothing of a sandbox of this name. @throws {CommandError} `COMMAND_FAILED` */
   static async make(name: string, files: SandboxFiles): Promise<PreparedSandbox> {
     mkdirSync(files.directory, { recursive: true, mode: 0o700 });
     const cable = cableName(name);
@@ -41,7 +41,7 @@ export class PreparedSandbox {
     }
   }
 
-  /** Makes the network the pod's. To be called once. @throws {CodedError} `COMMAND_FAILED` */
+  /** Makes the network the pod's. To be called once. @throws {CommandError} `COMMAND_FAILED` */
   async finish(network: PodNetwork): Promise<void> {
     allowForwarding(network.hostInterface);
     await Promise.all([

@@ -17,7 +17,7 @@ export class WaitingIp {
   /**
    * Resolves when the lines are done.
    * @param start a command line that `ip -batch -` is put behind
-   * @throws {CodedError} `COMMAND_FAILED`
+   * @throws {CommandError} `COMMAND_FAILED`
    */
   static async begin(start: readonly string[], lines: readonly string[]): Promise<WaitingIp> {
     const input = new PassThrough();
@@ -32,7 +32,7 @@ export class WaitingIp {
     return new WaitingIp(input, end);
   }
 
-  /** Does further lines, and ends; only ends, the second time. @throws {CodedError} `COMMAND_FAILED` */
+  /** Does further lines, and ends; only ends, the second time. @throws {CommandError} `COMMAND_FAILED` */
   async finish(lines: readonly string[]): Promise<void> {
     if (!this.#input.writableEnded) this.#input.end(batch(lines));
     await this.#end;

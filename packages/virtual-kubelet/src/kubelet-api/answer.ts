@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { errorText, hasCode } from "@kip/base";
+import { errorText, DecodeError } from "@kip/base";
 import { findError } from "../errors.ts";
 
 /** A refusal with a kubelet's message; becomes a plain-text answer. */
@@ -18,7 +18,7 @@ export class HttpRefusal extends Error {
 export function refusalOf(error: unknown): HttpRefusal {
   if (error instanceof HttpRefusal) return error;
   if (findError(error, "VK_NOT_FOUND")) return new HttpRefusal(404, errorText(error));
-  if (findError(error, "VK_INVALID_POD") || hasCode(error, "DECODE_FAILED"))
+  if (findError(error, "VK_INVALID_POD") || DecodeError.is(error, "DECODE_FAILED"))
     return new HttpRefusal(400, errorText(error));
   return new HttpRefusal(500, errorText(error));
 }

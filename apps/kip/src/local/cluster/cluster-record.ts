@@ -1,5 +1,5 @@
-import { readFile, rename, writeFile } from "node:fs/promises";
-import { decode, hasCode } from "@kip/base";
+import { rename, writeFile } from "node:fs/promises";
+import { decode, readJsonRecord } from "@kip/base";
 import type { LocalLayout } from "./layout.ts";
 import { clusterProcesses } from "./processes.ts";
 
@@ -26,12 +26,7 @@ export type ClusterRecord = decode.Decoded<typeof decodeRecord>;
  * an interrupted run like any other.
  */
 export async function readRecord(file: string): Promise<ClusterRecord | undefined> {
-  try {
-    return decodeRecord(JSON.parse(await readFile(file, "utf8")), "");
-  } catch (error) {
-    if (hasCode(error, "ENOENT", "DECODE_FAILED") || error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  return await readJsonRecord(file, decodeRecord);
 }
 
 /** Writes the record, whole or not at all. */

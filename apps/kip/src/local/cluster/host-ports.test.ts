@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode, parseOptions } from "@kip/base";
+import { parseOptions, OptionError } from "@kip/base";
 import { hostPorts } from "./host-ports.ts";
 import { upOptions } from "./local-options.ts";
 
@@ -15,6 +15,6 @@ describe("hostPorts()", () => {
     it(`refuses ${flag}`, () =>
       assert.throws(
         () => ports(flag),
-        (error) => hasCode(error, "OPTION_INVALID"),
+        (error) => OptionError.is(error, "OPTION_INVALID"),
       ));
 });

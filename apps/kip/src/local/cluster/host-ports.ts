@@ -1,16 +1,16 @@
-import { CodedError, type OptionValues } from "@kip/base";
+import { type OptionValues, OptionError } from "@kip/base";
 
 const portRange = { min: 1, max: 65_535 } as const;
 
 /** Where the provider serves the kubelet API: metrics are fetched there, also from pods. */
 const kubeletPort = 10_250;
 
-/** Port of the API server. @throws {CodedError} `OPTION_INVALID` */
+/** Port of the API server. @throws {OptionError} `OPTION_INVALID` */
 export function apiPort(options: OptionValues): number {
   return options.integer("port", portRange);
 }
 
-/** Port of the local registry. @throws {CodedError} `OPTION_INVALID` */
+/** Port of the local registry. @throws {OptionError} `OPTION_INVALID` */
 export function registryPort(options: OptionValues): number {
   return options.integer("registry-port", portRange);
 }
@@ -18,7 +18,7 @@ export function registryPort(options: OptionValues): number {
 /**
  * TCP ports of this computer that pods reach: API server, registry (to read), kubelet, and those of `--host-port`.
  *
- * @throws {CodedError} `OPTION_INVALID`
+ * @throws {OptionError} `OPTION_INVALID`
  */
 export function hostPorts(options: OptionValues): readonly number[] {
   const further = options.list("host-port").map(parsePort);
@@ -28,7 +28,11 @@ export function hostPorts(options: OptionValues): readonly number[] {
 function parsePort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (port >= portRange.min && port <= portRange.max) return port;
-  throw new CodedError("OPTION_INVALID", `Cannot use --host-port ${text}: a TCP port is expected`, {
-    remedy: `Give a number from ${portRange.min} to ${portRange.max}`,
-  });
+  throw new OptionError(
+    "OPTION_INVALID",
+    `Cannot use --host-port ${text}: a TCP port is expected`,
+    {
+      remedy: `Give a number from ${portRange.min} to ${portRange.max}`,
+    },
+  );
 }

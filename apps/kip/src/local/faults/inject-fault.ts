@@ -1,4 +1,4 @@
-import { CodedError, nearest, systemClock } from "@kip/base";
+import { CodedError, nearest, systemClock, OptionError } from "@kip/base";
 import { cloudErrorCodes, type CapacityScope } from "@kip/cloud";
 import { cloudOperations } from "@kip/cloud/faults";
 import { openLocalFaults, type LocalFaults, type NamedMachine } from "@kip/cloud-local/faults";
@@ -89,7 +89,7 @@ export async function injectFault(args: readonly string[]): Promise<void> {
   const options = parseOptions(optionsOf(verb), flags, process.env);
   if (options.isSet("help")) return void process.stdout.write(verbUsage(verb));
   if (verb.operand !== undefined && operand === "") {
-    throw new CodedError(
+    throw new OptionError(
       "OPTION_MISSING",
       `Cannot do kip local ${verb.name}: ${verb.operand} is missing`,
       {
@@ -138,7 +138,7 @@ function oneOf<T extends string>(what: string, given: string, known: readonly T[
   const found = known.find((each) => each === given);
   if (found !== undefined) return found;
   const near = nearest(given, known);
-  throw new CodedError("OPTION_INVALID", `Cannot use ${what} "${given}": it is not known here`, {
+  throw new OptionError("OPTION_INVALID", `Cannot use ${what} "${given}": it is not known here`, {
     remedy: near === undefined ? `Use one of ${known.join(", ")}` : `Did you mean ${near}?`,
   });
 }
@@ -158,7 +158,7 @@ function unknownVerb(word: string): CodedError {
     word,
     faultCommands.map(({ name }) => name),
   );
-  return new CodedError(
+  return new OptionError(
     "OPTION_UNKNOWN",
     `Cannot do "kip local ${word}": there is no such command`,
     {

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { decode, defined, CodedError } from "@kip/base";
+import { decode, defined, OptionError } from "@kip/base";
 import { parse } from "yaml";
 import { localRegistryHost } from "../cluster/layout.ts";
 
@@ -23,14 +23,14 @@ const sections = decode.object(
 /**
  * Reads the file of `--settings`, and checks it as the provider will.
  *
- * @throws {CodedError} `OPTION_INVALID`; `CONFIG_INVALID` and `DECODE_FAILED` of what is in it
+ * @throws {OptionError} `OPTION_INVALID`; `CONFIG_INVALID` and `DECODE_FAILED` of what is in it
  */
 export async function readUserSettings(file: string): Promise<UserSettings> {
   let content: unknown;
   try {
     content = parse(await readFile(file, "utf8"));
   } catch (cause) {
-    throw new CodedError("OPTION_INVALID", `Cannot read --settings "${file}"`, {
+    throw new OptionError("OPTION_INVALID", `Cannot read --settings "${file}"`, {
       cause,
       remedy: "Give a YAML file with the sections registries, images and kubelet",
     });
