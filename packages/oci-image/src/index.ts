@@ -1,21 +1,26 @@
-export type { ImageConfig } from "./image-config.ts";
-export { formatPlatform, hostPlatform, type Platform } from "./platform.ts";
-export type { ProxyVariables } from "./registry/http-exchange.ts";
+// Functions and classes that programs need, and every type that their signatures name.
+
+// Names
+export type { Platform } from "./platform.ts";
 export { formatReference, parseReference, type Reference } from "./reference.ts";
+
+// Failures
+export { ImageError, type ImageErrorCode } from "./errors.ts";
+
+// Registries
+export type { ProxyVariables } from "./registry/http-exchange.ts";
 export {
   dockerConfigCredentials,
-  firstCredentials,
-  helperCredentials,
   type CredentialSource,
   type RegistryCredentials,
 } from "./registry/credentials.ts";
-export { pushLayout } from "./registry/push-layout.ts";
+export { pushLayout, type PushOptions } from "./registry/push-layout.ts";
 export type { RegistryConfig } from "./registry/registry-config.ts";
-export { resolveUser, type ResolvedUser } from "./rootfs/resolve-user.ts";
-export { mountOverlay, unmountOverlay, type OverlayPlaces } from "./rootfs/mount-rootfs.ts";
+
+// The store
+export type { ImageConfig } from "./image-config.ts";
 export type { Collected, CollectOptions } from "./store/collect.ts";
 export { openImageStore } from "./store/fs-image-store.ts";
-export { prefetchImage } from "./store/prefetch-image.ts";
 export type {
   ImageStore,
   ImageStoreOptions,
@@ -27,5 +32,9 @@ export type {
   PullTimings,
   StoredImage,
 } from "./store/image-store.ts";
-export { defaultUnpackLimits, type UnpackLimits } from "./unpack/limits.ts";
-export { ImageError, type ImageErrorCode } from "./errors.ts";
+export { prefetchImage, type PrefetchOptions } from "./store/prefetch-image.ts";
+export type { UnpackLimits } from "./unpack/limits.ts";
+
+// Root file systems
+export { mountOverlay, type OverlayPlaces } from "./rootfs/mount-rootfs.ts";
+export { resolveUser, type ResolvedUser } from "./rootfs/resolve-user.ts";

@@ -11,8 +11,6 @@ import { describe, it } from "node:test";
 import { Secret, silentLogger, systemClock, type Clock } from "@kip/base";
 import {
   dockerConfigCredentials,
-  firstCredentials,
-  helperCredentials,
   openImageStore,
   parseReference,
   type PulledImage,
@@ -302,7 +300,7 @@ describe("a pull", () => {
       await pull({ credentials });
       assert.deepEqual(asked, []);
       isGuarded = true;
-      await pull({ credentials: firstCredentials([async () => undefined, credentials]) });
+      await pull({ credentials });
       assert.deepEqual(asked, [registry.host]);
     });
   });
@@ -365,7 +363,11 @@ describe("credentials", () => {
         "https://index.docker.io/v1/": { auth },
         "stored.example": {},
       },
-      credHelpers: { "helped.example": "demo", "bad.example": "../../bin/sh" },
+      credHelpers: {
+        "helped.example": "demo",
+        "bad.example": "../../bin/sh",
+        "absent.example": "not-there",
+      },
       credsStore: "demo",
     };
     writeFileSync(file, JSON.stringify(config));
@@ -382,7 +384,7 @@ describe("credentials", () => {
     assert.equal(await found("stored.example"), "u-stored.example/s");
     assert.equal(await found("none.example"), undefined);
     await assert.rejects(found("bad.example"), { code: "REGISTRY_UNAUTHORIZED" });
-    await assert.rejects(helperCredentials("not-there", search)("x"), /not-there/);
+    await assert.rejects(found("absent.example"), /not-there/);
     const missing = dockerConfigCredentials(path.join(work.path, "none.json"), search);
     assert.equal(await missing("x"), undefined);
     writeFileSync(file, '{"auths": geheim');

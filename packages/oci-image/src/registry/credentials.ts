@@ -37,17 +37,6 @@ const helperAnswer = decode.object({ Username: decode.string, Secret: decode.str
 const dockerHubKey = "https://index.docker.io/v1/";
 const helperTimeoutMs = 30_000;
 
-/** Asks each in turn; the first answer counts. */
-export function firstCredentials(sources: readonly CredentialSource[]): CredentialSource {
-  return async (host, signal) => {
-    for (const source of sources) {
-      const found = await source(host, signal);
-      if (found) return found;
-    }
-    return undefined;
-  };
-}
-
 /**
  * A file as `docker login` writes it (`~/.docker/config.json`): a credential helper of the registry,
  * then its entry in `auths`, then the default credential store. Without the file there are none.
@@ -79,14 +68,7 @@ export function dockerConfigCredentials(
   };
 }
 
-/** A program `docker-credential-<name>`, asked by the protocol of docker-credential-helpers. */
-export function helperCredentials(
-  name: string,
-  options: { readonly path?: string | undefined } = {},
-): CredentialSource {
-  return async (host, signal) => await askHelper(name, host, { ...options, signal });
-}
-
+/** Asks a program `docker-credential-<name>`, by the protocol of docker-credential-helpers. */
 async function askHelper(
   name: string,
   key: string,
