@@ -1,4 +1,4 @@
-import { ProviderStore } from "@kip/virtual-kubelet";
+import { ProviderStore } from "@kip/virtual-kubelet/command";
 import { createMockProvider } from "./mock/mock-provider.ts";
 
 /** The providers that this program brings along. */

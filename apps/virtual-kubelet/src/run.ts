@@ -11,9 +11,6 @@ import {
 import { createApiClient, loadKubeConfig, type KubeConfig } from "@kip/k8s-client";
 import {
   delegatedAccess,
-  NodeMetrics,
-  optionalCalls,
-  ServingTls,
   startNode,
   startStandbyNode,
   type NodeOptions,
@@ -22,6 +19,7 @@ import {
   type RunningNode,
   VirtualKubeletError,
 } from "@kip/virtual-kubelet";
+import { NodeMetrics, optionalCalls, ServingTls } from "@kip/virtual-kubelet/command";
 import { flagNotices } from "./klog-flags.ts";
 import { openLogOutput, verboseLevel, type LogOutput } from "./log-output.ts";
 import { serveMetrics } from "./metrics-server.ts";

@@ -1,77 +1,43 @@
-export {
-  VirtualKubeletError,
-  type VirtualKubeletErrorCode,
-  type VirtualKubeletErrorOptions,
-} from "./errors.ts";
-export {
-  optionalCalls,
-  type LogOptions,
-  type NodeFacts,
-  type OptionalCalls,
-  type PodEvent,
-  type PodPresence,
-  type PodProvider,
-  type PodStatusUpdate,
-  type ProcessExit,
-  type ProviderCallbacks,
-  type ResolvedPod,
-  type VolumeFile,
+// What the author of a provider needs. Sub-paths of the package have more, for programs and tests.
+
+// The provider and its errors
+export { VirtualKubeletError, type VirtualKubeletErrorCode } from "./errors.ts";
+export type {
+  LogOptions,
+  NodeFacts,
+  PodEvent,
+  PodPresence,
+  PodProvider,
+  PodStatusUpdate,
+  ProcessExit,
+  ProviderCallbacks,
+  ResolvedPod,
+  VolumeFile,
 } from "./pod-provider.ts";
-export {
-  defaultKubeletLimits,
-  delegatedAccess,
-  startKubeletApi,
-  type DelegatedAccessOptions,
-  type KubeletAction,
-  type KubeletApiOptions,
-  type KubeletAuthenticate,
-  type KubeletAuthorize,
-  type KubeletHandlers,
-  type KubeletLimits,
-  type KubeletTls,
-  type KubeletUser,
-  type RunningKubeletApi,
-} from "./kubelet-api/index.ts";
-export { expandSubPath, expandVariables, ExpansionBudget } from "./environment/expand-variables.ts";
-export type { NodeIntervals, NodeOptions, NodeTaint, RunningNode } from "./node/node-options.ts";
-export { ServingTls, type ServingTlsOptions } from "./node/serving-tls.ts";
-export { startNode } from "./node/start-node.ts";
-export { bindLateEnv, type LateAddresses } from "./environment/late-env.ts";
-export { mergeConditions, type ConditionVerdict } from "./status/conditions.ts";
-export { containerStatus, goneStatuses, waitingStatuses } from "./status/container-statuses.ts";
-export { podStatus, type ContainerRun, type PodFacts } from "./status/pod-status.ts";
-export { podConditions, type PodConditionFacts } from "./status/pod-conditions.ts";
-export { qosClass } from "./status/qos-class.ts";
-export { ContainerLog, type ContainerLogOptions } from "./logs/container-log.ts";
+export type { PodUsage, ProbeCounts, ProviderStats } from "./usage.ts";
+export type { PolledPodProvider } from "./polling/polled-provider.ts";
+export { pollProvider } from "./polling/poll-provider.ts";
+export type { ProviderFactory, ProviderSetup } from "./command/provider-store.ts";
+
+// Parts of providers
+export { ContainerLog } from "./logs/container-log.ts";
 export { connectPort, connectProcess } from "./providers/connect.ts";
 export { PodTable } from "./providers/pod-table.ts";
-export { pollProvider, type PollOptions } from "./polling/poll-provider.ts";
-export type { PolledPodProvider } from "./polling/polled-provider.ts";
+export { containerStatus } from "./status/container-statuses.ts";
+export { podConditions } from "./status/pod-conditions.ts";
+export { podStatus, type ContainerRun } from "./status/pod-status.ts";
+
+// The node
+export { startNode } from "./node/start-node.ts";
+export type { NodeOptions, RunningNode } from "./node/node-options.ts";
 export {
   startStandbyNode,
   type StandbyNode,
   type StandbyNodeOptions,
-  type StandbyOptions,
 } from "./node/standby-node.ts";
-export type {
-  ContainerUsage,
-  NetworkUsage,
-  PodUsage,
-  ProbeCounts,
-  ProviderStats,
-  Usage,
-} from "./usage.ts";
-export { NodeMetrics, type PodCounts } from "./metrics/node-metrics.ts";
-export { ProviderStore, type ProviderFactory, type ProviderSetup } from "./provider-store.ts";
-// What a provider and its program need of the packages below, so that one package is enough.
-export {
-  createLogger,
-  silentLogger,
-  systemClock,
-  type Clock,
-  type Logger,
-  type ProcessStreams,
-} from "@kip/base";
+export { delegatedAccess, type KubeletApiOptions } from "./kubelet-api/index.ts";
+
+// Of the packages below, so that one package is enough
+export { createLogger, systemClock, type Clock, type Logger, type ProcessStreams } from "@kip/base";
 export { createApiClient, loadKubeConfig, wireTime, type ApiClient } from "@kip/k8s-client";
-export type { Container, ContainerStatus, Node, Pod, PodStatus } from "@kip/k8s-types";
-export { noTracer, type Span, type SpanFields, type Tracer } from "./tracing.ts";
+export type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";

@@ -10,7 +10,8 @@ import tls from "node:tls";
 import { silentLogger } from "@kip/base";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
 import { ManualClock } from "@kip/testing";
-import { ServingTls, startKubeletApi, type KubeletTls } from "../src/index.ts";
+import { startKubeletApi, type KubeletTls } from "../src/kubelet-api/index.ts";
+import { ServingTls } from "../src/node/serving-tls.ts";
 import { NodeTls } from "../src/node/node-tls.ts";
 import { KubeletApiFixture } from "./kubelet-api-fixture.ts";
 

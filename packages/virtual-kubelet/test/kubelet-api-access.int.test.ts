@@ -5,7 +5,8 @@ import { silentLogger, systemClock } from "@kip/base";
 import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, type ApiClient } from "@kip/k8s-client";
 import { CertificateAuthority } from "@kip/pki";
-import { delegatedAccess, type KubeletApiOptions } from "../src/index.ts";
+import { delegatedAccess } from "../src/index.ts";
+import type { KubeletApiOptions } from "../src/kubelet-api/index.ts";
 import { KubeletApiFixture, type ClientTls } from "./kubelet-api-fixture.ts";
 import { WebSocketTestClient } from "./websocket-test-client.ts";
 

@@ -9,7 +9,11 @@ import { silentLogger, systemClock } from "@kip/base";
 import { podWith } from "@kip/k8s-types/testing";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
 import { VirtualKubeletError } from "@kip/virtual-kubelet";
-import { startKubeletApi, type KubeletApiOptions, type RunningKubeletApi } from "../src/index.ts";
+import {
+  startKubeletApi,
+  type KubeletApiOptions,
+  type RunningKubeletApi,
+} from "../src/kubelet-api/index.ts";
 import { ProcessProvider } from "./process-provider.ts";
 import { SpdyTestClient } from "./spdy-test-client.ts";
 

@@ -2,7 +2,11 @@ import https from "node:https";
 import { silentLogger, systemClock } from "@kip/base";
 import { podWith } from "@kip/k8s-types/testing";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
-import { startKubeletApi, type KubeletApiOptions, type RunningKubeletApi } from "../src/index.ts";
+import {
+  startKubeletApi,
+  type KubeletApiOptions,
+  type RunningKubeletApi,
+} from "../src/kubelet-api/index.ts";
 import { ProcessProvider } from "./process-provider.ts";
 
 const host = "127.0.0.1";

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { podWith } from "@kip/k8s-types/testing";
-import type { KubeletHandlers, ProbeCounts, ProviderStats } from "../src/index.ts";
+import type { ProbeCounts, ProviderStats } from "../src/index.ts";
+import type { KubeletHandlers } from "../src/kubelet-api/index.ts";
 import { KubeletApiFixture } from "./kubelet-api-fixture.ts";
 import { ProcessProvider } from "./process-provider.ts";
 

@@ -1,7 +1,7 @@
 // A kubelet API in a process of its own, so that its memory is its own. Told what to serve by its parent.
 import { silentLogger, systemClock } from "@kip/base";
 import { podWith } from "@kip/k8s-types/testing";
-import { startKubeletApi, type KubeletTls } from "../src/index.ts";
+import { startKubeletApi, type KubeletTls } from "../src/kubelet-api/index.ts";
 import { startBareTlsPipe } from "./bare-tls-pipe.ts";
 import { ProcessProvider } from "./process-provider.ts";
 

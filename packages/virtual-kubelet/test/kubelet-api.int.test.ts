@@ -14,7 +14,7 @@ import { runCommand, silentLogger, systemClock } from "@kip/base";
 import { findRelease, pinned } from "@kip/control-plane";
 import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
 import type { Pod } from "@kip/k8s-types";
-import { startKubeletApi, type RunningKubeletApi } from "../src/index.ts";
+import { startKubeletApi, type RunningKubeletApi } from "../src/kubelet-api/index.ts";
 import { ProcessProvider } from "./process-provider.ts";
 import { adminTls } from "./support/admin-tls.ts";
 import { WebSocketTestClient } from "./websocket-test-client.ts";

@@ -4,12 +4,8 @@ import { pipeline } from "node:stream/promises";
 import { type ProcessStreams } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { VirtualKubeletError } from "@kip/virtual-kubelet";
-import {
-  connectPort,
-  connectProcess,
-  type KubeletHandlers,
-  type LogOptions,
-} from "../src/index.ts";
+import { connectPort, connectProcess, type LogOptions } from "../src/index.ts";
+import type { KubeletHandlers } from "../src/kubelet-api/index.ts";
 
 /**
  * Kubelet handlers whose containers are processes of this machine, for tests: `exec` runs the command

@@ -4,12 +4,12 @@ import type { ApiClient } from "@kip/k8s-client";
 import type { KeyPair } from "@kip/pki";
 import {
   delegatedAccess,
-  ServingTls,
   startNode,
   type KubeletApiOptions,
   type PodProvider,
   type RunningNode,
 } from "@kip/virtual-kubelet";
+import { ServingTls } from "@kip/virtual-kubelet/command";
 import type { OptionValues } from "@kip/base";
 
 /** What {@link serveNode} needs. */

@@ -1,5 +1,5 @@
-import { systemClock, type Logger, type OptionValues, OptionError } from "@kip/base";
-import { noTracer, type Tracer } from "@kip/virtual-kubelet";
+import { OptionError, systemClock, type Logger, type OptionValues } from "@kip/base";
+import { noTracer, type Tracer } from "@kip/virtual-kubelet/command";
 import { createExporter } from "./exporters.ts";
 import { createTracer } from "./otlp-tracer.ts";
 

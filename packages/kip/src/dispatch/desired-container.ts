@@ -1,14 +1,14 @@
 import { bytes, defined, milliCpu } from "@kip/base";
 import type { DesiredContainer, DesiredHook, DesiredProbe } from "@kip/agent-api";
 import type { Container, EphemeralContainer, Pod, Probe } from "@kip/k8s-types";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
 import {
   bindLateEnv,
   expandSubPath,
   expandVariables,
   ExpansionBudget,
   type LateAddresses,
-  type ResolvedPod,
-} from "@kip/virtual-kubelet";
+} from "@kip/virtual-kubelet/environment";
 
 type AnyContainer = Container | EphemeralContainer;
 type Handler = NonNullable<NonNullable<Container["lifecycle"]>["preStop"]>;

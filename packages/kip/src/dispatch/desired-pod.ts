@@ -7,7 +7,8 @@ import type {
 } from "@kip/agent-api";
 import type { RegistryLogIn } from "@kip/cloud";
 import type { Pod, Volume } from "@kip/k8s-types";
-import type { LateAddresses, ResolvedPod } from "@kip/virtual-kubelet";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
+import type { LateAddresses } from "@kip/virtual-kubelet/environment";
 import { desiredContainer } from "./desired-container.ts";
 import { etcHosts, kernelHostname, resolvConf, type DnsSettings } from "./pod-network-files.ts";
 import { mergeRegistries } from "./registries.ts";

@@ -1,6 +1,6 @@
 import type { ContainerReport, PodReport } from "@kip/agent-api";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
-import { waitingStatuses } from "@kip/virtual-kubelet";
+import { waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { CellMemory } from "../state/cell-memory.ts";
 import { containerStatus } from "./container-status.ts";
 import { afterLoss, byName, endedStatus, finalStatuses } from "./lost-containers.ts";

@@ -1,5 +1,5 @@
 import type { PodCondition } from "@kip/k8s-types";
-import type { ConditionVerdict } from "@kip/virtual-kubelet";
+import type { ConditionVerdict } from "@kip/virtual-kubelet/status";
 import type { CellMemory } from "../state/cell-memory.ts";
 
 /** Kubernetes' condition and reason for a pod that its node is about to end. */

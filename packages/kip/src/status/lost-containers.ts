@@ -1,5 +1,5 @@
 import type { ContainerState, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
-import { goneStatuses, waitingStatuses } from "@kip/virtual-kubelet";
+import { goneStatuses, waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { EndedContainer, PodEnd } from "../state/cell.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
 

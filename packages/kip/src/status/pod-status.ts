@@ -2,13 +2,13 @@ import { defined } from "@kip/base";
 import type { PodReport } from "@kip/agent-api";
 import { wireTime } from "@kip/k8s-client";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
+import { podConditions } from "@kip/virtual-kubelet";
 import {
   goneStatuses,
   mergeConditions,
-  podConditions,
   qosClass,
   type ConditionVerdict,
-} from "@kip/virtual-kubelet";
+} from "@kip/virtual-kubelet/status";
 import { podAddress, wasClaimed, type CellMemory } from "../state/cell-memory.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
 import { disruptionVerdict } from "./disruption.ts";

@@ -1,16 +1,8 @@
+export { delegatedAccess } from "./access/delegated-access.ts";
 export type {
-  KubeletAction,
-  KubeletAuthenticate,
-  KubeletAuthorize,
-  KubeletUser,
-} from "./access/user.ts";
-export { delegatedAccess, type DelegatedAccessOptions } from "./access/delegated-access.ts";
-export {
-  defaultKubeletLimits,
-  type KubeletApiOptions,
-  type KubeletHandlers,
-  type KubeletLimits,
-  type KubeletTls,
-  type RunningKubeletApi,
+  KubeletApiOptions,
+  KubeletHandlers,
+  KubeletTls,
+  RunningKubeletApi,
 } from "./options.ts";
 export { startKubeletApi } from "./server.ts";

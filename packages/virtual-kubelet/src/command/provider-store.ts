@@ -1,9 +1,9 @@
 import { nearest, type Clock, type Logger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
-import { VirtualKubeletError } from "./errors.ts";
-import type { PodProvider } from "./pod-provider.ts";
-import type { PolledPodProvider } from "./polling/polled-provider.ts";
-import { pollProvider } from "./polling/poll-provider.ts";
+import { VirtualKubeletError } from "../errors.ts";
+import type { PodProvider } from "../pod-provider.ts";
+import type { PolledPodProvider } from "../polling/polled-provider.ts";
+import { pollProvider } from "../polling/poll-provider.ts";
 
 /** Arguments of a {@link ProviderFactory}. */
 export interface ProviderSetup {

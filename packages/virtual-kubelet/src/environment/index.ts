@@ -1,0 +1,3 @@
+// What a provider needs that finishes a container's environment itself, on the pod's machine.
+export { expandSubPath, expandVariables, ExpansionBudget } from "./expand-variables.ts";
+export { bindLateEnv, type LateAddresses } from "./late-env.ts";
