@@ -66,8 +66,8 @@ export function isCodedError(error: unknown): error is CodedError {
   return typeof error === "object" && error !== null && marker in error;
 }
 
-/** The codes of Node's system errors of this platform. */
-export type SystemErrorCode = keyof typeof constants.errno;
+/** The codes of Node's system errors of this platform, and of its name look-ups (getaddrinfo(3)). */
+export type SystemErrorCode = keyof typeof constants.errno | "EAI_AGAIN" | "ENOTFOUND";
 
 /** Whether an error is a system error of Node with one of the given codes, such as `ENOENT`. */
 export function isSystemError(error: unknown, ...codes: readonly SystemErrorCode[]): boolean {

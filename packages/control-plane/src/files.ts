@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { open, readFile, rename, rm } from "node:fs/promises";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 
 /** Who may read a file, and whose it is. */
 export interface WriteFileOptions {
@@ -38,7 +38,7 @@ export async function readIfPresent(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
+    if (isSystemError(error, "ENOENT")) return undefined;
     throw error;
   }
 }

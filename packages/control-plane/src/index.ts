@@ -9,6 +9,7 @@ export {
   type PinnedRelease,
   type ProgramName,
 } from "./binaries/pinned-version.ts";
+export { ControlPlaneError, type ControlPlaneErrorCode } from "./errors.ts";
 export type { ControlPlane, ControlPlaneOptions, ProgramExit } from "./control-plane.ts";
 export {
   mergeKubeconfigContext,

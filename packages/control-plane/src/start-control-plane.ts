@@ -1,6 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { acquireFileLock, errorText, hasCode, CodedError, runCommand, LockError } from "@kip/base";
+import { acquireFileLock, errorText, runCommand, LockError } from "@kip/base";
+import { ControlPlaneError } from "./errors.ts";
 import { CertificateFiles } from "./certificates/certificate-files.ts";
 import {
   controlPlaneCertificates,
@@ -21,9 +22,9 @@ import { RunningControlPlane } from "./running-control-plane.ts";
  * API is ready. A later start with the same `dataDir` finds the same objects, certificates and
  * port. From then on a program that ends is started again; all end with this process.
  *
- * @throws {CodedError} `PORT_TAKEN` if another program listens at the port
- * @throws {CodedError} `CONTROL_PLANE_IN_USE` if another process runs one in `dataDir`
- * @throws {CodedError} `CONTROL_PLANE_START_FAILED` if a program ends, or the time limit passes;
+ * @throws {ControlPlaneError} `PORT_TAKEN` if another program listens at the port
+ * @throws {ControlPlaneError} `CONTROL_PLANE_IN_USE` if another process runs one in `dataDir`
+ * @throws {ControlPlaneError} `CONTROL_PLANE_START_FAILED` if a program ends, or the time limit passes;
  * nothing is left running
  */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
@@ -56,7 +57,7 @@ async function lockDataDir(resolved: ResolvedOptions): Promise<AsyncDisposable> 
     return await acquireFileLock(join(resolved.dataDir, "lock"), { whenHeld: "fail" });
   } catch (error) {
     if (!LockError.is(error, "LOCK_HELD")) throw error;
-    throw new CodedError(
+    throw new ControlPlaneError(
       "CONTROL_PLANE_IN_USE",
       `Cannot start the control plane in "${resolved.dataDir}": another process runs it already`,
       { cause: error, remedy: "Use that one, or end it first" },
@@ -93,7 +94,7 @@ async function choosePort(resolved: ResolvedOptions): Promise<number> {
       return last;
     }
   } catch (error) {
-    if (!hasCode(error, "PORT_TAKEN")) throw error;
+    if (!ControlPlaneError.is(error, "PORT_TAKEN")) throw error;
   }
   const chosen = await freePort(bindAddress);
   await writeWhole(path, String(chosen));
@@ -127,7 +128,7 @@ async function becomeReady(start: StartingUp): Promise<void> {
   } catch (error) {
     resolved.signal?.throwIfAborted();
     const reason = ready.signal.aborted ? errorText(ready.signal.reason) : errorText(error);
-    throw new CodedError(
+    throw new ControlPlaneError(
       "CONTROL_PLANE_START_FAILED",
       `Cannot start the control plane: ${reason}`,
       {

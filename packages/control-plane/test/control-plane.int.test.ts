@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
-import { hasCode, isCodedError, runCommand, systemClock } from "@kip/base";
+import { runCommand, systemClock } from "@kip/base";
 import {
   obtainBinaries,
   startControlPlane,
@@ -17,6 +17,7 @@ import {
   type ControlPlane,
   type ProgramExit,
 } from "@kip/control-plane";
+import { ControlPlaneError } from "../src/errors.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 let binaries: Binaries;
@@ -146,7 +147,7 @@ describe("startControlPlane()", () => {
 
   it("refuses a second start in the same directory, and a port that is taken", async () => {
     await using _controlPlane = await start();
-    await assert.rejects(start(), (error) => hasCode(error, "CONTROL_PLANE_IN_USE"));
+    await assert.rejects(start(), (error) => ControlPlaneError.is(error, "CONTROL_PLANE_IN_USE"));
 
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -157,7 +158,7 @@ describe("startControlPlane()", () => {
     await assert.rejects(
       startControlPlane({ binaries, ...elsewhere, port: address.port }),
       (error) => {
-        assert.ok(isCodedError(error) && error.code === "PORT_TAKEN");
+        assert.ok(ControlPlaneError.is(error, "PORT_TAKEN"));
         assert.match(error.message, new RegExp(`port ${address.port}: the program "${own}"`));
         assert.match(error.remedy ?? "", /--port/);
         return true;
@@ -171,7 +172,7 @@ describe("startControlPlane()", () => {
     await assert.rejects(
       startControlPlane({ binaries, ...elsewhere, port: 0, serviceCidr: "10.96.0.0/40" }),
       (error) => {
-        assert.ok(isCodedError(error) && error.code === "CONTROL_PLANE_START_FAILED");
+        assert.ok(ControlPlaneError.is(error, "CONTROL_PLANE_START_FAILED"));
         assert.match(error.message, /kube-\S+ ended with exit code 1: .*cidr/i);
         return true;
       },

@@ -15,8 +15,9 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { hasCode, isCodedError, runCommand } from "@kip/base";
+import { isCodedError, runCommand } from "@kip/base";
 import { obtainBinaries, pinned, programNames, type ObtainOptions } from "@kip/control-plane";
+import { ControlPlaneError } from "../src/errors.ts";
 
 describe("obtainBinaries()", () => {
   it("builds once, and takes the programs from the cache afterwards", async () => {
@@ -139,7 +140,7 @@ describe("obtainBinaries()", () => {
     await using place = await temporaryPlace();
     await using site = await releaseSite("0".repeat(64));
     await assert.rejects(obtainBinaries({ ...place.options, ...site.options }), (error) =>
-      hasCode(error, "DIGEST_MISMATCH"),
+      ControlPlaneError.is(error, "DIGEST_MISMATCH"),
     );
     assert.equal(await place.builds(), 0);
   });

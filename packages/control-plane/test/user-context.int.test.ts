@@ -13,13 +13,14 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { hasCode, runCommand } from "@kip/base";
+import { runCommand } from "@kip/base";
 import {
   mergeKubeconfigContext,
   obtainBinaries,
   removeKubeconfigContext,
 } from "@kip/control-plane";
 import { CertificateAuthority } from "@kip/pki";
+import { ControlPlaneError } from "../src/errors.ts";
 
 const { paths } = await obtainBinaries({
   cacheDir: process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip",
@@ -107,12 +108,12 @@ describe("mergeKubeconfigContext() and removeKubeconfigContext()", () => {
     await using home = await temporaryHome();
     await writeFile(home.path, "{ not: [a kubeconfig");
     await assert.rejects(mergeKubeconfigContext(home.options), (error) =>
-      hasCode(error, "KUBECONFIG_INVALID"),
+      ControlPlaneError.is(error, "KUBECONFIG_INVALID"),
     );
     assert.equal(await readFile(home.path, "utf8"), "{ not: [a kubeconfig");
     await writeFile(`${home.path}.lock`, "");
     await assert.rejects(mergeKubeconfigContext(home.options), (error) =>
-      hasCode(error, "KUBECONFIG_LOCKED"),
+      ControlPlaneError.is(error, "KUBECONFIG_LOCKED"),
     );
     assert.deepEqual((await readdir(join(home.path, ".."))).sort(), ["config", "config.lock"]);
   });

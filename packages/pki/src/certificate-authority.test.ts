@@ -3,7 +3,8 @@ import { generateKeyPairSync, X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { describe, it } from "node:test";
 import { connect, createServer, type TLSSocket } from "node:tls";
-import { hasCode, systemClock } from "@kip/base";
+import { systemClock } from "@kip/base";
+import { PkiError } from "./errors.ts";
 import { CertificateAuthority } from "./certificate-authority.ts";
 import { remainingMs } from "./expiry.ts";
 import type { KeyPair } from "./key-pair.ts";
@@ -85,7 +86,7 @@ describe("CertificateAuthority.load()", () => {
     ];
     for (const pair of pairs)
       await assert.rejects(CertificateAuthority.load(pair), (error) =>
-        hasCode(error, "PKI_AUTHORITY_INVALID"),
+        PkiError.is(error, "PKI_AUTHORITY_INVALID"),
       );
   });
 });

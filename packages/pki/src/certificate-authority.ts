@@ -1,7 +1,8 @@
 import { createPrivateKey, X509Certificate as NodeCertificate, type webcrypto } from "node:crypto";
-import { CodedError, systemClock, type Clock } from "@kip/base";
+import { systemClock, type Clock } from "@kip/base";
 import "reflect-metadata";
 import { X509Certificate, X509CertificateGenerator } from "@peculiar/x509";
+import { PkiError } from "./errors.ts";
 import {
   authorityExtensions,
   leafExtensions,
@@ -68,7 +69,7 @@ export class CertificateAuthority {
   /**
    * Takes a stored authority.
    *
-   * @throws {CodedError} `PKI_AUTHORITY_INVALID` when it cannot be read, is not an authority's, or
+   * @throws {PkiError} `PKI_AUTHORITY_INVALID` when it cannot be read, is not an authority's, or
    * the key is not the certificate's
    */
   static async load(
@@ -77,7 +78,7 @@ export class CertificateAuthority {
   ): Promise<CertificateAuthority> {
     const reason = await invalidReason(pair);
     if (reason !== undefined) {
-      throw new CodedError("PKI_AUTHORITY_INVALID", `Cannot load the authority: ${reason.text}`, {
+      throw new PkiError("PKI_AUTHORITY_INVALID", `Cannot load the authority: ${reason.text}`, {
         cause: reason.cause,
         remedy: "Restore the certificate and its key from the same authority, or make a new one",
       });

@@ -3,6 +3,7 @@ export {
   type CreateAuthorityOptions,
   type LoadAuthorityOptions,
 } from "./certificate-authority.ts";
+export { PkiError, type PkiErrorCode } from "./errors.ts";
 export { remainingMs } from "./expiry.ts";
 export type { CertificateUsage, IssueOptions } from "./issue-options.ts";
 export type { KeyPair } from "./key-pair.ts";

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { hasCode, CodedError } from "@kip/base";
+import { isSystemError } from "@kip/base";
+import { ControlPlaneError } from "../errors.ts";
 
 /** How to call Go. */
 export interface GoCommandOptions {
@@ -22,8 +23,8 @@ const shownLines = 5;
  * Runs the go command; resolves with its standard output. When abandoned it is interrupted, as by
  * Ctrl-C, and given the time to clean up; it does not outlive this process either.
  *
- * @throws {CodedError} `GO_MISSING` if there is no Go toolchain
- * @throws {CodedError} `GO_FAILED` with its last lines
+ * @throws {ControlPlaneError} `GO_MISSING` if there is no Go toolchain
+ * @throws {ControlPlaneError} `GO_FAILED` with its last lines
  */
 export async function runGo(args: readonly string[], options: GoCommandOptions): Promise<string> {
   options.signal?.throwIfAborted();
@@ -59,11 +60,11 @@ export async function runGo(args: readonly string[], options: GoCommandOptions):
     // env(1) says so when there is no such command.
     if (code === 127 || code === 126) throw missing();
     const last = errors.slice(-shownLines).join("; ");
-    throw new CodedError("GO_FAILED", `Cannot run "go ${args[0]}": ${last}`, {
+    throw new ControlPlaneError("GO_FAILED", `Cannot run "go ${args[0]}": ${last}`, {
       facts: { exitCode: code },
     });
   } catch (error) {
-    if (hasCode(error, "ENOENT")) throw missing(error);
+    if (isSystemError(error, "ENOENT")) throw missing(error);
     throw error;
   } finally {
     clearTimeout(killTimer);
@@ -71,6 +72,6 @@ export async function runGo(args: readonly string[], options: GoCommandOptions):
   }
 }
 
-function missing(cause?: unknown): CodedError {
-  return new CodedError("GO_MISSING", "Cannot run Go: it is not installed", { cause });
+function missing(cause?: unknown): ControlPlaneError {
+  return new ControlPlaneError("GO_MISSING", "Cannot run Go: it is not installed", { cause });
 }

@@ -1,6 +1,7 @@
 import { mkdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { formatBytes, CodedError, type Clock } from "@kip/base";
+import { formatBytes, type Clock } from "@kip/base";
+import { ControlPlaneError } from "../errors.ts";
 import { runGo } from "./go-command.ts";
 import type { ProgramName } from "./pinned-version.ts";
 
@@ -38,7 +39,7 @@ const minutes = "4 minutes on 2 cores";
  * links one while it compiles the next.
  *
  * @returns path of each program in the directory
- * @throws {CodedError} `DISK_TOO_SMALL`, `GO_MISSING`, `GO_FAILED`
+ * @throws {ControlPlaneError} `DISK_TOO_SMALL`, `GO_MISSING`, `GO_FAILED`
  */
 export async function buildFromModules(
   options: BuildOptions,
@@ -111,7 +112,7 @@ async function requireSpace(directory: string, ...children: readonly string[]): 
   const { bavail, bsize } = await statfs(directory);
   const free = bavail * bsize;
   if (free >= neededBytes) return;
-  throw new CodedError(
+  throw new ControlPlaneError(
     "DISK_TOO_SMALL",
     `Cannot build Kubernetes in "${directory}": ${formatBytes(free)} are free, ` +
       `${formatBytes(neededBytes)} are needed while it is built`,

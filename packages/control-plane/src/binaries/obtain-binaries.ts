@@ -3,13 +3,12 @@ import { join, resolve } from "node:path";
 import {
   acquireFileLock,
   errorText,
-  hasCode,
-  CodedError,
   silentLogger,
   systemClock,
   type Clock,
   type Logger,
 } from "@kip/base";
+import { ControlPlaneError } from "../errors.ts";
 import { readCache, writeCache, type CacheEntry } from "./binary-cache.ts";
 import { buildFromModules } from "./module-build.ts";
 import { pinned, type Binaries, type PinnedRelease, type ProgramName } from "./pinned-version.ts";
@@ -54,9 +53,9 @@ const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64:
  * May be called by several processes at once: one works, the others wait for it. May be interrupted
  * at any point: the next call goes on from there, and no program is ever half written.
  *
- * @throws {CodedError} `KUBERNETES_PROGRAMS_MISSING` if the user's directory lacks one
- * @throws {CodedError} `KUBERNETES_UNOBTAINABLE` if there is neither download nor Go toolchain
- * @throws {CodedError} `KUBERNETES_BUILD_FAILED`, `DISK_TOO_SMALL`, `DIGEST_MISMATCH`
+ * @throws {ControlPlaneError} `KUBERNETES_PROGRAMS_MISSING` if the user's directory lacks one
+ * @throws {ControlPlaneError} `KUBERNETES_UNOBTAINABLE` if there is neither download nor Go toolchain
+ * @throws {ControlPlaneError} `KUBERNETES_BUILD_FAILED`, `DISK_TOO_SMALL`, `DIGEST_MISMATCH`
  */
 export async function obtainBinaries(options: ObtainOptions): Promise<Binaries> {
   if (options.userDir !== undefined) return await readUserDirectory(options.userDir);
@@ -114,7 +113,7 @@ async function tryDownload(work: string, options: ObtainOptions): Promise<Source
     });
   } catch (error) {
     await rm(directory, { recursive: true, force: true });
-    if (!hasCode(error, "DOWNLOAD_FAILED")) throw error;
+    if (!ControlPlaneError.is(error, "DOWNLOAD_FAILED")) throw error;
     options.onProgress?.(`${errorText(error)}; building it instead`);
     return undefined;
   }
@@ -134,9 +133,9 @@ async function build(work: string, options: ObtainOptions, clock: Clock): Promis
       ...(options.signal && { signal: options.signal }),
     });
   } catch (error) {
-    if (hasCode(error, "GO_MISSING")) throw unobtainable(kubernetes, error);
-    if (!hasCode(error, "GO_FAILED")) throw error;
-    throw new CodedError(
+    if (ControlPlaneError.is(error, "GO_MISSING")) throw unobtainable(kubernetes, error);
+    if (!ControlPlaneError.is(error, "GO_FAILED")) throw error;
+    throw new ControlPlaneError(
       "KUBERNETES_BUILD_FAILED",
       `Cannot build Kubernetes ${kubernetes}: ${errorText(error)}`,
       { cause: error, remedy: "Try again: it goes on where it stopped. Go needs its module proxy" },
@@ -144,8 +143,8 @@ async function build(work: string, options: ObtainOptions, clock: Clock): Promis
   }
 }
 
-function unobtainable(version: string, cause: unknown): CodedError {
-  return new CodedError(
+function unobtainable(version: string, cause: unknown): ControlPlaneError {
+  return new ControlPlaneError(
     "KUBERNETES_UNOBTAINABLE",
     `Cannot obtain Kubernetes ${version}: ` +
       "there is no release to download here, and no Go toolchain to build it with",

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { ControlPlaneError } from "../errors.ts";
 import { findRelease, newest, pinned } from "./pinned-version.ts";
 
 describe("the releases", () => {
@@ -31,7 +31,7 @@ describe("the releases", () => {
     assert.equal(findRelease(pinned.kubernetes), pinned);
     assert.throws(
       () => findRelease("v1.2.3"),
-      (error) => hasCode(error, "KUBERNETES_UNOBTAINABLE"),
+      (error) => ControlPlaneError.is(error, "KUBERNETES_UNOBTAINABLE"),
     );
   });
 });

@@ -1,4 +1,4 @@
-import { CodedError } from "@kip/base";
+import { ControlPlaneError } from "../errors.ts";
 
 /** Versions of the programs, and the go.mod that pins the same ones, below the repository's `tools`. */
 export interface PinnedRelease {
@@ -24,13 +24,13 @@ export const newest = {
 /**
  * The release of that Kubernetes version, or `newest`.
  *
- * @throws {CodedError} `KUBERNETES_UNOBTAINABLE`
+ * @throws {ControlPlaneError} `KUBERNETES_UNOBTAINABLE`
  */
 export function findRelease(version: string): PinnedRelease {
   if (version === "newest") return newest;
   const found = [pinned, newest].find(({ kubernetes }) => kubernetes === version);
   if (found) return found;
-  throw new CodedError("KUBERNETES_UNOBTAINABLE", `Cannot obtain Kubernetes "${version}"`, {
+  throw new ControlPlaneError("KUBERNETES_UNOBTAINABLE", `Cannot obtain Kubernetes "${version}"`, {
     remedy: `Use ${pinned.kubernetes} or ${newest.kubernetes} ("newest"), or a directory of programs`,
   });
 }

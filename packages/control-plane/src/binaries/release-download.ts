@@ -5,7 +5,8 @@ import http from "node:http";
 import https from "node:https";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { formatBytes, hasCode, CodedError, runCommand } from "@kip/base";
+import { formatBytes, runCommand, isSystemError } from "@kip/base";
+import { ControlPlaneError } from "../errors.ts";
 import { sha256 } from "./binary-cache.ts";
 import type { ProgramName } from "./pinned-version.ts";
 import type { ReleaseDigests } from "./release-digests.ts";
@@ -39,8 +40,8 @@ const maxRedirects = 5;
  * Downloads the programs of a release and checks each against its pinned digest.
  *
  * @returns path of each program in the directory
- * @throws {CodedError} `DOWNLOAD_FAILED`, retryable, if a site cannot be reached or answers no file
- * @throws {CodedError} `DIGEST_MISMATCH` if a file is not the pinned one; never retryable
+ * @throws {ControlPlaneError} `DOWNLOAD_FAILED`, retryable, if a site cannot be reached or answers no file
+ * @throws {ControlPlaneError} `DIGEST_MISMATCH` if a file is not the pinned one; never retryable
  */
 export async function downloadRelease(
   options: DownloadOptions,
@@ -83,15 +84,17 @@ async function fetchFile(url: string, options: FetchOptions): Promise<string> {
     await pipeline(response, createWriteStream(path));
   } catch (error) {
     options.signal?.throwIfAborted();
-    const reason = hasCode(error, "ENOTFOUND", "EAI_AGAIN") ? "there is no network" : "it failed";
-    throw new CodedError("DOWNLOAD_FAILED", `Cannot download "${url}": ${reason}`, {
+    const reason = isSystemError(error, "ENOTFOUND", "EAI_AGAIN")
+      ? "there is no network"
+      : "it failed";
+    throw new ControlPlaneError("DOWNLOAD_FAILED", `Cannot download "${url}": ${reason}`, {
       cause: error,
       retryable: true,
     });
   }
   const found = await sha256(path);
   if (found === options.digest) return path;
-  throw new CodedError("DIGEST_MISMATCH", `Cannot use "${url}": it is not the pinned file`, {
+  throw new ControlPlaneError("DIGEST_MISMATCH", `Cannot use "${url}": it is not the pinned file`, {
     remedy: "Something on the way changes downloads; name a directory of programs you trust",
     facts: { expected: options.digest, found },
   });

@@ -1,12 +1,13 @@
 import { access, constants } from "node:fs/promises";
 import { resolve } from "node:path";
-import { CodedError, runCommand } from "@kip/base";
+import { runCommand } from "@kip/base";
+import { ControlPlaneError } from "../errors.ts";
 import { binariesIn, programNames, type Binaries } from "./pinned-version.ts";
 
 /**
  * The programs in a directory that the user names, whatever their version.
  *
- * @throws {CodedError} `KUBERNETES_PROGRAMS_MISSING` if one is not there or cannot be run
+ * @throws {ControlPlaneError} `KUBERNETES_PROGRAMS_MISSING` if one is not there or cannot be run
  */
 export async function readUserDirectory(directory: string): Promise<Binaries> {
   const found = binariesIn(resolve(directory));
@@ -34,9 +35,9 @@ async function isExecutable(path: string): Promise<boolean> {
   );
 }
 
-function unusable(directory: string, reason: string, cause?: unknown): CodedError {
+function unusable(directory: string, reason: string, cause?: unknown): ControlPlaneError {
   const message = `Cannot use the Kubernetes programs in "${directory}": ${reason}`;
-  return new CodedError("KUBERNETES_PROGRAMS_MISSING", message, {
+  return new ControlPlaneError("KUBERNETES_PROGRAMS_MISSING", message, {
     cause,
     remedy: `Put ${programNames.join(", ")} there, or leave the directory out to have them obtained`,
   });

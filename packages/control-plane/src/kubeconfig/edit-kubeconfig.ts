@@ -1,6 +1,7 @@
 import { chmod, chown, link, mkdtemp, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { hasCode, CodedError, runCommand } from "@kip/base";
+import { runCommand, isSystemError } from "@kip/base";
+import { ControlPlaneError } from "../errors.ts";
 import { readIfPresent, writeWhole } from "../files.ts";
 import { identify, isRunning, parseIdentity } from "../processes/process-identity.ts";
 
@@ -29,7 +30,7 @@ export interface EditTarget {
  * Changes a kubeconfig in one step: either all of the change is there afterwards, or none of it.
  * Holds the lock that kubectl itself honours, `<path>.lock`.
  *
- * @throws {CodedError} `KUBECONFIG_LOCKED`, `KUBECONFIG_INVALID`
+ * @throws {ControlPlaneError} `KUBECONFIG_LOCKED`, `KUBECONFIG_INVALID`
  */
 export async function editKubeconfig(
   target: EditTarget,
@@ -57,10 +58,14 @@ async function runConfig(target: EditTarget, args: readonly string[]): Promise<s
   try {
     return (await runCommand(target.kubectl, args, { env: {} })).stdout;
   } catch (error) {
-    throw new CodedError("KUBECONFIG_INVALID", `Cannot change "${target.path}": kubectl refuses`, {
-      cause: error,
-      remedy: "Correct the file, or name another one in KUBECONFIG; it was left as it was",
-    });
+    throw new ControlPlaneError(
+      "KUBECONFIG_INVALID",
+      `Cannot change "${target.path}": kubectl refuses`,
+      {
+        cause: error,
+        remedy: "Correct the file, or name another one in KUBECONFIG; it was left as it was",
+      },
+    );
   }
 }
 
@@ -85,7 +90,7 @@ async function copyIfPresent(from: string, to: string): Promise<boolean> {
     await copy.writeFile(content);
     return true;
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return false;
+    if (isSystemError(error, "ENOENT")) return false;
     throw error;
   }
 }
@@ -97,9 +102,13 @@ async function lock(path: string): Promise<AsyncDisposable> {
     const holder = parseIdentity((await readIfPresent(lockPath)) ?? "");
     if (holder && !isRunning(holder)) await rm(lockPath, { force: true });
     if (!(await tryLock(lockPath))) {
-      throw new CodedError("KUBECONFIG_LOCKED", `Cannot change "${path}": another program has it`, {
-        remedy: `Try again; if no kubectl is running, delete "${lockPath}"`,
-      });
+      throw new ControlPlaneError(
+        "KUBECONFIG_LOCKED",
+        `Cannot change "${path}": another program has it`,
+        {
+          remedy: `Try again; if no kubectl is running, delete "${lockPath}"`,
+        },
+      );
     }
   }
   return { [Symbol.asyncDispose]: async () => await rm(lockPath, { force: true }) };
@@ -113,7 +122,7 @@ async function tryLock(lockPath: string): Promise<boolean> {
     await link(named, lockPath);
     return true;
   } catch (error) {
-    if (hasCode(error, "EEXIST")) return false;
+    if (isSystemError(error, "EEXIST")) return false;
     throw error;
   } finally {
     await rm(named, { force: true });

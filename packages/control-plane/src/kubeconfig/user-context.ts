@@ -1,6 +1,6 @@
 import { chown, mkdir, realpath, rm, rmdir, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { decode, hasCode } from "@kip/base";
+import { decode, isSystemError } from "@kip/base";
 import { readIfPresent, writeWhole } from "../files.ts";
 import { editKubeconfig, type EditTarget, type KubeconfigEdit } from "./edit-kubeconfig.ts";
 
@@ -52,8 +52,8 @@ type View = decode.Decoded<typeof view>;
  * keeps its owner and becomes mode 0600; a new one belongs to the owner of its directory. Doing it
  * twice is fine.
  *
- * @throws {CodedError} `KUBECONFIG_LOCKED` if another program is changing the file
- * @throws {CodedError} `KUBECONFIG_INVALID` if kubectl cannot read it; it is left as it was
+ * @throws {ControlPlaneError} `KUBECONFIG_LOCKED` if another program is changing the file
+ * @throws {ControlPlaneError} `KUBECONFIG_INVALID` if kubectl cannot read it; it is left as it was
  */
 export async function mergeKubeconfigContext(options: KubeconfigContextOptions): Promise<void> {
   const name = options.context ?? defaultContext;
@@ -80,7 +80,7 @@ export async function mergeKubeconfigContext(options: KubeconfigContextOptions):
  * Takes the context out again, and makes the one current that was so before, if ours still is. A
  * file that we made and that holds nothing else is removed. Doing it twice is fine.
  *
- * @throws {CodedError} `KUBECONFIG_LOCKED`, `KUBECONFIG_INVALID` as {@link mergeKubeconfigContext}
+ * @throws {ControlPlaneError} `KUBECONFIG_LOCKED`, `KUBECONFIG_INVALID` as {@link mergeKubeconfigContext}
  */
 export async function removeKubeconfigContext(options: RemoveContextOptions): Promise<void> {
   const name = options.context ?? defaultContext;
@@ -157,7 +157,7 @@ async function targetOf({ path, kubectl, statePath }: RemoveContextOptions): Pro
   try {
     return { path: await realpath(path), kubectl, scratchDir };
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return { path, kubectl, scratchDir };
+    if (isSystemError(error, "ENOENT")) return { path, kubectl, scratchDir };
     throw error;
   }
 }
@@ -183,6 +183,6 @@ async function removeIfEmpty(directory: string): Promise<void> {
   try {
     await rmdir(directory);
   } catch (error) {
-    if (!hasCode(error, "ENOTEMPTY", "ENOENT")) throw error;
+    if (!isSystemError(error, "ENOTEMPTY", "ENOENT")) throw error;
   }
 }

@@ -1,5 +1,5 @@
 import { rm } from "node:fs/promises";
-import { hasCode, type Clock } from "@kip/base";
+import { type Clock, isSystemError } from "@kip/base";
 import { readIfPresent } from "../files.ts";
 import { isRunning, parseIdentity } from "./process-identity.ts";
 
@@ -18,6 +18,6 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch (error) {
-    if (!hasCode(error, "ESRCH")) throw error; // it has just ended
+    if (!isSystemError(error, "ESRCH")) throw error; // it has just ended
   }
 }

@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:net";
-import { hasCode, CodedError } from "@kip/base";
+import { isSystemError } from "@kip/base";
+import { ControlPlaneError } from "../errors.ts";
 
 /** A port that no program listens at now. */
 export async function freePort(address: string): Promise<number> {
@@ -12,7 +13,7 @@ export async function freePort(address: string): Promise<number> {
  * Checks that a port can be listened at.
  *
  * @param flag what chooses another port, for the remedy
- * @throws {CodedError} `PORT_TAKEN` with facts `port, owner`, naming the program that has it
+ * @throws {ControlPlaneError} `PORT_TAKEN` with facts `port, owner`, naming the program that has it
  */
 export async function requireFreePort(
   port: number,
@@ -22,9 +23,9 @@ export async function requireFreePort(
   try {
     await listenOnce(port, address);
   } catch (error) {
-    if (!hasCode(error, "EADDRINUSE")) throw error;
+    if (!isSystemError(error, "EADDRINUSE")) throw error;
     const owner = ownerOf(port);
-    throw new CodedError("PORT_TAKEN", `Cannot listen at port ${port}: ${taken(owner)}`, {
+    throw new ControlPlaneError("PORT_TAKEN", `Cannot listen at port ${port}: ${taken(owner)}`, {
       cause: error,
       remedy: `Choose another one with ${flag}, or stop that program`,
       facts: { port, owner },

@@ -10,12 +10,12 @@ import type { Readable } from "node:stream";
 import {
   acquireFileLock,
   decode,
-  hasCode,
-  CodedError,
   runCommand,
   type RunCommandOptions,
+  isSystemError,
 } from "@kip/base";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
+import { ControlPlaneError } from "../errors.ts";
 
 /** A real control plane for tests; several test files may use one at the same time. */
 export interface SharedControlPlane extends AsyncDisposable {
@@ -117,7 +117,10 @@ async function joinOrStart(where: ControlPlaneLocation): Promise<Socket> {
   await startDaemon(where);
   const started = await tryConnect(where.directory);
   if (started) return started;
-  throw new CodedError("TEST_CONTROL_PLANE_LOST", "Cannot reach the test control plane: it ended");
+  throw new ControlPlaneError(
+    "TEST_CONTROL_PLANE_LOST",
+    "Cannot reach the test control plane: it ended",
+  );
 }
 
 async function tryConnect(directory: string): Promise<Socket | undefined> {
@@ -126,7 +129,7 @@ async function tryConnect(directory: string): Promise<Socket | undefined> {
     await once(socket, "connect");
     return socket;
   } catch (error) {
-    if (hasCode(error, "ENOENT", "ECONNREFUSED")) return undefined;
+    if (isSystemError(error, "ENOENT", "ECONNREFUSED")) return undefined;
     throw error;
   }
 }
@@ -153,7 +156,7 @@ async function startDaemon({
   }
   daemon.unref();
   if (seen.length > 0) return;
-  throw new CodedError(
+  throw new ControlPlaneError(
     "TEST_CONTROL_PLANE_LOST",
     `Cannot start the test control plane: ${(await readFile(logPath, "utf8")).trim().slice(-1500)}`,
   );

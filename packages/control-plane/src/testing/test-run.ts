@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 
 /**
  * Ties the shared control plane of a directory to this process: it ends when the returned object is disposed of, and when
@@ -36,7 +36,7 @@ export function followTestRun(directory: string, onEnd: () => void): void {
   const run = connect(runFile(directory));
   let hasRun = true;
   run.on("error", (error) => {
-    hasRun = !hasCode(error, "ENOENT");
+    hasRun = !isSystemError(error, "ENOENT");
   });
   run.on("close", () => {
     if (hasRun) onEnd();
