@@ -16,7 +16,7 @@ interface PackageJson {
 
 const root = path.join(import.meta.dirname, "..");
 const main = "virtual-kubelet";
-const bundled = ["base", "k8s-types", "pki", "k8s-client"];
+const bundled = ["base", "k8s-types", "pki", "k8s-client", "reconcile"];
 
 /**
  * Builds the package into a folder.

@@ -56,6 +56,14 @@ describe("Reconciler", () => {
     assert.deepEqual(reconciler.state, { url: "a", body: "body of a", isSaved: true });
   });
 
+  it("stays settled when a change changes nothing", async () => {
+    const { reconciler } = create({}, { reduce: (state) => state });
+    reconciler.start();
+    await reconciler.settled;
+    reconciler.apply({ url: "a" });
+    assert.equal(reconciler.isSettled, true);
+  });
+
   it("makes a new promise when there is work again", async () => {
     const { reconciler } = create();
     reconciler.apply({ url: "a" });

@@ -129,18 +129,19 @@ export class Reconciler<Args, State, Change> {
     return this.#isFailing;
   }
 
-  /** Plans for the first time. Does nothing if it has been called, or {@link Reconciler.apply} has. */
+  /** Plans for the first time. Not needed before a change is applied. */
   start(): void {
     this.#schedule();
   }
 
-  /** Applies a change and plans again. */
+  /** Applies a change and plans again, unless it changes nothing. */
   apply(change: Change): void {
     if (this.#isStopped) return;
     const { reduce, clock } = this.#options;
     const now = { monotonicMs: clock.monotonic(), wallMs: clock.now() };
-    this.#state = reduce(this.#state, change, now);
-    this.#schedule();
+    const before = this.#state;
+    this.#state = reduce(before, change, now);
+    if (this.#state !== before) this.#schedule();
   }
 
   /** Ends all back-offs: someone who waits wants it now, or the cause of the failures is gone. */

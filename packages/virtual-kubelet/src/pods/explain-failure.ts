@@ -1,0 +1,58 @@
+import { errorText, type Clock, type Logger } from "@kip/base";
+import { wireTime } from "@kip/k8s-client";
+import type { StepFailure } from "@kip/reconcile";
+import { VirtualKubeletError } from "../errors.ts";
+import { waitingStatus } from "./own-statuses.ts";
+import { hasStarted } from "./pod-changes.ts";
+import { isPlanned, type PodStep } from "./pod-plan.ts";
+import type { PodState } from "./pod-state.ts";
+import type { ProviderProblems } from "./provider-problems.ts";
+import type { StatusWriter } from "./status-writer.ts";
+
+/** Options of {@link explainFailure}. */
+export interface ExplainFailureOptions {
+  readonly state: PodState;
+  readonly status: StatusWriter;
+  readonly problems: ProviderProblems;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Shows on the pod why its step failed: by an event, a condition, and by its status if it has not started. */
+export function explainFailure(
+  { step, error, delayMs }: StepFailure<PodStep>,
+  { state, status, problems, clock, logger }: ExplainFailureOptions,
+): void {
+  if (!isPlanned(state, step.kind)) return; // it failed because it was in vain
+  logger.warn(`Could not ${step.kind} a pod`, { delayMs, err: error });
+  const { pod } = state.api;
+  // What the provider has reported, now or before a restart, must not be overwritten.
+  const hasBetterStatus = state.provider.hasReported || hasStarted(pod);
+  if (VirtualKubeletError.is(error, "VK_UNRESOLVED")) {
+    if (!hasBetterStatus) status.write(waitingStatus(pod, error, wireTime(clock.now())));
+    return;
+  }
+  const verb = failedVerb(step, state);
+  if (verb === undefined) return;
+  const message = errorText(error);
+  problems.report(`Provider${verb}Failed`, message);
+  if (verb === "Create" && !hasBetterStatus)
+    status.write({ phase: "Pending", reason: "ProviderFailed", message });
+}
+
+/** What the provider failed to do, as the reasons of events have it. */
+function failedVerb(step: PodStep, { content }: PodState): string | undefined {
+  switch (step.kind) {
+    case "apply":
+      return content.applied ? "Update" : "Create";
+    case "finish":
+      return "Stop";
+    case "remove":
+      return step.isDeletion ? "Delete" : "Stop";
+    case "finalize":
+    case "forget":
+      return undefined;
+    default:
+      return step satisfies never;
+  }
+}

@@ -1,0 +1,186 @@
+import { errorText, untilAborted, type Clock, type Logger } from "@kip/base";
+import {
+  ignoreNotFound,
+  paths,
+  wireTime,
+  type ApiClient,
+  type RecordedEvent,
+} from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import type { Executors, StepContext, StepOf } from "@kip/reconcile";
+import type { NodeMetrics } from "../metrics/node-metrics.ts";
+import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
+import { findError, type FoundError } from "../errors.ts";
+import type { Tracer } from "../tracing.ts";
+import { goneStatus } from "./own-statuses.ts";
+import { gracePeriod, isFinished } from "./pod-changes.ts";
+import { isPlanned, type PodSteps } from "./pod-plan.ts";
+import type { PodChange, PodState } from "./pod-state.ts";
+import type { ProviderProblems } from "./provider-problems.ts";
+import type { StatusWriter } from "./status-writer.ts";
+
+/** What the steps of one pod work with. */
+export interface PodExecutorOptions {
+  readonly client: ApiClient;
+  readonly provider: PodProvider;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Looks up what the pod refers to; `previous` is what the provider accepted last. */
+  readonly resolve: (pod: Pod, previous: ResolvedPod | undefined) => Promise<ResolvedPod>;
+  readonly recordEvent: (pod: Pod, event: RecordedEvent) => void;
+  readonly metrics: NodeMetrics;
+  readonly tracer: Tracer;
+  readonly status: StatusWriter;
+  readonly problems: ProviderProblems;
+  /** Ends with the pod's actor. */
+  readonly signal: AbortSignal;
+}
+
+type Context<K extends keyof PodSteps> = StepContext<PodState, PodChange, StepOf<PodSteps, K>>;
+
+/** Carries out each kind of step, traced and measured. */
+export function podExecutors(
+  options: PodExecutorOptions,
+): Executors<PodSteps, PodState, PodChange> {
+  return {
+    apply: async (step, context) => {
+      try {
+        return await measured(options, step.kind, context, () => apply(options, context));
+      } catch (error) {
+        const invalid = findError(error, "VK_INVALID_POD");
+        const state = context.state();
+        if (!invalid || !isPlanned(state, step.kind)) throw error;
+        return reject(options, state.api.pod, invalid);
+      }
+    },
+    finish: (step, context) =>
+      measured(options, step.kind, context, () => finish(options, context)),
+    remove: (step, context) =>
+      measured(options, step.kind, context, () => remove(options, step, context)),
+    finalize: (step, context) =>
+      measured(options, step.kind, context, () => finalize(options, context)),
+    forget: (step, context) =>
+      measured(options, step.kind, context, () => forget(options, context)),
+  };
+}
+
+async function measured<T>(
+  { clock, metrics, tracer }: PodExecutorOptions,
+  kind: keyof PodSteps,
+  { state }: Pick<Context<"apply">, "state">,
+  execute: () => Promise<T>,
+): Promise<T> {
+  const { namespace, name, uid } = state().api.pod.metadata;
+  const startedAt = clock.monotonic();
+  const span = tracer.start(`pod.${kind}`, { pod: `${namespace}/${name}`, podUid: uid });
+  try {
+    const result = await execute();
+    span.end();
+    metrics.step(kind, "ok", clock.monotonic() - startedAt);
+    return result;
+  } catch (error) {
+    span.end(error);
+    metrics.step(kind, "failed", clock.monotonic() - startedAt);
+    throw error;
+  }
+}
+
+async function apply(
+  { provider, problems, resolve, status }: PodExecutorOptions,
+  { state, change, signal }: Context<"apply">,
+): Promise<PodChange> {
+  const { api, content } = state();
+  const resolved = await resolve(api.pod, content.applied);
+  signal.throwIfAborted();
+  change({ kind: "offered", generation: api.pod.metadata.generation });
+  await problems.watch("apply", () => provider.apply(resolved, signal));
+  problems.clear();
+  status.refresh();
+  return { kind: "applied", revision: content.revision, resolved };
+}
+
+/** Fails a pod that can never run here. */
+function reject(
+  { recordEvent, status }: PodExecutorOptions,
+  pod: Pod,
+  invalid: FoundError,
+): PodChange {
+  const message = errorText(invalid);
+  const reason = typeof invalid.reason === "string" ? invalid.reason : "ProviderRejected";
+  recordEvent(pod, { type: "Warning", reason, message });
+  status.write({ phase: "Failed", reason, message });
+  return { kind: "rejected" };
+}
+
+/** Stops what still runs of a pod that is terminal in the API. Its object stays. */
+async function finish(
+  { provider, problems, logger }: PodExecutorOptions,
+  { state, signal }: Context<"finish">,
+): Promise<PodChange> {
+  const { pod } = state().api;
+  const call = async (): Promise<void> => provider.finish?.(pod, signal);
+  try {
+    await problems.watch("finish", call, gracePeriod(pod));
+  } catch (error) {
+    if (!findError(error, "VK_NOT_FOUND")) throw error;
+  }
+  logger.info("Stopped a pod that is terminal in the API");
+  return { kind: "stopped" };
+}
+
+/** Starts a second, more urgent removal beside the first when the grace period gets shorter. It is done when either ends. */
+async function remove(
+  options: PodExecutorOptions,
+  { graceSeconds }: StepOf<PodSteps, "remove">,
+  { state, signal, onReplanned }: Context<"remove">,
+): Promise<PodChange> {
+  const { provider, problems, logger } = options;
+  const done = Promise.withResolvers<void>();
+  // It goes on when the provider reports meanwhile that the pod is gone.
+  const call = async (seconds: number): Promise<void> =>
+    provider.remove(state().api.pod, seconds, options.signal);
+  let shortest = graceSeconds;
+  onReplanned((newer) => {
+    if (newer.graceSeconds >= shortest) return;
+    shortest = newer.graceSeconds;
+    call(shortest).then(done.resolve, (err: unknown) => {
+      // The first call continues, and is repeated if it fails.
+      logger.warn("Could not speed up the removal of a pod", { err });
+    });
+  });
+  problems.watch("remove", () => call(graceSeconds), graceSeconds).then(done.resolve, done.reject);
+  try {
+    await untilAborted(done.promise, signal);
+  } catch (error) {
+    if (!findError(error, "VK_NOT_FOUND") && !state().provider.isRemoved) throw error;
+  }
+  logger.info("Removed a pod", { graceSeconds: shortest });
+  return { kind: "removed" };
+}
+
+/** Writes the last status and completes the deletion of the object. */
+async function finalize(
+  { client, clock, status }: PodExecutorOptions,
+  { state }: Context<"finalize">,
+): Promise<PodChange> {
+  await status.idle();
+  const { pod } = state().api;
+  if (!isFinished(pod)) {
+    // Also for a pod that never ran: its Job waits for a terminal phase.
+    status.write(goneStatus(pod, wireTime(clock.now())));
+    await status.idle();
+  }
+  const { namespace, name, uid } = pod.metadata;
+  // A conflict means that another pod has the name by now, which the watch will show, or that the server
+  // is busy: the step is repeated until one of them is certain.
+  await ignoreNotFound(client.delete(paths.pods(namespace, name), { uid, graceSeconds: 0 }));
+  return { kind: "finalized" };
+}
+
+async function forget(
+  { provider }: PodExecutorOptions,
+  { state }: Context<"forget">,
+): Promise<PodChange> {
+  await provider.removeUnknown(state().api.pod.metadata.uid);
+  return { kind: "removed" };
+}

@@ -1,0 +1,167 @@
+import type { Pod } from "@kip/k8s-types";
+import type { ResolvedPod } from "../pod-provider.ts";
+import { isFinished, isRelevantChange, mayStillRun, versionOf } from "./pod-changes.ts";
+
+/** The pod's object in the API. */
+interface ApiState {
+  /** The newest known version. */
+  readonly pod: Pod;
+  /** The version with which the next one of the watch is compared. */
+  readonly compared: Pod;
+  /** The API server has deleted the object. */
+  readonly isGone: boolean;
+  /** The object's deletion was completed; finalizers of others may still hold it. */
+  readonly isFinalized: boolean;
+}
+
+/** What the provider is to run. */
+interface ContentState {
+  /** Rises with each change that concerns the provider, from 1. */
+  readonly revision: number;
+  /** Newest revision that the provider accepted or rejected; 0 before the first. */
+  readonly handled: number;
+  /** What the provider accepted last. */
+  readonly applied: ResolvedPod | undefined;
+  /** Generation of the pod that the provider was given last. */
+  readonly generation: number | undefined;
+}
+
+/** What the provider has done with the pod. */
+interface ProviderState {
+  /** Whether it can stop a pod and keep its logs. */
+  readonly canFinish: boolean;
+  /** It has reported a status: then the library writes none of its own. */
+  readonly hasReported: boolean;
+  /** Its last report says that the pod has ended: nothing of it runs, and its logs are kept. */
+  readonly isEnded: boolean;
+  /** What still ran of the pod was stopped, because the pod is terminal in the API. */
+  readonly isStopped: boolean;
+  /** It has removed the pod by itself, for good. */
+  readonly hasDeleted: boolean;
+  /** It has nothing left of the pod. */
+  readonly isRemoved: boolean;
+  /** Keys of the annotations that it has set. */
+  readonly ownAnnotations: ReadonlySet<string>;
+}
+
+/** All that a pod's next step is planned from. Only {@link reducePod} makes a new one. */
+export interface PodState {
+  readonly api: ApiState;
+  readonly content: ContentState;
+  readonly provider: ProviderState;
+}
+
+/** What can happen to a pod. */
+export type PodChange =
+  /** A version of the object was received, as an event of the watch or as the answer to a write. */
+  | { readonly kind: "seen"; readonly pod: Pod; readonly source: "watch" | "write" }
+  /** The API server has deleted the object. */
+  | { readonly kind: "objectDeleted" }
+  /** Something that the pod refers to has changed, or the provider has lost the pod. */
+  | { readonly kind: "contentChanged" }
+  /** The provider is given the pod now: it may report a status before it has accepted it. */
+  | { readonly kind: "offered"; readonly generation: number | undefined }
+  | { readonly kind: "applied"; readonly revision: number; readonly resolved: ResolvedPod }
+  /** The provider can never run the pod. */
+  | { readonly kind: "rejected" }
+  /** The provider reported a valid status. */
+  | {
+      readonly kind: "reported";
+      readonly isEnd: boolean;
+      /** Keys of the annotations that came with it. */
+      readonly annotations: readonly string[];
+      readonly isDeleted: boolean;
+    }
+  | { readonly kind: "stopped" }
+  | { readonly kind: "removed" }
+  | { readonly kind: "finalized" };
+
+/** The state at first sight of a pod, perhaps after a restart of the process. */
+export function initialPodState(
+  pod: Pod,
+  { canFinish }: Pick<ProviderState, "canFinish">,
+): PodState {
+  return {
+    api: { pod, compared: pod, isGone: false, isFinalized: false },
+    content: { revision: 1, handled: 0, applied: undefined, generation: undefined },
+    provider: {
+      canFinish,
+      hasReported: false,
+      // Removing a pod that its provider reported as ended would lose its logs.
+      isEnded: isFinished(pod) && !canFinish && !mayStillRun(pod),
+      isStopped: false,
+      hasDeleted: false,
+      isRemoved: false,
+      ownAnnotations: new Set(),
+    },
+  };
+}
+
+/** The state after a change; the same object if nothing is different. */
+export function reducePod(state: PodState, change: PodChange): PodState {
+  const { api, content, provider } = state;
+  switch (change.kind) {
+    case "seen":
+      return change.source === "watch" ? watched(state, change.pod) : written(state, change.pod);
+    case "objectDeleted":
+      return { ...state, api: { ...api, isGone: true } };
+    case "contentChanged":
+      return { ...state, content: { ...content, revision: content.revision + 1 } };
+    case "offered":
+      if (change.generation === content.generation) return state;
+      return { ...state, content: { ...content, generation: change.generation } };
+    case "applied": {
+      const { revision: handled, resolved: applied } = change;
+      return { ...state, content: { ...content, handled, applied } };
+    }
+    case "rejected":
+      return { ...state, content: { ...content, handled: content.revision } };
+    case "reported":
+      return { ...state, provider: reported(provider, change) };
+    case "stopped":
+      return { ...state, provider: { ...provider, isStopped: true } };
+    case "removed":
+      return { ...state, provider: { ...provider, isRemoved: true } };
+    case "finalized":
+      return { ...state, api: { ...api, isFinalized: true } };
+    default:
+      return change satisfies never;
+  }
+}
+
+/** Of two equal versions the watch's copy is kept, because the informer's cache holds it already. */
+function watched({ api, content, provider }: PodState, pod: Pod): PodState {
+  const newest = versionOf(pod) >= versionOf(api.pod) ? pod : api.pod;
+  // Also if the event is outdated: the answer to a write may have shown what it announces.
+  const isChanged = isRelevantChange(api.compared, newest, provider.ownAnnotations);
+  return {
+    api: { ...api, pod: newest, compared: newest },
+    content: isChanged ? { ...content, revision: content.revision + 1 } : content,
+    provider,
+  };
+}
+
+/** Answers to writes and events of the watch overtake each other. */
+function written(state: PodState, pod: Pod): PodState {
+  if (versionOf(pod) <= versionOf(state.api.pod)) return state;
+  return { ...state, api: { ...state.api, pod } };
+}
+
+function reported(
+  provider: ProviderState,
+  { isEnd, annotations, isDeleted }: Extract<PodChange, { kind: "reported" }>,
+): ProviderState {
+  const isNewlyRemoved = isDeleted && !provider.isRemoved;
+  return {
+    ...provider,
+    hasReported: true,
+    isEnded: isEnd,
+    hasDeleted: provider.hasDeleted || isNewlyRemoved,
+    isRemoved: provider.isRemoved || isNewlyRemoved,
+    ownAnnotations: withKeys(provider.ownAnnotations, annotations),
+  };
+}
+
+function withKeys(known: ReadonlySet<string>, keys: readonly string[]): ReadonlySet<string> {
+  return keys.every((key) => known.has(key)) ? known : new Set([...known, ...keys]);
+}
