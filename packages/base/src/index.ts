@@ -53,9 +53,26 @@ export {
   makeFolderSync,
   type MakeFolderOptions,
 } from "./host/exact-mode.ts";
+export {
+  endProcesses,
+  type EndedProcesses,
+  type EndProcessesOptions,
+} from "./host/end-processes.ts";
 export { acquireFileLock, type FileLockOptions } from "./host/file-lock.ts";
 export { mount, mountCommand, unmount, type Mount } from "./host/mount.ts";
 export { readJsonRecord } from "./host/read-json-record.ts";
+export {
+  identifyProcess,
+  isProcessRunning,
+  listProcesses,
+  readArguments,
+  readEnvironment,
+  readProcess,
+  signalProcess,
+  thisProcess,
+  type ProcessIdentity,
+  type ProcessStatus,
+} from "./host/processes.ts";
 export { removeTree } from "./host/remove-tree.ts";
 export { runCommand, type CommandResult, type RunCommandOptions } from "./host/run-command.ts";
 export { waitingMount } from "./host/waiting-mount.ts";

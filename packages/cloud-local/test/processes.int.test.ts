@@ -9,7 +9,7 @@ import {
   makeControlGroup,
   removeControlGroup,
 } from "../src/host/control-group.ts";
-import { endProcesses, findProcesses, type ProcessGroup } from "../src/host/processes.ts";
+import { endProcessGroup, findProcesses, type ProcessGroup } from "../src/host/processes.ts";
 
 const uid = 2_130_000_001;
 const argument = "/nowhere/kip-processes-test/qemu.pid";
@@ -28,7 +28,7 @@ const evasions: Readonly<Record<string, string>> = {
 const alwaysAnother = `$0 = "other"; $SIG{CHLD} = "IGNORE"; print "ready\\n"; my $end = time + 20;
   while (time < $end) { exit if fork; select(undef, undef, undef, 0.0005); }`;
 
-describe("endProcesses()", { timeout: 60_000 }, () => {
+describe("endProcessGroup()", { timeout: 60_000 }, () => {
   for (const hasControlGroup of [true, false]) {
     const where = hasControlGroup ? "in a control group" : "without a control group";
     for (const [what, script] of Object.entries(evasions)) {
@@ -36,7 +36,7 @@ describe("endProcesses()", { timeout: 60_000 }, () => {
         const group = await startGroup(script, hasControlGroup);
         if (!group) return context.skip("no control groups of version 2");
         assert.notDeepEqual(await findProcesses(group), []);
-        await endProcesses(group, 50);
+        await endProcessGroup(group, 50);
         assert.deepEqual(await findProcesses(group), []);
         if (group.controlGroup !== undefined) await assert.rejects(access(group.controlGroup));
         return undefined;
@@ -47,7 +47,7 @@ describe("endProcesses()", { timeout: 60_000 }, () => {
   it("ends a program in a control group that is another process each millisecond", async (context) => {
     const group = await startGroup(alwaysAnother, true);
     if (!group) return context.skip("no control groups of version 2");
-    await endProcesses(group, 50);
+    await endProcessGroup(group, 50);
     assert.deepEqual(await findProcesses(group), []);
     return undefined;
   });
@@ -57,23 +57,23 @@ describe("endProcesses()", { timeout: 60_000 }, () => {
     const other = spawn("setpriv", [...become, "perl", "-e", idle, argument]);
     try {
       await once(other.stdout, "data");
-      await endProcesses({ argument, uid }, 50);
+      await endProcessGroup({ argument, uid }, 50);
       assert.equal(other.signalCode, null);
       assert.deepEqual(await findProcesses(argument), [other.pid]);
     } finally {
-      await endProcesses({ argument, uid: uid + 1 }, 50);
+      await endProcessGroup({ argument, uid: uid + 1 }, 50);
     }
   });
 
   it("ends what is root's still and has the argument", async () => {
     const root = spawn("perl", ["-e", idle, argument]);
     await once(root.stdout, "data");
-    await endProcesses({ argument, uid }, 50);
+    await endProcessGroup({ argument, uid }, 50);
     assert.notEqual(root.signalCode ?? (await once(root, "exit")), null);
   });
 
   it("refuses a user that may be an account", async () => {
-    await assert.rejects(endProcesses({ argument, uid: 33 }, 50), RangeError);
+    await assert.rejects(endProcessGroup({ argument, uid: 33 }, 50), RangeError);
   });
 });
 

@@ -15,9 +15,9 @@ import {
 } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
-import { decode, hasCode } from "@kip/base";
+import { decode, hasCode, signalProcess } from "@kip/base";
 import type { Instance, Volume, VolumeRequest } from "@kip/cloud";
-import { findProcesses, signalProcess } from "../src/host/processes.ts";
+import { findProcesses } from "../src/host/processes.ts";
 import type { LocalCloud } from "../src/index.ts";
 import { parseMachineRecord } from "../src/machine/machine-record.ts";
 import { runCommands } from "../src/qemu/qmp-session.ts";

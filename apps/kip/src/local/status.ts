@@ -45,7 +45,8 @@ export async function status(args: readonly string[]): Promise<void> {
     return;
   }
   console.log(`API server  ${record.server} (context kip-local)`);
-  console.log(`Processes   ${clusterProcesses(layout.stateDir).length}, logs in ${layout.logDir}`);
+  const { length } = await clusterProcesses(layout.stateDir);
+  console.log(`Processes   ${length}, logs in ${layout.logDir}`);
   for (const resource of ["nodes", "cells", "pods"]) {
     const words = [
       "--kubeconfig",

@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { watch, type FSWatcher } from "node:fs";
-import { errorText, type Clock, type Logger } from "@kip/base";
+import { errorText, thisProcess, type Clock, type Logger } from "@kip/base";
 import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
-import { processStartTime } from "../host/processes.ts";
 import type { MachineFiles } from "../machine/machine-store.ts";
 import { verdictFor, verdictsFor, type Resources, type Verdict } from "./admission-plan.ts";
 import { untilUp } from "./start-phase.ts";
@@ -83,7 +82,6 @@ export class Admission {
   #timer: NodeJS.Timeout | undefined;
   #look: Promise<void> | undefined;
   #isStale = false;
-  #pidSince: string | undefined;
   #arrivals = 0;
 
   constructor(options: AdmissionOptions) {
@@ -93,7 +91,6 @@ export class Admission {
 
   async open(): Promise<void> {
     await this.#tickets.open();
-    this.#pidSince = await processStartTime(process.pid);
   }
 
   /**
@@ -165,12 +162,12 @@ export class Admission {
   }
 
   async #take(
-    asker: Omit<Ticket, "state" | "pid" | "pidSince">,
+    asker: Omit<Ticket, "state" | "process">,
     machineId: string,
     room: Resources,
     refusal: () => CloudError | undefined,
   ): Promise<void> {
-    const ticket = { ...asker, pid: process.pid, pidSince: this.#pidSince ?? "" };
+    const ticket = { ...asker, process: thisProcess() };
     const all = await this.#tickets.read();
     const others = waiting(all).filter(({ key }) => key !== ticket.key);
     const starts = this.#options.startsAtOnce - startingCount(all);

@@ -5,7 +5,7 @@ import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { after, describe, it } from "node:test";
-import { processStartTime } from "../host/processes.ts";
+import { identifyProcess, thisProcess } from "@kip/base";
 import { startingCount, Tickets, waiting, type Ticket } from "./tickets.ts";
 
 const folder = await mkdtemp(path.join(os.tmpdir(), "kip-tickets-"));
@@ -17,8 +17,7 @@ const ticket = (key: string, changes: Partial<Ticket>): Ticket => ({
   arrivedAt: 1.5,
   needs: { memory: 1, disk: 1, cpus: 1 },
   state: "waiting",
-  pid: process.pid,
-  pidSince: "",
+  process: thisProcess(),
   ...changes,
 });
 
@@ -26,17 +25,13 @@ describe("Tickets", () => {
   it("keeps those of processes that live, and no others", async () => {
     const tickets = new Tickets(folder);
     await tickets.open();
-    const pidSince = (await processStartTime(process.pid)) ?? "";
     const child = spawn("sleep", ["60"]);
-    const ofChild = {
-      pid: child.pid ?? 0,
-      pidSince: (await processStartTime(child.pid ?? 0)) ?? "",
-    };
-    const mine = ticket("mine", { pidSince });
-    const starting = ticket("starting", { ...ofChild, state: "starting" });
+    const ofChild = identifyProcess(child.pid ?? 0) ?? assert.fail("no process");
+    const mine = ticket("mine", {});
+    const starting = ticket("starting", { process: ofChild, state: "starting" });
     await tickets.put(mine);
     await tickets.put(starting);
-    await tickets.put(ticket("reused", { pidSince: "12345" })); // a process of this ID that is another
+    await tickets.put(ticket("reused", { process: { ...thisProcess(), startTicks: "12345" } })); // another one of this ID
     await writeFile(path.join(tickets.folder, "broken.json"), "{");
     const all = await tickets.read();
     assert.deepEqual(waiting(all), [mine]);

@@ -1,7 +1,6 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { decode } from "@kip/base";
-import { processStartTime } from "../host/processes.ts";
+import { decode, isProcessRunning } from "@kip/base";
 import type { Asker } from "./admission-plan.ts";
 
 const ticketDocument = decode.object({
@@ -11,9 +10,8 @@ const ticketDocument = decode.object({
   needs: decode.object({ memory: decode.number, disk: decode.number, cpus: decode.number }),
   /** starting: it has its room, and counts against what may start at once. */
   state: decode.oneOf("waiting", "starting"),
-  /** The process that asks: its ID, and when it began, as IDs are used again. */
-  pid: decode.integer,
-  pidSince: decode.string,
+  /** The process that asks. */
+  process: decode.object({ pid: decode.integer, startTicks: decode.string }),
 });
 
 /** The place of one launch in the queue. */
@@ -56,7 +54,7 @@ export class Tickets {
     const file = path.join(this.folder, name);
     try {
       const ticket = ticketDocument(JSON.parse(await readFile(file, "utf8")), file);
-      if ((await processStartTime(ticket.pid)) === ticket.pidSince) return ticket;
+      if (isProcessRunning(ticket.process)) return ticket;
       await rm(file, { force: true });
     } catch {
       // Gone meanwhile, or written by another version: ignored.

@@ -1,6 +1,5 @@
 import { CloudError } from "@kip/cloud";
-import { nearest } from "@kip/base";
-import { signalProcess } from "../host/processes.ts";
+import { nearest, signalProcess } from "@kip/base";
 import { readMachinePid } from "../machine/machine-process.ts";
 import type { MachineRecord } from "../machine/machine-record.ts";
 import type { MachineStore } from "../machine/machine-store.ts";

@@ -3,7 +3,7 @@ import { errorText, isCodedError, runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { confined, makeControlGroup } from "../host/control-group.ts";
 import { readStart } from "../host/file-text.ts";
-import { endProcesses, hasArgument, type ProcessGroup } from "../host/processes.ts";
+import { endProcessGroup, hasArgument, type ProcessGroup } from "../host/processes.ts";
 import type { LocalImage } from "../host/image.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { Accelerator } from "../qemu/accelerator.ts";
@@ -162,7 +162,7 @@ export async function endMachineProcess(
   record: Pick<MachineRecord, "userId" | "controlGroup">,
   files: MachineFiles,
 ): Promise<void> {
-  await endProcesses(machineProcesses(record, files), endLimitMs);
+  await endProcessGroup(machineProcesses(record, files), endLimitMs);
 }
 
 /** The processes of a machine: QEMU, and those that a QEMU that was broken into has made. */

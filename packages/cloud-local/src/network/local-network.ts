@@ -1,7 +1,7 @@
 import path from "node:path";
-import { acquireFileLock, makeFolder, runCommand, type Logger } from "@kip/base";
+import { acquireFileLock, makeFolder, runCommand, signalProcess, type Logger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import { findNamespaceMembers, signalProcess } from "../host/processes.ts";
+import { findNamespaceMembers } from "../host/processes.ts";
 import { SharedRun } from "../host/shared-run.ts";
 import { planAddresses, type AddressPlan } from "./address-plan.ts";
 import { findCollision } from "./collision.ts";

@@ -2,16 +2,11 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { rename, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { decode, readJsonRecord } from "@kip/base";
+import { decode, identifyProcess, readJsonRecord } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { missingPrograms } from "../host/programs.ts";
 import { controlGroupPath, confined, makeControlGroup } from "../host/control-group.ts";
-import {
-  endProcesses,
-  findProcesses,
-  processStartTime,
-  type ProcessGroup,
-} from "../host/processes.ts";
+import { endProcessGroup, findProcesses, type ProcessGroup } from "../host/processes.ts";
 import type { AddressPlan } from "./address-plan.ts";
 import { uplinkDevice } from "./device-names.ts";
 import type { Namespace } from "./namespace.ts";
@@ -68,9 +63,11 @@ export async function startUplink(namespace: Namespace, plan: AddressPlan): Prom
     () => false,
   );
   const { pid } = child;
-  const since = pid === undefined ? undefined : await processStartTime(pid);
-  if (pid !== undefined && since !== undefined)
-    await writeRecord(namespace, { ...known, process: { pid, since } });
+  const identity = pid === undefined ? undefined : identifyProcess(pid);
+  if (identity) {
+    const { startTicks: since } = identity;
+    await writeRecord(namespace, { ...known, process: { pid: identity.pid, since } });
+  }
   const ready = child.stdio[3];
   if (!ready) throw new TypeError("slirp4netns was started without its ready pipe");
   const isReady = await Promise.race([once(ready, "data").then(() => true), ended]);
@@ -94,13 +91,18 @@ export async function isUplinkRunning(namespace: Namespace): Promise<boolean> {
 
 /** Ends the uplink of the namespace. */
 export async function stopUplink(namespace: Namespace): Promise<void> {
-  await endProcesses(await uplinkProcesses(namespace), 2000);
+  await endProcessGroup(await uplinkProcesses(namespace), 2000);
 }
 
 async function uplinkProcesses(namespace: Namespace): Promise<ProcessGroup> {
   const file = recordFile(namespace);
   // Where there is no record, its writer may have been killed: its argument is there still.
-  return { argument: namespace.file, ...(await readJsonRecord(file, recordDocument)) };
+  const known = await readJsonRecord(file, recordDocument);
+  return {
+    argument: namespace.file,
+    controlGroup: known?.controlGroup,
+    process: known?.process && { pid: known.process.pid, startTicks: known.process.since },
+  };
 }
 
 async function writeRecord(namespace: Namespace, record: UplinkRecord): Promise<void> {

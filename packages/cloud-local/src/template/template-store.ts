@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { acquireFileLock, decode, hasCode, LockError, readJsonRecord } from "@kip/base";
-import { endProcesses, type ProcessGroup } from "../host/processes.ts";
+import { endProcessGroup, type ProcessGroup } from "../host/processes.ts";
 import { allocatedBytes } from "../machine/machine-process.ts";
 import { chooseForRemoval, type StoredTemplate } from "./template-policy.ts";
 import { parseTemplateRecord, type TemplateFiles, type TemplateRecord } from "./template-record.ts";
@@ -132,7 +132,7 @@ export class TemplateStore {
     const { pid, processes } = this.draft(key);
     const known = await readProcesses(processes);
     const group: ProcessGroup = { argument: pid, ...known };
-    await endProcesses(group, endLimitMs);
+    await endProcessGroup(group, endLimitMs);
     await rm(processes, { force: true });
   }
 

@@ -1,8 +1,7 @@
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
-import { hasCode } from "@kip/base";
-import { processStartTime } from "../../src/host/processes.ts";
+import { hasCode, isProcessRunning, thisProcess } from "@kip/base";
 import { createLocalCloud, type LocalCloud, type LocalCloudOptions } from "../../src/index.ts";
 import { writeTinyImage } from "./tiny-image.ts";
 
@@ -28,7 +27,8 @@ const beginLimitMs = 600_000;
  */
 export async function prepareTestCloud(name: string, part: number): Promise<TestCloud> {
   const folder = await mkdtemp(path.join(os.tmpdir(), `${name}-`));
-  await writeFile(path.join(folder, processFile), await ownProcess());
+  const { pid, startTicks } = thisProcess();
+  await writeFile(path.join(folder, processFile), `${pid} ${startTicks}`);
   const options: LocalCloudOptions = {
     owner: "tests",
     ...foldersIn(folder),
@@ -64,10 +64,6 @@ async function removeCloud(folder: string, options: LocalCloudOptions): Promise<
   await rm(folder, { recursive: true, force: true });
 }
 
-async function ownProcess(): Promise<string> {
-  return `${process.pid} ${await processStartTime(process.pid)}`;
-}
-
 /** Folders of runs of the test that have ended without removing theirs. */
 async function leftFolders(name: string): Promise<readonly string[]> {
   const names = (await readdir(os.tmpdir())).filter((each) => each.startsWith(`${name}-`));
@@ -78,8 +74,9 @@ async function leftFolders(name: string): Promise<readonly string[]> {
 
 async function isInUse(folder: string): Promise<boolean> {
   try {
-    const [pid, since] = (await readFile(path.join(folder, processFile), "utf8")).split(" ");
-    return (await processStartTime(Number(pid))) === since;
+    const text = await readFile(path.join(folder, processFile), "utf8");
+    const [pid, startTicks = ""] = text.split(" ");
+    return isProcessRunning({ pid: Number(pid), startTicks });
   } catch (error) {
     if (!hasCode(error, "ENOENT")) throw error;
     const { mtimeMs } = await stat(folder);

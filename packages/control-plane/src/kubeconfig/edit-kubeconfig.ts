@@ -1,9 +1,9 @@
 import { chmod, chown, link, mkdtemp, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { runCommand, isSystemError } from "@kip/base";
+import { isProcessRunning, isSystemError, runCommand, thisProcess } from "@kip/base";
 import { ControlPlaneError } from "../errors.ts";
 import { readIfPresent, writeWhole } from "../files.ts";
-import { identify, isRunning, parseIdentity } from "../processes/process-identity.ts";
+import { parseIdentity } from "../processes/process-identity.ts";
 
 /** A kubeconfig that is being changed: a copy of it, until the change is complete. */
 export interface KubeconfigEdit {
@@ -100,7 +100,7 @@ async function lock(path: string): Promise<AsyncDisposable> {
   const lockPath = `${path}.lock`;
   if (!(await tryLock(lockPath))) {
     const holder = parseIdentity((await readIfPresent(lockPath)) ?? "");
-    if (holder && !isRunning(holder)) await rm(lockPath, { force: true });
+    if (holder && !isProcessRunning(holder)) await rm(lockPath, { force: true });
     if (!(await tryLock(lockPath))) {
       throw new ControlPlaneError(
         "KUBECONFIG_LOCKED",
@@ -117,7 +117,7 @@ async function lock(path: string): Promise<AsyncDisposable> {
 /** Makes the lock file, which names this process from its first moment on. */
 async function tryLock(lockPath: string): Promise<boolean> {
   const named = `${lockPath}.kip`;
-  await writeWhole(named, JSON.stringify(identify(process.pid)));
+  await writeWhole(named, JSON.stringify(thisProcess()));
   try {
     await link(named, lockPath);
     return true;

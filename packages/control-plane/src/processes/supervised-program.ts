@@ -1,10 +1,9 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { backoffDelay, pause, type Clock } from "@kip/base";
+import { backoffDelay, identifyProcess, pause, type Clock } from "@kip/base";
 import { lastErrorLines } from "./last-error-lines.ts";
 import { LimitedLog } from "./limited-log.ts";
-import { identify } from "./process-identity.ts";
 
 /** What to run, and where. */
 export interface ProgramSpec {
@@ -164,7 +163,7 @@ export class SupervisedProgram implements AsyncDisposable {
     const { identityFile } = this.#spec;
     if (identityFile === undefined) return;
     try {
-      writeFileSync(identityFile, JSON.stringify(identify(pid) ?? {}), { mode: 0o600 });
+      writeFileSync(identityFile, JSON.stringify(identifyProcess(pid) ?? {}), { mode: 0o600 });
     } catch {
       // No space, for example. It dies with this process all the same.
     }

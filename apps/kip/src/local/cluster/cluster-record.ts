@@ -39,5 +39,5 @@ export async function writeRecord(file: string, record: ClusterRecord): Promise<
 export async function runningCluster(layout: LocalLayout): Promise<ClusterRecord | undefined> {
   const record = await readRecord(layout.daemonRecord);
   if (!record || record.isStarting === true) return undefined;
-  return clusterProcesses(layout.stateDir).includes(record.pid) ? record : undefined;
+  return (await clusterProcesses(layout.stateDir)).includes(record.pid) ? record : undefined;
 }

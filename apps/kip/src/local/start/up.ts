@@ -5,7 +5,7 @@ import { hostPorts } from "../cluster/host-ports.ts";
 import { localLayout, type LocalLayout } from "../cluster/layout.ts";
 import { upOptions } from "../cluster/local-options.ts";
 import { lockCache, requireOwnState } from "../cluster/own-folders.ts";
-import { endProcesses } from "../cluster/processes.ts";
+import { endCluster } from "../cluster/processes.ts";
 import { checkHost } from "../cluster/requirements.ts";
 import { obtainParts } from "../prepare/obtain-parts.ts";
 import { startDaemon } from "./start-daemon.ts";
@@ -68,6 +68,6 @@ async function requireSameNetwork(options: OptionValues, layout: LocalLayout): P
 }
 
 async function endLeftovers(layout: LocalLayout): Promise<void> {
-  const ended = await endProcesses(layout.stateDir, 10_000);
+  const ended = await endCluster(layout.stateDir, 10_000);
   if (ended > 0) console.log(`Ended ${ended} processes of an interrupted run`);
 }

@@ -10,7 +10,7 @@ import { readRecord, type ClusterRecord } from "../cluster/cluster-record.ts";
 import { localLayout, type LocalLayout } from "../cluster/layout.ts";
 import { downOptions } from "../cluster/local-options.ts";
 import { removeCache, requireOwnState } from "../cluster/own-folders.ts";
-import { endProcesses } from "../cluster/processes.ts";
+import { endCluster } from "../cluster/processes.ts";
 import { requireRoot } from "../cluster/requirements.ts";
 
 const usage =
@@ -27,7 +27,7 @@ export async function down(args: readonly string[]): Promise<void> {
   });
   await requireOwnState(layout, "remove");
   const record = await readRecord(layout.daemonRecord);
-  await endProcesses(layout.stateDir, 15_000);
+  await endCluster(layout.stateDir, 15_000);
   await using cloud = await createLocalCloud({
     owner: "kip-down",
     stateDir: layout.machinesDir,
