@@ -12,7 +12,7 @@ import {
   type ContainerState,
   type ExecOptions,
 } from "@kip/oci-runtime";
-import type { AgentDependencies } from "../src/agent-dependencies.ts";
+import type { AgentDependencies } from "../src/dependencies/agent-dependencies.ts";
 
 /** A runtime in memory: containers do what the test tells them. Outlives agents, like crun does. */
 export class FakeRuntime implements ContainerRuntime {

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { DesiredContainer } from "@kip/agent-api";
 import { container } from "../../test/desired-pod.ts";
 import { fastClock } from "../../test/fast-clock.ts";
-import { PodEvents } from "../pod/pod-events.ts";
+import { PodEvents } from "../state/pod-events.ts";
 import { startProbes } from "./container-probes.ts";
 
 /** Runs the probes until they have said `enough` things, with exec probes that give these codes. */

@@ -1,6 +1,6 @@
 import type { DesiredContainer, DesiredProbe } from "@kip/agent-api";
 import { pause, type Clock } from "@kip/base";
-import type { PodEvents } from "../pod/pod-events.ts";
+import type { PodEvents } from "../state/pod-events.ts";
 import { runCheck, type CheckResult, type CheckTarget } from "./handlers.ts";
 import { ProbeTally, type ProbeVerdict } from "./probe-tally.ts";
 

@@ -2,22 +2,22 @@ import fs from "node:fs/promises";
 import type { DesiredPod } from "@kip/agent-api";
 import { errorText, hasCode, isCodedError, type Clock, type Logger } from "@kip/base";
 import type { ContainerExit, ContainerState } from "@kip/oci-runtime";
-import type { AgentDirectories } from "../agent-directories.ts";
-import type { AgentDependencies } from "../agent-dependencies.ts";
+import type { AgentDirectories } from "../storage/agent-directories.ts";
+import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import { startProbes, type RunningProbes } from "../checks/container-probes.ts";
 import { podAddress, runHook, type CheckTarget } from "../checks/handlers.ts";
-import { goDuration } from "../go-duration.ts";
+import { goDuration } from "../state/go-duration.ts";
 import { obtainImage } from "../image/obtain-image.ts";
 import {
   isRunning,
   nextAttempt,
   type ContainerRecord,
   type ContainerRun,
-} from "../pod/container-record.ts";
-import { crashDelayMs, failureDelayMs } from "../pod/crash-backoff.ts";
-import type { Step } from "../pod/plan.ts";
-import type { PodEvents } from "../pod/pod-events.ts";
-import { shownId } from "./container-spec.ts";
+} from "../state/container-record.ts";
+import { crashDelayMs, failureDelayMs } from "../state/crash-backoff.ts";
+import type { Step } from "../state/plan.ts";
+import type { PodEvents } from "../state/pod-events.ts";
+import { shownId } from "../state/run-id.ts";
 import { exitReport, startErrorReport } from "./exit-report.ts";
 import type { GracePeriod } from "./grace-period.ts";
 import {

@@ -3,7 +3,7 @@ import path from "node:path";
 import type { DesiredContainer } from "@kip/agent-api";
 import { CodedError } from "@kip/base";
 import type { ContainerMount } from "@kip/oci-runtime";
-import type { PodFiles } from "../pod/pod-files.ts";
+import type { PodFiles } from "../volumes/pod-files.ts";
 import type { Mounter } from "../volumes/mounter.ts";
 import { bindSubPath } from "../volumes/sub-path.ts";
 

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
 import { CodedError } from "@kip/base";
 import type { ImageConfig, ResolvedUser } from "@kip/oci-image";
@@ -24,20 +23,6 @@ export interface SpecInput {
   readonly wantedUser?: ResolvedUser;
   readonly mounts: readonly ContainerMount[];
   readonly logPath: string;
-}
-
-/** ID of a run at the runtime: the same after a restart of the agent, so nothing is run twice. */
-export function runId(podUid: string, container: string, attempt: number): string {
-  const hash = createHash("sha256").update(`${podUid}/${container}/${attempt}`);
-  return hash.digest("hex").slice(0, 32);
-}
-
-/**
- * ID of a run as the API shows it. Not the runtime's own: one that was prepared before the machine was
- * copied is the same on each copy.
- */
-export function shownId(podUid: string, container: string, attempt: number): string {
-  return `crun://${runId(podUid, container, attempt)}`;
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { TerminatedReport } from "@kip/agent-api";
 import type { ContainerExit } from "@kip/oci-runtime";
-import { seconds } from "../pod/report.ts";
+import { seconds } from "../state/report.ts";
 
 /** How a run ended, as the kubelet reports it. */
 export function exitReport(

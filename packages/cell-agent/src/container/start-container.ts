@@ -3,14 +3,15 @@ import type { DesiredPod, DesiredContainer } from "@kip/agent-api";
 import { CodedError, removeTree } from "@kip/base";
 import type { StoredImage } from "@kip/oci-image";
 import type { PodSandbox } from "@kip/oci-runtime";
-import type { AgentDirectories } from "../agent-directories.ts";
-import type { AgentDependencies } from "../agent-dependencies.ts";
-import type { ContainerRun } from "../pod/container-record.ts";
-import type { PodFiles } from "../pod/pod-files.ts";
+import type { AgentDirectories } from "../storage/agent-directories.ts";
+import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
+import type { ContainerRun } from "../state/container-record.ts";
+import type { PodFiles } from "../volumes/pod-files.ts";
 import { unbindSubPaths } from "../volumes/sub-path.ts";
 import { containerMounts } from "./container-mounts.ts";
 import { imageVolumes } from "./image-volumes.ts";
-import { containerSpec, runId } from "./container-spec.ts";
+import { runId } from "../state/run-id.ts";
+import { containerSpec } from "./container-spec.ts";
 
 /** What the containers of a pod share. */
 export interface PodResources {

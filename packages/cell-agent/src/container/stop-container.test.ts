@@ -3,8 +3,8 @@ import { it } from "node:test";
 import { container } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { fastClock } from "../../test/fast-clock.ts";
-import type { ContainerRun } from "../pod/container-record.ts";
-import { PodEvents } from "../pod/pod-events.ts";
+import type { ContainerRun } from "../state/container-record.ts";
+import { PodEvents } from "../state/pod-events.ts";
 import { GracePeriod } from "./grace-period.ts";
 import { stopContainer } from "./stop-container.ts";
 

@@ -1,9 +1,9 @@
 import type { DesiredContainer } from "@kip/agent-api";
 import { errorText, type Clock } from "@kip/base";
 import { runHook, type CheckTarget } from "../checks/handlers.ts";
-import type { AgentDependencies } from "../agent-dependencies.ts";
-import type { ContainerRun } from "../pod/container-record.ts";
-import type { PodEvents } from "../pod/pod-events.ts";
+import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
+import type { ContainerRun } from "../state/container-record.ts";
+import type { PodEvents } from "../state/pod-events.ts";
 import type { GracePeriod } from "./grace-period.ts";
 
 /** A container gets at least this long after its stop signal, as in the kubelet, unless it is to be killed at once. */

@@ -12,7 +12,7 @@ import {
 } from "@kip/oci-image";
 import { container, desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
-import { PodEvents } from "../pod/pod-events.ts";
+import { PodEvents } from "../state/pod-events.ts";
 import { obtainImage } from "./obtain-image.ts";
 import { pullAs } from "./pull-as.ts";
 

@@ -1,8 +1,8 @@
 import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
 import { errorText, CodedError, type Clock } from "@kip/base";
 import { parseReference, type ImageStore, type Reference, type StoredImage } from "@kip/oci-image";
-import { goDuration } from "../go-duration.ts";
-import type { PodEvents } from "../pod/pod-events.ts";
+import { goDuration } from "../state/go-duration.ts";
+import type { PodEvents } from "../state/pod-events.ts";
 import type { CacheFolder } from "./cache-folder.ts";
 import { pullAs } from "./pull-as.ts";
 

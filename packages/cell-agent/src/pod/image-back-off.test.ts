@@ -7,7 +7,7 @@ import { silentLogger } from "@kip/base";
 import { desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { fastClock } from "../../test/fast-clock.ts";
-import { agentDirectories } from "../agent-directories.ts";
+import { agentDirectories } from "../storage/agent-directories.ts";
 import { PodSupervisor } from "./pod-supervisor.ts";
 
 describe("ImagePullBackOff", () => {

@@ -7,8 +7,8 @@ import type { DesiredPod } from "@kip/agent-api";
 import { silentLogger, systemClock } from "@kip/base";
 import { desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
-import { agentDirectories } from "../agent-directories.ts";
-import { PodEvents } from "./pod-events.ts";
+import { agentDirectories } from "../storage/agent-directories.ts";
+import { PodEvents } from "../state/pod-events.ts";
 import { PodResourceManager } from "./pod-resource-manager.ts";
 
 function podWith(data: string, generation: number): DesiredPod {

@@ -1,11 +1,11 @@
 import type { DesiredPod } from "@kip/agent-api";
 import { errorText, hasCode, SerialQueue, type Clock, type Logger } from "@kip/base";
-import type { AgentDirectories } from "../agent-directories.ts";
-import type { AgentDependencies } from "../agent-dependencies.ts";
+import type { AgentDirectories } from "../storage/agent-directories.ts";
+import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import type { PodResources } from "../container/start-container.ts";
 import { makeVolumes, removeVolumes } from "../volumes/pod-volumes.ts";
-import type { PodEvents } from "./pod-events.ts";
-import { writePodFiles } from "./pod-files.ts";
+import type { PodEvents } from "../state/pod-events.ts";
+import { writePodFiles } from "../volumes/pod-files.ts";
 
 /** Options of {@link PodResourceManager}'s methods. */
 export interface PodResourceOptions {

@@ -1,10 +1,10 @@
 import type { AgentStats, DesiredPod, PodReport } from "@kip/agent-api";
 import { CodedError, type Clock, type Logger } from "@kip/base";
 import type { ContainerExit } from "@kip/oci-runtime";
-import type { AgentDirectories } from "../agent-directories.ts";
-import type { AgentDependencies } from "../agent-dependencies.ts";
+import type { AgentDirectories } from "../storage/agent-directories.ts";
+import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import { ContainerActor, type ContainerContext } from "../container/container-actor.ts";
-import { runId } from "../container/container-spec.ts";
+import { runId } from "../state/run-id.ts";
 import { GracePeriod } from "../container/grace-period.ts";
 import type { PodResources } from "../container/start-container.ts";
 import {
@@ -13,13 +13,13 @@ import {
   isRunning,
   newRecord,
   type ContainerRecord,
-} from "./container-record.ts";
-import { hasEnded, isFinished, planPod, type PodView, type Step } from "./plan.ts";
-import { PodEvents } from "./pod-events.ts";
+} from "../state/container-record.ts";
+import { hasEnded, isFinished, planPod, type PodView, type Step } from "../state/plan.ts";
+import { PodEvents } from "../state/pod-events.ts";
 import { PodResourceManager, type PodResourceOptions } from "./pod-resource-manager.ts";
-import { PodStore, type SavedPod } from "./pod-store.ts";
-import { podReport } from "./report.ts";
-import { StartTimings } from "./start-timings.ts";
+import { PodStore, type SavedPod } from "../storage/pod-store.ts";
+import { podReport } from "../state/report.ts";
+import { StartTimings } from "../state/start-timings.ts";
 
 /** Made once: an abort without a reason makes one with a stack trace, at each plan. */
 const overtaken = new Error("A newer plan took the place of this one");

@@ -4,7 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import type { DesiredPod } from "@kip/agent-api";
-import { writePodFiles } from "../pod/pod-files.ts";
+import { writePodFiles } from "./pod-files.ts";
 import { writeFilesVolume } from "./files-volume.ts";
 import { checkHostPath } from "./host-path.ts";
 import { pinPath } from "./safe-path.ts";

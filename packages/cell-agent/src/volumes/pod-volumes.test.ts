@@ -5,7 +5,7 @@ import path from "node:path";
 import { it } from "node:test";
 import { desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
-import { agentDirectories } from "../agent-directories.ts";
+import { agentDirectories } from "../storage/agent-directories.ts";
 import { makeVolumes, removeVolumes } from "./pod-volumes.ts";
 
 it("leaves an emptyDir as the pod has made it when the pod is changed", async () => {

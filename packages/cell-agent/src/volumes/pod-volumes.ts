@@ -3,7 +3,7 @@ import fs from "node:fs/promises";
 import path from "node:path";
 import type { DesiredPod, DesiredVolume } from "@kip/agent-api";
 import { errorText, hasCode, CodedError, removeTree } from "@kip/base";
-import type { AgentDirectories } from "../agent-directories.ts";
+import type { AgentDirectories } from "../storage/agent-directories.ts";
 import { writeFilesVolume } from "./files-volume.ts";
 import { checkHostPath } from "./host-path.ts";
 import type { Mounter } from "./mounter.ts";

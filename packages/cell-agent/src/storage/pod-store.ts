@@ -1,8 +1,8 @@
 import fs from "node:fs";
 import { decodeDesiredPod, type DesiredPod, type PodEventReport } from "@kip/agent-api";
-import type { AgentDirectories } from "../agent-directories.ts";
-import { readJson, writeJson } from "../json-file.ts";
-import type { SavedContainer } from "./container-record.ts";
+import type { AgentDirectories } from "./agent-directories.ts";
+import { readJson, writeJson } from "./json-file.ts";
+import type { SavedContainer } from "../state/container-record.ts";
 
 /** What is remembered about the pod across lives of the agent, besides the desired pod. */
 export interface SavedPod {

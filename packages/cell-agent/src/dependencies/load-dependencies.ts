@@ -1,8 +1,8 @@
 import { waitingMount } from "@kip/base";
 import type { AgentDependencies, LoadDependenciesOptions } from "./agent-dependencies.ts";
-import { cacheFolder } from "./image/cache-folder.ts";
-import { kernelMounter } from "./volumes/mounter.ts";
-import { prepareVolumes } from "./volumes/pod-volumes.ts";
+import { cacheFolder } from "../image/cache-folder.ts";
+import { kernelMounter } from "../volumes/mounter.ts";
+import { prepareVolumes } from "../volumes/pod-volumes.ts";
 
 /** crun, conmon and the image store, loaded at once. */
 export async function loadRealDependencies(

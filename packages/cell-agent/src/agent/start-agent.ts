@@ -1,13 +1,13 @@
 import { existsSync } from "node:fs";
 import { agentPort, decodeCellIdentity, type AgentInfo, type CellIdentity } from "@kip/agent-api";
 import { systemClock, type Clock, type Logger } from "@kip/base";
-import { agentDirectories } from "./agent-directories.ts";
-import { loadDependencies, type AgentDependencies } from "./agent-dependencies.ts";
+import { agentDirectories } from "../storage/agent-directories.ts";
+import { loadDependencies, type AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import type { PodService } from "./pod-service.ts";
-import { readJson, writeJson } from "./json-file.ts";
-import { agentFacts } from "./server/agent-facts.ts";
-import { listen } from "./server/agent-server.ts";
-import { answerJson } from "./server/answers.ts";
+import { readJson, writeJson } from "../storage/json-file.ts";
+import { agentFacts } from "../server/agent-facts.ts";
+import { listen } from "../server/agent-server.ts";
+import { answerJson } from "../server/answers.ts";
 
 /** Options of {@link startAgent}. */
 export interface AgentOptions {

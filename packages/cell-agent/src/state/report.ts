@@ -1,5 +1,5 @@
 import type { ContainerReport, DesiredPod, PodReport } from "@kip/agent-api";
-import { shownId } from "../container/container-spec.ts";
+import { shownId } from "./run-id.ts";
 import { isRunning, type ContainerRecord } from "./container-record.ts";
 import { podPhase } from "./phase.ts";
 import type { PodEvents } from "./pod-events.ts";

@@ -1,10 +1,10 @@
 import type { DesiredPod } from "@kip/agent-api";
 import { errorText } from "@kip/base";
-import type { AgentDependencies } from "./agent-dependencies.ts";
-import { PodSupervisor, type SupervisorOptions } from "./pod/pod-supervisor.ts";
-import { agentHandler, type HandlerOptions } from "./server/agent-handler.ts";
-import type { Handler } from "./server/agent-server.ts";
-import { StatusStream } from "./server/status-stream.ts";
+import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
+import { PodSupervisor, type SupervisorOptions } from "../pod/pod-supervisor.ts";
+import { agentHandler, type HandlerOptions } from "../server/agent-handler.ts";
+import type { Handler } from "../server/agent-server.ts";
+import { StatusStream } from "../server/status-stream.ts";
 
 /** Options of {@link PodService}. */
 export type PodServiceOptions = Omit<SupervisorOptions, "onChange"> &

@@ -1,9 +1,9 @@
 import type { Clock, Logger } from "@kip/base";
 import type { ImageStore, ResolvedUser } from "@kip/oci-image";
 import type { ContainerRuntime, PodSandbox, PodSandboxOptions } from "@kip/oci-runtime";
-import type { AgentDirectories } from "./agent-directories.ts";
-import type { CacheFolder } from "./image/cache-folder.ts";
-import type { Mounter } from "./volumes/mounter.ts";
+import type { AgentDirectories } from "../storage/agent-directories.ts";
+import type { CacheFolder } from "../image/cache-folder.ts";
+import type { Mounter } from "../volumes/mounter.ts";
 
 /** Dependencies of the agent; tests have their own. */
 export interface AgentDependencies {

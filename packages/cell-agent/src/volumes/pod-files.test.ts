@@ -4,7 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
 import type { DesiredPod } from "@kip/agent-api";
-import { agentDirectories } from "../agent-directories.ts";
+import { agentDirectories } from "../storage/agent-directories.ts";
 import { writePodFiles } from "./pod-files.ts";
 
 const pod = {
