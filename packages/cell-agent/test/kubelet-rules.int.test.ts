@@ -135,6 +135,23 @@ describe("a probe's own grace period", limit, () => {
     assert.equal(seen.containers[0]?.lastTerminated?.exitCode, 137);
     await client.deletePod(0);
   });
+
+  it("ends with that of the pod, if the pod is deleted meanwhile", async () => {
+    await using cell = await Cell.start();
+    cell.runtime.execute = async () => 1;
+    cell.runtime.deadly = ["SIGKILL"];
+    const client = await cell.connect();
+    const livenessProbe = {
+      exec: { command: ["probe"] },
+      failureThreshold: 1,
+      terminationGracePeriodSeconds: 600,
+    };
+    await client.putPod(desiredPod({ containers: [container("web", { livenessProbe })] }));
+    await report(client, (one) => one.events.some(({ reason }) => reason === "Killing"));
+    await client.deletePod(0);
+    const done = await report(client, (one) => one.phase === "Failed", { timeoutMs: 5000 });
+    assert.equal(done.containers[0]?.terminated?.exitCode, 137);
+  });
 });
 
 describe("an ephemeral container", limit, () => {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { DesiredContainer } from "@kip/agent-api";
+import { ManualClock } from "@kip/testing";
 import { container } from "../../test/desired-pod.ts";
-import { fastClock } from "../../test/fast-clock.ts";
-import { PodEvents } from "../state/pod-events.ts";
-import { startProbes } from "./container-probes.ts";
+import { eventList } from "../../test/event-list.ts";
+import { ContainerProbes } from "./container-probes.ts";
 
 /** Runs the probes until they have said `enough` things, with exec probes that give these codes. */
 async function said(
@@ -14,14 +14,12 @@ async function said(
 ): Promise<{ said: string[]; events: string[]; probed: string[] }> {
   const list: string[] = [];
   const probed: string[] = [];
-  const done = Promise.withResolvers<void>();
-  const say = (text: string): void => {
-    if (list.push(text) === enough) done.resolve();
-  };
-  const clock = fastClock();
-  const events = new PodEvents(clock);
+  const say = (text: string): void => void list.push(text);
+  const clock = new ManualClock(0);
+  const { events, list: told } = eventList();
+  const stop = new AbortController();
   let next = 0;
-  const probes = startProbes({
+  const probes = new ContainerProbes({
     container: container("web", overrides),
     target: {
       containerId: "1",
@@ -32,6 +30,7 @@ async function said(
     isStarted: false,
     events,
     clock,
+    signal: stop.signal,
     listener: {
       started: () => say("started"),
       ready: (isReady) => say(isReady ? "ready" : "not ready"),
@@ -39,14 +38,16 @@ async function said(
       failed: (message) => say(message),
     },
   });
-  await done.promise;
-  probes.end();
-  return { said: list.slice(0, enough), events: events.list.map((event) => event.message), probed };
+  const probing = probes.run();
+  for (let second = 0; second < 1000 && list.length < enough; second++) await clock.advance(1000);
+  stop.abort();
+  await probing;
+  return { said: list.slice(0, enough), events: told.map((event) => event.message), probed };
 }
 
 const probe = { exec: { command: ["check"] } };
 
-describe("startProbes()", () => {
+describe("ContainerProbes", () => {
   it("takes a container without probes for started and ready", async () => {
     assert.deepEqual((await said({}, [], 2)).said, ["started", "ready"]);
   });

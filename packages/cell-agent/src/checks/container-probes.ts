@@ -18,113 +18,133 @@ export interface ProbeListener {
   failed(message: string, graceSeconds: number | undefined): void;
 }
 
-/** Options of {@link startProbes}. */
+/** Options of {@link ContainerProbes}. */
 export interface ProbeOptions {
   readonly container: DesiredContainer;
   readonly target: CheckTarget;
-  /** When the container's process began. */
+  /** When the container's process began, milliseconds since the epoch. */
   readonly startedAtMs: number;
   /** Whether an earlier life of the agent saw it started. */
   readonly isStarted: boolean;
   readonly listener: ProbeListener;
   readonly events: PodEvents;
   readonly clock: Clock;
-}
-
-/** Probes that are being made. */
-export interface RunningProbes {
-  /** Ends those that can have the container killed: it is being stopped. */
-  endKilling(): void;
-  /** Ends all. */
-  end(): void;
+  /** Ends all probes. */
+  readonly signal: AbortSignal;
 }
 
 /**
  * Probes a running container as the kubelet does: the others wait for the startup probe; a container
  * without a probe of a kind passes it. The only thing on the cell that runs by the clock.
  */
-export function startProbes(options: ProbeOptions): RunningProbes {
-  const { container, listener } = options;
-  const stop = new AbortController();
-  const stopKilling = new AbortController();
-  const killing = AbortSignal.any([stop.signal, stopKilling.signal]);
-  // A probe that was stopped has no result.
-  run().catch(() => {});
-  return { end: () => stop.abort(), endKilling: () => stopKilling.abort() };
+export class ContainerProbes {
+  readonly #options: ProbeOptions;
+  readonly #stopKilling = new AbortController();
+  /** Aborts for the probes that can have the container killed. */
+  readonly #killing: AbortSignal;
 
-  async function run(): Promise<void> {
-    if (container.startupProbe && !options.isStarted) {
-      const verdict = await probeUntilVerdict("Startup", container.startupProbe);
-      if (verdict === "failure") return killed("startup", container.startupProbe);
+  constructor(options: ProbeOptions) {
+    this.#options = options;
+    this.#killing = AbortSignal.any([options.signal, this.#stopKilling.signal]);
+  }
+
+  /** Ends the probes that can have the container killed: it is being stopped. */
+  endKilling(): void {
+    this.#stopKilling.abort(isStopped);
+  }
+
+  /** Probes until the signal aborts. */
+  async run(): Promise<void> {
+    const { clock, signal } = this.#options;
+    try {
+      if (await this.#hasStarted())
+        await Promise.all([this.#watchReadiness(), this.#watchLiveness()]);
+    } catch (error) {
+      if (!this.#killing.aborted) throw error; // else a probe that was ended: it has no result
+    }
+    await pause(Number.POSITIVE_INFINITY, clock, signal);
+  }
+
+  async #hasStarted(): Promise<boolean> {
+    const { container, isStarted, listener } = this.#options;
+    const { startupProbe } = container;
+    if (startupProbe && !isStarted) {
+      for await (const verdict of this.#verdicts("Startup", startupProbe, this.#killing)) {
+        if (verdict === "success") break;
+        this.#kill("startup", startupProbe);
+        return false;
+      }
     }
     listener.started();
-    await Promise.all([watchReadiness(), watchLiveness()]);
+    return true;
   }
 
-  async function probeUntilVerdict(kind: ProbeKind, probe: DesiredProbe): Promise<ProbeVerdict> {
-    for await (const verdict of verdicts(kind, probe)) return verdict;
-    return "success";
-  }
-
-  async function watchReadiness(): Promise<void> {
+  async #watchReadiness(): Promise<void> {
+    const { container, listener, signal } = this.#options;
     if (!container.readinessProbe) return listener.ready(true);
-    for await (const verdict of verdicts("Readiness", container.readinessProbe))
+    for await (const verdict of this.#verdicts("Readiness", container.readinessProbe, signal))
       listener.ready(verdict === "success");
   }
 
-  async function watchLiveness(): Promise<void> {
-    if (!container.livenessProbe) return;
-    for await (const verdict of verdicts("Liveness", container.livenessProbe)) {
-      if (verdict === "failure") return killed("liveness", container.livenessProbe);
-    }
+  async #watchLiveness(): Promise<void> {
+    const { livenessProbe } = this.#options.container;
+    if (!livenessProbe) return;
+    for await (const verdict of this.#verdicts("Liveness", livenessProbe, this.#killing))
+      if (verdict === "failure") return this.#kill("liveness", livenessProbe);
   }
 
-  function killed(kind: string, probe: DesiredProbe): void {
+  #kill(kind: string, probe: DesiredProbe): void {
+    const { container, listener } = this.#options;
     const message = `Container ${container.name} failed ${kind} probe, will be restarted`;
     listener.failed(message, probe.terminationGracePeriodSeconds);
   }
 
-  async function* verdicts(kind: ProbeKind, probe: DesiredProbe): AsyncGenerator<ProbeVerdict> {
+  async *#verdicts(
+    kind: ProbeKind,
+    probe: DesiredProbe,
+    signal: AbortSignal,
+  ): AsyncGenerator<ProbeVerdict> {
+    const { startedAtMs, clock } = this.#options;
     const tally = new ProbeTally({
-      ...(probe.successThreshold !== undefined && { success: probe.successThreshold }),
-      ...(probe.failureThreshold !== undefined && { failure: probe.failureThreshold }),
+      success: probe.successThreshold,
+      failure: probe.failureThreshold,
     });
-    const signal = kind === "Readiness" ? stop.signal : killing;
-    const first = options.startedAtMs + (probe.initialDelaySeconds ?? 0) * 1000;
-    await sleep(first - options.clock.now(), signal);
+    const first = startedAtMs + (probe.initialDelaySeconds ?? 0) * 1000;
+    await clock.sleep(Math.max(0, first - clock.now()), signal);
     for (;;) {
-      const begin = options.clock.monotonic();
-      const result = await runOnce(probe, signal);
-      signal.throwIfAborted();
-      listener.probed(kind, result.isSuccess);
-      if (!result.isSuccess) {
-        options.events.warning(
-          "Unhealthy",
-          `${kind} probe failed: ${result.output}`,
-          container.name,
-        );
-      }
-      const verdict = tally.add(result.isSuccess ? "success" : "failure");
+      const begin = clock.monotonic();
+      const verdict = tally.add((await this.#probe(kind, probe, signal)) ? "success" : "failure");
       if (verdict) yield verdict;
-      await sleep((probe.periodSeconds ?? 10) * 1000 - (options.clock.monotonic() - begin), signal);
+      const restMs = (probe.periodSeconds ?? 10) * 1000 - (clock.monotonic() - begin);
+      await clock.sleep(Math.max(0, restMs), signal);
     }
   }
 
-  async function runOnce(probe: DesiredProbe, signal: AbortSignal): Promise<CheckResult> {
+  /** Probes once, and tells how it went. */
+  async #probe(kind: ProbeKind, probe: DesiredProbe, signal: AbortSignal): Promise<boolean> {
+    const { container, listener, events } = this.#options;
+    const { isSuccess, output } = await this.#check(probe, signal);
+    signal.throwIfAborted();
+    listener.probed(kind, isSuccess);
+    if (!isSuccess) events.warning("Unhealthy", `${kind} probe failed: ${output}`, container.name);
+    return isSuccess;
+  }
+
+  async #check(probe: DesiredProbe, signal: AbortSignal): Promise<CheckResult> {
+    const { target, clock } = this.#options;
     const limit = new AbortController();
     const done = new AbortController();
-    void pause((probe.timeoutSeconds ?? 1) * 1000, options.clock, done.signal).then((isOver) => {
+    void pause((probe.timeoutSeconds ?? 1) * 1000, clock, done.signal).then((isOver) => {
       if (isOver) limit.abort();
     });
     try {
-      return await runCheck(probe, options.target, AbortSignal.any([signal, limit.signal]));
+      return await runCheck(probe, target, AbortSignal.any([signal, limit.signal]));
     } finally {
       done.abort();
       limit.abort(); // what still listens to it would be kept as long as the other signal
     }
   }
-
-  async function sleep(ms: number, signal: AbortSignal): Promise<void> {
-    await options.clock.sleep(Math.max(0, ms), signal);
-  }
 }
+
+/** Made once: an abort without a reason makes one with a stack trace. */
+const isStopped = new DOMException("The container is being stopped", "AbortError");

@@ -8,7 +8,10 @@ export class ProbeTally {
   #last: ProbeVerdict | undefined;
   #inRow = 0;
 
-  constructor(thresholds: { readonly success?: number; readonly failure?: number }) {
+  constructor(thresholds: {
+    readonly success?: number | undefined;
+    readonly failure?: number | undefined;
+  }) {
     this.#successThreshold = thresholds.success ?? 1;
     this.#failureThreshold = thresholds.failure ?? 3;
   }

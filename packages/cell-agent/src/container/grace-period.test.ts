@@ -1,28 +1,50 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { systemClock } from "@kip/base";
+import { ManualClock } from "@kip/testing";
+import { endIn } from "../state/pod-end.ts";
 import { GracePeriod } from "./grace-period.ts";
+
+const never = new AbortController().signal;
+
+function create(graceMs: number) {
+  const clock = new ManualClock();
+  const grace = new GracePeriod(clock, endIn(graceMs, clock.now()));
+  const shorten = (ms: number): void => grace.shorten(endIn(ms, clock.now()));
+  return { clock, grace, shorten };
+}
 
 describe("GracePeriod", () => {
   it("can be shortened while somebody waits, and not lengthened", async () => {
-    const grace = new GracePeriod(systemClock, 600_000);
+    const { grace, shorten, clock } = create(600_000);
     using limit = grace.limit();
     const end = grace.endMs;
-    grace.shorten(900_000);
+    shorten(900_000);
     assert.equal(grace.endMs, end);
     const over = new Promise((resolve) => limit.signal.addEventListener("abort", resolve));
-    grace.shorten(0);
+    shorten(0);
+    await clock.advance(0);
     await over;
     assert.equal(grace.isForced, true);
   });
 
   it("gives a little longer to what comes after a hook, unless it is forced", async () => {
-    const grace = new GracePeriod(systemClock, 1);
-    using limit = grace.limit(600_000);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    assert.equal(limit.signal.aborted, false);
-    const over = new Promise((resolve) => limit.signal.addEventListener("abort", resolve));
-    grace.shorten(0);
+    const { grace, shorten, clock } = create(1);
+    let isOver = false;
+    const over = grace.passes(never, 600_000).then((value) => (isOver = value));
+    await clock.advance(5);
+    assert.equal(isOver, false);
+    shorten(0);
+    await clock.advance(0);
     await over;
+    assert.equal(isOver, true);
+  });
+
+  it("is no longer waited for once the signal aborts", async () => {
+    const { grace, clock } = create(1000);
+    const ended = new AbortController();
+    const waiting = grace.passes(ended.signal);
+    ended.abort();
+    assert.equal(await waiting, false);
+    assert.equal(clock.sleepers, 0);
   });
 });

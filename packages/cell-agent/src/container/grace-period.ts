@@ -1,71 +1,69 @@
-import type { Clock } from "@kip/base";
+import { pause, type Clock } from "@kip/base";
+import { earlierEnd, type End } from "../state/pod-end.ts";
 
 /** The time something may take to end. It can be shortened while it runs, never lengthened. */
 export class GracePeriod {
   readonly #clock: Clock;
-  readonly #waiting = new Set<() => void>();
-  #endMs: number;
-  #isForced: boolean;
+  #end: End;
+  /** Aborts when the period is shortened. */
+  #shortened = new AbortController();
 
-  /** @param graceMs milliseconds from now, 0 or more */
-  constructor(clock: Clock, graceMs: number) {
+  constructor(clock: Clock, end: End) {
     this.#clock = clock;
-    this.#endMs = clock.now() + graceMs;
-    this.#isForced = graceMs === 0;
+    this.#end = end;
   }
 
   /** Whether the period was set to 0: end at once, politeness is not wanted. */
   get isForced(): boolean {
-    return this.#isForced;
+    return this.#end.isForced;
   }
 
   /** When it ends, milliseconds since the epoch. */
   get endMs(): number {
-    return this.#endMs;
+    return this.#end.endMs;
   }
 
   /** Milliseconds left, 0 or more. */
   remainingMs(): number {
-    return Math.max(0, this.#endMs - this.#clock.now());
+    return Math.max(0, this.#end.endMs - this.#clock.now());
   }
 
-  /** Lets it end so many milliseconds from now, if that is earlier. */
-  shorten(graceMs: number): void {
-    const endMs = this.#clock.now() + graceMs;
-    if (graceMs === 0) this.#isForced = true;
-    // A period of 0 also ends what was given longer than the period.
-    if (endMs >= this.#endMs && graceMs > 0) return;
-    this.#endMs = Math.min(endMs, this.#endMs);
-    for (const again of this.#waiting) again();
+  /** Lets it end then, if that is earlier. One of 0 also ends what was given longer than the period. */
+  shorten(end: End): void {
+    const earlier = earlierEnd(this.#end, end);
+    if (earlier === this.#end) return;
+    this.#end = earlier;
+    this.#shortened.abort(shortened);
+    this.#shortened = new AbortController();
   }
 
   /**
-   * A signal that aborts when the period is over.
+   * Waits until the period is over, or the signal aborts.
    *
    * @param atLeastMs it lasts so long from now, unless the period is forced
+   * @returns whether it is over, false if the signal aborted first
    */
-  limit(atLeastMs = 0): { readonly signal: AbortSignal } & Disposable {
-    const over = new AbortController();
+  async passes(signal: AbortSignal, atLeastMs = 0): Promise<boolean> {
     const earliestMs = this.#clock.now() + atLeastMs;
-    let timer = new AbortController();
-    const again = (): void => {
-      timer.abort();
-      timer = new AbortController();
-      const endMs = this.#isForced ? this.#endMs : Math.max(this.#endMs, earliestMs);
-      const restMs = Math.max(0, endMs - this.#clock.now());
-      this.#clock.sleep(restMs, timer.signal).then(
-        () => over.abort(),
-        () => {},
-      );
-    };
-    this.#waiting.add(again);
-    again();
-    return {
-      signal: over.signal,
-      [Symbol.dispose]: () => {
-        timer.abort();
-        this.#waiting.delete(again);
-      },
-    };
+    for (;;) {
+      const { endMs, isForced } = this.#end;
+      const atMs = isForced ? endMs : Math.max(endMs, earliestMs);
+      const either = AbortSignal.any([signal, this.#shortened.signal]);
+      if (await pause(Math.max(0, atMs - this.#clock.now()), this.#clock, either)) return true;
+      if (signal.aborted) return false;
+    }
+  }
+
+  /** A signal that aborts when the period is over. */
+  limit(): { readonly signal: AbortSignal } & Disposable {
+    const over = new AbortController();
+    const done = new AbortController();
+    void this.passes(done.signal).then((isOver) => {
+      if (isOver) over.abort();
+    });
+    return { signal: over.signal, [Symbol.dispose]: () => done.abort() };
   }
 }
+
+/** Made once: an abort without a reason makes one with a stack trace. */
+const shortened = new DOMException("The period was shortened", "AbortError");

@@ -2,24 +2,15 @@ import { existsSync, mkdirSync } from "node:fs";
 import type { DesiredPod, DesiredContainer } from "@kip/agent-api";
 import { CodedError, removeTree } from "@kip/base";
 import type { StoredImage } from "@kip/oci-image";
-import type { PodSandbox } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import type { ContainerRun } from "../state/container-record.ts";
-import type { PodFiles } from "../volumes/pod-files.ts";
+import type { PodResources } from "../state/pod-state.ts";
 import { unbindSubPaths } from "../volumes/sub-path.ts";
 import { containerMounts } from "./container-mounts.ts";
 import { imageVolumes } from "./image-volumes.ts";
 import { runId } from "../state/run-id.ts";
 import { containerSpec } from "./container-spec.ts";
-
-/** What the containers of a pod share. */
-export interface PodResources {
-  readonly sandbox: PodSandbox;
-  /** Place on this machine by volume name. */
-  readonly volumes: ReadonlyMap<string, string>;
-  readonly podFiles: PodFiles;
-}
 
 /** What a run is made from. */
 export interface RunInput {

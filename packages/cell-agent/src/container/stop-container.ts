@@ -1,5 +1,5 @@
 import type { DesiredContainer } from "@kip/agent-api";
-import { errorText, type Clock } from "@kip/base";
+import { errorText } from "@kip/base";
 import { runHook, type CheckTarget } from "../checks/handlers.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import type { ContainerRun } from "../state/container-record.ts";
@@ -23,7 +23,6 @@ export async function stopContainer(
     readonly target: CheckTarget;
     readonly dependencies: Pick<AgentDependencies, "runtime">;
     readonly events: PodEvents;
-    readonly clock: Clock;
   },
 ): Promise<void> {
   const { container, grace, ended, dependencies } = options;
@@ -38,8 +37,7 @@ export async function stopContainer(
   if (ended.aborted) return;
   // A period of 0 asks to kill at once; a hook that took all of it does not.
   if (!grace.isForced && (await sendStopSignal(run, options))) {
-    using limit = grace.limit(minGraceMs);
-    await aborted(AbortSignal.any([ended, limit.signal]));
+    await grace.passes(ended, minGraceMs);
   }
   if (!ended.aborted) await runtime.kill(run.id, "SIGKILL", true);
 }
@@ -57,9 +55,4 @@ async function sendStopSignal(
     events.warning("FailedKillContainer", message, container.name);
     return false;
   }
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
 }

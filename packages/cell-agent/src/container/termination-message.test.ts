@@ -3,7 +3,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { runCommand } from "@kip/base";
+import { runCommand, systemClock } from "@kip/base";
 import { readLog, type ContainerRuntime } from "@kip/oci-runtime";
 import { container } from "../../test/desired-pod.ts";
 import { terminationMessage } from "./termination-message.ts";
@@ -40,6 +40,7 @@ describe("terminationMessage()", () => {
       logPath,
       id: "id",
       runtime,
+      clock: systemClock,
     });
 
   it("takes the last 80 lines of the log", async () => {

@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import fs from "node:fs/promises";
 import type { DesiredContainer } from "@kip/agent-api";
-import { hasCode } from "@kip/base";
+import { hasCode, withTimeout, type Clock } from "@kip/base";
 import type { ContainerRuntime } from "@kip/oci-runtime";
 
 const maxFileBytes = 4096;
@@ -27,6 +27,7 @@ export async function terminationMessage(options: {
   readonly logPath: string;
   readonly id: string;
   readonly runtime: Pick<ContainerRuntime, "logs">;
+  readonly clock: Clock;
 }): Promise<string | undefined> {
   const message = await readEnd(options.terminationFile, maxFileBytes);
   if (message !== "") return message;
@@ -39,15 +40,18 @@ export async function terminationMessage(options: {
 
 /** The last bytes of what the container printed. */
 async function logEnd(
-  options: Pick<Parameters<typeof terminationMessage>[0], "id" | "logPath" | "runtime">,
+  options: Pick<Parameters<typeof terminationMessage>[0], "id" | "logPath" | "runtime" | "clock">,
 ): Promise<Buffer> {
-  const limit = AbortSignal.timeout(logLimitMs);
+  const { id, logPath, runtime, clock } = options;
   const from = { tailBytes: logEndBytes };
-  const log = options.runtime.logs(options.id, options.logPath, from, limit);
-  let end: Buffer = Buffer.alloc(0);
-  for await (const chunk of log as AsyncIterable<Buffer | string>)
-    end = Buffer.concat([end, Buffer.from(chunk).subarray(-maxLogBytes)]).subarray(-maxLogBytes);
-  return end;
+  const read = async (signal: AbortSignal): Promise<Buffer> => {
+    let end: Buffer = Buffer.alloc(0);
+    const log = runtime.logs(id, logPath, from, signal);
+    for await (const chunk of log as AsyncIterable<Buffer | string>)
+      end = Buffer.concat([end, Buffer.from(chunk).subarray(-maxLogBytes)]).subarray(-maxLogBytes);
+    return end;
+  };
+  return await withTimeout(read, { limitMs: logLimitMs, clock });
 }
 
 function lastLines(log: Buffer): string {

@@ -11,8 +11,8 @@ import {
   type PullOptions,
 } from "@kip/oci-image";
 import { container, desiredPod } from "../../test/desired-pod.ts";
+import { eventList } from "../../test/event-list.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
-import { PodEvents } from "../state/pod-events.ts";
 import { obtainImage } from "./obtain-image.ts";
 import { pullAs } from "./pull-as.ts";
 
@@ -32,7 +32,7 @@ async function obtain(trial: Trial): Promise<{ reason: string; told: string[]; p
   let pulls = 0;
   let now = 0;
   const clock = { ...systemClock, monotonic: () => (now += 1204.9) };
-  const events = new PodEvents(clock);
+  const { events, list } = eventList();
   const images = {
     find: async () => (trial.isPresent === true ? pulled : undefined),
     pull: async () => {
@@ -55,7 +55,7 @@ async function obtain(trial: Trial): Promise<{ reason: string; told: string[]; p
     () => "",
     (error: unknown) => (isCodedError(error) ? String(error.facts["reason"]) : String(error)),
   );
-  const told = events.list.map((event) => `${event.type} ${event.reason}: ${event.message}`);
+  const told = list.map((event) => `${event.type} ${event.reason}: ${event.message}`);
   return { reason, told, pulls };
 }
 

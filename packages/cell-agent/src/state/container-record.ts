@@ -1,6 +1,7 @@
-import type { ProbeKind } from "../checks/container-probes.ts";
 import type { DesiredContainer, DesiredPod, TerminatedReport } from "@kip/agent-api";
 import type { StoredImage } from "@kip/oci-image";
+import type { ContainerExit } from "@kip/oci-runtime";
+import type { CrashBackoff } from "./crash-backoff.ts";
 
 /**
  * init: runs to its end before the next; sidecar: an init container that goes on running beside the
@@ -20,30 +21,31 @@ export interface ContainerRun {
   readonly stopSignal: string;
   readonly logPath: string;
   /** Absent until its process has begun. */
-  readonly startedAtMs?: number;
+  readonly startedAtMs?: number | undefined;
   /** Set once it has ended. */
-  readonly exit?: TerminatedReport;
+  readonly exit?: TerminatedReport | undefined;
   /** It was stopped to be followed by another run, whatever its exit code says. */
-  readonly restarts?: boolean;
+  readonly restarts?: boolean | undefined;
 }
 
 /** The part of a container's state that outlives the agent. Plain JSON, in a file on a tmpfs. */
 export interface SavedContainer {
   readonly name: string;
-  run?: ContainerRun;
-  lastTerminated?: TerminatedReport;
+  readonly run?: ContainerRun | undefined;
+  readonly lastTerminated?: TerminatedReport | undefined;
   /** The log of the run before the present one. */
-  previousLogPath?: string;
-  started: boolean;
-  ready: boolean;
-  /** Grows with every crash, see crash-backoff.ts. */
-  backoff?: { readonly delayMs: number; readonly updatedAtMs: number };
+  readonly previousLogPath?: string | undefined;
+  readonly started: boolean;
+  readonly ready: boolean;
+  /** Grows with every crash. */
+  readonly backoff?: CrashBackoff | undefined;
 }
 
 /** What is known about the container's image; not kept across restarts of the agent. */
 export type ImageState =
   | { readonly kind: "unknown" }
-  | { readonly kind: "pulling" }
+  /** `failures`: of the pulls before, in a row. */
+  | { readonly kind: "pulling"; readonly failures: number }
   /** `attempt`: for which attempt of the container the registry was asked, with policy Always. */
   | { readonly kind: "ready"; readonly image: StoredImage; readonly attempt: number }
   | {
@@ -53,27 +55,41 @@ export type ImageState =
       readonly failures: number;
       readonly retryAtMs: number;
       /** When the container is to show that it is held back; absent if it does or need not. */
-      readonly holdAtMs?: number;
+      readonly holdAtMs?: number | undefined;
     };
+
+/** Why a container is stopped. */
+export interface StopReason {
+  /** Text of the Killing event. */
+  readonly message: string;
+  /** Another run follows, whatever exit code this one ends with. */
+  readonly restarts: boolean;
+  /** In place of the pod's grace period, unless the pod is ending. */
+  readonly graceSeconds?: number | undefined;
+}
+
+/** A step of a container that is under way; it gets no other one meanwhile. */
+export type Activity = { readonly kind: "starting" } | ({ readonly kind: "stopping" } & StopReason);
 
 /** A container of the pod: what is wanted, what is there, what is being done. */
 export interface ContainerRecord {
-  desired: DesiredContainer;
+  readonly desired: DesiredContainer;
   readonly kind: ContainerKind;
   readonly saved: SavedContainer;
-  image: ImageState;
-  /** A step that is under way; the plan leaves the container alone meanwhile. */
-  activity?: "starting" | "stopping";
+  readonly image: ImageState;
+  readonly activity?: Activity | undefined;
+  /** How its run ended, as the runtime tells it, until that is in `saved.run`. */
+  readonly exited?: ContainerExit | undefined;
+  /** It is to be probed as long as it runs: it has started, and its postStart hook too. */
+  readonly isWatched: boolean;
   /** Why the container does not run, if something failed or holds it back. */
-  waiting?: { readonly reason: string; readonly message?: string };
-  /** Not to be started before. */
-  retryAtMs: number;
+  readonly waiting?: { readonly reason: string; readonly message?: string } | undefined;
+  /** Not to be started before, milliseconds since the epoch. */
+  readonly retryAtMs: number;
   /** Why a running container must be stopped: the text of the Killing event, and its own grace period if it has one. */
-  kill?: { readonly message: string; readonly graceSeconds?: number | undefined };
+  readonly kill?: Pick<StopReason, "message" | "graceSeconds"> | undefined;
   /** Failed attempts to create the container since the last that went well. */
-  createFailures: number;
-  /** How probes went since the agent has begun. */
-  readonly probes: Map<ProbeKind, { successful: number; failed: number }>;
+  readonly createFailures: number;
 }
 
 /** Containers of a pod with their kinds, in the order in which they start. */
@@ -101,8 +117,8 @@ export function newRecord(
     kind,
     saved: saved ?? { name: desired.name, started: false, ready: false },
     image: { kind: "unknown" },
+    isWatched: false,
     retryAtMs: 0,
-    probes: new Map(),
     createFailures: 0,
   };
 }
@@ -111,6 +127,11 @@ export function newRecord(
 export function isRunning(record: ContainerRecord): boolean {
   const { run } = record.saved;
   return run?.startedAtMs !== undefined && run.exit === undefined;
+}
+
+/** Whether something is being done with the container, or its end is still to be noted: no other step begins. */
+export function isBusy({ activity, exited }: ContainerRecord): boolean {
+  return activity !== undefined || exited !== undefined;
 }
 
 /** Whether the run's process has ever begun, or could not. */
@@ -123,4 +144,20 @@ export function nextAttempt(record: ContainerRecord): number {
   const { run } = record.saved;
   if (run === undefined) return 0;
   return hasBegun(run) ? run.attempt + 1 : run.attempt;
+}
+
+/** Whether the container has ended and its restart policy leaves it so. */
+export function hasEnded(
+  record: ContainerRecord,
+  restartPolicy: DesiredPod["restartPolicy"],
+): boolean {
+  const { run } = record.saved;
+  if (run === undefined) return false;
+  // A run that never began says nothing about the container.
+  if (run.exit === undefined || run.restarts === true) return false;
+  if (record.kind === "ephemeral") return true;
+  if (record.kind === "sidecar") return false;
+  if (record.kind === "init") return run.exit.exitCode === 0 || restartPolicy === "Never";
+  if (restartPolicy === "Always") return false;
+  return restartPolicy === "Never" || run.exit.exitCode === 0;
 }

@@ -1,15 +1,20 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
-import { container } from "../../test/desired-pod.ts";
-import { newRecord } from "./container-record.ts";
-import { crashDelayMs, failureDelayMs } from "./crash-backoff.ts";
+import { beforeEach, describe, it } from "node:test";
+import { countCrash, failureDelayMs, type CrashBackoff } from "./crash-backoff.ts";
 
-describe("crashDelayMs()", () => {
+describe("countCrash()", () => {
+  let backoff: CrashBackoff | undefined;
+  beforeEach(() => (backoff = undefined));
+  const crashDelayMs = (nowMs: number): number => {
+    const crash = countCrash(backoff, nowMs);
+    ({ backoff } = crash);
+    return crash.delayMs;
+  };
+
   it("grows from nothing over 10 s to 5 min", () => {
-    const record = newRecord(container("a"), "main");
     let nowMs = 0;
     const delays = Array.from({ length: 8 }, () => {
-      const delay = crashDelayMs(record, nowMs);
+      const delay = crashDelayMs(nowMs);
       nowMs += delay + 1000;
       return delay / 1000;
     });
@@ -17,10 +22,9 @@ describe("crashDelayMs()", () => {
   });
 
   it("forgets after ten minutes without a crash", () => {
-    const record = newRecord(container("a"), "main");
-    crashDelayMs(record, 0);
-    assert.equal(crashDelayMs(record, 1000), 10_000);
-    assert.equal(crashDelayMs(record, 11_000 + 600_001), 0);
+    crashDelayMs(0);
+    assert.equal(crashDelayMs(1000), 10_000);
+    assert.equal(crashDelayMs(11_000 + 600_001), 0);
   });
 });
 

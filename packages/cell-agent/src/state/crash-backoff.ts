@@ -1,7 +1,12 @@
-import type { ContainerRecord } from "./container-record.ts";
-
 const initialMs = 10_000;
 const maxMs = 300_000;
+
+/** The back-off of a container that ends again and again. */
+export interface CrashBackoff {
+  /** What the next end costs, milliseconds. */
+  readonly delayMs: number;
+  readonly updatedAtMs: number;
+}
 
 /** How long an image or a container that could not be made is left alone, by number of failures. */
 export function failureDelayMs(failures: number): number {
@@ -12,15 +17,12 @@ export function failureDelayMs(failures: number): number {
  * Counts an end of a container and gives the delay before its next start, as the kubelet has it:
  * none after the first, then 10 s, doubling to 5 min; forgotten after 10 min without an end.
  */
-export function crashDelayMs(record: ContainerRecord, nowMs: number): number {
-  const last = record.saved.backoff;
-  if (!last || nowMs - last.updatedAtMs > 2 * maxMs) {
-    record.saved.backoff = { delayMs: initialMs, updatedAtMs: nowMs };
-    return 0;
-  }
-  record.saved.backoff = {
-    delayMs: Math.min(maxMs, last.delayMs * 2),
-    updatedAtMs: nowMs + last.delayMs,
-  };
-  return last.delayMs;
+export function countCrash(
+  last: CrashBackoff | undefined,
+  nowMs: number,
+): { readonly delayMs: number; readonly backoff: CrashBackoff } {
+  if (!last || nowMs - last.updatedAtMs > 2 * maxMs)
+    return { delayMs: 0, backoff: { delayMs: initialMs, updatedAtMs: nowMs } };
+  const delayMs = Math.min(maxMs, last.delayMs * 2);
+  return { delayMs: last.delayMs, backoff: { delayMs, updatedAtMs: nowMs + last.delayMs } };
 }

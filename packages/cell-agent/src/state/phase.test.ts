@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { container } from "../../test/desired-pod.ts";
+import type { DraftRecord } from "../../test/draft.ts";
 import { newRecord, type ContainerKind, type ContainerRecord } from "./container-record.ts";
 import { podPhase } from "./phase.ts";
 
 /** "run", "new", or an exit code. */
 function record(state: "run" | "new" | number, kind: ContainerKind = "main"): ContainerRecord {
-  const one = newRecord(container("a"), kind);
+  const one: DraftRecord = newRecord(container("a"), kind);
   if (state === "new") return one;
   one.saved.started = state === "run";
   one.saved.run = {

@@ -18,7 +18,7 @@ export function podPhase(
   const stopped = main.filter((record) => hasStopped(record));
   const isAnyRunning = main.some(isRunning);
   const isAnyOpen = containers.some(
-    (record) => isRunning(record) || record.activity === "starting",
+    (record) => isRunning(record) || record.activity?.kind === "starting",
   );
 
   if (isEnding && !isAnyOpen) {

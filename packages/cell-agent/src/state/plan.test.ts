@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { StoredImage } from "@kip/oci-image";
 import * as fc from "fast-check";
+import type { Plan } from "@kip/reconcile";
 import { container } from "../../test/desired-pod.ts";
+import type { DraftRecord } from "../../test/draft.ts";
 import {
   hasBegun,
   isRunning,
@@ -15,16 +17,16 @@ import { isFinished, planPod, type PodView, type Step } from "./plan.ts";
 
 const image = { config: {} } as StoredImage;
 
-function record(name: string, kind: ContainerKind = "main"): ContainerRecord {
+function record(name: string, kind: ContainerKind = "main"): DraftRecord {
   return newRecord(container(name), kind);
 }
 
-function withImage(one: ContainerRecord): ContainerRecord {
+function withImage(one: DraftRecord): DraftRecord {
   one.image = { kind: "ready", image, attempt: nextAttempt(one) };
   return one;
 }
 
-function running(one: ContainerRecord, attempt = 0): ContainerRecord {
+function running(one: DraftRecord, attempt = 0): DraftRecord {
   one.saved.run = {
     id: `${one.desired.name}-${attempt}`,
     attempt,
@@ -37,7 +39,7 @@ function running(one: ContainerRecord, attempt = 0): ContainerRecord {
   return one;
 }
 
-function ended(one: ContainerRecord, exitCode: number): ContainerRecord {
+function ended(one: DraftRecord, exitCode: number): DraftRecord {
   const { run } = running(one).saved;
   if (run) one.saved.run = { ...run, exit: { exitCode, reason: "x", finishedAt: "" } };
   return withImage(one);
@@ -48,14 +50,13 @@ function view(containers: readonly ContainerRecord[], overrides: Partial<PodView
     pod: { restartPolicy: "Always" },
     containers,
     preparation: "done",
-    prepareAtMs: 0,
     isStopping: false,
     nowMs: 1000,
     ...overrides,
   };
 }
 
-function words(steps: readonly Step[]): string[] {
+function words({ steps }: Plan<Step>): string[] {
   return steps.map((step) => ("container" in step ? `${step.kind} ${step.container}` : step.kind));
 }
 
@@ -68,7 +69,7 @@ describe("planPod()", () => {
 
   it("starts nothing before namespaces and volumes are there", () => {
     const all = [withImage(record("a"))];
-    assert.deepEqual(words(planPod(view(all, { preparation: "underway" }))), []);
+    assert.deepEqual(words(planPod(view(all, { preparation: "none" }))), ["prepare"]);
   });
 
   it("starts init containers in order, then the others together", () => {
@@ -120,7 +121,7 @@ describe("planPod()", () => {
   it("waits for a back-off", () => {
     const one = ended(record("a"), 1);
     one.retryAtMs = 5000;
-    assert.deepEqual(planPod(view([one])), [{ kind: "wake", atMs: 5000 }]);
+    assert.deepEqual(planPod(view([one])), { steps: [], wakeAtMs: 5000 });
   });
 
   it("asks the registry before each run with pull policy Always", () => {
@@ -146,7 +147,7 @@ describe("planPod()", () => {
     const one = running(record("a"));
     one.desired = { ...one.desired, image: "other" };
     const never = { pod: { restartPolicy: "Never" as const } };
-    const [step] = planPod(view([one], never));
+    const [step] = planPod(view([one], never)).steps;
     assert.deepEqual(step, {
       kind: "stop",
       container: "a",
@@ -162,8 +163,8 @@ describe("planPod()", () => {
     const all = [first, second, main];
     const stopping = { isStopping: true };
     assert.deepEqual(words(planPod(view(all, stopping))), ["stop a"]);
-    main.activity = "stopping";
-    assert.deepEqual(words(planPod(view(all, stopping))), []);
+    main.activity = { kind: "stopping", message: "", restarts: false };
+    assert.deepEqual(words(planPod(view(all, stopping))), ["stop a"]); // the same one goes on
     delete main.activity;
     ended(main, 0);
     assert.deepEqual(words(planPod(view(all, stopping))), ["stop s2"]);
@@ -171,7 +172,7 @@ describe("planPod()", () => {
     assert.deepEqual(words(planPod(view(all, stopping))), ["stop s1"]);
     ended(first, 0);
     assert.deepEqual(words(planPod(view(all, stopping))), ["release"]);
-    assert.deepEqual(planPod(view(all, { ...stopping, preparation: "released" })), []);
+    assert.deepEqual(planPod(view(all, { ...stopping, preparation: "released" })).steps, []);
   });
 
   it("stops the sidecars of a pod that has completed", () => {
@@ -188,8 +189,44 @@ describe("planPod()", () => {
   });
 
   it("wakes for the pod's deadline", () => {
-    const steps = planPod(view([running(record("a"))], { deadlineMs: 7000 }));
-    assert.deepEqual(steps, [{ kind: "wake", atMs: 7000 }]);
+    const plan = planPod(view([running(record("a"))], { deadlineMs: 7000 }));
+    assert.deepEqual(plan, { steps: [], wakeAtMs: 7000 });
+  });
+
+  it("ends a pod that has run too long, and begins nothing else", () => {
+    const all = [running(record("a")), withImage(record("b"))];
+    assert.deepEqual(words(planPod(view(all, { deadlineMs: 1000 }))), ["expire"]);
+  });
+
+  it("goes on with what is under way, until the pod is to end or the container has ended", () => {
+    const pulling = record("pulling");
+    pulling.image = { kind: "pulling", failures: 0 };
+    const starting = running(record("starting"));
+    starting.activity = { kind: "starting" };
+    const all = [pulling, starting];
+    assert.deepEqual(words(planPod(view(all))), ["pull pulling", "start starting"]);
+    assert.deepEqual(words(planPod(view(all, { isStopping: true }))), []);
+    starting.exited = { id: "", exitCode: 0, oomKilled: false, finishedAtMs: 0, lost: false };
+    assert.deepEqual(words(planPod(view(all))), ["pull pulling", "noteExit starting"]);
+  });
+
+  it("probes a container that is watched, also while it is being stopped, until it has ended", () => {
+    const one = running(record("a"));
+    one.isWatched = true;
+    const probe = { kind: "probe", container: "a", runId: "a-0", isStopping: false };
+    assert.deepEqual(planPod(view([one])).steps, [probe]);
+    one.activity = { kind: "stopping", message: "", restarts: false };
+    assert.deepEqual(planPod(view([one])).steps[1], { ...probe, isStopping: true });
+    one.exited = { id: "", exitCode: 0, oomKilled: false, finishedAtMs: 0, lost: false };
+    assert.deepEqual(words(planPod(view([one]))), ["noteExit a"]);
+  });
+
+  it("brings files up to date and removes what is left beside everything else", () => {
+    const all = [withImage(record("a"))];
+    const stale = { preparation: "stale" as const, leftovers: ["old"] };
+    assert.deepEqual(words(planPod(view(all, stale))), ["refresh", "start a", "discard"]);
+    const released = { preparation: "released" as const, leftovers: ["old"] };
+    assert.deepEqual(words(planPod(view(all, released))), ["discard"]);
   });
 
   it("always comes to an end when each step does what it says", () => {
@@ -204,7 +241,7 @@ describe("planPod()", () => {
         let isReleased = false;
         let starts = 0;
         for (let round = 0; round < 500 && !isReleased; round++) {
-          const steps = planPod(view(all, { pod: { restartPolicy: "OnFailure" } }));
+          const { steps } = planPod(view(all, { pod: { restartPolicy: "OnFailure" } }));
           for (const step of steps) {
             const one = all.find((c) => "container" in step && c.desired.name === step.container);
             if (step.kind === "release") isReleased = true;

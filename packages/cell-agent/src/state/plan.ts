@@ -1,59 +1,99 @@
 import type { DesiredPod } from "@kip/agent-api";
-import { isRunning, nextAttempt, type ContainerRecord } from "./container-record.ts";
+import type { NoArguments, Plan, StepOf } from "@kip/reconcile";
+import {
+  hasEnded,
+  isBusy,
+  isRunning,
+  nextAttempt,
+  type ContainerRecord,
+  type StopReason,
+} from "./container-record.ts";
+
+interface OfContainer {
+  readonly container: string;
+}
+interface OfRun {
+  readonly runId: string;
+}
+
+/** The steps of a pod's life and their arguments. */
+export interface StepArgs {
+  /** Make namespaces, network and volumes. */
+  readonly prepare: NoArguments;
+  /** Bring files and volumes up to date with a newer pod. */
+  readonly refresh: NoArguments;
+  /** Everything has ended for good: free what the pod had. */
+  readonly release: NoArguments;
+  /** The pod has run too long. */
+  readonly expire: NoArguments;
+  readonly pull: OfContainer & { readonly image: string };
+  /** Show that the next pull is held back. */
+  readonly hold: OfContainer;
+  readonly start: OfContainer;
+  readonly stop: OfContainer & StopReason;
+  /** Probe as long as the run lasts. */
+  readonly probe: OfContainer & OfRun & { readonly isStopping: boolean };
+  /** Take note of how a run ended. */
+  readonly noteExit: OfContainer & OfRun;
+  /** Free what a run had. */
+  readonly discard: OfRun;
+}
 
 /** One thing to do for the pod. Steps of one plan are independent of each other. */
-export type Step =
-  /** Make namespaces, network and volumes. */
-  | { readonly kind: "prepare" }
-  | { readonly kind: "pull"; readonly container: string }
-  /** Show that the next pull is held back. */
-  | { readonly kind: "hold"; readonly container: string }
-  | { readonly kind: "start"; readonly container: string }
-  | {
-      readonly kind: "stop";
-      readonly container: string;
-      readonly message: string;
-      /** Another run follows, whatever exit code this one ends with. */
-      readonly restarts: boolean;
-      /** In place of the pod's, unless the pod is ending. */
-      readonly graceSeconds?: number;
-    }
-  /** Everything has ended for good: free what the pod had. */
-  | { readonly kind: "release" }
-  /** Nothing to do before this time. */
-  | { readonly kind: "wake"; readonly atMs: number };
+export type Step = StepOf<StepArgs>;
 
 /** What a plan is made from. */
 export interface PodView {
   readonly pod: Pick<DesiredPod, "restartPolicy">;
   readonly containers: readonly ContainerRecord[];
-  /** Namespaces, network and volumes. */
-  readonly preparation: "none" | "underway" | "done" | "released";
-  /** Not to be prepared before, after a failure. */
-  readonly prepareAtMs: number;
+  /** Namespaces, network and volumes; stale: older than the pod. */
+  readonly preparation: "none" | "stale" | "done" | "released";
+  /** Runs of which something is still to be removed. */
+  readonly leftovers?: readonly string[];
   /** The pod is to end: it was deleted or has run too long. */
   readonly isStopping: boolean;
   /** When the pod will have run too long. */
-  readonly deadlineMs?: number;
+  readonly deadlineMs?: number | undefined;
   readonly nowMs: number;
 }
 
+/** A step and when it is due; 0 for at once. */
+interface Due {
+  readonly step: Step;
+  readonly atMs: number;
+}
+
 /**
- * What to do next for a pod. Pure: the same view gives the same steps, so an agent that was killed
+ * What to do next for a pod, and what goes on. Pure: the same view gives the same steps, so an agent that was killed
  * between two of them goes on where it was.
  */
-export function planPod(view: PodView): readonly Step[] {
-  if (view.preparation === "released") return [];
-  if (view.isStopping || isFinished(view)) return planEnd(view);
-  const steps: Step[] = [];
-  if (view.preparation === "none") steps.push(at(view, view.prepareAtMs, { kind: "prepare" }));
-  for (const record of view.containers) steps.push(...planImage(view, record));
-  for (const record of view.containers) steps.push(...planReplacement(view, record));
-  if (view.preparation === "done") {
-    for (const record of startable(view)) steps.push(...planStart(view, record));
+export function planPod(view: PodView): Plan<Step> {
+  const all = dueSteps(view);
+  const later = all.flatMap(({ atMs }) => (atMs > view.nowMs ? [atMs] : []));
+  return {
+    steps: all.filter(({ atMs }) => atMs <= view.nowMs).map(({ step }) => step),
+    wakeAtMs: later.length > 0 ? Math.min(...later) : undefined,
+  };
+}
+
+/** Steps of one lane take place one after the other. */
+export function laneOf(step: Step): string {
+  switch (step.kind) {
+    case "prepare":
+    case "refresh":
+    case "release":
+      return "resources";
+    case "expire":
+      return "deadline";
+    case "pull":
+      return `pull ${step.container} ${step.image}`;
+    case "hold":
+    case "start":
+    case "stop":
+      return `container ${step.container}`;
+    default:
+      return `${step.kind} ${step.runId}`;
   }
-  if (view.deadlineMs !== undefined) steps.push({ kind: "wake", atMs: view.deadlineMs });
-  return steps;
 }
 
 /** Whether no main container will run again and no init container stands in the way. */
@@ -63,50 +103,94 @@ export function isFinished(view: Pick<PodView, "pod" | "containers">): boolean {
   return main.length > 0 && main.every((record) => hasEnded(record, view.pod.restartPolicy));
 }
 
-/** Main containers end first, then the sidecars, last one first: they may serve the others' end. */
-function planEnd(view: PodView): readonly Step[] {
-  const steps: Step[] = [];
-  const others = view.containers.filter((record) => record.kind !== "sidecar");
-  const sidecars = view.containers.filter((record) => record.kind === "sidecar").reverse();
-  const isOpen = (record: ContainerRecord): boolean =>
-    isRunning(record) || record.activity !== undefined;
-  const firstSidecar = sidecars.find(isOpen);
-  const next = others.some(isOpen) ? others : firstSidecar ? [firstSidecar] : [];
-  for (const record of next) {
-    if (isRunning(record) && record.activity === undefined)
-      steps.push(stop(record, `Stopping container ${record.desired.name}`, false));
-  }
-  const isQuiet = !view.containers.some(isOpen) && view.preparation !== "underway";
-  if (isQuiet) steps.push({ kind: "release" });
+function dueSteps(view: PodView): readonly Due[] {
+  const { preparation, deadlineMs, containers } = view;
+  const going = [
+    ...(view.leftovers ?? []).map((runId) => now({ kind: "discard", runId })),
+    ...containers.flatMap((record) => goingOn(view, record)),
+  ];
+  if (preparation === "released") return going;
+  const ending = view.isStopping || isFinished(view);
+  if (ending) return [...going, ...planEnd(view)];
+  const deadline: Due[] =
+    deadlineMs === undefined ? [] : [{ step: { kind: "expire" }, atMs: deadlineMs }];
+  // Nothing new begins before the end has.
+  if (deadlineMs !== undefined && deadlineMs <= view.nowMs) return [...deadline, ...going];
+  return [
+    ...(preparation === "none" ? [now({ kind: "prepare" })] : []),
+    ...refresh(view),
+    ...containers.flatMap((record) => planImage(view, record)),
+    ...containers.flatMap((record) => planReplacement(view, record)),
+    ...(preparation === "none" ? [] : startable(view).flatMap((one) => planStart(view, one))),
+    ...going,
+    ...deadline,
+  ];
+}
+
+/** What has begun and is to go on. What is not here is called off. */
+function goingOn(view: PodView, record: ContainerRecord): readonly Due[] {
+  const { activity, exited, saved, image, desired } = record;
+  const { run } = saved;
+  const { name: container } = desired;
+  const steps: Due[] = [];
+  if (image.kind === "pulling" && !view.isStopping) steps.push(now(pull(record)));
+  if (!run || run.exit) return steps;
+  if (exited) return [...steps, now({ kind: "noteExit", container, runId: run.id })];
+  const isStopping = activity?.kind === "stopping";
+  if (isStopping) steps.push(now(stop(record, activity)));
+  else if (activity && !view.isStopping) steps.push(now({ kind: "start", container }));
+  if (record.isWatched && isRunning(record))
+    steps.push(now({ kind: "probe", container, runId: run.id, isStopping }));
   return steps;
 }
 
+/** Main containers end first, then the sidecars, last one first: they may serve the others' end. */
+function planEnd(view: PodView): readonly Due[] {
+  const others = view.containers.filter((record) => record.kind !== "sidecar");
+  const sidecars = view.containers.filter((record) => record.kind === "sidecar").reverse();
+  const isOpen = (record: ContainerRecord): boolean => isRunning(record) || isBusy(record);
+  if (!view.containers.some(isOpen)) return [now({ kind: "release" })];
+  const firstSidecar = sidecars.find(isOpen);
+  const next = others.some(isOpen) ? others : firstSidecar ? [firstSidecar] : [];
+  const stops = next
+    .filter((record) => isRunning(record) && !isBusy(record))
+    .map((record) => stop(record, { message: stopping(record), restarts: false }));
+  return [...refresh(view), ...stops.map(now)];
+}
+
+function stopping({ desired }: ContainerRecord): string {
+  return `Stopping container ${desired.name}`;
+}
+
+function refresh({ preparation }: PodView): readonly Due[] {
+  return preparation === "stale" ? [now({ kind: "refresh" })] : [];
+}
+
 /** Images of all containers are pulled early and at the same time. */
-function planImage(view: PodView, record: ContainerRecord): readonly Step[] {
-  const { image, desired, saved } = record;
-  if (image.kind === "pulling" || isRunning(record) || record.activity !== undefined) return [];
+function planImage(view: PodView, record: ContainerRecord): readonly Due[] {
+  const { image, desired, saved, retryAtMs } = record;
+  if (image.kind === "pulling" || isRunning(record) || isBusy(record)) return [];
   if (saved.run && hasEnded(record, view.pod.restartPolicy)) return [];
-  const pull: Step = { kind: "pull", container: desired.name };
   if (image.kind === "failed") {
     const { holdAtMs } = image;
-    if (holdAtMs === undefined) return [at(view, image.retryAtMs, pull)];
-    return [at(view, holdAtMs, { kind: "hold", container: desired.name })];
+    if (holdAtMs === undefined) return [{ step: pull(record), atMs: image.retryAtMs }];
+    return [{ step: { kind: "hold", container: desired.name }, atMs: holdAtMs }];
   }
-  if (image.kind === "unknown") return [at(view, record.retryAtMs, pull)];
-  const isStale = desired.imagePullPolicy === "Always" && image.attempt < nextAttempt(record);
-  return isStale ? [at(view, record.retryAtMs, pull)] : [];
+  const isStale = image.kind === "ready" && !isFresh(record);
+  return image.kind === "unknown" || isStale ? [{ step: pull(record), atMs: retryAtMs }] : [];
 }
 
 /** By the kubelet's rules: a changed image restarts a container under each policy, a failed probe not with Never. */
-function planReplacement(view: PodView, record: ContainerRecord): readonly Step[] {
-  if (!isRunning(record) || record.activity !== undefined) return [];
+function planReplacement(view: PodView, record: ContainerRecord): readonly Due[] {
+  if (!isRunning(record) || isBusy(record)) return [];
   const { name, image } = record.desired;
-  if (record.kind !== "init" && record.saved.run?.image !== image)
-    return [stop(record, `Container ${name} definition changed, will be restarted`, true)];
+  if (record.kind !== "init" && record.saved.run?.image !== image) {
+    const message = `Container ${name} definition changed, will be restarted`;
+    return [now(stop(record, { message, restarts: true }))];
+  }
   if (record.kill === undefined) return [];
-  const { message, graceSeconds } = record.kill;
-  const step = stop(record, message, view.pod.restartPolicy !== "Never");
-  return [{ ...step, ...(graceSeconds !== undefined && { graceSeconds }) }];
+  const restarts = view.pod.restartPolicy !== "Never";
+  return [now(stop(record, { ...record.kill, restarts }))];
 }
 
 /** Containers that may start now as far as the others are concerned. */
@@ -126,31 +210,18 @@ function startable(view: PodView): readonly ContainerRecord[] {
   return [...result, ...main];
 }
 
-function planStart(view: PodView, record: ContainerRecord): readonly Step[] {
-  if (isRunning(record) || record.activity !== undefined) return [];
+function planStart(view: PodView, record: ContainerRecord): readonly Due[] {
+  if (isRunning(record) || isBusy(record)) return [];
   if (record.saved.run && hasEnded(record, view.pod.restartPolicy)) return [];
-  const { image } = record;
-  const isFresh =
-    image.kind === "ready" &&
-    (record.desired.imagePullPolicy !== "Always" || image.attempt === nextAttempt(record));
-  if (!isFresh) return [];
-  return [at(view, record.retryAtMs, { kind: "start", container: record.desired.name })];
+  if (!isFresh(record)) return [];
+  return [{ step: { kind: "start", container: record.desired.name }, atMs: record.retryAtMs }];
 }
 
-/** Whether the container has ended and its restart policy leaves it so. */
-export function hasEnded(
-  record: ContainerRecord,
-  restartPolicy: DesiredPod["restartPolicy"],
-): boolean {
-  const { run } = record.saved;
-  if (run === undefined) return false;
-  // A run that never began says nothing about the container.
-  if (run.exit === undefined || run.restarts === true) return false;
-  if (record.kind === "ephemeral") return true;
-  if (record.kind === "sidecar") return false;
-  if (record.kind === "init") return run.exit.exitCode === 0 || restartPolicy === "Never";
-  if (restartPolicy === "Always") return false;
-  return restartPolicy === "Never" || run.exit.exitCode === 0;
+/** Whether the image is there, and with pull policy Always the registry was asked for this attempt. */
+function isFresh(record: ContainerRecord): boolean {
+  const { image, desired } = record;
+  if (image.kind !== "ready") return false;
+  return desired.imagePullPolicy !== "Always" || image.attempt === nextAttempt(record);
 }
 
 function failedInit(record: ContainerRecord): boolean {
@@ -158,14 +229,16 @@ function failedInit(record: ContainerRecord): boolean {
   return record.kind === "init" && exit !== undefined && exit.exitCode !== 0;
 }
 
-function stop(
-  record: ContainerRecord,
-  message: string,
-  restarts: boolean,
-): Extract<Step, { kind: "stop" }> {
-  return { kind: "stop", container: record.desired.name, message, restarts };
+function pull({ desired }: ContainerRecord): Step {
+  return { kind: "pull", container: desired.name, image: desired.image };
 }
 
-function at(view: PodView, atMs: number, step: Step): Step {
-  return atMs > view.nowMs ? { kind: "wake", atMs } : step;
+function stop({ desired }: ContainerRecord, reason: StopReason): Step {
+  const { message, restarts, graceSeconds } = reason;
+  const own = graceSeconds === undefined ? undefined : { graceSeconds };
+  return { kind: "stop", container: desired.name, message, restarts, ...own };
+}
+
+function now(step: Step): Due {
+  return { step, atMs: 0 };
 }

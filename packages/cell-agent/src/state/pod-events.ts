@@ -1,38 +1,37 @@
 import type { PodEventReport } from "@kip/agent-api";
-import type { Clock } from "@kip/base";
 
 const kept = 100;
 
-/** An event without what {@link PodEvents} adds. */
+/** An event without number and time. */
 export type NewEvent = Omit<PodEventReport, "sequence" | "time">;
 
-/** The events of a pod, numbered, the last 100. */
+/** The events of a pod with one more: numbered, the last 100. */
+export function withEvent(
+  events: readonly PodEventReport[],
+  event: NewEvent,
+  nowMs: number,
+): readonly PodEventReport[] {
+  const sequence = (events.at(-1)?.sequence ?? 0) + 1;
+  const time = new Date(nowMs).toISOString();
+  // A message comes from programs of the pod too; the API takes 1024 bytes.
+  const message = event.message.slice(0, 1000);
+  return [...events, { ...event, message, sequence, time }].slice(-kept);
+}
+
+/** Tells what happens to the pod, in the kubelet's words. */
 export class PodEvents {
-  readonly #clock: Clock;
-  #events: readonly PodEventReport[];
+  readonly #tell: (event: NewEvent) => void;
 
-  constructor(clock: Clock, saved: readonly PodEventReport[] = []) {
-    this.#clock = clock;
-    this.#events = saved;
-  }
-
-  get list(): readonly PodEventReport[] {
-    return this.#events;
-  }
-
-  add(event: NewEvent): void {
-    const sequence = (this.#events.at(-1)?.sequence ?? 0) + 1;
-    const time = new Date(this.#clock.now()).toISOString();
-    // A message comes from programs of the pod too; the API takes 1024 bytes.
-    const message = event.message.slice(0, 1000);
-    this.#events = [...this.#events, { ...event, message, sequence, time }].slice(-kept);
+  /** @param tell keeps an event */
+  constructor(tell: (event: NewEvent) => void) {
+    this.#tell = tell;
   }
 
   normal(reason: string, message: string, container?: string): void {
-    this.add({ type: "Normal", reason, message, ...(container !== undefined && { container }) });
+    this.#tell({ type: "Normal", reason, message, ...(container !== undefined && { container }) });
   }
 
   warning(reason: string, message: string, container?: string): void {
-    this.add({ type: "Warning", reason, message, ...(container !== undefined && { container }) });
+    this.#tell({ type: "Warning", reason, message, ...(container !== undefined && { container }) });
   }
 }

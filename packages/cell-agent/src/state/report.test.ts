@@ -1,27 +1,27 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
+import { describe, it } from "node:test";
 import { container, desiredPod } from "../../test/desired-pod.ts";
-import { fastClock } from "../../test/fast-clock.ts";
 import { containersOf, newRecord } from "./container-record.ts";
-import { PodEvents } from "./pod-events.ts";
 import { podReport } from "./report.ts";
 
-// What kubectl makes "Init:0/1" of; of another reason it makes "Init:ContainerCreating".
-it("lets all containers of a pod that has init containers wait for its initialisation", () => {
-  const reasons = (initContainers: string[]): (string | undefined)[] => {
-    const pod = desiredPod({ initContainers: initContainers.map((name) => container(name)) });
-    const containers = containersOf(pod).map(({ desired, kind }) => newRecord(desired, kind));
-    const report = podReport({
-      pod,
-      containers,
-      events: new PodEvents(fastClock()),
-      startTimeMs: 0,
-      isEnding: false,
-      timingsMs: {},
-      isReleased: false,
-    });
-    return [...report.initContainers, ...report.containers].map(({ waiting }) => waiting?.reason);
-  };
-  assert.deepEqual(reasons(["init"]), ["PodInitializing", "PodInitializing"]);
-  assert.deepEqual(reasons([]), ["ContainerCreating"]);
+describe("podReport()", () => {
+  // What kubectl makes "Init:0/1" of; of another reason it makes "Init:ContainerCreating".
+  it("lets all containers of a pod that has init containers wait for its initialisation", () => {
+    const reasons = (initContainers: string[]): (string | undefined)[] => {
+      const pod = desiredPod({ initContainers: initContainers.map((name) => container(name)) });
+      const containers = containersOf(pod).map(({ desired, kind }) => newRecord(desired, kind));
+      const report = podReport({
+        pod,
+        containers,
+        events: [],
+        startTimeMs: 0,
+        isEnding: false,
+        timingsMs: {},
+        isReleased: false,
+      });
+      return [...report.initContainers, ...report.containers].map(({ waiting }) => waiting?.reason);
+    };
+    assert.deepEqual(reasons(["init"]), ["PodInitializing", "PodInitializing"]);
+    assert.deepEqual(reasons([]), ["ContainerCreating"]);
+  });
 });

@@ -1,14 +1,13 @@
-import type { ContainerReport, DesiredPod, PodReport } from "@kip/agent-api";
+import type { ContainerReport, DesiredPod, PodEventReport, PodReport } from "@kip/agent-api";
 import { shownId } from "./run-id.ts";
 import { isRunning, type ContainerRecord } from "./container-record.ts";
 import { podPhase } from "./phase.ts";
-import type { PodEvents } from "./pod-events.ts";
 
 /** What a report is made from. */
 export interface ReportView {
   readonly pod: DesiredPod;
   readonly containers: readonly ContainerRecord[];
-  readonly events: PodEvents;
+  readonly events: readonly PodEventReport[];
   readonly startTimeMs: number;
   /** The pod is to end, whatever its restart policy. */
   readonly isEnding: boolean;
@@ -40,7 +39,7 @@ export function podReport(view: ReportView): PodReport {
     initContainers: part("init", "sidecar"),
     containers: part("main"),
     ephemeralContainers: part("ephemeral"),
-    events: view.events.list,
+    events: view.events,
     timingsMs: view.timingsMs,
     ...(view.isReleased && { isReleased: true }),
   };

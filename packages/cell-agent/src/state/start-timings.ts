@@ -1,42 +1,37 @@
-import type { Clock } from "@kip/base";
 import { isRunning, type ContainerRecord } from "./container-record.ts";
 
-/** How long the phases of the pod's start took, milliseconds: pull, unpack, start. Their sum is the whole. */
-export class StartTimings {
-  readonly #clock: Clock;
-  #values: Readonly<Record<string, number>>;
-  #receivedAt: number | undefined;
-  #imagesReadyAt: number | undefined;
+/** How long the phases of the pod's start took: pull, unpack, start. Their sum is the whole. */
+export interface StartTimings {
+  /** Milliseconds by phase; with `start` they are complete. */
+  readonly values: Readonly<Record<string, number>>;
+  /** When the pod came, monotonic milliseconds; absent if that was in an earlier life of the agent. */
+  readonly receivedAtMs?: number | undefined;
+  /** When the last image was there. */
+  readonly imagesReadyAtMs?: number | undefined;
+}
 
-  constructor(clock: Clock, saved: Readonly<Record<string, number>> = {}) {
-    this.#clock = clock;
-    this.#values = saved;
-  }
+/** Notes that an image is there: the last one before the start decides what pull and unpack took. */
+export function withImageReady(
+  timings: StartTimings,
+  took: { readonly unpack: number } | undefined,
+  nowMs: number,
+): StartTimings {
+  const { receivedAtMs, values } = timings;
+  if (receivedAtMs === undefined || values["start"] !== undefined) return timings;
+  const unpack = took?.unpack ?? 0;
+  const pull = Math.max(0, nowMs - receivedAtMs - unpack);
+  const phases = { pull: Math.round(pull), unpack: Math.round(unpack) };
+  return { receivedAtMs, imagesReadyAtMs: nowMs, values: phases };
+}
 
-  get values(): Readonly<Record<string, number>> {
-    return this.#values;
-  }
-
-  /** The pod came. */
-  received(): void {
-    this.#receivedAt = this.#clock.monotonic();
-  }
-
-  /** An image is there: the last one before the start decides what pull and unpack took. */
-  imageReady(took: { readonly pull: number; readonly unpack: number } | undefined): void {
-    if (this.#receivedAt === undefined || this.#values["start"] !== undefined) return;
-    this.#imagesReadyAt = this.#clock.monotonic();
-    const unpack = took?.unpack ?? 0;
-    const pull = Math.max(0, this.#imagesReadyAt - this.#receivedAt - unpack);
-    this.#values = { pull: Math.round(pull), unpack: Math.round(unpack) };
-  }
-
-  /** Notes the moment when all main containers run for the first time; returns whether it is now. */
-  running(containers: readonly ContainerRecord[]): boolean {
-    if (this.#imagesReadyAt === undefined || this.#values["start"] !== undefined) return false;
-    if (!containers.every((record) => record.kind !== "main" || isRunning(record))) return false;
-    const start = Math.round(this.#clock.monotonic() - this.#imagesReadyAt);
-    this.#values = { ...this.#values, start };
-    return true;
-  }
+/** Notes the moment when all main containers run for the first time, if it is now. */
+export function withStart(
+  timings: StartTimings,
+  containers: Iterable<ContainerRecord>,
+  nowMs: number,
+): StartTimings {
+  const { imagesReadyAtMs, values } = timings;
+  if (imagesReadyAtMs === undefined || values["start"] !== undefined) return timings;
+  for (const record of containers) if (record.kind === "main" && !isRunning(record)) return timings;
+  return { ...timings, values: { ...values, start: Math.round(nowMs - imagesReadyAtMs) } };
 }

@@ -8,9 +8,9 @@ import type { SavedContainer } from "../state/container-record.ts";
 export interface SavedPod {
   readonly startTimeMs: number;
   /** When the pod's grace period ends, if it is to end. */
-  readonly endMs?: number;
-  readonly reason?: string;
-  readonly message?: string;
+  readonly endMs?: number | undefined;
+  readonly reason?: string | undefined;
+  readonly message?: string | undefined;
   /** Everything the pod had is freed. */
   readonly isReleased: boolean;
   readonly timingsMs: Readonly<Record<string, number>>;
@@ -25,6 +25,7 @@ export interface SavedPod {
  */
 export class PodStore {
   readonly #directories: Pick<AgentDirectories, "run" | "desiredPod" | "podState">;
+  #last: SavedPod | undefined;
 
   constructor(directories: Pick<AgentDirectories, "run" | "desiredPod" | "podState">) {
     this.#directories = directories;
@@ -43,7 +44,18 @@ export class PodStore {
     writeJson(this.#directories.desiredPod, pod);
   }
 
+  /** Writes nothing if no part is another object than last time. */
   saveState(state: SavedPod): void {
+    if (this.#last && isSame(this.#last, state)) return;
     writeJson(this.#directories.podState, state);
+    this.#last = state;
   }
+}
+
+/** Parts are never changed, only replaced. */
+function isSame(last: SavedPod, { containers, ...state }: SavedPod): boolean {
+  const keys = Object.keys(state) as readonly (keyof typeof state)[];
+  if (keys.some((key) => last[key] !== state[key])) return false;
+  if (containers.length !== last.containers.length) return false;
+  return containers.every((container, index) => container === last.containers[index]);
 }

@@ -1,0 +1,52 @@
+import { hasFiles } from "../container/start-container.ts";
+import type { ContainerState } from "@kip/oci-runtime";
+import type { ContainerRun } from "../state/container-record.ts";
+import type { FoundContainer, PodChange } from "../state/pod-change.ts";
+import type { PodState } from "../state/pod-state.ts";
+import { discard, type StepTools } from "../steps/step-tools.ts";
+
+/** Looks at what an earlier life of the agent has left: goes on with what runs, and removes the rest. */
+export async function takeOver(state: PodState, tools: StepTools): Promise<PodChange> {
+  const { runtime } = tools.dependencies;
+  const states = new Map((await runtime.list()).map((one) => [one.id, one]));
+  const found = new Map<string, FoundContainer>();
+  for (const [name, { saved }] of state.containers) {
+    if (!saved.run) continue;
+    const one = await look(saved.run, states.get(saved.run.id), tools);
+    if (one) found.set(name, one);
+    states.delete(saved.run.id);
+  }
+  for (const id of states.keys()) await removeStray(id, tools);
+  return { kind: "takenOver", found };
+}
+
+async function look(
+  run: ContainerRun,
+  state: ContainerState | undefined,
+  tools: StepTools,
+): Promise<FoundContainer | undefined> {
+  if (run.exit) {
+    // The agent may have ended before it had removed all of it.
+    if (state || hasFiles(tools.directories, run)) await discard(run.id, tools);
+    return undefined;
+  }
+  if (state?.status === "running")
+    return { kind: "running", startedAtMs: state.startedAtMs ?? state.createdAtMs };
+  if (state?.status === "exited" && state.exit) return { kind: "exited", exit: state.exit };
+  if (state?.status === "created" || run.startedAtMs === undefined) {
+    await discard(run.id, tools); // its start is made again
+    return undefined;
+  }
+  const finishedAtMs = tools.clock.now();
+  const exit = { id: run.id, exitCode: 255, oomKilled: false, finishedAtMs, lost: true };
+  return { kind: "exited", exit };
+}
+
+/** One that cannot be removed must not keep the pod from its end. */
+async function removeStray(id: string, { dependencies, logger }: StepTools): Promise<void> {
+  try {
+    await dependencies.runtime.remove(id);
+  } catch (error) {
+    logger.error("Could not remove a container", { containerId: id, err: error });
+  }
+}

@@ -1,0 +1,59 @@
+import { CodedError } from "@kip/base";
+import { hasBegun, isRunning, type ContainerRecord } from "./container-record.ts";
+import type { PodState } from "./pod-state.ts";
+import { runId } from "./run-id.ts";
+
+/** IDs of the running containers by name. */
+export function runningIds({ containers }: PodState): ReadonlyMap<string, string> {
+  return new Map(
+    [...containers.values()].flatMap((record) => {
+      const { run } = record.saved;
+      return run && isRunning(record) ? [[record.desired.name, run.id] as const] : [];
+    }),
+  );
+}
+
+/**
+ * ID of a running container.
+ *
+ * @throws {CodedError} code `AGENT_CONTAINER_UNKNOWN` or `AGENT_CONTAINER_NOT_RUNNING`
+ */
+export function runningId(state: PodState, name: string): string {
+  const record = find(state, name);
+  if (isRunning(record) && record.saved.run) return record.saved.run.id;
+  throw new CodedError(
+    "AGENT_CONTAINER_NOT_RUNNING",
+    `Cannot reach container "${name}": it does not run`,
+  );
+}
+
+/**
+ * Where a container's log is: of the present run, or of the last that has begun.
+ *
+ * @throws {CodedError} code `AGENT_CONTAINER_UNKNOWN`
+ */
+export function logOf(
+  state: PodState,
+  name: string,
+  previous: boolean,
+): { readonly id: string; readonly path: string } {
+  const { saved, waiting } = find(state, name);
+  const { run, previousLogPath } = saved;
+  const isOver = run?.exit !== undefined && waiting !== undefined;
+  const wantsPresent = run !== undefined && hasBegun(run) && (!previous || isOver);
+  if (wantsPresent) return { id: run.id, path: run.logPath };
+  if (run === undefined || previousLogPath === undefined) {
+    const which = previous ? "previous terminated container" : "container";
+    throw new CodedError(
+      "AGENT_CONTAINER_UNKNOWN",
+      `Cannot read the log: ${which} "${name}" in pod "${state.desired?.name}" not found`,
+    );
+  }
+  return { id: runId(state.desired?.uid ?? "", name, run.attempt - 1), path: previousLogPath };
+}
+
+function find({ containers }: PodState, name: string): ContainerRecord {
+  const record = containers.get(name);
+  if (record) return record;
+  throw new CodedError("AGENT_CONTAINER_UNKNOWN", `Cannot find container "${name}" in the pod`);
+}

@@ -1,0 +1,103 @@
+import type { DesiredPod, TerminatedReport } from "@kip/agent-api";
+import type { StoredImage } from "@kip/oci-image";
+import type { ContainerExit } from "@kip/oci-runtime";
+import type { ContainerRun, StopReason } from "./container-record.ts";
+import type { NewEvent } from "./pod-events.ts";
+import type { PodResources, PodState } from "./pod-state.ts";
+
+/** How a container was found that an earlier life of the agent has left. */
+export type FoundContainer =
+  | { readonly kind: "running"; readonly startedAtMs: number }
+  | { readonly kind: "exited"; readonly exit: ContainerExit };
+
+/** Something that happened to the pod. `nowMs` is the time of day, `monotonicMs` that of the monotonic clock. */
+export type PodChange =
+  /** The pod came, or a newer state of it. */
+  | {
+      readonly kind: "put";
+      readonly pod: DesiredPod;
+      readonly nowMs: number;
+      readonly monotonicMs: number;
+    }
+  | { readonly kind: "takenOver"; readonly found: ReadonlyMap<string, FoundContainer> }
+  /** The pod is to end. */
+  | {
+      readonly kind: "end";
+      readonly graceMs: number;
+      readonly nowMs: number;
+      readonly reason?: PodState["reason"];
+    }
+  | { readonly kind: "event"; readonly event: NewEvent; readonly nowMs: number }
+  /** Made, or brought up to date. */
+  | { readonly kind: "prepared"; readonly resources: PodResources }
+  | { readonly kind: "released" }
+  | { readonly kind: "discarded"; readonly runId: string }
+  /** The runtime tells of an end. */
+  | { readonly kind: "exited"; readonly exit: ContainerExit }
+  | ContainerEnded
+  | ContainerChange;
+
+/** Something that happened to one container, and to nothing else of the pod. */
+export type ContainerChange = { readonly container: string } & (
+  | { readonly kind: "pullBegun" }
+  | {
+      readonly kind: "imageReady";
+      /** As the pod names it. */
+      readonly name: string;
+      readonly image: StoredImage;
+      readonly attempt: number;
+      readonly timingsMs: { readonly unpack: number } | undefined;
+      readonly monotonicMs: number;
+    }
+  | {
+      readonly kind: "imageFailed";
+      readonly name: string;
+      readonly reason: string;
+      readonly message: string;
+      readonly nowMs: number;
+    }
+  /** The next pull is held back. */
+  | { readonly kind: "held"; readonly message: string }
+  /** A run is about to be made. */
+  | { readonly kind: "runBegun"; readonly run: ContainerRun }
+  /** Its process was started; it may have ended since. */
+  | {
+      readonly kind: "started";
+      readonly run: ContainerRun;
+      readonly startedAtMs: number;
+      readonly monotonicMs: number;
+    }
+  /** The container could not be made, which says nothing about its program. */
+  | {
+      readonly kind: "createFailed";
+      readonly reason: string;
+      readonly message: string;
+      readonly nowMs: number;
+    }
+  /** The start is over, however it went. */
+  | { readonly kind: "startOver"; readonly isWatched: boolean }
+  | ({ readonly kind: "stopBegun" } & StopReason)
+  | { readonly kind: "stopOver" }
+  | { readonly kind: "startupPassed" }
+  | { readonly kind: "readiness"; readonly isReady: boolean }
+  /** A hook or probe failed: the container must be stopped. */
+  | {
+      readonly kind: "killWanted";
+      readonly message: string;
+      readonly graceSeconds?: number | undefined;
+    }
+);
+
+/** A run of a container is over. */
+export interface ContainerEnded {
+  readonly kind: "ended";
+  readonly container: string;
+  readonly runId: string;
+  readonly exit: TerminatedReport;
+  readonly endedAtMs: number;
+  readonly nowMs: number;
+  /** Why the container waits, unless a back-off does not say it better. */
+  readonly waiting?: { readonly reason: string; readonly message: string } | undefined;
+  /** Something of the run is still to be removed. */
+  readonly isLeft: boolean;
+}

@@ -1,0 +1,55 @@
+import type { DesiredPod, PodEventReport } from "@kip/agent-api";
+import type { PodSandbox } from "@kip/oci-runtime";
+import type { ContainerRecord } from "./container-record.ts";
+import type { End } from "./pod-end.ts";
+import type { StartTimings } from "./start-timings.ts";
+
+/** What the containers of a pod share. */
+export interface PodResources {
+  readonly sandbox: PodSandbox;
+  /** Place on this machine by volume name. */
+  readonly volumes: ReadonlyMap<string, string>;
+  /** Files the pod gets from the node, by their path in each container. */
+  readonly podFiles: ReadonlyMap<string, string>;
+  /** The generation of the pod whose files these are. */
+  readonly generation: number;
+}
+
+/** All that the agent knows of its pod. Only `reduce` makes a new one. */
+export interface PodState {
+  /** The pod as kip wants it; undefined before the first. */
+  readonly desired: DesiredPod | undefined;
+  /** By name, in the order in which they start. */
+  readonly containers: ReadonlyMap<string, ContainerRecord>;
+  /** Namespaces, network and volumes, once they are made. */
+  readonly resources: PodResources | undefined;
+  /** Runs that have ended, of which something is still to be removed. */
+  readonly leftovers: readonly string[];
+  /** Until when the pod has to end: it was deleted or has run too long. */
+  readonly end: End | undefined;
+  /** Why the pod ended, if not by itself and not by its deletion. */
+  readonly reason: { readonly reason: string; readonly message: string } | undefined;
+  /** When the pod began to be active, on this cell or one before, milliseconds since the epoch. */
+  readonly startTimeMs: number;
+  readonly timings: StartTimings;
+  readonly events: readonly PodEventReport[];
+  /** What an earlier life of the agent has left is known. Nothing is planned before. */
+  readonly isTakenOver: boolean;
+  /** The pod has ended, and all that it held is free. */
+  readonly isReleased: boolean;
+}
+
+/** The state before the first pod. */
+export const noPod: PodState = {
+  desired: undefined,
+  containers: new Map(),
+  resources: undefined,
+  leftovers: [],
+  end: undefined,
+  reason: undefined,
+  startTimeMs: 0,
+  timings: { values: {} },
+  events: [],
+  isTakenOver: false,
+  isReleased: false,
+};

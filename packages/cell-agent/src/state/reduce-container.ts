@@ -1,0 +1,78 @@
+import {
+  isRunning,
+  type ContainerRecord,
+  type ContainerRun,
+  type SavedContainer,
+} from "./container-record.ts";
+import { failureDelayMs } from "./crash-backoff.ts";
+import type { ContainerChange } from "./pod-change.ts";
+import { reduceImage } from "./reduce-image.ts";
+
+/** Applies what happened to a container. */
+export function reduceContainer(record: ContainerRecord, change: ContainerChange): ContainerRecord {
+  const { saved } = record;
+  switch (change.kind) {
+    case "pullBegun":
+    case "imageReady":
+    case "imageFailed":
+    case "held":
+      return reduceImage(record, change);
+    case "runBegun":
+      return {
+        ...record,
+        saved: withRun(saved, change.run),
+        activity: { kind: "starting" },
+        isWatched: false,
+        kill: undefined,
+      };
+    case "started": {
+      const run = { startedAtMs: change.startedAtMs, ...saved.run, ...change.run };
+      const next = { ...record, saved: { ...saved, run }, createFailures: 0 };
+      // A process that ended at once has set what it waits for by now.
+      return isRunning(next) ? { ...next, waiting: undefined } : next;
+    }
+    case "createFailed": {
+      const createFailures = record.createFailures + 1;
+      const retryAtMs = change.nowMs + failureDelayMs(createFailures);
+      const waiting = { reason: change.reason, message: change.message };
+      return { ...record, createFailures, retryAtMs, waiting };
+    }
+    case "startOver": {
+      const isWatched = change.isWatched && isRunning(record);
+      return { ...record, activity: undefined, isWatched };
+    }
+    case "stopBegun": {
+      const { message, restarts, graceSeconds } = change;
+      const run = saved.run && { ...saved.run, restarts };
+      const activity = { kind: "stopping", message, restarts, graceSeconds } as const;
+      return { ...record, saved: { ...saved, run }, activity };
+    }
+    case "stopOver":
+      return { ...record, activity: undefined };
+    case "startupPassed":
+      return saved.started ? record : { ...record, saved: { ...saved, started: true } };
+    case "readiness":
+      if (saved.ready === change.isReady) return record;
+      return { ...record, saved: { ...saved, ready: change.isReady } };
+    default:
+      return { ...record, kill: { message: change.message, graceSeconds: change.graceSeconds } };
+  }
+}
+
+/** The container as a newer pod wants it. Another image is another program: what is known of the old one does not count. */
+export function withDesired(
+  record: ContainerRecord,
+  desired: ContainerRecord["desired"],
+): ContainerRecord {
+  if (record.desired.image === desired.image) return { ...record, desired };
+  const saved = { ...record.saved, backoff: undefined };
+  return { ...record, desired, saved, image: { kind: "unknown" }, retryAtMs: 0 };
+}
+
+/** A new run; the one before becomes the last one if it has ended. */
+function withRun(saved: SavedContainer, run: ContainerRun): SavedContainer {
+  const before = saved.run;
+  const next = { ...saved, run, started: false, ready: false };
+  if (!before?.exit) return next;
+  return { ...next, lastTerminated: before.exit, previousLogPath: before.logPath };
+}

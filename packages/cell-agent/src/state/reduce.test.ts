@@ -1,0 +1,162 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { StoredImage } from "@kip/oci-image";
+import type { ContainerExit } from "@kip/oci-runtime";
+import { container, desiredPod } from "../../test/desired-pod.ts";
+import type { ContainerRecord, ContainerRun } from "./container-record.ts";
+import type { PodChange } from "./pod-change.ts";
+import { noPod, type PodState } from "./pod-state.ts";
+import { reduce } from "./reduce.ts";
+
+const image = { config: {} } as StoredImage;
+const name = "registry.test/web:1";
+const monotonicMs = 0;
+
+const run = (attempt: number): ContainerRun => ({
+  id: `run-${attempt}`,
+  attempt,
+  image: name,
+  imageId: "",
+  stopSignal: "SIGTERM",
+  logPath: `/logs/${attempt}`,
+});
+
+/** The state after these changes of a pod with one container "web". */
+function after(...changes: readonly PodChange[]): PodState {
+  const put: PodChange = { kind: "put", pod: desiredPod(), nowMs: 0, monotonicMs };
+  return [put, ...changes].reduce(reduce, noPod);
+}
+
+function webOf({ containers }: PodState): ContainerRecord {
+  const record = containers.get("web");
+  assert.ok(record);
+  return record;
+}
+
+const started = (attempt: number, startedAtMs = 0): readonly PodChange[] => [
+  { kind: "runBegun", container: "web", run: run(attempt) },
+  { kind: "started", container: "web", run: run(attempt), startedAtMs, monotonicMs },
+  { kind: "startOver", container: "web", isWatched: true },
+];
+const ended = (attempt: number, endedAtMs: number): PodChange => ({
+  kind: "ended",
+  container: "web",
+  runId: `run-${attempt}`,
+  exit: { exitCode: 1, reason: "Error", finishedAt: "" },
+  endedAtMs,
+  nowMs: endedAtMs,
+  isLeft: true,
+});
+const ready = (of: string): PodChange => ({
+  kind: "imageReady",
+  container: "web",
+  name: of,
+  image,
+  attempt: 0,
+  timingsMs: undefined,
+  monotonicMs,
+});
+
+describe("reduce()", () => {
+  it("keeps what is known of a container when the pod is put again, but for another image", () => {
+    const state = after(ready(name), ...started(0), ended(0, 0));
+    const put = (own: string, generation: number): PodChange => ({
+      kind: "put",
+      pod: desiredPod({ containers: [container("web", { image: own })], generation }),
+      nowMs: 0,
+      monotonicMs,
+    });
+    const same = webOf(reduce(state, put(name, 2)));
+    assert.deepEqual([same.image.kind, same.saved], ["ready", webOf(state).saved]);
+    const other = webOf(reduce(state, put("other", 2)));
+    assert.deepEqual([other.image.kind, other.saved.backoff], ["unknown", undefined]);
+    assert.equal(other.saved.run, webOf(state).saved.run);
+  });
+
+  it("takes no image for another that the pod wants since", () => {
+    const state = after({ kind: "pullBegun", container: "web" });
+    assert.equal(reduce(state, ready("registry.test/older:1")), state);
+    assert.equal(webOf(reduce(state, ready(name))).image.kind, "ready");
+  });
+
+  it("doubles the pause between pulls that fail in a row", () => {
+    let state = after();
+    const pauses: number[] = [];
+    for (let pull = 0; pull < 3; pull++) {
+      state = reduce(state, { kind: "pullBegun", container: "web" });
+      const reason = { reason: "ErrImagePull", message: "no answer" };
+      state = reduce(state, { kind: "imageFailed", container: "web", name, nowMs: 0, ...reason });
+      const { image: failed } = webOf(state);
+      pauses.push(failed.kind === "failed" ? failed.retryAtMs : 0);
+    }
+    assert.deepEqual(pauses, [10_000, 20_000, 40_000]);
+  });
+
+  it("hears of the end of a run once, also while it looks at what is there", () => {
+    const exit: ContainerExit = {
+      id: "run-0",
+      exitCode: 7,
+      oomKilled: false,
+      finishedAtMs: 0,
+      lost: false,
+    };
+    const state = after(...started(0), { kind: "exited", exit });
+    assert.equal(webOf(state).exited, exit);
+    assert.equal(reduce(state, { kind: "exited", exit: { ...exit, exitCode: 8 } }), state);
+    assert.equal(reduce(state, { kind: "exited", exit: { ...exit, id: "another" } }), state);
+    const found = new Map([["web", { kind: "running", startedAtMs: 0 } as const]]);
+    assert.equal(webOf(reduce(state, { kind: "takenOver", found })).exited, exit);
+    const noted = reduce(state, ended(0, 5));
+    assert.equal(reduce(noted, { kind: "exited", exit }), noted);
+  });
+
+  it("holds back a container that ends again and again, and has its runs removed", () => {
+    const state = after(...started(0), ended(0, 1000), ...started(1, 1000), ended(1, 2000));
+    const { retryAtMs, waiting, saved, isWatched } = webOf(state);
+    assert.deepEqual([retryAtMs, waiting?.reason], [12_000, "CrashLoopBackOff"]);
+    assert.match(waiting?.message ?? "", /^back-off 10s restarting failed container=web pod=pod_/);
+    assert.deepEqual([saved.lastTerminated?.exitCode, saved.previousLogPath], [1, "/logs/0"]);
+    assert.deepEqual([isWatched, saved.started, saved.ready], [false, false, false]);
+    assert.deepEqual(state.leftovers, ["run-0", "run-1"]);
+    assert.deepEqual(
+      state.events.map(({ reason }) => reason),
+      ["BackOff"],
+    );
+    const one = reduce(state, { kind: "discarded", runId: "run-0" });
+    assert.deepEqual(one.leftovers, ["run-1"]);
+  });
+
+  it("waits for nothing with a container that is not to run again", () => {
+    const end: PodChange = { kind: "end", graceMs: 30_000, nowMs: 0 };
+    const waiting = { reason: "RunContainerError", message: "no such file" };
+    const state = after(end, ...started(0), {
+      ...ended(0, 0),
+      kind: "ended",
+      waiting,
+    } as PodChange);
+    assert.equal(webOf(state).waiting, undefined);
+    assert.equal(webOf(state).retryAtMs, 0);
+  });
+
+  it("does not count a process that ended before its start was reported as running", () => {
+    const begun: PodChange = { kind: "runBegun", container: "web", run: run(0) };
+    const state = after(begun, ended(0, 0), ...started(0).slice(1));
+    assert.equal(webOf(state).saved.run?.exit?.exitCode, 1);
+    assert.equal(webOf(state).isWatched, false);
+  });
+
+  it("shortens the pod's end and never puts it off", () => {
+    const end = (graceMs: number): PodChange => ({ kind: "end", graceMs, nowMs: 1000 });
+    assert.deepEqual(after(end(30_000), end(60_000)).end, { endMs: 31_000, isForced: false });
+    assert.deepEqual(after(end(30_000), end(0)).end, { endMs: 1000, isForced: true });
+    assert.deepEqual(after(end(0), end(30_000)).end, { endMs: 1000, isForced: true });
+  });
+
+  it("adds up the phases of the start", () => {
+    const pulled = { ...ready(name), timingsMs: { unpack: 20 }, monotonicMs: 100 } as PodChange;
+    const later = started(0).map((change) =>
+      change.kind === "started" ? { ...change, monotonicMs: 150 } : change,
+    );
+    assert.deepEqual(after(pulled, ...later).timings.values, { pull: 80, unpack: 20, start: 50 });
+  });
+});

@@ -1,0 +1,139 @@
+import { containersOf, hasEnded, newRecord, type ContainerRecord } from "./container-record.ts";
+import { countCrash } from "./crash-backoff.ts";
+import { goDuration } from "./go-duration.ts";
+import { isFinished } from "./plan.ts";
+import { earlierEnd, endIn } from "./pod-end.ts";
+import { withEvent } from "./pod-events.ts";
+import type { ContainerEnded, FoundContainer, PodChange } from "./pod-change.ts";
+import type { PodState } from "./pod-state.ts";
+import { reduceContainer, withDesired } from "./reduce-container.ts";
+import { withImageReady, withStart } from "./start-timings.ts";
+
+/** Applies what happened to the pod. Pure, and the only writer of the state. */
+export function reduce(state: PodState, change: PodChange): PodState {
+  switch (change.kind) {
+    case "put":
+      return putPod(state, change);
+    case "takenOver":
+      return takenOver(state, change.found);
+    case "end": {
+      const end = earlierEnd(state.end, endIn(change.graceMs, change.nowMs));
+      return { ...state, end, reason: change.reason ?? state.reason };
+    }
+    case "event":
+      return { ...state, events: withEvent(state.events, change.event, change.nowMs) };
+    case "prepared":
+      return { ...state, resources: change.resources };
+    case "released":
+      return { ...state, resources: undefined, isReleased: true };
+    case "discarded":
+      return { ...state, leftovers: state.leftovers.filter((id) => id !== change.runId) };
+    case "exited": {
+      const { exit } = change;
+      const name = [...state.containers].find(([, { saved }]) => saved.run?.id === exit.id)?.[0];
+      const isNews = (record: ContainerRecord): boolean =>
+        record.saved.run?.exit === undefined && record.exited === undefined;
+      return withRecord(state, name, (one) => (isNews(one) ? { ...one, exited: exit } : one));
+    }
+    case "ended":
+      return containerEnded(state, change);
+    default: {
+      const next = withRecord(state, change.container, (one) => reduceContainer(one, change));
+      return next === state ? state : { ...next, timings: timingsAfter(next, change) };
+    }
+  }
+}
+
+function timingsAfter(state: PodState, change: PodChange): PodState["timings"] {
+  const { timings, containers } = state;
+  if (change.kind === "imageReady")
+    return withImageReady(timings, change.timingsMs, change.monotonicMs);
+  if (change.kind === "started") return withStart(timings, containers.values(), change.monotonicMs);
+  return timings;
+}
+
+function putPod(
+  state: PodState,
+  { pod, nowMs, monotonicMs }: Extract<PodChange, { kind: "put" }>,
+): PodState {
+  const records = containersOf(pod).map(({ desired, kind }) => {
+    const record = state.containers.get(desired.name);
+    return [
+      desired.name,
+      record ? withDesired(record, desired) : newRecord(desired, kind),
+    ] as const;
+  });
+  const next = { ...state, desired: pod, containers: new Map([...state.containers, ...records]) };
+  if (state.desired) return next;
+  const startTimeMs = nowMs - (pod.activeForMs ?? 0);
+  return { ...next, startTimeMs, timings: { values: {}, receivedAtMs: monotonicMs } };
+}
+
+function takenOver(state: PodState, found: ReadonlyMap<string, FoundContainer>): PodState {
+  const containers = new Map(state.containers);
+  for (const [name, one] of found) {
+    const record = containers.get(name);
+    const run = record?.saved.run;
+    if (!record || !run) continue;
+    if (one.kind === "exited")
+      containers.set(name, { ...record, exited: record.exited ?? one.exit });
+    else {
+      const startedAtMs = run.startedAtMs ?? one.startedAtMs;
+      const saved = { ...record.saved, run: { ...run, startedAtMs } };
+      containers.set(name, { ...record, saved, isWatched: true });
+    }
+  }
+  return { ...state, containers, isTakenOver: true };
+}
+
+/** A container that is to run again is held back if it ended too often; of one that is not nothing is waited for. */
+function containerEnded(state: PodState, change: ContainerEnded): PodState {
+  const { container: name, runId, exit, endedAtMs, nowMs } = change;
+  const { desired: pod } = state;
+  const record = state.containers.get(name);
+  const run = record?.saved.run;
+  if (!pod || !record || run?.id !== runId || run.exit) return state;
+  const saved = { ...record.saved, run: { ...run, exit }, ready: false, started: false };
+  const { waiting = record.waiting } = change;
+  const over = { ...record, saved, exited: undefined, isWatched: false, waiting };
+  const leftovers = change.isLeft ? [...state.leftovers, runId] : state.leftovers;
+  const next = { ...withRecord(state, name, () => over), leftovers };
+  if (!isRestarted(next, over))
+    return withRecord(next, name, () => ({ ...over, waiting: undefined }));
+  const { delayMs, backoff } = countCrash(saved.backoff, endedAtMs);
+  const held = { ...over, saved: { ...saved, backoff }, retryAtMs: endedAtMs + delayMs };
+  if (delayMs === 0) return withRecord(next, name, () => held);
+  const where = `pod=${pod.name}_${pod.namespace}(${pod.uid})`;
+  const message = `back-off ${goDuration(delayMs)} restarting failed container=${name} ${where}`;
+  const event = {
+    type: "Warning",
+    reason: "BackOff",
+    message: `Back-off restarting failed container ${name} in pod ${where.slice("pod=".length)}`,
+    container: name,
+  } as const;
+  return {
+    ...withRecord(next, name, () => ({
+      ...held,
+      waiting: { reason: "CrashLoopBackOff", message },
+    })),
+    events: withEvent(state.events, event, nowMs),
+  };
+}
+
+function isRestarted({ desired, end, containers }: PodState, record: ContainerRecord): boolean {
+  if (!desired || end) return false;
+  if (isFinished({ pod: desired, containers: [...containers.values()] })) return false;
+  return !hasEnded(record, desired.restartPolicy);
+}
+
+function withRecord(
+  state: PodState,
+  name: string | undefined,
+  next: (record: ContainerRecord) => ContainerRecord,
+): PodState {
+  const before = name === undefined ? undefined : state.containers.get(name);
+  if (name === undefined || before === undefined) return state;
+  const after = next(before);
+  if (after === before) return state;
+  return { ...state, containers: new Map(state.containers).set(name, after) };
+}

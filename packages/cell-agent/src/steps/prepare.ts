@@ -1,0 +1,35 @@
+import { errorText, hasCode } from "@kip/base";
+import { writePodFiles } from "../volumes/pod-files.ts";
+import { makeVolumes } from "../volumes/pod-volumes.ts";
+import { present, type Executor } from "./step-tools.ts";
+
+/** Makes namespaces, network and volumes; what an earlier try has made is used. */
+export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
+  const { dependencies, directories, events, logger } = tools;
+  const pod = present(context.state().desired);
+  try {
+    const podFiles = writePodFiles(directories.podFiles, pod);
+    const [sandbox, volumes] = await Promise.all([
+      dependencies.createSandbox({
+        runDir: directories.runtime,
+        hostname: pod.hostname,
+        ...(!pod.hostNetwork && pod.podIp !== undefined && { podIp: pod.podIp }),
+        ...(pod.shareProcessNamespace !== undefined && {
+          shareProcessNamespace: pod.shareProcessNamespace,
+        }),
+        logger,
+      }),
+      (async () => {
+        await dependencies.volumesPrepared;
+        return await makeVolumes(pod, directories, dependencies.mounter);
+      })(),
+    ]);
+    const { generation } = pod;
+    return { kind: "prepared", resources: { sandbox, volumes, podFiles, generation } };
+  } catch (error) {
+    const text = errorText(error);
+    if (hasCode(error, "AGENT_VOLUME_FAILED")) events.warning("FailedMount", text);
+    else events.warning("FailedCreatePodSandBox", `Failed to create pod sandbox: ${text}`);
+    throw error;
+  }
+};

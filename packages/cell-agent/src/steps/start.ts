@@ -1,0 +1,146 @@
+import fs from "node:fs/promises";
+import { errorText, hasCode } from "@kip/base";
+import { startErrorReport } from "../container/exit-report.ts";
+import {
+  createContainer,
+  describeRun,
+  discardRun,
+  pidNamespaceOf,
+  type RunInput,
+} from "../container/start-container.ts";
+import { nextAttempt, type ContainerRecord, type ContainerRun } from "../state/container-record.ts";
+import { runningId } from "../state/lookups.ts";
+import type { PodChange } from "../state/pod-change.ts";
+import { shownId } from "../state/run-id.ts";
+import { postStart } from "./post-start.ts";
+import {
+  discard,
+  present,
+  recordOf,
+  type Executor,
+  type PodStepContext,
+  type StepTools,
+} from "./step-tools.ts";
+
+/** Makes the container and starts it; ends after its postStart hook. The plan tries again what failed. */
+export const start: Executor<"start"> = async ({ container }, context, tools) => {
+  const record = recordOf(context.state(), container);
+  const input = inputOf(record, context, tools);
+  if (!input) return undefined;
+  const run = describeRun(input, preparedId(record, tools));
+  // Written down before anything of it exists, so that nothing of it can be lost.
+  context.change({ kind: "runBegun", container, run });
+  tools.save();
+  void removeOldestLog(record, tools);
+  let isWatched = false;
+  try {
+    // Not always: it costs the start of a program, which a first start can do without.
+    if (record.saved.run?.id === run.id) await discardRun(run, tools);
+    await makeAndStart(run, input, context, tools);
+    // Nothing takes the container for started or ready before.
+    isWatched = await postStart(run, context, tools, container);
+  } catch (error) {
+    context.change(failure(run, input, tools, error));
+    tools.save();
+    await discard(run.id, tools);
+  }
+  return { kind: "startOver", container, isWatched };
+};
+
+/** What the run is made from; undefined if the image it was planned with is no longer the wanted one. */
+function inputOf(
+  record: ContainerRecord,
+  { state }: PodStepContext<"start">,
+  { dependencies, directories }: StepTools,
+): RunInput | undefined {
+  if (record.image.kind !== "ready") return undefined;
+  return {
+    pod: present(state().desired),
+    container: record.desired,
+    image: record.image.image,
+    attempt: nextAttempt(record),
+    resources: present(state().resources),
+    directories,
+    dependencies,
+  };
+}
+
+/** What the runtime has prepared is for the first run of a plain container; a run that is made again keeps its ID. */
+function preparedId({ desired, saved }: ContainerRecord, tools: StepTools): string | undefined {
+  if (desired.tty === true || desired.stdin === true || saved.run) return undefined;
+  return tools.dependencies.runtime.takePreparedId();
+}
+
+async function makeAndStart(
+  run: ContainerRun,
+  input: RunInput,
+  { state, change }: PodStepContext<"start">,
+  { dependencies, events, clock, logger, save }: StepTools,
+): Promise<void> {
+  const { name: container, targetContainer } = input.container;
+  const { runtime } = dependencies;
+  const pidNamespace =
+    targetContainer === undefined
+      ? undefined
+      : await pidNamespaceOf(runningId(state(), targetContainer), runtime);
+  await createContainer(run, { ...input, pidNamespace });
+  events.normal("Created", `Created container: ${container}`, container);
+  await runtime.start(run.id);
+  const before = state().timings.values["start"];
+  const monotonicMs = clock.monotonic();
+  change({ kind: "started", container, run, startedAtMs: clock.now(), monotonicMs });
+  events.normal("Started", `Started container ${container}`, container);
+  // The local cloud reads this line from the console, see admission/start-phase.ts.
+  if (before !== state().timings.values["start"])
+    logger.info("Pod has started", { podUid: input.pod.uid });
+  save();
+}
+
+/** A command that cannot run is the container's own fault, and counts as its end. */
+function failure(
+  run: ContainerRun,
+  { pod, container: { name: container } }: RunInput,
+  { events, clock, logger }: StepTools,
+  error: unknown,
+): PodChange {
+  const message = errorText(error);
+  const nowMs = clock.now();
+  logger.warn("Could not start a container", { container, err: error });
+  events.warning("Failed", `Error: ${message}`, container);
+  if (hasCode(error, "CONTAINER_CREATE_FAILED", "CONTAINER_START_FAILED")) {
+    const containerId = shownId(pod.uid, container, run.attempt);
+    const exit = startErrorReport({ message, nowMs, containerId });
+    logger.info("Container ended", { container, exitCode: exit.exitCode });
+    const waiting = { reason: "RunContainerError", message };
+    const { id: runId } = run;
+    return {
+      kind: "ended",
+      container,
+      runId,
+      exit,
+      endedAtMs: nowMs,
+      nowMs,
+      waiting,
+      isLeft: false,
+    };
+  }
+  const isConfig = hasCode(
+    error,
+    "AGENT_CONTAINER_CONFIG",
+    "AGENT_PATH_UNSAFE",
+    "IMAGE_USER_UNKNOWN",
+  );
+  const reason = isConfig ? "CreateContainerConfigError" : "CreateContainerError";
+  return { kind: "createFailed", container, reason, message, nowMs };
+}
+
+/** Logs of two runs are kept: the present one's and that of the one before. */
+async function removeOldestLog({ saved }: ContainerRecord, { logger }: StepTools): Promise<void> {
+  const { run, previousLogPath: file } = saved;
+  if (!run?.exit || file === undefined) return;
+  try {
+    await fs.rm(file, { force: true });
+  } catch (error) {
+    logger.warn("Could not remove a log", { file, err: error });
+  }
+}

@@ -1,0 +1,66 @@
+import type { DesiredPod } from "@kip/agent-api";
+import type { Clock, Logger } from "@kip/base";
+import type { StepContext, StepOf } from "@kip/reconcile";
+import { podAddress, type CheckTarget } from "../checks/handlers.ts";
+import type { ProbeCounts } from "../checks/probe-counts.ts";
+import { discardRun } from "../container/start-container.ts";
+import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
+import type { ContainerRecord } from "../state/container-record.ts";
+import type { StepArgs } from "../state/plan.ts";
+import type { PodChange } from "../state/pod-change.ts";
+import type { PodEvents } from "../state/pod-events.ts";
+import type { PodState } from "../state/pod-state.ts";
+import type { AgentDirectories } from "../storage/agent-directories.ts";
+
+/** What the steps work with. */
+export interface StepTools {
+  readonly dependencies: AgentDependencies;
+  readonly directories: AgentDirectories;
+  readonly events: PodEvents;
+  readonly probeCounts: ProbeCounts;
+  /** Writes the state down now, before something is done that relies on it. */
+  readonly save: () => void;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+type Kind = keyof StepArgs;
+
+/** What a step may see while it runs, and how it tells of progress. */
+export type PodStepContext<K extends Kind = Kind> = StepContext<
+  PodState,
+  PodChange,
+  StepOf<StepArgs, K>
+>;
+
+/** Takes one kind of step: from its arguments, the newest state and the tools to what changed. */
+export type Executor<K extends Kind> = (
+  step: StepOf<StepArgs, K>,
+  context: PodStepContext<K>,
+  tools: StepTools,
+) => Promise<PodChange | undefined>;
+
+/** What the order of steps guarantees to be there. */
+export function present<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error("A step ran before its time");
+  return value;
+}
+
+/** The record of a container that is in the plan. */
+export function recordOf(state: PodState, name: string): ContainerRecord {
+  return present(state.containers.get(name));
+}
+
+/** Frees what a run had, except its log. A failure must not keep the pod from going on. */
+export async function discard(runId: string, tools: StepTools): Promise<void> {
+  try {
+    await discardRun({ id: runId }, tools);
+  } catch (error) {
+    tools.logger.error("Could not remove a container", { runId, err: error });
+  }
+}
+
+/** A run as probes and hooks reach it. */
+export function targetOf(containerId: string, pod: DesiredPod, tools: StepTools): CheckTarget {
+  return { runtime: tools.dependencies.runtime, containerId, address: podAddress(pod) };
+}

@@ -1,0 +1,53 @@
+import { pause } from "@kip/base";
+import { GracePeriod } from "../container/grace-period.ts";
+import { stopContainer } from "../container/stop-container.ts";
+import { endIn } from "../state/pod-end.ts";
+import {
+  present,
+  recordOf,
+  targetOf,
+  type Executor,
+  type PodStepContext,
+  type StepTools,
+} from "./step-tools.ts";
+
+/** After how long a container that could not be stopped is stopped again, milliseconds. */
+const stopAgainMs = 1000;
+
+/** Ends the container. The plan calls this step off when the container has ended. */
+export const stop: Executor<"stop"> = async (step, context, tools) => {
+  const { container: name, message, restarts, graceSeconds } = step;
+  const { signal: ended, state } = context;
+  const { dependencies, events, clock, logger } = tools;
+  const { desired: container, saved } = recordOf(state(), name);
+  const run = present(saved.run);
+  const grace = graceOf(graceSeconds, context, tools);
+  context.change({ kind: "stopBegun", container: name, message, restarts, graceSeconds });
+  events.normal("Killing", message, name);
+  try {
+    const target = targetOf(run.id, present(state().desired), tools);
+    const options = { container, grace, ended, target, dependencies, events };
+    await stopContainer(run, options);
+    await pause(Number.POSITIVE_INFINITY, clock, ended);
+  } catch (error) {
+    logger.error("Could not stop a container", { container: name, err: error });
+    await pause(stopAgainMs, clock, ended);
+  }
+  return { kind: "stopOver", container: name };
+};
+
+/** The time that the container has: its own or the pod's, and never longer than the pod's once that is ending. */
+function graceOf(
+  ownSeconds: number | undefined,
+  { state, onReplanned }: PodStepContext<"stop">,
+  { clock }: StepTools,
+): GracePeriod {
+  const { end, desired } = state();
+  const seconds = ownSeconds ?? present(desired).terminationGracePeriodSeconds;
+  const grace = new GracePeriod(clock, end ?? endIn(seconds * 1000, clock.now()));
+  onReplanned(() => {
+    const newer = state().end;
+    if (newer) grace.shorten(newer);
+  });
+  return grace;
+}
