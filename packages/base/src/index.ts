@@ -82,4 +82,10 @@ export type { ProcessStreams, TerminalSize } from "./process-streams.ts";
 
 // Command lines
 export { nearest } from "./command-line/nearest.ts";
-export { helpText, parseOptions, type Option, type OptionValues } from "./command-line/options.ts";
+export {
+  helpText,
+  parseOptions,
+  uselessOptions,
+  type Option,
+  type OptionValues,
+} from "./command-line/options.ts";

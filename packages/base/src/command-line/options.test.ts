@@ -2,13 +2,20 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../coded-error.ts";
 import { OptionError } from "../errors.ts";
-import { parseOptions, type Option, type OptionValues } from "./options.ts";
+import {
+  helpText,
+  parseOptions,
+  uselessOptions,
+  type Option,
+  type OptionValues,
+} from "./options.ts";
 
 const table: readonly Option[] = [
   { flag: "name", type: "string", env: "NAME", fallback: "kip", help: "" },
   { flag: "port", type: "string", help: "" },
   { flag: "quiet", type: "boolean", env: "QUIET", help: "" },
   { flag: "dns", type: "list", help: "" },
+  { flag: "workers", type: "string", hasNoEffect: true, help: "there are none" },
   { flag: "help", type: "boolean", help: "" },
 ];
 
@@ -43,6 +50,10 @@ describe("parseOptions()", () => {
     ["a long flag with one dash", ["-port=80"], "OPTION_UNKNOWN"],
     ["a further word", ["--quiet", "yes"], "OPTION_UNKNOWN"],
     ["two dashes alone", ["--"], "OPTION_UNKNOWN"],
+    ["one dash alone", ["-"], "OPTION_UNKNOWN"],
+    ["the negation of a boolean", ["--no-quiet"], "OPTION_UNKNOWN"],
+    ["a name of Object's prototype", ["--__proto__=a"], "OPTION_UNKNOWN"],
+    ["several letters behind one dash", ["-hq"], "OPTION_UNKNOWN"],
     ["a flag without its value", ["--port"], "OPTION_INVALID"],
     ["a flag where a value belongs", ["--port", "--help"], "OPTION_INVALID"],
   ];
@@ -60,5 +71,38 @@ describe("parseOptions()", () => {
       () => read().required("port"),
       (error) => OptionError.is(error, "OPTION_MISSING"),
     );
+  });
+
+  it("names the nearest flag that has an effect", () => {
+    const remedyOf = (arg: string): string | undefined => {
+      try {
+        read(arg);
+      } catch (error) {
+        if (OptionError.is(error, "OPTION_UNKNOWN")) return error.remedy;
+      }
+      return assert.fail(`${arg} is not refused`);
+    };
+    assert.equal(remedyOf("--prot=80"), "Did you mean --port?");
+    assert.equal(remedyOf("--worker=8"), "See --help");
+  });
+
+  it("takes one of several words", () => {
+    assert.equal(read("--name=b").choice("name", ["a", "b"]), "b");
+    assert.throws(
+      () => read("--name=c").choice("name", ["a", "b"]),
+      (error) =>
+        OptionError.is(error, "OPTION_INVALID") &&
+        error.message === "Cannot use --name c: one of a, b is expected",
+    );
+  });
+});
+
+describe("an option without effect", () => {
+  it("is accepted with a notice, and not shown by --help", () => {
+    assert.deepEqual(uselessOptions(table, read("--workers=8")), [
+      "--workers is deprecated and has no effect: there are none",
+    ]);
+    assert.deepEqual(uselessOptions(table, read()), []);
+    assert.doesNotMatch(helpText("Usage: kip", table), /workers/);
   });
 });

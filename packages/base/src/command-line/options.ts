@@ -1,3 +1,4 @@
+import { parseArgs } from "node:util";
 import { OptionError } from "../errors.ts";
 import { nearest } from "./nearest.ts";
 
@@ -7,10 +8,13 @@ export interface Option {
   readonly flag: string;
   readonly type: "string" | "boolean" | "list";
   /** Environment variable that stands in when the flag is not given. */
-  readonly env?: string;
+  readonly env?: string | undefined;
   /** What it is without flag and variable; undefined means absent. */
-  readonly fallback?: string;
+  readonly fallback?: string | undefined;
+  /** For `--help`; of an option without effect the reason, for {@link uselessOptions}. */
   readonly help: string;
+  /** Accepted for compatibility, and not shown by `--help`. @default false */
+  readonly hasNoEffect?: boolean | undefined;
 }
 
 /** Values by flag. */
@@ -22,6 +26,8 @@ export interface OptionValues {
   list(flag: string): readonly string[];
   /** A number of the given range. @throws {OptionError} `OPTION_INVALID` */
   integer(flag: string, range: { readonly min: number; readonly max: number }): number;
+  /** One of several words. @throws {OptionError} `OPTION_INVALID` */
+  choice<const T extends string>(flag: string, words: readonly T[]): T;
 }
 
 /**
@@ -69,6 +75,15 @@ export function parseOptions(
         `Cannot use --${flag} ${given}: a whole number from ${min} to ${max} is expected`,
       );
     },
+    choice: (flag, words) => {
+      const given = required(flag);
+      const found = words.find((each) => each === given);
+      if (found !== undefined) return found;
+      throw new OptionError(
+        "OPTION_INVALID",
+        `Cannot use --${flag} ${given}: one of ${words.join(", ")} is expected`,
+      );
+    },
   };
 }
 
@@ -77,36 +92,41 @@ function readWords(
   table: readonly Option[],
   args: readonly string[],
 ): ReadonlyMap<string, readonly string[]> {
+  const known = table.map(({ flag, type }) => {
+    const config = { type: type === "boolean" ? ("boolean" as const) : ("string" as const) };
+    return [flag, flag === "help" ? { ...config, short: "h" } : config] as const;
+  });
+  const { tokens } = parseArgs({
+    args,
+    options: Object.fromEntries(known),
+    strict: false, // its own messages know no nearest flag
+    tokens: true,
+  });
   const values = new Map<string, string[]>();
-  for (let index = 0; index < args.length; index++) {
-    const arg = args[index] ?? "";
-    const { option, value } = readFlag(table, arg);
-    const found = value ?? (option.type === "boolean" ? "true" : args[++index]);
-    if (found === undefined || (value === undefined && found.startsWith("-")))
+  for (const token of tokens) {
+    const arg = args[token.index] ?? "";
+    if (token.kind === "positional")
+      throw new OptionError(
+        "OPTION_UNKNOWN",
+        `Cannot read "${arg}": no further words are expected here`,
+      );
+    const option =
+      token.kind === "option" ? table.find(({ flag }) => flag === token.name) : undefined;
+    if (!option || token.kind !== "option") throw unknownFlag(table, arg);
+    const value = token.value ?? (option.type === "boolean" ? "true" : undefined);
+    if (value === undefined || (token.inlineValue !== true && value.startsWith("-")))
       throw new OptionError("OPTION_INVALID", `Cannot use ${arg}: its value is missing`, {
         remedy: `Write --${option.flag}=VALUE`,
       });
-    values.set(option.flag, [...(values.get(option.flag) ?? []), found]);
+    values.set(option.flag, [...(values.get(option.flag) ?? []), value]);
   }
   return values;
 }
 
-function readFlag(
-  table: readonly Option[],
-  arg: string,
-): { readonly option: Option; readonly value: string | undefined } {
-  if (!arg.startsWith("-")) {
-    throw new OptionError(
-      "OPTION_UNKNOWN",
-      `Cannot read "${arg}": no further words are expected here`,
-    );
-  }
-  const [, flag = "", value] = /^--([^=]*)(?:=(.*))?$/s.exec(arg === "-h" ? "--help" : arg) ?? [];
-  const option = table.find((each) => each.flag === flag);
-  if (option) return { option, value };
-  const known = table.map((each) => each.flag);
+function unknownFlag(table: readonly Option[], arg: string): OptionError {
+  const known = table.filter(({ hasNoEffect }) => hasNoEffect !== true).map(({ flag }) => flag);
   const near = nearest(arg.replace(/^--?/, "").split("=")[0] ?? "", known);
-  throw new OptionError("OPTION_UNKNOWN", `Cannot read "${arg}": there is no such flag`, {
+  return new OptionError("OPTION_UNKNOWN", `Cannot read "${arg}": there is no such flag`, {
     remedy: near === undefined ? "See --help" : `Did you mean --${near}?`,
   });
 }
@@ -120,9 +140,17 @@ function isTrue(flag: string, value: string | undefined): boolean {
   );
 }
 
+/** A sentence for each given option of the table that has no effect. */
+export function uselessOptions(table: readonly Option[], options: OptionValues): readonly string[] {
+  return table
+    .filter(({ flag, hasNoEffect }) => hasNoEffect === true && options.text(flag) !== undefined)
+    .map(({ flag, help }) => `--${flag} is deprecated and has no effect: ${help}`);
+}
+
 /** The table as help text. */
 export function helpText(usage: string, table: readonly Option[]): string {
-  const lines = table.map((option) => {
+  const shown = table.filter(({ hasNoEffect }) => hasNoEffect !== true);
+  const lines = shown.map((option) => {
     const name = `  --${option.flag}${option.type === "boolean" ? "" : " VALUE"}`;
     const notes = [
       option.env === undefined ? "" : `env ${option.env}`,
