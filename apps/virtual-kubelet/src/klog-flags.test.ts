@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { parseOptions, type OptionValues } from "@kip/base";
-import { flagNotices, withKlogNames } from "./klog-flags.ts";
+import { parseOptions, uselessOptions, type OptionValues } from "@kip/base";
+import { withKlogNames } from "./klog-flags.ts";
 import { verboseLevel } from "./log-output.ts";
-import { nodeOptions } from "./options.ts";
+import { commandOptions } from "./options.ts";
 
 function read(...args: readonly string[]): OptionValues {
-  return parseOptions(nodeOptions, withKlogNames(args), {});
+  return parseOptions(commandOptions, withKlogNames(args), {});
 }
 
 describe("klog's flags", () => {
@@ -29,7 +29,7 @@ describe("klog's flags", () => {
   it("all have a place in the table, of each version of klog", () => {
     const all =
       "add_dir_header alsologtostderr alsologtostderrthreshold legacy_stderr_threshold_behavior log_backtrace_at log_dir log_file log_file_max_size logtostderr one_output skip_headers skip_log_headers stderrthreshold v vmodule";
-    const ours = nodeOptions.map(({ flag }) => flag).filter((flag) => flag.startsWith("klog."));
+    const ours = commandOptions.map(({ flag }) => flag).filter((flag) => flag.startsWith("klog."));
     assert.deepEqual(ours.map((flag) => flag.replace("klog.", "")).sort(), all.split(" "));
   });
 
@@ -47,8 +47,8 @@ describe("klog's flags", () => {
   });
 
   it("say in a sentence that they have no effect where they have none", () => {
-    assert.deepEqual(flagNotices(read("--klog.log_dir=/x")), []);
-    assert.deepEqual(flagNotices(read("--vmodule=pod*=4", "--namespace=a")), [
+    assert.deepEqual(uselessOptions(commandOptions, read("--klog.log_dir=/x")), []);
+    assert.deepEqual(uselessOptions(commandOptions, read("--vmodule=pod*=4", "--namespace=a")), [
       "--namespace is deprecated and has no effect: a node has the pods of all namespaces, as in the original",
       "--klog.vmodule is deprecated and has no effect: there are no Go files whose verbosity could differ; use --klog.v",
     ]);

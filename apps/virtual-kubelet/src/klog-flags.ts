@@ -1,4 +1,4 @@
-import type { Option, OptionValues } from "@kip/base";
+import type { Option } from "@kip/base";
 
 /** The flags of klog, which the original passes on as `--klog.*` and its libraries know without prefix. */
 export const klogOptions: readonly Option[] = [
@@ -35,15 +35,41 @@ export const klogOptions: readonly Option[] = [
     help: "size in MB at which the file becomes <file>.1; 0 for none",
   },
   { flag: "klog.skip_headers", type: "boolean", help: "text logs without time and level" },
-  { flag: "klog.vmodule", type: "string", help: "deprecated, without effect" },
-  { flag: "klog.log_backtrace_at", type: "string", help: "deprecated, without effect" },
-  { flag: "klog.add_dir_header", type: "boolean", help: "deprecated, without effect" },
-  { flag: "klog.one_output", type: "boolean", help: "deprecated, without effect" },
-  { flag: "klog.skip_log_headers", type: "boolean", help: "deprecated, without effect" },
+  {
+    flag: "klog.vmodule",
+    type: "string",
+    hasNoEffect: true,
+    help: "there are no Go files whose verbosity could differ; use --klog.v",
+  },
+  {
+    flag: "klog.log_backtrace_at",
+    type: "string",
+    hasNoEffect: true,
+    help: "there are no Go files; errors are logged with their stack",
+  },
+  {
+    flag: "klog.add_dir_header",
+    type: "boolean",
+    hasNoEffect: true,
+    help: "records do not name files",
+  },
+  {
+    flag: "klog.one_output",
+    type: "boolean",
+    hasNoEffect: true,
+    help: "there is one file for all severities",
+  },
+  {
+    flag: "klog.skip_log_headers",
+    type: "boolean",
+    hasNoEffect: true,
+    help: "files have no headers",
+  },
   {
     flag: "klog.legacy_stderr_threshold_behavior",
     type: "boolean",
-    help: "deprecated, without effect",
+    hasNoEffect: true,
+    help: "with --klog.logtostderr everything goes to standard error",
   },
 ];
 
@@ -56,24 +82,4 @@ export function withKlogNames(args: readonly string[]): readonly string[] {
     const known = name.replaceAll("-", "_");
     return names.has(known) ? `--klog.${known}${rest}` : arg;
   });
-}
-
-/** Why each of the accepted and ignored flags is not needed. */
-const withoutEffect: Readonly<Record<string, string>> = {
-  namespace: "a node has the pods of all namespaces, as in the original",
-  "enable-node-lease": "nodes always have a lease",
-  "klog.vmodule": "there are no Go files whose verbosity could differ; use --klog.v",
-  "klog.log_backtrace_at": "there are no Go files; errors are logged with their stack",
-  "klog.add_dir_header": "records do not name files",
-  "klog.one_output": "there is one file for all severities",
-  "klog.skip_log_headers": "files have no headers",
-  "klog.legacy_stderr_threshold_behavior":
-    "with --klog.logtostderr everything goes to standard error",
-};
-
-/** A sentence for each given flag that has no effect. */
-export function flagNotices(options: OptionValues): readonly string[] {
-  return Object.entries(withoutEffect)
-    .filter(([flag]) => options.text(flag) !== undefined)
-    .map(([flag, reason]) => `--${flag} is deprecated and has no effect: ${reason}`);
 }

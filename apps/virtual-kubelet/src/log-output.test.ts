@@ -14,7 +14,7 @@ import { after, describe, it } from "node:test";
 import { parseOptions, type LogLevel } from "@kip/base";
 import { withKlogNames } from "./klog-flags.ts";
 import { openLogOutput } from "./log-output.ts";
-import { nodeOptions } from "./options.ts";
+import { commandOptions } from "./options.ts";
 
 const folder = mkdtempSync(path.join(tmpdir(), "vk-log-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -24,7 +24,7 @@ const levels: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 /** What is printed of one line of each level, with these flags. */
 function printed(...args: readonly string[]): readonly string[] {
   const seen: string[] = [];
-  const options = parseOptions(nodeOptions, withKlogNames(args), {});
+  const options = parseOptions(commandOptions, withKlogNames(args), {});
   using output = openLogOutput(options, (line) => seen.push(line));
   for (const level of levels) output.write(`a ${level}`, level);
   return seen;
@@ -54,7 +54,7 @@ describe("openLogOutput()", () => {
     printed(...toFile);
     assert.equal(readFileSync(file, "utf8"), `${all.join("\n")}\n`);
     const options = parseOptions(
-      nodeOptions,
+      commandOptions,
       withKlogNames([...toFile, "--log_file_max_size=1"]),
       {},
     );
@@ -81,7 +81,7 @@ describe("openLogOutput()", () => {
     mkdirSync(`${full}.1`);
     const seen: string[] = [];
     const args = ["--logtostderr=false", `--log_file=${full}`, "--log_file_max_size=1"];
-    const options = parseOptions(nodeOptions, withKlogNames(args), {});
+    const options = parseOptions(commandOptions, withKlogNames(args), {});
     using output = openLogOutput(options, (line) => seen.push(line));
     for (let count = 0; count < 6; count++) output.write("x".repeat(200_000), "info");
     assert.match(seen[0] ?? "", /^Could not write the log file .*EISDIR/);

@@ -1,7 +1,7 @@
 import { errorText, helpText, isCodedError, parseOptions } from "@kip/base";
 import { VirtualKubeletError } from "@kip/virtual-kubelet";
 import { withKlogNames } from "./klog-flags.ts";
-import { nodeOptions } from "./options.ts";
+import { commandOptions } from "./options.ts";
 import { builtInProviders } from "./providers.ts";
 import { runNode } from "./run.ts";
 
@@ -29,8 +29,8 @@ async function main(args: readonly string[]): Promise<void> {
   if (command === "version") return void process.stdout.write("virtual-kubelet 0.1.0\n");
   if (command === "providers") return listProviders(name);
   const words = command === "help" ? ["--help"] : withKlogNames(args);
-  const options = parseOptions(nodeOptions, words, process.env);
-  if (options.isSet("help")) return void process.stdout.write(helpText(usage, nodeOptions));
+  const options = parseOptions(commandOptions, words, process.env);
+  if (options.isSet("help")) return void process.stdout.write(helpText(usage, commandOptions));
   const stopped = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const)
     process.once(signal, () => stopped.abort(new Error(`${signal} received`)));

@@ -1,20 +1,9 @@
 import type { Option } from "@kip/base";
+import { nodeOptions } from "@kip/virtual-kubelet/command";
 import { klogOptions } from "./klog-flags.ts";
 
 /** Options of virtual-kubelet: names, variables and meaning of the original, and of its early releases. */
-export const nodeOptions: readonly Option[] = [
-  {
-    flag: "kubeconfig",
-    type: "string",
-    help: "kubeconfig; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config, else in-cluster",
-  },
-  {
-    flag: "nodename",
-    type: "string",
-    env: "DEFAULT_NODE_NAME",
-    fallback: "virtual-kubelet",
-    help: "name of the node",
-  },
+export const commandOptions: readonly Option[] = [
   {
     flag: "os",
     type: "string",
@@ -27,13 +16,6 @@ export const nodeOptions: readonly Option[] = [
     help: "name of a provider (see: virtual-kubelet providers), or of an npm package",
   },
   { flag: "provider-config", type: "string", help: "path of the provider's configuration file" },
-  {
-    flag: "cluster-domain",
-    type: "string",
-    fallback: "cluster.local",
-    help: "DNS domain of the cluster, for the provider",
-  },
-  { flag: "disable-taint", type: "boolean", help: "do not taint the node" },
   {
     flag: "taint",
     type: "string",
@@ -53,12 +35,6 @@ export const nodeOptions: readonly Option[] = [
     env: "VKUBELET_TAINT_EFFECT",
     fallback: "NoSchedule",
     help: "its effect: NoSchedule, NoExecute or PreferNoSchedule",
-  },
-  {
-    flag: "pod-sync-workers",
-    type: "string",
-    fallback: "10",
-    help: "accepted; pods do not wait for each other here",
   },
   {
     flag: "full-resync-period",
@@ -83,12 +59,6 @@ export const nodeOptions: readonly Option[] = [
     type: "string",
     fallback: "30s",
     help: "time a client has to open its streams",
-  },
-  {
-    flag: "log-level",
-    type: "string",
-    fallback: "info",
-    help: "trace, debug, info, warn or error",
   },
   { flag: "log-format", type: "string", fallback: "text", help: "text or json" },
   {
@@ -115,35 +85,28 @@ export const nodeOptions: readonly Option[] = [
     fallback: ":10255",
     help: "address of GET /metrics, or off: the kubelet API has it too",
   },
-  {
-    flag: "node-ip",
-    type: "string",
-    env: "VKUBELET_POD_IP",
-    help: "InternalIP of the node; the API server must reach it",
-  },
-  {
-    flag: "kubelet-port",
-    type: "string",
-    env: "KUBELET_PORT",
-    fallback: "10250",
-    help: "port of the kubelet API",
-  },
-  {
-    flag: "tls-cert-file",
-    type: "string",
-    env: "APISERVER_CERT_LOCATION",
-    help: "certificate of the kubelet API; default asked of the cluster (CSR), self-signed meanwhile",
-  },
-  { flag: "tls-private-key-file", type: "string", env: "APISERVER_KEY_LOCATION", help: "its key" },
-  {
-    flag: "client-ca-file",
-    type: "string",
-    env: "APISERVER_CA_CERT_LOCATION",
-    help: "authority of client certificates; default the cluster's own",
-  },
   { flag: "standby", type: "boolean", help: "replicas of this node stand by for each other" },
-  { flag: "namespace", type: "string", help: "accepted, without effect as in the original" },
-  { flag: "enable-node-lease", type: "boolean", help: "accepted; nodes always have a lease" },
+  {
+    flag: "namespace",
+    type: "string",
+    hasNoEffect: true,
+    help: "a node has the pods of all namespaces, as in the original",
+  },
+  {
+    flag: "enable-node-lease",
+    type: "boolean",
+    hasNoEffect: true,
+    help: "nodes always have a lease",
+  },
+  {
+    flag: "pod-sync-workers",
+    type: "string",
+    hasNoEffect: true,
+    help: "pods do not wait for each other",
+  },
   ...klogOptions,
-  { flag: "help", type: "boolean", help: "show this" },
+  ...nodeOptions({
+    certificate: "asked of the cluster (CSR), self-signed meanwhile",
+    clientCa: "the cluster's own",
+  }),
 ];

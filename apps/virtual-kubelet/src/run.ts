@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import {
   createLogger,
   logLevels,
@@ -7,8 +6,9 @@ import {
   type Logger,
   type OptionValues,
   OptionError,
+  uselessOptions,
 } from "@kip/base";
-import { createApiClient, loadKubeConfig, type KubeConfig } from "@kip/k8s-client";
+import type { KubeConfig } from "@kip/k8s-client";
 import {
   delegatedAccess,
   startNode,
@@ -19,10 +19,17 @@ import {
   type RunningNode,
   VirtualKubeletError,
 } from "@kip/virtual-kubelet";
-import { NodeMetrics, optionalCalls, ServingTls } from "@kip/virtual-kubelet/command";
-import { flagNotices } from "./klog-flags.ts";
+import {
+  certificatePair,
+  NodeMetrics,
+  openClient,
+  optionalCalls,
+  readOptionFile,
+  ServingTls,
+} from "@kip/virtual-kubelet/command";
 import { openLogOutput, verboseLevel, type LogOutput } from "./log-output.ts";
 import { serveMetrics } from "./metrics-server.ts";
+import { commandOptions } from "./options.ts";
 import { builtInProviders } from "./providers.ts";
 import { address, choice, duration, labelValue } from "./read-values.ts";
 import { openTracer } from "./tracing/open-tracer.ts";
@@ -43,12 +50,11 @@ export async function runNode(
 ): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const logger = createNodeLogger(options, stack.use(openLogOutput(options)));
-  for (const notice of flagNotices(options)) logger.warn(notice);
-  options.integer("pod-sync-workers", { min: 1, max: 2 ** 31 - 1 });
-  const path = options.text("kubeconfig");
-  const config = await loadKubeConfig({ env, ...(path !== undefined && { path }) });
-  const userAgent = "virtual-kubelet/0.1.0";
-  const client = createApiClient(config, { userAgent, logger, clock: systemClock });
+  for (const notice of uselessOptions(commandOptions, options)) logger.warn(notice);
+  if (options.text("pod-sync-workers") !== undefined)
+    options.integer("pod-sync-workers", { min: 1, max: 2 ** 31 - 1 });
+  const program = { env, userAgent: "virtual-kubelet/0.1.0", logger };
+  const { config, client } = await openClient(options, program);
   stack.defer(() => client.close());
   const metrics = new NodeMetrics();
   const metricsPort = await startMetrics(options, metrics, stack);
@@ -155,8 +161,8 @@ function startTimeout(limitMs: number): VirtualKubeletError {
 }
 
 function createNodeLogger(options: OptionValues, output: LogOutput): Logger {
-  const level = choice("log-level", options.required("log-level"), logLevels);
-  const format = choice("log-format", options.required("log-format"), ["text", "json"]);
+  const level = options.choice("log-level", logLevels);
+  const format = options.choice("log-format", ["text", "json"]);
   const hasHeader = !options.isSet("klog.skip_headers");
   return createLogger({
     level: verboseLevel(level, options),
@@ -171,17 +177,16 @@ function providerSetup(
   options: OptionValues,
   shared: Pick<ProviderSetup, "client" | "logger">,
 ): ProviderSetup {
-  const configPath = options.text("provider-config");
   return {
     ...shared,
     nodeName: options.required("nodename"),
+    configPath: options.text("provider-config"),
     // Early releases wrote "Linux".
     os: choice("os", options.required("os").toLowerCase(), ["linux", "windows"]),
     internalIp: options.required("node-ip"),
     kubeletPort: options.integer("kubelet-port", { min: 0, max: 65_535 }),
     clusterDomain: options.required("cluster-domain"),
     clock: systemClock,
-    ...(configPath !== undefined && { configPath }),
   };
 }
 
@@ -192,7 +197,7 @@ async function nodeSettings(
 ): Promise<Omit<NodeOptions, "provider" | "logger" | "signal">> {
   const { client, clock, nodeName, internalIp, kubeletPort, os } = setup;
   const serving = new ServingTls({
-    pair: async () => await givenPair(options),
+    pair: async () => await certificatePair(options),
     clientCa: async () => await clientCa(options, config),
     nodeName,
     ipAddress: internalIp,
@@ -203,7 +208,7 @@ async function nodeSettings(
   const taint = {
     key: options.required("taint"),
     value: options.text("taint-value") ?? labelValue(options.required("provider")),
-    effect: choice("taint-effect", options.required("taint-effect"), effects),
+    effect: options.choice("taint-effect", effects),
   };
   return {
     client,
@@ -230,33 +235,13 @@ async function nodeSettings(
   };
 }
 
-async function givenPair(
-  options: OptionValues,
-): Promise<{ readonly certificate: string; readonly key: string } | undefined> {
-  const certificateFile = options.text("tls-cert-file");
-  const keyFile = options.text("tls-private-key-file");
-  if (certificateFile === undefined && keyFile === undefined) return undefined;
-  return {
-    certificate: await readFlag(options, "tls-cert-file"),
-    key: await readFlag(options, "tls-private-key-file"),
-  };
-}
-
 /** Without a file: the authority that the kubeconfig trusts, which signs the API server's clients in most clusters. */
 async function clientCa(options: OptionValues, config: KubeConfig): Promise<string> {
-  if (options.text("client-ca-file") !== undefined) return readFlag(options, "client-ca-file");
+  if (options.text("client-ca-file") !== undefined)
+    return readOptionFile(options, "client-ca-file");
   const { ca } = await config.credentials();
   if (ca) return ca.toString("utf8");
   throw new OptionError("OPTION_MISSING", "Cannot start: --client-ca-file is not given", {
     remedy: "Give the authority of the API server's client certificate with --client-ca-file",
   });
-}
-
-async function readFlag(options: OptionValues, flag: string): Promise<string> {
-  const file = options.required(flag);
-  try {
-    return await readFile(file, "utf8");
-  } catch (cause) {
-    throw new OptionError("OPTION_INVALID", `Cannot read --${flag} ${file}`, { cause });
-  }
 }

@@ -6,7 +6,7 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { parseOptions } from "@kip/base";
 import { sharedControlPlane } from "@kip/control-plane/testing";
-import { nodeOptions } from "../src/options.ts";
+import { commandOptions } from "../src/options.ts";
 import { runNode } from "../src/run.ts";
 
 /** The API server's proxy refuses loopback addresses. */
@@ -29,7 +29,7 @@ describe("examples/process-provider", () => {
     for (const [name, text] of Object.entries(files))
       await writeFile(path.join(folder, name), text);
     const options = parseOptions(
-      nodeOptions,
+      commandOptions,
       [
         `--kubeconfig=${plane.kipKubeconfigPath}`,
         `--nodename=${nodeName}`,

@@ -4,12 +4,12 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { networkInterfaces, tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { parseOptions, runCommand, silentLogger, systemClock } from "@kip/base";
+import { CommandError, parseOptions, runCommand, silentLogger, systemClock } from "@kip/base";
 import { sharedControlPlane } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
 import { nodeSuite } from "@kip/virtual-kubelet/node-suite";
-import { nodeOptions } from "../src/options.ts";
+import { commandOptions } from "../src/options.ts";
 import { runNode } from "../src/run.ts";
 
 /** The API server's proxy refuses loopback addresses. */
@@ -38,7 +38,7 @@ nodeSuite({
     };
     const pair = await plane.issueKubeletCertificate(nodeName, [hostAddress ?? ""]);
     const options = parseOptions(
-      nodeOptions,
+      commandOptions,
       [
         `--kubeconfig=${plane.kipKubeconfigPath}`,
         `--nodename=${nodeName}`,
@@ -125,10 +125,7 @@ describe("virtual-kubelet", () => {
       await using plane = await sharedControlPlane();
       const words = args.map((each) => each.replace("KC", plane.kipKubeconfigPath));
       await assert.rejects(runCommand(program, words), (error) => {
-        assert.match(
-          String((error as { facts?: { stderr?: unknown } }).facts?.stderr ?? error),
-          message,
-        );
+        assert.match(CommandError.is(error) ? error.stderr : String(error), message);
         return true;
       });
     });
@@ -136,6 +133,8 @@ describe("virtual-kubelet", () => {
   it("tells its version and its providers", async () => {
     assert.match((await runCommand(program, ["version"])).stdout, /^virtual-kubelet \d/);
     assert.equal((await runCommand(program, ["providers"])).stdout, "mock\n");
-    assert.match((await runCommand(program, ["--help"])).stdout, /--pod-sync-workers/);
+    const help = (await runCommand(program, ["--help"])).stdout;
+    assert.match(help, /--full-resync-period/);
+    assert.doesNotMatch(help, /--pod-sync-workers/); // has no effect
   });
 });

@@ -1,15 +1,18 @@
 import { readFile } from "node:fs/promises";
 import {
+  CodedError,
   createLogger,
   hasCode,
-  CodedError,
+  helpText,
   logLevels,
+  parseOptions,
   pause,
   systemClock,
+  uselessOptions,
   type Logger,
-  OptionError,
+  type OptionValues,
 } from "@kip/base";
-import { createApiClient, loadKubeConfig, type ApiClient } from "@kip/k8s-client";
+import type { ApiClient } from "@kip/k8s-client";
 import {
   decodeProviderConfig,
   findClusterDns,
@@ -18,7 +21,7 @@ import {
   type ProviderConfig,
 } from "@kip/kip";
 import { parse } from "yaml";
-import { helpText, parseOptions, type OptionValues } from "@kip/base";
+import { openClient } from "@kip/virtual-kubelet/command";
 import { openDriver } from "./driver.ts";
 import { serveNode } from "./node.ts";
 import { providerOptions } from "./provider-options.ts";
@@ -30,7 +33,8 @@ const usage =
 export async function runProvider(args: readonly string[]): Promise<void> {
   const options = parseOptions(providerOptions, args, process.env);
   if (options.isSet("help")) return void process.stdout.write(helpText(usage, providerOptions));
-  const logger = createLogger({ level: logLevel(options) });
+  const logger = createLogger({ level: options.choice("log-level", logLevels) });
+  for (const notice of uselessOptions(providerOptions, options)) logger.warn(notice);
   const stopped = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.once(signal, () => stopped.abort(new Error(`${signal} received`)));
@@ -39,7 +43,9 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   for (const key of config.withoutEffect)
     logger.warn("Setting has no effect in this version", { key });
   await using stack = new AsyncDisposableStack();
-  const client = stack.adopt(await connect(options, logger), (each) => each.close());
+  const program = { env: process.env, userAgent: "kip/0.1.0", logger };
+  const { client } = await openClient(options, program);
+  stack.defer(() => client.close());
   await serve({ options, logger, config, client, signal: stopped.signal });
 }
 
@@ -106,20 +112,4 @@ async function readConfig(options: OptionValues): Promise<ProviderConfig> {
       cause: error,
     });
   }
-}
-
-async function connect(options: OptionValues, logger: Logger): Promise<ApiClient> {
-  const path = options.text("kubeconfig");
-  const config = await loadKubeConfig({ env: process.env, ...(path !== undefined && { path }) });
-  return createApiClient(config, { userAgent: "kip/0.1.0", logger, clock: systemClock });
-}
-
-function logLevel(options: OptionValues) {
-  const text = options.required("log-level");
-  const level = logLevels.find((each) => each === text);
-  if (level) return level;
-  throw new OptionError(
-    "OPTION_INVALID",
-    `Cannot use --log-level ${text}: one of ${logLevels.join(", ")} is expected`,
-  );
 }

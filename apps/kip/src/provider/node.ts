@@ -1,5 +1,4 @@
-import { readFile } from "node:fs/promises";
-import { hasCode, systemClock, type Logger, OptionError } from "@kip/base";
+import { isSystemError, OptionError, systemClock, type Logger, type OptionValues } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import type { KeyPair } from "@kip/pki";
 import {
@@ -9,8 +8,7 @@ import {
   type PodProvider,
   type RunningNode,
 } from "@kip/virtual-kubelet";
-import { ServingTls } from "@kip/virtual-kubelet/command";
-import type { OptionValues } from "@kip/base";
+import { certificatePair, readOptionFile, ServingTls } from "@kip/virtual-kubelet/command";
 
 /** What {@link serveNode} needs. */
 export interface ServeNodeOptions {
@@ -27,7 +25,7 @@ export async function serveNode(needs: ServeNodeOptions): Promise<RunningNode> {
   const { provider, client, nodeName, nodeIp, options, logger } = needs;
   const tls = new ServingTls({
     pair: async () => await givenPair(options),
-    clientCa: async () => await readRequired(options, "client-ca-file"),
+    clientCa: async () => await readOptionFile(options, "client-ca-file"),
     nodeName,
     ipAddress: nodeIp,
     clock: systemClock,
@@ -55,37 +53,19 @@ function kubeletAccess(
   needs: ServeNodeOptions,
 ): Pick<KubeletApiOptions, "authenticate" | "authorize"> {
   const { client, nodeName, options } = needs;
-  const access = options.required("kubelet-access");
+  const access = options.choice("kubelet-access", ["cluster", "certificate"]);
   if (access === "certificate") return {};
-  if (access === "cluster") return delegatedAccess({ client, nodeName, clock: systemClock });
-  throw new OptionError("OPTION_INVALID", `Cannot use --kubelet-access ${access}`, {
-    remedy: "Give cluster or certificate",
-  });
+  return delegatedAccess({ client, nodeName, clock: systemClock });
 }
 
 /** The serving certificate that was given. Without its file a self-signed one is made, as in the original. */
 async function givenPair(options: OptionValues): Promise<KeyPair | undefined> {
-  const certificateFile = options.text("tls-cert-file");
-  const keyFile = options.text("tls-private-key-file");
-  if (certificateFile !== undefined && keyFile !== undefined) {
-    try {
-      const [certificate, key] = await Promise.all([
-        readFile(certificateFile, "utf8"),
-        readFile(keyFile, "utf8"),
-      ]);
-      return { certificate, key };
-    } catch (error) {
-      if (!hasCode(error, "ENOENT")) throw error;
-    }
-  }
-  return undefined;
-}
-
-async function readRequired(options: OptionValues, flag: string): Promise<string> {
-  const file = options.required(flag);
+  for (const flag of ["tls-cert-file", "tls-private-key-file"])
+    if (options.text(flag) === undefined) return undefined;
   try {
-    return await readFile(file, "utf8");
+    return await certificatePair(options);
   } catch (error) {
-    throw new OptionError("OPTION_INVALID", `Cannot read --${flag} ${file}`, { cause: error });
+    if (OptionError.is(error) && isSystemError(error.cause, "ENOENT")) return undefined;
+    throw error;
   }
 }

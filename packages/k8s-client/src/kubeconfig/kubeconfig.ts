@@ -39,7 +39,7 @@ export interface Credentials {
  */
 export interface LoadKubeConfigOptions {
   /** A kubeconfig file. It must exist. */
-  readonly path?: string;
+  readonly path?: string | undefined;
   /**
    * Environment to read `KUBECONFIG`, `HOME` and `KUBERNETES_SERVICE_HOST`/`_PORT` from; exec plugins get
    * it too. @default {}

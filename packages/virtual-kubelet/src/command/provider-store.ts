@@ -9,7 +9,7 @@ import { pollProvider } from "../polling/poll-provider.ts";
 export interface ProviderSetup {
   readonly nodeName: string;
   /** Path of the provider's own configuration file. */
-  readonly configPath?: string;
+  readonly configPath?: string | undefined;
   readonly os: "linux" | "windows";
   /** Address of the node, for its pods' `hostIP`. */
   readonly internalIp: string;

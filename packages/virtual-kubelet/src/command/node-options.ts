@@ -1,0 +1,77 @@
+import type { Option } from "@kip/base";
+
+/** What `--help` says of options whose default depends on the program. */
+export interface NodeOptionDefaults {
+  /** Of the kubelet API's certificate. */
+  readonly certificate: string;
+  /** Of the authority of the kubelet API's clients. */
+  readonly clientCa?: string | undefined;
+}
+
+/**
+ * The options of each command that runs a node. Names, variables and meaning follow Virtual Kubelet and its early
+ * releases.
+ */
+export function nodeOptions({ certificate, clientCa }: NodeOptionDefaults): readonly Option[] {
+  const authority = "authority of the client certificates that the kubelet API accepts";
+  return [
+    {
+      flag: "nodename",
+      type: "string",
+      env: "DEFAULT_NODE_NAME",
+      fallback: "virtual-kubelet",
+      help: "name of the node",
+    },
+    {
+      // KUBECONFIG may list files: it is left to the client.
+      flag: "kubeconfig",
+      type: "string",
+      help: "kubeconfig; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config, else in-cluster",
+    },
+    {
+      flag: "cluster-domain",
+      type: "string",
+      fallback: "cluster.local",
+      help: "DNS domain of the cluster",
+    },
+    { flag: "disable-taint", type: "boolean", help: "do not taint the node" },
+    {
+      flag: "node-ip",
+      type: "string",
+      env: "VKUBELET_POD_IP",
+      help: "InternalIP of the node; the API server must reach it",
+    },
+    {
+      flag: "kubelet-port",
+      type: "string",
+      env: "KUBELET_PORT",
+      fallback: "10250",
+      help: "port of the kubelet API",
+    },
+    {
+      flag: "tls-cert-file",
+      type: "string",
+      env: "APISERVER_CERT_LOCATION",
+      help: `certificate of the kubelet API; default ${certificate}`,
+    },
+    {
+      flag: "tls-private-key-file",
+      type: "string",
+      env: "APISERVER_KEY_LOCATION",
+      help: "its key",
+    },
+    {
+      flag: "client-ca-file",
+      type: "string",
+      env: "APISERVER_CA_CERT_LOCATION",
+      help: clientCa === undefined ? authority : `${authority}; default ${clientCa}`,
+    },
+    {
+      flag: "log-level",
+      type: "string",
+      fallback: "info",
+      help: "trace, debug, info, warn or error",
+    },
+    { flag: "help", type: "boolean", help: "show this text" },
+  ];
+}
