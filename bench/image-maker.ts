@@ -4,7 +4,7 @@ import path from "node:path";
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip, createZstdCompress } from "node:zlib";
-import { header } from "../packages/oci-image/test/fixtures/tar-writer.ts";
+import { tarHeader } from "@kip/testing";
 import { content, Sequence } from "./image-content.ts";
 
 /** What a made image is like. */
@@ -101,17 +101,17 @@ function* entries({ files, fileBytes }: ImageShape, layer: number): Generator<Bu
   for (let index = 0; index < files; index++) {
     const folder = `layer-${layer}/folder-${Math.floor(index / filesOfFolder)}/`;
     const name = `${folder}file-${index}`;
-    if (index % filesOfFolder === 0) yield header({ name: folder, type: "5" });
+    if (index % filesOfFolder === 0) yield tarHeader({ name: folder, type: "5" });
     const size = files < 4 ? fileBytes : 1 + sequence.below(2 * fileBytes);
     const uid = index % 10 === 0 ? 1000 : 0;
-    yield header({ name, size, uid, gid: uid, mode: index % 5 === 0 ? 0o755 : 0o644 });
+    yield tarHeader({ name, size, uid, gid: uid, mode: index % 5 === 0 ? 0o755 : 0o644 });
     for (let left = size; left > 0; left -= pieceBytes) {
       yield content(sequence, Math.min(left, pieceBytes));
     }
     yield Buffer.alloc((512 - (size % 512)) % 512);
     if (index % filesOfFolder > 0) continue;
-    yield header({ name: `${folder}link`, type: "2", linkName: `file-${index}` });
-    yield header({ name: `${folder}second`, type: "1", linkName: name });
+    yield tarHeader({ name: `${folder}link`, type: "2", linkName: `file-${index}` });
+    yield tarHeader({ name: `${folder}second`, type: "1", linkName: name });
   }
   yield Buffer.alloc(1024);
 }

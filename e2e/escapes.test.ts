@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
-import { tar, type RawEntry } from "../packages/oci-image/test/fixtures/tar-writer.ts";
+import { tar, type RawEntry } from "@kip/testing";
 import { cluster, eventually, stateDir, type Cluster } from "./cluster.ts";
 import {
   busyboxEntries,

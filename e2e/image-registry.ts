@@ -6,8 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import https from "node:https";
 import path from "node:path";
 import { CertificateAuthority } from "@kip/pki";
-import { writeLayout } from "../packages/oci-image/test/fixtures/layout-writer.ts";
-import { tar, type RawEntry } from "../packages/oci-image/test/fixtures/tar-writer.ts";
+import { tar, writeLayout, type RawEntry } from "@kip/testing";
 
 /** Where cells reach it: the host's address in the range of the tests' cluster, and a port that is opened for it. */
 const address = "198.19.0.1";

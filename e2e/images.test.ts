@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import type { RawEntry } from "../packages/oci-image/test/fixtures/tar-writer.ts";
+import type { RawEntry } from "@kip/testing";
 import { cluster, eventually, stateDir, type Cluster } from "./cluster.ts";
 import {
   account,

@@ -17,11 +17,8 @@ import { buildCellImage } from "@kip/cell-image";
 import type { Instance } from "@kip/cloud";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import { CertificateAuthority } from "@kip/pki";
+import { startBusyboxRegistry, type LayoutRegistry } from "@kip/testing";
 import { container, desiredPod } from "../../../packages/cell-agent/test/desired-pod.ts";
-import {
-  startTinyRegistry,
-  type TinyRegistry,
-} from "../../../packages/cell-agent/test/tiny-registry.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 const skip = process.getuid?.() === 0 ? false : "machines are started by root only";
@@ -35,7 +32,7 @@ suite("a disk in real cells", { skip, timeout: 280_000 }, () => {
   let stateDir = "";
   let cloud: LocalCloud;
   let image = "";
-  let registry: TinyRegistry;
+  let registry: LayoutRegistry;
 
   before(async () => {
     const folder = stack.use(await mkdtempDisposable(path.join(tmpdir(), "kiptdisk-")));
@@ -60,7 +57,7 @@ suite("a disk in real cells", { skip, timeout: 280_000 }, () => {
     });
     await cloud.prepareNetwork();
     const place = { address: cloud.hostAddress, port: registryPort };
-    registry = stack.use(await startTinyRegistry("/bin/busybox", place));
+    registry = stack.use(await startBusyboxRegistry("/bin/busybox", place));
   });
   after(async () => {
     await stack.disposeAsync();

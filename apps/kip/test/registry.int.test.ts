@@ -15,8 +15,7 @@ import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import { parseReference, prefetchImage, pushLayout } from "@kip/oci-image";
-import { writeLayout } from "../../../packages/oci-image/test/fixtures/layout-writer.ts";
-import { tar } from "../../../packages/oci-image/test/fixtures/tar-writer.ts";
+import { tar, writeLayout } from "@kip/testing";
 import { hasRegistry, pushToRegistry, startRegistry } from "../src/local/run/registry.ts";
 
 /** Stands for the host's address on the cells' network. */

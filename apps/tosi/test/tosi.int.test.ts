@@ -17,9 +17,7 @@ import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { mount, runCommand, unmount } from "@kip/base";
-import { startFakeRegistry } from "../../../packages/oci-image/test/fixtures/fake-registry.ts";
-import { writeLayout } from "../../../packages/oci-image/test/fixtures/layout-writer.ts";
-import { tar } from "../../../packages/oci-image/test/fixtures/tar-writer.ts";
+import { startLayoutRegistry, tar, writeLayout } from "@kip/testing";
 import {
   missing,
   temporaryFolder,
@@ -54,7 +52,7 @@ async function setting(run: (setting: Setting) => Promise<void>): Promise<void> 
   using work = temporaryFolder();
   const layout = path.join(work.path, "layout");
   writeLayout(layout, { layers, config: { Cmd: ["/bin/sh"], Env: ["A=b"], StopSignal: "SIGINT" } });
-  await using registry = await startFakeRegistry(layout, (request, response) => {
+  await using registry = await startLayoutRegistry(layout, (request, response) => {
     if (!/\/manifests\/(?:none|secret)$/.test(request.url ?? "")) return false;
     response.writeHead(request.url?.endsWith("none") ? 404 : 403).end();
     return true;
@@ -216,7 +214,7 @@ describe("tosi", () => {
     const layout = path.join(work.path, "layout");
     writeLayout(layout, { layers });
     const asked = Promise.withResolvers<void>();
-    await using registry = await startFakeRegistry(layout, (request) => {
+    await using registry = await startLayoutRegistry(layout, (request) => {
       const isBlob = request.url?.includes("/blobs/") === true;
       if (isBlob) asked.resolve();
       return isBlob;

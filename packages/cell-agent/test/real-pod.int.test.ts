@@ -11,9 +11,9 @@ import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
 import { AgentClient, type DesiredPod, type PodReport } from "@kip/agent-api";
 import { runCommand, silentLogger, type TerminalSize } from "@kip/base";
+import { startBusyboxRegistry, type LayoutRegistry } from "@kip/testing";
 import { container, desiredPod } from "./desired-pod.ts";
 import { cellName, makeCredentials, report } from "./test-cell.ts";
-import { startTinyRegistry, type TinyRegistry } from "./tiny-registry.ts";
 
 const busybox = ["/bin/busybox", "/usr/bin/busybox"].find((file) => existsSync(file)) ?? "";
 const skip = reasonToSkip();
@@ -94,9 +94,9 @@ class Cell implements AsyncDisposable {
 }
 
 describe("a pod of real containers", limit, () => {
-  let registry: TinyRegistry;
+  let registry: LayoutRegistry;
   before(async () => {
-    registry = await startTinyRegistry(busybox);
+    registry = await startBusyboxRegistry(busybox);
   });
   after(async () => {
     await registry[Symbol.asyncDispose]();

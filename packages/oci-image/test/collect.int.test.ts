@@ -11,11 +11,10 @@ import {
 import path from "node:path";
 import { describe, it } from "node:test";
 import { mount, silentLogger, systemClock, unmount } from "@kip/base";
+import { tar, writeLayout } from "@kip/testing";
 import { openImageStore, parseReference, type ManagedImageStore } from "../src/index.ts";
 import { collect } from "../src/store/collect.ts";
 import { StoreFolder } from "../src/store/store-folder.ts";
-import { writeLayout } from "./fixtures/layout-writer.ts";
-import { tar } from "./fixtures/tar-writer.ts";
 import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
 
 const logger = silentLogger;

@@ -8,41 +8,44 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { inspect } from "node:util";
 import { gzipSync } from "node:zlib";
-import { silentLogger, systemClock, type Clock } from "@kip/base";
+import { silentLogger } from "@kip/base";
+import {
+  EagerClock,
+  startLayoutRegistry,
+  tar,
+  writeLayout,
+  type LayoutImage,
+  type LayoutRegistry,
+  type RequestHandler,
+} from "@kip/testing";
 import {
   openImageStore,
   parseReference,
   type PulledImage,
   type PullOptions,
 } from "../src/index.ts";
-import { startFakeRegistry, type FakeRegistry, type Handler } from "./fixtures/fake-registry.ts";
-import { writeLayout, type LayoutImage } from "./fixtures/layout-writer.ts";
-import { tar } from "./fixtures/tar-writer.ts";
 import { temporaryFolder } from "./fixtures/temporary-folder.ts";
 
 interface Trial {
   readonly layout: string;
-  readonly registry: FakeRegistry;
+  readonly registry: LayoutRegistry;
   readonly pull: (more?: {
     readonly mirrors?: readonly string[];
     readonly proxy?: PullOptions["proxy"];
   }) => Promise<PulledImage>;
 }
 
-/** Waits for nothing. */
-const eager: Clock = { ...systemClock, sleep: async () => {} };
-
 async function trial(
-  handler: Handler,
+  handler: RequestHandler,
   run: (trial: Trial) => Promise<void>,
   image: LayoutImage = { layers: [tar([{ name: "one", content: "1" }])] },
 ): Promise<void> {
   using work = temporaryFolder();
   const layout = path.join(work.path, "layout");
   writeLayout(layout, image);
-  await using registry = await startFakeRegistry(layout, handler);
+  await using registry = await startLayoutRegistry(layout, handler);
   const root = path.join(work.path, "store");
-  const store = await openImageStore({ root, logger: silentLogger, clock: eager });
+  const store = await openImageStore({ root, logger: silentLogger, clock: new EagerClock() });
   const { host } = registry;
   const own = { host, endpoint: `http://${host}`, username: "ann", password: "geheim" };
   await run({
@@ -61,13 +64,13 @@ const isBlob = (url: string | undefined): boolean => url?.includes("/blobs/") ??
 
 describe("a hostile registry", () => {
   it("CVE-2020-15157: a server that it redirects to asks for its credentials, and gets none", async () => {
-    await using elsewhere = await startFakeRegistry("", (request, response) => {
+    await using elsewhere = await startLayoutRegistry("", (request, response) => {
       const realm = `http://${request.headers.host}/token`;
       if (request.url === "/token") response.end(JSON.stringify({ token: "t" }));
       else response.writeHead(401, { "www-authenticate": `Bearer realm="${realm}"` }).end();
       return true;
     });
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       if (!isBlob(request.url)) return false;
       response.writeHead(307, { location: `http://${elsewhere.host}/blob` }).end();
       return true;
@@ -81,7 +84,7 @@ describe("a hostile registry", () => {
   it("sends a byte of a blob and cuts, again and again: it is left", async () => {
     const layer = tar([{ name: "one", content: Buffer.alloc(300_000, "a") }]);
     let cuts = 0;
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       const start = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? "")?.[1] ?? 0);
       if (!isBlob(request.url) || cuts > 20) return false;
       const hex = /([0-9a-f]{64})$/.exec(request.url ?? "")?.[1] ?? "";
@@ -110,7 +113,7 @@ describe("a hostile registry", () => {
 
   it("sends us elsewhere with words that never end: they are not listened to", async () => {
     const closed = Promise.withResolvers<void>();
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       if (!isBlob(request.url)) return false;
       if (request.url?.startsWith("/again")) {
         // Only when it is known that the client has stopped reading.
@@ -134,7 +137,7 @@ describe("a hostile registry", () => {
   it("sends answers that trickle before each blob: their connections are not kept", async () => {
     const open = new Set<ServerResponse>();
     let most = 0;
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       const { url = "" } = request;
       if (!isBlob(url)) return false;
       if (url.startsWith("/again/again/again")) {
@@ -168,7 +171,7 @@ describe("a hostile registry", () => {
       [404, "IMAGE_NOT_FOUND"],
       [503, "REGISTRY_UNREACHABLE"],
     ] as const) {
-      const handler: Handler = (_request, response) => {
+      const handler: RequestHandler = (_request, response) => {
         response.writeHead(status).end(Buffer.alloc(300_000, "<"));
         return true;
       };
@@ -181,7 +184,7 @@ describe("a hostile registry", () => {
       [403, "REGISTRY_UNAUTHORIZED"],
       [503, "REGISTRY_UNREACHABLE"],
     ] as const) {
-      const handler: Handler = (request, response) => {
+      const handler: RequestHandler = (request, response) => {
         const realm = `http://${request.headers.host}/token`;
         if (request.url?.startsWith("/token")) {
           response.writeHead(status).end(Buffer.alloc(3_000_000, "<"));
@@ -193,7 +196,7 @@ describe("a hostile registry", () => {
   });
 
   it("is named with a password in its address: the failure does not show it", async () => {
-    const handler: Handler = () => false;
+    const handler: RequestHandler = () => false;
     for (const address of [
       "https://ann:geheim@registry.example.com",
       "https://:geheim@registry.example.com",
@@ -211,7 +214,7 @@ describe("a hostile registry", () => {
 
   it("has a token service that gives anything but a token", async () => {
     for (const answer of ["<html>", "null", '{"token":5}', '{"token":"a b"}']) {
-      const handler: Handler = (request, response) => {
+      const handler: RequestHandler = (request, response) => {
         const realm = `http://${request.headers.host}/token`;
         if (request.url?.startsWith("/token")) response.end(answer);
         else response.writeHead(401, { "www-authenticate": `Bearer realm="${realm}"` }).end();
@@ -231,7 +234,7 @@ describe("a hostile registry", () => {
     const editManifest = (manifest: Record<string, unknown>): void => {
       manifest["mediaType"] = clear + "x".repeat(10_000);
     };
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       if (request.url?.includes("/manifests/")) {
         response.setHeader("content-type", "application/vnd.oci.image.manifest.v1+json");
       }
@@ -276,7 +279,7 @@ describe("a hostile mirror", () => {
         async ({ layout, pull, registry }) => {
           const files = readdirSync(path.join(layout, "blobs/sha256"));
           const largest = files.find((name) => read(layout, name).length === layer.length);
-          await using mirror = await startFakeRegistry(layout, (request, response) => {
+          await using mirror = await startLayoutRegistry(layout, (request, response) => {
             if (!request.url?.endsWith(largest ?? "none")) return false;
             response.end(bytes);
             return true;

@@ -4,11 +4,16 @@ import path from "node:path";
 import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock, type Clock } from "@kip/base";
+import {
+  EagerClock,
+  startLayoutRegistry,
+  tar,
+  writeLayout,
+  type LayoutRegistry,
+  type RequestHandler,
+} from "@kip/testing";
 import { ImageError, type ImageErrorCode } from "../src/errors.ts";
 import { openImageStore, parseReference, type PulledImage } from "../src/index.ts";
-import { startFakeRegistry, type FakeRegistry, type Handler } from "./fixtures/fake-registry.ts";
-import { writeLayout } from "./fixtures/layout-writer.ts";
-import { tar } from "./fixtures/tar-writer.ts";
 import { temporaryFolder } from "./fixtures/temporary-folder.ts";
 
 const layers = [
@@ -19,21 +24,21 @@ const layers = [
 
 interface Trial {
   readonly layout: string;
-  readonly registry: FakeRegistry;
+  readonly registry: LayoutRegistry;
   readonly pull: (signal?: AbortSignal) => Promise<PulledImage>;
   readonly failure: (code: ImageErrorCode, text: RegExp) => Promise<ImageError>;
 }
 
 /** Pulls from a registry that misbehaves; afterwards nothing may lie around. */
 async function trial(
-  handler: Handler,
+  handler: RequestHandler,
   run: (trial: Trial) => Promise<void>,
   clock: Clock = systemClock,
 ): Promise<void> {
   using work = temporaryFolder();
   const layout = path.join(work.path, "layout");
   writeLayout(layout, { layers, compression: "none" });
-  await using registry = await startFakeRegistry(layout, handler);
+  await using registry = await startLayoutRegistry(layout, handler);
   const root = path.join(work.path, "store");
   const store = await openImageStore({ root, logger: silentLogger, clock });
   const { host } = registry;
@@ -54,12 +59,6 @@ async function trial(
   assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
 }
 
-/** A clock on which half a second passes at every look, and waiting takes no time. */
-function hastyClock(): Clock {
-  let now = 0;
-  return { now: () => now, monotonic: () => (now += 500), sleep: async () => {} };
-}
-
 /** Sends a byte, and another, for as long as somebody listens. */
 const trickle = (response: ServerResponse): void => {
   const more = (): void =>
@@ -71,14 +70,14 @@ const isBlob = (url: string | undefined): boolean => url?.includes("/blobs/") ??
 
 describe("a registry that misbehaves", () => {
   it("that sends us elsewhere for blobs does not get our credentials sent there", async () => {
-    await using elsewhere = await startFakeRegistry("", (request, response) => {
+    await using elsewhere = await startLayoutRegistry("", (request, response) => {
       response.writeHead(307, {
         location: `http://${request.url?.split("/")[1]}${rest(request.url)}`,
       });
       response.end();
       return true;
     });
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       if (request.headers.authorization === undefined && !request.url?.includes("/again/")) {
         response.writeHead(401, { "www-authenticate": 'Basic realm="x"' }).end();
         return true;
@@ -97,7 +96,7 @@ describe("a registry that misbehaves", () => {
   });
 
   it("that sends us in a circle is left", async () => {
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       response.writeHead(302, { location: request.url ?? "" }).end();
       return true;
     };
@@ -108,7 +107,7 @@ describe("a registry that misbehaves", () => {
   });
 
   it("that asks for a password again and again is sent it once", async () => {
-    const handler: Handler = (_request, response) => {
+    const handler: RequestHandler = (_request, response) => {
       response.writeHead(401, { "www-authenticate": "Basic realm=x" }).end();
       return true;
     };
@@ -120,7 +119,7 @@ describe("a registry that misbehaves", () => {
 
   it("that limits us says for how long", async () => {
     const body = JSON.stringify({ errors: [{ code: "TOOMANYREQUESTS", message: "slow\ndown" }] });
-    const handler: Handler = (_request, response) => {
+    const handler: RequestHandler = (_request, response) => {
       response.writeHead(429, { "retry-after": "17" }).end(body);
       return true;
     };
@@ -132,7 +131,7 @@ describe("a registry that misbehaves", () => {
   });
 
   it("that fails is left to the caller to try again", async () => {
-    const handler: Handler = (_request, response) => {
+    const handler: RequestHandler = (_request, response) => {
       response.writeHead(503).end();
       return true;
     };
@@ -143,7 +142,7 @@ describe("a registry that misbehaves", () => {
 
   for (const what of ["/manifests/", "/blobs/"]) {
     it(`that cuts its answer for ${what} in the middle leaves nothing behind`, async () => {
-      const handler: Handler = (request, response) => {
+      const handler: RequestHandler = (request, response) => {
         if (!request.url?.includes(what)) return false;
         response.writeHead(200, { "content-length": "310000" });
         response.write(Buffer.alloc(100), () => response.destroy());
@@ -162,7 +161,7 @@ describe("a registry that misbehaves", () => {
       [isBlob, Buffer.alloc(400_000), /bytes/],
     ];
     for (const [isAltered, body, text] of cases) {
-      const handler: Handler = (request, response) => {
+      const handler: RequestHandler = (request, response) => {
         if (!isAltered(request.url ?? "")) return false;
         response.setHeader("docker-content-digest", `sha256:${"0".repeat(64)}`);
         response.end(body);
@@ -175,7 +174,7 @@ describe("a registry that misbehaves", () => {
   });
 
   it("that answers without end is cut off", async () => {
-    const handler: Handler = (_request, response) => {
+    const handler: RequestHandler = (_request, response) => {
       const more = (): void =>
         void (response.destroyed || response.write(Buffer.alloc(65536), more));
       more();
@@ -188,7 +187,7 @@ describe("a registry that misbehaves", () => {
 
   for (const what of ["/manifests/", "/blobs/"]) {
     it(`that trickles for ${what} is given up`, async () => {
-      const handler: Handler = (request, response) => {
+      const handler: RequestHandler = (request, response) => {
         if (!request.url?.includes(what)) return false;
         trickle(response);
         return true;
@@ -201,13 +200,13 @@ describe("a registry that misbehaves", () => {
           const { bytes, seconds } = error.facts;
           assert.ok(Number(seconds) >= 60 && Number(bytes) < 1024 * Number(seconds));
         },
-        hastyClock(),
+        new EagerClock({ lookMs: 500 }),
       );
     });
   }
 
   it("whose token service trickles is given up", async () => {
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       if (request.url?.startsWith("/token") === true) trickle(response);
       else {
         const challenge = `Bearer realm="http://${request.headers.host}/token",service="x"`;
@@ -218,7 +217,7 @@ describe("a registry that misbehaves", () => {
     await trial(
       handler,
       async ({ failure }) => void (await failure("REGISTRY_TOO_SLOW", /bytes in/)),
-      hastyClock(),
+      new EagerClock({ lookMs: 500 }),
     );
   });
 
@@ -226,13 +225,13 @@ describe("a registry that misbehaves", () => {
     await trial(
       () => false,
       async ({ pull }) => void (await pull()),
-      hastyClock(),
+      new EagerClock({ lookMs: 500 }),
     );
   });
 
   it("that gives another digest for a tag than the manifest it then sends is not believed", async () => {
     // What a HEAD said is of no interest: the digest counts that stands beside the content.
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       const digest = `sha256:${(request.method === "HEAD" ? "1" : "2").repeat(64)}`;
       if (request.url?.includes("/manifests/") === true)
         response.setHeader("docker-content-digest", digest);
@@ -247,7 +246,7 @@ describe("a registry that misbehaves", () => {
   it("whose tag moves during a pull gives the image of the first answer", async () => {
     let layout = "";
     let asked = 0;
-    const handler: Handler = (request) => {
+    const handler: RequestHandler = (request) => {
       if (request.url?.endsWith("/manifests/latest") === true) asked++;
       else if (asked === 1 && layout !== "") {
         // The registry keeps the blobs of before.
@@ -270,7 +269,7 @@ describe("a registry that misbehaves", () => {
   ] as const) {
     it(`that announces ${what} bytes than there are is not believed`, async () => {
       let layout = "";
-      const handler: Handler = (request, response) => {
+      const handler: RequestHandler = (request, response) => {
         const hex = /blobs\/sha256:([0-9a-f]{64})$/.exec(request.url ?? "")?.[1];
         if (hex === undefined) return false;
         const bytes = readFileSync(path.join(layout, "blobs/sha256", hex));
@@ -284,14 +283,14 @@ describe("a registry that misbehaves", () => {
           ({ layout } = it);
           await it.failure(code, /blob|bytes|cannot be reached/);
         },
-        hastyClock(),
+        new EagerClock({ lookMs: 500 }),
       );
     });
   }
 
   it("that refuses every token it gives is asked for one only", async () => {
     let tokens = 0;
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       if (request.url?.startsWith("/token") === true) {
         response.end(JSON.stringify({ token: `t${++tokens}` }));
         return true;
@@ -307,7 +306,7 @@ describe("a registry that misbehaves", () => {
   });
 
   it("whose token service wants a log-in itself is not asked again", async () => {
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       const challenge = `Bearer realm="http://${request.headers.host}/token",service="x"`;
       response.writeHead(401, { "www-authenticate": challenge }).end();
       return true;
@@ -319,7 +318,7 @@ describe("a registry that misbehaves", () => {
   });
 
   it("that limits us until a date is understood by its own clock", async () => {
-    const handler: Handler = (_request, response) => {
+    const handler: RequestHandler = (_request, response) => {
       response.writeHead(429, {
         date: "Wed, 21 Oct 2015 07:28:00 GMT",
         "retry-after": "Wed, 21 Oct 2015 07:30:00 GMT",
@@ -335,7 +334,7 @@ describe("a registry that misbehaves", () => {
 
   it("that is silent is left as soon as the caller gives up", async () => {
     const stop = new AbortController();
-    const handler: Handler = (request) => {
+    const handler: RequestHandler = (request) => {
       if (!isBlob(request.url)) return false;
       stop.abort(new Error("the pod is gone"));
       return true;

@@ -8,7 +8,15 @@ import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
-import { Secret, silentLogger, systemClock, type Clock } from "@kip/base";
+import { Secret, silentLogger } from "@kip/base";
+import {
+  EagerClock,
+  startLayoutRegistry,
+  tar,
+  writeLayout,
+  type LayoutRegistry,
+  type RequestHandler,
+} from "@kip/testing";
 import {
   dockerConfigCredentials,
   openImageStore,
@@ -17,9 +25,6 @@ import {
   type PullOptions,
   type RegistryConfig,
 } from "../src/index.ts";
-import { startFakeRegistry, type FakeRegistry, type Handler } from "./fixtures/fake-registry.ts";
-import { writeLayout } from "./fixtures/layout-writer.ts";
-import { tar } from "./fixtures/tar-writer.ts";
 import { temporaryFolder } from "./fixtures/temporary-folder.ts";
 
 const content = Buffer.alloc(900_000, "some content of a file, over and over; ");
@@ -27,7 +32,7 @@ const layers = [tar([{ name: "one", content }]), tar([{ name: "two", content: "2
 
 interface Trial {
   readonly layout: string;
-  readonly registry: FakeRegistry;
+  readonly registry: LayoutRegistry;
   readonly pauses: readonly number[];
   readonly pull: (
     more?: Partial<RegistryConfig>,
@@ -36,17 +41,14 @@ interface Trial {
 }
 
 /** Pulls from a registry with a handler; pauses are recorded and take no time. */
-async function trial(handler: Handler, run: (trial: Trial) => Promise<void>): Promise<void> {
+async function trial(handler: RequestHandler, run: (trial: Trial) => Promise<void>): Promise<void> {
   using work = temporaryFolder();
   const layout = path.join(work.path, "layout");
   writeLayout(layout, { layers, compression: "none" });
-  await using registry = await startFakeRegistry(layout, handler);
+  await using registry = await startLayoutRegistry(layout, handler);
   const root = path.join(work.path, "store");
-  const pauses: number[] = [];
-  const clock: Clock = {
-    ...systemClock,
-    sleep: async (ms) => await Promise.resolve(void pauses.push(ms)),
-  };
+  const clock = new EagerClock();
+  const { pauses } = clock;
   const store = await openImageStore({ root, logger: silentLogger, clock });
   const { host } = registry;
   const pull: Trial["pull"] = async (more, options) => {
@@ -67,8 +69,8 @@ const blobOf = (layout: string, url: string | undefined): Buffer | undefined => 
 /** Answers for large blobs; the registry answers for all else. @param layout known once the trial runs */
 function largeBlobs(
   layout: () => string,
-  answer: (blob: Buffer, ...exchange: Parameters<Handler>) => void,
-): Handler {
+  answer: (blob: Buffer, ...exchange: Parameters<RequestHandler>) => void,
+): RequestHandler {
   return (request, response) => {
     const blob = blobOf(layout(), request.url);
     if (!blob || blob.length < 500_000) return false;
@@ -78,7 +80,7 @@ function largeBlobs(
 }
 
 /** The beginning of a blob, and the end of the connection. */
-function sendCut(blob: Buffer, ...[, response]: Parameters<Handler>): void {
+function sendCut(blob: Buffer, ...[, response]: Parameters<RequestHandler>): void {
   response.writeHead(200, { "content-length": `${blob.length}` });
   response.write(blob.subarray(0, 300_000), () => setImmediate(() => response.destroy()));
 }
@@ -86,7 +88,7 @@ function sendCut(blob: Buffer, ...[, response]: Parameters<Handler>): void {
 describe("a pull", () => {
   it("is repeated after a 503, and when the registry said after a 429 or a 503", async () => {
     const refusals: [status: number, retryAfter?: string][] = [[503], [429, "7"], [503, "9"]];
-    const handler: Handler = (_request, response) => {
+    const handler: RequestHandler = (_request, response) => {
       const [status, retryAfter] = refusals.shift() ?? [];
       if (status === undefined) return false;
       response.writeHead(status, retryAfter === undefined ? {} : { "retry-after": retryAfter });
@@ -107,7 +109,7 @@ describe("a pull", () => {
       [404, 1],
       [403, 1],
     ] as const) {
-      const handler: Handler = (_request, response) => {
+      const handler: RequestHandler = (_request, response) => {
         response.writeHead(status).end();
         return true;
       };
@@ -122,7 +124,7 @@ describe("a pull", () => {
     it(`goes on where its connection was cut, ${hasRanges ? "by a range" : "passing over what it has"}`, async () => {
       const ranges: string[] = [];
       let layout = "";
-      const answer = (blob: Buffer, ...[request, response]: Parameters<Handler>): void => {
+      const answer = (blob: Buffer, ...[request, response]: Parameters<RequestHandler>): void => {
         const { range } = request.headers;
         ranges.push(range ?? "-");
         const asked = Number(/^bytes=(\d+)-$/.exec(range ?? "")?.[1] ?? 0);
@@ -148,7 +150,7 @@ describe("a pull", () => {
 
   it("is not taken in by a range that is not the one it asked for", async () => {
     let layout = "";
-    const answer = (blob: Buffer, ...[request, response]: Parameters<Handler>): void => {
+    const answer = (blob: Buffer, ...[request, response]: Parameters<RequestHandler>): void => {
       if (request.headers.range === undefined) sendCut(blob, request, response);
       else response.writeHead(206, { "content-range": `bytes 5-9/${blob.length}` }).end("wrong");
     };
@@ -176,12 +178,12 @@ describe("a pull", () => {
       () => false,
       async ({ layout, pull, registry }) => {
         const seen: string[] = [];
-        const handler: Handler = (request) => {
+        const handler: RequestHandler = (request) => {
           seen.push(`${request.url} ${request.headers.authorization ?? "-"}`);
           return false;
         };
-        await using mirror = await startFakeRegistry(layout, handler);
-        await using empty = await startFakeRegistry(layout, (request, response) => {
+        await using mirror = await startLayoutRegistry(layout, handler);
+        await using empty = await startLayoutRegistry(layout, (request, response) => {
           if (!request.url?.includes("/blobs/")) return false;
           response.writeHead(404).end();
           return true;
@@ -203,7 +205,7 @@ describe("a pull", () => {
       () => false,
       async ({ layout, pull, registry }) => {
         const cut = largeBlobs(() => layout, sendCut);
-        await using mirror = await startFakeRegistry(layout, cut);
+        await using mirror = await startLayoutRegistry(layout, cut);
         await pull({ mirrors: [`http://${mirror.host}`] });
         // The rest of the blob, and what came after it.
         assert.match(registry.requests[0] ?? "", /^GET \/v2\/app\/blobs\//);
@@ -221,7 +223,7 @@ describe("a pull", () => {
             response.end(Buffer.from(blob).fill(1, 5000, 6000));
           },
         );
-        await using mirror = await startFakeRegistry(layout, altered);
+        await using mirror = await startLayoutRegistry(layout, altered);
         await pull({ mirrors: [`http://${mirror.host}`] });
         assert.ok(registry.requests.length >= 4);
       },
@@ -233,7 +235,7 @@ describe("a pull", () => {
     for (const isIndexed of [true, false]) {
       const other = path.join(work.path, `${isIndexed}`);
       writeLayout(other, { layers, architecture: "mips64", isIndexed });
-      await using mirror = await startFakeRegistry(other, () => false);
+      await using mirror = await startLayoutRegistry(other);
       const mirrors = [`http://${mirror.host}`];
       await trial(
         () => false,
@@ -286,7 +288,7 @@ describe("a pull", () => {
   it("asks for credentials when the registry wants them, and only then", async () => {
     const expected = `Basic ${Buffer.from("ann:geheim").toString("base64")}`;
     let isGuarded = false;
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       if (!isGuarded || request.headers.authorization === expected) return false;
       response.writeHead(401, { "www-authenticate": "Basic realm=x" }).end();
       return true;
@@ -309,7 +311,7 @@ describe("a pull", () => {
 describe("credentials", () => {
   it("that are an identity token are exchanged for one of the registry", async () => {
     const forms: string[] = [];
-    const handler: Handler = (request, response) => {
+    const handler: RequestHandler = (request, response) => {
       if (request.headers.authorization === "Bearer short") return false;
       if (request.url === "/token") {
         assert.deepEqual([request.method, request.headers.authorization], ["POST", undefined]);

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { runCommand, silentLogger, systemClock } from "@kip/base";
+import { tar, writeLayout } from "@kip/testing";
 import { ImageError, type ImageErrorCode } from "../src/errors.ts";
 import {
   openImageStore,
@@ -12,9 +13,7 @@ import {
   type PullProgress,
   type RegistryConfig,
 } from "../src/index.ts";
-import { writeLayout } from "./fixtures/layout-writer.ts";
 import { makeCertificate, startRegistry, startTokenServer } from "./fixtures/registry-process.ts";
-import { tar } from "./fixtures/tar-writer.ts";
 import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
 
 const layers = [

@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
+import { startLayoutRegistry, tar, writeLayout, type LayoutRegistry } from "@kip/testing";
 import {
   openImageStore,
   parseReference,
@@ -14,9 +15,6 @@ import {
 } from "../src/index.ts";
 import { mediaTypes, type Descriptor } from "../src/manifest.ts";
 import { hostPlatform } from "../src/platform.ts";
-import { startFakeRegistry, type FakeRegistry } from "./fixtures/fake-registry.ts";
-import { writeLayout } from "./fixtures/layout-writer.ts";
-import { tar } from "./fixtures/tar-writer.ts";
 import { startRegistry } from "./fixtures/registry-process.ts";
 import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
 
@@ -46,7 +44,7 @@ function guarded(stolen: Descriptor) {
 async function withRegistry(
   work: string,
   use: (place: {
-    readonly registry: FakeRegistry;
+    readonly registry: LayoutRegistry;
     readonly cache: string;
     readonly as: (account: object) => PullOptions;
     readonly pull: (name: string, options: PullOptions) => Promise<readonly string[]>;
@@ -54,7 +52,7 @@ async function withRegistry(
 ): Promise<void> {
   const layout = path.join(work, "layout");
   const manifest = writeLayout(layout, { layers: [tar([{ name: "source", content: "private" }])] });
-  await using registry = await startFakeRegistry(layout, guarded(manifest));
+  await using registry = await startLayoutRegistry(layout, guarded(manifest));
   const { host } = registry;
   let stores = 0;
   await use({

@@ -16,12 +16,10 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { mount, runCommand, silentLogger, systemClock, unmount } from "@kip/base";
+import { startLayoutRegistry, tar, writeLayout } from "@kip/testing";
 import { openImageStore, parseReference, prefetchImage } from "../src/index.ts";
 import { collect } from "../src/store/collect.ts";
 import { StoreFolder } from "../src/store/store-folder.ts";
-import { startFakeRegistry } from "./fixtures/fake-registry.ts";
-import { writeLayout } from "./fixtures/layout-writer.ts";
-import { tar } from "./fixtures/tar-writer.ts";
 import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
 import { listTree } from "./fixtures/tree-listing.ts";
 
@@ -166,7 +164,7 @@ describe("a store's care", () => {
     });
     assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
     writeLayout(path.join(work.path, "layout"), { layers: [layer] });
-    await using registry = await startFakeRegistry(path.join(work.path, "layout"), () => false);
+    await using registry = await startLayoutRegistry(path.join(work.path, "layout"));
     const options = { registries: [{ host: registry.host, endpoint: `http://${registry.host}` }] };
     const reference = parseReference(`${registry.host}/a`);
     await store.pull(reference, options);
@@ -222,7 +220,7 @@ describe("a store's care", () => {
     using work = temporaryFolder();
     const layout = path.join(work.path, "layout");
     writeLayout(layout, { layers: [tar([{ name: "etc/motd", content: "hello" }])] });
-    await using registry = await startFakeRegistry(layout, () => false);
+    await using registry = await startLayoutRegistry(layout);
     const { host } = registry;
     const options = { registries: [{ host, endpoint: `http://${host}` }] };
     const store = await openImageStore({
@@ -249,7 +247,7 @@ describe("a store's care", () => {
     const layout = path.join(work.path, "layout");
     const layers = [layerOf("one"), layerOf("two"), layerOf("three")];
     writeLayout(layout, { layers, isIndexed: true, compression: "none" });
-    await using registry = await startFakeRegistry(layout, () => false);
+    await using registry = await startLayoutRegistry(layout);
     const { host } = registry;
     const cache = path.join(work.path, "cache");
     const registries = [{ host, endpoint: `http://${host}` }];
@@ -343,7 +341,7 @@ describe("a store's care", () => {
       }));
     const layers = [tar(files("a")), tar([...files("b"), { name: ".wh.a" }]), tar(files("c"))];
     writeLayout(layout, { layers });
-    await using registry = await startFakeRegistry(layout, () => false);
+    await using registry = await startLayoutRegistry(layout);
     const pull = (root: string) =>
       spawn(process.execPath, [script, root, registry.host, "app"], { stdio: "ignore" });
     const judge = path.join(work.path, "judge");

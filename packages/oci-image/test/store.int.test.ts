@@ -14,10 +14,8 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { silentLogger, systemClock } from "@kip/base";
+import { startLayoutRegistry, tar, writeLayout } from "@kip/testing";
 import { openImageStore, parseReference } from "../src/index.ts";
-import { startFakeRegistry } from "./fixtures/fake-registry.ts";
-import { writeLayout } from "./fixtures/layout-writer.ts";
-import { tar } from "./fixtures/tar-writer.ts";
 import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
 import { listTree } from "./fixtures/tree-listing.ts";
 
@@ -43,7 +41,7 @@ describe("an image store", () => {
     let pieces = 0;
     let killAt = Infinity;
     // Sends blobs in pieces, and kills the puller after some of them.
-    await using registry = await startFakeRegistry(layout, (request, response) => {
+    await using registry = await startLayoutRegistry(layout, (request, response) => {
       const hex = /blobs\/sha256:([0-9a-f]{64})$/.exec(request.url ?? "")?.[1];
       if (hex === undefined) return false;
       const blob = readFileSync(path.join(layout, "blobs/sha256", hex));
@@ -81,7 +79,7 @@ describe("an image store", () => {
     using work = temporaryFolder();
     const layout = path.join(work.path, "layout");
     writeLayout(layout, { layers });
-    await using registry = await startFakeRegistry(layout, () => false);
+    await using registry = await startLayoutRegistry(layout);
     const root = path.join(work.path, "store");
     const children = [1, 2, 3].map(() =>
       spawn(process.execPath, [script, root, registry.host, "app"], { stdio: "inherit" }),

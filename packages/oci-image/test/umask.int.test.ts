@@ -4,10 +4,8 @@ import { readdirSync, statSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
+import { startLayoutRegistry, tar, writeLayout } from "@kip/testing";
 import { openImageStore, parseReference, prefetchImage } from "../src/index.ts";
-import { startFakeRegistry } from "./fixtures/fake-registry.ts";
-import { writeLayout } from "./fixtures/layout-writer.ts";
-import { tar } from "./fixtures/tar-writer.ts";
 import { temporaryFolder } from "./fixtures/temporary-folder.ts";
 import { listTree } from "./fixtures/tree-listing.ts";
 
@@ -59,7 +57,7 @@ describe("with a strict umask", () => {
       const layout = path.join(work.path, "layout");
       writeLayout(layout, { layers: [tar(entries)] });
       const cache = path.join(work.path, "cache");
-      await using registry = await startFakeRegistry(layout, () => false);
+      await using registry = await startLayoutRegistry(layout);
       const registries = [{ host: registry.host, endpoint: `http://${registry.host}` }];
       const reference = parseReference(`${registry.host}/app`);
       await withUmask(umask, async () => await prefetchImage(reference, cache, { registries }));

@@ -21,9 +21,8 @@ import {
 import path from "node:path";
 import { describe, it } from "node:test";
 import { runCommand, silentLogger, systemClock } from "@kip/base";
+import { tar, writeLayout, type Compression, type RawEntry } from "@kip/testing";
 import { openImageStore, parseReference } from "../src/index.ts";
-import { writeLayout, type Compression } from "./fixtures/layout-writer.ts";
-import { tar, type RawEntry } from "./fixtures/tar-writer.ts";
 import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
 import { listTree } from "./fixtures/tree-listing.ts";
 

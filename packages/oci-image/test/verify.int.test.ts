@@ -4,10 +4,8 @@ import { chmodSync, linkSync, lutimesSync, mkdirSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { runCommand, silentLogger, systemClock } from "@kip/base";
+import { startLayoutRegistry, tar, writeLayout } from "@kip/testing";
 import { openImageStore, parseReference } from "../src/index.ts";
-import { startFakeRegistry } from "./fixtures/fake-registry.ts";
-import { writeLayout } from "./fixtures/layout-writer.ts";
-import { tar } from "./fixtures/tar-writer.ts";
 import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
 
 /** The access list "user::rwx,user:2:rwx,group::r-x,mask::rwx,other::r-x" in the kernel's form. */
@@ -61,7 +59,7 @@ describe("verify()", { skip: missing({ root: true, programs: ["perl"] }) }, () =
     }));
     const link = { name: "link", type: "2", linkName: "note" };
     writeLayout(layout, { layers: [tar([...entries, link])] });
-    await using registry = await startFakeRegistry(layout, () => false);
+    await using registry = await startLayoutRegistry(layout);
     const { host } = registry;
     const options = { registries: [{ host, endpoint: `http://${host}` }] };
     const root = path.join(work.path, "store");

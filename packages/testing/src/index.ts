@@ -1,1 +1,13 @@
+export { EagerClock } from "./eager-clock.ts";
 export { ManualClock } from "./manual-clock.ts";
+
+// Images and registries
+export { startBusyboxRegistry } from "./images/busybox-registry.ts";
+export {
+  startLayoutRegistry,
+  type LayoutRegistry,
+  type RegistryPlace,
+  type RequestHandler,
+} from "./images/layout-registry.ts";
+export { writeLayout, type Compression, type LayoutImage } from "./images/layout-writer.ts";
+export { tar, tarEntry, tarHeader, type RawEntry } from "./images/tar-writer.ts";

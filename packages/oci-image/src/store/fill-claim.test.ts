@@ -3,41 +3,32 @@ import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { mkdir, symlink, truncate, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
-import { runCommand, systemClock, type Clock } from "@kip/base";
+import { setImmediate } from "node:timers/promises";
+import { runCommand } from "@kip/base";
+import { EagerClock } from "@kip/testing";
 import { missing, temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { doOnce } from "./fill-claim.ts";
-
-/** A clock on which sleeping takes a turn of the event loop. */
-function fastClock(): Clock & { time: number } {
-  const clock = {
-    time: 0,
-    now: () => clock.time,
-    monotonic: () => clock.time,
-    sleep: async (ms: number, signal?: AbortSignal) => {
-      await sleep(1);
-      signal?.throwIfAborted();
-      clock.time += ms;
-    },
-  };
-  return clock;
-}
 
 describe("doOnce()", () => {
   it("lets one work, while the others wait for it", async () => {
     using work = temporaryFolder();
     const file = path.join(work.path, "claim");
+    const clock = new EagerClock();
     let count = 0;
+    let looks = 0;
     let isDone = false;
     const one = async (): Promise<void> =>
       await doOnce(file, {
-        isDone: async () => isDone,
+        isDone: async () => {
+          looks++;
+          return await Promise.resolve(isDone);
+        },
         work: async () => {
           count++;
-          await sleep(50);
+          while (looks < 10) await setImmediate();
           isDone = true;
         },
-        clock: systemClock,
+        clock,
       });
     await Promise.all([one(), one(), one()]);
     assert.equal(count, 1);
@@ -48,12 +39,15 @@ describe("doOnce()", () => {
     using work = temporaryFolder();
     const file = path.join(work.path, "claim");
     writeFileSync(file, "somebody 0");
-    const clock = fastClock();
+    const clock = new EagerClock();
     let isDone = false;
     await doOnce(file, {
       isDone: async () => isDone,
       work: async () => {
-        assert.ok(clock.time >= 30_000 && clock.time < 60_000, `${clock.time}`);
+        assert.ok(
+          clock.monotonic() >= 30_000 && clock.monotonic() < 60_000,
+          `${clock.monotonic()}`,
+        );
         isDone = true;
         await Promise.resolve();
       },
@@ -81,7 +75,11 @@ describe("doOnce()", () => {
           isDone = true;
           await Promise.resolve();
         };
-        await doOnce(file, { isDone: async () => isDone, work: isWorking, clock: fastClock() });
+        await doOnce(file, {
+          isDone: async () => isDone,
+          work: isWorking,
+          clock: new EagerClock(),
+        });
         assert.deepEqual([isDone, readdirSync(work.path)], [true, []]);
       }
     },
@@ -90,17 +88,17 @@ describe("doOnce()", () => {
   it("waits for a holder that is slow and alive", async () => {
     using work = temporaryFolder();
     const file = path.join(work.path, "claim");
-    const clock = fastClock();
+    const clock = new EagerClock();
     let isDone = false;
     let count = 0;
     const slow = async (): Promise<void> => {
       count++;
-      while (clock.time < 300_000) await sleep(1);
+      while (clock.monotonic() < 300_000) await setImmediate();
       isDone = true;
     };
     const options = { isDone: async () => isDone, work: slow, clock };
     const first = doOnce(file, options);
-    await sleep(5);
+    while (!existsSync(file)) await setImmediate();
     await Promise.all([first, doOnce(file, options)]);
     assert.equal(count, 1);
   });
@@ -108,7 +106,7 @@ describe("doOnce()", () => {
   it("lets the next work after a failure, and ends when it is aborted", async () => {
     using work = temporaryFolder();
     const file = path.join(work.path, "claim");
-    const clock = fastClock();
+    const clock = new EagerClock();
     const fail = async (): Promise<void> => await Promise.reject(new Error("no network"));
     const isDone = async (): Promise<boolean> => await Promise.resolve(false);
     await assert.rejects(doOnce(file, { isDone, work: fail, clock }), /no network/);

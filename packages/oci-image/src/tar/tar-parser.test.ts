@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
+import { tar, tarHeader, type RawEntry } from "@kip/testing";
 import { ImageError } from "../errors.ts";
-import { header, tar, type RawEntry } from "../../test/fixtures/tar-writer.ts";
 import type { TarEntry } from "./tar-entry.ts";
 import { TarParser } from "./tar-parser.ts";
 
@@ -186,7 +186,7 @@ function withField(at: number, bytes: Buffer): Buffer {
 function pax(records: string): Buffer {
   const body = Buffer.alloc(512);
   body.write(records);
-  const head = header({ name: "x", type: "x", size: records.length });
+  const head = tarHeader({ name: "x", type: "x", size: records.length });
   return Buffer.concat([head, body, tar([{ name: "a" }])]);
 }
 

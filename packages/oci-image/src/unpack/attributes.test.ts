@@ -3,8 +3,7 @@ import assert from "node:assert/strict";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { runCommand, silentLogger, systemClock } from "@kip/base";
-import { writeLayout } from "../../test/fixtures/layout-writer.ts";
-import { tar, type RawEntry } from "../../test/fixtures/tar-writer.ts";
+import { tar, writeLayout, type RawEntry } from "@kip/testing";
 import { missing, temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { openImageStore, parseReference } from "../index.ts";
 

@@ -5,7 +5,7 @@ import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { Readable } from "node:stream";
 import { describe, it, mock } from "node:test";
-import { tar, type RawEntry } from "../../test/fixtures/tar-writer.ts";
+import { tar, type RawEntry } from "@kip/testing";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { digestOf } from "../digest.ts";
 import { localHashing } from "../hashing.ts";
