@@ -1,7 +1,7 @@
-import { strict as assert } from "node:assert";
+import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { availableParallelism } from "node:os";
-import { describe, test } from "node:test";
+import { describe, it } from "node:test";
 import { openHashing } from "./hash-thread.ts";
 import { localHashing } from "./hashing.ts";
 
@@ -10,8 +10,8 @@ const content = randomBytes(1024 * 1024);
 /** Nothing, less than a slot of the ring, just one, more. */
 const sizes = [0, 1, 100, 4096, 128 * 1024, 128 * 1024 + 1, 700_000];
 
-describe("the hashing thread", () => {
-  test("hashes many streams at once, pieces of all sizes", { timeout: 120_000 }, async () => {
+describe("openHashing()", () => {
+  it("hashes many streams at once, pieces of all sizes", { timeout: 120_000 }, async () => {
     await using hashing = openHashing(large);
     const streams = Array.from({ length: 6 }, async (_, stream) => {
       const hash = hashing.sha256();
@@ -30,7 +30,7 @@ describe("the hashing thread", () => {
     await Promise.all(streams);
   });
 
-  test("takes a piece over: it may be overwritten at once", async () => {
+  it("takes a piece over: it may be overwritten at once", async () => {
     await using hashing = openHashing(large);
     const hash = hashing.sha256();
     const piece = Buffer.from("one");
@@ -39,7 +39,7 @@ describe("the hashing thread", () => {
     assert.equal(await hash.digest(), createHash("sha256").update("one").digest("hex"));
   });
 
-  test("can be left in the middle", async () => {
+  it("can be left in the middle", async () => {
     const hashing = openHashing(large);
     const hash = hashing.sha256();
     await hash.update(content);
@@ -47,7 +47,7 @@ describe("the hashing thread", () => {
     if (availableParallelism() > 1) await assert.rejects(hash.digest(), /has ended/);
   });
 
-  test("is not started for little", () => {
+  it("starts no thread for little", () => {
     assert.equal(openHashing(1000), localHashing);
   });
 });

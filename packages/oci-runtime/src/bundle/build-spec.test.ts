@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { describe, it } from "node:test";
 import type { ContainerSpec } from "../container-spec.ts";
 import { buildSpec, type MachineFacts } from "./build-spec.ts";
 import type { OciDevice } from "./oci-spec.ts";
@@ -35,129 +35,133 @@ const plain: ContainerSpec = {
   logPath: "/var/log/web-0.log",
 };
 
-test("a plain container gets the usual rights, its own cgroup and the pod's namespaces", () => {
-  const spec = buildSpec(plain, machine);
-  assert.deepEqual(spec.process.capabilities.bounding, [...defaultCapabilities].sort());
-  assert.equal("inheritable" in spec.process.capabilities, false);
-  assert.equal("ambient" in spec.process.capabilities, false);
-  assert.equal(spec.linux.cgroupsPath, "/kip/pod/web-0");
-  assert.equal(spec.hostname, "web");
-  assert.deepEqual(spec.linux.namespaces, [
-    { type: "mount" },
-    { type: "cgroup" },
-    { type: "pid" },
-    { type: "ipc", path: "/run/kip/ipc" },
-    { type: "uts", path: "/run/kip/uts" },
-    { type: "network", path: "/run/netns/pod" },
-  ]);
-  assert.deepEqual(spec.linux.resources, {
-    devices: [{ allow: false, access: "rwm" }],
-    unified: { "memory.oom.group": "1" },
+describe("buildSpec()", () => {
+  it("gives a plain container the usual rights, its own cgroup and the pod's namespaces", () => {
+    const spec = buildSpec(plain, machine);
+    assert.deepEqual(spec.process.capabilities.bounding, [...defaultCapabilities].sort());
+    assert.equal("inheritable" in spec.process.capabilities, false);
+    assert.equal("ambient" in spec.process.capabilities, false);
+    assert.equal(spec.linux.cgroupsPath, "/kip/pod/web-0");
+    assert.equal(spec.hostname, "web");
+    assert.deepEqual(spec.linux.namespaces, [
+      { type: "mount" },
+      { type: "cgroup" },
+      { type: "pid" },
+      { type: "ipc", path: "/run/kip/ipc" },
+      { type: "uts", path: "/run/kip/uts" },
+      { type: "network", path: "/run/netns/pod" },
+    ]);
+    assert.deepEqual(spec.linux.resources, {
+      devices: [{ allow: false, access: "rwm" }],
+      unified: { "memory.oom.group": "1" },
+    });
+    assert.ok(spec.linux.maskedPaths.includes("/proc/kcore"));
+    assert.ok(spec.linux.readonlyPaths.includes("/proc/sys"));
+    assert.deepEqual(spec.process.rlimits, [{ type: "RLIMIT_NOFILE", soft: 1024, hard: 20_000 }]);
+    const sys = spec.mounts.find((mount) => mount.destination === "/sys");
+    assert.ok(sys?.options.includes("ro"));
   });
-  assert.ok(spec.linux.maskedPaths.includes("/proc/kcore"));
-  assert.ok(spec.linux.readonlyPaths.includes("/proc/sys"));
-  assert.deepEqual(spec.process.rlimits, [{ type: "RLIMIT_NOFILE", soft: 1024, hard: 20_000 }]);
-  const sys = spec.mounts.find((mount) => mount.destination === "/sys");
-  assert.ok(sys?.options.includes("ro"));
+
+  it("gives a host-network container the machine's network and host name", () => {
+    const { networkNamespace: _net, utsNamespace: _uts, ...sandbox } = plain.sandbox;
+    const spec = buildSpec({ ...plain, sandbox }, machine);
+    assert.equal(spec.hostname, undefined);
+    assert.deepEqual(
+      spec.linux.namespaces.map((namespace) => namespace.type),
+      ["mount", "cgroup", "pid", "ipc"],
+    );
+  });
+
+  it("names path and host in the environment unless the container does", () => {
+    assert.deepEqual(buildSpec(plain, machine).process.env, [
+      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+      "HOSTNAME=web",
+      "A=b",
+    ]);
+    const own = buildSpec({ ...plain, tty: true, env: ["PATH=/x", "TERM=vt100"] }, machine);
+    assert.deepEqual(own.process.env, ["HOSTNAME=web", "PATH=/x", "TERM=vt100"]);
+  });
+
+  it("gives a privileged container everything, and hides nothing", () => {
+    const spec = buildSpec(
+      { ...plain, privileged: true, allowPrivilegeEscalation: false },
+      machine,
+      devices,
+    );
+    assert.deepEqual(spec.process.capabilities.bounding, [...machine.capabilities].sort());
+    assert.deepEqual(spec.linux.devices, devices);
+    assert.deepEqual(buildSpec(plain, machine, devices).linux.devices, []);
+    assert.deepEqual(spec.linux.maskedPaths, []);
+    assert.deepEqual(spec.linux.resources.devices, [{ allow: true, access: "rwm" }]);
+    assert.equal(spec.process.noNewPrivileges, false);
+  });
+
+  it("turns limits into the kubelet's cgroup values", () => {
+    const { resources } = buildSpec(
+      { ...plain, resources: { cpuMilliLimit: 1500, cpuMilliRequest: 250, memoryBytesLimit: 1e8 } },
+      machine,
+    ).linux;
+    assert.deepEqual(resources.cpu, { shares: 256, quota: 150_000, period: 100_000 });
+    assert.deepEqual(resources.memory, { limit: 1e8 });
+    assert.deepEqual(resources.unified, { "memory.oom.group": "1" });
+  });
+
+  it("raises tiny requests to what the kernel takes", () => {
+    const { resources } = buildSpec(
+      { ...plain, resources: { cpuMilliLimit: 1, cpuMilliRequest: 0 } },
+      machine,
+    ).linux;
+    assert.deepEqual(resources.cpu, { shares: 2, quota: 1000, period: 100_000 });
+  });
+
+  it("mounts parents first, and has mounts replace the usual ones", () => {
+    const { mounts } = buildSpec(
+      {
+        ...plain,
+        mounts: [
+          { source: "/v/deep", destination: "/data/a/b", readOnly: true },
+          { source: "/v", destination: "/data", readOnly: false, options: ["rslave"] },
+          {
+            type: "tmpfs",
+            source: "",
+            destination: "/dev/shm",
+            readOnly: false,
+            options: ["size=1g"],
+          },
+        ],
+      },
+      machine,
+    );
+    assert.equal(mounts.filter((mount) => mount.destination === "/dev/shm").length, 1);
+    assert.deepEqual(mounts.slice(-3), [
+      { destination: "/data", type: "bind", source: "/v", options: ["rbind", "rw", "rslave"] },
+      {
+        destination: "/dev/shm",
+        type: "tmpfs",
+        source: "tmpfs",
+        options: ["nosuid", "nodev", "rw", "size=1g"],
+      },
+      {
+        destination: "/data/a/b",
+        type: "bind",
+        source: "/v/deep",
+        options: ["rbind", "rprivate", "ro"],
+      },
+    ]);
+  });
 });
 
-test("a host-network container has the machine's network and host name", () => {
-  const { networkNamespace: _net, utsNamespace: _uts, ...sandbox } = plain.sandbox;
-  const spec = buildSpec({ ...plain, sandbox }, machine);
-  assert.equal(spec.hostname, undefined);
-  assert.deepEqual(
-    spec.linux.namespaces.map((namespace) => namespace.type),
-    ["mount", "cgroup", "pid", "ipc"],
-  );
-});
-
-test("the environment names path and host unless the container does", () => {
-  assert.deepEqual(buildSpec(plain, machine).process.env, [
-    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "HOSTNAME=web",
-    "A=b",
-  ]);
-  const own = buildSpec({ ...plain, tty: true, env: ["PATH=/x", "TERM=vt100"] }, machine);
-  assert.deepEqual(own.process.env, ["HOSTNAME=web", "PATH=/x", "TERM=vt100"]);
-});
-
-test("a privileged container has everything and nothing is hidden", () => {
-  const spec = buildSpec(
-    { ...plain, privileged: true, allowPrivilegeEscalation: false },
-    machine,
-    devices,
-  );
-  assert.deepEqual(spec.process.capabilities.bounding, [...machine.capabilities].sort());
-  assert.deepEqual(spec.linux.devices, devices);
-  assert.deepEqual(buildSpec(plain, machine, devices).linux.devices, []);
-  assert.deepEqual(spec.linux.maskedPaths, []);
-  assert.deepEqual(spec.linux.resources.devices, [{ allow: true, access: "rwm" }]);
-  assert.equal(spec.process.noNewPrivileges, false);
-});
-
-test("limits become the kubelet's cgroup values", () => {
-  const { resources } = buildSpec(
-    { ...plain, resources: { cpuMilliLimit: 1500, cpuMilliRequest: 250, memoryBytesLimit: 1e8 } },
-    machine,
-  ).linux;
-  assert.deepEqual(resources.cpu, { shares: 256, quota: 150_000, period: 100_000 });
-  assert.deepEqual(resources.memory, { limit: 1e8 });
-  assert.deepEqual(resources.unified, { "memory.oom.group": "1" });
-});
-
-test("tiny requests are raised to what the kernel takes", () => {
-  const { resources } = buildSpec(
-    { ...plain, resources: { cpuMilliLimit: 1, cpuMilliRequest: 0 } },
-    machine,
-  ).linux;
-  assert.deepEqual(resources.cpu, { shares: 2, quota: 1000, period: 100_000 });
-});
-
-test("mounts come parents first and replace the usual ones", () => {
-  const { mounts } = buildSpec(
-    {
-      ...plain,
-      mounts: [
-        { source: "/v/deep", destination: "/data/a/b", readOnly: true },
-        { source: "/v", destination: "/data", readOnly: false, options: ["rslave"] },
-        {
-          type: "tmpfs",
-          source: "",
-          destination: "/dev/shm",
-          readOnly: false,
-          options: ["size=1g"],
-        },
-      ],
-    },
-    machine,
-  );
-  assert.equal(mounts.filter((mount) => mount.destination === "/dev/shm").length, 1);
-  assert.deepEqual(mounts.slice(-3), [
-    { destination: "/data", type: "bind", source: "/v", options: ["rbind", "rw", "rslave"] },
-    {
-      destination: "/dev/shm",
-      type: "tmpfs",
-      source: "tmpfs",
-      options: ["nosuid", "nodev", "rw", "size=1g"],
-    },
-    {
-      destination: "/data/a/b",
-      type: "bind",
-      source: "/v/deep",
-      options: ["rbind", "rprivate", "ro"],
-    },
-  ]);
-});
-
-test("chooseCapabilities() adds and drops by name and all at once", () => {
-  const choose = (add: string[], drop: string[]): readonly string[] =>
-    chooseCapabilities({ privileged: false, add, drop, available: machine.capabilities });
-  assert.deepEqual(choose(["net_bind_service"], ["ALL"]), ["CAP_NET_BIND_SERVICE"]);
-  assert.deepEqual(choose(["ALL"], []), [...machine.capabilities].sort());
-  assert.ok(!choose(["ALL"], ["CAP_SYS_ADMIN"]).includes("CAP_SYS_ADMIN"));
-  assert.ok(!choose([], ["net_raw"]).includes("CAP_NET_RAW"));
-  assert.throws(() => choose(["NET_ADMN"], []), {
-    code: "CAPABILITY_UNKNOWN",
-    remedy: "Did you mean NET_ADMIN?",
+describe("chooseCapabilities()", () => {
+  it("adds and drops by name and all at once", () => {
+    const choose = (add: string[], drop: string[]): readonly string[] =>
+      chooseCapabilities({ privileged: false, add, drop, available: machine.capabilities });
+    assert.deepEqual(choose(["net_bind_service"], ["ALL"]), ["CAP_NET_BIND_SERVICE"]);
+    assert.deepEqual(choose(["ALL"], []), [...machine.capabilities].sort());
+    assert.ok(!choose(["ALL"], ["CAP_SYS_ADMIN"]).includes("CAP_SYS_ADMIN"));
+    assert.ok(!choose([], ["net_raw"]).includes("CAP_NET_RAW"));
+    assert.throws(() => choose(["NET_ADMN"], []), {
+      code: "CAPABILITY_UNKNOWN",
+      remedy: "Did you mean NET_ADMIN?",
+    });
   });
 });

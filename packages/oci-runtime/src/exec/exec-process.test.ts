@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { test } from "node:test";
+import { describe, it } from "node:test";
 import * as fc from "fast-check";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 import { execSpec } from "./exec-process.ts";
@@ -18,39 +18,43 @@ const main: OciProcess = {
   rlimits: [],
 };
 
-test("execSpec() gives a process the container's identity, rights and environment", () => {
-  assert.deepEqual(execSpec(main, { command: ["ls"] }, false), { ...main, args: ["ls"] });
-});
-
-test("execSpec() lets the call's environment win and names the terminal", () => {
-  const { env, terminal } = execSpec(main, { command: ["sh"], env: ["A=2"] }, true);
-  assert.deepEqual(env, ["PATH=/bin", "TERM=xterm", "A=2"]);
-  assert.equal(terminal, true);
-  assert.deepEqual(execSpec(main, { command: ["sh"], env: ["TERM=vt100"] }, true).env, [
-    "PATH=/bin",
-    "A=1",
-    "TERM=vt100",
-  ]);
-});
-
-test("CVE-2024-9042, CVE-2023-3676: terminalCommand() quotes what a shell would take apart", () => {
-  assert.equal(
-    terminalCommand(["/usr/bin/crun", "--root=/run/a b", "it's"]).at(-1),
-    String.raw`exec /usr/bin/crun '--root=/run/a b' 'it'\''s'`,
-  );
-});
-
-test("CVE-2024-9042, CVE-2023-3676: a shell takes every word of terminalCommand() for a word", () => {
-  const word = fc.string({
-    unit: fc.constantFrom("'", '"', "$", "`", "\\", "\n", ";", "&", " ", "*", "é"),
+describe("execSpec()", () => {
+  it("gives a process the container's identity, rights and environment", () => {
+    assert.deepEqual(execSpec(main, { command: ["ls"] }, false), { ...main, args: ["ls"] });
   });
-  const words = fc.array(word, { minLength: 1, maxLength: 20 });
-  fc.assert(
-    fc.property(words, (some) => {
-      const line = terminalCommand(["/usr/bin/printf", String.raw`%s\0`, ...some]).at(-1) ?? "";
-      const { stdout } = spawnSync("sh", ["-c", line]);
-      assert.equal(stdout.toString(), some.map((each) => `${each}\0`).join(""));
-    }),
-    { numRuns: 25 },
-  );
+
+  it("lets the call's environment win and names the terminal", () => {
+    const { env, terminal } = execSpec(main, { command: ["sh"], env: ["A=2"] }, true);
+    assert.deepEqual(env, ["PATH=/bin", "TERM=xterm", "A=2"]);
+    assert.equal(terminal, true);
+    assert.deepEqual(execSpec(main, { command: ["sh"], env: ["TERM=vt100"] }, true).env, [
+      "PATH=/bin",
+      "A=1",
+      "TERM=vt100",
+    ]);
+  });
+});
+
+describe("terminalCommand()", () => {
+  it("CVE-2024-9042, CVE-2023-3676: quotes what a shell would take apart", () => {
+    assert.equal(
+      terminalCommand(["/usr/bin/crun", "--root=/run/a b", "it's"]).at(-1),
+      String.raw`exec /usr/bin/crun '--root=/run/a b' 'it'\''s'`,
+    );
+  });
+
+  it("CVE-2024-9042, CVE-2023-3676: has a shell take every word for a word", () => {
+    const word = fc.string({
+      unit: fc.constantFrom("'", '"', "$", "`", "\\", "\n", ";", "&", " ", "*", "é"),
+    });
+    const words = fc.array(word, { minLength: 1, maxLength: 20 });
+    fc.assert(
+      fc.property(words, (some) => {
+        const line = terminalCommand(["/usr/bin/printf", String.raw`%s\0`, ...some]).at(-1) ?? "";
+        const { stdout } = spawnSync("sh", ["-c", line]);
+        assert.equal(stdout.toString(), some.map((each) => `${each}\0`).join(""));
+      }),
+      { numRuns: 25 },
+    );
+  });
 });

@@ -2,41 +2,43 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { test } from "node:test";
+import { describe, it } from "node:test";
 import { setImmediate, setTimeout } from "node:timers/promises";
 import { LogChanges } from "./log-changes.ts";
 
 const never = new AbortController().signal;
 
-test("LogChanges keeps one change for a reader that is slow, however much is written", async () => {
-  using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-log-changes-"));
-  const file = path.join(folder.path, "0.log");
-  fs.writeFileSync(file, "");
-  using changes = new LogChanges(file, new Promise(() => {}), never);
-  for (let count = 0; count < 100; count++) {
-    fs.appendFileSync(file, "line\n");
-    // Else the kernel would make one event of several.
-    for (let turn = 0; turn < 3; turn++) await setImmediate();
-  }
-  let wakes = 0;
-  const isWoken = async (): Promise<boolean> => await changes.next().then(() => true);
-  while (await Promise.race([isWoken(), setTimeout(100, false)])) wakes++;
-  assert.ok(wakes <= 2, `${wakes} pieces of news`);
-});
+describe("LogChanges", () => {
+  it("keeps one change for a reader that is slow, however much is written", async () => {
+    using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-log-changes-"));
+    const file = path.join(folder.path, "0.log");
+    fs.writeFileSync(file, "");
+    using changes = new LogChanges(file, new Promise(() => {}), never);
+    for (let count = 0; count < 100; count++) {
+      fs.appendFileSync(file, "line\n");
+      // Else the kernel would make one event of several.
+      for (let turn = 0; turn < 3; turn++) await setImmediate();
+    }
+    let wakes = 0;
+    const isWoken = async (): Promise<boolean> => await changes.next().then(() => true);
+    while (await Promise.race([isWoken(), setTimeout(100, false)])) wakes++;
+    assert.ok(wakes <= 2, `${wakes} pieces of news`);
+  });
 
-test("LogChanges wakes its reader for what is written, for the end and for an abort", async () => {
-  using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-log-changes-"));
-  const file = path.join(folder.path, "0.log");
-  fs.writeFileSync(file, "");
-  const ended = Promise.withResolvers<void>();
-  const abort = new AbortController();
-  using changes = new LogChanges(file, ended.promise, abort.signal);
-  await changes.next(); // what was there before it began
-  const written = changes.next();
-  fs.appendFileSync(file, "line\n");
-  await written;
-  ended.resolve();
-  while (!changes.hasEnded) await changes.next();
-  abort.abort();
-  await changes.next();
+  it("wakes its reader for what is written, for the end and for an abort", async () => {
+    using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-log-changes-"));
+    const file = path.join(folder.path, "0.log");
+    fs.writeFileSync(file, "");
+    const ended = Promise.withResolvers<void>();
+    const abort = new AbortController();
+    using changes = new LogChanges(file, ended.promise, abort.signal);
+    await changes.next(); // what was there before it began
+    const written = changes.next();
+    fs.appendFileSync(file, "line\n");
+    await written;
+    ended.resolve();
+    while (!changes.hasEnded) await changes.next();
+    abort.abort();
+    await changes.next();
+  });
 });
