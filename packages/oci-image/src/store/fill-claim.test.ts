@@ -16,6 +16,7 @@ describe("doOnce()", () => {
     const clock = new EagerClock();
     let count = 0;
     let looks = 0;
+    const hasWaiters = (): boolean => looks >= 10;
     let isDone = false;
     const one = async (): Promise<void> =>
       await doOnce(file, {
@@ -25,7 +26,7 @@ describe("doOnce()", () => {
         },
         work: async () => {
           count++;
-          while (looks < 10) await setImmediate();
+          while (!hasWaiters()) await setImmediate();
           isDone = true;
         },
         clock,
