@@ -3,7 +3,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { eventually as poll } from "@kip/testing";
 import { registryPort, writeSettings } from "./image-registry.ts";
 
 const root = path.join(import.meta.dirname, "..");
@@ -132,18 +132,13 @@ async function evidence(kubectl: Cluster["kubectl"]): Promise<string> {
   return parts.map(({ stdout }) => `\n${stdout}`).join("");
 }
 
-/** Waits for something that no event of ours can tell; fails after a generous time. */
+/** Waits for something that no event of ours announces; each look is the run of a program. */
 export async function eventually(
   what: string,
   check: () => Promise<boolean> | boolean,
   limitMs = 120_000,
 ): Promise<void> {
-  const end = performance.now() + limitMs;
-  for (;;) {
-    if (await check()) return;
-    assert.ok(performance.now() < end, `still waiting for ${what} after ${limitMs / 1000} s`);
-    await sleep(200);
-  }
+  await poll(check, { what, limitMs, intervalMs: 200 });
 }
 
 /** A pod of one container that runs a shell command. */

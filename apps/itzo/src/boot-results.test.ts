@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { mkdtempDisposable, rename, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rename, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { suite, test } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { readBootResults, writeBootResults } from "./boot-results.ts";
 
 suite("readBootResults", () => {
   test("reads seconds, gives milliseconds", async () => {
-    await using directory = await mkdtempDisposable(path.join(tmpdir(), "boot-"));
+    using directory = temporaryFolder();
     const file = path.join(directory.path, "boot-timings");
     await writeFile(file, '{"userspace": 1.72, "network": 1.87}\n');
     assert.deepEqual(await readBootResults(directory.path), {
@@ -17,7 +17,7 @@ suite("readBootResults", () => {
   });
 
   test("waits for the boot script", async () => {
-    await using directory = await mkdtempDisposable(path.join(tmpdir(), "boot-"));
+    using directory = temporaryFolder();
     const waiting = readBootResults(directory.path);
     const part = path.join(directory.path, "boot-timings.part");
     await writeFile(part, '{"network": 2}');
@@ -26,7 +26,7 @@ suite("readBootResults", () => {
   });
 
   test("reads what a copy of a template has left", async () => {
-    await using directory = await mkdtempDisposable(path.join(tmpdir(), "boot-"));
+    using directory = temporaryFolder();
     const results = { timingsMs: { identity: 20 }, startedAtMs: 5000 };
     writeBootResults(directory.path, results);
     assert.deepEqual(await readBootResults(directory.path), results);

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { appendFileSync, existsSync } from "node:fs";
-import { mkdtempDisposable, readFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { suite, test } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { boundedLog } from "./bounded-log.ts";
 
 suite("boundedLog", () => {
   test("keeps a bounded part of what was written, the newest lines among it", async () => {
-    await using directory = await mkdtempDisposable(path.join(tmpdir(), "log-"));
+    using directory = temporaryFolder();
     const file = path.join(directory.path, "agent.log");
     const log = boundedLog({ write: (text) => appendFileSync(file, text), file, maxBytes: 100 });
     for (let count = 0; count < 1000; count++) log(`line ${count}`);
@@ -18,7 +18,7 @@ suite("boundedLog", () => {
   });
 
   test("writes on where no file is", async () => {
-    await using directory = await mkdtempDisposable(path.join(tmpdir(), "log-"));
+    using directory = temporaryFolder();
     const file = path.join(directory.path, "agent.log");
     const lines: string[] = [];
     const log = boundedLog({ write: (text) => lines.push(text), file, maxBytes: 1 });

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { suite, test } from "node:test";
 import { hasCode, silentLogger } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { applySeedOnce } from "./first-boot.ts";
 
 suite("applySeedOnce", () => {
   test("applies the seed, deletes it, and does nothing the second time", async () => {
-    await using directory = await mkdtempDisposable(path.join(tmpdir(), "boot-"));
+    using directory = temporaryFolder();
     const seed = path.join(directory.path, "seed");
     const target = path.join(directory.path, "identity.json");
     const config = { write_files: [{ path: target, content: "{}", permissions: "0600" }] };
@@ -28,7 +28,7 @@ suite("applySeedOnce", () => {
   });
 
   test("says that there is no seed", async () => {
-    await using directory = await mkdtempDisposable(path.join(tmpdir(), "boot-"));
+    using directory = temporaryFolder();
     await assert.rejects(applySeedOnce(directory.path, silentLogger), (error) =>
       hasCode(error, "SEED_INVALID"),
     );

@@ -1,8 +1,7 @@
 // A disk in real cells, on the local cloud. As root only.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { mkdtempDisposable, truncate } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { truncate } from "node:fs/promises";
 import path from "node:path";
 import { after, before, suite, test } from "node:test";
 import {
@@ -17,7 +16,7 @@ import { buildCellImage } from "@kip/cell-image";
 import type { Instance } from "@kip/cloud";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import { CertificateAuthority } from "@kip/pki";
-import { startBusyboxRegistry, type LayoutRegistry } from "@kip/testing";
+import { startBusyboxRegistry, type LayoutRegistry, temporaryFolder } from "@kip/testing";
 import { container, desiredPod } from "../../../packages/cell-agent/test/desired-pod.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
@@ -35,7 +34,7 @@ suite("a disk in real cells", { skip, timeout: 280_000 }, () => {
   let registry: LayoutRegistry;
 
   before(async () => {
-    const folder = stack.use(await mkdtempDisposable(path.join(tmpdir(), "kiptdisk-")));
+    const folder = stack.use(temporaryFolder());
     stateDir = path.join(folder.path, "state");
     authority = await CertificateAuthority.create({ commonName: "kip", validMs: hour });
     const agentEntry = path.join(import.meta.dirname, "../src/main.ts");

@@ -1,9 +1,7 @@
 // Templates and their copies, by QEMU. As root only, as images are built by root only.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdtempDisposable } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { before, suite, test } from "node:test";
 import { AgentClient, cellServerName, type CellIdentity } from "@kip/agent-api";
@@ -11,6 +9,7 @@ import { decode, silentLogger } from "@kip/base";
 import { buildCellImage, type CellImage } from "@kip/cell-image";
 import type { CloneIdentity } from "@kip/cloud-init";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
+import { temporaryFolder } from "@kip/testing";
 import { makeTemplate, startCopy, type Template } from "./support/template.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
@@ -68,7 +67,7 @@ suite("copies of a template", { skip, timeout: 280_000 }, () => {
   });
 
   test("are machines of their own, also if the template has been online", async () => {
-    await using directory = await mkdtempDisposable(path.join(tmpdir(), "template-"));
+    using directory = temporaryFolder();
     const startedMs = Date.now();
     const template = await makeTemplate(image, path.join(directory.path, "template"), ["app"]);
     const preload = decodePreloadFacts(JSON.parse(template.preload[0] ?? ""), "preload");
@@ -110,7 +109,7 @@ suite("copies of a template", { skip, timeout: 280_000 }, () => {
 
   test("would share OpenSSL's random numbers if their clock were the template's", async () => {
     // Why the template's clock must be far in the past: OpenSSL takes new entropy when much time has passed.
-    await using directory = await mkdtempDisposable(path.join(tmpdir(), "template-"));
+    using directory = temporaryFolder();
     const template = await makeTemplate(image, path.join(directory.path, "template"));
     const unixMs = Date.UTC(2020, 0, 1, 0, 5);
     const one = await look(template, "one", unixMs);
@@ -123,7 +122,7 @@ suite("a copy with the agent", { skip, timeout: 280_000 }, () => {
   test("listens as the cell it is and has nothing of the rehearsal", async () => {
     const image = await build("../src/main.ts");
     assert.equal(image.template, true);
-    await using directory = await mkdtempDisposable(path.join(tmpdir(), "template-"));
+    using directory = temporaryFolder();
     const template = await makeTemplate(image, path.join(directory.path, "template"));
     const { kip, identity } = await credentials();
     const report = `for what in ${places.join(" ")}; do echo "left: $what"; done`;

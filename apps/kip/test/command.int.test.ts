@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdtempDisposableSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, statSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 
 const kip = path.join(import.meta.dirname, "../bin/kip");
 const skip = process.getuid?.() === 0 ? false : "kip up is for root only";
 
 describe("kip up", { skip }, () => {
   it("makes its folders with modes of its own, whatever the caller's umask", () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "kip-umask-"));
+    using folder = temporaryFolder();
     for (const umask of ["000", "022", "077"]) {
       const cache = path.join(folder.path, umask);
       // It ends soon after the first folder: there are no programs.
@@ -27,7 +27,7 @@ describe("kip up", { skip }, () => {
 
 describe("kip", () => {
   it("says what is missing in a checkout without its npm packages", () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "kip-checkout-"));
+    using folder = temporaryFolder();
     const copy = path.join(folder.path, "apps/kip/bin/kip");
     cpSync(kip, copy);
     const { status, stderr } = spawnSync(copy, ["version"], { encoding: "utf8" });

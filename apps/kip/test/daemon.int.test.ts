@@ -1,18 +1,18 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempDisposableSync, readFileSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { programNames } from "@kip/control-plane";
+import { temporaryFolder } from "@kip/testing";
 
 const app = path.join(import.meta.dirname, "..");
 const skip = process.getuid?.() === 0 ? false : "kip up is for root only";
 
 describe("the daemon of kip up", { skip, timeout: 100_000 }, () => {
   it("records the cluster first, so that kip down removes its network after a failed start", async () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "kip-daemon-"));
+    using folder = temporaryFolder();
     const state = path.join(folder.path, "state");
     const namespace = `kipd${process.pid}`;
     const daemon = startDaemon(folder.path, namespace);
@@ -32,7 +32,7 @@ describe("the daemon of kip up", { skip, timeout: 100_000 }, () => {
   });
 
   it("ends when kip up ends before it has started", async () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "kip-daemon-"));
+    using folder = temporaryFolder();
     const namespace = `kipe${process.pid}`;
     const daemon = startDaemon(folder.path, namespace);
     daemon.disconnect();

@@ -1,21 +1,13 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import {
-  mkdirSync,
-  mkdtempDisposableSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  statSync,
-} from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import { parseReference, prefetchImage, pushLayout } from "@kip/oci-image";
-import { tar, writeLayout } from "@kip/testing";
+import { tar, writeLayout, temporaryFolder } from "@kip/testing";
 import { hasRegistry, pushToRegistry, startRegistry } from "../src/local/run/registry.ts";
 
 /** Stands for the host's address on the cells' network. */
@@ -32,7 +24,7 @@ async function freePort(): Promise<number> {
 }
 
 describe("startRegistry()", { skip: canRun ? false : "needs root and docker-registry" }, () => {
-  const folder = mkdtempDisposableSync(path.join(tmpdir(), "kip-registry-"));
+  const folder = temporaryFolder();
   const layout = path.join(folder.path, "layout");
   const options = {
     address: cells,

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { suite, test } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { hostAptSources } from "./apt-sources.ts";
 
 async function sourcesOf(files: Readonly<Record<string, string>>): Promise<readonly string[]> {
-  await using apt = await mkdtempDisposable(path.join(tmpdir(), "apt-"));
+  using apt = temporaryFolder();
   await mkdir(path.join(apt.path, "sources.list.d"));
   for (const [name, text] of Object.entries(files))
     await writeFile(path.join(apt.path, name), text);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtempDisposable, readdir, readFile, utimes, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readdir, readFile, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { suite, test } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { markImageUsed, cachedBuild, type CachedBuild } from "./build-cache.ts";
 
 async function withCache(
@@ -12,7 +12,7 @@ async function withCache(
     build: (options: Partial<CachedBuild>) => Promise<string>,
   ) => Promise<void>,
 ): Promise<void> {
-  await using cache = await mkdtempDisposable(path.join(tmpdir(), "cache-"));
+  using cache = temporaryFolder();
   const folder = path.join(cache.path, "thing");
   await action(folder, async (options) => {
     const write = async (work: string) => await writeFile(path.join(work, "file"), "made");

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { mkdtempDisposable, readdir, readFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { suite, test } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { writeOciLayout, type SingleLayerImage } from "./oci-layout.ts";
 
 const image: SingleLayerImage = {
@@ -15,7 +15,7 @@ const image: SingleLayerImage = {
 
 suite("writeOciLayout", () => {
   test("names every blob by its hash and the manifest in the index", async () => {
-    await using directory = await mkdtempDisposable(path.join(tmpdir(), "layout-"));
+    using directory = temporaryFolder();
     const digest = await writeOciLayout(directory.path, image);
     const blobs = path.join(directory.path, "blobs", "sha256");
     for (const name of await readdir(blobs)) {
@@ -28,8 +28,8 @@ suite("writeOciLayout", () => {
   });
 
   test("gives the same digest each time", async () => {
-    await using one = await mkdtempDisposable(path.join(tmpdir(), "layout-"));
-    await using two = await mkdtempDisposable(path.join(tmpdir(), "layout-"));
+    using one = temporaryFolder();
+    using two = temporaryFolder();
     assert.equal(await writeOciLayout(one.path, image), await writeOciLayout(two.path, image));
   });
 });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdtempDisposable, readFile, utimes, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { systemClock } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { updatableBuild, type UpdatableProduct } from "./updatable-build.ts";
 
 /** A cache whose products have the content that is offered when they are built. */
@@ -12,7 +12,7 @@ async function withCache(
     build: (refresh: boolean, offered: string | Error) => Promise<UpdatableProduct>,
   ) => Promise<void>,
 ): Promise<void> {
-  await using cache = await mkdtempDisposable(path.join(tmpdir(), "updatable-"));
+  using cache = temporaryFolder();
   await action(
     async (refresh, offered) =>
       await updatableBuild({

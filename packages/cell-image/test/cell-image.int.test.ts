@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { access, mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { access, mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { before, suite, test } from "node:test";
 import { decode, runCommand } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { buildCellImage, buildDemoImage, type CellImage } from "../src/index.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
@@ -55,7 +55,7 @@ suite("cell image", { skip, timeout: 280_000 }, () => {
   });
 
   test("boots to a machine that is ready for containers, and starts its agent again", async () => {
-    await using directory = await mkdtempDisposable(path.join(tmpdir(), "cell-image-"));
+    using directory = temporaryFolder();
     const [first, second] = await boot(image, directory.path);
     assert.equal(first?.run, 1);
     assert.equal(second?.run, 2);
@@ -86,7 +86,7 @@ suite("cell image", { skip, timeout: 280_000 }, () => {
   });
 
   test("comes with a demo image in which the usual network commands work", async () => {
-    await using root = await mkdtempDisposable(path.join(tmpdir(), "demo-image-"));
+    using root = temporaryFolder();
     const { layoutDir } = await buildDemoImage({ cacheDir });
     const { stdout } = await runCommand("skopeo", ["inspect", `oci:${layoutDir}:latest`]);
     const { Layers: layers } = decodeLayers(JSON.parse(stdout), "skopeo");

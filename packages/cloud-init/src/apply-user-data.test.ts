@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdir, mkdtempDisposable, readdir, readFile, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { suite, test } from "node:test";
 import { hasCode } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { applyUserData } from "./apply-user-data.ts";
 import { readNoCloudSeed } from "./no-cloud.ts";
 import type { CloudConfig } from "./user-data.ts";
@@ -12,7 +12,7 @@ const nothing: CloudConfig = { writeFiles: [], runCommands: [], warnings: [] };
 
 suite("applyUserData", () => {
   test("writes files whole, with their mode, and leaves no temporary file", async () => {
-    await using root = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
+    using root = temporaryFolder();
     const content = Buffer.from("secret");
     const writeFiles = [{ path: "/var/lib/x/key", content, mode: 0o400 }];
     const result = await applyUserData({ ...nothing, writeFiles }, { root: root.path });
@@ -25,7 +25,7 @@ suite("applyUserData", () => {
 
   for (const umask of [0o027, 0o077]) {
     test(`lets all users into the folders that it makes, with umask ${umask.toString(8)}`, async () => {
-      await using root = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
+      using root = temporaryFolder();
       const writeFiles = [{ path: "/etc/x/y/file", content: Buffer.from("x"), mode: 0o644 }];
       const before = process.umask(umask);
       try {
@@ -39,7 +39,7 @@ suite("applyUserData", () => {
   }
 
   test("replaces a file that is there", async () => {
-    await using root = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
+    using root = temporaryFolder();
     await writeFile(path.join(root.path, "a"), "old");
     const writeFiles = [{ path: "/a", content: Buffer.from("new"), mode: 0o644 }];
     await applyUserData({ ...nothing, writeFiles }, { root: root.path });
@@ -47,7 +47,7 @@ suite("applyUserData", () => {
   });
 
   test("goes on after a failure and reports it", async () => {
-    await using root = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
+    using root = temporaryFolder();
     await mkdir(path.join(root.path, "taken"));
     const content = Buffer.from("x");
     const calls: string[] = [];
@@ -81,7 +81,7 @@ suite("applyUserData", () => {
 
 suite("readNoCloudSeed", () => {
   test("reads both files; user data may be missing", async () => {
-    await using seed = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
+    using seed = temporaryFolder();
     const metaData = { "instance-id": "i-1", "local-hostname": "cell-1" };
     await writeFile(path.join(seed.path, "meta-data"), JSON.stringify(metaData));
     const { userData, ...rest } = readNoCloudSeed(seed.path);
@@ -90,7 +90,7 @@ suite("readNoCloudSeed", () => {
   });
 
   test("refuses meta-data without an instance-id", async () => {
-    await using seed = await mkdtempDisposable(path.join(tmpdir(), "cloud-init-"));
+    using seed = temporaryFolder();
     await writeFile(path.join(seed.path, "meta-data"), "{}");
     assert.throws(
       () => readNoCloudSeed(seed.path),

@@ -3,8 +3,8 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import os from "node:os";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import { createLogger, silentLogger, signalProcess, systemClock, CommandError } from "@kip/base";
+import { eventually } from "@kip/testing";
 import { LocalNetwork, type LocalNetworkOptions } from "../src/network/local-network.ts";
 import { findProcesses } from "../src/host/processes.ts";
 import { NetworkWatch, type NetworkWatchOptions } from "../src/network/network-watch.ts";
@@ -410,13 +410,4 @@ function watchOptions(network: LocalNetwork): NetworkWatchOptions {
 
 function hasExitCode(error: unknown, code: number): boolean {
   return CommandError.is(error) && error.exitCode === code;
-}
-
-/** Waits for what no event of this process tells. */
-async function eventually(condition: () => Promise<boolean>): Promise<void> {
-  const until = performance.now() + 20_000;
-  while (!(await condition())) {
-    assert.ok(performance.now() < until, "condition not met within 20 s");
-    await delay(20);
-  }
 }

@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { request } from "node:https";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
-import { runCommand, systemClock } from "@kip/base";
+import { runCommand } from "@kip/base";
 import {
   obtainBinaries,
   startControlPlane,
@@ -17,18 +16,19 @@ import {
   type ControlPlane,
   type ProgramExit,
 } from "@kip/control-plane";
+import { temporaryFolder, eventually } from "@kip/testing";
 import { ControlPlaneError } from "../src/errors.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 let binaries: Binaries;
-let directory: string;
+const temporary = temporaryFolder();
+const directory = temporary.path;
 const exits: ProgramExit[] = [];
 
 before(async () => {
   binaries = await obtainBinaries({ cacheDir, onProgress: (line) => console.log(line) });
-  directory = await mkdtemp(join(tmpdir(), "kip-control-plane-"));
 });
-after(async () => await rm(directory, { recursive: true, force: true }));
+after(() => temporary.remove());
 
 describe("a running control plane", () => {
   let controlPlane: ControlPlane;
@@ -98,8 +98,7 @@ describe("a running control plane", () => {
     assert.ok(killed !== undefined);
     process.kill(killed, "SIGKILL");
     // Nothing announces a restart but the new process itself.
-    while (controlPlane.pids["kube-scheduler"] === undefined || exits.length === 0)
-      await systemClock.sleep(20);
+    await eventually(() => controlPlane.pids["kube-scheduler"] !== undefined && exits.length > 0);
     assert.notEqual(controlPlane.pids["kube-scheduler"], killed);
     assert.equal(exits[0]?.program, "kube-scheduler");
     assert.match(exits[0].reason, /^kube-scheduler was ended by SIGKILL/);
@@ -140,7 +139,7 @@ describe("startControlPlane()", () => {
     const orphans = JSON.parse(line) as number[];
     assert.equal(orphans.length, 4);
     // They are no longer our children, so no event reports their end.
-    while ((await running(orphans)).length > 0) await systemClock.sleep(20);
+    await eventually(async () => (await running(orphans)).length === 0);
     await using again = await start();
     assert.equal(Object.keys(again.pids).length, 4);
   });

@@ -1,27 +1,18 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import {
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rm,
-  truncate,
-  utimes,
-  writeFile,
-} from "node:fs/promises";
+import { mkdir, readdir, readFile, truncate, utimes, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { isCodedError, runCommand } from "@kip/base";
 import { obtainBinaries, pinned, programNames, type ObtainOptions } from "@kip/control-plane";
+import { temporaryFolder } from "@kip/testing";
 import { ControlPlaneError } from "../src/errors.ts";
 
 describe("obtainBinaries()", () => {
   it("builds once, and takes the programs from the cache afterwards", async () => {
-    await using place = await temporaryPlace();
+    using place = await temporaryPlace();
     const first = await obtainBinaries(place.options);
     assert.equal(first.version, pinned.kubernetes);
     for (const name of programNames) await runCommand(first.paths[name]);
@@ -36,7 +27,7 @@ describe("obtainBinaries()", () => {
   });
 
   it("builds once for callers at the same time", async () => {
-    await using place = await temporaryPlace();
+    using place = await temporaryPlace();
     const found = await Promise.all([1, 2, 3].map(async () => await obtainBinaries(place.options)));
     assert.equal(new Set(found.map((binaries) => binaries.directory)).size, 1);
     assert.equal(await place.builds(), 1);
@@ -44,7 +35,7 @@ describe("obtainBinaries()", () => {
   });
 
   it("builds again when a cached program is cut short, not when the cache was copied", async () => {
-    await using place = await temporaryPlace();
+    using place = await temporaryPlace();
     const { paths } = await obtainBinaries(place.options);
     await utimes(paths.etcd, 1, 1);
     await obtainBinaries(place.options);
@@ -56,7 +47,7 @@ describe("obtainBinaries()", () => {
   });
 
   it("leaves nothing half done when it is interrupted, and goes on the next time", async () => {
-    await using place = await temporaryPlace();
+    using place = await temporaryPlace();
     const controller = new AbortController();
     const hanging = await place.fakeGo("hang", "echo started >&2; exec sleep 1000");
     await assert.rejects(
@@ -79,7 +70,7 @@ describe("obtainBinaries()", () => {
   });
 
   it("says in a sentence what is missing or wrong", async () => {
-    await using place = await temporaryPlace();
+    using place = await temporaryPlace();
     const failing = await place.fakeGo("fail", "echo 'no such host' >&2; exit 1");
     const failure = async (options: Partial<ObtainOptions>): Promise<string> => {
       try {
@@ -104,7 +95,7 @@ describe("obtainBinaries()", () => {
   });
 
   it("takes the programs of a directory that the user names, with their own version", async () => {
-    await using place = await temporaryPlace();
+    using place = await temporaryPlace();
     const userDir = join(place.options.cacheDir, "mine");
     await mkdir(userDir);
     for (const name of programNames)
@@ -116,7 +107,7 @@ describe("obtainBinaries()", () => {
   });
 
   it("downloads a release whose digests are pinned", async () => {
-    await using place = await temporaryPlace();
+    using place = await temporaryPlace();
     await using site = await releaseSite();
     const binaries = await obtainBinaries({ ...place.options, ...site.options });
     for (const name of programNames) await runCommand(binaries.paths[name]);
@@ -125,7 +116,7 @@ describe("obtainBinaries()", () => {
 
   it("downloads by the proxy that the environment names, except where NO_PROXY says otherwise", async () => {
     for (const noProxy of ["", "kubernetes.invalid,etcd.invalid"]) {
-      await using place = await temporaryPlace();
+      using place = await temporaryPlace();
       await using site = await releaseSite();
       const env = { http_proxy: site.options.sites.etcd.replace("/etcd", ""), no_proxy: noProxy };
       // Names that only a proxy can resolve.
@@ -137,7 +128,7 @@ describe("obtainBinaries()", () => {
   });
 
   it("refuses a download with another digest, and does not build instead", async () => {
-    await using place = await temporaryPlace();
+    using place = await temporaryPlace();
     await using site = await releaseSite("0".repeat(64));
     await assert.rejects(obtainBinaries({ ...place.options, ...site.options }), (error) =>
       ControlPlaneError.is(error, "DIGEST_MISMATCH"),
@@ -146,7 +137,7 @@ describe("obtainBinaries()", () => {
   });
 
   it("says once that a release cannot be downloaded, and builds it", async () => {
-    await using place = await temporaryPlace();
+    using place = await temporaryPlace();
     const { options } = await closedSite();
     await obtainBinaries({ ...place.options, ...options });
     const said = place.progress.filter((line) => line.includes("Cannot download"));
@@ -157,7 +148,8 @@ describe("obtainBinaries()", () => {
 });
 
 async function temporaryPlace() {
-  const directory = await mkdtemp(join(tmpdir(), "kip-obtain-"));
+  const folder = temporaryFolder();
+  const directory = folder.path;
   const count = join(directory, "builds");
   await writeFile(count, "");
   const progress: string[] = [];
@@ -196,7 +188,7 @@ done`,
     progress,
     fakeGo,
     builds: async () => (await readFile(count, "utf8")).split("\n").length - 1,
-    [Symbol.asyncDispose]: async () => await rm(directory, { recursive: true }),
+    [Symbol.dispose]: () => folder.remove(),
   };
 }
 
@@ -204,7 +196,8 @@ const architecture = process.arch === "arm64" ? "arm64" : "amd64";
 
 /** A site on loopback with a release of tiny programs. */
 async function releaseSite(kubectlDigest?: string) {
-  const directory = await mkdtemp(join(tmpdir(), "kip-release-"));
+  const folder = temporaryFolder();
+  const directory = folder.path;
   const inner = `etcd-${pinned.etcd}-linux-${architecture}`;
   await mkdir(join(directory, inner));
   const program = "#!/bin/sh\nexit 0\n";
@@ -238,8 +231,10 @@ async function releaseSite(kubectlDigest?: string) {
     },
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
+      const closed = once(server, "close");
       server.close();
-      await rm(directory, { recursive: true });
+      await closed;
+      folder.remove();
     },
   };
 }

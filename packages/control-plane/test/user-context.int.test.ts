@@ -1,16 +1,5 @@
 import assert from "node:assert/strict";
-import {
-  chmod,
-  chown,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rm,
-  stat,
-  writeFile,
-} from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, chown, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { runCommand } from "@kip/base";
@@ -20,6 +9,7 @@ import {
   removeKubeconfigContext,
 } from "@kip/control-plane";
 import { CertificateAuthority } from "@kip/pki";
+import { temporaryFolder } from "@kip/testing";
 import { ControlPlaneError } from "../src/errors.ts";
 
 const { paths } = await obtainBinaries({
@@ -30,7 +20,7 @@ const user = await authority.issue({ commonName: "me", usages: ["client"], valid
 
 describe("mergeKubeconfigContext() and removeKubeconfigContext()", () => {
   it("leave a user's file as it was, but for layout", async () => {
-    await using home = await temporaryHome();
+    using home = await temporaryHome();
     await writeFile(home.path, foreign, { mode: 0o640 });
     const before = JSON.parse(foreign) as unknown;
 
@@ -50,7 +40,7 @@ describe("mergeKubeconfigContext() and removeKubeconfigContext()", () => {
   });
 
   it("remove a file and a directory that they made", async () => {
-    await using home = await temporaryHome();
+    using home = await temporaryHome();
     const inside = { ...home.options, path: join(home.directory, "new", "config") };
     await mergeKubeconfigContext(inside);
     assert.deepEqual(await readdir(join(home.directory, "new")), ["config"]);
@@ -59,7 +49,7 @@ describe("mergeKubeconfigContext() and removeKubeconfigContext()", () => {
   });
 
   it("remove all folders that they made, and give them to the owner of the one around", async () => {
-    await using home = await temporaryHome();
+    using home = await temporaryHome();
     await chown(home.directory, 4321, 4321);
     const inside = { ...home.options, path: join(home.directory, "one", "two", "config") };
     await mergeKubeconfigContext(inside);
@@ -70,7 +60,7 @@ describe("mergeKubeconfigContext() and removeKubeconfigContext()", () => {
   });
 
   it("do not touch what another current context means", async () => {
-    await using home = await temporaryHome();
+    using home = await temporaryHome();
     await writeFile(home.path, foreign);
     await mergeKubeconfigContext({ ...home.options, setCurrent: false });
     assert.match(await readFile(home.path, "utf8"), /^current-context: work$/m);
@@ -79,7 +69,7 @@ describe("mergeKubeconfigContext() and removeKubeconfigContext()", () => {
   });
 
   it("take over the lock of a run that was killed, and of no other program", async () => {
-    await using home = await temporaryHome();
+    using home = await temporaryHome();
     await writeFile(home.path, foreign);
     await writeFile(`${home.path}.lock`, JSON.stringify({ pid: 1, startTicks: "-1" }));
     await mergeKubeconfigContext(home.options);
@@ -91,7 +81,7 @@ describe("mergeKubeconfigContext() and removeKubeconfigContext()", () => {
   });
 
   it("keep the administrator's key from others while they change a file that all may read", async () => {
-    await using home = await temporaryHome();
+    using home = await temporaryHome();
     await writeFile(home.path, foreign, { mode: 0o644 });
     const modes: number[] = [];
     const kubectl = join(home.directory, "kubectl");
@@ -105,7 +95,7 @@ describe("mergeKubeconfigContext() and removeKubeconfigContext()", () => {
   });
 
   it("refuse a file that is locked or broken, and leave it alone", async () => {
-    await using home = await temporaryHome();
+    using home = await temporaryHome();
     await writeFile(home.path, "{ not: [a kubeconfig");
     await assert.rejects(mergeKubeconfigContext(home.options), (error) =>
       ControlPlaneError.is(error, "KUBECONFIG_INVALID"),
@@ -148,15 +138,16 @@ const foreign = JSON.stringify({
 });
 
 async function temporaryHome() {
-  const directory = await mkdtemp(join(tmpdir(), "kip-home-"));
-  const state = await mkdtemp(join(tmpdir(), "kip-home-state-"));
+  const home = temporaryFolder();
+  const state = temporaryFolder();
+  const directory = home.path;
   const path = join(directory, ".kube", "config");
   await mkdir(join(path, ".."));
   await chmod(directory, 0o755);
   const options = {
     path,
     kubectl: paths.kubectl,
-    statePath: join(state, "previous"),
+    statePath: join(state.path, "previous"),
     server: "https://127.0.0.1:1",
     ca: authority.certificate,
     certificate: user.certificate,
@@ -172,9 +163,9 @@ async function temporaryHome() {
       // kubectl always prints this one, empty.
       return Object.fromEntries(Object.entries(config).filter(([key]) => key !== "preferences"));
     },
-    async [Symbol.asyncDispose]() {
-      await rm(directory, { recursive: true });
-      await rm(state, { recursive: true });
+    [Symbol.dispose]() {
+      home.remove();
+      state.remove();
     },
   };
 }

@@ -1,10 +1,10 @@
 // Makes device nodes: needs root.
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempDisposableSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { it } from "node:test";
 import { runCommand } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { machineDevices } from "../src/bundle/machine-devices.ts";
 
 const skip = process.getuid?.() === 0 ? false : "needs root";
@@ -13,7 +13,7 @@ it(
   "machineDevices() tells of every device there is now, in folders as well",
   { skip },
   async () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "kip-dev-"));
+    using folder = temporaryFolder();
     const place = (name: string): string => path.join(folder.path, name);
     for (const name of ["mapper", "bus/usb/001", "pts", "shm"])
       mkdirSync(place(name), { recursive: true });

@@ -1,5 +1,7 @@
 export { EagerClock } from "./eager-clock.ts";
+export { eventually, type EventuallyOptions } from "./eventually.ts";
 export { ManualClock } from "./manual-clock.ts";
+export { temporaryFolder, type TemporaryFolder } from "./temporary-folder.ts";
 
 // Images and registries
 export { startBusyboxRegistry } from "./images/busybox-registry.ts";

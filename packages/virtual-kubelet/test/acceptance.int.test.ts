@@ -3,11 +3,11 @@ import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
 import { K8sError, createInformer, paths } from "@kip/k8s-client";
 import type { Event, Lease, Node, Pod } from "@kip/k8s-types";
+import { eventually } from "@kip/testing";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
 import { until } from "./eventually.ts";
 import {
   createPod,
-  eventuallyTrue,
   isRunning,
   nodeWith,
   podsUntil,
@@ -70,7 +70,7 @@ for (const { name: variant, make } of variants)
       const held = Promise.withResolvers<void>();
       memory.gate = () => (memory.count("remove") < 3 ? Promise.resolve() : held.promise);
       await cluster.admin.delete(paths.pods(namespace, "web"));
-      await eventuallyTrue(() => memory.count("remove") >= 3);
+      await eventually(() => memory.count("remove") >= 3);
       const kept = await cluster.admin.get<Pod>(paths.pods(namespace, "web"));
       assert.ok(kept.metadata?.deletionTimestamp !== undefined);
       await eventsUntil(pod, "ProviderDeleteFailed");
@@ -143,7 +143,7 @@ for (const { name: variant, make } of variants)
       await using running = await nodeWith(cluster, provider);
       const namespace = await cluster.plane.createNamespace();
       await createPod(cluster, { namespace, node: running.name });
-      await eventuallyTrue(() => memory.pods.size === 1);
+      await eventually(() => memory.pods.size === 1);
       await running.node.sweep();
       const pod = await cluster.admin.get<Pod>(paths.pods(namespace, "web"));
       assert.equal(pod.status?.phase, "Pending");
@@ -164,7 +164,7 @@ for (const { name: variant, make } of variants)
           { metadata: { labels: { a: "b" } } },
           "merge",
         );
-      await eventuallyTrue(() => memory.count("apply") === 2);
+      await eventually(() => memory.count("apply") === 2);
       for (const name of ["foreign", "own"])
         await cluster.admin.delete(paths.pods(namespace, name), { graceSeconds: 1 });
       await podsUntil(cluster, namespace, (pods) => !pods.some((p) => p.metadata?.name === "own"));
@@ -353,7 +353,7 @@ describe("a node as the original had it", () => {
     provider.facts = { ...provider.facts, labels: { a: "b" } };
     provider.nodeChanged();
     const before = pings;
-    await eventuallyTrue(() => pings >= before + 5);
+    await eventually(() => pings >= before + 5);
     void running[Symbol.asyncDispose](); // its last write never returns
   });
 

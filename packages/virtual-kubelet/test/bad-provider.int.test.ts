@@ -2,17 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { paths } from "@kip/k8s-client";
 import type { Event, Pod } from "@kip/k8s-types";
+import { eventually } from "@kip/testing";
 import type { PodProvider, ProviderCallbacks } from "@kip/virtual-kubelet";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
 import { until } from "./eventually.ts";
-import {
-  createPod,
-  eventuallyTrue,
-  isRunning,
-  nodeWith,
-  podsUntil,
-  useCluster,
-} from "./support/cluster.ts";
+import { createPod, isRunning, nodeWith, podsUntil, useCluster } from "./support/cluster.ts";
 
 const cluster = useCluster();
 
@@ -119,8 +113,8 @@ describe("a provider that fails one pod", () => {
     await podsUntil(cluster, namespace, (pods) => pods.length === 0);
     assert.equal(memory.pods.size, 1);
     // The node may hear of the object's end after us.
-    await eventuallyTrue(() => running.node.findPod(namespace, "web") === undefined);
-    await eventuallyTrue(() => {
+    await eventually(() => running.node.findPod(namespace, "web") === undefined);
+    await eventually(() => {
       void running.node.sweep();
       return memory.pods.size === 0;
     });

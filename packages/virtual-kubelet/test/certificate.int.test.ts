@@ -7,9 +7,10 @@ import { silentLogger, systemClock } from "@kip/base";
 import { createInformer, paths, type KubeObject } from "@kip/k8s-client";
 import type { CertificateSigningRequest } from "@kip/k8s-types";
 import { createSelfSigned } from "@kip/pki";
+import { eventually } from "@kip/testing";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
 import { keepServingCertificate } from "../src/node/serving-certificate.ts";
-import { eventuallyTrue, nodeWith, uniqueNodeName, useCluster } from "./support/cluster.ts";
+import { nodeWith, uniqueNodeName, useCluster } from "./support/cluster.ts";
 
 const cluster = useCluster();
 
@@ -111,7 +112,7 @@ describe("the kubelet API's certificate", () => {
       logger: silentLogger,
       signal: stop.signal,
     });
-    await eventuallyTrue(() => issued.length >= 2);
+    await eventually(() => issued.length >= 2);
     stop.abort();
     await keeping;
     assert.equal(denied.length, 1);

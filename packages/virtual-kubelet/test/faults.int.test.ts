@@ -3,11 +3,10 @@ import { describe, it } from "node:test";
 import { systemClock } from "@kip/base";
 import { createApiClient, paths, type ApiClient } from "@kip/k8s-client";
 import type { Lease, Node } from "@kip/k8s-types";
-import { ManualClock } from "@kip/testing";
+import { ManualClock, eventually } from "@kip/testing";
 import { until } from "./eventually.ts";
 import {
   createPod,
-  eventuallyTrue,
   isRunning,
   logger,
   nodeWith,
@@ -71,7 +70,7 @@ for (const { name: variant, make } of variants)
       await createPod(cluster, { namespace, node: running.name, name: "comes" });
       link.proxy.fault = () => undefined;
       await podsUntil(cluster, namespace, (pods) => pods.length === 2 && pods.every(isRunning));
-      await eventuallyTrue(() => !memory.pods.has(goes.metadata?.uid ?? ""));
+      await eventually(() => !memory.pods.has(goes.metadata?.uid ?? ""));
       assert.equal(memory.pods.size, 2);
       assert.equal(memory.count("apply"), 3);
     });
@@ -109,7 +108,7 @@ for (const { name: variant, make } of variants)
       assert.equal(memory.pods.size, 20);
       for (const name of names) await cluster.admin.delete(paths.pods(namespace, name));
       await podsUntil(cluster, namespace, (pods) => pods.length === 0);
-      await eventuallyTrue(() => memory.pods.size === 0);
+      await eventually(() => memory.pods.size === 0);
       const failed = Math.floor(link.proxy.requests.length / 10);
       assert.ok(failed >= 8, `${failed} requests failed`);
     });

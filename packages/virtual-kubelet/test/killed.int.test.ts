@@ -3,11 +3,11 @@ import { describe, it } from "node:test";
 import { systemClock } from "@kip/base";
 import { paths } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
+import { eventually } from "@kip/testing";
 import { startNode } from "@kip/virtual-kubelet";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
 import {
   createPod,
-  eventuallyTrue,
   isRunning,
   logger,
   observedGeneration,
@@ -60,7 +60,7 @@ async function live(killAt: number): Promise<readonly string[]> {
   assert.equal(backend.count("remove") + backend.count("removeUnknown"), 0, "removed unasked");
   await cluster.admin.delete(paths.pods(namespace, "web"));
   await podsUntil(cluster, namespace, (pods) => pods.length === 0);
-  await eventuallyTrue(() => backend.pods.size === 0);
+  await eventually(() => backend.pods.size === 0);
   assert.deepEqual(started, [uid], "the pod was started once");
   first.disarm(); // a pending answer must not kill a process that has been replaced
   const ending = node[Symbol.asyncDispose]();

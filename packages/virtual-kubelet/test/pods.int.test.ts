@@ -3,11 +3,11 @@ import { describe, it } from "node:test";
 import { paths } from "@kip/k8s-client";
 import type { Event, Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
+import { eventually } from "@kip/testing";
 import { VirtualKubeletError } from "@kip/virtual-kubelet";
 import { until } from "./eventually.ts";
 import {
   createPod,
-  eventuallyTrue,
   isRunning,
   nodeWith,
   observedGeneration,
@@ -183,7 +183,7 @@ for (const { name: variant, make } of variants)
       const second = await createPod(cluster, { namespace, node: running.name });
       await podsUntil(cluster, namespace, ([each]) => isRunning(each));
       assert.notEqual(first.metadata?.uid, second.metadata?.uid);
-      await eventuallyTrue(() => memory.pods.size === 1);
+      await eventually(() => memory.pods.size === 1);
       assert.ok(memory.pods.has(second.metadata?.uid ?? ""));
     });
 
@@ -199,7 +199,7 @@ for (const { name: variant, make } of variants)
       await cluster.admin.delete(paths.pods(namespace, "web"));
       await removing;
       await cluster.admin.delete(paths.pods(namespace, "web"), { graceSeconds: 0 });
-      await eventuallyTrue(() => memory.pods.size === 0);
+      await eventually(() => memory.pods.size === 0);
       held.resolve();
       assert.equal(memory.count("removeUnknown", metadata?.uid), 1);
     });
@@ -271,7 +271,7 @@ for (const { name: variant, make } of variants)
       await using _second = await nodeWith(cluster, provider, { nodeName });
       assert.equal(memory.count("removeUnknown"), 1);
       assert.ok(!memory.pods.has("stranger"));
-      await eventuallyTrue(() => memory.count("apply") === 1);
+      await eventually(() => memory.count("apply") === 1);
       assert.equal(memory.count("apply", finished.metadata?.uid), 0);
       assert.equal(memory.count("remove"), 0);
       const afterwards = await podsUntil(cluster, namespace, (pods) => pods.length === 2);

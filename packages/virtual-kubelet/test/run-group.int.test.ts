@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { once } from "node:events";
-import { mkdtempDisposableSync } from "node:fs";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { runGroup } from "./support/run-group.ts";
 
 describe("runGroup()", () => {
   it("ends processes that the program has started, too", async () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "run-group-"));
+    using folder = temporaryFolder();
     const address = path.join(folder.path, "socket");
     // The grandchild holds a connection for as long as it lives.
     const server = createServer().listen(address);

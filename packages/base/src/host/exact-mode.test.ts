@@ -1,17 +1,12 @@
 import assert from "node:assert/strict";
-import { mkdtempDisposableSync, statSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { statSync, symlinkSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { createFile, makeFolder, makeFolderSync } from "./exact-mode.ts";
 
 function modeOf(place: string): number {
   return statSync(place).mode & 0o7777;
-}
-
-function temporaryFolder(): Disposable & { readonly path: string } {
-  const folder = mkdtempDisposableSync(path.join(tmpdir(), "kip-mode-"));
-  return { path: folder.path, [Symbol.dispose]: () => folder.remove() };
 }
 
 for (const umask of [0o027, 0o077]) {

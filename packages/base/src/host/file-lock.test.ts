@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { LockError } from "../errors.ts";
 import { acquireFileLock } from "./file-lock.ts";
 
 describe("acquireFileLock()", () => {
   it("lets one holder in at a time, and the next when it leaves", async () => {
-    await using place = await temporaryLock();
+    using place = temporaryLock();
     const order: string[] = [];
     const first = await acquireFileLock(place.path);
     const waiting = Promise.withResolvers<void>();
@@ -23,7 +22,7 @@ describe("acquireFileLock()", () => {
   });
 
   it("fails at once where that is asked for", async () => {
-    await using place = await temporaryLock();
+    using place = temporaryLock();
     await using _held = await acquireFileLock(place.path);
     await assert.rejects(acquireFileLock(place.path, { whenHeld: "fail" }), (error) =>
       LockError.is(error, "LOCK_HELD"),
@@ -31,7 +30,7 @@ describe("acquireFileLock()", () => {
   });
 
   it("stops waiting when it is abandoned", async () => {
-    await using place = await temporaryLock();
+    using place = temporaryLock();
     await using _held = await acquireFileLock(place.path);
     const controller = new AbortController();
     const waiting = acquireFileLock(place.path, {
@@ -62,10 +61,7 @@ describe("acquireFileLock()", () => {
   });
 });
 
-async function temporaryLock() {
-  const directory = await mkdtemp(join(tmpdir(), "kip-lock-"));
-  return {
-    path: join(directory, "lock"),
-    [Symbol.asyncDispose]: async () => await rm(directory, { recursive: true }),
-  };
+function temporaryLock(): Disposable & { readonly path: string } {
+  const folder = temporaryFolder();
+  return { path: join(folder.path, "lock"), [Symbol.dispose]: () => folder.remove() };
 }

@@ -1,22 +1,22 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { runCommand } from "./run-command.ts";
 
 describe("runCommand()", () => {
   for (const program of ["exec sleep 60", "exit 0"]) {
     it(`fails in time when a child of its program keeps the output open (${program})`, async () => {
-      const started = await temporaryFile();
+      using folder = temporaryFolder();
+      const started = path.join(folder.path, "pid");
       const script = `sleep 60 & echo $! > "$0"; ${program}`;
       const running = runCommand("sh", ["-c", script, started], { timeoutMs: 300 });
       const late = pause(20_000);
       const code = await Promise.race([running.then(() => "ran", codeOf), late.promise]);
       late.stop();
       process.kill(Number(await readFile(started, "utf8")), "SIGKILL");
-      await rm(path.dirname(started), { recursive: true });
       assert.equal(code, "COMMAND_FAILED");
     });
   }
@@ -36,10 +36,6 @@ describe("runCommand()", () => {
     assert.equal(stdout.toString(), "COMMAND_FAILED,COMMAND_FAILED", stderr.toString());
   });
 });
-
-async function temporaryFile(): Promise<string> {
-  return path.join(await mkdtemp(path.join(tmpdir(), "kip-command-")), "pid");
-}
 
 function codeOf(error: unknown): unknown {
   return (error as { code?: unknown }).code;

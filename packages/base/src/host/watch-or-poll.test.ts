@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { watch } from "node:fs";
-import { mkdtempDisposable, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { watchOrPoll } from "./watch-or-poll.ts";
 
 function failsWith(code: string): typeof watch {
@@ -14,7 +14,7 @@ function failsWith(code: string): typeof watch {
 
 describe("watchOrPoll()", { timeout: 10_000 }, () => {
   it("names the entry of a folder that changed", async () => {
-    await using folder = await mkdtempDisposable(path.join(tmpdir(), "watch-"));
+    using folder = temporaryFolder();
     const changed = Promise.withResolvers<string | undefined>();
     using _watch = watchOrPoll(folder.path, changed.resolve);
     await writeFile(path.join(folder.path, "a"), "");

@@ -1,17 +1,16 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { mkdtempDisposable } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { cacheFolder, type MountShare } from "./cache-folder.ts";
 
 const logger = silentLogger;
 
 describe("cacheFolder()", () => {
   it("is a folder that is there, or a share that is mounted once", async () => {
-    await using work = await mkdtempDisposable(path.join(tmpdir(), "kip-cache-"));
+    using work = temporaryFolder();
     const folder = path.join(work.path, "cache");
     const calls: unknown[] = [];
     const mountShare: MountShare = async (...call) => void calls.push(call);
@@ -27,7 +26,7 @@ describe("cacheFolder()", () => {
   });
 
   it("is none for a minute when the share cannot be mounted", async () => {
-    await using work = await mkdtempDisposable(path.join(tmpdir(), "kip-cache-"));
+    using work = temporaryFolder();
     let now = 0;
     let tries = 0;
     const mountShare: MountShare = async () => {

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import { mkdtempDisposable } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
-import { ManualClock } from "@kip/testing";
+import { ManualClock, temporaryFolder } from "@kip/testing";
 import { desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
@@ -12,7 +10,7 @@ import { PodSupervisor } from "./pod-supervisor.ts";
 
 describe("ImagePullBackOff", () => {
   it("holds pulls back as the kubelet does, and shows ErrImagePull after each", async () => {
-    await using work = await mkdtempDisposable(path.join(tmpdir(), "kip-agent-"));
+    using work = temporaryFolder();
     const directories = agentDirectories(path.join(work.path, "s"), path.join(work.path, "r"));
     const clock = new ManualClock(0);
     const states: string[] = [];

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
 import type { DesiredPod } from "@kip/agent-api";
 import { silentLogger, systemClock } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
@@ -18,7 +18,7 @@ function podWith(data: string, generation: number): DesiredPod {
 
 describe("a pod's volume of files", () => {
   it("has the newest files, also those that come while the first are being written, and none after the end", async () => {
-    using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-resources-"));
+    using folder = temporaryFolder();
     const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
     const dependencies = fakeDependencies();
     const sandbox = await dependencies.createSandbox({

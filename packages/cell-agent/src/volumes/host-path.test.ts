@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import { it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { checkHostPath } from "./host-path.ts";
 
 it("makes a directory that is missing where the pod does not say what it expects, as container runtimes do", async () => {
-  using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-host-path-"));
+  using folder = temporaryFolder();
   const place = path.join(folder.path, "deep", "er");
   await checkHostPath(place, "");
   assert.ok(fs.statSync(place).isDirectory());

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
 import type { DesiredPod } from "@kip/agent-api";
+import { temporaryFolder } from "@kip/testing";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { writePodFiles } from "./pod-files.ts";
 
@@ -15,7 +15,7 @@ const pod = {
 
 describe("writePodFiles()", () => {
   it("CVE-2020-8557: whatever a container has written to its /etc/hosts, the agent does not read it", () => {
-    using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-pod-files-"));
+    using folder = temporaryFolder();
     const hosts = writePodFiles(folder.path, pod).get("/etc/hosts") ?? "";
     const { ino } = fs.statSync(hosts);
     fs.truncateSync(hosts, 2 ** 40); // more than any memory, and no byte of the disk
@@ -26,7 +26,7 @@ describe("writePodFiles()", () => {
   });
 
   it("gives a pod with the cell's network the cell's own hosts behind the header", () => {
-    using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-pod-files-"));
+    using folder = temporaryFolder();
     const own = path.join(folder.path, "own");
     const etcHosts = "# header\n\n# aliases\n10.0.0.1\ta\n";
     const hosts = (hostNetwork: boolean): string => {
@@ -46,7 +46,7 @@ describe("writePodFiles()", () => {
   });
 
   it("writes nothing where nothing changed", () => {
-    using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-pod-files-"));
+    using folder = temporaryFolder();
     const files = writePodFiles(folder.path, pod);
     const times = () => [...files.values()].map((file) => fs.statSync(file).mtimeMs);
     for (const file of files.values()) fs.utimesSync(file, 1, 1);

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import { it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { makeVolumes, removeVolumes } from "./pod-volumes.ts";
 
 it("leaves an emptyDir as the pod has made it when the pod is changed", async () => {
-  using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-volumes-"));
+  using folder = temporaryFolder();
   const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
   const { mounter } = fakeDependencies();
   const pod = desiredPod({ volumes: [{ name: "data", kind: "emptyDir" }] });
@@ -24,7 +24,7 @@ it("leaves an emptyDir as the pod has made it when the pod is changed", async ()
 });
 
 it("takes disks away first, whatever hinders the removal of other volumes", async () => {
-  using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-volumes-"));
+  using folder = temporaryFolder();
   const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
   const unmounted: string[] = [];
   const mounter = {

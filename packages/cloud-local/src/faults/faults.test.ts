@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { access, mkdtempDisposable } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { access } from "node:fs/promises";
 import path from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { describe, it } from "node:test";
 import { silentLogger, type Clock } from "@kip/base";
 import type { Instance, InterruptionNotice } from "@kip/cloud";
+import { temporaryFolder } from "@kip/testing";
 import { FaultsFile, type MachineNotice } from "./faults-file.ts";
 import { Notices } from "./notices.ts";
 
@@ -15,18 +15,18 @@ const notice = (instance: string, endsAt: string): MachineNotice => ({
   endsAt,
 });
 
-async function place() {
-  const folder = await mkdtempDisposable(path.join(tmpdir(), "kip-faults-"));
+function place() {
+  const folder = temporaryFolder();
   return {
     path: folder.path,
     file: new FaultsFile(folder.path),
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+    [Symbol.dispose]: () => folder.remove(),
   };
 }
 
 describe("FaultsFile", () => {
   it("is there only while there is something in it, and loses no change", async () => {
-    await using here = await place();
+    using here = place();
     const other = new FaultsFile(here.path);
     const changes = [1, 2, 3, 4].map((ms) =>
       (ms % 2 === 0 ? here.file : other).rules.update((rules) => [
@@ -43,7 +43,7 @@ describe("FaultsFile", () => {
 
 describe("Notices", () => {
   it("tells each once, ends its machine in time, and forgets those of machines that are gone", async () => {
-    await using here = await place();
+    using here = place();
     const start = Date.parse("2026-01-01T00:00:00Z");
     const timers: { readonly ms: number; readonly wake: () => void }[] = [];
     const clock: Clock = {

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
-import { mkdtempDisposable, mkdir, readdir, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { decode } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { RecordFolders } from "./record-folders.ts";
 
 const document = decode.object({ id: decode.string, note: decode.string });
 
-async function place() {
-  const folder = await mkdtempDisposable(path.join(tmpdir(), "kip-records-"));
+function place() {
+  const folder = temporaryFolder();
   const things = path.join(folder.path, "things");
   const open = async () => {
     const folders = new RecordFolders({
@@ -22,12 +22,12 @@ async function place() {
     await folders.open();
     return folders;
   };
-  return { things, open, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
+  return { things, open, [Symbol.dispose]: () => folder.remove() };
 }
 
 describe("RecordFolders", () => {
   it("keeps records and what belongs to them, and forgets both", async () => {
-    await using here = await place();
+    using here = place();
     const folders = await here.open();
     assert.equal(await folders.read("a"), undefined);
     await folders.add({ id: "a", note: "1" }, async (draft) => {
@@ -43,7 +43,7 @@ describe("RecordFolders", () => {
   });
 
   it("removes what was not finished when a process was killed, and nothing else", async () => {
-    await using here = await place();
+    using here = place();
     await (await here.open()).add({ id: "a", note: "" });
     for (const name of [".new-b", ".removed-c"]) await mkdir(path.join(here.things, name));
     await here.open();
@@ -51,7 +51,7 @@ describe("RecordFolders", () => {
   });
 
   it("does not remove what somebody is just making", async () => {
-    await using here = await place();
+    using here = place();
     const folders = await here.open();
     const isDrafted = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import { it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { keepConsolesShort } from "./console-size.ts";
 import { MachineStore } from "./machine-store.ts";
 import type { MachineRecord } from "./machine-record.ts";
 
 it("leaves the end of a console that is too long, and others as they are", async () => {
-  using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-console-"));
+  using folder = temporaryFolder();
   const machines = new MachineStore(folder.path);
   const consoles = ["long", "short"].map((id) => machines.files(id).console);
   const [long = "", short = ""] = consoles;

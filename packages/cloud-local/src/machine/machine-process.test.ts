@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempDisposable, truncate, writeFile } from "node:fs/promises";
-import os from "node:os";
+import { truncate, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { readMachinePid } from "./machine-process.ts";
 import { MachineStore } from "./machine-store.ts";
 
 describe("readMachinePid()", () => {
   it("reads the beginning alone of a file that QEMU has made huge", async () => {
-    await using folder = await mkdtempDisposable(path.join(os.tmpdir(), "pid-"));
+    using folder = temporaryFolder();
     const pid = path.join(folder.path, "qemu.pid");
     const files = { ...new MachineStore(folder.path).files("i-1"), pid };
     const child = spawn("sh", ["-c", "echo; read line", "sh", pid], {

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdtempDisposable } from "node:fs/promises";
 import { createServer, Socket } from "node:net";
-import os from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { decode, hasCode } from "@kip/base";
 import { growth } from "@kip/base/testing";
+import { temporaryFolder } from "@kip/testing";
 import { openCommands, QmpSession, runCommands } from "./qmp-session.ts";
 
 interface Asked {
@@ -19,7 +18,7 @@ interface Asked {
 async function fakeQemu(
   answer: (asked: Asked, socket: Socket) => unknown,
 ): Promise<AsyncDisposable & { readonly file: string }> {
-  const folder = await mkdtempDisposable(path.join(os.tmpdir(), "qmp-"));
+  const folder = temporaryFolder();
   const file = path.join(folder.path, "qmp.sock");
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -43,7 +42,7 @@ async function fakeQemu(
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy();
       server.close();
-      await folder.remove();
+      folder.remove();
     },
   };
 }

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { mkdtempDisposable, rm, truncate, utimes, writeFile } from "node:fs/promises";
-import os from "node:os";
+import { rm, truncate, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { findDamage, sealOf, type TemplateFiles, type TemplateRecord } from "./template-record.ts";
 
 async function makeTemplate(
@@ -39,7 +39,7 @@ async function overwrite(file: string): Promise<void> {
 
 describe("findDamage()", () => {
   it("finds none in a template as it was made", async () => {
-    await using folder = await mkdtempDisposable(path.join(os.tmpdir(), "template-"));
+    using folder = temporaryFolder();
     const { record, files } = await makeTemplate(folder.path);
     assert.equal(await findDamage(record, files), undefined);
   });
@@ -57,7 +57,7 @@ describe("findDamage()", () => {
       [async (files) => await rm(files.state), "device state cannot be read"],
     ];
     for (const [damage, expected] of damages) {
-      await using folder = await mkdtempDisposable(path.join(os.tmpdir(), "template-"));
+      using folder = temporaryFolder();
       const { record, files } = await makeTemplate(folder.path);
       await damage(files);
       assert.equal(await findDamage(record, files), expected);

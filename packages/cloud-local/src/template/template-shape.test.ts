@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { mkdtempDisposable, utimes, writeFile } from "node:fs/promises";
-import os from "node:os";
+import { utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { templateFacts, templateKey, type MachineShape } from "./template-shape.ts";
 
 async function shapeIn(folder: string): Promise<MachineShape> {
@@ -39,7 +39,7 @@ describe("templateKey()", () => {
   });
 
   it("changes with everything that is in a template", async () => {
-    await using folder = await mkdtempDisposable(path.join(os.tmpdir(), "shape-"));
+    using folder = temporaryFolder();
     const shape = await shapeIn(folder.path);
     const key = await keyOf(shape);
     assert.equal(await keyOf({ ...shape }), key);

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
-import os from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { readBootId } from "../host/host-facts.ts";
 import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
 import { MachineStore } from "../machine/machine-store.ts";
@@ -67,7 +67,7 @@ async function make(store: TemplateStore, shape: MachineShape, created: string):
 
 describe("Templates", () => {
   it("count copies that fail together as one failure of their template, and none against its successor", async () => {
-    await using folder = await mkdtempDisposable(path.join(os.tmpdir(), "kip-templates-"));
+    using folder = temporaryFolder();
     const { templates, shape, warnings, store } = await open(folder.path);
     await make(store, shape, "2026-01-01T00:00:00Z");
     const [first, second, third] = await Promise.all([1, 2, 3].map(() => templates.find(shape)));

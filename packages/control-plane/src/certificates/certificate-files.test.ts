@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { systemClock } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { CertificateFiles, type LeafOptions } from "./certificate-files.ts";
 
 const day = 24 * 3_600_000;
@@ -11,7 +11,7 @@ const server: LeafOptions = { commonName: "s", ipAddresses: ["198.18.0.1"], usag
 
 describe("CertificateFiles", () => {
   it("gives the same certificates again, with keys that only the owner reads", async () => {
-    await using place = await temporaryFiles();
+    using place = temporaryFiles();
     const first = await issue(place.files());
     assert.deepEqual(await issue(place.files()), first);
     for (const file of await readdir(place.directory))
@@ -19,7 +19,7 @@ describe("CertificateFiles", () => {
   });
 
   it("renews an end certificate in time, the authority stays", async () => {
-    await using place = await temporaryFiles();
+    using place = temporaryFiles();
     const first = await issue(place.files());
     const later = await issue(place.files(310 * day));
     assert.equal(later.ca, first.ca);
@@ -27,7 +27,7 @@ describe("CertificateFiles", () => {
   });
 
   it("makes a new certificate for further addresses, and after the authority's renewal", async () => {
-    await using place = await temporaryFiles();
+    using place = temporaryFiles();
     const first = await issue(place.files());
     const further = await issue(place.files(), { ...server, ipAddresses: ["198.18.0.9"] });
     assert.notEqual(further.leaf.certificate, first.leaf.certificate);
@@ -37,7 +37,7 @@ describe("CertificateFiles", () => {
   });
 
   it("recovers from a start that ended between a key and its certificate", async () => {
-    await using place = await temporaryFiles();
+    using place = temporaryFiles();
     const first = await issue(place.files());
     await rm(join(place.directory, "server.crt"));
     await writeFile(join(place.directory, "server.key"), "cut o");
@@ -47,7 +47,7 @@ describe("CertificateFiles", () => {
   });
 
   it("keeps the key of service-account tokens", async () => {
-    await using place = await temporaryFiles();
+    using place = temporaryFiles();
     const { keyPath, publicPath } = await place.files().tokenKey("tokens");
     const before = await stat(keyPath);
     await rm(publicPath);
@@ -62,8 +62,9 @@ async function issue(files: CertificateFiles, options: LeafOptions = server) {
   return { ca: authority.certificate, leaf: await files.leaf("server", authority, options) };
 }
 
-async function temporaryFiles() {
-  const directory = await mkdtemp(join(tmpdir(), "kip-pki-"));
+function temporaryFiles() {
+  const folder = temporaryFolder();
+  const directory = folder.path;
   return {
     directory,
     files: (afterMs = 0) =>
@@ -71,6 +72,6 @@ async function temporaryFiles() {
         directory,
         clock: { ...systemClock, now: () => Date.now() + afterMs },
       }),
-    [Symbol.asyncDispose]: async () => await rm(directory, { recursive: true }),
+    [Symbol.dispose]: () => folder.remove(),
   };
 }

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { mkdtempDisposableSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { LimitedLog } from "./limited-log.ts";
 
 describe("LimitedLog", () => {
   it("keeps the end of what was written, in two files of limited size", () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "limited-log-"));
+    using folder = temporaryFolder();
     const file = path.join(folder.path, "log");
     for (let run = 0; run < 2; run++) {
       using log = new LimitedLog(file, 100);

@@ -1,23 +1,16 @@
 import assert from "node:assert/strict";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempDisposableSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { systemClock } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { SupervisedProgram, type ProgramEnd } from "./supervised-program.ts";
 
 async function withProgram(
   script: string,
   action: (program: SupervisedProgram, folder: string) => Promise<void>,
 ): Promise<void> {
-  using folder = mkdtempDisposableSync(path.join(tmpdir(), "supervised-"));
+  using folder = temporaryFolder();
   const file = path.join(folder.path, "program");
   const below = (name: string): string => path.join(folder.path, name);
   for (const name of ["log", "run"]) mkdirSync(below(name));

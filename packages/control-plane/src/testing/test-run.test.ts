@@ -1,14 +1,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempDisposableSync } from "node:fs";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { followTestRun, openTestRun } from "./test-run.ts";
 
 describe("followTestRun()", () => {
   it("reports the end of a run that is killed", { timeout: 60_000 }, async () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "test-run-"));
+    using folder = temporaryFolder();
     const module = path.join(import.meta.dirname, "test-run.ts");
     const script = `const { openTestRun } = await import(${JSON.stringify(module)});
 await openTestRun(${JSON.stringify(folder.path)});
@@ -26,7 +25,7 @@ setInterval(() => {}, 1000);`;
   });
 
   it("reports the end of a run that is disposed of", async () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "test-run-"));
+    using folder = temporaryFolder();
     const run = await openTestRun(folder.path);
     const ended = Promise.withResolvers<void>();
     followTestRun(folder.path, ended.resolve);

@@ -1,17 +1,14 @@
 import assert from "node:assert/strict";
-import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { after, before, beforeEach, describe, it } from "node:test";
+import { after, beforeEach, describe, it } from "node:test";
 import { systemClock, type Clock } from "@kip/base";
-import { ManualClock } from "@kip/testing";
+import { ManualClock, temporaryFolder } from "@kip/testing";
 import { loadKubeConfig, type KubeConfig } from "./kubeconfig.ts";
 
-let folder: string;
-before(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), "exec-plugin-"));
-});
-after(() => rm(folder, { recursive: true }));
+const temporary = temporaryFolder();
+const folder = temporary.path;
+after(() => temporary.remove());
 beforeEach(() => rm(path.join(folder, "runs"), { force: true }));
 
 const start = Date.parse("2026-01-01T00:00:00Z");

@@ -1,16 +1,14 @@
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { after, before, describe, it } from "node:test";
+import { after, describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { K8sError } from "../errors.ts";
 import { loadKubeConfig } from "./kubeconfig.ts";
 
-let folder: string;
-before(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), "kubeconfig-"));
-});
-after(() => rm(folder, { recursive: true }));
+const temporary = temporaryFolder();
+const folder = temporary.path;
+after(() => temporary.remove());
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
 

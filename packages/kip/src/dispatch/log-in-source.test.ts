@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
-import { mkdtempDisposable, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { Secret, systemClock } from "@kip/base";
 import type { CloudDriver, RegistryLogIns } from "@kip/cloud";
+import { temporaryFolder } from "@kip/testing";
 import { logInSource } from "./log-in-source.ts";
 
 const clock = { ...systemClock, now: () => 0 };
 
 describe("logInSource()", () => {
   it("asks the file of docker login, its helpers, then the cloud", async () => {
-    await using work = await mkdtempDisposable(path.join(tmpdir(), "kip-log-in-"));
+    using work = temporaryFolder();
     const dockerConfig = path.join(work.path, "config.json");
     const auths = { "file.test": { auth: Buffer.from("ann:a").toString("base64") } };
     const credHelpers = { "helper.test": "test" };

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { setImmediate, setTimeout } from "node:timers/promises";
+import { temporaryFolder } from "@kip/testing";
 import { LogChanges } from "./log-changes.ts";
 
 const never = new AbortController().signal;
 
 describe("LogChanges", () => {
   it("keeps one change for a reader that is slow, however much is written", async () => {
-    using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-log-changes-"));
+    using folder = temporaryFolder();
     const file = path.join(folder.path, "0.log");
     fs.writeFileSync(file, "");
     using changes = new LogChanges(file, new Promise(() => {}), never);
@@ -26,7 +26,7 @@ describe("LogChanges", () => {
   });
 
   it("wakes its reader for what is written, for the end and for an abort", async () => {
-    using folder = fs.mkdtempDisposableSync(path.join(os.tmpdir(), "kip-log-changes-"));
+    using folder = temporaryFolder();
     const file = path.join(folder.path, "0.log");
     fs.writeFileSync(file, "");
     const ended = Promise.withResolvers<void>();

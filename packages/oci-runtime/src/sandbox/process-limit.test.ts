@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { limitProcesses, processLimit } from "./process-limit.ts";
 
 describe("processLimit()", () => {
   it("leaves a fifth of the processes that the machine takes to others than the pod", () => {
-    using folder = fs.mkdtempDisposableSync(path.join(tmpdir(), "kip-limit-"));
+    using folder = temporaryFolder();
     const write = (name: string, value: number): void =>
       fs.writeFileSync(path.join(folder.path, name), `${value}\n`);
     write("threads-max", 3500);
@@ -20,7 +20,7 @@ describe("processLimit()", () => {
 
 describe("limitProcesses()", () => {
   it("sets the limit of a cgroup, and makes no file where there is none", () => {
-    using folder = fs.mkdtempDisposableSync(path.join(tmpdir(), "kip-limit-"));
+    using folder = temporaryFolder();
     fs.mkdirSync(path.join(folder.path, "pod"));
     assert.equal(limitProcesses("/pod", 10, folder.path), false);
     assert.deepEqual(fs.readdirSync(path.join(folder.path, "pod")), []);

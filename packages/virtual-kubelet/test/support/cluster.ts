@@ -173,12 +173,3 @@ export async function waitForCall(provider: MemoryProvider, call: string): Promi
   await seen.promise;
   provider.gate = earlier;
 }
-
-/** For facts inside this process that nothing announces; the API's are watched. */
-export async function eventuallyTrue(check: () => boolean, limitMs = 30_000): Promise<void> {
-  for (const end = Date.now() + limitMs; !check();) {
-    if (Date.now() > end)
-      throw new Error(`Condition not met within ${limitMs} ms: ${check.toString()}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}

@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
-import { mkdtempDisposableSync, readdirSync } from "node:fs";
-import { tmpdir } from "node:os";
-import path from "node:path";
+import { readdirSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { lockCluster } from "./cluster-lock.ts";
 
 describe("lockCluster()", () => {
   it("has one holder at a time, also when its file is removed meanwhile", async () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "cluster-lock-"));
+    using folder = temporaryFolder();
     let holders = 0;
     let turns = 0;
     const work = async (): Promise<void> => {
@@ -26,7 +25,7 @@ describe("lockCluster()", () => {
   });
 
   it("does not make the users of other folders wait", async () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "cluster-lock-"));
+    using folder = temporaryFolder();
     await using _one = await lockCluster("/one", { runtimeDir: folder.path });
     await using _two = await lockCluster("/two", { runtimeDir: folder.path });
   });

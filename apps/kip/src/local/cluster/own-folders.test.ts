@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, mkdtempDisposableSync, readdirSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { parseOptions } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { localLayout, type LocalLayout } from "./layout.ts";
 import { commonOptions } from "./local-options.ts";
 import { removeCache, requireOwnState } from "./own-folders.ts";
 
 async function withFolder(action: (layout: LocalLayout) => Promise<void>): Promise<void> {
-  using folder = mkdtempDisposableSync(path.join(tmpdir(), "own-folders-"));
+  using folder = temporaryFolder();
   const flags = [`--state-dir=${folder.path}/state`, `--cache-dir=${folder.path}/cache`];
   await action(localLayout(parseOptions(commonOptions, flags, {})));
 }

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
-import { mkdtempDisposable, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { isCodedError } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { readUserSettings } from "./user-settings.ts";
 
 describe("readUserSettings()", () => {
   it("reads registries, images and the node's capacity, and names what is wrong in them", async () => {
-    await using work = await mkdtempDisposable(path.join(tmpdir(), "kip-settings-"));
+    using work = temporaryFolder();
     const file = path.join(work.path, "settings.yaml");
     const read = async (text: string) => {
       await writeFile(file, text);

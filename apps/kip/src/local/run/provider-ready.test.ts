@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdtempDisposableSync } from "node:fs";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { isCodedError, systemClock } from "@kip/base";
 import { SupervisedProgram } from "@kip/control-plane";
+import { temporaryFolder } from "@kip/testing";
 import { providerReady } from "./provider-ready.ts";
 
 const never = async (limit: AbortSignal): Promise<void> =>
@@ -14,7 +13,7 @@ const never = async (limit: AbortSignal): Promise<void> =>
 
 describe("providerReady()", () => {
   it("fails with the last failure of a provider that ends repeatedly", async () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "kip-provider-"));
+    using folder = temporaryFolder();
     const logFile = path.join(folder.path, "kip.log");
     const script = `echo '{"msg":"x"}'; echo 'kip: Cannot listen on port 10250: EADDRINUSE'; echo '     Stop what holds it'; exit 1`;
     await using provider = new SupervisedProgram(

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { mkdtempDisposableSync, writeFileSync } from "node:fs";
-import { tmpdir, userInfo } from "node:os";
+import { writeFileSync } from "node:fs";
+import { userInfo } from "node:os";
 import path from "node:path";
 import { afterEach, describe, it } from "node:test";
 import { parseOptions } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { commonOptions } from "../cluster/local-options.ts";
 import { userKubeconfig } from "./user-kubeconfig.ts";
 
@@ -23,7 +24,7 @@ describe("userKubeconfig()", () => {
   }
 
   it("is in the home directory of the user who called sudo, whatever directory service has it", () => {
-    using folder = mkdtempDisposableSync(path.join(tmpdir(), "user-kubeconfig-"));
+    using folder = temporaryFolder();
     // As getent(1) answers of a user that /etc/passwd does not have.
     const answer =
       'case "$2" in ann) echo "ann:*:5:5::/net/homes/ann:/bin/sh" ;; *) exit 2 ;; esac';
