@@ -20,6 +20,7 @@ const steps: readonly (readonly [name: string, command: string, ...args: string[
   ["threats", "node", "tools/check-threats.ts"],
   ["links", "node", "tools/check-links.ts"],
   ["language", "node", "tools/check-language.ts"],
+  ["scripts", "node", "tools/embed-scripts.ts", "--check"],
   ["generated types", "node", "tools/generate-kubernetes-types.ts", "--check"],
   ["dead code", "knip", "--no-progress", "--no-config-hints"],
 ];

@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import { localHashing, type Hashing, type StreamHash } from "./hashing.ts";
-import { hashScript } from "./hash-script.ts";
+import { hashSlots, type HashResult, type HashSlots } from "./hash-worker.ts";
 
 /** Below so many bytes a thread costs more than it saves: some 15 ms and 8 MiB. */
 const worthwhileBytes = 32 * 1024 * 1024;
@@ -19,9 +19,8 @@ export function openHashing(bytes: number): Hashing {
 /**
  * A thread that hashes: a quarter of the work of a pull, and Node's hashes know no thread pool.
  *
- * Bytes go through a ring of slots in shared memory. `#state` holds how many slots were filled and how
- * many were emptied so far, and then two numbers for each slot: which hash, and how many bytes (-1 for
- * its end). Only one side writes each of the two counts.
+ * Bytes go through a ring of slots in shared memory, which {@link hashSlots} empties. Only one side writes each of the two
+ * counts of {@link HashSlots.state}.
  */
 class HashThread implements Hashing {
   readonly #state = new Int32Array(new SharedArrayBuffer((2 + 2 * slots) * 4));
@@ -32,13 +31,14 @@ class HashThread implements Hashing {
   #hashes = 0;
 
   constructor() {
-    this.#worker = new Worker(hashScript, {
+    const workerData: HashSlots = { state: this.#state, bytes: this.#bytes, slots, slotBytes };
+    this.#worker = new Worker(`(${hashSlots.toString()})()`, {
       eval: true,
-      workerData: { state: this.#state, bytes: this.#bytes, slots, slotBytes },
+      workerData,
       resourceLimits: { maxYoungGenerationSizeMb: 1, maxOldGenerationSizeMb: 16 },
     });
     this.#failed.promise.catch(() => {});
-    this.#worker.on("message", ({ hash, hex }: { readonly hash: number; readonly hex: string }) => {
+    this.#worker.on("message", ({ hash, hex }: HashResult) => {
       this.#waiting.get(hash)?.resolve(hex);
       this.#waiting.delete(hash);
     });

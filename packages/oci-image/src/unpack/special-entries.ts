@@ -1,9 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { constants } from "node:os";
 import { limitExceeded, storeFull } from "../errors.ts";
+import { specialEntriesScript } from "../gen/scripts.gen.ts";
 import type { TarEntry } from "../tar/tar-entry.ts";
 import { closeFolder, openFolder } from "./descriptor-path.ts";
-import { syscallScript } from "./syscall-script.ts";
 
 /** Numbers of lsetxattr, llistxattr, lremovexattr and mknodat. */
 const calls: Readonly<Record<string, readonly number[]>> = {
@@ -191,7 +191,7 @@ export class SpecialEntries {
     try {
       const child = spawnSync(
         "/usr/bin/perl",
-        ["-e", syscallScript, ...(numbers ?? []).map(String)],
+        ["-e", specialEntriesScript, ...(numbers ?? []).map(String)],
         {
           input: Buffer.concat(steps.map(encode)),
           stdio: ["pipe", "pipe", "pipe", root],

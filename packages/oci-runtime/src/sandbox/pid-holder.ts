@@ -4,9 +4,9 @@ import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { RuntimeError } from "../errors.ts";
+import { pidHolderScript } from "../gen/scripts.gen.ts";
 import { monitorCgroupProcs } from "../spawn/monitor-cgroup.ts";
 import { pauseProgram } from "./pause-program.ts";
-import { pidHolderScript } from "./pid-holder-script.ts";
 
 /** User and group of the holder: above 2^31 - 1, so that Kubernetes lets no container run as it. */
 const holderId = 0xff_ff_ff_f0;

@@ -1,15 +1,12 @@
-/**
- * Makes a PID namespace with a first process, and prints that process's ID as this namespace numbers it.
- * For perl-base, which every Debian has, as Node has none of these calls and programs that have them
- * (unshare, setpriv) would have to be in the first process's root.
- *
- * Arguments: `process.arch`; the file that is to name the namespace; a directory of ours to mount on; the holding
- * program in hexadecimal; the user and group it runs as; `cgroup.procs` of its cgroup; then a file for
- * each namespace that it joins. The file is bound before the process goes on, so none is left that
- * cannot be found. Standard output and error close when the holding program runs; a failure is on
- * standard error.
- */
-export const pidHolderScript = String.raw`
+# Makes a PID namespace with a first process, and prints that process's ID as this namespace numbers it.
+# For perl-base, which every Debian has, as Node has none of these calls and programs that have them
+# (unshare, setpriv) would have to be in the first process's root.
+#
+# Arguments: "process.arch"; the file that is to name the namespace; a directory of ours to mount on; the holding
+# program in hexadecimal; the user and group it runs as; "cgroup.procs" of its cgroup; then a file for
+# each namespace that it joins. The file is bound before the process goes on, so none is left that
+# cannot be found. Standard output and error close when the holding program runs; a failure is on
+# standard error.
 use strict;
 my ($machine, $file, $root, $program, $id, $procs, @join) = @ARGV;
 # asm/unistd.h
@@ -95,4 +92,3 @@ for my $output (\*STDOUT, \*STDERR) {
   fcntl $output, 2, 1; # F_SETFD, FD_CLOEXEC
 }
 exec { '/pause' } 'pause' or die "start the holding program: $!\n";
-`;

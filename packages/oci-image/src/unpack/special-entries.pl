@@ -1,15 +1,12 @@
-/**
- * Makes the calls that Node has none for, in a tree whose root is open as descriptor 3: extended
- * attributes and special files. For perl-base, which every Debian has.
- *
- * Standard input: fields, each with its length before it as 32 bits, five to a step: what to do,
- * the real path of the folder, the name in it, and two more. Standard output: a line `<step> <errno>`
- * for each step that failed.
- *
- * Each part of a path is one step below an open folder and never a link: the same rule as
- * {@link FolderStack}'s. A path that is gone is passed over, and its entry with it.
- */
-export const syscallScript = String.raw`
+# Makes the calls that Node has none for, in a tree whose root is open as descriptor 3: extended
+# attributes and special files. For perl-base, which every Debian has.
+#
+# Standard input: fields, each with its length before it as 32 bits, five to a step: what to do,
+# the real path of the folder, the name in it, and two more. Standard output: a line "<step> <errno>"
+# for each step that failed.
+#
+# Each part of a path is one step below an open folder and never a link: the same rule as
+# FolderStack's. A path that is gone is passed over, and its entry with it.
 use strict;
 my ($LSET, $LLIST, $LREMOVE, $MKNODAT) = map { 0 + $_ } @ARGV;
 my $flags = 010000000 | 0200000 | 0400000;  # O_PATH, O_DIRECTORY, O_NOFOLLOW
@@ -65,4 +62,3 @@ while (@fields) {
   }
   $step++;
 }
-`;

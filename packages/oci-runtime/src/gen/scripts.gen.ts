@@ -1,0 +1,98 @@
+// Made by tools/embed-scripts.ts. Do not edit.
+
+/** packages/oci-runtime/src/sandbox/pid-holder.pl */
+export const pidHolderScript = String.raw`# Makes a PID namespace with a first process, and prints that process's ID as this namespace numbers it.
+# For perl-base, which every Debian has, as Node has none of these calls and programs that have them
+# (unshare, setpriv) would have to be in the first process's root.
+#
+# Arguments: "process.arch"; the file that is to name the namespace; a directory of ours to mount on; the holding
+# program in hexadecimal; the user and group it runs as; "cgroup.procs" of its cgroup; then a file for
+# each namespace that it joins. The file is bound before the process goes on, so none is left that
+# cannot be found. Standard output and error close when the holding program runs; a failure is on
+# standard error.
+use strict;
+my ($machine, $file, $root, $program, $id, $procs, @join) = @ARGV;
+# asm/unistd.h
+my %call = $machine eq 'arm64'
+  ? (mount => 40, umount2 => 39, pivot_root => 41, unshare => 97, setns => 268, prctl => 167,
+     capset => 91, setgroups => 159, setresgid => 149, setresuid => 147)
+  : (mount => 165, umount2 => 166, pivot_root => 155, unshare => 272, setns => 308, prctl => 157,
+     capset => 126, setgroups => 116, setresgid => 119, setresuid => 117);
+# linux/sched.h
+my ($NEWNS, $NEWCGROUP, $NEWPID) = (0x20000, 0x2000000, 0x20000000);
+# linux/mount.h
+my ($RDONLY, $NOSUID, $NODEV, $REMOUNT, $BIND, $REC, $PRIVATE) = (1, 2, 4, 32, 4096, 16384, 1 << 18);
+my $DETACH = 2;
+# linux/prctl.h
+my ($CAPBSET_DROP, $NO_NEW_PRIVS, $CAP_AMBIENT, $CLEAR_ALL) = (24, 38, 47, 4);
+
+sub call {
+  my ($name, @arguments) = @_;
+  syscall($call{$name}, @arguments) == 0 or die "$name: $!\n";
+}
+
+call('unshare', $NEWPID);
+pipe my $wait, my $go or die "pipe: $!\n";
+my $child = fork;
+defined $child or die "fork: $!\n";
+if ($child) {
+  close $wait;
+  my $namespace = '/proc/self/ns/pid_for_children';
+  call('mount', $namespace, $file, 0, $BIND, 0);
+  syswrite STDOUT, "$child\n";
+  syswrite $go, '1';
+  exit;
+}
+close $go;
+sysread $wait, my $byte, 1 or exit 1;
+close $wait;
+
+# First the cgroup: it is the root of the cgroup namespace.
+if (open my $cgroup, '>', $procs) {
+  syswrite $cgroup, '0';
+}
+for (@join) {
+  open my $namespace, '<', $_ or die "open $_: $!\n";
+  call('setns', fileno $namespace, 0);
+}
+call('unshare', $NEWNS | $NEWCGROUP);
+my ($none, $slash, $here, $type) = ('none', '/', '.', 'tmpfs');
+call('mount', $none, $slash, 0, $REC | $PRIVATE, 0);
+my $options = 'mode=0555,size=64k,nr_inodes=2';
+call('mount', $type, $root, $type, $NOSUID | $NODEV, $options);
+chdir $root or die "chdir: $!\n";
+open my $holder, '>', 'pause' or die "open pause: $!\n";
+syswrite $holder, pack 'H*', $program;
+# Not readable: the kernel lets only those who may trace every process near one that runs it.
+chmod 0111, $holder or die "chmod: $!\n";
+close $holder;
+call('mount', $none, $here, 0, $REMOUNT | $RDONLY | $NOSUID | $NODEV, 0);
+call('pivot_root', $here, $here);
+call('umount2', $here, $DETACH);
+chdir '/' or die "chdir: $!\n";
+
+for my $capability (0 .. 63) {
+  last if syscall($call{prctl}, $CAPBSET_DROP, $capability, 0, 0, 0) != 0;
+}
+syscall($call{prctl}, $CAP_AMBIENT, $CLEAR_ALL, 0, 0, 0);
+call('prctl', $NO_NEW_PRIVS, 1, 0, 0, 0);
+$id = 0 + $id;
+call('setgroups', 0, 0);
+call('setresgid', $id, $id, $id);
+call('setresuid', $id, $id, $id);
+my ($header, $data) = (pack('Ll', 0x20080522, 0), "\0" x 24);
+call('capset', $header, $data);
+
+# Orphans come to this process: as it ignores their ends, the kernel itself removes them.
+$SIG{CHLD} = 'IGNORE';
+%ENV = ();
+close STDIN;
+# What the agent may have left open for its programs: close_range(3, all, CLOSE_RANGE_CLOEXEC).
+my ($first, $last, $on_exec) = (3, 0xffffffff, 4);
+syscall(436, $first, $last, $on_exec) == 0 or die "close_range: $!\n";
+# They close with the start of the program.
+for my $output (\*STDOUT, \*STDERR) {
+  fcntl $output, 2, 1; # F_SETFD, FD_CLOEXEC
+}
+exec { '/pause' } 'pause' or die "start the holding program: $!\n";
+`;
