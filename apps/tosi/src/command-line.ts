@@ -11,7 +11,7 @@ export interface CommandLine {
  * Reads flags as Go programs do, and so the original tosi: one dash or two, `-flag value` or
  * `-flag=value`, words after `--`.
  *
- * @throws {CodedError} `OPTION_UNKNOWN`, `OPTION_INVALID`
+ * @throws {OptionError} `OPTION_UNKNOWN`, `OPTION_INVALID`
  */
 export function readCommandLine(
   table: readonly Option[],

@@ -1,6 +1,13 @@
-import { bytes, isCodedError, nearest, type CodedError, type OptionValues } from "@kip/base";
+import {
+  bytes,
+  isCodedError,
+  nearest,
+  OptionError,
+  type CodedError,
+  type OptionValues,
+} from "@kip/base";
 import { formatReference, ImageError, prefetchImage, type StoredImage } from "@kip/oci-image";
-import { SomeImagesFailedError, TosiError } from "./errors.ts";
+import { SomeImagesFailedError } from "./errors.ts";
 import { extractTo, mountAt, saveConfig } from "./place-image.ts";
 import type { Reporter } from "./reporter.ts";
 import { openStore, pullOptions, readNamed, readReference } from "./settings.ts";
@@ -40,7 +47,7 @@ export async function runCommandLine(context: CommandContext): Promise<void> {
   const command = Object.hasOwn(commands, first) ? commands[first] : undefined;
   if (command) return await command({ ...context, words });
   const near = nearest(first, Object.keys(commands));
-  throw new TosiError("OPTION_UNKNOWN", `Cannot run "tosi ${first}": there is no such command`, {
+  throw new OptionError("OPTION_UNKNOWN", `Cannot run "tosi ${first}": there is no such command`, {
     remedy: near === undefined ? "See tosi -help" : `Did you mean tosi ${near}?`,
   });
 }
@@ -49,7 +56,7 @@ async function original(context: CommandContext): Promise<void> {
   const { options } = context;
   const [extract, mount] = [options.text("extractto"), options.text("mount")];
   if (extract !== undefined && mount !== undefined) {
-    throw new TosiError("OPTION_INVALID", "Cannot use -extractto and -mount together");
+    throw new OptionError("OPTION_INVALID", "Cannot use -extractto and -mount together");
   }
   const image = await get(context, options.required("image"));
   if (extract !== undefined) await extractTo(image, extract, context.signal);
@@ -106,7 +113,7 @@ async function gc(context: CommandContext): Promise<void> {
   const size = options.text("max-size");
   const idle = options.text("unused-for");
   if (size === undefined && idle === undefined) {
-    throw new TosiError(
+    throw new OptionError(
       "OPTION_MISSING",
       "Cannot collect: neither -max-size nor -unused-for is given",
     );
@@ -150,7 +157,9 @@ async function prefetch(context: CommandContext): Promise<void> {
   const [first] = failures;
   if (!first) return;
   const count = `${failures.length} of ${names.length} images`;
-  throw new SomeImagesFailedError(first.code, `Cannot prefetch ${count}: see the failures above`);
+  throw new SomeImagesFailedError(first.code, `Cannot prefetch ${count}: see the failures above`, {
+    cause: first,
+  });
 }
 
 function factsOf(image: StoredImage): Readonly<Record<string, unknown>> {
@@ -165,7 +174,7 @@ function oneName(context: CommandContext): string {
 function wanted({ words }: CommandContext, names: readonly string[]): readonly string[] {
   if (words.length === names.length) return words;
   const expected = names.length === 0 ? "no words" : names.join(" ");
-  throw new TosiError("OPTION_INVALID", `Cannot read the command: ${expected} expected after it`);
+  throw new OptionError("OPTION_INVALID", `Cannot read the command: ${expected} expected after it`);
 }
 
 /** Milliseconds of `90s`, `10m`, `24h`, `7d`. */
@@ -174,7 +183,7 @@ function readDuration(text: string): number {
   const [, digits = "", unit = ""] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
   const factor = units[unit];
   if (factor !== undefined) return Number(digits) * factor;
-  throw new TosiError(
+  throw new OptionError(
     "OPTION_INVALID",
     `Cannot use -unused-for ${text}: for example 24h is expected`,
   );

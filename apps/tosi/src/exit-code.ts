@@ -1,13 +1,24 @@
-import { isCodedError } from "@kip/base";
+import { CommandError, OptionError } from "@kip/base";
+import { ImageError, type ImageErrorCode } from "@kip/oci-image";
+import { SomeImagesFailedError } from "./errors.ts";
 
-const codes: readonly (readonly [RegExp, number])[] = [
-  [/^OPTION_|^IMAGE_(?:NAME_INVALID|PRIVATE)$/, 2],
-  [/^IMAGE_NOT_FOUND$/, 3],
-  [/^REGISTRY_UNAUTHORIZED$/, 4],
-  [/^REGISTRY_/, 5],
-  [/^IMAGE_STORE_|^ROOTFS_|^COMMAND_/, 7],
-  [/^IMAGE_/, 6],
-];
+const imageExitCodes: Readonly<Record<ImageErrorCode, number>> = {
+  IMAGE_NAME_INVALID: 2,
+  IMAGE_PRIVATE: 2,
+  IMAGE_NOT_FOUND: 3,
+  REGISTRY_UNAUTHORIZED: 4,
+  REGISTRY_RATE_LIMITED: 5,
+  REGISTRY_TOO_SLOW: 5,
+  REGISTRY_UNREACHABLE: 5,
+  IMAGE_DIGEST_MISMATCH: 6,
+  IMAGE_INVALID: 6,
+  IMAGE_LIMIT_EXCEEDED: 6,
+  IMAGE_UNSAFE_ENTRY: 6,
+  IMAGE_USER_UNKNOWN: 6,
+  IMAGE_STORE_FAILED: 7,
+  IMAGE_STORE_FULL: 7,
+  ROOTFS_MOUNT_FAILED: 7,
+};
 
 /**
  * What a program can tell from tosi's exit code: 1 anything else · 2 a wrong command line · 3 no such
@@ -15,6 +26,8 @@ const codes: readonly (readonly [RegExp, number])[] = [
  * broken, unsafe or too large · 7 this machine: disk full, cannot mount or copy.
  */
 export function exitCodeOf(error: unknown): number {
-  if (!isCodedError(error)) return 1;
-  return codes.find(([pattern]) => pattern.test(error.code))?.[1] ?? 1;
+  if (error instanceof SomeImagesFailedError) return exitCodeOf(error.cause);
+  if (error instanceof ImageError) return imageExitCodes[error.code];
+  if (error instanceof OptionError) return 2;
+  return error instanceof CommandError ? 7 : 1;
 }

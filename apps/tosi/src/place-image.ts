@@ -1,8 +1,7 @@
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { isSystemError, runCommand } from "@kip/base";
+import { isSystemError, OptionError, runCommand } from "@kip/base";
 import { mountOverlay, type ImageConfig, type StoredImage } from "@kip/oci-image";
-import { TosiError } from "./errors.ts";
 import { ownFolder } from "./settings.ts";
 
 /** Copies an image's files to an empty folder: owners, modes, times, links, attributes, holes. */
@@ -24,7 +23,7 @@ export async function mountAt(image: StoredImage, folder: string): Promise<void>
   const rootfs = path.resolve(folder);
   const places = { rootfs, upper: `${rootfs}.upper`, work: `${rootfs}.work` };
   if (statSync(rootfs).dev !== statSync(path.dirname(rootfs)).dev) {
-    throw new TosiError("OPTION_INVALID", `Cannot use -mount ${folder}: it is a mount already`);
+    throw new OptionError("OPTION_INVALID", `Cannot use -mount ${folder}: it is a mount already`);
   }
   // What is in the upper one is in the root file system, so no other user may have made it.
   for (const beside of [places.upper, places.work]) ownFolder("mount", beside);
@@ -56,7 +55,7 @@ function wantEmpty(flag: string, folder: string): void {
   } catch (error) {
     if (!isSystemError(error, "EEXIST", "ENOTDIR")) throw error;
   }
-  throw new TosiError(
+  throw new OptionError(
     "OPTION_INVALID",
     `Cannot use -${flag} ${folder}: it is not an empty folder`,
     {

@@ -1,4 +1,4 @@
-import { isCodedError } from "@kip/base";
+import { isCodedError, systemClock } from "@kip/base";
 import type { PullProgress } from "@kip/oci-image";
 
 /** Tells a person or a program how it goes. */
@@ -71,7 +71,7 @@ export function textReporter(
 function pacer(): (progress: PullProgress) => boolean {
   let last = Number.NEGATIVE_INFINITY;
   return ({ layersDone, layerCount }) => {
-    const now = performance.now();
+    const now = systemClock.monotonic();
     if (now - last < intervalMs && layersDone < layerCount) return false;
     last = now;
     return true;

@@ -5,6 +5,7 @@ import {
   createLogger,
   errorText,
   isSystemError,
+  OptionError,
   Secret,
   systemClock,
   type OptionValues,
@@ -19,7 +20,6 @@ import {
   type Reference,
   type RegistryConfig,
 } from "@kip/oci-image";
-import { TosiError } from "./errors.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -49,7 +49,7 @@ export function ownFolder(flag: string, root: string): void {
   const facts = lstatSync(root);
   const isOurs = facts.uid === process.geteuid?.() && (facts.mode & 0o022) === 0;
   if (isOurs && facts.isDirectory() && !isReplaceable(root)) return;
-  throw new TosiError("OPTION_INVALID", `Cannot use -${flag} ${root}: others may write to it`, {
+  throw new OptionError("OPTION_INVALID", `Cannot use -${flag} ${root}: others may write to it`, {
     remedy: "Name a folder that belongs to you alone",
   });
 }
@@ -127,14 +127,14 @@ export function readNamed(flag: string, file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
-    throw new TosiError("OPTION_INVALID", `Cannot use -${flag} ${file}: ${errorText(error)}`);
+    throw new OptionError("OPTION_INVALID", `Cannot use -${flag} ${file}: ${errorText(error)}`);
   }
 }
 
 function urlOf(flag: string, text: string): URL {
   const url = URL.parse(text);
   if (url && /^https?:$/.test(url.protocol)) return url;
-  throw new TosiError(
+  throw new OptionError(
     "OPTION_INVALID",
     `Cannot use -${flag} ${text}: it is not an http or https URL`,
   );
@@ -145,7 +145,7 @@ function readPlatform(text: string): Platform {
   if (os !== "" && architecture !== "" && more.length === 0) {
     return { os, architecture, ...(variant !== undefined && { variant }) };
   }
-  throw new TosiError(
+  throw new OptionError(
     "OPTION_INVALID",
     `Cannot use -platform ${text}: os/architecture is expected`,
   );
