@@ -47,6 +47,18 @@ const maxReasonLength = 2000;
 /**
  * A failure to get or use an image. `reason` gets more context on its way up ({@link within}) and becomes
  * `Cannot pull image "app:1": layer 2 of 3: entry "etc": <reason>` at the top ({@link failedTo}).
+ *
+ * @example
+ * ```ts
+ * import { ImageError, parseReference } from "@kip/oci-image";
+ *
+ * try {
+ *   parseReference("Upper/Case");
+ * } catch (error) {
+ *   assert.ok(ImageError.is(error, "IMAGE_NAME_INVALID")); // the compiler checks the code
+ *   assert.equal(error.reason, "repositories are lower case");
+ * }
+ * ```
  */
 export class ImageError extends CodedError<ImageErrorCode> {
   override readonly name = "ImageError";

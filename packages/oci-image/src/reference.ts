@@ -24,6 +24,15 @@ const tagPattern = /^\w[\w.-]{0,127}$/;
  * `library/`. The first part is a registry if it has a dot or a port, or is `localhost`.
  *
  * @throws {ImageError} code `IMAGE_NAME_INVALID`
+ *
+ * @example
+ * ```ts
+ * import { formatReference, parseReference } from "@kip/oci-image";
+ *
+ * const reference = parseReference("busybox");
+ * assert.deepEqual(reference, { registry: "docker.io", repository: "library/busybox", tag: "latest" });
+ * assert.equal(formatReference(reference), "docker.io/library/busybox:latest");
+ * ```
  */
 export function parseReference(text: string): Reference {
   const [beforeDigest = "", digest, ...more] = text.split("@");

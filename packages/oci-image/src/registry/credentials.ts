@@ -42,6 +42,19 @@ const helperTimeoutMs = 30_000;
  * then its entry in `auths`, then the default credential store. Without the file there are none.
  *
  * @param options.path the `PATH` that helper programs are looked for in
+ *
+ * @example
+ * ```ts
+ * import { mkdtempDisposable, writeFile } from "node:fs/promises";
+ * import { dockerConfigCredentials } from "@kip/oci-image";
+ *
+ * await using folder = await mkdtempDisposable("/tmp/kip-example-");
+ * const auths = { "registry.example": { username: "ann", password: "secret" } };
+ * await writeFile(`${folder.path}/config.json`, JSON.stringify({ auths }));
+ * const credentials = dockerConfigCredentials(`${folder.path}/config.json`);
+ * assert.equal((await credentials("registry.example"))?.username, "ann");
+ * assert.equal(await credentials("other.example"), undefined);
+ * ```
  */
 export function dockerConfigCredentials(
   file: string,

@@ -35,6 +35,18 @@ const maxId = 0xffff_fffe;
  * its group is then 0. Empty is root.
  *
  * @throws {ImageError} code `IMAGE_USER_UNKNOWN`
+ *
+ * @example
+ * ```ts
+ * import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
+ * import { resolveUser } from "@kip/oci-image";
+ *
+ * await using rootfs = await mkdtempDisposable("/tmp/kip-example-");
+ * await mkdir(`${rootfs.path}/etc`);
+ * await writeFile(`${rootfs.path}/etc/passwd`, "web:x:33:33::/srv:/bin/sh\n");
+ * const user = await resolveUser(rootfs.path, "web");
+ * assert.deepEqual([user.uid, user.gid, user.home], [33, 33, "/srv"]);
+ * ```
  */
 export async function resolveUser(rootfs: string, user: string): Promise<ResolvedUser> {
   const [userPart = "", groupPart = "", ...more] = user.split(":");

@@ -35,7 +35,30 @@ import type {
 import { isMountedTree } from "./mounted-trees.ts";
 import { StoreFolder } from "./store-folder.ts";
 
-/** Opens the store at `root`, making it if it is missing, and removes what killed pulls left. */
+/**
+ * Opens the store at `root`, making it if it is missing, and removes what killed pulls left.
+ *
+ * @example
+ * ```ts
+ * import { mkdtempDisposable, readFile } from "node:fs/promises";
+ * import { silentLogger, systemClock } from "@kip/base";
+ * import { openImageStore, parseReference } from "@kip/oci-image";
+ * import { startLayoutRegistry, tar, writeLayout } from "@kip/testing";
+ *
+ * await using folder = await mkdtempDisposable("/tmp/kip-example-");
+ * // Any registry will do; this one has an image with one file.
+ * writeLayout(`${folder.path}/layout`, { layers: [tar([{ name: "motd", content: "hello" }])] });
+ * await using registry = await startLayoutRegistry(`${folder.path}/layout`);
+ * const { host, endpoint } = registry;
+ *
+ * const root = `${folder.path}/store`;
+ * const store = await openImageStore({ root, logger: silentLogger, clock: systemClock });
+ * const image = await store.pull(parseReference(`${host}/app:1`), { registries: [{ host, endpoint }] });
+ * assert.equal(await readFile(`${image.layers[0]}/motd`, "utf8"), "hello");
+ * assert.deepEqual(image.config.cmd, ["/bin/true"]);
+ * // As root: await store.mountRootfs(image, "/run/app") makes a root file system to write in.
+ * ```
+ */
 export async function openImageStore(options: ImageStoreOptions): Promise<ManagedImageStore> {
   if (!path.isAbsolute(options.root) || /[,:\\]/.test(options.root)) {
     // They have a meaning of their own in the options of an overlay mount.

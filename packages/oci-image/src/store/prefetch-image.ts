@@ -28,6 +28,24 @@ export interface PrefetchOptions extends Pick<
  *
  * @returns bytes that were not there before
  * @throws {ImageError} the codes of `ImageStore.pull`; `IMAGE_PRIVATE` if the image takes a log-in
+ *
+ * @example
+ * ```ts
+ * import { mkdtempDisposable } from "node:fs/promises";
+ * import { parseReference, prefetchImage } from "@kip/oci-image";
+ * import { startLayoutRegistry, tar, writeLayout } from "@kip/testing";
+ *
+ * await using folder = await mkdtempDisposable("/tmp/kip-example-");
+ * writeLayout(`${folder.path}/layout`, { layers: [tar([{ name: "motd", content: "hello" }])] });
+ * await using registry = await startLayoutRegistry(`${folder.path}/layout`);
+ * const { host, endpoint } = registry;
+ *
+ * const cache = `${folder.path}/cache`;
+ * const prefetch = async () =>
+ *   await prefetchImage(parseReference(`${host}/app:1`), cache, { registries: [{ host, endpoint }] });
+ * assert.ok((await prefetch()) > 0);
+ * assert.equal(await prefetch(), 0); // it is there
+ * ```
  */
 export async function prefetchImage(
   reference: Reference,
