@@ -303,6 +303,22 @@ describe("PodActor", () => {
     actor.reportStatus({ uid: "u", status: null as never });
   });
 
+  it("goes on showing that a status is invalid when the call that reported it returns", async () => {
+    provider.gate = async ({ uid }) => actor?.reportStatus({ uid, status: { phase: "Excellent" } });
+    provider.report = () => {};
+    let actor: PodActor | undefined;
+    actor = await start();
+    actor.wake();
+    await clock.advance(0);
+    const shown = (): string | undefined =>
+      actor?.pod.status?.conditions?.find(({ type }) => type.endsWith("ProviderReady"))?.status;
+    assert.equal(shown(), "False");
+    provider.gate = async () => {};
+    actor.wake();
+    await clock.advance(0);
+    assert.equal(shown(), "True");
+  });
+
   it("fails a pod that never ran before it deletes the object, so that its Job sees an end", async () => {
     provider.report = () => {};
     const actor = await start(pod({ status: { phase: "Pending" } }));

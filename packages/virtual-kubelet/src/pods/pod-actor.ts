@@ -56,7 +56,7 @@ export class PodActor {
       logger,
       pod: () => this.pod,
       onWritten: (written) => this.#change({ kind: "seen", pod: written, source: "write" }),
-      onRefused: (error) => problems.report("ProviderStatusInvalid", errorText(error)),
+      onRefused: (error) => this.#statusInvalid(errorText(error)),
       observedGeneration: () => this.#reconciler.state.content.generation,
       signal,
     });
@@ -136,8 +136,7 @@ export class PodActor {
     if (this.#reconciler.state.api.isGone) return;
     const problem = statusProblem(status);
     if (problem !== undefined) {
-      const message = `The provider reported an invalid status: ${problem}`;
-      this.#problems.report("ProviderStatusInvalid", message);
+      this.#statusInvalid(`The provider reported an invalid status: ${problem}`);
       // A provider may report an end only once: an invalid field must not keep the pod running.
       if (isFinished({ status }))
         this.reportStatus({ uid: this.uid, status: terminalFields(status) });
@@ -162,6 +161,11 @@ export class PodActor {
   stop(): void {
     this.#stop.abort(actorEnded);
     void this.#reconciler.stop();
+  }
+
+  #statusInvalid(message: string): void {
+    this.#problems.report("ProviderStatusInvalid", message);
+    this.#change({ kind: "statusInvalid" });
   }
 
   #change(change: PodChange): void {

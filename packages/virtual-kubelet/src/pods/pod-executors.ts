@@ -94,7 +94,7 @@ async function apply(
   signal.throwIfAborted();
   change({ kind: "offered", generation: api.pod.metadata.generation });
   await problems.watch("apply", () => provider.apply(resolved, signal));
-  problems.clear();
+  if (!state().provider.isStatusInvalid) problems.clear();
   status.refresh();
   return { kind: "applied", revision: content.revision, resolved };
 }

@@ -32,6 +32,8 @@ interface ProviderState {
   readonly canFinish: boolean;
   /** It has reported a status: then the library writes none of its own. */
   readonly hasReported: boolean;
+  /** Its last status cannot be written, and it was not given the pod since. */
+  readonly isStatusInvalid: boolean;
   /** Its last report says that the pod has ended: nothing of it runs, and its logs are kept. */
   readonly isEnded: boolean;
   /** What still ran of the pod was stopped, because the pod is terminal in the API. */
@@ -72,6 +74,8 @@ export type PodChange =
       readonly annotations: readonly string[];
       readonly isDeleted: boolean;
     }
+  /** The provider reported a status that is invalid, or that the API server refuses. */
+  | { readonly kind: "statusInvalid" }
   | { readonly kind: "stopped" }
   | { readonly kind: "removed" }
   | { readonly kind: "finalized" };
@@ -87,6 +91,7 @@ export function initialPodState(
     provider: {
       canFinish,
       hasReported: false,
+      isStatusInvalid: false,
       // Removing a pod that its provider reported as ended would lose its logs.
       isEnded: isFinished(pod) && !canFinish && !mayStillRun(pod),
       isStopped: false,
@@ -108,8 +113,11 @@ export function reducePod(state: PodState, change: PodChange): PodState {
     case "contentChanged":
       return { ...state, content: { ...content, revision: content.revision + 1 } };
     case "offered":
-      if (change.generation === content.generation) return state;
-      return { ...state, content: { ...content, generation: change.generation } };
+      return {
+        ...state,
+        content: { ...content, generation: change.generation },
+        provider: { ...provider, isStatusInvalid: false },
+      };
     case "applied": {
       const { revision: handled, resolved: applied } = change;
       return { ...state, content: { ...content, handled, applied } };
@@ -118,6 +126,8 @@ export function reducePod(state: PodState, change: PodChange): PodState {
       return { ...state, content: { ...content, handled: content.revision } };
     case "reported":
       return { ...state, provider: reported(provider, change) };
+    case "statusInvalid":
+      return { ...state, provider: { ...provider, isStatusInvalid: true } };
     case "stopped":
       return { ...state, provider: { ...provider, isStopped: true } };
     case "removed":
@@ -155,6 +165,7 @@ function reported(
   return {
     ...provider,
     hasReported: true,
+    isStatusInvalid: false,
     isEnded: isEnd,
     hasDeleted: provider.hasDeleted || isNewlyRemoved,
     isRemoved: provider.isRemoved || isNewlyRemoved,
