@@ -1,4 +1,4 @@
-import { defined, errorText, withTimeout, type Clock, type Logger } from "@kip/base";
+import type { Clock, Logger } from "@kip/base";
 import {
   createInformer,
   paths,
@@ -7,18 +7,16 @@ import {
   type EventRecorder,
   type Informer,
   type InformerEvent,
-  type KubeObject,
   type RecordedEvent,
 } from "@kip/k8s-client";
-import type { Pod, Service } from "@kip/k8s-types";
+import type { Pod } from "@kip/k8s-types";
 import type { NodeMetrics, PodCounts } from "../metrics/node-metrics.ts";
-import type { PodEvent, PodProvider, PodStatusUpdate, ResolvedPod } from "../pod-provider.ts";
-import { unresolved } from "../references/reference.ts";
-import { ReferenceStore } from "../references/reference-store.ts";
+import type { PodEvent, PodProvider, PodStatusUpdate } from "../pod-provider.ts";
 import type { Tracer } from "../tracing.ts";
-import { createTokenSource, type TokenSource } from "../volumes/token-source.ts";
+import { createTokenSource } from "../volumes/token-source.ts";
 import { PodActor } from "./pod-actor.ts";
-import { resolvePod } from "./resolve-pod.ts";
+import { PodResolver } from "./pod-resolver.ts";
+import { PodSweep } from "./pod-sweep.ts";
 
 /** Options of {@link PodController}. */
 export interface PodControllerOptions {
@@ -44,40 +42,26 @@ export interface PodControllerOptions {
   readonly signal: AbortSignal;
 }
 
-interface PodEntry {
-  readonly actor: PodActor;
-  readonly tokens: TokenSource;
-}
-
-/** How long an attempt to start a pod waits for the first list of services, milliseconds. */
-const servicesTimeoutMs = 5000;
-
 /** The pods bound to one node: an actor for each UID, and the comparison of API and provider. */
 export class PodController {
   readonly #options: PodControllerOptions;
-  readonly #entries = new Map<string, PodEntry>();
-  readonly #references: ReferenceStore;
-  readonly #services: Informer<Service>;
+  readonly #actors = new Map<string, PodActor>();
+  readonly #resolver: PodResolver;
   readonly #pods: Informer<Pod>;
-  /** UIDs of unknown pods whose removal is under way. */
-  readonly #removals = new Set<string>();
+  readonly #sweep: PodSweep;
 
   /** Starts watching at once. */
   constructor(options: PodControllerOptions) {
     this.#options = options;
-    const { client, clock, logger, signal, nodeName } = options;
-    this.#references = new ReferenceStore({
+    const { client, clock, logger, signal, nodeName, provider, providerTimeoutMs } = options;
+    this.#resolver = new PodResolver({
       client,
-      clock,
-      logger,
+      allocatable: options.allocatable,
+      resolveEnv: options.resolveEnv,
       onChange: (uids) => {
-        for (const uid of uids) this.#entries.get(uid)?.actor.wake();
+        for (const uid of uids) this.#actors.get(uid)?.wake();
       },
-    });
-    this.#services = createInformer<Service & KubeObject>({
-      client,
-      path: paths.services(),
-      transform: prunedService,
+      recordEvent: (pod, event, fieldPath) => this.#record(pod, event, fieldPath),
       clock,
       logger,
       signal,
@@ -87,6 +71,18 @@ export class PodController {
       path: paths.pods(),
       query: { fieldSelector: `spec.nodeName=${nodeName}` },
       onEvent: (event) => this.#handleEvent(event),
+      clock,
+      logger,
+      signal,
+    });
+    this.#sweep = new PodSweep({
+      client,
+      nodeName,
+      provider,
+      providerTimeoutMs,
+      pods: this.#pods,
+      actors: this.#actors,
+      start: (pod) => this.#update(pod),
       clock,
       logger,
       signal,
@@ -108,7 +104,7 @@ export class PodController {
 
   find(namespace: string, name: string, uid?: string): Pod | undefined {
     const pod = this.#pods.get(namespace, name);
-    return uid === undefined || pod?.metadata?.uid === uid ? pod : undefined;
+    return uid === undefined || pod?.metadata.uid === uid ? pod : undefined;
   }
 
   byUid(uid: string): Pod | undefined {
@@ -117,7 +113,7 @@ export class PodController {
 
   /** How many pods there are, and what their actors do. */
   counts(): PodCounts {
-    const actors = [...this.#entries.values()].map(({ actor }) => actor);
+    const actors = [...this.#actors.values()];
     const failing = actors.filter(({ isFailing }) => isFailing).length;
     const busy = actors.filter(({ isBusy }) => isBusy).length - failing;
     return { known: actors.length, busy, failing };
@@ -125,183 +121,70 @@ export class PodController {
 
   /** Takes a status that the provider reports, perhaps of a pod that is not listed yet. */
   podStatus(update: PodStatusUpdate): void {
-    const entry = this.#entries.get(update.uid);
-    if (entry) entry.actor.reportStatus(update);
+    const actor = this.#actors.get(update.uid);
+    if (actor) actor.reportStatus(update);
     else if (!this.#pods.isSynced) this.#options.bufferedStatuses.set(update.uid, update);
   }
 
   /** Writes the terminal statuses that the API does not have yet; resolves when it has them all. */
   async flushEnds(): Promise<void> {
-    await Promise.all([...this.#entries.values()].map(({ actor }) => actor.flushEnd()));
+    await Promise.all([...this.#actors.values()].map((actor) => actor.flushEnd()));
   }
 
   /** Records an event that the provider reports. */
   podEvent({ uid, type, reason, message, fieldPath }: PodEvent): void {
-    const pod = this.#entries.get(uid)?.actor.pod;
+    const pod = this.#actors.get(uid)?.pod;
     if (pod) this.#record(pod, { type, reason, message }, fieldPath);
   }
 
   /**
-   * Compares the API's pods with the provider's, both ways, and starts to repair the differences. A pod is removed
-   * only if a fresh list of the API server does not have it either.
+   * Compares the API's pods with the provider's, both ways, and starts to repair the differences: see {@link PodSweep}.
    *
    * @throws the error of the provider's `list` or of the API server; nothing was changed then
    */
   async sweep(): Promise<void> {
-    if (!this.#pods.isSynced) return;
-    this.#refresh();
-    const listed = await this.#ask(() => this.#options.provider.list());
-    const present = new Set(listed.map(({ uid }) => uid));
-    const unknown = [...present].filter((uid) => !this.#entries.has(uid) && !this.#pods.byUid(uid));
-    if (unknown.length > 0) await this.#removeUnknownPods(unknown);
-    for (const pod of this.#pods.list()) {
-      if (!this.#entries.has(pod.metadata.uid)) this.#update(pod);
-    }
-    const checks: Promise<void>[] = [];
-    for (const [uid, { actor }] of this.#entries) {
-      if (!present.has(uid) && actor.shouldBePresent) checks.push(this.#checkPresence(actor));
-      actor.repairStatus();
-    }
-    await Promise.all(checks);
+    await this.#sweep.run();
   }
 
-  /** Resolves content again that is due, such as tokens that expire soon. */
-  #refresh(): void {
-    const now = this.#options.clock.now();
-    for (const { actor } of this.#entries.values()) if (actor.isRefreshDue(now)) actor.wake();
-  }
-
-  /** Never rejects: an error of the provider for one pod must not affect the others. */
-  async #checkPresence(actor: PodActor): Promise<void> {
-    const { provider, logger } = this.#options;
-    const podUid = actor.uid;
-    try {
-      if ((await this.#ask(() => provider.presence(podUid))) !== "absent") return;
-    } catch (err) {
-      logger.warn("Could not ask the provider for a pod", { podUid, err });
-      return;
-    }
-    if (!actor.shouldBePresent) return;
-    logger.warn("The provider lost a pod; applying it again", { podUid });
-    actor.wake();
-  }
-
-  #ask<T>(call: () => Promise<T>): Promise<T> {
-    const { clock, providerTimeoutMs: limitMs, signal } = this.#options;
-    const error = (): Error => new Error(`The provider did not answer within ${limitMs / 1000} s`);
-    return withTimeout(call, { clock, limitMs, signal, error });
-  }
-
-  async #removeUnknownPods(uids: readonly string[]): Promise<void> {
-    const { client, nodeName } = this.#options;
-    const known = new Set<string>();
-    let next: string | undefined;
-    do {
-      const query = { fieldSelector: `spec.nodeName=${nodeName}`, limit: 500, continue: next };
-      const page = await client.list<KubeObject>(paths.pods(), {
-        query,
-        accept: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-      });
-      for (const { metadata } of page.items) known.add(metadata?.uid ?? "");
-      next = page.metadata.continue === "" ? undefined : page.metadata.continue;
-    } while (next !== undefined);
-    // A removal may take as long as the backend needs: neither the other pods nor the next sweep wait for it.
-    for (const uid of uids) {
-      if (!known.has(uid) && !this.#entries.has(uid)) void this.#removeUnknown(uid);
-    }
-  }
-
-  /** Never rejects: the next sweep finds again what could not be removed. */
-  async #removeUnknown(podUid: string): Promise<void> {
-    if (this.#removals.has(podUid)) return;
-    this.#removals.add(podUid);
-    const { provider, logger } = this.#options;
-    try {
-      await provider.removeUnknown(podUid);
-      logger.info("Removed a pod that the API server does not know", { podUid });
-    } catch (err) {
-      logger.warn("Could not remove a pod that the API server does not know", { podUid, err });
-    } finally {
-      this.#removals.delete(podUid);
-    }
-  }
-
-  #handleEvent(event: InformerEvent<Pod>): void {
-    if (event.type === "deleted")
-      this.#entries.get(event.object.metadata.uid)?.actor.objectDeleted();
-    else this.#update(event.object);
+  #handleEvent({ type, object }: InformerEvent<Pod>): void {
+    if (type === "deleted") this.#actors.get(object.metadata.uid)?.objectDeleted();
+    else this.#update(object);
   }
 
   #update(pod: Pod): void {
-    const uid = pod.metadata.uid;
-    const entry = this.#entries.get(uid) ?? this.#start(pod, uid);
-    entry.actor.update(pod);
-    const buffered = this.#options.bufferedStatuses.get(uid);
+    const { uid } = pod.metadata;
+    const { bufferedStatuses } = this.#options;
+    const actor = this.#actors.get(uid) ?? this.#create(pod);
+    actor.update(pod);
+    const buffered = bufferedStatuses.get(uid);
     if (!buffered) return;
-    this.#options.bufferedStatuses.delete(uid);
-    entry.actor.reportStatus(buffered);
+    bufferedStatuses.delete(uid);
+    actor.reportStatus(buffered);
   }
 
-  #start(pod: Pod, uid: string): PodEntry {
-    const { client, provider, clock, backoffMs, backoffMaxMs } = this.#options;
-    const { namespace, name } = pod.metadata;
+  #create(pod: Pod): PodActor {
+    const { client, provider, clock, slowCallMs, metrics, tracer } = this.#options;
+    const { backoffMs, backoffMaxMs } = this.#options;
+    const { namespace, name, uid } = pod.metadata;
     const tokens = createTokenSource(client, pod, clock);
     const actor = new PodActor(pod, {
       client,
       provider,
       clock,
       logger: this.#options.logger.with({ pod: `${namespace}/${name}`, podUid: uid }),
-      resolve: (current, previous) => this.#resolve(current, tokens, previous),
+      resolve: (current, previous) => this.#resolver.resolve(current, tokens, previous),
       recordEvent: (about, event) => this.#record(about, event),
       backoff: { initialMs: backoffMs, maxMs: backoffMaxMs },
-      slowCallMs: this.#options.slowCallMs,
-      metrics: this.#options.metrics,
-      tracer: this.#options.tracer,
+      slowCallMs,
+      metrics,
+      tracer,
       onEnd: () => {
-        this.#entries.delete(uid);
-        this.#references.release(uid);
+        this.#actors.delete(uid);
+        this.#resolver.release(uid);
       },
     });
-    const entry = { actor, tokens };
-    this.#entries.set(uid, entry);
-    return entry;
-  }
-
-  async #resolve(
-    pod: Pod,
-    tokens: TokenSource,
-    previous: ResolvedPod | undefined,
-  ): Promise<ResolvedPod> {
-    await this.#untilServicesAreKnown();
-    const { namespace, uid } = pod.metadata;
-    const references = this.#references.readerFor(namespace, uid);
-    const resolved = await resolvePod(pod, {
-      references,
-      tokens,
-      services: this.#services.list(),
-      allocatable: this.#options.allocatable(),
-      resolveEnv: this.#options.resolveEnv,
-      previous,
-      notify: ({ fieldPath, ...event }) => this.#record(pod, event, fieldPath),
-    });
-    this.#references.release(uid, references.used);
-    return resolved;
-  }
-
-  /** The first pods of a process must not start without their service variables. */
-  async #untilServicesAreKnown(): Promise<void> {
-    if (this.#services.isSynced) return;
-    const { clock, signal } = this.#options;
-    const error = (): Error => {
-      const cause = this.#services.error ? `: ${errorText(this.#services.error)}` : "";
-      return unresolved(`services have not been synced yet${cause}`);
-    };
-    await withTimeout(() => this.#services.synced, {
-      limitMs: servicesTimeoutMs,
-      clock,
-      signal,
-      error,
-    });
+    this.#actors.set(uid, actor);
+    return actor;
   }
 
   #record(pod: Pod, event: RecordedEvent, fieldPath?: string): void {
@@ -314,21 +197,7 @@ export class PodController {
   }
 
   #end(): void {
-    for (const { actor } of this.#entries.values()) actor.stop();
-    this.#references.stop();
+    for (const actor of this.#actors.values()) actor.stop();
+    this.#resolver.stop();
   }
-}
-
-/** The parts of a service that environment variables need: a cluster may have thousands of services. */
-function prunedService({ metadata, spec }: Service): Service {
-  const { namespace = "", name = "", uid = "", resourceVersion = "" } = metadata ?? {};
-  return {
-    metadata: { namespace, name, uid, resourceVersion },
-    spec: defined({
-      clusterIP: spec?.clusterIP,
-      ports: (spec?.ports ?? []).map(({ name: portName, port, protocol }) =>
-        defined({ port, name: portName, protocol }),
-      ),
-    }),
-  };
 }

@@ -1,0 +1,124 @@
+import { withTimeout, type Clock, type Logger } from "@kip/base";
+import { paths, type ApiClient, type Informer, type KubeObject } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import type { PodProvider } from "../pod-provider.ts";
+import type { PodActor } from "./pod-actor.ts";
+
+/** Options of {@link PodSweep}. */
+export interface PodSweepOptions {
+  readonly client: ApiClient;
+  readonly nodeName: string;
+  readonly provider: PodProvider;
+  /** Time limit of the provider's `list` and `presence`, milliseconds. */
+  readonly providerTimeoutMs: number;
+  /** The pods of the node in the API. */
+  readonly pods: Informer<Pod>;
+  /** By UID. */
+  readonly actors: ReadonlyMap<string, PodActor>;
+  /** Starts the actor of a pod that has none. */
+  readonly start: (pod: Pod) => void;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+/** Compares the API's pods with the provider's, and starts to repair the differences. */
+export class PodSweep {
+  readonly #options: PodSweepOptions;
+  /** UIDs of unknown pods whose removal is under way. */
+  readonly #removals = new Set<string>();
+
+  constructor(options: PodSweepOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Compares once, both ways. A pod is removed only if a fresh list of the API server does not have it either.
+   *
+   * @throws the error of the provider's `list` or of the API server; nothing was changed then
+   */
+  async run(): Promise<void> {
+    const { provider, pods, actors, start } = this.#options;
+    if (!pods.isSynced) return;
+    this.#refresh();
+    const listed = await this.#ask(() => provider.list());
+    const present = new Set(listed.map(({ uid }) => uid));
+    const unknown = [...present].filter((uid) => !actors.has(uid) && !pods.byUid(uid));
+    if (unknown.length > 0) await this.#removeUnknownPods(unknown);
+    for (const pod of pods.list()) if (!actors.has(pod.metadata.uid)) start(pod);
+    const checks: Promise<void>[] = [];
+    for (const [uid, actor] of actors) {
+      if (!present.has(uid) && actor.shouldBePresent) checks.push(this.#checkPresence(actor));
+      actor.repairStatus();
+    }
+    await Promise.all(checks);
+  }
+
+  /** Resolves content again that is due, such as tokens that expire soon. */
+  #refresh(): void {
+    const { clock, actors } = this.#options;
+    const now = clock.now();
+    for (const actor of actors.values()) if (actor.isRefreshDue(now)) actor.wake();
+  }
+
+  /** Never rejects: an error of the provider for one pod must not affect the others. */
+  async #checkPresence(actor: PodActor): Promise<void> {
+    const { provider, logger } = this.#options;
+    const podUid = actor.uid;
+    try {
+      if ((await this.#ask(() => provider.presence(podUid))) !== "absent") return;
+    } catch (err) {
+      logger.warn("Could not ask the provider for a pod", { podUid, err });
+      return;
+    }
+    if (!actor.shouldBePresent) return;
+    logger.warn("The provider lost a pod; applying it again", { podUid });
+    actor.wake();
+  }
+
+  #ask<T>(call: () => Promise<T>): Promise<T> {
+    const { clock, providerTimeoutMs: limitMs, signal } = this.#options;
+    const error = (): Error => new Error(`The provider did not answer within ${limitMs / 1000} s`);
+    return withTimeout(call, { clock, limitMs, signal, error });
+  }
+
+  async #removeUnknownPods(uids: readonly string[]): Promise<void> {
+    const known = await this.#listUids();
+    // A removal may take as long as the backend needs: neither the other pods nor the next sweep wait for it.
+    for (const uid of uids) {
+      if (!known.has(uid) && !this.#options.actors.has(uid)) void this.#removeUnknown(uid);
+    }
+  }
+
+  /** UIDs of the node's pods, from a fresh list. */
+  async #listUids(): Promise<ReadonlySet<string>> {
+    const { client, nodeName } = this.#options;
+    const known = new Set<string>();
+    let next: string | undefined;
+    do {
+      const query = { fieldSelector: `spec.nodeName=${nodeName}`, limit: 500, continue: next };
+      const page = await client.list<KubeObject>(paths.pods(), {
+        query,
+        accept: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+      });
+      for (const { metadata } of page.items) known.add(metadata?.uid ?? "");
+      next = page.metadata.continue === "" ? undefined : page.metadata.continue;
+    } while (next !== undefined);
+    return known;
+  }
+
+  /** Never rejects: the next sweep finds again what could not be removed. */
+  async #removeUnknown(podUid: string): Promise<void> {
+    if (this.#removals.has(podUid)) return;
+    this.#removals.add(podUid);
+    const { provider, logger } = this.#options;
+    try {
+      await provider.removeUnknown(podUid);
+      logger.info("Removed a pod that the API server does not know", { podUid });
+    } catch (err) {
+      logger.warn("Could not remove a pod that the API server does not know", { podUid, err });
+    } finally {
+      this.#removals.delete(podUid);
+    }
+  }
+}
