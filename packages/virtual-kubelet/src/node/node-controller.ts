@@ -130,7 +130,7 @@ export class NodeController {
   /** Keeps lease, status and health up to date until the signal aborts. */
   async run(): Promise<void> {
     const { client, identity, intervals, clock, logger, signal, hasLease } = this.#options;
-    const nodeUid = (): string | undefined => this.#node?.metadata?.uid;
+    const nodeUid = (): string | undefined => this.#uid;
     const { nodeName } = identity;
     const lease = { client, nodeName, nodeUid, intervals, clock, logger, signal };
     await Promise.all([
@@ -153,6 +153,10 @@ export class NodeController {
       return;
     }
     await this.#writeInTurn();
+  }
+
+  get #uid(): string | undefined {
+    return this.#node?.metadata?.uid;
   }
 
   async #pingRepeatedly(): Promise<void> {
@@ -209,15 +213,15 @@ export class NodeController {
   #deleted(node: Node): void {
     const { logger, recorder, identity, signal } = this.#options;
     // Our own registration may have made a new one already.
-    if (this.#node && this.#node.metadata?.uid !== node.metadata?.uid) return;
+    if (this.#node && this.#uid !== node.metadata?.uid) return;
     this.#node = undefined;
     this.#written = undefined;
     if (!this.#isRegistered || signal.aborted) return;
     logger.warn("The Node object was deleted; registering it again");
     void this.register().then(
       () => {
-        const uid = this.#node?.metadata?.uid;
-        recorder.record(defined({ apiVersion: "v1", kind: "Node", name: identity.nodeName, uid }), {
+        const about = { apiVersion: "v1", kind: "Node", name: identity.nodeName, uid: this.#uid };
+        recorder.record(defined(about), {
           type: "Normal",
           reason: "RegisteredNode",
           message: `Node ${identity.nodeName} was registered again after its object was deleted`,
@@ -279,7 +283,7 @@ export class NodeController {
     const { resourceVersion } = node.metadata ?? {};
     const patch = {
       metadata: { resourceVersion },
-      spec: { taints: [...others, ...taints], ...(needsId && { providerID }) },
+      spec: { taints: [...others, ...taints], providerID: needsId ? providerID : undefined },
     };
     try {
       await client.patch(paths.nodes(identity.nodeName), patch, "merge", { signal, fieldManager });

@@ -20,59 +20,59 @@ export interface NodeOptions {
   readonly nodeName: string;
   readonly provider: PodProvider;
   /** Name of the provider: value of the taint. @default "kip" */
-  readonly providerName?: string;
+  readonly providerName?: string | undefined;
   /** Taints of the node. @default `virtual-kubelet.io/provider=<providerName>:NoSchedule` */
-  readonly taints?: readonly NodeTaint[];
+  readonly taints?: readonly NodeTaint[] | undefined;
   /** @default "linux" */
-  readonly os?: "linux" | "windows";
+  readonly os?: "linux" | "windows" | undefined;
   /** Architecture of the pods' machines, as Go spells it. @default "amd64" */
-  readonly arch?: string;
+  readonly arch?: string | undefined;
   /** `status.nodeInfo.kubeletVersion`. @default "v1.34.0-kip" */
-  readonly kubeletVersion?: string;
+  readonly kubeletVersion?: string | undefined;
   /** The kubelet HTTPS API, which the library then serves. Absent: none is served. */
-  readonly kubelet?: Omit<KubeletApiOptions, "handlers" | "clock" | "logger">;
+  readonly kubelet?: Omit<KubeletApiOptions, "handlers" | "clock" | "logger"> | undefined;
   /**
    * Reads the certificates of `kubelet` again, each minute. What has changed is used for connections from
    * then on; if it fails or gives what cannot be used, the old ones stay and an error is logged. A
    * certificate that the cluster issued stays. @default they are not read again
    */
-  readonly reloadTls?: () => Promise<KubeletTls>;
+  readonly reloadTls?: (() => Promise<KubeletTls>) | undefined;
   /**
    * Whether the cluster is asked for the kubelet API's certificate (a CertificateSigningRequest for the
    * signer `kubernetes.io/kubelet-serving`), and for its successors. Until it is approved,
    * `kubelet.certificate` serves. @default false
    */
-  readonly requestCertificate?: boolean;
+  readonly requestCertificate?: boolean | undefined;
   /** Port of a kubelet API that the caller serves; ignored with `kubelet`. */
-  readonly kubeletPort?: number;
+  readonly kubeletPort?: number | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly intervals?: Partial<NodeIntervals>;
+  readonly intervals?: Partial<NodeIntervals> | undefined;
   /**
    * Whether a Lease is the node's heartbeat. Without one its status is, written after each ping.
    * @default true
    */
-  readonly lease?: boolean;
+  readonly lease?: boolean | undefined;
   /**
    * Called when a write of the node's status failed (a deleted Node is registered again without it).
    * If it resolves, the write is tried once more; if it throws, its error is logged instead.
    */
-  readonly onStatusError?: (error: unknown, signal: AbortSignal) => Promise<void>;
+  readonly onStatusError?: ((error: unknown, signal: AbortSignal) => Promise<void>) | undefined;
   /**
    * Whether environment variables are resolved. If not, `ResolvedPod.env` is empty, nothing that only
    * the environment refers to is looked up, and the provider reads the pod's own `env` and `envFrom`.
    * @default true
    */
-  readonly resolveEnv?: boolean;
+  readonly resolveEnv?: boolean | undefined;
   /** Traces the steps of pods. @default none */
-  readonly tracer?: Tracer;
+  readonly tracer?: Tracer | undefined;
   /** Where the node counts what it does; also shown at `/metrics` of the kubelet API. */
-  readonly metrics?: NodeMetrics;
+  readonly metrics?: NodeMetrics | undefined;
   /**
    * Ends the node, also while it starts; it must be disposed of all the same. It ends at once: to have the
    * terminal statuses of its pods written, dispose of it instead.
    */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Intervals and time limits of a node, milliseconds. */

@@ -1,3 +1,4 @@
+import { defined } from "@kip/base";
 import type { Node, NodeCondition, NodeStatus } from "@kip/k8s-types";
 import type { NodeFacts } from "../pod-provider.ts";
 
@@ -39,9 +40,10 @@ export function nodeStatus(
   conditions: readonly NodeCondition[],
   declaredFeatures: readonly string[],
 ): NodeStatus {
-  return {
+  const { kubeletPort } = identity;
+  return defined({
     // Newer than the types we have.
-    ...(declaredFeatures.length > 0 && { declaredFeatures: [...declaredFeatures] }),
+    declaredFeatures: declaredFeatures.length > 0 ? [...declaredFeatures] : undefined,
     capacity: { ...facts.capacity },
     allocatable: { ...(facts.allocatable ?? facts.capacity) },
     conditions: [...conditions],
@@ -49,9 +51,8 @@ export function nodeStatus(
       { type: "InternalIP", address: facts.internalIp },
       { type: "Hostname", address: identity.nodeName },
     ],
-    ...(identity.kubeletPort !== undefined && {
-      daemonEndpoints: { kubeletEndpoint: { Port: identity.kubeletPort } },
-    }),
+    daemonEndpoints:
+      kubeletPort === undefined ? undefined : { kubeletEndpoint: { Port: kubeletPort } },
     nodeInfo: {
       machineID: "",
       systemUUID: "",
@@ -65,7 +66,7 @@ export function nodeStatus(
       architecture: identity.arch,
       ...facts.nodeInfo,
     },
-  };
+  });
 }
 
 type Verdict = Pick<NodeCondition, "type" | "status" | "reason" | "message">;

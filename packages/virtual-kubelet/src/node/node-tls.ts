@@ -72,7 +72,8 @@ export class NodeTls {
     const hasNewCa = clientCa !== this.#read.clientCa;
     if (!hasNewPair && !hasNewCa) return false;
     const pair = hasNewPair && !this.#isIssued ? { certificate, key } : {};
-    this.replace({ ...this.#tls, ...pair, ...(hasNewCa && { clientCa }) });
+    const ca = hasNewCa ? { clientCa } : {};
+    this.replace({ ...this.#tls, ...pair, ...ca });
     this.#read = next;
     return true;
   }

@@ -10,20 +10,20 @@ import { startNode } from "./start-node.ts";
 /** The Lease by which replicas of one node agree which of them is active. */
 export interface StandbyOptions {
   /** Namespace of the Lease. @default "kube-node-lease" */
-  readonly namespace?: string;
+  readonly namespace?: string | undefined;
   /** Name of the Lease. @default `<nodeName>.virtual-kubelet` */
-  readonly leaseName?: string;
+  readonly leaseName?: string | undefined;
   /** How long after the last renewal another replica takes over, milliseconds, whole seconds. @default 15000 */
-  readonly durationMs?: number;
+  readonly durationMs?: number | undefined;
   /** Name of this replica in the Lease; unique. @default host name and a random part */
-  readonly identity?: string;
+  readonly identity?: string | undefined;
 }
 
 /** Options of {@link startStandbyNode}. */
 export interface StandbyNodeOptions extends Omit<NodeOptions, "provider" | "signal"> {
   /** Makes the provider; called at the start of each term of this replica. */
   readonly provider: () => PodProvider | Promise<PodProvider>;
-  readonly standby?: StandbyOptions;
+  readonly standby?: StandbyOptions | undefined;
 }
 
 /** One replica of a node. Disposing it hands the node over at once; its pods go on. */

@@ -14,7 +14,7 @@ export function isRelevantChange(
 ): boolean {
   return (
     !isDeepStrictEqual(before.spec, after.spec) ||
-    !isDeepStrictEqual(before.metadata?.labels ?? {}, after.metadata?.labels ?? {}) ||
+    !isDeepStrictEqual(before.metadata.labels ?? {}, after.metadata.labels ?? {}) ||
     !isDeepStrictEqual(foreignAnnotations(before, own), foreignAnnotations(after, own)) ||
     gates(before) !== gates(after)
   );
@@ -52,7 +52,7 @@ export function versionOf(pod: Pod): bigint {
 }
 
 function foreignAnnotations({ metadata }: Pod, own: ReadonlySet<string>): object {
-  const annotations = metadata?.annotations ?? {};
+  const annotations = metadata.annotations ?? {};
   if (own.size === 0) return annotations;
   return Object.fromEntries(Object.entries(annotations).filter(([key]) => !own.has(key)));
 }

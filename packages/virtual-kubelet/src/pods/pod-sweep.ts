@@ -1,5 +1,5 @@
 import { withTimeout, type Clock, type Logger } from "@kip/base";
-import { paths, type ApiClient, type Informer, type KubeObject } from "@kip/k8s-client";
+import { paths, type ApiClient, type Informer } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type { PodProvider } from "../pod-provider.ts";
 import type { PodActor } from "./pod-actor.ts";
@@ -97,11 +97,11 @@ export class PodSweep {
     let next: string | undefined;
     do {
       const query = { fieldSelector: `spec.nodeName=${nodeName}`, limit: 500, continue: next };
-      const page = await client.list<KubeObject>(paths.pods(), {
+      const page = await client.list<Pick<Pod, "metadata">>(paths.pods(), {
         query,
         accept: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
       });
-      for (const { metadata } of page.items) known.add(metadata?.uid ?? "");
+      for (const { metadata } of page.items) known.add(metadata.uid);
       next = page.metadata.continue === "" ? undefined : page.metadata.continue;
     } while (next !== undefined);
     return known;

@@ -13,7 +13,7 @@ export interface ResolveSources
   /** Services of all namespaces, or at least of the pod's and of "default". */
   readonly services: readonly Service[];
   /** Whether environment variables are looked up. @default true */
-  readonly resolveEnv?: boolean;
+  readonly resolveEnv?: boolean | undefined;
   /**
    * What the pod had before. It stays in place of objects that were deleted: a running pod needs a new
    * token even when its ConfigMap is gone.

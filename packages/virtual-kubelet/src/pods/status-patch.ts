@@ -32,13 +32,13 @@ export interface StatusPatchOptions {
   /** For transitions of conditions that have no valid time of their own, as `metav1.Time`. */
   readonly now?: string | undefined;
   /** Set on the pod; its others stay. */
-  readonly annotations?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
 }
 
 /** A strategic merge patch of a pod's `status` subresource. */
 export interface StatusPatch {
   readonly metadata: {
-    readonly uid: string | undefined;
+    readonly uid: string;
     readonly annotations?: Readonly<Record<string, string>>;
   };
   /** `null` removes a field. */
@@ -69,14 +69,11 @@ export function statusPatch(
   const marked = Object.entries(annotations).filter(
     ([key, value]) => pod.metadata.annotations?.[key] !== value,
   );
-  if (Object.keys(changes).length + marked.length === 0) return undefined;
-  return {
-    metadata: {
-      uid: pod.metadata.uid,
-      ...(marked.length > 0 && { annotations: Object.fromEntries(marked) }),
-    },
-    ...(Object.keys(changes).length > 0 && { status: changes }),
-  };
+  const isChanged = Object.keys(changes).length > 0;
+  if (!isChanged && marked.length === 0) return undefined;
+  const { uid } = pod.metadata;
+  const metadata = marked.length > 0 ? { uid, annotations: Object.fromEntries(marked) } : { uid };
+  return isChanged ? { metadata, status: changes } : { metadata };
 }
 
 function changedFields(current: PodStatus, given: PodStatus): Record<string, unknown> {

@@ -84,7 +84,8 @@ export class StatusReduction {
     const isAnnotated =
       annotations && this.#extent === "undisputed" && !this.#omitted.has("annotations");
     if (Object.keys(status).length === 0 && !isAnnotated) return undefined;
-    return { metadata: { uid: patch.metadata.uid, ...(isAnnotated && { annotations }) }, status };
+    const { uid } = patch.metadata;
+    return { metadata: isAnnotated ? { uid, annotations } : { uid }, status };
   }
 
   #kept(field: string, value: unknown): unknown {
