@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { openSync, writeFileSync, writeSync } from "node:fs";
 import path from "node:path";
-import { CodedError, type Logger } from "@kip/base";
+import { type Logger } from "@kip/base";
 import type { CloneIdentity } from "@kip/cloud-init";
 import { applySeed } from "./first-boot.ts";
 import { readLineSync } from "./read-line.ts";
+import { ItzoError } from "./errors.ts";
 
 /** Node makes so many UUIDs in advance (`kBatchSize` of lib/internal/crypto/random.js). */
 const uuidsInAdvance = 128;
@@ -13,7 +14,7 @@ const maxAnswerBytes = 4096;
 /** What only another program can do for the agent: random numbers, time and network. */
 export interface CloneHelper {
   ask(line: string): void;
-  /** Waits until it is done. @throws {CodedError} `BECOME_FAILED` */
+  /** Waits until it is done. @throws {ItzoError} `BECOME_FAILED` */
   answer(): void;
 }
 
@@ -38,10 +39,7 @@ export class ProgramHelper implements CloneHelper {
   answer(): void {
     const answer = readLineSync(this.#answers, maxAnswerBytes);
     if (answer === "done") return;
-    throw new CodedError(
-      "BECOME_FAILED",
-      `Cannot make a machine of the template's copy: ${answer}`,
-    );
+    throw new ItzoError("BECOME_FAILED", `Cannot make a machine of the template's copy: ${answer}`);
   }
 }
 
@@ -49,7 +47,7 @@ export class ProgramHelper implements CloneHelper {
  * Makes this copy of a template the machine that the identity describes. First of all its random numbers and its
  * time, before anything draws or uses them.
  *
- * @throws {CodedError} `BECOME_FAILED`; `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
+ * @throws {ItzoError} `BECOME_FAILED`; `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
  */
 export async function applyCloneIdentity(
   identity: CloneIdentity,
@@ -93,7 +91,7 @@ export function timeArguments(ms: number): string {
  *
  * @param root put before the paths of the files that are written
  * @param meanwhile done while the helper works
- * @throws {CodedError} `BECOME_FAILED`
+ * @throws {ItzoError} `BECOME_FAILED`
  */
 export function setUpNetwork(
   helper: CloneHelper,

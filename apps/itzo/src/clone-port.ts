@@ -1,6 +1,5 @@
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
-import { CodedError } from "@kip/base";
 import {
   maxCloneOrderBytes,
   parseOrder,
@@ -9,6 +8,7 @@ import {
   type Order,
 } from "@kip/cloud-init";
 import { readLineSync } from "./read-line.ts";
+import { ItzoError } from "./errors.ts";
 
 const portsDirectory = "/sys/class/virtio-ports";
 const tries = 500;
@@ -22,7 +22,7 @@ export class ClonePort implements Disposable {
     this.#descriptor = descriptor;
   }
 
-  /** @throws {CodedError} `PERSONALITY_PORT_MISSING` */
+  /** @throws {ItzoError} `PERSONALITY_PORT_MISSING` */
   static async open(): Promise<ClonePort> {
     // Polls, because the kernel announces the names of ports to no one; they come some time after the driver is loaded.
     for (let count = 0; count < tries; count++) {
@@ -30,7 +30,7 @@ export class ClonePort implements Disposable {
       if (port !== undefined) return new ClonePort(openSync(`/dev/${port}`, "r+"));
       await setTimeout(intervalMs);
     }
-    throw new CodedError(
+    throw new ItzoError(
       "PERSONALITY_PORT_MISSING",
       `Cannot become a template: there is no port "${clonePort}"`,
       { remedy: "Give the machine a virtserialport of this name" },

@@ -1,6 +1,5 @@
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
-import { CodedError } from "@kip/base";
 import type { ImagePreload } from "@kip/cloud-init";
 import {
   entropyArgument,
@@ -9,6 +8,7 @@ import {
   type CloneHelper,
 } from "./apply-clone-identity.ts";
 import { fetchImagesArgument } from "./fetch-images-argument.ts";
+import { ItzoError } from "./errors.ts";
 
 /** How long all images together may take, milliseconds; the launcher gives up at about the same time. */
 const limitMs = 290_000;
@@ -20,7 +20,7 @@ const maxAnswerBytes = 1_048_576;
  * the same in each copy, because OpenSSL takes new entropy only when its clock has moved far. So another process fetches.
  * Afterwards the template has its old time again, and no network.
  *
- * @throws {CodedError} `TEMPLATE_IMAGES_FAILED`, `BECOME_FAILED`
+ * @throws {ItzoError} `TEMPLATE_IMAGES_FAILED`, `BECOME_FAILED`
  */
 export function preloadImages(preload: ImagePreload, helper: CloneHelper): void {
   const begin = performance.now();
@@ -61,7 +61,7 @@ function fetchImages({ images, pull }: ImagePreload): void {
   );
   if (status === 0) return;
   const lastLine = stderr.toString().trim().split("\n").at(-1);
-  throw new CodedError(
+  throw new ItzoError(
     "TEMPLATE_IMAGES_FAILED",
     `Cannot fetch a template's images: ${lastLine || (error?.message ?? `the process ended with ${signal}`)}`,
     { ...(error && { cause: error }) },

@@ -2,13 +2,14 @@ import { existsSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { errorText, hasCode, CodedError, type Logger } from "@kip/base";
+import { errorText, type Logger, isSystemError } from "@kip/base";
 import type { CloneIdentity } from "@kip/cloud-init";
 import { applyCloneIdentity, ProgramHelper, type CloneHelper } from "./apply-clone-identity.ts";
 import { waitForFile, writeBootResults, type BootResults } from "./boot-results.ts";
 import { ClonePort } from "./clone-port.ts";
 import { rehearseClone } from "./rehearse-clone.ts";
 import { preloadImages } from "./preload-images.ts";
+import { ItzoError } from "./errors.ts";
 
 /** V8 compiles a regular expression when it is used a second time. */
 const rehearsals = 3;
@@ -36,14 +37,14 @@ export interface TemplateOptions<T> {
 /**
  * Makes this machine a template, waits until it goes on as a copy, and applies the copy's identity.
  *
- * @throws {CodedError} `PERSONALITY_PORT_MISSING`, `PERSONALITY_INVALID`, `PERSONALITY_LOST`, `BECOME_FAILED`;
- * `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
+ * @throws {ItzoError} `PERSONALITY_PORT_MISSING`, `PERSONALITY_LOST`, `BECOME_FAILED`
+ * @throws {CodedError} `PERSONALITY_INVALID`, `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
  */
 export async function serveAsTemplate<T>(options: TemplateOptions<T>): Promise<TemplateCopy<T>> {
   const { directory, logger } = options;
   const mark = path.join(directory, "template-offered");
   if (existsSync(mark)) {
-    throw new CodedError(
+    throw new ItzoError(
       "PERSONALITY_LOST",
       "Cannot make a machine of the template's copy: the agent ended while it did so",
       { remedy: "Start another machine" },
@@ -103,6 +104,6 @@ function empty(file: string): void {
   try {
     truncateSync(file);
   } catch (error) {
-    if (!hasCode(error, "ENOENT")) throw error;
+    if (!isSystemError(error, "ENOENT")) throw error;
   }
 }

@@ -1,7 +1,14 @@
 import type { ClientHttp2Session, ClientHttp2Stream, OutgoingHttpHeaders } from "node:http2";
 import type { Socket } from "node:net";
 import type { Duplex, Readable } from "node:stream";
-import { CodedError, systemClock, type Decoder, type Logger, type ProcessStreams } from "@kip/base";
+import {
+  isCodedError,
+  systemClock,
+  type Decoder,
+  type Logger,
+  type ProcessStreams,
+} from "@kip/base";
+import { AgentError } from "./errors.ts";
 import {
   decodeAgentInfo,
   decodeAgentStats,
@@ -109,7 +116,7 @@ export class AgentClient implements AsyncDisposable {
   /**
    * Connects once.
    *
-   * @throws {CodedError} code `AGENT_UNREACHABLE` (retryable) or `AGENT_IDENTITY_INVALID`
+   * @throws {AgentError} code `AGENT_UNREACHABLE` (retryable) or `AGENT_IDENTITY_INVALID`
    */
   static async connect(options: AgentClientOptions): Promise<AgentClient> {
     const timeoutMs = options.connectTimeoutMs ?? connectTimeoutMs;
@@ -137,7 +144,7 @@ export class AgentClient implements AsyncDisposable {
    * Gives the cell its pod, or the pod's changed parts. Idempotent by UID and generation. Resolves with the generation
    * that the agent has now: a higher one than was sent says that this was ignored. Agents of earlier versions do not say.
    *
-   * @throws {CodedError} code `AGENT_OTHER_POD` when the cell has another pod
+   * @throws {AgentError} code `AGENT_OTHER_POD` when the cell has another pod
    */
   async putPod(pod: DesiredPod, signal?: AbortSignal): Promise<number | undefined> {
     const answer = await this.#json("PUT", "pod", { body: pod, signal, decoder: decodePodTaken });
@@ -148,7 +155,7 @@ export class AgentClient implements AsyncDisposable {
    * Asks the agent to stop the pod within the grace period (whole seconds, 0 or more). A later call
    * may only shorten it. The reports tell the progress.
    *
-   * @throws {CodedError} code `AGENT_NO_POD` when there is none
+   * @throws {AgentError} code `AGENT_NO_POD` when there is none
    */
   async deletePod(graceSeconds: number, signal?: AbortSignal): Promise<void> {
     await this.#json("DELETE", `pod?graceSeconds=${graceSeconds}`, { signal });
@@ -158,7 +165,7 @@ export class AgentClient implements AsyncDisposable {
    * The pod's state, now and at every change; reports that came while the reader was busy are
    * skipped in favour of the newest. Ends when the signal aborts.
    *
-   * @throws {CodedError} code `AGENT_UNREACHABLE` when the connection is lost
+   * @throws {AgentError} code `AGENT_UNREACHABLE` when the connection is lost
    */
   async *status(signal: AbortSignal): AsyncGenerator<PodReport, void, void> {
     if (signal.aborted) return;
@@ -200,7 +207,7 @@ export class AgentClient implements AsyncDisposable {
    * Runs a command in a container and resolves when it has ended. A command that takes more than 32 KiB
    * of the path goes in frames; an agent that does not know them refuses it as `AGENT_REQUEST_INVALID`.
    *
-   * @throws {CodedError} code `AGENT_CONTAINER_NOT_RUNNING`, `AGENT_PROCESS_FAILED`, `AGENT_UNREACHABLE`
+   * @throws {AgentError} code `AGENT_CONTAINER_NOT_RUNNING`, `AGENT_PROCESS_FAILED`, `AGENT_UNREACHABLE`
    */
   async exec(
     container: string,
@@ -335,7 +342,7 @@ export class AgentClient implements AsyncDisposable {
   }
 
   #lost(error: unknown): Error {
-    if (error instanceof CodedError) return error;
+    if (isCodedError(error)) return error;
     return unreachable(this.#peer, error);
   }
 
@@ -354,7 +361,7 @@ export class AgentClient implements AsyncDisposable {
       if (this.#session.destroyed || !this.#flood.isFlooded(systemClock.monotonic())) return;
       const reason = "it sends frames that were not asked for";
       this.#session.destroy(
-        new CodedError("AGENT_ANSWER_INVALID", `Cannot read the answers of a cell: ${reason}`),
+        new AgentError("AGENT_ANSWER_INVALID", `Cannot read the answers of a cell: ${reason}`),
       );
     }, floodCheckMs);
     timer.unref();

@@ -1,5 +1,6 @@
 import type { Readable } from "node:stream";
-import { decode, errorText, CodedError, type Decoder } from "@kip/base";
+import { decode, errorText, type Decoder } from "@kip/base";
+import { AgentError, type AgentErrorCode } from "./errors.ts";
 import { GrowingBuffer } from "./growing-buffer.ts";
 import { plainText } from "./plain-text.ts";
 
@@ -13,7 +14,7 @@ const decodeError = decode.object({
   retryable: decode.optional(decode.boolean),
 });
 
-/** Reads a JSON text of an agent. @throws {CodedError} code `AGENT_ANSWER_INVALID` */
+/** Reads a JSON text of an agent. @throws {AgentError} code `AGENT_ANSWER_INVALID` */
 export function decodeAnswer<T>(text: string, decoder: Decoder<T>): T {
   try {
     return decoder(JSON.parse(text), "answer");
@@ -26,7 +27,7 @@ export function decodeAnswer<T>(text: string, decoder: Decoder<T>): T {
  * Reads a body.
  *
  * @param maxBytes @default 256 KiB
- * @throws {CodedError} code `AGENT_ANSWER_INVALID` if it is longer
+ * @throws {AgentError} code `AGENT_ANSWER_INVALID` if it is longer
  */
 export async function readText(stream: Readable, maxBytes = maxAnswerBytes): Promise<string> {
   const body = new GrowingBuffer();
@@ -43,7 +44,8 @@ export async function readError(stream: Readable, status: number): Promise<Error
   try {
     const answer = decodeAnswer(await readText(stream, maxErrorBytes), decodeError);
     if (!/^AGENT_[A-Z_]{1,40}$/.test(answer.code)) return invalidAnswer(`status ${status}`);
-    return new CodedError(answer.code, plainText(answer.message, 4096), {
+    const code = answer.code as AgentErrorCode; // or one of another version, which no caller asks for
+    return new AgentError(code, plainText(answer.message, 4096), {
       retryable: answer.retryable ?? false,
     });
   } catch {
@@ -51,8 +53,8 @@ export async function readError(stream: Readable, status: number): Promise<Error
   }
 }
 
-function invalidAnswer(reason: string, cause?: unknown): CodedError {
-  return new CodedError("AGENT_ANSWER_INVALID", `Cannot read the answer of a cell: ${reason}`, {
+function invalidAnswer(reason: string, cause?: unknown): AgentError {
+  return new AgentError("AGENT_ANSWER_INVALID", `Cannot read the answer of a cell: ${reason}`, {
     cause,
   });
 }

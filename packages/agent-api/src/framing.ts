@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import type { Writable } from "node:stream";
-import { CodedError } from "@kip/base";
-
+import { AgentError } from "./errors.ts";
 /**
  * Framing of exec and attach: each direction is a sequence of frames
  * `channel (1 byte) | length (4 bytes, big endian, ≤ 1 MiB) | payload`.
@@ -57,7 +56,7 @@ export class FrameParser {
   /**
    * The frames that are complete with this chunk.
    *
-   * @throws {CodedError} code `AGENT_FRAME_INVALID` on an unknown channel or a length above the limit
+   * @throws {AgentError} code `AGENT_FRAME_INVALID` on an unknown channel or a length above the limit
    */
   *push(chunk: Buffer): Generator<Frame, void, void> {
     let data = chunk;
@@ -86,7 +85,7 @@ export class FrameParser {
   /**
    * Says that the stream has ended.
    *
-   * @throws {CodedError} code `AGENT_FRAME_INVALID` if it ended within a frame
+   * @throws {AgentError} code `AGENT_FRAME_INVALID` if it ended within a frame
    */
   end(): void {
     if (this.#restBytes > 0) throw invalidFrame("the stream ends within it");
@@ -168,6 +167,6 @@ function readChannel(value: number): Channel {
   return known;
 }
 
-function invalidFrame(reason: string): CodedError {
-  return new CodedError("AGENT_FRAME_INVALID", `Cannot read a frame: ${reason}`);
+function invalidFrame(reason: string): AgentError {
+  return new AgentError("AGENT_FRAME_INVALID", `Cannot read a frame: ${reason}`);
 }

@@ -7,6 +7,7 @@ export {
   type AgentStats,
   type CellIdentity,
 } from "./agent-info.ts";
+export { AgentError, type AgentErrorCode, type ImageProblem } from "./errors.ts";
 export {
   decodeDesiredPod,
   decodeImagePull,

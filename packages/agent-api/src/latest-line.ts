@@ -1,5 +1,5 @@
-import { CodedError } from "@kip/base";
 import { GrowingBuffer } from "./growing-buffer.ts";
+import { AgentError } from "./errors.ts";
 
 /**
  * The longest line {@link LatestLine} takes, bytes: a pod of a thousand containers, or a hundred events and some
@@ -19,7 +19,7 @@ export class LatestLine {
   /**
    * The newest complete, non-empty line that ends in these bytes; undefined if there is none.
    *
-   * @throws {CodedError} code `AGENT_ANSWER_INVALID` when a line is longer than {@link maxLineBytes}
+   * @throws {AgentError} code `AGENT_ANSWER_INVALID` when a line is longer than {@link maxLineBytes}
    */
   push(chunk: Buffer): string | undefined {
     const end = chunk.lastIndexOf(lineEnd);
@@ -56,8 +56,8 @@ function isSpace(byte: number): boolean {
   return byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
 }
 
-function tooLong(): CodedError {
-  return new CodedError(
+function tooLong(): AgentError {
+  return new AgentError(
     "AGENT_ANSWER_INVALID",
     `Cannot read the status of a cell: a line has more than ${maxLineBytes} bytes`,
   );

@@ -1,7 +1,7 @@
 import http2, { type ClientHttp2Session } from "node:http2";
 import net, { type Socket } from "node:net";
 import tls, { type PeerCertificate, type TLSSocket } from "node:tls";
-import { hasCode, CodedError } from "@kip/base";
+import { AgentError } from "./errors.ts";
 import { cellServerName } from "./routes.ts";
 
 /** The cell to connect to, and kip's credentials for it. */
@@ -86,9 +86,9 @@ export async function openSession(
 }
 
 /** The error for a connection that cannot be made or was lost. */
-export function unreachable(peer: { readonly cellName: string }, cause: unknown): CodedError {
+export function unreachable(peer: { readonly cellName: string }, cause: unknown): AgentError {
   const text = cause instanceof Error ? cause.message : String(cause);
-  return new CodedError("AGENT_UNREACHABLE", `Cannot reach cell "${peer.cellName}": ${text}`, {
+  return new AgentError("AGENT_UNREACHABLE", `Cannot reach cell "${peer.cellName}": ${text}`, {
     cause,
     retryable: true,
     remedy: "Look at the cell's console output if this goes on",
@@ -141,18 +141,18 @@ function abortReason(signal: AbortSignal | undefined): Error {
 /** A certificate with exactly one name, ours; wildcards and further names are none of our making. */
 function checkName(name: string, certificate: PeerCertificate): Error | undefined {
   if (certificate.subjectaltname === `DNS:${name}`) return undefined;
-  return new CodedError(
+  return new AgentError(
     "AGENT_IDENTITY_INVALID",
     `Cannot trust the agent: its certificate names "${certificate.subjectaltname ?? ""}", not "DNS:${name}"`,
   );
 }
 
-function connectionError(peer: PeerOptions, error: Error): CodedError {
-  if (hasCode(error, "AGENT_IDENTITY_INVALID")) return error as CodedError; // has the code
+function connectionError(peer: PeerOptions, error: Error): AgentError {
+  if (AgentError.is(error, "AGENT_IDENTITY_INVALID")) return error;
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   const isTrust = /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|SELF_SIGNED|DEPTH_ZERO|UNABLE_TO)/.test(code);
   if (!isTrust) return unreachable(peer, error);
-  return new CodedError(
+  return new AgentError(
     "AGENT_IDENTITY_INVALID",
     `Cannot trust the agent of cell "${peer.cellName}": ${error.message}`,
     { cause: error, remedy: "Let the cell be replaced if its certificate has expired" },

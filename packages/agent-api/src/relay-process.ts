@@ -1,5 +1,6 @@
 import type { Duplex, Readable, Writable } from "node:stream";
-import { decode, CodedError, type ProcessStreams } from "@kip/base";
+import { decode, type ProcessStreams } from "@kip/base";
+import { AgentError } from "./errors.ts";
 import { decodeAnswer } from "./answers.ts";
 import { plainText } from "./plain-text.ts";
 import { channels, FrameParser, FrameWriter, writeTo, type Frame } from "./framing.ts";
@@ -19,7 +20,7 @@ const decodeExit = decode.object({
  * Ends the caller's output streams.
  *
  * @param command sent before anything else, if the agent waits for it
- * @throws {CodedError} code `AGENT_PROCESS_FAILED` when the process could not be run,
+ * @throws {AgentError} code `AGENT_PROCESS_FAILED` when the process could not be run,
  * `AGENT_FRAME_INVALID` when the agent breaks the framing; the stream's error when it is lost
  */
 export async function relayProcess(
@@ -81,7 +82,7 @@ async function receive(stream: Duplex, streams: ProcessStreams): Promise<AgentPr
       if (sink) await writeTo(sink, frame.payload);
     }
   }
-  throw new CodedError(
+  throw new AgentError(
     "AGENT_PROCESS_FAILED",
     "Cannot tell how the process ended: the agent closed the stream",
     { retryable: true },
@@ -91,7 +92,7 @@ async function receive(stream: Duplex, streams: ProcessStreams): Promise<AgentPr
 function sinkOf(frame: Frame, streams: ProcessStreams): Writable | undefined {
   if (frame.channel === channels.stdout) return streams.stdout;
   if (frame.channel === channels.stderr) return streams.stderr;
-  throw new CodedError(
+  throw new AgentError(
     "AGENT_FRAME_INVALID",
     `Cannot read a frame: channel ${frame.channel} goes the other way`,
   );
@@ -100,7 +101,7 @@ function sinkOf(frame: Frame, streams: ProcessStreams): Writable | undefined {
 function readExit(frame: Frame): AgentProcessExit {
   const exit = decodeAnswer(frame.payload.toString(), decodeExit);
   if (exit.exitCode !== undefined) return { exitCode: exit.exitCode };
-  throw new CodedError(
+  throw new AgentError(
     "AGENT_PROCESS_FAILED",
     exit.error === undefined ? "Cannot run the process" : plainText(exit.error, 4096),
   );

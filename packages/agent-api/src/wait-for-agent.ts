@@ -28,7 +28,7 @@ const attemptMs = 3000;
  * machine comes up, the attempt that waits goes through at once.
  *
  * @throws the signal's reason when it aborts
- * @throws {CodedError} code `AGENT_IDENTITY_INVALID` when something else than the cell answers
+ * @throws {AgentError} code `AGENT_IDENTITY_INVALID` when something else than the cell answers
  */
 export async function waitForAgent(options: WaitForAgentOptions): Promise<AgentClient> {
   const clock = options.clock ?? systemClock;

@@ -5,8 +5,9 @@ import { once } from "node:events";
 import net, { type AddressInfo } from "node:net";
 import { PassThrough } from "node:stream";
 import { describe, it, mock } from "node:test";
-import { hasCode, silentLogger } from "@kip/base";
+import { silentLogger } from "@kip/base";
 import { CertificateAuthority } from "@kip/pki";
+import { AgentError } from "../src/errors.ts";
 import { AgentClient, cellServerName, channels } from "../src/index.ts";
 import { frameHeader } from "../src/framing.ts";
 
@@ -159,7 +160,7 @@ describe("hostile cell: the client of its agent", limit, () => {
         ];
         for (const ask of asks)
           await assert.rejects(ask, (error) =>
-            hasCode(error, "AGENT_ANSWER_INVALID", "AGENT_UNREACHABLE"),
+            AgentError.is(error, "AGENT_ANSWER_INVALID", "AGENT_UNREACHABLE"),
           );
       }
       assert.equal(visits, 0);

@@ -3,7 +3,7 @@ import fs from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
-import { hasCode, runCommand } from "@kip/base";
+import { runCommand, isSystemError } from "@kip/base";
 import { mountDisk, unmountDisk } from "../src/volumes/disk-volume.ts";
 
 const MiB = 2 ** 20;
@@ -56,7 +56,7 @@ describe("mountDisk()", { timeout: 120_000 }, () => {
     await mountDisk(target, { serial: "vol1", readOnly: true }, places());
     assert.equal(await fs.readFile(path.join(target, "kept"), "utf8"), "data");
     await assert.rejects(fs.writeFile(path.join(target, "new"), ""), (error) =>
-      hasCode(error, "EROFS"),
+      isSystemError(error, "EROFS"),
     );
     await unmountDisk(target);
   });

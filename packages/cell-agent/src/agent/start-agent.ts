@@ -51,7 +51,7 @@ export interface RunningAgent extends AsyncDisposable {
  * processor would be busy with it while kip waits. One that had a pod before has containers to take over, and begins
  * at once.
  *
- * @throws {CodedError} code `AGENT_LISTEN_FAILED` when the port cannot be opened
+ * @throws {AgentError} code `AGENT_LISTEN_FAILED` when the port cannot be opened
  */
 export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
   const { stateDir, runDir, logger } = options;

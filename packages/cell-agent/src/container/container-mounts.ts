@@ -1,7 +1,6 @@
 import fs from "node:fs";
 import path from "node:path";
-import type { DesiredContainer } from "@kip/agent-api";
-import { CodedError } from "@kip/base";
+import { AgentError, type DesiredContainer } from "@kip/agent-api";
 import type { ContainerMount } from "@kip/oci-runtime";
 import type { PodFiles } from "../volumes/pod-files.ts";
 import type { Mounter } from "../volumes/mounter.ts";
@@ -26,7 +25,7 @@ export interface MountInput {
  * The container's mounts: its volumes, then the files that every container of the pod has, unless a
  * volume is mounted in their place.
  *
- * @throws {CodedError} code `AGENT_PATH_UNSAFE` or `AGENT_CONTAINER_CONFIG`
+ * @throws {AgentError} code `AGENT_PATH_UNSAFE` or `AGENT_CONTAINER_CONFIG`
  */
 export async function containerMounts(input: MountInput): Promise<readonly ContainerMount[]> {
   const { container } = input;
@@ -60,12 +59,12 @@ function inContainer(place: string): string {
 /** A variable of `subPathExpr` may have brought what the API server refuses. In the kubelet's words. */
 function checkSubPath(subPath: string): void {
   if (subPath.startsWith("/"))
-    throw new CodedError(
+    throw new AgentError(
       "AGENT_CONTAINER_CONFIG",
       `error SubPath \`${subPath}\` must not be an absolute path`,
     );
   if (subPath.split("/").includes(".."))
-    throw new CodedError(
+    throw new AgentError(
       "AGENT_CONTAINER_CONFIG",
       `unable to provision SubPath \`${subPath}\`: must not contain '..'`,
     );
@@ -78,7 +77,7 @@ async function mountSource(
 ): Promise<string> {
   const root = input.volumes.get(mount.name);
   if (root === undefined)
-    throw new CodedError("AGENT_CONTAINER_CONFIG", `no volume "${mount.name}" for a mount`);
+    throw new AgentError("AGENT_CONTAINER_CONFIG", `no volume "${mount.name}" for a mount`);
   const { subPath = "" } = mount;
   if (subPath === "") return root;
   checkSubPath(subPath);

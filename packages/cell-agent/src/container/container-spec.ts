@@ -1,5 +1,4 @@
-import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
-import { CodedError } from "@kip/base";
+import { AgentError, type DesiredContainer, type DesiredPod } from "@kip/agent-api";
 import type { ImageConfig, ResolvedUser } from "@kip/oci-image";
 import type { ContainerMount, ContainerSpec, ContainerUser, PodSandbox } from "@kip/oci-runtime";
 
@@ -28,7 +27,7 @@ export interface SpecInput {
 /**
  * Joins what the pod wants with what the image says, by Kubernetes' rules. Pure.
  *
- * @throws {CodedError} code `AGENT_CONTAINER_CONFIG` when the two do not go together
+ * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` when the two do not go together
  */
 export function containerSpec(input: SpecInput): ContainerSpec {
   const { container, image, pod } = input;
@@ -73,7 +72,7 @@ function commandLine(container: DesiredContainer, image: ImageConfig): readonly 
       ? [...command, ...args]
       : [...image.entrypoint, ...(args.length > 0 ? args : image.cmd)];
   if (line.length > 0) return line;
-  throw new CodedError("AGENT_CONTAINER_CONFIG", "no command specified", {
+  throw new AgentError("AGENT_CONTAINER_CONFIG", "no command specified", {
     remedy: "Give the container a command; its image has none",
   });
 }
@@ -106,7 +105,7 @@ function checkNonRoot({ container, pod }: SpecInput, uid: number, imageUser: str
   const where = `(pod: "${pod.name}_${pod.namespace}(${pod.uid})", container: ${container.name})`;
   const name = imageUser.split(":", 1)[0] ?? "";
   const fail = (reason: string): never => {
-    throw new CodedError("AGENT_CONTAINER_CONFIG", `${reason} ${where}`, {
+    throw new AgentError("AGENT_CONTAINER_CONFIG", `${reason} ${where}`, {
       remedy: "Set runAsUser to a number above 0",
     });
   };

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync } from "node:fs";
-import type { DesiredPod, DesiredContainer } from "@kip/agent-api";
-import { CodedError, removeTree } from "@kip/base";
+import { AgentError, type DesiredPod, type DesiredContainer } from "@kip/agent-api";
+import { removeTree } from "@kip/base";
 import type { StoredImage } from "@kip/oci-image";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
@@ -67,7 +67,7 @@ export function hasFiles(directories: AgentDirectories, run: Pick<ContainerRun, 
 /**
  * Makes a container that waits to be started. Nothing of an earlier try at this run may be left.
  *
- * @throws {CodedError} code `AGENT_CONTAINER_CONFIG` or `AGENT_PATH_UNSAFE` when the pod cannot be run
+ * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` or `AGENT_PATH_UNSAFE` when the pod cannot be run
  * so, `CONTAINER_CREATE_FAILED` when its command cannot
  */
 export async function createContainer(run: ContainerRun, input: RunInput): Promise<void> {
@@ -117,7 +117,7 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
 /**
  * The namespace of processes of a running container.
  *
- * @throws {CodedError} code `AGENT_CONTAINER_NOT_RUNNING`
+ * @throws {AgentError} code `AGENT_CONTAINER_NOT_RUNNING`
  */
 export async function pidNamespaceOf(
   id: string,
@@ -125,7 +125,7 @@ export async function pidNamespaceOf(
 ): Promise<string> {
   const { pid } = (await runtime.list()).find((state) => state.id === id) ?? {};
   if (pid !== undefined) return `/proc/${pid}/ns/pid`;
-  throw new CodedError(
+  throw new AgentError(
     "AGENT_CONTAINER_NOT_RUNNING",
     "Cannot join the target container: it has ended",
   );

@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import fs from "node:fs/promises";
 import type { DesiredContainer } from "@kip/agent-api";
-import { hasCode, withTimeout, type Clock } from "@kip/base";
+import { withTimeout, type Clock, isSystemError } from "@kip/base";
 import type { ContainerRuntime } from "@kip/oci-runtime";
 
 const maxFileBytes = 4096;
@@ -72,7 +72,7 @@ async function readEnd(file: string, maxBytes: number): Promise<string> {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, size - length);
     return buffer.subarray(0, bytesRead).toString();
   } catch (error) {
-    if (hasCode(error, "ENOENT", "ELOOP", "ENXIO")) return "";
+    if (isSystemError(error, "ENOENT", "ELOOP", "ENXIO")) return "";
     throw error;
   }
 }

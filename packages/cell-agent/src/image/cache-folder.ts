@@ -1,7 +1,7 @@
 import fs from "node:fs/promises";
 import { isIP } from "node:net";
-import type { DesiredImageSettings } from "@kip/agent-api";
-import { CodedError, runCommand, type Clock, type Logger } from "@kip/base";
+import { AgentError, type DesiredImageSettings } from "@kip/agent-api";
+import { runCommand, type Clock, type Logger } from "@kip/base";
 import { isMounted } from "../volumes/mount-points.ts";
 
 type CacheSettings = NonNullable<DesiredImageSettings["cache"]>;
@@ -79,7 +79,7 @@ async function addressOf(host: string): Promise<string> {
 function splitShare(nfs: string): { readonly host: string; readonly path: string } {
   const [, host, path] = /^\[?([^\][/]+?)\]?:(\/.*)$/.exec(nfs) ?? [];
   if (host !== undefined && path !== undefined) return { host, path };
-  throw new CodedError("AGENT_IMAGE_CACHE", `Cannot mount "${nfs}": <server>:<path> is expected`);
+  throw new AgentError("AGENT_IMAGE_CACHE", `Cannot mount "${nfs}": <server>:<path> is expected`);
 }
 
 /** NFS 4 needs no program of its own: the kernel takes the server's address as an option. */

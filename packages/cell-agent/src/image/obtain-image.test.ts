@@ -1,8 +1,8 @@
 // The kubelet's words and reasons, as of Kubernetes 1.34 (pkg/kubelet/images/image_manager.go).
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
-import { isCodedError, systemClock } from "@kip/base";
+import { AgentError, type DesiredContainer, type DesiredPod } from "@kip/agent-api";
+import { systemClock } from "@kip/base";
 import {
   ImageError,
   parseReference,
@@ -53,7 +53,7 @@ async function obtain(trial: Trial): Promise<{ reason: string; told: string[]; p
     signal,
   }).then(
     () => "",
-    (error: unknown) => (isCodedError(error) ? String(error.facts["reason"]) : String(error)),
+    (error: unknown) => (AgentError.is(error) ? String(error.imageProblem) : String(error)),
   );
   const told = list.map((event) => `${event.type} ${event.reason}: ${event.message}`);
   return { reason, told, pulls };

@@ -1,5 +1,10 @@
-import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
-import { errorText, CodedError, type Clock } from "@kip/base";
+import {
+  AgentError,
+  type ImageProblem,
+  type DesiredContainer,
+  type DesiredPod,
+} from "@kip/agent-api";
+import { errorText, type Clock } from "@kip/base";
 import { parseReference, type ImageStore, type Reference, type StoredImage } from "@kip/oci-image";
 import { goDuration } from "../state/go-duration.ts";
 import type { PodEvents } from "../state/pod-events.ts";
@@ -16,8 +21,7 @@ export interface ObtainedImage {
 /**
  * Gets the image of a container by its pull policy, with the kubelet's events, in its words.
  *
- * @throws {CodedError} code `AGENT_IMAGE_FAILED` with fact `reason`: `ErrImagePull`,
- * `ErrImageNeverPull` or `InvalidImageName`
+ * @throws {AgentError} code `AGENT_IMAGE_FAILED` with its `imageProblem`
  */
 export async function obtainImage(
   container: DesiredContainer,
@@ -32,9 +36,14 @@ export async function obtainImage(
 ): Promise<ObtainedImage> {
   const { events, images, clock } = options;
   const { image: name, name: owner, imagePullPolicy: policy } = container;
-  const fail = (reason: string, event: string, message: string, cause?: unknown): CodedError => {
+  const fail = (
+    imageProblem: ImageProblem,
+    event: string,
+    message: string,
+    cause?: unknown,
+  ): AgentError => {
     events.warning(event, message, owner);
-    return new CodedError("AGENT_IMAGE_FAILED", message, { cause, facts: { reason } });
+    return new AgentError("AGENT_IMAGE_FAILED", message, { cause, imageProblem });
   };
   let reference: Reference;
   try {

@@ -1,5 +1,5 @@
-import type { AgentStats, DesiredPod, PodReport } from "@kip/agent-api";
-import { CodedError, type Clock, type Logger } from "@kip/base";
+import { AgentError, type AgentStats, type DesiredPod, type PodReport } from "@kip/agent-api";
+import { type Clock, type Logger } from "@kip/base";
 import { Reconciler, type Plan } from "@kip/reconcile";
 import { ProbeCounts } from "../checks/probe-counts.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
@@ -109,13 +109,13 @@ export class PodSupervisor implements AsyncDisposable {
   /**
    * Takes a pod, or a newer state of it; an older or equal one changes nothing.
    *
-   * @throws {CodedError} code `AGENT_OTHER_POD`
+   * @throws {AgentError} code `AGENT_OTHER_POD`
    */
   put(pod: DesiredPod): void {
     const { clock, logger } = this.#options;
     const before = this.pod;
     if (before && before.uid !== pod.uid) {
-      throw new CodedError(
+      throw new AgentError(
         "AGENT_OTHER_POD",
         `Cannot take pod "${pod.namespace}/${pod.name}": the cell has pod "${before.namespace}/${before.name}"`,
       );
@@ -135,10 +135,10 @@ export class PodSupervisor implements AsyncDisposable {
   /**
    * Ends the pod within the grace period; a second call can only shorten it.
    *
-   * @throws {CodedError} code `AGENT_NO_POD`
+   * @throws {AgentError} code `AGENT_NO_POD`
    */
   remove(graceSeconds: number): void {
-    if (!this.pod) throw new CodedError("AGENT_NO_POD", "Cannot stop the pod: there is none");
+    if (!this.pod) throw new AgentError("AGENT_NO_POD", "Cannot stop the pod: there is none");
     const nowMs = this.#options.clock.now();
     this.#reconciler.apply({ kind: "end", graceMs: graceSeconds * 1000, nowMs });
     this.#save();
@@ -163,7 +163,7 @@ export class PodSupervisor implements AsyncDisposable {
   /**
    * ID of a running container.
    *
-   * @throws {CodedError} code `AGENT_CONTAINER_UNKNOWN` or `AGENT_CONTAINER_NOT_RUNNING`
+   * @throws {AgentError} code `AGENT_CONTAINER_UNKNOWN` or `AGENT_CONTAINER_NOT_RUNNING`
    */
   runningId(name: string): string {
     return runningId(this.#state, name);
@@ -182,7 +182,7 @@ export class PodSupervisor implements AsyncDisposable {
   /**
    * Where a container's log is: of the present run, or of the last that has begun.
    *
-   * @throws {CodedError} code `AGENT_CONTAINER_UNKNOWN`
+   * @throws {AgentError} code `AGENT_CONTAINER_UNKNOWN`
    */
   log(name: string, previous: boolean): { readonly id: string; readonly path: string } {
     return logOf(this.#state, name, previous);

@@ -17,7 +17,7 @@ export interface RehearsalOptions {
  * and cached by it need not be so in each copy. A whole agent with a throw-away identity is given a pod by the same client
  * that kip uses, and both vanish: no image, file, mount, namespace or connection is left.
  *
- * @throws {CodedError} `REHEARSAL_FAILED` when the pod fails; whatever the agent and its dependencies throw
+ * @throws {AgentError} `REHEARSAL_FAILED` when the pod fails; whatever the agent and its dependencies throw
  */
 export async function rehearse(options: RehearsalOptions): Promise<void> {
   // Loaded when it is called: most agents never do.

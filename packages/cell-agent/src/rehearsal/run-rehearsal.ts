@@ -3,8 +3,8 @@ import fs from "node:fs/promises";
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
 import { createSecureContext } from "node:tls";
-import { AgentClient, type DesiredPod, type PodReport } from "@kip/agent-api";
-import { CodedError, silentLogger } from "@kip/base";
+import { AgentError, AgentClient, type DesiredPod, type PodReport } from "@kip/agent-api";
+import { silentLogger } from "@kip/base";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { loadDependencies, type AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import { startAgent } from "../agent/start-agent.ts";
@@ -137,7 +137,7 @@ async function waitFor(
       const isOver = report.phase === "Failed" || report.phase === "Succeeded";
       if (isOver || failure) {
         const reason = failure?.message ?? "the container ended";
-        throw new CodedError("REHEARSAL_FAILED", `Cannot rehearse the start of a pod: ${reason}`);
+        throw new AgentError("REHEARSAL_FAILED", `Cannot rehearse the start of a pod: ${reason}`);
       }
     }
   } finally {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { release } from "node:os";
 import type { AgentInfo } from "@kip/agent-api";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 
 /** What the agent says of itself and its machine, besides what only its starter knows. */
 export function agentFacts(): Pick<
@@ -23,7 +23,7 @@ function osName(): string {
     const text = readFileSync("/etc/os-release", "utf8");
     return /^PRETTY_NAME="?([^"\n]*)/m.exec(text)?.[1] ?? "Linux";
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return "Linux";
+    if (isSystemError(error, "ENOENT")) return "Linux";
     throw error;
   }
 }

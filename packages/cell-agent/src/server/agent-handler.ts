@@ -1,12 +1,13 @@
 import type { ServerHttp2Stream } from "node:http2";
 import { pipeline } from "node:stream/promises";
 import {
+  AgentError,
   decodeCellIdentity,
   decodeDesiredPod,
   type AgentStats,
   type CellIdentity,
 } from "@kip/agent-api";
-import { CodedError, type Clock, type Logger, type ProcessStreams } from "@kip/base";
+import { type Clock, type Logger, type ProcessStreams } from "@kip/base";
 import type { ContainerRuntime, LogReadOptions } from "@kip/oci-runtime";
 import type { PodSupervisor } from "../pod/pod-supervisor.ts";
 import { answerJson, decodeRequest, invalidRequest, readJson } from "./answers.ts";
@@ -56,7 +57,7 @@ export function agentHandler(options: HandlerOptions): Handler {
     const path = parts.length === 4 ? `${parts.slice(0, 3).join("/")}/*` : request.path;
     const route = routes[`${request.method} ${path}`];
     if (!route) {
-      throw new CodedError(
+      throw new AgentError(
         "AGENT_NOT_FOUND",
         `Cannot serve ${request.method} ${request.path}: there is no such call`,
         { remedy: "Use the same version of kip and agent" },
@@ -155,7 +156,7 @@ async function portForward(
   const port = readNumber(query, "port") ?? 0;
   if (port < 1 || port > 65_535) throw invalidRequest("port must be 1 to 65535");
   if (supervisor.running().size === 0) {
-    throw new CodedError("AGENT_CONTAINER_NOT_RUNNING", `Cannot reach port ${port}: no pod runs`);
+    throw new AgentError("AGENT_CONTAINER_NOT_RUNNING", `Cannot reach port ${port}: no pod runs`);
   }
   const { networkNamespace } = supervisor;
   await servePortForward(stream, { port, networkNamespace, logger });

@@ -6,8 +6,8 @@ import http2, {
 } from "node:http2";
 import type { AddressInfo } from "node:net";
 import type { SecureContextOptions, TLSSocket } from "node:tls";
-import type { CellIdentity } from "@kip/agent-api";
-import { CodedError, type Logger } from "@kip/base";
+import { AgentError, type CellIdentity } from "@kip/agent-api";
+import { type Logger } from "@kip/base";
 import { answerError } from "./answers.ts";
 
 /** Serves one request; a failure becomes an error answer. */
@@ -44,7 +44,7 @@ const windowBytes = 1024 * 1024;
  * Listens for kip: HTTP/2 over TLS 1.3, and only for a client whose certificate is from our CA and
  * carries the common name `kip`. A cell's own certificate is from the same CA, so the name counts.
  *
- * @throws {CodedError} code `AGENT_LISTEN_FAILED`
+ * @throws {AgentError} code `AGENT_LISTEN_FAILED`
  */
 export async function listen(options: ListenOptions): Promise<AgentServer> {
   const server = http2.createSecureServer({
@@ -88,7 +88,7 @@ async function open(server: Http2SecureServer, options: ListenOptions): Promise<
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error) =>
       reject(
-        new CodedError(
+        new AgentError(
           "AGENT_LISTEN_FAILED",
           `Cannot listen on port ${options.port}: ${error.message}`,
           { cause: error, remedy: "End the program that has the port" },
@@ -125,7 +125,7 @@ function checkClient(stream: ServerHttp2Stream): void {
   const socket = stream.session?.socket as TLSSocket | undefined; // the server is a TLS server
   const name = socket?.getPeerCertificate().subject.CN;
   if (name === clientName) return;
-  throw new CodedError(
+  throw new AgentError(
     "AGENT_FORBIDDEN",
     `Cannot serve "${String(name)}": only the client "${clientName}" may ask`,
   );

@@ -1,8 +1,9 @@
 import type { ServerHttp2Stream } from "node:http2";
-import { errorText, isCodedError, CodedError, DecodeError } from "@kip/base";
+import { AgentError, type AgentErrorCode } from "@kip/agent-api";
+import { errorText, isRetryable, DecodeError } from "@kip/base";
 
 /** Status of an answer by error code; every other code is 500. */
-const statusByCode: Readonly<Record<string, number>> = {
+const statusByCode: Readonly<Partial<Record<AgentErrorCode, number>>> = {
   AGENT_REQUEST_INVALID: 400,
   AGENT_FORBIDDEN: 403,
   AGENT_NOT_FOUND: 404,
@@ -26,17 +27,16 @@ export function answerJson(stream: ServerHttp2Stream, status: number, value?: un
 /** Answers with an error; ends the stream if the answer has begun already. */
 export function answerError(stream: ServerHttp2Stream, error: unknown): void {
   if (stream.headersSent) return void stream.destroy();
-  const status = isCodedError(error) ? (statusByCode[error.code] ?? 500) : 500;
-  const code = isCodedError(error) && error.code.startsWith("AGENT_") ? error.code : "AGENT_FAILED";
-  const retryable = isCodedError(error) && error.retryable;
-  answerJson(stream, status, { code, message: errorText(error), retryable });
+  const code = AgentError.is(error) ? error.code : "AGENT_FAILED";
+  const answer = { code, message: errorText(error), retryable: isRetryable(error) };
+  answerJson(stream, statusByCode[code] ?? 500, answer);
   // What the client still sends is read and dropped, so that it comes to read the answer.
   stream.resume();
 }
 
 /** The error for a request that cannot be understood. */
-export function invalidRequest(reason: string, cause?: unknown): CodedError {
-  return new CodedError("AGENT_REQUEST_INVALID", `Cannot serve the request: ${reason}`, { cause });
+export function invalidRequest(reason: string, cause?: unknown): AgentError {
+  return new AgentError("AGENT_REQUEST_INVALID", `Cannot serve the request: ${reason}`, { cause });
 }
 
 /** Reads a JSON body of at most 8 MiB. @throws `AGENT_REQUEST_INVALID`, `AGENT_REQUEST_TOO_LARGE` */
@@ -47,7 +47,7 @@ export async function readJson(stream: ServerHttp2Stream): Promise<unknown> {
   for await (const chunk of body) {
     size += chunk.length;
     if (size > maxBodyBytes) {
-      throw new CodedError(
+      throw new AgentError(
         "AGENT_REQUEST_TOO_LARGE",
         `Cannot serve the request: its body has more than ${maxBodyBytes} bytes`,
         { remedy: "Put less into ConfigMaps and Secrets of the pod" },

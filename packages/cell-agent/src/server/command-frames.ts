@@ -10,7 +10,7 @@ const decodeCommand = decode.list(decode.string);
 export class CommandFrames {
   /**
    * The words, once the last frame is there.
-   * @throws {CodedError} code `AGENT_REQUEST_INVALID`
+   * @throws {AgentError} code `AGENT_REQUEST_INVALID`
    */
   readonly command: Promise<readonly string[]>;
   readonly #settle = Promise.withResolvers<readonly string[]>();

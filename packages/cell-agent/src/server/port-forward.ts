@@ -3,7 +3,8 @@ import type { ServerHttp2Stream } from "node:http2";
 import net from "node:net";
 import { Duplex, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { CodedError, type Logger } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
+import { type Logger } from "@kip/base";
 
 /**
  * Connects a stream with a port of the pod, as seen from inside the pod: programs that listen on
@@ -74,8 +75,8 @@ export function dialCommand(namespace: string, port: number): readonly string[] 
   return ["/usr/bin/nsenter", `--net=${namespace}`, ...socat];
 }
 
-function refused(port: number, reason: string): CodedError {
-  return new CodedError(
+function refused(port: number, reason: string): AgentError {
+  return new AgentError(
     "AGENT_PORT_REFUSED",
     `Cannot connect to port ${port} of the pod: ${reason}`,
   );

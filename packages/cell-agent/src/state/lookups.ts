@@ -1,4 +1,4 @@
-import { CodedError } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
 import { hasBegun, isRunning, type ContainerRecord } from "./container-record.ts";
 import type { PodState } from "./pod-state.ts";
 import { runId } from "./run-id.ts";
@@ -16,12 +16,12 @@ export function runningIds({ containers }: PodState): ReadonlyMap<string, string
 /**
  * ID of a running container.
  *
- * @throws {CodedError} code `AGENT_CONTAINER_UNKNOWN` or `AGENT_CONTAINER_NOT_RUNNING`
+ * @throws {AgentError} code `AGENT_CONTAINER_UNKNOWN` or `AGENT_CONTAINER_NOT_RUNNING`
  */
 export function runningId(state: PodState, name: string): string {
   const record = find(state, name);
   if (isRunning(record) && record.saved.run) return record.saved.run.id;
-  throw new CodedError(
+  throw new AgentError(
     "AGENT_CONTAINER_NOT_RUNNING",
     `Cannot reach container "${name}": it does not run`,
   );
@@ -30,7 +30,7 @@ export function runningId(state: PodState, name: string): string {
 /**
  * Where a container's log is: of the present run, or of the last that has begun.
  *
- * @throws {CodedError} code `AGENT_CONTAINER_UNKNOWN`
+ * @throws {AgentError} code `AGENT_CONTAINER_UNKNOWN`
  */
 export function logOf(
   state: PodState,
@@ -44,7 +44,7 @@ export function logOf(
   if (wantsPresent) return { id: run.id, path: run.logPath };
   if (run === undefined || previousLogPath === undefined) {
     const which = previous ? "previous terminated container" : "container";
-    throw new CodedError(
+    throw new AgentError(
       "AGENT_CONTAINER_UNKNOWN",
       `Cannot read the log: ${which} "${name}" in pod "${state.desired?.name}" not found`,
     );
@@ -55,5 +55,5 @@ export function logOf(
 function find({ containers }: PodState, name: string): ContainerRecord {
   const record = containers.get(name);
   if (record) return record;
-  throw new CodedError("AGENT_CONTAINER_UNKNOWN", `Cannot find container "${name}" in the pod`);
+  throw new AgentError("AGENT_CONTAINER_UNKNOWN", `Cannot find container "${name}" in the pod`);
 }

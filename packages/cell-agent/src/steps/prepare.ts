@@ -1,4 +1,5 @@
-import { errorText, hasCode } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
+import { errorText } from "@kip/base";
 import { writePodFiles } from "../volumes/pod-files.ts";
 import { makeVolumes } from "../volumes/pod-volumes.ts";
 import { present, type Executor } from "./step-tools.ts";
@@ -28,7 +29,7 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
     return { kind: "prepared", resources: { sandbox, volumes, podFiles, generation } };
   } catch (error) {
     const text = errorText(error);
-    if (hasCode(error, "AGENT_VOLUME_FAILED")) events.warning("FailedMount", text);
+    if (AgentError.is(error, "AGENT_VOLUME_FAILED")) events.warning("FailedMount", text);
     else events.warning("FailedCreatePodSandBox", `Failed to create pod sandbox: ${text}`);
     throw error;
   }

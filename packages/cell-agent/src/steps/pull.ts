@@ -1,4 +1,5 @@
-import { errorText, isCodedError } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
+import { errorText } from "@kip/base";
 import { obtainImage } from "../image/obtain-image.ts";
 import { nextAttempt } from "../state/container-record.ts";
 import { present, recordOf, type Executor } from "./step-tools.ts";
@@ -25,7 +26,8 @@ export const pull: Executor<"pull"> = async ({ container, image: name }, context
     return { kind: "imageReady", container, name, image, attempt, timingsMs, monotonicMs };
   } catch (error) {
     if (signal.aborted) return undefined;
-    const reason = isCodedError(error) ? String(error.facts["reason"]) : "ErrImagePull";
+    const problem = AgentError.is(error) ? error.imageProblem : undefined;
+    const reason = problem ?? "ErrImagePull";
     events.warning("Failed", `Error: ${reason}`, container);
     const message = errorText(error);
     return { kind: "imageFailed", container, name, reason, message, nowMs: clock.now() };

@@ -1,5 +1,8 @@
 import fs from "node:fs/promises";
-import { errorText, hasCode } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
+import { errorText } from "@kip/base";
+import { ImageError } from "@kip/oci-image";
+import { RuntimeError } from "@kip/oci-runtime";
 import { startErrorReport } from "../container/exit-report.ts";
 import {
   createContainer,
@@ -107,7 +110,7 @@ function failure(
   const nowMs = clock.now();
   logger.warn("Could not start a container", { container, err: error });
   events.warning("Failed", `Error: ${message}`, container);
-  if (hasCode(error, "CONTAINER_CREATE_FAILED", "CONTAINER_START_FAILED")) {
+  if (RuntimeError.is(error, "CONTAINER_CREATE_FAILED", "CONTAINER_START_FAILED")) {
     const containerId = shownId(pod.uid, container, run.attempt);
     const exit = startErrorReport({ message, nowMs, containerId });
     logger.info("Container ended", { container, exitCode: exit.exitCode });
@@ -124,12 +127,9 @@ function failure(
       isLeft: false,
     };
   }
-  const isConfig = hasCode(
-    error,
-    "AGENT_CONTAINER_CONFIG",
-    "AGENT_PATH_UNSAFE",
-    "IMAGE_USER_UNKNOWN",
-  );
+  const isConfig =
+    AgentError.is(error, "AGENT_CONTAINER_CONFIG", "AGENT_PATH_UNSAFE") ||
+    ImageError.is(error, "IMAGE_USER_UNKNOWN");
   const reason = isConfig ? "CreateContainerConfigError" : "CreateContainerError";
   return { kind: "createFailed", container, reason, message, nowMs };
 }

@@ -1,12 +1,12 @@
 import fs from "node:fs";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 
 /** Reads a JSON file; undefined if there is none. */
 export function readJson(file: string): unknown {
   try {
     return JSON.parse(fs.readFileSync(file, "utf8"));
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
+    if (isSystemError(error, "ENOENT")) return undefined;
     throw error;
   }
 }

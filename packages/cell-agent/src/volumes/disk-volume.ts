@@ -18,7 +18,7 @@ export interface DiskVolume {
  * Mounts the disk with the serial number at an existing directory, with the file system it has or a new one; does nothing
  * but grow it if it is mounted there.
  *
- * @throws {CodedError} `AGENT_DISK_ABSENT`, `AGENT_DISK_REFUSED`, `AGENT_DISK_DAMAGED`, `COMMAND_FAILED`
+ * @throws {AgentError} `AGENT_DISK_ABSENT`, `AGENT_DISK_REFUSED`, `AGENT_DISK_DAMAGED`, `COMMAND_FAILED`
  */
 export async function mountDisk(
   directory: string,

@@ -3,14 +3,15 @@ import fs from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
-import { hasCode, runCommand } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
+import { runCommand } from "@kip/base";
 import { canGrow, prepareFileSystem } from "./file-system.ts";
 import type { Disk } from "./find-disk.ts";
 
 const MiB = 2 ** 20;
 const mark = "kip: the file system of this disk is being made\n";
 const tail = 64 * 1024;
-const isRefused = (error: unknown): boolean => hasCode(error, "AGENT_DISK_REFUSED");
+const isRefused = (error: unknown): boolean => AgentError.is(error, "AGENT_DISK_REFUSED");
 
 /** Programs that make and check file systems work on files as they do on disks. */
 describe("prepareFileSystem()", { timeout: 120_000 }, () => {
@@ -120,7 +121,7 @@ describe("prepareFileSystem()", { timeout: 120_000 }, () => {
     assert.match(stdout, /Filesystem state: +clean/);
     await debug("clri <2>"); // without a root directory: nothing to be decided by itself
     await debug("set_super_value state 2");
-    await assert.rejects(make(disk), (error) => hasCode(error, "AGENT_DISK_DAMAGED"));
+    await assert.rejects(make(disk), (error) => AgentError.is(error, "AGENT_DISK_DAMAGED"));
   });
 
   async function gpt(disk: Disk): Promise<void> {

@@ -1,5 +1,6 @@
 import fs from "node:fs/promises";
-import { errorText, CodedError, runCommand, CommandError } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
+import { errorText, runCommand, CommandError } from "@kip/base";
 import type { Disk } from "./find-disk.ts";
 
 /**
@@ -19,7 +20,7 @@ interface Superblock {
  * Sees to it that the disk holds a sound ext4 file system, and makes one only on a disk that holds nothing at all, or one
  * that it was making before when it was killed. The disk is not mounted.
  *
- * @throws {CodedError} `AGENT_DISK_REFUSED` if the disk holds something else, or nothing and may not be written;
+ * @throws {AgentError} `AGENT_DISK_REFUSED` if the disk holds something else, or nothing and may not be written;
  * `AGENT_DISK_DAMAGED` if the file system needs a person
  */
 export async function prepareFileSystem(
@@ -148,12 +149,12 @@ function exitCode(error: unknown): number | undefined {
   return CommandError.is(error) ? error.exitCode : undefined;
 }
 
-function refused(disk: Disk, reason: string): CodedError {
-  return new CodedError("AGENT_DISK_REFUSED", `Cannot use disk ${disk.file}: ${reason}`);
+function refused(disk: Disk, reason: string): AgentError {
+  return new AgentError("AGENT_DISK_REFUSED", `Cannot use disk ${disk.file}: ${reason}`);
 }
 
-function damaged(disk: Disk, cause: unknown): CodedError {
-  return new CodedError(
+function damaged(disk: Disk, cause: unknown): AgentError {
+  return new AgentError(
     "AGENT_DISK_DAMAGED",
     `Cannot use disk ${disk.file}: its file system could not be repaired: ${errorText(cause)}`,
     { cause, remedy: "Attach the disk to a machine and run e2fsck on it" },

@@ -1,7 +1,7 @@
 import fs from "node:fs";
 import path from "node:path";
-import type { DesiredVolume } from "@kip/agent-api";
-import { hasCode, CodedError, makeFolderSync } from "@kip/base";
+import { AgentError, type DesiredVolume } from "@kip/agent-api";
+import { makeFolderSync, isSystemError } from "@kip/base";
 
 type VolumeFile = NonNullable<DesiredVolume["files"]>[number];
 
@@ -14,7 +14,7 @@ const dataLink = "..data";
  * by a rename, and a link per top-level name through `..data`. Does nothing if they are there. At once:
  * the files are on a tmpfs, where a turn through the thread pool takes longer than the writing.
  *
- * @throws {CodedError} code `AGENT_VOLUME_INVALID` for a path that leaves the volume
+ * @throws {AgentError} code `AGENT_VOLUME_INVALID` for a path that leaves the volume
  */
 export function writeFilesVolume(
   directory: string,
@@ -53,7 +53,7 @@ function checkPath(file: string): void {
   const parts = file.split("/");
   const isBad = parts.some((part) => part === "" || part === "." || part === "..");
   if (isBad || topName(file).startsWith("..") || file.includes("\0")) {
-    throw new CodedError("AGENT_VOLUME_INVALID", `Cannot write volume file "${file}": bad path`);
+    throw new AgentError("AGENT_VOLUME_INVALID", `Cannot write volume file "${file}": bad path`);
   }
 }
 
@@ -109,7 +109,7 @@ function isSame(root: string, files: readonly VolumeFile[]): boolean {
       if (!data.equals(Buffer.from(file.data, "base64"))) return false;
       if ((mode & file.mode) !== file.mode) return false;
     } catch (error) {
-      if (hasCode(error, "ENOENT", "ENOTDIR", "EISDIR")) return false;
+      if (isSystemError(error, "ENOENT", "ENOTDIR", "EISDIR")) return false;
       throw error;
     }
   }

@@ -3,7 +3,7 @@ import fs from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
 import { findDisk } from "./find-disk.ts";
 
 describe("findDisk()", { timeout: 60_000 }, () => {
@@ -61,7 +61,7 @@ describe("findDisk()", { timeout: 60_000 }, () => {
     await plug("sdb", "vol1");
     assert.equal((await waiting).file, path.join(dev, "sdb"));
     await assert.rejects(findDisk("vol3", { sysBlock, dev, limitMs: 20 }), (error) =>
-      hasCode(error, "AGENT_DISK_ABSENT"),
+      AgentError.is(error, "AGENT_DISK_ABSENT"),
     );
   });
 });

@@ -1,6 +1,7 @@
 import fs from "node:fs/promises";
 import path from "node:path";
-import { hasCode, CodedError, watchOrPoll } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
+import { watchOrPoll, isSystemError } from "@kip/base";
 
 /** A disk of this machine. */
 export interface Disk {
@@ -23,7 +24,7 @@ export interface FindDiskOptions {
  * The disk with this serial number, which may be plugged in only now: the kernel makes its device file then, and that is
  * what is waited for.
  *
- * @throws {CodedError} `AGENT_DISK_ABSENT` after the limit
+ * @throws {AgentError} `AGENT_DISK_ABSENT` after the limit
  */
 export async function findDisk(serial: string, options: FindDiskOptions = {}): Promise<Disk> {
   const { sysBlock = "/sys/block", dev = "/dev", limitMs = 60_000 } = options;
@@ -80,14 +81,14 @@ async function readOrEmpty(file: string): Promise<Buffer> {
     return await fs.readFile(file);
   } catch (error) {
     // Other kinds of disks have no such file, or one that says nothing; and a disk may be gone again.
-    if (hasCode(error, "ENOENT", "ENOTDIR", "EINVAL", "ENODEV", "ENXIO", "EIO"))
+    if (isSystemError(error, "ENOENT", "ENOTDIR", "EINVAL", "ENODEV", "ENXIO", "EIO"))
       return Buffer.alloc(0);
     throw error;
   }
 }
 
-function absent(serial: string, limitMs: number): CodedError {
-  return new CodedError(
+function absent(serial: string, limitMs: number): AgentError {
+  return new AgentError(
     "AGENT_DISK_ABSENT",
     `Cannot find disk "${serial}": it was not plugged in within ${limitMs / 1000} s`,
     { retryable: true },

@@ -1,7 +1,8 @@
 import fs from "node:fs/promises";
 import path from "node:path";
 import type { Stats } from "node:fs";
-import { createFile, hasCode, CodedError, makeFolder } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
+import { createFile, makeFolder, isSystemError } from "@kip/base";
 
 /** What a hostPath type wants to find. */
 const checks: Readonly<Record<string, { is: (stat: Stats) => boolean; noun: string }>> = {
@@ -18,7 +19,7 @@ const checks: Readonly<Record<string, { is: (stat: Stats) => boolean; noun: stri
  * Checks a path of the cell itself against its Kubernetes type, and makes it where the type says so, or where there is no type
  * and nothing at the path.
  *
- * @throws {CodedError} code `AGENT_VOLUME_INVALID`
+ * @throws {AgentError} code `AGENT_VOLUME_INVALID`
  */
 export async function checkHostPath(hostPath: string, type: string): Promise<void> {
   if (type === "") {
@@ -46,11 +47,11 @@ async function statOf(file: string): Promise<Stats | undefined> {
   try {
     return await fs.stat(file);
   } catch (error) {
-    if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
+    if (isSystemError(error, "ENOENT", "ENOTDIR")) return undefined;
     throw error;
   }
 }
 
-function failed(reason: string): CodedError {
-  return new CodedError("AGENT_VOLUME_INVALID", `hostPath type check failed: ${reason}`);
+function failed(reason: string): AgentError {
+  return new AgentError("AGENT_VOLUME_INVALID", `hostPath type check failed: ${reason}`);
 }

@@ -1,8 +1,8 @@
 import { chmodSync, existsSync, mkdirSync, statSync } from "node:fs";
 import fs from "node:fs/promises";
 import path from "node:path";
-import type { DesiredPod, DesiredVolume } from "@kip/agent-api";
-import { errorText, hasCode, CodedError, removeTree } from "@kip/base";
+import { AgentError, type DesiredPod, type DesiredVolume } from "@kip/agent-api";
+import { errorText, removeTree, isSystemError } from "@kip/base";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import { writeFilesVolume } from "./files-volume.ts";
 import { checkHostPath } from "./host-path.ts";
@@ -29,7 +29,7 @@ export async function prepareVolumes(
  * exchanges the files that changed and touches nothing else.
  *
  * @returns the directory or file on this machine by volume name
- * @throws {CodedError} code `AGENT_VOLUME_FAILED`, with the kubelet's words
+ * @throws {AgentError} code `AGENT_VOLUME_FAILED`, with the kubelet's words
  */
 export async function makeVolumes(
   pod: DesiredPod,
@@ -43,7 +43,7 @@ export async function makeVolumes(
     try {
       paths.set(volume.name, await makeVolume(volume, pod, { directories, mounter }));
     } catch (error) {
-      throw new CodedError(
+      throw new AgentError(
         "AGENT_VOLUME_FAILED",
         `MountVolume.SetUp failed for volume "${volume.name}" : ${errorText(error)}`,
         { cause: error },
@@ -77,7 +77,7 @@ async function removeDisk(directory: string, mounter: Mounter): Promise<void> {
   try {
     await fs.rmdir(directory);
   } catch (error) {
-    if (!hasCode(error, "ENOENT")) throw error;
+    if (!isSystemError(error, "ENOENT")) throw error;
   }
 }
 

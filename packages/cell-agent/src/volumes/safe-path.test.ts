@@ -5,7 +5,7 @@ import os from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { Worker } from "node:worker_threads";
-import { hasCode } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
 import { pinPath } from "./safe-path.ts";
 
 describe("pinPath()", () => {
@@ -87,7 +87,7 @@ describe("pinPath()", () => {
         assert.deepEqual(fs.readdirSync(pinned.path), ["mark"]);
         seen.inside += 1;
       } catch (error) {
-        if (!hasCode(error, "AGENT_PATH_UNSAFE")) throw error;
+        if (!AgentError.is(error, "AGENT_PATH_UNSAFE")) throw error;
         seen.refused += 1;
       }
     }

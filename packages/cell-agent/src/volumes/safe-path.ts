@@ -1,6 +1,7 @@
 import fs from "node:fs";
 import path from "node:path";
-import { hasCode, CodedError } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
+import { isSystemError } from "@kip/base";
 
 /** Linux's O_PATH, which Node does not name: a descriptor that stands for a place and opens nothing. */
 const openPath = 0o10000000;
@@ -24,7 +25,7 @@ export interface PinnedPath extends Disposable {
  * ConfigMap are links), and one that leads out is refused. Missing directories are made, with the mode
  * of the root directory, as the kubelet's SafeMakeDir does: who may write to the volume may write there.
  *
- * @throws {CodedError} code `AGENT_PATH_UNSAFE`
+ * @throws {AgentError} code `AGENT_PATH_UNSAFE`
  */
 export function pinPath(root: string, subPath: string): PinnedPath {
   const leadsOut = (): never => {
@@ -38,7 +39,7 @@ export function pinPath(root: string, subPath: string): PinnedPath {
  * Finds a path in a root file system as its own processes would: links are looked up in it, and none leads out. Nothing is made.
  *
  * @returns undefined if there is nothing
- * @throws {CodedError} code `AGENT_PATH_UNSAFE`
+ * @throws {AgentError} code `AGENT_PATH_UNSAFE`
  */
 export function pinInRoot(root: string, place: string): PinnedPath | undefined {
   return walk(root, place, { atRoot: () => {}, open: openExisting });
@@ -88,7 +89,7 @@ function walk(root: string, subPath: string, rules: Rules): PinnedPath | undefin
     }
   } catch (error) {
     closeTo(0);
-    throw hasCode(error, "AGENT_PATH_UNSAFE") ? error : unsafe(subPath, String(error), error);
+    throw AgentError.is(error, "AGENT_PATH_UNSAFE") ? error : unsafe(subPath, String(error), error);
   }
   const last = open.pop() ?? 0;
   closeTo(0);
@@ -103,7 +104,7 @@ function openExisting(place: string): number | undefined {
   try {
     return fs.openSync(place, openPath | O_NOFOLLOW);
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
+    if (isSystemError(error, "ENOENT")) return undefined;
     throw error;
   }
 }
@@ -117,7 +118,7 @@ function makeDirectory(place: string, mode: number): number {
     fs.mkdirSync(place, { mode: mode & 0o777 });
   } catch (error) {
     // A container has made it in the meantime: it is what was asked for, with the mode that it has.
-    if (!hasCode(error, "EEXIST")) throw error;
+    if (!isSystemError(error, "EEXIST")) throw error;
     return fs.openSync(place, openPath | O_NOFOLLOW);
   }
   const fd = fs.openSync(place, openPath | O_NOFOLLOW);
@@ -154,8 +155,8 @@ function split(text: string): string[] {
   return text.split("/").filter((name) => name !== "" && name !== ".");
 }
 
-function unsafe(subPath: string, reason: string, cause?: unknown): CodedError {
-  return new CodedError("AGENT_PATH_UNSAFE", `Cannot use subPath "${subPath}": ${reason}`, {
+function unsafe(subPath: string, reason: string, cause?: unknown): AgentError {
+  return new AgentError("AGENT_PATH_UNSAFE", `Cannot use subPath "${subPath}": ${reason}`, {
     cause,
   });
 }

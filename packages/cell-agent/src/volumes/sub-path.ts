@@ -1,6 +1,6 @@
 import fs from "node:fs/promises";
 import path from "node:path";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 import type { Mounter } from "./mounter.ts";
 import { pinPath } from "./safe-path.ts";
 
@@ -8,7 +8,7 @@ import { pinPath } from "./safe-path.ts";
  * Shows a path below a volume at a place of ours. The runtime is given that place: between our look
  * at the path and its mount, a container that writes to the volume could exchange it for a link.
  *
- * @throws {CodedError} code `AGENT_PATH_UNSAFE`
+ * @throws {AgentError} code `AGENT_PATH_UNSAFE`
  */
 export async function bindSubPath(options: {
   readonly root: string;
@@ -37,7 +37,7 @@ export async function unbindSubPaths(directory: string, mounter: Mounter): Promi
     await (isDirectory ? fs.rmdir(target) : fs.unlink(target));
   }
   await fs.rmdir(directory).catch((error: unknown) => {
-    if (!hasCode(error, "ENOENT")) throw error;
+    if (!isSystemError(error, "ENOENT")) throw error;
   });
 }
 
@@ -45,7 +45,7 @@ async function names(directory: string): Promise<readonly string[]> {
   try {
     return await fs.readdir(directory);
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return [];
+    if (isSystemError(error, "ENOENT")) return [];
     throw error;
   }
 }
