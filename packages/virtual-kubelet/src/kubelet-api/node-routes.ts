@@ -7,7 +7,7 @@ import type { KubeletHandlers } from "./options.ts";
 import type { NodeRoute } from "./routes.ts";
 import { cadvisorMetrics } from "./stats/cadvisor-metrics.ts";
 import { CpuRates } from "./stats/cpu-rates.ts";
-import { metricsContentType, metricsText, type MetricFamily } from "./stats/metrics-text.ts";
+import { metricsContentType, metricsText, type MetricFamily } from "../metrics/metrics-text.ts";
 import { nodeUsage, type NodeUsage } from "./stats/node-usage.ts";
 import { probeMetrics } from "./stats/probe-metrics.ts";
 import { processMetrics } from "./stats/process-metrics.ts";

@@ -1,58 +1,8 @@
-import {
-  metricsText,
-  type MetricFamily,
-  type MetricSample,
-} from "../kubelet-api/stats/metrics-text.ts";
+import { Durations } from "./durations.ts";
+import { metricsText } from "./metrics-text.ts";
 
 /** Upper bounds of duration buckets, seconds. */
 const bounds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
-
-/** A distribution of durations under one set of labels. */
-class Histogram {
-  readonly #buckets: number[] = bounds.map(() => 0);
-  #sum = 0;
-  #count = 0;
-
-  observe(seconds: number): void {
-    this.#sum += seconds;
-    this.#count++;
-    const bucket = bounds.findIndex((bound) => seconds <= bound);
-    if (bucket !== -1) this.#buckets[bucket] = (this.#buckets[bucket] ?? 0) + 1;
-  }
-
-  samples(labels: Readonly<Record<string, string>>): MetricSample[] {
-    let cumulative = 0;
-    const buckets = bounds.map((bound, index) => {
-      cumulative += this.#buckets[index] ?? 0;
-      return { suffix: "_bucket", labels: { ...labels, le: String(bound) }, value: cumulative };
-    });
-    return [
-      ...buckets,
-      { suffix: "_bucket", labels: { ...labels, le: "+Inf" }, value: this.#count },
-      { suffix: "_sum", labels, value: this.#sum },
-      { suffix: "_count", labels, value: this.#count },
-    ];
-  }
-}
-
-/** Histograms of one family, by labels. */
-class Durations {
-  readonly #series = new Map<
-    string,
-    { readonly labels: Readonly<Record<string, string>>; readonly histogram: Histogram }
-  >();
-
-  observe(labels: Readonly<Record<string, string>>, seconds: number): void {
-    const key = Object.values(labels).join(" ");
-    const known = this.#series.get(key) ?? { labels, histogram: new Histogram() };
-    this.#series.set(key, known);
-    known.histogram.observe(seconds);
-  }
-
-  samples(): MetricSample[] {
-    return [...this.#series.values()].flatMap(({ labels, histogram }) => histogram.samples(labels));
-  }
-}
 
 /** How many pods are in which state of their actors. */
 export interface PodCounts {
@@ -65,9 +15,9 @@ export interface PodCounts {
 
 /** Metrics of a node. */
 export class NodeMetrics {
-  readonly #steps = new Durations();
-  readonly #starts = new Durations();
-  readonly #requests = new Durations();
+  readonly #steps = new Durations(bounds);
+  readonly #starts = new Durations(bounds);
+  readonly #requests = new Durations(bounds);
   /** Asked for when the metrics are read. */
   podCounts: () => PodCounts = () => ({ known: 0, busy: 0, failing: 0 });
 
@@ -89,7 +39,7 @@ export class NodeMetrics {
   /** In Prometheus' text format. */
   text(): string {
     const { known, busy, failing } = this.podCounts();
-    const families: MetricFamily[] = [
+    return metricsText([
       {
         name: "virtual_kubelet_pods",
         type: "gauge",
@@ -116,7 +66,6 @@ export class NodeMetrics {
         help: "Requests to the API server.",
         samples: this.#requests.samples(),
       },
-    ];
-    return metricsText(families);
+    ]);
   }
 }

@@ -1,6 +1,6 @@
 import type { Pod } from "@kip/k8s-types";
 import type { ContainerUsage } from "../../usage.ts";
-import type { MetricFamily, MetricSample } from "./metrics-text.ts";
+import type { MetricFamily, MetricSample } from "../../metrics/metrics-text.ts";
 import type { NodeUsage } from "./node-usage.ts";
 
 /**

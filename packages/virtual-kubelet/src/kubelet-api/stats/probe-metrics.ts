@@ -1,6 +1,6 @@
 import type { Pod } from "@kip/k8s-types";
 import type { ProbeCounts } from "../../usage.ts";
-import type { MetricFamily } from "./metrics-text.ts";
+import type { MetricFamily } from "../../metrics/metrics-text.ts";
 
 /**
  * The family of `/metrics/probes` by a kubelet's name and labels. Pods that are gone and

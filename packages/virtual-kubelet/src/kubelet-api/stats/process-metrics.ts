@@ -1,5 +1,5 @@
 import { readdirSync } from "node:fs";
-import type { MetricFamily } from "./metrics-text.ts";
+import type { MetricFamily } from "../../metrics/metrics-text.ts";
 
 /** What this process uses, by the names that all Prometheus clients give it. */
 export function processMetrics(startTimeMs: number): readonly MetricFamily[] {

@@ -1,4 +1,5 @@
-import type { MetricFamily, MetricSample } from "./metrics-text.ts";
+import { Durations } from "../../metrics/durations.ts";
+import type { MetricFamily } from "../../metrics/metrics-text.ts";
 
 /** Upper bounds of the durations that are counted together, seconds. */
 const bounds = [0.005, 0.025, 0.1, 0.5, 1, 2.5, 10];
@@ -13,16 +14,9 @@ export interface AnsweredRequest {
   readonly durationMs: number;
 }
 
-interface Durations {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly buckets: number[];
-  count: number;
-  sumSeconds: number;
-}
-
 /** Counts the requests of a kubelet API, by the kubelet's names. */
 export class RequestMetrics {
-  readonly #durations = new Map<string, Durations>();
+  readonly #durations = new Durations(bounds);
   readonly #webSockets = new Map<string, number>();
   #inFlight = 0;
 
@@ -38,20 +32,7 @@ export class RequestMetrics {
       path: route,
       server_type: "readwrite",
     };
-    const key = JSON.stringify(labels);
-    const durations = this.#durations.get(key) ?? {
-      labels,
-      buckets: bounds.map(() => 0),
-      count: 0,
-      sumSeconds: 0,
-    };
-    this.#durations.set(key, durations);
-    const seconds = durationMs / 1000;
-    durations.count++;
-    durations.sumSeconds += seconds;
-    for (const [index, bound] of bounds.entries()) {
-      if (seconds <= bound) durations.buckets[index] = (durations.buckets[index] ?? 0) + 1;
-    }
+    this.#durations.observe(labels, durationMs / 1000);
   }
 
   /** A WebSocket that was opened for exec, attach or port-forward. */
@@ -60,7 +41,6 @@ export class RequestMetrics {
   }
 
   families(): readonly MetricFamily[] {
-    const all = [...this.#durations.values()];
     return [
       {
         name: "kubelet_http_inflight_requests",
@@ -72,13 +52,13 @@ export class RequestMetrics {
         name: "kubelet_http_requests_total",
         type: "counter",
         help: "Requests to the kubelet API",
-        samples: all.map(({ labels, count }) => ({ labels, value: count })),
+        samples: this.#durations.counts(),
       },
       {
         name: "kubelet_http_requests_duration_seconds",
         type: "histogram",
         help: "How long requests to the kubelet API took",
-        samples: all.flatMap(histogram),
+        samples: this.#durations.samples(),
       },
       {
         name: "kubelet_streaming_websocket_requests_total",
@@ -91,17 +71,4 @@ export class RequestMetrics {
       },
     ];
   }
-}
-
-function histogram({ labels, buckets, count, sumSeconds }: Durations): readonly MetricSample[] {
-  return [
-    ...buckets.map((value, index) => ({
-      suffix: "_bucket",
-      labels: { ...labels, le: String(bounds[index]) },
-      value,
-    })),
-    { suffix: "_bucket", labels: { ...labels, le: "+Inf" }, value: count },
-    { suffix: "_sum", labels, value: sumSeconds },
-    { suffix: "_count", labels, value: count },
-  ];
 }

@@ -1,5 +1,5 @@
 import type { ContainerUsage, Usage } from "../../usage.ts";
-import type { MetricFamily, MetricSample } from "./metrics-text.ts";
+import type { MetricFamily, MetricSample } from "../../metrics/metrics-text.ts";
 import type { KnownPodUsage, NodeUsage } from "./node-usage.ts";
 
 /**

@@ -5,7 +5,7 @@ import { podWith } from "@kip/k8s-types/testing";
 import type { ProviderStats } from "../../usage.ts";
 import { cadvisorMetrics } from "./cadvisor-metrics.ts";
 import { CpuRates } from "./cpu-rates.ts";
-import { metricsText } from "./metrics-text.ts";
+import { metricsText } from "../../metrics/metrics-text.ts";
 import { nodeUsage, type NodeUsage } from "./node-usage.ts";
 import { RequestMetrics } from "./request-metrics.ts";
 import { resourceMetrics } from "./resource-metrics.ts";
