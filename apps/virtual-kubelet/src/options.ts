@@ -64,7 +64,7 @@ export const commandOptions: readonly Option[] = [
   {
     flag: "trace-exporter",
     type: "list",
-    help: "where traces go: otlp, log, zpages, or jaeger and ocagent (as otlp); repeatable",
+    help: "where traces go: otlp or log; repeatable. jaeger and ocagent send as otlp, zpages has no effect",
   },
   {
     flag: "trace-service-name",

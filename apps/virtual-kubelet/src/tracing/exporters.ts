@@ -2,7 +2,6 @@ import { CodedError, type Clock, type Logger } from "@kip/base";
 import { jaegerTarget, ocagentTarget } from "./older-targets.ts";
 import { OtlpExporter } from "./otlp-exporter.ts";
 import type { OtlpSpan } from "./otlp-tracer.ts";
-import { zpagesExporter } from "./zpages.ts";
 
 /** Takes spans that have ended and sends them on. */
 export interface SpanExporter extends AsyncDisposable {
@@ -21,11 +20,20 @@ export interface ExporterSetup {
   readonly logger: Logger;
 }
 
+const withoutExport: SpanExporter = {
+  export: () => {},
+  [Symbol.asyncDispose]: async () => {},
+};
+
 const exporters: Readonly<Record<string, (setup: ExporterSetup) => SpanExporter>> = {
   otlp: (setup) => new OtlpExporter(setup),
   jaeger: (setup) => new OtlpExporter(setup, jaegerTarget(setup.env)),
   ocagent: (setup) => new OtlpExporter(setup, ocagentTarget(setup.env)),
-  zpages: zpagesExporter,
+  zpages: ({ logger }) => {
+    const useInstead = "--trace-exporter=otlp, with a collector that shows traces";
+    logger.warn("There is no page of traces in this program", { useInstead });
+    return withoutExport;
+  },
   log: ({ logger }) => ({
     export: (span) => logger.info("A span ended", { span: span.name, status: span.status }),
     [Symbol.asyncDispose]: async () => {},

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import http from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "node:test";
-import { hasCode, silentLogger, systemClock, OptionError } from "@kip/base";
+import { createLogger, hasCode, silentLogger, systemClock, OptionError } from "@kip/base";
 import { availableExporters, createExporter, type ExporterSetup } from "./exporters.ts";
 import { jaegerTarget, ocagentTarget } from "./older-targets.ts";
 import { createTracer, type OtlpSpan } from "./otlp-tracer.ts";
@@ -81,35 +81,27 @@ describe("traces", () => {
     const agent = { OCAGENT_ENDPOINT: "oc:55678" };
     assert.equal(ocagentTarget(agent).base, "https://oc:4318");
     assert.equal(ocagentTarget({ ...agent, OCAGENT_INSECURE: "yes" }).base, "http://oc:4318");
-    for (const name of ["jaeger", "ocagent", "zpages"])
+    for (const name of ["jaeger", "ocagent"])
       assert.throws(
         () => createExporter(name, setup),
         (error) => OptionError.is(error, "OPTION_MISSING"),
       );
-    for (const [name, env] of [
-      ["jaeger", { JAEGER_COLLECTOR_ENDPOINT: "collector" }],
-      ["zpages", { ZPAGES_PORT: "70000" }],
-    ] as const)
-      assert.throws(
-        () => createExporter(name, { ...setup, env }),
-        (error) => OptionError.is(error, "OPTION_INVALID"),
-      );
+    const env = { JAEGER_COLLECTOR_ENDPOINT: "collector" };
+    assert.throws(
+      () => createExporter("jaeger", { ...setup, env }),
+      (error) => OptionError.is(error, "OPTION_INVALID"),
+    );
   });
 
-  it("are shown on a page (zpages)", async () => {
-    const free = http.createServer().listen(0, "127.0.0.1");
-    await once(free, "listening");
-    const { port } = free.address() as AddressInfo; // a TCP server that listens
-    free.close();
-    await once(free, "close");
-    const exporter = createExporter("zpages", { ...setup, env: { ZPAGES_PORT: String(port) } });
+  it("point to OTLP where the original had a page (zpages)", async () => {
+    const lines: string[] = [];
+    const logger = createLogger({ write: (line) => lines.push(line) });
+    const exporter = createExporter("zpages", { ...setup, logger });
     const tracer = createTracer({ clock: systemClock, onEnd: (span) => exporter.export(span) });
     tracer.start("apply").end();
-    tracer.start("apply").end(new Error("cloud\naway"));
-    const page = await fetch(`http://127.0.0.1:${port}/debug/tracez`);
-    assert.match(await page.text(), /^apply\t2\t1\t[\d.]+\t[\d.]+\tcloud away$/m);
-    assert.equal((await fetch(`http://127.0.0.1:${port}/debug/rpcz`)).status, 404);
     await exporter[Symbol.asyncDispose]();
+    assert.equal(lines.length, 1);
+    assert.match(lines[0] ?? "", /--trace-exporter=otlp/);
   });
 
   it("reach a collector over OTLP/HTTP", async () => {
