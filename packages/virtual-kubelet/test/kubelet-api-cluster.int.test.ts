@@ -18,10 +18,10 @@ import {
 } from "../src/index.ts";
 import { startMetricsDouble } from "./metrics-double.ts";
 import {
-  createPod,
   isRunning,
   nodeWith,
   podsUntil,
+  runningPod,
   uniqueNodeName,
   useCluster,
 } from "./support/cluster.ts";
@@ -79,7 +79,9 @@ class MeasuredProvider extends MemoryProvider {
   }
 }
 
-const containers = ["a", "b", "c"].map((name) => ({ name, image: "example.test/web:1" }));
+const spec = {
+  containers: ["a", "b", "c"].map((name) => ({ name, image: "example.test/web:1" })),
+};
 
 const skip = isRoot ? false : "giving lo another address takes root";
 
@@ -97,8 +99,8 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
       it("K1: /pods through the API server lists this node's pods only", async () => {
         await using node = await measuredNode(variant);
         await using other = await measuredNode(variant);
-        const { uid } = await runningPod(node);
-        await runningPod(other);
+        const { uid } = await runningPod(cluster, { node: node.name, spec });
+        await runningPod(cluster, { node: other.name, spec });
         const list = (await node.get("pods")) as { items: Pod[] };
         assert.deepEqual(
           list.items.map((pod) => pod.metadata.uid),
@@ -108,7 +110,7 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
 
       it("K2: /stats/summary has the node and the pod with its three containers", async () => {
         await using node = await measuredNode(variant);
-        const { uid } = await runningPod(node);
+        const { uid } = await runningPod(cluster, { node: node.name, spec });
         const summary = (await node.get("stats/summary")) as {
           node: { nodeName: string };
           pods: { podRef: { uid: string }; containers: unknown[] }[];
@@ -120,7 +122,7 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
 
       it("K3: /metrics/resource has the pod, and its three containers", async () => {
         await using node = await measuredNode(variant);
-        await runningPod(node);
+        await runningPod(cluster, { node: node.name, spec });
         const text = await node.text("metrics/resource");
         assert.match(text, /^pod_cpu_usage_seconds_total\{pod="web",/m);
         const counted = /^container_cpu_usage_seconds_total\{container="[abc]",pod="web",/gm;
@@ -130,7 +132,7 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
       it("K4, K5: a deleted pod leaves /runningpods/, with its grace period or without", async () => {
         await using node = await measuredNode(variant);
         for (const graceSeconds of [30, 0]) {
-          const { namespace } = await runningPod(node);
+          const { namespace } = await runningPod(cluster, { node: node.name, spec });
           const running = async (): Promise<readonly Pod[]> =>
             ((await node.get("runningpods/")) as { items: Pod[] }).items.filter(
               (pod) => pod.metadata.namespace === namespace,
@@ -167,7 +169,7 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
 
   it("kubectl top node and pod, with metrics-server's queries and its permissions", async () => {
     await using node = await measuredNode("notifier");
-    const { namespace } = await runningPod(node);
+    const { namespace } = await runningPod(cluster, { node: node.name, spec });
     const kubectl = async (...args: readonly string[]): Promise<string> =>
       await cluster.plane.kubectl(args);
     await kubectl("-n", namespace, "create", "serviceaccount", "metrics");
@@ -222,7 +224,7 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
 
   it("kubectl debug puts a container into the pod and connects with it", async () => {
     await using node = await measuredNode("notifier");
-    const { namespace } = await runningPod(node);
+    const { namespace } = await runningPod(cluster, { node: node.name, spec });
     const debug = ["debug", "web", "-i", "--image=example.test/tools:1", "--container=tools"];
     const told = await cluster.plane.kubectl(["-n", namespace, ...debug, "--", "sh"], {
       input: 'echo "I am $container"; exit\n',
@@ -240,7 +242,7 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
 
   it("a WebSocket with SPDY in it reaches the node through the API server", async () => {
     await using node = await measuredNode("notifier");
-    const { namespace } = await runningPod(node);
+    const { namespace } = await runningPod(cluster, { node: node.name, spec });
     const server = new URL(cluster.plane.server);
     // The proxy drops the query of an upgrade; port-forward needs none.
     const path = `/api/v1/nodes/${node.name}/proxy/portForward/${namespace}/web`;
@@ -288,13 +290,6 @@ async function measuredNode(
     get: async (path) => JSON.parse(await text(path)) as unknown,
     [Symbol.asyncDispose]: async () => await running[Symbol.asyncDispose](),
   };
-}
-
-async function runningPod({ name }: MeasuredNode): Promise<{ namespace: string; uid: string }> {
-  const namespace = await cluster.plane.createNamespace("api");
-  const pod = await createPod(cluster, { namespace, node: name, spec: { containers } });
-  await podsUntil(cluster, namespace, ([each]) => isRunning(each));
-  return { namespace, uid: pod.metadata.uid };
 }
 
 /** `/metrics/resource`, as metrics-server asks for it: directly, with its token. */

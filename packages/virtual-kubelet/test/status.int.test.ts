@@ -12,6 +12,7 @@ import {
   isRunning,
   nodeWith,
   podsUntil,
+  runningPod,
   uniqueNodeName,
   useCluster,
 } from "./support/cluster.ts";
@@ -40,10 +41,7 @@ describe("the status of a pod in the API", () => {
   it("clears the reason of a condition when its status changes, and needs no further patch", async () => {
     const provider = new ReportingProvider();
     await using running = await nodeWith(cluster, provider);
-    const namespace = await cluster.plane.createNamespace();
-    const { metadata } = await createPod(cluster, { namespace, node: running.name });
-    const uid = metadata?.uid ?? "";
-    await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
+    const { namespace, uid } = await runningPod(cluster, { node: running.name });
     const unready = { reason: "ContainersNotReady", message: "containers with unready status" };
     provider.tell(uid, { conditions: [{ type: "Ready", status: "False", ...unready }] });
     await podsUntil(cluster, namespace, ([pod]) => ready(pod)?.reason === unready.reason);
@@ -57,14 +55,8 @@ describe("the status of a pod in the API", () => {
   it("has everything except the container statuses that the API server refuses", async () => {
     const provider = new ReportingProvider();
     await using running = await nodeWith(cluster, provider);
-    const namespace = await cluster.plane.createNamespace();
-    const { metadata } = await createPod(cluster, {
-      namespace,
-      node: running.name,
-      spec: { restartPolicy: "OnFailure" },
-    });
-    const uid = metadata?.uid ?? "";
-    await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
+    const spec = { restartPolicy: "OnFailure" };
+    const { namespace, uid } = await runningPod(cluster, { node: running.name, spec });
     const containers = (state: ContainerStatus["state"]): ContainerStatus[] => [
       {
         name: "main",
@@ -97,10 +89,8 @@ describe("the status of a pod in the API", () => {
   it("has a terminal phase, reason and exit codes although another field is refused", async () => {
     const provider = new ReportingProvider();
     await using running = await nodeWith(cluster, provider);
-    const namespace = await cluster.plane.createNamespace();
-    const { metadata } = await createPod(cluster, { namespace, node: running.name });
-    await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
-    provider.tell(metadata?.uid ?? "", {
+    const { namespace, uid } = await runningPod(cluster, { node: running.name });
+    provider.tell(uid, {
       phase: "Failed",
       reason: "Broken",
       qosClass: "Guaranteed", // it has no requests and limits

@@ -143,6 +143,17 @@ export async function createPod(
   });
 }
 
+/** A pod that runs, alone in a namespace of its own. */
+export async function runningPod(
+  cluster: Cluster,
+  wish: Omit<PodWish, "namespace">,
+): Promise<{ readonly namespace: string; readonly uid: string }> {
+  const namespace = await cluster.plane.createNamespace();
+  const { metadata } = await createPod(cluster, { ...wish, namespace });
+  await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
+  return { namespace, uid: metadata.uid };
+}
+
 /** Waits until the pods of a namespace are as they should be. */
 export async function podsUntil(
   { admin }: Cluster,
