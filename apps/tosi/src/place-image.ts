@@ -43,7 +43,7 @@ export function saveConfig(config: ImageConfig, file: string): void {
     Volumes: keys(config.volumes),
     WorkingDir: config.workingDir,
     Labels: config.labels,
-    ...(config.stopSignal !== undefined && { StopSignal: config.stopSignal }),
+    StopSignal: config.stopSignal,
   };
   writeFileSync(file, `${JSON.stringify(document)}\n`);
 }

@@ -113,10 +113,8 @@ function registriesOf(
     host: reference.registry,
     ...common,
     endpoint,
-    ...(username !== undefined && {
-      username,
-      password: new Secret(options.text("password") ?? ""),
-    }),
+    username,
+    password: new Secret(options.text("password") ?? ""),
     mirrors,
   };
   return [own, ...mirrors.map((mirror) => ({ host: urlOf("mirror", mirror).host, ...common }))];
@@ -143,7 +141,7 @@ function urlOf(flag: string, text: string): URL {
 function readPlatform(text: string): Platform {
   const [os = "", architecture = "", variant, ...more] = text.split("/");
   if (os !== "" && architecture !== "" && more.length === 0) {
-    return { os, architecture, ...(variant !== undefined && { variant }) };
+    return { os, architecture, variant };
   }
   throw new OptionError(
     "OPTION_INVALID",

@@ -76,7 +76,7 @@ export function parseConfig(bytes: Uint8Array): ConfigDocument {
       env: run.Env ?? [],
       workingDir: rooted(run.WorkingDir ?? ""),
       user: run.User ?? "",
-      ...(run.StopSignal !== undefined && run.StopSignal !== "" && { stopSignal: run.StopSignal }),
+      stopSignal: run.StopSignal === "" ? undefined : run.StopSignal,
       volumes: volumesOf(Object.keys(run.Volumes ?? {})),
       exposedPorts: Object.keys(run.ExposedPorts ?? {}),
       labels: run.Labels ?? {},
@@ -85,7 +85,7 @@ export function parseConfig(bytes: Uint8Array): ConfigDocument {
     platform: {
       os: parsed.os ?? "linux",
       architecture: parsed.architecture ?? "",
-      ...(parsed.variant !== undefined && { variant: parsed.variant }),
+      variant: parsed.variant,
     },
   };
 }

@@ -117,7 +117,7 @@ describe("parseConfig()", () => {
     const { config } = parseConfig(bytes({ rootfs: {}, config: { Cmd: null, Labels: null } }));
     assert.deepEqual(config.cmd, []);
     assert.equal(config.workingDir, "/");
-    assert.equal("stopSignal" in config, false);
+    assert.equal(config.stopSignal, undefined);
   });
 });
 

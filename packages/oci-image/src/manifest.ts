@@ -98,7 +98,7 @@ export function parseManifest(
   if (parsed.schemaVersion !== 2) {
     throw invalidImage(`its manifest is of schema ${parsed.schemaVersion}, which is not known`);
   }
-  const said = knownTypes.includes(contentType ?? "") ? contentType : undefined;
+  const said = knownTypes.find((type) => type === contentType);
   if (said !== undefined && parsed.mediaType !== undefined && said !== parsed.mediaType) {
     throw invalidImage(`its manifest was sent as ${said} but says it is ${parsed.mediaType}`);
   }

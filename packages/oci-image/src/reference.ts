@@ -8,9 +8,9 @@ export interface Reference {
   /** Path inside the registry, for example `library/busybox`. */
   readonly repository: string;
   /** Tag; `latest` when neither tag nor digest was given, absent when only a digest was given. */
-  readonly tag?: string;
+  readonly tag?: string | undefined;
   /** `sha256:<64 hex digits>`; wins over the tag. */
-  readonly digest?: string;
+  readonly digest?: string | undefined;
 }
 
 const hostPattern =
@@ -50,7 +50,12 @@ export function parseReference(text: string): Reference {
   checkRepository(text, path);
   const repository = registry === "docker.io" && !path.includes("/") ? `library/${path}` : path;
   if (digest === undefined) return { registry, repository, tag: tag ?? "latest" };
-  return { registry, repository, ...(tag !== undefined && { tag }), digest };
+  return { registry, repository, tag, digest };
+}
+
+/** What a registry is asked for: the digest, or else the tag. */
+export function manifestIdOf({ digest, tag = "latest" }: Reference): string {
+  return digest ?? tag;
 }
 
 /** The full text of a reference: registry, repository, tag and digest, nothing left out. */

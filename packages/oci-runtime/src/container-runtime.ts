@@ -22,23 +22,23 @@ export interface ContainerState {
   readonly labels: Readonly<Record<string, string>>;
   readonly status: "created" | "running" | "exited";
   /** Process ID of the container's first process; absent once exited. */
-  readonly pid?: number;
+  readonly pid?: number | undefined;
   readonly logPath: string;
   readonly createdAtMs: number;
-  readonly startedAtMs?: number;
+  readonly startedAtMs?: number | undefined;
   /** Present when exited. */
-  readonly exit?: ContainerExit;
+  readonly exit?: ContainerExit | undefined;
 }
 
 /** A process to run in a container besides its main one. */
 export interface ExecOptions {
   readonly command: readonly string[];
   /** Added to the container's environment, `NAME=value`. */
-  readonly env?: readonly string[];
+  readonly env?: readonly string[] | undefined;
   /** @default the container's user */
-  readonly user?: ContainerUser;
+  readonly user?: ContainerUser | undefined;
   /** @default the container's working directory */
-  readonly cwd?: string;
+  readonly cwd?: string | undefined;
 }
 
 /** How a process ended: 0 to 255; 128 + n when signal n ended it. */

@@ -3,13 +3,13 @@ import type { PodSandbox } from "./sandbox/pod-sandbox.ts";
 /** Something mounted into a container. */
 export interface ContainerMount {
   /** `bind`: `source` is a file or directory of this machine; `tmpfs`: `source` is not used. @default "bind" */
-  readonly type?: "bind" | "tmpfs";
+  readonly type?: "bind" | "tmpfs" | undefined;
   readonly source: string;
   /** Absolute path in the container; made if it is missing. */
   readonly destination: string;
   readonly readOnly: boolean;
   /** Further mount options, for example `size=64m` or `noexec`. Binds are recursive and private unless said otherwise. */
-  readonly options?: readonly string[];
+  readonly options?: readonly string[] | undefined;
 }
 
 /** The numeric identity a process runs as. */
@@ -22,11 +22,11 @@ export interface ContainerUser {
 /** What a container may use. Absent means no limit. */
 export interface ContainerResources {
   /** Processor time limit in thousandths of a processor, 1 or more. */
-  readonly cpuMilliLimit?: number;
+  readonly cpuMilliLimit?: number | undefined;
   /** Weight against other containers, in thousandths of a processor. */
-  readonly cpuMilliRequest?: number;
+  readonly cpuMilliRequest?: number | undefined;
   /** Memory limit in bytes; the whole container is killed when it cannot be kept. */
-  readonly memoryBytesLimit?: number;
+  readonly memoryBytesLimit?: number | undefined;
 }
 
 /** Everything the runtime must know to run a container. */
@@ -36,7 +36,7 @@ export interface ContainerSpec {
   /** The pod's shared namespaces, from `createPodSandbox`. */
   readonly sandbox: PodSandbox;
   /** Free text the caller finds again in {@link ContainerState} (which container of which pod, which attempt). */
-  readonly labels?: Readonly<Record<string, string>>;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
   /** The root file system: a directory, usually a mounted overlay. The caller mounts and unmounts it. */
   readonly rootfs: string;
   /** The command and its arguments; at least one. A command without a slash is looked for in `PATH` of `env`. */
@@ -52,19 +52,19 @@ export interface ContainerSpec {
   readonly stdin: "closed" | "once" | "open";
   readonly mounts: readonly ContainerMount[];
   /** @default false */
-  readonly readOnlyRootfs?: boolean;
+  readonly readOnlyRootfs?: boolean | undefined;
   /** All capabilities and devices, nothing masked. @default false */
-  readonly privileged?: boolean;
+  readonly privileged?: boolean | undefined;
   /** Capabilities besides the usual ones, with or without `CAP_`; `ALL` for every one. */
-  readonly addCapabilities?: readonly string[];
+  readonly addCapabilities?: readonly string[] | undefined;
   /** Capabilities taken away; `ALL` for every one that is not added. */
-  readonly dropCapabilities?: readonly string[];
+  readonly dropCapabilities?: readonly string[] | undefined;
   /** false sets the kernel's no-new-privileges flag. @default true */
-  readonly allowPrivilegeEscalation?: boolean;
-  readonly resources?: ContainerResources;
-  readonly sysctls?: Readonly<Record<string, string>>;
+  readonly allowPrivilegeEscalation?: boolean | undefined;
+  readonly resources?: ContainerResources | undefined;
+  readonly sysctls?: Readonly<Record<string, string>> | undefined;
   /** -1000 to 1000. @default 0 */
-  readonly oomScoreAdj?: number;
+  readonly oomScoreAdj?: number | undefined;
   /** File that the container's output goes to, in CRI format. Its directory is made. */
   readonly logPath: string;
 }

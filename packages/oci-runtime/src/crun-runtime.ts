@@ -48,9 +48,9 @@ export interface RuntimeOptions {
    */
   readonly runDir: string;
   /** @default "/usr/bin/crun" */
-  readonly crun?: string;
+  readonly crun?: string | undefined;
   /** @default "/usr/bin/conmon" */
-  readonly conmon?: string;
+  readonly conmon?: string | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
 }

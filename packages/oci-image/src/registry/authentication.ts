@@ -1,4 +1,4 @@
-import { decode, Secret, type Clock } from "@kip/base";
+import { decode, defined, Secret, type Clock } from "@kip/base";
 import { ImageError } from "../errors.ts";
 import { identityUser } from "./credentials.ts";
 import {
@@ -84,7 +84,7 @@ async function fetchToken(
   const service = parameters.get("service");
   const scope = parameters.get("scope") ?? context.scope;
   const found = await credentialsOf(config, signal);
-  const wanted = { scope, ...(service !== undefined && { service }) };
+  const wanted = defined({ scope, service });
   const request =
     found?.username === identityUser
       ? refreshRequest(url, wanted, found.password)

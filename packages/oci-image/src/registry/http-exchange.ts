@@ -63,7 +63,7 @@ export class HttpExchange implements AsyncDisposable {
     const { url, method, headers, body, signal } = request;
     signal?.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-    const sent = this.#request(url, { method, headers, ...(signal && { signal }) });
+    const sent = this.#request(url, { method, headers, signal });
     sent.on("response", resolve);
     const isSmall = body === undefined || body instanceof Uint8Array;
     if (isSmall) {

@@ -9,7 +9,7 @@ import type { RegistryConfig } from "./registry-config.ts";
 /** Options of {@link pushLayout}. */
 export interface PushOptions {
   readonly registries: readonly RegistryConfig[];
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**

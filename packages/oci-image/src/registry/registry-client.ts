@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { backoffDelay, isRetryable, systemClock, type Clock } from "@kip/base";
+import { backoffDelay, defined, isRetryable, systemClock, type Clock } from "@kip/base";
 import { ImageError } from "../errors.ts";
 import type { Reference } from "../reference.ts";
 import { answerChallenge } from "./authentication.ts";
@@ -208,12 +208,12 @@ export class RegistryClient implements AsyncDisposable {
       // Credentials are for the registry, not for servers that it redirects to.
       const isOwn = url.origin === this.#baseUrl.origin;
       const authorization = isOwn ? this.#authorization : undefined;
-      const headers = {
+      const headers = defined({
         // Bytes as they are: their digest is checked.
         "accept-encoding": "identity",
         ...request.headers,
-        ...(authorization !== undefined && { authorization }),
-      };
+        authorization,
+      });
       const response = await this.#exchange.send({
         method,
         url,

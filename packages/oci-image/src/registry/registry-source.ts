@@ -2,7 +2,7 @@ import { digestOf, isDigest } from "../digest.ts";
 import { digestMismatch, ImageError } from "../errors.ts";
 import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../image-source.ts";
 import { mediaTypes, type Descriptor } from "../manifest.ts";
-import type { Reference } from "../reference.ts";
+import { manifestIdOf, type Reference } from "../reference.ts";
 import { readBody, type ProxyVariables } from "./http-exchange.ts";
 import { RegistryClient } from "./registry-client.ts";
 import type { RegistryConfig } from "./registry-config.ts";
@@ -45,7 +45,7 @@ export function openRegistry(
   const name = `"${reference.repository}:${reference.tag ?? reference.digest}"`;
   return {
     root: async (signal) => {
-      const id = reference.digest ?? reference.tag ?? "";
+      const id = manifestIdOf(reference);
       return await endpoints.first((client) => fetchManifest(client, { id, name, signal }), signal);
     },
     manifest: async ({ digest: id }, signal) =>
@@ -81,7 +81,7 @@ export async function isPublic(
     retry,
     proxy,
   });
-  const id = reference.digest ?? reference.tag ?? "";
+  const id = manifestIdOf(reference);
   try {
     const response = await client.request({
       method: "HEAD",
@@ -162,7 +162,7 @@ async function fetchManifest(
   const expected = isDigest(id) ? id : typeof header === "string" ? header : digest;
   if (expected !== digest) throw digestMismatch("its manifest", expected, digest);
   const mediaType = response.headers["content-type"]?.split(";")[0]?.trim();
-  return { bytes, digest, ...(mediaType !== undefined && { mediaType }) };
+  return { bytes, digest, mediaType };
 }
 
 /** A mirror that fails on the way is left, and the rest comes from the next. */

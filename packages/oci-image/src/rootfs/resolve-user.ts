@@ -8,9 +8,9 @@ export interface ResolvedUser {
   /** Groups of the image's `/etc/group` that list the user by name. */
   readonly additionalGids: readonly number[];
   /** The user's folder as `/etc/passwd` has it. */
-  readonly home?: string;
+  readonly home?: string | undefined;
   /** The user's name as `/etc/passwd` has it. */
-  readonly name?: string;
+  readonly name?: string | undefined;
 }
 
 interface PasswdEntry {

@@ -28,7 +28,7 @@ export interface StoredEntry {
   /** Bytes in the archive. */
   readonly stored: number;
   /** Of a sparse file; `inContent` if the list stands before the stored bytes (PAX 1.0). */
-  readonly segments?: readonly SparseSegment[] | "inContent";
+  readonly segments?: readonly SparseSegment[] | "inContent" | undefined;
 }
 
 export type TarKind =
@@ -90,7 +90,7 @@ export function resolveEntry(header: RawHeader, extensions: Extensions): StoredE
     xattrs: pax.size === 0 ? none : xattrsOf(pax),
     device: header.device,
   };
-  return { entry, stored, ...(sparse && { segments: sparse.segments }) };
+  return { entry, stored, segments: sparse?.segments };
 }
 
 function xattrsOf(pax: ReadonlyMap<string, string>): ReadonlyMap<string, string> {

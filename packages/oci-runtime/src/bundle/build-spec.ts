@@ -1,6 +1,7 @@
+import { defined } from "@kip/base";
 import type { ContainerMount, ContainerResources, ContainerSpec } from "../container-spec.ts";
 import { chooseCapabilities } from "./capabilities.ts";
-import type { OciDevice, OciMount, OciSpec } from "./oci-spec.ts";
+import type { OciDevice, OciMount, OciProcess, OciSpec } from "./oci-spec.ts";
 
 /** What {@link buildSpec} must know about the machine. */
 export interface MachineFacts {
@@ -42,37 +43,13 @@ export function buildSpec(
   devices: readonly OciDevice[] = [],
 ): OciSpec {
   const privileged = spec.privileged ?? false;
-  const capabilities = chooseCapabilities({
-    privileged,
-    add: spec.addCapabilities ?? [],
-    drop: spec.dropCapabilities ?? [],
-    available: machine.capabilities,
-  });
   const { sandbox } = spec;
   return {
     ociVersion: "1.0.2",
-    process: {
-      terminal: spec.tty,
-      user: spec.user,
-      args: spec.args,
-      env: environment(spec),
-      cwd: spec.cwd,
-      // Neither inheritable nor ambient: a program of another user must not receive them (CVE-2022-24769).
-      capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
-      noNewPrivileges: !privileged && spec.allowPrivilegeEscalation === false,
-      oomScoreAdj: spec.oomScoreAdj ?? 0,
-      // A soft limit of 1024 keeps programs fast that close every possible descriptor.
-      rlimits: [
-        {
-          type: "RLIMIT_NOFILE",
-          soft: Math.min(1024, machine.openFilesLimit),
-          hard: Math.min(524_288, machine.openFilesLimit),
-        },
-      ],
-    },
+    process: mainProcess(spec, machine),
     root: { path: spec.rootfs, readonly: spec.readOnlyRootfs ?? false },
     // crun refuses a host name without a UTS namespace: such a pod has the machine's.
-    ...(sandbox.utsNamespace !== undefined && { hostname: sandbox.hostname }),
+    hostname: sandbox.utsNamespace === undefined ? undefined : sandbox.hostname,
     mounts: mounts(spec, privileged),
     linux: {
       namespaces: namespaces(spec),
@@ -86,6 +63,36 @@ export function buildSpec(
       maskedPaths: privileged ? [] : maskedPaths,
       readonlyPaths: privileged ? [] : readonlyPaths,
     },
+  };
+}
+
+/** @throws {RuntimeError} `CAPABILITY_UNKNOWN` */
+function mainProcess(spec: ContainerSpec, machine: MachineFacts): OciProcess {
+  const { privileged = false } = spec;
+  const capabilities = chooseCapabilities({
+    privileged,
+    add: spec.addCapabilities ?? [],
+    drop: spec.dropCapabilities ?? [],
+    available: machine.capabilities,
+  });
+  return {
+    terminal: spec.tty,
+    user: spec.user,
+    args: spec.args,
+    env: environment(spec),
+    cwd: spec.cwd,
+    // Neither inheritable nor ambient: a program of another user must not receive them (CVE-2022-24769).
+    capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
+    noNewPrivileges: !privileged && spec.allowPrivilegeEscalation === false,
+    oomScoreAdj: spec.oomScoreAdj ?? 0,
+    // A soft limit of 1024 keeps programs fast that close every possible descriptor.
+    rlimits: [
+      {
+        type: "RLIMIT_NOFILE",
+        soft: Math.min(1024, machine.openFilesLimit),
+        hard: Math.min(524_288, machine.openFilesLimit),
+      },
+    ],
   };
 }
 
@@ -109,7 +116,7 @@ function namespaces(spec: ContainerSpec): OciSpec["linux"]["namespaces"] {
   return [
     { type: "mount" },
     { type: "cgroup" },
-    { type: "pid", ...(sandbox.pidNamespace !== undefined && { path: sandbox.pidNamespace }) },
+    defined({ type: "pid", path: sandbox.pidNamespace }),
     { type: "ipc", path: sandbox.ipcNamespace },
     // Left out means: the machine's own.
     ...(sandbox.utsNamespace === undefined ? [] : [{ type: "uts", path: sandbox.utsNamespace }]),
@@ -207,24 +214,26 @@ function depth(path: string): number {
 }
 
 function limits(resources: ContainerResources): Omit<OciSpec["linux"]["resources"], "devices"> {
-  const { cpuMilliLimit, cpuMilliRequest, memoryBytesLimit } = resources;
-  const hasLimit = cpuMilliLimit !== undefined && cpuMilliLimit > 0;
-  const cpu = {
-    // The kubelet's conversions: 1024 shares and one period for each processor, never below the kernel's least.
-    ...(cpuMilliRequest !== undefined && {
-      shares: Math.min(262_144, Math.max(2, Math.trunc((cpuMilliRequest * 1024) / 1000))),
-    }),
-    ...(hasLimit && {
-      quota: Math.max(1000, Math.trunc((cpuMilliLimit * cpuPeriodMicroseconds) / 1000)),
-      period: cpuPeriodMicroseconds,
-    }),
-  };
-  return {
-    ...(Object.keys(cpu).length > 0 && { cpu }),
-    ...(memoryBytesLimit !== undefined &&
-      memoryBytesLimit > 0 && { memory: { limit: memoryBytesLimit } }),
+  const { memoryBytesLimit = 0 } = resources;
+  return defined({
+    cpu: cpuLimits(resources),
+    memory: memoryBytesLimit > 0 ? { limit: memoryBytesLimit } : undefined,
     // Half a container is worse than none: the kernel kills all its processes as one, as kubelets ask for; also when
     // it is the machine that has no memory left.
     unified: { "memory.oom.group": "1" },
-  };
+  });
+}
+
+/** The kubelet's conversions: 1024 shares and one period for each processor, never below the kernel's least. */
+function cpuLimits({
+  cpuMilliLimit = 0,
+  cpuMilliRequest,
+}: ContainerResources): OciSpec["linux"]["resources"]["cpu"] {
+  const shares =
+    cpuMilliRequest === undefined
+      ? undefined
+      : Math.min(262_144, Math.max(2, Math.trunc((cpuMilliRequest * 1024) / 1000)));
+  if (cpuMilliLimit <= 0) return shares === undefined ? undefined : { shares };
+  const quota = Math.max(1000, Math.trunc((cpuMilliLimit * cpuPeriodMicroseconds) / 1000));
+  return defined({ shares, quota, period: cpuPeriodMicroseconds });
 }

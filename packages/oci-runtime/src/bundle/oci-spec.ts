@@ -6,7 +6,7 @@ export interface OciSpec {
   readonly ociVersion: string;
   readonly process: OciProcess;
   readonly root: { readonly path: string; readonly readonly: boolean };
-  readonly hostname?: string;
+  readonly hostname?: string | undefined;
   readonly mounts: readonly OciMount[];
   readonly linux: OciLinux;
 }

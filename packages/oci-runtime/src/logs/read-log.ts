@@ -10,17 +10,17 @@ import { findTail } from "./tail.ts";
 /** What part of a log to read. */
 export interface LogReadOptions {
   /** Go on with what comes until the container has ended. @default false */
-  readonly follow?: boolean;
+  readonly follow?: boolean | undefined;
   /** Put the time before each line. @default false */
-  readonly timestamps?: boolean;
+  readonly timestamps?: boolean | undefined;
   /** Only the last lines, 0 or more. @default all */
-  readonly tailLines?: number;
+  readonly tailLines?: number | undefined;
   /** Only lines that begin in the last bytes of the file; not together with `tailLines`. @default all */
-  readonly tailBytes?: number;
+  readonly tailBytes?: number | undefined;
   /** Only lines at or after this time, milliseconds since the epoch. */
-  readonly sinceTimeMs?: number;
+  readonly sinceTimeMs?: number | undefined;
   /** Ends after so many bytes of output, 1 or more. */
-  readonly limitBytes?: number;
+  readonly limitBytes?: number | undefined;
 }
 
 /** Where reading starts: so many lines or bytes before the end, or at an offset in bytes. */
@@ -31,7 +31,7 @@ type LogPosition =
 export interface LogEntriesOptions {
   readonly from: LogPosition;
   /** Resolves when the container no longer writes; absent: the end of the file is the end. */
-  readonly ended?: Promise<unknown>;
+  readonly ended?: Promise<unknown> | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -99,7 +99,7 @@ async function* shownLog(
   const entries = readLogEntries(file, {
     from: startOf(options),
     signal,
-    ...(options.follow && { ended }),
+    ended: options.follow ? ended : undefined,
   });
   for await (const entry of entries) {
     if (options.sinceTimeMs !== undefined && Date.parse(entry.time) < options.sinceTimeMs) continue;

@@ -9,8 +9,8 @@ const namespaceFileSystem = 0x6e_73_66_73;
 /** Files that namespaces are, or shall be, bound to. */
 export interface NamespaceFiles {
   readonly ipc: string;
-  readonly uts?: string;
-  readonly net?: string;
+  readonly uts?: string | undefined;
+  readonly net?: string | undefined;
 }
 
 /**

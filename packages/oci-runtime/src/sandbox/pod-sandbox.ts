@@ -20,14 +20,14 @@ export interface PodSandboxOptions {
   /** Directory (on tmpfs) for the namespaces' files; the same as the runtime's. */
   readonly runDir: string;
   /** Name of the sandbox and of its network namespace in `/run/netns`: up to 11 letters, digits, `-`. @default "pod" */
-  readonly name?: string;
+  readonly name?: string | undefined;
   readonly hostname: string;
   /** IPv4 address of the pod. Absent: the pod uses the machine's own network. */
-  readonly podIp?: string;
+  readonly podIp?: string | undefined;
   /** Interface the pod's traffic goes through. @default the one with the default route */
-  readonly hostInterface?: string;
+  readonly hostInterface?: string | undefined;
   /** All containers see each other's processes. @default false */
-  readonly shareProcessNamespace?: boolean;
+  readonly shareProcessNamespace?: boolean | undefined;
   /** What {@link preparePodSandbox} has made; used up, or ended if it does not fit. */
   readonly prepared?: PreparedSandbox | undefined;
   readonly logger: Logger;
@@ -38,14 +38,14 @@ export interface PodSandbox {
   readonly name: string;
   readonly hostname: string;
   /** Absent: the machine's own network. */
-  readonly networkNamespace?: string;
+  readonly networkNamespace?: string | undefined;
   readonly ipcNamespace: string;
   /** Absent: the machine's own, with its host name. */
-  readonly utsNamespace?: string;
+  readonly utsNamespace?: string | undefined;
   /** Absent: each container has its own. */
-  readonly pidNamespace?: string;
+  readonly pidNamespace?: string | undefined;
   /** Directory shown as `/dev/shm` in every container. */
-  readonly sharedMemoryDir?: string;
+  readonly sharedMemoryDir?: string | undefined;
   /** cgroup v2 path below which each container has its own. */
   readonly cgroupParent: string;
 }
@@ -162,13 +162,12 @@ async function build(
     await makeMonitorCgroup();
     await startPidHolder(files.pid, [files.ipc, ...(network ? [files.uts, files.net] : [])]);
   }
-  const memory = makeSharedMemory(name);
   const record: SandboxRecord = {
     name,
     hostname: options.hostname,
-    ...(network && { network }),
+    network,
     isProcessNamespaceShared: options.shareProcessNamespace ?? false,
-    ...(memory !== undefined && { sharedMemoryDir: memory }),
+    sharedMemoryDir: makeSharedMemory(name),
   };
   writeSandbox(files, record);
   return record;
@@ -223,9 +222,10 @@ function describe(record: SandboxRecord, files: SandboxFiles): PodSandbox {
     name: record.name,
     hostname: record.hostname,
     ipcNamespace: files.ipc,
-    ...(record.network && { networkNamespace: files.net, utsNamespace: files.uts }),
-    ...(record.isProcessNamespaceShared && { pidNamespace: files.pid }),
-    ...(record.sharedMemoryDir !== undefined && { sharedMemoryDir: record.sharedMemoryDir }),
+    networkNamespace: record.network && files.net,
+    utsNamespace: record.network && files.uts,
+    pidNamespace: record.isProcessNamespaceShared ? files.pid : undefined,
+    sharedMemoryDir: record.sharedMemoryDir,
     cgroupParent: cgroupParent(record.name),
   };
 }

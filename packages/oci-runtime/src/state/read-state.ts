@@ -21,13 +21,10 @@ export async function readState(paths: RunPaths, id: string): Promise<ContainerS
     labels: record.labels,
     logPath: record.logPath,
     createdAtMs: record.createdAtMs,
-    ...(startedAtMs !== undefined && { startedAtMs }),
+    startedAtMs,
     ...(exit
       ? { status: "exited", exit }
-      : {
-          status: startedAtMs === undefined ? "created" : "running",
-          ...(pid !== undefined && { pid }),
-        }),
+      : { status: startedAtMs === undefined ? "created" : "running", pid }),
   };
 }
 
