@@ -20,10 +20,10 @@ export function readCommandLine(
 ): CommandLine {
   const words: string[] = [];
   const flags: string[] = [];
-  for (let index = 0; index < args.length; index++) {
-    const arg = args[index] ?? "";
+  const rest = args.values();
+  for (const arg of rest) {
     if (arg === "--") {
-      words.push(...args.slice(index + 1));
+      words.push(...rest);
       break;
     }
     const flag = /^--?([a-z][^=]*)(=.*)?$/s.exec(arg);
@@ -34,7 +34,7 @@ export function readCommandLine(
     const [, name = "", value] = flag;
     const option = table.find((each) => each.flag === (name === "h" ? "help" : name));
     const takesNext = value === undefined && option !== undefined && option.type !== "boolean";
-    const next = takesNext ? args[++index] : undefined;
+    const next = takesNext ? rest.next().value : undefined;
     const long = `--${option?.flag ?? name}`;
     flags.push(next === undefined ? `${long}${value ?? ""}` : `${long}=${next}`);
   }

@@ -27,7 +27,7 @@ class BusyFolder extends StoreFolder {
   readonly #before: () => Promise<void>;
 
   constructor(root: string, before: () => Promise<void>) {
-    super(root);
+    super(root, systemClock);
     this.#before = before;
   }
 
@@ -105,7 +105,7 @@ describe("collect()", needs, () => {
   it("keeps a mounted tree whose name was taken by another copy meanwhile", async () => {
     await withStore(async ({ root, mountTree, unmountTree, tree, rootfs, take }) => {
       await mountTree();
-      const folder = new StoreFolder(root);
+      const folder = new StoreFolder(root, systemClock);
       let takes: Promise<void> | undefined;
       const isRemoved = folder.removeTree(path.basename(tree), () => {
         mkdirSync(path.join(tree, "copy"), { recursive: true });

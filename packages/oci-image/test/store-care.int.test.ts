@@ -131,7 +131,7 @@ describe("a store's care", () => {
       await store.importLayout(layout, parseReference(name));
       clock.skew += 3_600_000;
     }
-    const folder = new StoreFolder(root);
+    const folder = new StoreFolder(root, systemClock);
     const [tree] = folder.listTrees();
     assert.ok(tree && clock.now() - tree.usedAt < 3_700_000, "the second use counts");
     class BusyFolder extends StoreFolder {
@@ -141,7 +141,7 @@ describe("a store's care", () => {
         return trees;
       }
     }
-    const busy = new BusyFolder(root);
+    const busy = new BusyFolder(root, systemClock);
     assert.deepEqual((await collect(busy, { maxBytes: 0 }, clock.now())).removed, []);
   });
 

@@ -5,6 +5,7 @@ import type { Readable } from "node:stream";
 import {
   errorText,
   runCommand,
+  withTimeout,
   type Clock,
   type CommandResult,
   type Logger,
@@ -280,6 +281,7 @@ class CrunRuntime implements ContainerRuntime {
       paths: this.#paths,
       monitorCgroup: this.#monitorCgroup,
       logger: this.#logger,
+      clock: this.#clock,
     };
   }
 
@@ -303,17 +305,22 @@ class CrunRuntime implements ContainerRuntime {
   }
 
   async #killAndWait(id: string): Promise<void> {
-    const signal = AbortSignal.timeout(killLimitMs);
-    const ended = this.#exits.ended(id, signal);
-    ended.catch(() => {});
-    await this.kill(id, "SIGKILL", true);
-    if (!(await hasMonitor(containerPaths(this.#paths, id)))) return;
-    await ended.catch((error: unknown) => {
-      this.#logger.warn("Could not see the end of a killed container in time", {
-        container: id,
-        err: error,
+    const stop = new AbortController();
+    const ended = this.#exits.ended(id, stop.signal);
+    ended.catch(() => {}); // stopped below
+    try {
+      await this.kill(id, "SIGKILL", true);
+      if (!(await hasMonitor(containerPaths(this.#paths, id)))) return;
+      const limit = { limitMs: killLimitMs, clock: this.#clock };
+      await withTimeout(async () => await ended, limit).catch((err: unknown) => {
+        this.#logger.warn("Could not see the end of a killed container in time", {
+          container: id,
+          err,
+        });
       });
-    });
+    } finally {
+      stop.abort();
+    }
   }
 
   async #deleteFromCrun(id: string): Promise<void> {

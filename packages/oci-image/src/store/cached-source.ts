@@ -1,4 +1,4 @@
-import { isSystemError } from "@kip/base";
+import { isSystemError, SerialQueue } from "@kip/base";
 import { digestOf } from "../digest.ts";
 import { maxDocumentBytes, type FetchedManifest, type ImageSource } from "../image-source.ts";
 import type { Descriptor } from "../manifest.ts";
@@ -51,12 +51,8 @@ function firstOf(parts: readonly BlobCache[]): Find {
     }
     return undefined;
   };
-  let turn: Promise<unknown> = Promise.resolve();
-  return async (descriptor) => {
-    const found = turn.then(async () => await look(descriptor));
-    turn = found;
-    return await found;
-  };
+  const queue = new SerialQueue();
+  return async (descriptor) => await queue.run(async () => await look(descriptor));
 }
 
 async function readManifest(

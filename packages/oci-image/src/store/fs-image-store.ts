@@ -66,7 +66,7 @@ export async function openImageStore(options: ImageStoreOptions): Promise<Manage
       `An image store needs an absolute path without , : and \\: ${options.root}`,
     );
   }
-  const folder = new StoreFolder(options.root);
+  const folder = new StoreFolder(options.root, options.clock);
   await folder.prepare();
   return new FsImageStore(folder, options);
 }

@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import path from "node:path";
-import { isSystemError } from "@kip/base";
+import { isSystemError, type Clock } from "@kip/base";
 import { digestHex, isDigest } from "../digest.ts";
 import { at, closeFolder, openChild, openFolder } from "../unpack/descriptor-path.ts";
 import { namesIn, removeFolder } from "../unpack/remove-tree.ts";
@@ -39,10 +39,12 @@ const foreignWorkMs = 24 * 3_600_000;
  */
 export class StoreFolder {
   readonly #root: string;
+  readonly #clock: Pick<Clock, "now">;
   readonly #processId = processIdentity("self");
 
-  constructor(root: string) {
+  constructor(root: string, clock: Pick<Clock, "now">) {
     this.#root = root;
+    this.#clock = clock;
   }
 
   /** Makes the folders, and removes what killed processes left. */
@@ -77,7 +79,7 @@ export class StoreFolder {
     if (!isForeign) return processIdentity(pid) !== owner;
     // Whether its process lives cannot be seen from here.
     const facts = lstatSync(work, { throwIfNoEntry: false });
-    return facts !== undefined && Date.now() - facts.mtimeMs > foreignWorkMs;
+    return facts !== undefined && this.#clock.now() - facts.mtimeMs > foreignWorkMs;
   }
 
   treePath(treeId: string): string {

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, writeFileSync } from "node:fs";
 import type { Duplex } from "node:stream";
-import { errorText, type Logger } from "@kip/base";
+import { errorText, type Clock, type Logger } from "@kip/base";
 import type { ContainerSpec } from "../container-spec.ts";
 import { RuntimeError } from "../errors.ts";
 import type { ContainerPaths, RunPaths } from "../run-paths.ts";
@@ -16,6 +16,7 @@ export interface ConmonOptions {
   /** `cgroup.procs` of the cgroup monitors live in, outside of the agent's; absent where there is none. */
   readonly monitorCgroup: string | undefined;
   readonly logger: Logger;
+  readonly clock: Clock;
 }
 
 /** Settings of one monitor. */

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, mkdirSync, renameSync, rmSync, watch } from "node:fs";
 import path from "node:path";
+import { withTimeout } from "@kip/base";
 import type { ContainerSpec } from "../container-spec.ts";
 import { containerPaths, type ContainerPaths } from "../run-paths.ts";
 import { Monitor, type ConmonOptions } from "./conmon.ts";
@@ -46,8 +47,10 @@ export class WaitingMonitor {
     try {
       monitor = await Monitor.start(launch, options);
       // Its log is the last thing that it opens.
-      const limit = AbortSignal.timeout(startLimitMs);
-      while (!existsSync(logPath)) await once(watcher, "change", { signal: limit });
+      const limit = { limitMs: startLimitMs, clock: options.clock };
+      await withTimeout(async (signal) => {
+        while (!existsSync(logPath)) await once(watcher, "change", { signal });
+      }, limit);
       return new WaitingMonitor(id, monitor, files, logPath);
     } catch (error) {
       monitor?.kill();
