@@ -5,6 +5,7 @@ import type { Event, Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { eventually } from "@kip/testing";
 import { VirtualKubeletError } from "@kip/virtual-kubelet";
+import { resolvedWith } from "@kip/virtual-kubelet/testing";
 import { until } from "./eventually.ts";
 import {
   createPod,
@@ -261,13 +262,7 @@ for (const { name: variant, make } of variants)
       await first.node[Symbol.asyncDispose]();
       memory.calls.length = 0;
       const stranger = podWith({ metadata: { uid: "stranger", name: "stranger", namespace } });
-      memory.pods.set("stranger", {
-        pod: stranger,
-        env: new Map(),
-        lateEnv: new Map(),
-        files: new Map(),
-        pullSecrets: [],
-      });
+      memory.pods.set("stranger", resolvedWith(stranger));
       await using _second = await nodeWith(cluster, provider, { nodeName });
       assert.equal(memory.count("removeUnknown"), 1);
       assert.ok(!memory.pods.has("stranger"));

@@ -68,7 +68,7 @@ function candidate(
 
 const pod = podWith();
 
-describe("a fenced provider", () => {
+describe("Fence", () => {
   it("touches no pod after its process was suspended and another replica may be active", async () => {
     const server = new LeaseServer();
     // Each machine has a clock of its own; the first one's stands still with its process.

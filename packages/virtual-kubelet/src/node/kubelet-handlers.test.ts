@@ -15,7 +15,7 @@ describe("kubeletHandlers()", () => {
   it("does not list a pod as running if only its log is left", async () => {
     const known = new Map(
       [pod("a", "Running"), pod("b", "Succeeded"), pod("c", "Failed"), pod("d", "Pending")].map(
-        (each) => [each.metadata?.uid ?? "", each],
+        (each) => [each.metadata.uid, each],
       ),
     );
     const provider = Object.assign(new MemoryProvider(), {

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { K8sError } from "@kip/k8s-client";
-import { ManualClock } from "@kip/testing";
+import { eventually, ManualClock } from "@kip/testing";
 import { keepServingCertificate } from "./serving-certificate.ts";
 
 describe("keepServingCertificate()", () => {
@@ -27,9 +27,8 @@ describe("keepServingCertificate()", () => {
       logger: silentLogger,
       signal: stop.signal,
     });
-    const waits = async (): Promise<void> => {
-      while (clock.sleepers === 0) await new Promise(setImmediate);
-    };
+    // The request's key is made outside the event loop.
+    const waits = (): Promise<void> => eventually(() => clock.sleepers > 0);
     await waits();
     await clock.advance(119_000);
     assert.equal(requests, 1);

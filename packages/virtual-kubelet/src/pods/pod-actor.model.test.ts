@@ -8,6 +8,7 @@ import { ManualClock } from "@kip/testing";
 import * as fc from "fast-check";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
+import { resolvedWith } from "../testing/resolved-pod.ts";
 import { noTracer } from "../tracing.ts";
 import { PodActor } from "./pod-actor.ts";
 import { isFinished } from "./pod-changes.ts";
@@ -126,13 +127,7 @@ class World {
       provider: this.backend.provider(canFinish),
       clock: this.clock,
       logger: silentLogger,
-      resolve: async (pod) => ({
-        pod,
-        env: new Map(),
-        lateEnv: new Map(),
-        files: new Map(),
-        pullSecrets: [],
-      }),
+      resolve: async (pod) => resolvedWith(pod),
       recordEvent: () => {},
       backoff: { initialMs: 1000, maxMs: 8000, jitter: 0 },
       slowCallMs: 60_000,

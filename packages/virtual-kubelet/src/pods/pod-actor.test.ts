@@ -8,8 +8,8 @@ import { podWith, type PodParts } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
 import { VirtualKubeletError } from "../errors.ts";
 import { MemoryProvider } from "../testing/memory-provider.ts";
+import { resolvedWith } from "../testing/resolved-pod.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
-import type { ResolvedPod } from "../pod-provider.ts";
 import { noTracer } from "../tracing.ts";
 import { PodActor } from "./pod-actor.ts";
 
@@ -41,10 +41,6 @@ function pod(change: PodParts = {}): Pod {
   return stored;
 }
 
-async function resolved(current: Pod): Promise<ResolvedPod> {
-  return { pod: current, env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
-}
-
 /** Takes status patches as the API server would, after `hold`. */
 function client(hold: () => Promise<void> = () => Promise.resolve()): ApiClient {
   return {
@@ -68,7 +64,7 @@ async function start(first: Pod = pod(), api: ApiClient = client()): Promise<Pod
     provider,
     clock,
     logger: silentLogger,
-    resolve: resolved,
+    resolve: async (current) => resolvedWith(current),
     recordEvent: (_about, { reason }) => void events.push(reason),
     backoff: { initialMs: 1000, maxMs: 8000, jitter: 0 },
     slowCallMs: 60_000,
@@ -259,7 +255,7 @@ describe("PodActor", () => {
     // It writes once, and its next call finds nothing to do.
     provider.gate = async ({ uid }) => {
       provider.gate = () => Promise.resolve();
-      provider.pods.set(uid, await resolved(stored));
+      provider.pods.set(uid, resolvedWith(stored));
       provider.report(uid, "Running");
       provider.report = () => {};
       throw new Error("no answer of the backend in time");

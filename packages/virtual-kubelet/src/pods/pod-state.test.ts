@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { podWith } from "@kip/k8s-types/testing";
+import { resolvedWith } from "../testing/resolved-pod.ts";
 import { initialPodState, reducePod, type PodChange, type PodState } from "./pod-state.ts";
 
 const at = (version: number, image: string): ReturnType<typeof podWith> =>
@@ -34,13 +35,7 @@ describe("reducePod()", () => {
   });
 
   it("counts content that changed during a call as not handled", () => {
-    const resolved = {
-      pod: first,
-      env: new Map(),
-      lateEnv: new Map(),
-      files: new Map(),
-      pullSecrets: [],
-    };
+    const resolved = resolvedWith(first);
     const { content } = after(
       { kind: "contentChanged" },
       { kind: "applied", revision: 1, resolved },

@@ -1,0 +1,8 @@
+import type { Pod } from "@kip/k8s-types";
+import type { ResolvedPod } from "../pod-provider.ts";
+
+/** A pod that refers to nothing, but for `parts`, as a provider receives it. */
+export function resolvedWith(pod: Pod, parts: Partial<Omit<ResolvedPod, "pod">> = {}): ResolvedPod {
+  const nothing = { env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
+  return { pod, ...nothing, ...parts };
+}
