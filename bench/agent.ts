@@ -20,7 +20,7 @@ export async function agentFigures(client: ApiClient, cell: Cell): Promise<void>
   const pair = await authority.issue({ commonName: "kip", usages: ["client"], validMs: 600_000 });
   await using agent = await AgentClient.connect({
     address: cell.status?.ip ?? "",
-    cellName: cell.metadata.name ?? "",
+    cellName: cell.metadata.name,
     ca: authority.certificate,
     certificate: pair.certificate,
     key: pair.key,

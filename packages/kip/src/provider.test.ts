@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
+import { setImmediate } from "node:timers/promises";
 import { hasCode, CodedError, silentLogger, systemClock } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { InterruptionNotice } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
 import type { PodEvent, PodStatusUpdate, ResolvedPod } from "@kip/virtual-kubelet";
-import type { CellActor } from "./cell/cell-actor.ts";
-import type { CellStep } from "./state/cell-step.ts";
+import type { AgentFollower, CellContext } from "./cell/cell-step.ts";
 import type { Cell } from "./state/cell.ts";
 import { KipProvider, type KipProviderOptions } from "./provider.ts";
 
@@ -16,13 +16,25 @@ const pod = podWith({ metadata: { uid: "p" } });
 const asked = { follow: false, previous: false, timestamps: false };
 const signal = new AbortController().signal;
 
+/** Lets pending promises and immediates run. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await setImmediate();
+}
+
+const silentAgent = { [Symbol.asyncDispose]: async () => {} };
+
 /** A provider whose cells stay at their first step. */
 async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) {
   const events: PodEvent[] = [];
   const statuses: PodStatusUpdate[] = [];
   const archived = new Map<string, string>();
-  let actor: CellActor | undefined;
+  let step: CellContext | undefined;
+  let follower: AgentFollower | undefined;
   let interrupt: (notice: InterruptionNotice) => void = () => {};
+  const connect = (context: CellContext): void => {
+    step = context;
+    if (agent) context.change({ kind: "connected", client: agent as AgentClient });
+  };
   const fakes = {
     driver: {
       onTerminated: () => () => {},
@@ -32,12 +44,16 @@ async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) 
       },
     },
     steps: {
-      execute: async (step: CellStep, each: CellActor, abort: AbortSignal) => {
-        actor = each;
-        if (agent) each.agentFound(agent as AgentClient);
-        if (step.kind === "createCell")
-          await new Promise((resolve) => abort.addEventListener("abort", resolve));
+      executors: {
+        createCell: async (_step: object, context: CellContext) => {
+          connect(context);
+          await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
+        },
+        observeInstance: async (_step: object, context: CellContext) => connect(context),
+        recordEnd: async (_step: object, context: CellContext) => connect(context),
+        deleteCell: async (_step: object, context: CellContext) => connect(context),
       },
+      followAgent: async (_client: AgentClient, each: AgentFollower) => void (follower = each),
       noteReport: () => {},
     },
     cells: { synced: Promise.resolve(), isSynced: true, list: () => cells },
@@ -61,8 +77,10 @@ async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) 
     nodeChanged: () => {},
   });
   await provider.apply({ pod } as unknown as ResolvedPod); // all that is looked at
+  await settle();
   const { archive } = fakes;
-  return { provider, archive, archived, events, statuses, actor: () => actor, interrupt };
+  const seen = { step: () => step, follower: () => follower };
+  return { provider, archive, archived, events, statuses, interrupt, ...seen };
 }
 
 function report(...sequences: readonly number[]): PodReport {
@@ -113,9 +131,8 @@ describe("KipProvider", () => {
       if (container === "main") return Readable.from(["line"]);
       throw new CodedError("AGENT_CONTAINER_UNKNOWN", "no such container");
     };
-    const dispose = { [Symbol.asyncDispose]: async () => {} };
-    const { provider, actor } = await start({ logs, ...dispose });
-    actor()?.reportSeen(report());
+    const { provider, follower } = await start({ logs, ...silentAgent });
+    follower()?.onReport(report());
     assert.ok(await provider.logs(pod, "main", asked, signal));
     await assert.rejects(provider.logs(pod, "other", asked, signal), (error) =>
       hasCode(error, "VK_NOT_FOUND"),
@@ -125,11 +142,10 @@ describe("KipProvider", () => {
 
   it("waits for the log of a pod that has just finished: its machine may go before it is read", async () => {
     const cut = async (): Promise<Readable> => Readable.from([]);
-    const dispose = { [Symbol.asyncDispose]: async () => {} };
-    const { provider, actor, archived } = await start({ logs: cut, ...dispose });
-    const seen = actor();
+    const { provider, follower, archived } = await start({ logs: cut, ...silentAgent });
+    const seen = follower();
     assert.ok(seen);
-    seen.reportSeen({ ...report(), phase: "Succeeded" });
+    seen.onReport({ ...report(), phase: "Succeeded" });
     const log = provider.logs(pod, "main", asked, signal);
     archived.set("main", "all of it");
     assert.equal(await text(await log), "all of it");
@@ -137,8 +153,8 @@ describe("KipProvider", () => {
   });
 
   it("publishes each event once, and counts from the start again when the agent does", async () => {
-    const { provider, events, actor } = await start();
-    for (const each of [report(1, 2), report(1, 2, 3), report(1)]) actor()?.reportSeen(each);
+    const { provider, events, follower } = await start(silentAgent);
+    for (const each of [report(1, 2), report(1, 2, 3), report(1)]) follower()?.onReport(each);
     assert.deepEqual(
       events.map(({ message }) => message),
       ["1", "2", "3", "1"],
@@ -171,15 +187,19 @@ describe("KipProvider", () => {
   });
 
   it("hostile cell: ignores reports about another pod", async () => {
-    const { provider, events, statuses, actor } = await start();
+    const { provider, events, statuses, follower } = await start(silentAgent);
     await provider.apply({ pod: podWith({ metadata: { uid: "q" } }) } as unknown as ResolvedPod);
-    const ofQ = actor();
+    await settle();
+    const ofQ = follower();
     await provider.apply({ pod } as unknown as ResolvedPod); // all that is looked at
+    await settle();
     const before = statuses.length;
-    ofQ?.reportSeen({ ...report(1), podUid: "p", phase: "Failed" });
-    assert.equal(ofQ?.memory.podRef.uid, "q");
-    assert.deepEqual([events, statuses.length, ofQ.memory.report], [[], before, undefined]);
-    ofQ.reportSeen({ ...report(1), podUid: "q" });
+    ofQ?.onReport({ ...report(1), podUid: "p", phase: "Failed" });
+    await settle();
+    assert.equal(ofQ?.state().podRef.uid, "q");
+    assert.deepEqual([events, statuses.length, ofQ.state().agent.report], [[], before, undefined]);
+    ofQ.onReport({ ...report(1), podUid: "q" });
+    await settle();
     assert.deepEqual(
       [...new Set([...events, ...statuses.slice(before)].map(({ uid }) => uid))],
       ["q"],
@@ -195,10 +215,10 @@ describe("KipProvider", () => {
     }) as unknown as Cell; // all that is looked at
 
   it("finish() resolves when the pod and its cell have ended, at once for a pod without a cell", async () => {
-    const { provider, actor } = await start();
+    const { provider, step } = await start();
     const done = provider.finish(pod, signal);
     await done;
-    assert.equal(actor()?.memory.isPodFinished, true);
+    assert.equal(step()?.state().end.isPodFinished, true);
     const other = podWith({ metadata: { uid: "other" } });
     await provider.finish(other, signal);
     assert.equal(provider.isAtWork("other"), false);
@@ -219,6 +239,7 @@ describe("KipProvider", () => {
     const { provider, statuses } = await start(undefined, cells);
     const removed = podWith({ metadata: { uid: "q" } });
     const removal = provider.remove(removed, 0, signal);
+    await settle();
     assert.deepEqual(
       statuses.map(({ uid, status }) => [uid, status.phase]).slice(0, 2),
       ["p", "q"].map((uid) => [uid, "Succeeded"]),
@@ -228,10 +249,8 @@ describe("KipProvider", () => {
   });
 
   it("remove() ends with its signal and with the provider", async () => {
-    const { provider, actor } = await start();
-    const memory = actor()?.memory;
-    assert.ok(memory);
-    memory.cell = cellOf("p", { phase: "Claimed" });
+    const { provider } = await start();
+    provider.cellChanged(cellOf("p", { phase: "Claimed" }));
     const abort = new AbortController();
     const first = provider.remove(pod, 30, abort.signal);
     abort.abort(new Error("not wanted"));

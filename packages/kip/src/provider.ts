@@ -9,7 +9,7 @@ import {
   type Logger,
   type ProcessStreams,
 } from "@kip/base";
-import type { AgentClient, PodReport } from "@kip/agent-api";
+import type { AgentClient } from "@kip/agent-api";
 import type { CloudDriver, InterruptionNotice } from "@kip/cloud";
 import type { Informer } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
@@ -25,14 +25,13 @@ import type {
   ResolvedPod,
 } from "@kip/virtual-kubelet";
 import { CellActor } from "./cell/cell-actor.ts";
-import { hasEnded, type CellLimits } from "./cell/observe-cell.ts";
-import { wasClaimed, type CellMemory, type PodRef } from "./state/cell-memory.ts";
-import type { CellSteps } from "./cell/steps/cell-steps.ts";
+import type { CellSteps } from "./cell/cell-step.ts";
+import type { CellLimits } from "./cell/observe-cell.ts";
+import { hasEnded, wasClaimed, type PodRef } from "./state/cell-state.ts";
 import type { Cell } from "./state/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
-import { eventsOfReport } from "./status/pod-events.ts";
+import { PodPublisher } from "./status/pod-publisher.ts";
 import { containerNames } from "./status/restrict-report.ts";
-import { podStatus } from "./status/pod-status.ts";
 import { countProbes, measurePods, type MeasuredPod } from "./status/pod-usage.ts";
 
 /** Dependencies of a {@link KipProvider}. */
@@ -120,7 +119,7 @@ export class KipProvider implements PodProvider {
 
   async removeUnknown(uid: string): Promise<void> {
     const cell = this.#options.cells.list().find((each) => each.spec.podRef.uid === uid);
-    const known = this.#actors.get(uid)?.memory.podRef ?? cell?.spec.podRef;
+    const known = this.#actors.get(uid)?.state.podRef ?? cell?.spec.podRef;
     if (known) await this.#remove(known, 0);
     await this.#forgetLogs(uid);
   }
@@ -135,7 +134,7 @@ export class KipProvider implements PodProvider {
   ): Promise<void> {
     const actor = this.#actor(podRef);
     actor.remove(graceSeconds, pod);
-    const token = actor.memory.cell?.metadata.uid;
+    const token = actor.state.cell.object?.metadata.uid;
     await this.#untilSettled(actor, signal);
     if (token !== undefined) this.#notices.delete(token);
     this.#actors.delete(podRef.uid);
@@ -158,9 +157,9 @@ export class KipProvider implements PodProvider {
   }
 
   async presence(uid: string): Promise<PodPresence> {
-    const memory = this.#actors.get(uid)?.memory;
+    const state = this.#actors.get(uid)?.state;
     // Only the logs of a finished pod remain.
-    if (memory) return memory.isPodFinished && !memory.cell ? "absent" : "present";
+    if (state) return state.end.isPodFinished && !state.cell.object ? "absent" : "present";
     if (!this.#options.cells.isSynced) return "unknown";
     return this.#hasCell(uid) ? "present" : "absent";
   }
@@ -171,8 +170,7 @@ export class KipProvider implements PodProvider {
 
   async list(): Promise<readonly PodRef[]> {
     const refs = new Map<string, PodRef>();
-    for (const actor of this.#actors.values())
-      refs.set(actor.memory.podRef.uid, actor.memory.podRef);
+    for (const { state } of this.#actors.values()) refs.set(state.podRef.uid, state.podRef);
     for (const cell of this.#options.cells.list()) refs.set(cell.spec.podRef.uid, cell.spec.podRef);
     for (const uid of await this.#options.archive.pods()) {
       if (!refs.has(uid)) refs.set(uid, { uid, namespace: "", name: "" });
@@ -262,30 +260,31 @@ export class KipProvider implements PodProvider {
   /** Waits until the log of a finished pod is saved: its cell is being ended, and a read there might break off. */
   async #logsSaved(podUid: string, signal: AbortSignal): Promise<void> {
     const actor = this.#actors.get(podUid);
-    if (!actor?.memory.agent || !actor.memory.isPodFinished) return;
+    const { agent, end } = actor?.state ?? {};
+    if (!actor || !agent?.client || end?.isPodFinished !== true) return;
     // A pod that another client ended in the API still writes its log while it stops.
-    if (actor.memory.report && !hasEnded(actor.memory.report)) return;
+    if (agent.report && !hasEnded(agent.report)) return;
     await untilAborted(Promise.race([actor.logsSaved, actor.settled]), signal);
   }
 
   /** A pod has no logs if it was never dispatched, or if it finished without saving any. */
   #mayHaveLog(pod: Pod): boolean {
-    const memory = this.#actors.get(pod.metadata.uid)?.memory;
-    if (!memory?.agent && isFinished(pod)) return false;
-    return memory === undefined || memory.report !== undefined || wasClaimed(memory.status);
+    const state = this.#actors.get(pod.metadata.uid)?.state;
+    if (!state?.agent.client && hasEnded(pod.status)) return false;
+    return !state || state.agent.report !== undefined || wasClaimed(state.cell.status);
   }
 
   #connected(): readonly MeasuredPod[] {
-    return [...this.#actors.values()].flatMap(({ memory }): MeasuredPod[] => {
-      const { agent, report, resolved } = memory;
-      if (!agent) return [];
-      const containers = resolved ? containerNames(resolved.pod) : new Set<string>();
-      return [{ uid: memory.podRef.uid, agent, report, containers }];
+    return [...this.#actors.values()].flatMap(({ state }): MeasuredPod[] => {
+      const { podRef, agent, pod } = state;
+      if (!agent.client) return [];
+      const containers = pod.resolved ? containerNames(pod.resolved.pod) : new Set<string>();
+      return [{ uid: podRef.uid, agent: agent.client, report: agent.report, containers }];
     });
   }
 
   #agent(pod: Pod): AgentClient {
-    const agent = this.#actors.get(pod.metadata.uid)?.memory.agent;
+    const agent = this.#actors.get(pod.metadata.uid)?.state.agent.client;
     if (agent) return agent;
     throw new CodedError(
       "CELL_NOT_READY",
@@ -301,63 +300,39 @@ export class KipProvider implements PodProvider {
   #actor(podRef: PodRef): CellActor {
     const known = this.#actors.get(podRef.uid);
     if (known) return known;
-    const { steps, limits, clock, logger } = this.#options;
+    const { steps, limits, nodeFacts, clock, logger } = this.#options;
+    const { namespace, name, uid } = podRef;
+    const publisher = new PodPublisher({
+      podUid: uid,
+      callbacks: () => this.#callbacks,
+      startedAt: this.#startedAt,
+    });
     const actor = new CellActor({
       podRef,
+      nodeIp: nodeFacts.internalIp,
       steps,
       limits,
       clock,
-      logger: logger.with({ pod: `${podRef.namespace}/${podRef.name}`, podUid: podRef.uid }),
-      onChange: (memory) => this.#publish(memory),
-      onProblem: (memory, reason, message) => this.podEvent(memory, "Warning", reason, message),
+      logger: logger.with({ pod: `${namespace}/${name}`, podUid: uid }),
+      onChange: ({ status }) => publisher.status(status),
+      onReport: (report) => publisher.report(report),
+      onProblem: (reason, message) => this.podEvent(uid, "Warning", reason, message),
     });
-    this.#actors.set(podRef.uid, actor);
-    actor.cellSeen(newestCell(this.#options.cells.list(), podRef.uid));
+    this.#actors.set(uid, actor);
+    actor.cellSeen(newestCell(this.#options.cells.list(), uid));
     for (const notice of this.#notices.values()) actor.interrupted(notice);
     return actor;
   }
 
-  #publish(memory: CellMemory): void {
-    const { report, pod } = memory;
-    if (report) this.#publishEvents(memory, report);
-    if (!pod) return;
-    const status = podStatus(memory, pod, {
-      nodeIp: this.#options.nodeFacts.internalIp,
-      now: this.#options.clock.now(),
-    });
-    if (!status) return;
-    memory.startTime = status.startTime;
-    memory.conditions = status.conditions;
-    memory.publishedStatus = status;
-    this.#callbacks?.podStatus({ uid: memory.podRef.uid, status });
-  }
-
-  #publishEvents(memory: CellMemory, report: PodReport): void {
-    const { uid } = memory.podRef;
-    const newest = report.events.at(-1)?.sequence ?? 0;
-    // An agent that counts from the start was started again.
-    const last = newest < memory.lastEvent ? 0 : memory.lastEvent;
-    for (const { sequence, time, event } of eventsOfReport(report, uid)) {
-      // Earlier processes published the events from before this one started.
-      if (sequence <= last || Date.parse(time) < this.#startedAt) continue;
-      this.#callbacks?.podEvent(event);
-    }
-    memory.lastEvent = newest;
-  }
-
   /** Publishes an event of a pod. */
-  podEvent(memory: CellMemory, type: "Normal" | "Warning", reason: string, message: string): void {
-    this.#callbacks?.podEvent({ uid: memory.podRef.uid, type, reason, message });
+  podEvent(uid: string, type: "Normal" | "Warning", reason: string, message: string): void {
+    this.#callbacks?.podEvent({ uid, type, reason, message });
   }
 }
 
 function refOf(pod: Pod): PodRef {
   const { namespace, name, uid } = pod.metadata;
   return { namespace, name, uid };
-}
-
-function isFinished({ status }: Pod): boolean {
-  return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
 function notFound(what: string, pod: Pod, cause?: unknown): CodedError {

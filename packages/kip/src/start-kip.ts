@@ -8,9 +8,10 @@ import {
   type KubeObject,
 } from "@kip/k8s-client";
 import type { NodeFacts } from "@kip/virtual-kubelet";
-import { CellSteps } from "./cell/steps/cell-steps.ts";
+import type { CellSteps } from "./cell/cell-step.ts";
+import { createCellSteps } from "./cell/steps/cell-steps.ts";
 import { CellStore } from "./store/cell-store.ts";
-import type { CellStepsOptions } from "./cell/steps/step-context.ts";
+import type { CellTools } from "./cell/steps/step-context.ts";
 import { freeFinishedPods } from "./collect/finished-pods.ts";
 import { collectOrphanInstances } from "./collect/orphan-instances.ts";
 import type { ProviderConfig } from "./config/provider-config.ts";
@@ -109,7 +110,7 @@ function createProvider(
   const archive = new LogArchive(options.logDir, logger);
   const steps = createSteps(options, opened, {
     archive,
-    onEvent: (memory, reason, message) => provider.podEvent(memory, "Normal", reason, message),
+    onEvent: (podUid, reason, message) => provider.podEvent(podUid, "Normal", reason, message),
   });
   const cells = createInformer<Cell & KubeObject>({
     client,
@@ -141,12 +142,12 @@ function createProvider(
 function createSteps(
   options: StartKipOptions,
   { store, identities }: OpenedParts,
-  { archive, onEvent }: Pick<CellStepsOptions, "archive" | "onEvent">,
+  { archive, onEvent }: Pick<CellTools, "archive" | "onEvent">,
 ): CellSteps {
-  const { driver, config, nodeName, nodeIp, controllerID, clock, logger } = options;
+  const { driver, config, nodeName, controllerID, clock, logger } = options;
   const { dockerConfig, registries, images } = config;
   const source = logInSource({ dockerConfig, driver, clock, path: options.path });
-  return new CellSteps({
+  return createCellSteps({
     store,
     driver,
     chooser: new CellChooser(driver, {
@@ -163,7 +164,6 @@ function createSteps(
     registries,
     images,
     logIns: source && new CloudLogIns(source, { clock, logger }),
-    nodeIp,
     clock,
     logger: logger.with({ component: "cells" }),
     onEvent,

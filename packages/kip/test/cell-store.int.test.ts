@@ -113,7 +113,7 @@ describe("CellStore with an API server", { timeout: 120_000 }, () => {
       metadata: { generateName: "cell-store-" },
       spec: { nodeName: "none", containers },
     });
-    const { name = "", uid = "" } = metadata;
+    const { name, uid } = metadata;
     const ref = { namespace: "default", name, uid };
     assert.equal(await store.readPod(ref), "open");
     const path = paths.pods("default", name);

@@ -47,6 +47,11 @@ export interface ReconcilerOptions<Args, State, Change> {
   readonly logger: Logger;
 }
 
+/** A step succeeded without changing anything, although the plan still contains it: most likely a defect. */
+export class NoEffectError extends Error {
+  override readonly name = "NoEffectError";
+}
+
 interface Running<Step> {
   readonly abort: AbortController;
   readonly done: Promise<void>;
@@ -230,7 +235,7 @@ export class Reconciler<Args, State, Change> {
       if (!outcome.isDone) this.#failed(lane, running, outcome.error);
       else if (this.#state !== before) this.#succeeded(lane, running);
       else if (this.#isPlanned(lane, running.step))
-        this.#failed(lane, running, new Error("The step had no effect"));
+        this.#failed(lane, running, new NoEffectError("The step had no effect"));
     } catch (err) {
       // A defect in `plan` or `onFailure` stays in this reconciler, too.
       this.#options.logger.error("Could not handle the end of a step", { err });

@@ -4,13 +4,14 @@ import { setImmediate } from "node:timers/promises";
 import { CodedError, silentLogger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import { K8sError } from "@kip/k8s-client";
+import type { Instance } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { CellActor } from "./cell-actor.ts";
-import { forgetCell } from "../state/cell-memory.ts";
-import type { CellStep } from "../state/cell-step.ts";
-import type { CellSteps } from "./steps/cell-steps.ts";
+import type { CellContext, CellStep } from "./cell-step.ts";
+import type { CellChange } from "../state/cell-change.ts";
+import type { CellState } from "../state/cell-state.ts";
 import type { Cell } from "../state/cell.ts";
 
 /** Lets pending promises and immediates run. */
@@ -18,8 +19,11 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await setImmediate();
 }
 
-type Fake = (actor: CellActor, signal: AbortSignal, step: CellStep) => Promise<void>;
-const untilAborted: Fake = async (_actor, signal) =>
+type Fake = (
+  context: CellContext,
+  step: CellStep,
+) => Promise<CellChange | undefined | void> | CellChange;
+const untilAborted: Fake = async ({ signal }) =>
   await new Promise((_resolve, reject) =>
     signal.addEventListener("abort", () => reject(new Error("Aborted")), { once: true }),
   );
@@ -38,56 +42,59 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
   const problems: string[] = [];
   const agent = { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient;
   let cells = 0;
+  const claimed = { phase: "Claimed" } as const;
   const usual: Partial<Record<CellStep["kind"], Fake>> = {
-    createCell: async (each) => {
-      each.memory.instanceState = "none";
-      each.cellSeen(newCell(`c${++cells}`, each.memory.attempt));
+    createCell: ({ state }) => {
+      const cell = newCell(`c${++cells}`, state().history.attempt);
+      return { kind: "cellCreated", cell, apiMs: 0 };
     },
-    observeInstance: async ({ memory }) => void (memory.instanceState = "none"),
-    launch: async ({ memory }) => {
-      memory.instanceState = "running";
-      memory.unreachableSince = clock.monotonic();
+    expire: ({ change }) => {
+      change({ kind: "ended", podEnd: { phase: "Failed" } });
+      return { kind: "waits", reason: "DeadlineExceeded", message: "too long" };
     },
-    connect: async (each) => each.agentFound(agent),
-    dispatch: async ({ memory }) => {
-      memory.status = { phase: "Claimed" };
-      memory.isDispatched = true;
+    observeInstance: () => ({ kind: "machine", state: "none" }),
+    launch: () => launched("running"),
+    connect: () => ({ kind: "connected", client: agent }),
+    dispatch: ({ change, state }) => {
+      change({ kind: "cellStatus", status: claimed });
+      return dispatched(state());
     },
-    drain: async ({ memory }) => {
-      memory.status = { phase: "Draining" };
-      memory.drainSent = 30;
-      memory.drainSentAt = clock.monotonic();
+    drain: ({ change }) => {
+      change({ kind: "cellStatus", status: { phase: "Draining" } });
+      return { kind: "drained", graceSeconds: 30, isEmpty: false };
     },
-    endPod: async ({ memory }) => {
-      memory.end = { phase: "Failed", reason: "CellLost" };
-      memory.isPodFinished = true;
+    endPod: () => ({ kind: "ended", podEnd: { phase: "Failed", reason: "CellLost" } }),
+    recordEnd: () => ({ kind: "endRecorded" }),
+    awaitEndInApi: () => ({ kind: "endInApi" }),
+    saveLogs: () => ({ kind: "logsSaved" }),
+    terminate: ({ change }) => {
+      change({ kind: "terminated" });
+      return { kind: "agentLost" };
     },
-    recordEnd: async ({ memory }) => void (memory.isEndRecorded = true),
-    awaitEndInApi: async ({ memory }) => void (memory.isEndInApi = true),
-    saveLogs: async ({ memory }) => void (memory.areLogsSaved = true),
-    terminate: async ({ memory }) => {
-      memory.instanceState = "gone";
-      memory.agent = undefined;
-    },
-    deleteCell: async ({ memory }, _signal, step) => {
-      if (step.kind === "deleteCell" && step.isLost) memory.attempt++;
-      forgetCell(memory);
-    },
+    deleteCell: (_context, step) => ({
+      kind: "cellDeleted",
+      isLost: step.kind === "deleteCell" && step.isLost,
+    }),
   };
+  const execute = async (step: CellStep, context: CellContext): Promise<CellChange | undefined> => {
+    steps.push(step.kind);
+    return (await (fakes[step.kind] ?? usual[step.kind])?.(context, step)) ?? undefined;
+  };
+  const kinds = Object.keys(usual).map((kind) => [kind, execute]);
   const actor = new CellActor({
     podRef: { namespace: "default", name: "web", uid: "p" },
+    nodeIp: "192.0.2.1",
     steps: {
-      execute: async (step: CellStep, each: CellActor, signal: AbortSignal) => {
-        steps.push(step.kind);
-        await (fakes[step.kind] ?? usual[step.kind])?.(each, signal, step);
-      },
+      executors: Object.fromEntries(kinds),
+      followAgent: async () => {},
       noteReport: () => {},
-    } as unknown as CellSteps, // all that an actor calls
+    },
     limits: { bootMs: 1_200_000, unreachableLimitMs: 90_000, drainLeewayMs: 15_000 },
     clock,
     logger: silentLogger,
     onChange: () => {},
-    onProblem: (_memory, reason) => problems.push(reason),
+    onReport: () => {},
+    onProblem: (reason) => problems.push(reason),
   });
   const count = (kind: string): number => steps.filter((each) => each === kind).length;
   const run = async (): Promise<void> => {
@@ -95,6 +102,16 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
     await settle();
   };
   return { actor, clock, steps, problems, count, run };
+}
+
+/** The cloud started an instance, which is in this state. */
+function launched(state: "running" | "terminated"): CellChange {
+  return { kind: "launched", instance: { state } as Instance, cloudMs: 0 }; // all that is looked at
+}
+
+function dispatched({ pod }: CellState, renewInMs?: number): CellChange {
+  assert.ok(pod.resolved);
+  return { kind: "dispatched", resolved: pod.resolved, renewInMs };
 }
 
 function ended(phase: "Succeeded" | "Failed"): PodReport {
@@ -111,10 +128,9 @@ function ended(phase: "Succeeded" | "Failed"): PodReport {
 describe("CellActor", () => {
   it("gives the agent fresh credentials before those it has end", async () => {
     const { actor, clock, count, run } = start({
-      dispatch: async ({ memory }) => {
-        memory.status = { phase: "Claimed" };
-        memory.isDispatched = true;
-        memory.renewAt = clock.monotonic() + 3_600_000;
+      dispatch: ({ change, state }) => {
+        change({ kind: "cellStatus", status: { phase: "Claimed" } });
+        return dispatched(state(), 3_600_000);
       },
     });
     await run();
@@ -151,8 +167,8 @@ describe("CellActor", () => {
     actor.instanceEnded({ token: "c1" } as Parameters<CellActor["instanceEnded"]>[0]);
     await settle();
     actor.cellSeen({ ...old, metadata: { ...old.metadata, deletionTimestamp: "now" } });
-    assert.equal(actor.memory.cell, undefined);
-    assert.equal(actor.memory.attempt, 1);
+    assert.equal(actor.state.cell.object, undefined);
+    assert.equal(actor.state.history.attempt, 1);
     assert.equal(count("createCell"), 1);
   });
 
@@ -182,16 +198,17 @@ describe("CellActor", () => {
     let isFull = true;
     let left = 500;
     const { actor, clock, count, problems, run } = start({
-      launch: async ({ memory }) => {
-        memory.instanceState = isFull ? "unknown" : "running";
-        if (isFull) throw new CodedError("CLOUD_NO_CAPACITY", `Cannot launch: ${left--} MiB left`);
+      launch: ({ change }) => {
+        if (!isFull) return launched("running");
+        change({ kind: "machine", state: "unknown" });
+        throw new CodedError("CLOUD_NO_CAPACITY", `Cannot launch: ${left--} MiB left`);
       },
     });
     await run();
     await clock.advance(600_000);
     assert.ok(count("launch") >= 5 && count("launch") <= 15, `${count("launch")} launches`);
     assert.deepEqual(problems, ["CloudNoCapacity"]);
-    assert.match(actor.memory.waitReason?.message ?? "", /Cannot launch/);
+    assert.match(actor.state.wait.reason?.message ?? "", /Cannot launch/);
     isFull = false;
     await run();
     assert.equal(count("dispatch"), 1, "a change of the pod ends the pause");
@@ -199,44 +216,50 @@ describe("CellActor", () => {
   });
 
   it("reports once why a launch waits, and keeps its place in the queue up to date", async () => {
-    const { actor, problems, run } = start({ launch: untilAborted });
+    const launching = Promise.withResolvers<CellContext>();
+    const { actor, problems, run } = start({
+      launch: async (context, step) => {
+        launching.resolve(context);
+        await untilAborted(context, step);
+      },
+    });
     await run();
-    for (const ahead of [2, 1])
-      actor.reportWait("CellWaits", `Other machines are starting; ${ahead} asked before`);
+    const { change } = await launching.promise;
+    for (const ahead of [2, 1]) {
+      const message = `Other machines are starting; ${ahead} asked before`;
+      change({ kind: "waits", reason: "CellWaits", message });
+      await settle();
+    }
     assert.deepEqual(problems, ["CellWaits"]);
-    assert.match(actor.memory.waitReason?.message ?? "", /; 1 asked before/);
+    assert.match(actor.state.wait.reason?.message ?? "", /; 1 asked before/);
     await actor.stop();
   });
 
   it("fails a pod that waits for its cell for longer than it may be active", async () => {
-    const { actor, clock, count } = start({
-      launch: async (_actor, signal) => {
-        await untilAborted(_actor, signal, { kind: "launch" });
-      },
-    });
-    actor.memory.startTime = new Date(clock.now()).toISOString();
+    const { actor, clock, count } = start({ launch: untilAborted });
+    const status = { startTime: new Date(clock.now()).toISOString() };
     const spec = { containers: [], activeDeadlineSeconds: 60 };
-    actor.apply({ pod: podWith({ spec }) } as unknown as ResolvedPod); // all that is looked at
+    actor.apply({ pod: podWith({ spec, status }) } as unknown as ResolvedPod); // all that is looked at
     await clock.advance(59_000);
-    assert.deepEqual([actor.memory.isPodFinished, count("launch")], [false, 1]);
+    assert.deepEqual([actor.state.end.isPodFinished, count("launch")], [false, 1]);
     await clock.advance(2000);
-    assert.equal(actor.memory.isPodFinished, true);
+    assert.equal(actor.state.end.isPodFinished, true);
     await actor.settled;
     assert.deepEqual([count("createCell"), count("deleteCell")], [1, 1]);
   });
 
   it("leaves the deadline of a dispatched pod to the agent", async () => {
     const { actor, clock, count } = start();
-    actor.memory.startTime = new Date(clock.now()).toISOString();
+    const status = { startTime: new Date(clock.now()).toISOString() };
     const spec = { containers: [], activeDeadlineSeconds: 60 };
-    actor.apply({ pod: podWith({ spec }) } as unknown as ResolvedPod); // all that is looked at
+    actor.apply({ pod: podWith({ spec, status }) } as unknown as ResolvedPod); // all that is looked at
     await clock.advance(600_000);
-    assert.deepEqual([actor.memory.isPodFinished, count("dispatch")], [false, 1]);
+    assert.deepEqual([actor.state.end.isPodFinished, count("dispatch")], [false, 1]);
   });
 
   it("backs off when machines vanish in a row", async () => {
     const { actor, clock, count, run } = start({
-      launch: async ({ memory }) => void (memory.instanceState = "gone"),
+      launch: () => launched("terminated"),
     });
     await run();
     await clock.advance(600_000);
@@ -249,7 +272,7 @@ describe("CellActor", () => {
     const { actor, clock, count, run } = start();
     await run();
     for (let turn = 0; turn < 20 && count("terminate") === 0; turn++) {
-      if (actor.memory.agent) actor.agentLost();
+      if (actor.state.agent.client) actor.agentLost();
       await clock.advance(9000);
     }
     assert.equal(count("terminate"), 1);
@@ -259,10 +282,11 @@ describe("CellActor", () => {
 
   it("replaces a machine that was restarted and has forgotten the pod that it ran", async () => {
     const { actor, clock, count, run } = start({
-      connect: async (each) => {
-        each.memory.isPodLost = count("connect") === 2;
-        each.agentFound({ [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient);
-      },
+      connect: () => ({
+        kind: "connected",
+        client: { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient, // all that is called
+        isPodLost: count("connect") === 2,
+      }),
     });
     await run();
     await clock.advance(10_000);
@@ -273,11 +297,20 @@ describe("CellActor", () => {
   });
 
   it("does not count a slow boot against an agent that is lost once", async () => {
-    const { actor, clock, count, run } = start({ connect: untilAborted });
+    const answer = Promise.withResolvers<void>();
+    const { actor, clock, count, run } = start({
+      connect: async (context, step) => {
+        if (count("connect") > 1) await untilAborted(context, step);
+        await answer.promise;
+        const client = { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient; // all that is called
+        return { kind: "connected", client };
+      },
+    });
     await run();
     await clock.advance(600_000);
-    actor.agentFound({ [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient);
-    actor.memory.status = { phase: "Claimed" };
+    answer.resolve();
+    await settle();
+    assert.equal(actor.state.cell.status.phase, "Claimed");
     actor.agentLost();
     await clock.advance(2000);
     assert.equal(count("terminate"), 0);
@@ -291,7 +324,7 @@ describe("CellActor", () => {
     await settle();
     actor.reportSeen(ended("Failed"));
     await clock.advance(1000);
-    assert.equal(actor.memory.isPodFinished, false);
+    assert.equal(actor.state.end.isPodFinished, false);
     assert.equal(count("createCell"), 2);
     await actor.stop();
   });
@@ -309,9 +342,9 @@ describe("CellActor", () => {
   it("writes how a pod ended before its machine goes, and keeps its Cell until the API has it", async () => {
     const inApi = Promise.withResolvers<void>();
     const { actor, run, steps, count } = start({
-      awaitEndInApi: async ({ memory }) => {
+      awaitEndInApi: async () => {
         await inApi.promise;
-        memory.isEndInApi = true;
+        return { kind: "endInApi" };
       },
     });
     await run();
@@ -319,7 +352,7 @@ describe("CellActor", () => {
     await settle();
     const expected = ["recordEnd", "saveLogs", "terminate", "awaitEndInApi"];
     assert.deepEqual(steps.slice(-4), expected);
-    assert.deepEqual([actor.memory.end?.phase, count("deleteCell")], ["Succeeded", 0]);
+    assert.deepEqual([actor.state.end.podEnd?.phase, count("deleteCell")], ["Succeeded", 0]);
     inApi.resolve();
     await actor.settled;
     assert.equal(count("deleteCell"), 1);
@@ -327,13 +360,13 @@ describe("CellActor", () => {
 
   it("takes over the end in the Cell, and does not start the pod again", async () => {
     const { actor, count, run } = start({
-      observeInstance: async ({ memory }) => void (memory.instanceState = "gone"),
+      observeInstance: () => ({ kind: "machine", state: "gone" }),
     });
     const podEnd = { phase: "Succeeded" } as const;
     actor.cellSeen({ ...newCell("c1"), status: { phase: "Terminating", podEnd } });
     await run();
     await actor.settled;
-    assert.deepEqual(actor.memory.end, podEnd);
+    assert.deepEqual(actor.state.end.podEnd, podEnd);
     assert.deepEqual([count("createCell"), count("awaitEndInApi"), count("deleteCell")], [0, 1, 1]);
   });
 
@@ -355,8 +388,8 @@ describe("CellActor", () => {
 
   it("gives up logs that no connection can fetch, with one time limit for all attempts", async () => {
     const { actor, clock, count, run } = start({
-      saveLogs: async ({ memory }) => {
-        memory.saveLogsSince ??= clock.monotonic();
+      saveLogs: ({ change }) => {
+        change({ kind: "savingLogs" });
         throw new CodedError("AGENT_UNREACHABLE", "the connection is gone", { retryable: true });
       },
     });
@@ -403,7 +436,7 @@ describe("CellActor", () => {
     void actor.settled.then(() => (isSettled = true));
     assert.equal(isSettled, false);
     await actor.settled;
-    assert.equal(actor.memory.cell, undefined);
+    assert.equal(actor.state.cell.object, undefined);
   });
 
   it("closes a connection that is made while it stops", async () => {
@@ -411,9 +444,9 @@ describe("CellActor", () => {
     let closed = 0;
     const agent = { [Symbol.asyncDispose]: async () => void closed++ };
     const { actor, run } = start({
-      connect: async (each) => {
+      connect: async () => {
         await gate.promise;
-        each.agentFound(agent as unknown as AgentClient); // all that is used of it
+        return { kind: "connected", client: agent as unknown as AgentClient }; // all that is used of it
       },
     });
     await run();

@@ -9,10 +9,11 @@ import type { Pod, PodStatus } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
 import { KipProvider, type KipProviderOptions } from "../provider.ts";
-import type { CellActor } from "./cell-actor.ts";
-import type { CellStep } from "../state/cell-step.ts";
-import { CellSteps } from "./steps/cell-steps.ts";
-import type { CellStepsOptions } from "./steps/step-context.ts";
+import type { CellRequest } from "../selection/cell-chooser.ts";
+import type { CellChange } from "../state/cell-change.ts";
+import type { AgentFollower, CellContext, CellSteps } from "./cell-step.ts";
+import { createCellSteps } from "./steps/cell-steps.ts";
+import type { CellTools } from "./steps/step-context.ts";
 import type { Cell, CellSpec, CellStatus } from "../state/cell.ts";
 
 interface Machine {
@@ -62,7 +63,7 @@ const stillClock = new ManualClock(Date.parse("2026-01-01T00:00:00Z"));
 
 /** Lets pending promises and immediates run. */
 async function settle(): Promise<void> {
-  for (let turn = 0; turn < 30; turn++) await setImmediate();
+  for (let turn = 0; turn < 60; turn++) await setImmediate();
 }
 
 /** One life of kip, with its real provider, actors and steps; only the connection to the agent is not real. */
@@ -90,18 +91,18 @@ class Life {
       create: (spec: CellSpec) => this.#call(() => this.#create(spec)),
       writeStatus: (cell: Cell, status: CellStatus) =>
         this.#call(() => {
-          const { name = "" } = cell.metadata;
+          const { name } = cell.metadata;
           const found = cells.get(name);
           if (found) cells.set(name, { ...found, status: { ...found.status, ...status } });
         }),
-      remove: (cell: Cell) => this.#call(() => void cells.delete(cell.metadata.name ?? "")),
+      remove: (cell: Cell) => this.#call(() => void cells.delete(cell.metadata.name)),
       readPod: () => this.#call(() => (world.pod.status?.phase === "Succeeded" ? "ended" : "open")),
     };
     const parts = {
       driver,
       store,
       chooser: {
-        choose: async ({ podRef, attempt, restartCounts }: CellActor["memory"]) => ({
+        choose: async ({ podRef, attempt, restartCounts }: CellRequest) => ({
           podRef,
           attempt,
           restartCounts,
@@ -124,12 +125,10 @@ class Life {
       clock: stillClock,
       logger: silentLogger,
     };
-    const real = new CellSteps(parts as unknown as CellStepsOptions); // all that is called
-    const steps = {
-      execute: async (step: CellStep, actor: CellActor, signal: AbortSignal) => {
-        if (step.kind === "connect") await this.#connect(actor);
-        else await real.execute(step, actor, signal);
-      },
+    const real = createCellSteps(parts as unknown as CellTools); // all that is called
+    const steps: CellSteps = {
+      executors: { ...real.executors, connect: async (_step, context) => this.#connect(context) },
+      followAgent: async (client, follower) => await this.#follow(client, follower),
       noteReport: () => {},
     };
     const options = { ...parts, steps };
@@ -195,13 +194,9 @@ class Life {
     return instance;
   }
 
-  async #connect(actor: CellActor): Promise<void> {
-    const machine = this.#world.machines.get(actor.memory.instance?.id ?? "");
+  #connect({ state }: Pick<CellContext, "state">): CellChange {
+    const machine = this.#world.machines.get(state().machine.instance?.id ?? "");
     assert.ok(machine, "the machine is there");
-    const send = async (): Promise<void> => {
-      await setImmediate();
-      if (!this.isDead && machine.report) actor.reportSeen(machine.report);
-    };
     const agent = {
       putPod: (document: DesiredPod) =>
         this.#call(() => {
@@ -219,9 +214,20 @@ class Life {
       deletePod: () => this.#call(() => {}),
       [Symbol.asyncDispose]: async () => {},
     };
-    actor.agentFound(agent as unknown as AgentClient); // all that is called
-    machine.connected.add(send);
+    return { kind: "connected", client: agent as unknown as AgentClient }; // all that is called
+  }
+
+  async #follow(client: AgentClient, { state, onReport }: AgentFollower): Promise<void> {
+    const machine = this.#world.machines.get(state().machine.instance?.id ?? "");
+    const send = async (): Promise<void> => {
+      const isPresent = !this.isDead && state().agent.client === client;
+      if (isPresent && machine?.report) onReport(machine.report);
+    };
     await send();
+    machine?.connected.add(async () => {
+      await setImmediate();
+      await send();
+    });
   }
 }
 

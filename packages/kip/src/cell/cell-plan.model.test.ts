@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
 import type { Cell } from "../state/cell.ts";
-import { planCell, type CellObservation } from "./cell-plan.ts";
-import type { CellStep } from "../state/cell-step.ts";
+import { planCell, type CellDecision } from "./cell-plan.ts";
+import type { CellObservation } from "./observe-cell.ts";
 
 type Phase = "Running" | "Succeeded" | "Failed";
 
@@ -96,9 +96,9 @@ function observe(
 }
 
 /** Does a step in the world; the second half, what kip remembers of it, may be lost. */
-function act(step: CellStep, world: World, memory: Memory, isAnswerLost: boolean): void {
+function act(step: CellDecision, world: World, memory: Memory, isAnswerLost: boolean): void {
   const before = { ...memory };
-  const effects: { readonly [K in CellStep["kind"]]: () => void } = {
+  const effects: { readonly [K in CellDecision["kind"]]: () => void } = {
     createCell: () => {
       world.cell = true;
       world.cellEnd = undefined;

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Cell } from "../state/cell.ts";
-import { planCell, type CellObservation } from "./cell-plan.ts";
+import { planCell } from "./cell-plan.ts";
+import type { CellObservation } from "./observe-cell.ts";
 
 const cell: Cell = {
   apiVersion: "kip.elotl.co/v1beta1",

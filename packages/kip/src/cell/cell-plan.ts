@@ -1,49 +1,45 @@
-import type { InstanceState, WantedPod } from "../state/cell-memory.ts";
-import type { CellStep } from "../state/cell-step.ts";
-import type { Cell } from "../state/cell.ts";
+import type { Plan } from "@kip/reconcile";
+import type { CellState } from "../state/cell-state.ts";
+import type { CellStep, CellStepArgs } from "./cell-step.ts";
+import { cellTimes, observeCell, type CellLimits, type CellObservation } from "./observe-cell.ts";
 
-/** The state of a pod and its cell at one moment; input of {@link planCell}. */
-export interface CellObservation {
-  readonly wanted: WantedPod;
-  /** Whether the pod has ended (Succeeded or Failed). */
-  readonly isPodFinished: boolean;
-  /** Whether the pod's end is in the Cell's status; true if it has not ended. */
-  readonly isEndRecorded: boolean;
-  /** Whether the API has the pod's end, or no longer has the pod; true if kip does not report the end. */
-  readonly isEndInApi: boolean;
-  /** Whether the loss of its cell is the end of the pod. */
-  readonly isLossFinal: boolean;
-  readonly cell: Cell | undefined;
-  /** Whether the Cell's deletion was requested. */
-  readonly isCellDeleted: boolean;
-  readonly instance: InstanceState;
-  readonly isAgentConnected: boolean;
-  /** Whether the agent has the newest desired pod. */
-  readonly isDispatched: boolean;
-  /** Grace period in seconds last sent to the agent; undefined if it was not asked to stop. */
-  readonly drainSent: number | undefined;
-  /** Seconds that a pod has to stop if it is not removed. */
-  readonly graceSeconds: number;
-  /** Whether the agent reported that every container has ended. */
-  readonly isDrained: boolean;
-  /** Whether the containers' logs have been saved, as far as possible, or the time limit for that has passed. */
-  readonly areLogsSaved: boolean;
-  /** Whether the pod was handed to this cell, by this process or an earlier one. */
-  readonly wasClaimed: boolean;
-  /** Whether the time limit for stopping the pod has passed. */
-  readonly isDrainOverdue: boolean;
-  /**
-   * Whether the cell has to be replaced: its agent has been out of reach for longer than the installation allows, or has
-   * forgotten the pod that it ran.
-   */
-  readonly isUnhealthy: boolean;
+/** What is to be done for a cell: a step, or nothing until something changes, or nothing more. */
+export type CellDecision =
+  | CellStep<Exclude<keyof CellStepArgs, "expire">>
+  /** Wait for an event. */
+  | { readonly kind: "wait" }
+  /** Pod and cell are settled. */
+  | { readonly kind: "done" };
+
+/** Makes the plan for a cell from its state and the time, within these limits. */
+export function cellPlan(limits: CellLimits): (state: CellState, nowMs: number) => Plan<CellStep> {
+  return (state, nowMs) => {
+    const times = cellTimes(state, limits, nowMs);
+    if (times.deadlineIn <= 0) return { steps: [{ kind: "expire" }] };
+    const next = planCell(observeCell(state, limits, nowMs));
+    if (next.kind === "done") return { steps: [] };
+    const pausedMs = pauseBefore(next, state, nowMs);
+    const limitsMs = Object.values(times).filter((ms) => ms > 0);
+    const wakeInMs = Math.min(...limitsMs, pausedMs > 0 ? pausedMs : Infinity);
+    return {
+      steps: next.kind === "wait" || pausedMs > 0 ? [] : [next],
+      wakeAtMs: nowMs + wakeInMs,
+      isWaiting: true,
+    };
+  };
+}
+
+/** Pause before a step that follows from a cell that was lost, or a connection that soon ended, milliseconds. */
+function pauseBefore({ kind }: CellDecision, { history, agent }: CellState, nowMs: number): number {
+  if (kind === "createCell") return (history.createAt ?? nowMs) - nowMs;
+  return kind === "connect" ? (agent.dialAt ?? nowMs) - nowMs : 0;
 }
 
 /**
  * Decides the next step for a cell from the observation alone: a crash between two steps is just
  * another start.
  */
-export function planCell(seen: CellObservation): CellStep {
+export function planCell(seen: CellObservation): CellDecision {
   if (!seen.cell) return planWithoutCell(seen);
   if (mustRecord(seen)) return { kind: "recordEnd" };
   if (seen.instance === "unknown") return { kind: "observeInstance" };
@@ -63,12 +59,12 @@ function mustRecord({
   return !isEndRecorded && !isEndInApi && !(wanted.kind === "remove" && isDrainOverdue);
 }
 
-function planWithoutCell(seen: CellObservation): CellStep {
+function planWithoutCell(seen: CellObservation): CellDecision {
   if (seen.wanted.kind === "remove" || seen.isPodFinished) return { kind: "done" };
   return { kind: "createCell" };
 }
 
-function planStart(seen: CellObservation): CellStep {
+function planStart(seen: CellObservation): CellDecision {
   if (seen.instance === "none") return { kind: "launch" };
   if (seen.instance === "pending") return { kind: "awaitRunning" };
   if (!seen.isAgentConnected) return { kind: "connect" };
@@ -76,7 +72,7 @@ function planStart(seen: CellObservation): CellStep {
   return { kind: "wait" };
 }
 
-function planEnd(seen: CellObservation): CellStep {
+function planEnd(seen: CellObservation): CellDecision {
   if (seen.instance === "none") return planGone(seen);
   if (!seen.wasClaimed || seen.instance === "pending") return { kind: "terminate" };
   if (seen.isDrainOverdue) return { kind: "terminate" };
@@ -85,7 +81,7 @@ function planEnd(seen: CellObservation): CellStep {
   return seen.isDrained ? { kind: "saveLogs" } : planDrain(seen);
 }
 
-function planDrain(seen: CellObservation): CellStep {
+function planDrain(seen: CellObservation): CellDecision {
   const { wanted } = seen;
   const graceSeconds = wanted.kind === "remove" ? wanted.graceSeconds : seen.graceSeconds;
   const hasChanged = seen.drainSent === undefined || graceSeconds < seen.drainSent;
@@ -93,7 +89,7 @@ function planDrain(seen: CellObservation): CellStep {
 }
 
 /** The instance is gone, or never was. */
-function planGone(seen: CellObservation): CellStep {
+function planGone(seen: CellObservation): CellDecision {
   const isLost = seen.wanted.kind === "run" && !seen.isPodFinished;
   if (isLost && seen.isLossFinal) return { kind: "endPod" };
   if (!seen.isEndInApi) return { kind: "awaitEndInApi" };

@@ -1,9 +1,44 @@
-import type { PodReport } from "@kip/agent-api";
-import type { Clock } from "@kip/base";
+import { hasEnded, isInUse, wasClaimed, type CellState } from "../state/cell-state.ts";
+import type { InstanceState, WantedPod } from "../state/cell-state.ts";
+import type { Cell } from "../state/cell.ts";
 import { lossEnd } from "../status/lost-cell.ts";
-import type { CellMemory } from "../state/cell-memory.ts";
-import type { CellObservation } from "./cell-plan.ts";
-import { deadlineIn } from "../state/pod-deadline.ts";
+
+/** The state of a pod and its cell at one moment; input of `planCell()`. */
+export interface CellObservation {
+  readonly wanted: WantedPod;
+  /** Whether the pod has ended (Succeeded or Failed). */
+  readonly isPodFinished: boolean;
+  /** Whether the pod's end is in the Cell's status; true if it has not ended. */
+  readonly isEndRecorded: boolean;
+  /** Whether the API has the pod's end, or no longer has the pod; true if kip does not report the end. */
+  readonly isEndInApi: boolean;
+  /** Whether the loss of its cell is the end of the pod. */
+  readonly isLossFinal: boolean;
+  readonly cell: Cell | undefined;
+  /** Whether the Cell's deletion was requested. */
+  readonly isCellDeleted: boolean;
+  readonly instance: InstanceState;
+  readonly isAgentConnected: boolean;
+  /** Whether the agent has the newest desired pod. */
+  readonly isDispatched: boolean;
+  /** Grace period in seconds last sent to the agent; undefined if it was not asked to stop. */
+  readonly drainSent: number | undefined;
+  /** Seconds that a pod has to stop if it is not removed. */
+  readonly graceSeconds: number;
+  /** Whether the agent reported that every container has ended. */
+  readonly isDrained: boolean;
+  /** Whether the containers' logs have been saved, as far as possible, or the time limit for that has passed. */
+  readonly areLogsSaved: boolean;
+  /** Whether the pod was handed to this cell, by this process or an earlier one. */
+  readonly wasClaimed: boolean;
+  /** Whether the time limit for stopping the pod has passed. */
+  readonly isDrainOverdue: boolean;
+  /**
+   * Whether the cell has to be replaced: its agent has been out of reach for longer than the installation allows, or has
+   * forgotten the pod that it ran.
+   */
+  readonly isUnhealthy: boolean;
+}
 
 /** Time limits of a cell, milliseconds. */
 export interface CellLimits {
@@ -23,95 +58,90 @@ const saveLogsMs = 120_000;
 const defaultGraceSeconds = 30;
 
 /** Makes the observation that the plan for a cell follows from. */
-export function observeCell(memory: CellMemory, limits: CellLimits, clock: Clock): CellObservation {
-  const { wanted, status } = memory;
-  const times = cellTimes(memory, limits, clock);
-  const isDrained = hasStopped(memory);
+export function observeCell(state: CellState, limits: CellLimits, nowMs: number): CellObservation {
+  const { pod, cell, machine, agent, end } = state;
+  const { phase } = cell.status;
+  const times = cellTimes(state, limits, nowMs);
+  const isDrained = hasStopped(state);
+  const isGone = machine.state === "gone" || machine.state === "none";
   return {
-    wanted,
-    isPodFinished: memory.isPodFinished,
-    isEndRecorded: memory.end === undefined || memory.isEndRecorded,
-    isEndInApi: memory.end === undefined || memory.isEndInApi,
-    isLossFinal: isGone(memory) && lossEnd(memory, { message: "", finishedAt: "" }) !== undefined,
-    cell: memory.cell,
+    wanted: pod.wanted,
+    isPodFinished: end.isPodFinished,
+    isEndRecorded: end.podEnd === undefined || end.isRecorded,
+    isEndInApi: end.podEnd === undefined || end.isInApi,
+    isLossFinal: isGone && lossEnd(state, { message: "", finishedAt: "" }) !== undefined,
+    cell: cell.object,
     // An instance that was being ended before a restart of kip is ended.
-    isCellDeleted: memory.isCellDeleted || status.phase === "Terminating",
-    instance: memory.instanceState,
-    isAgentConnected: memory.agent !== undefined,
-    isDispatched: memory.isDispatched && times.renewalIn > 0,
-    drainSent: memory.drainSent,
-    graceSeconds: memory.pod?.spec?.terminationGracePeriodSeconds ?? defaultGraceSeconds,
+    isCellDeleted: cell.isDeleted || phase === "Terminating",
+    instance: machine.state,
+    isAgentConnected: agent.client !== undefined,
+    isDispatched: agent.isDispatched && times.renewalIn > 0,
+    drainSent: agent.drain?.graceSeconds,
+    graceSeconds: pod.object?.spec.terminationGracePeriodSeconds ?? defaultGraceSeconds,
     isDrained,
-    areLogsSaved: memory.areLogsSaved || times.logsOverdueIn <= 0,
-    wasClaimed: ["Claimed", "Draining"].includes(status.phase),
+    areLogsSaved: agent.areLogsSaved || times.logsOverdueIn <= 0,
+    wasClaimed: isInUse(phase),
     // Saving the logs of a pod that has stopped has a time limit of its own.
-    isDrainOverdue: times.overdueIn <= 0 && (wanted.kind === "remove" || !isDrained),
-    isUnhealthy: times.unhealthyIn <= 0 || memory.isPodLost,
+    isDrainOverdue: times.overdueIn <= 0 && (pod.wanted.kind === "remove" || !isDrained),
+    isUnhealthy: times.unhealthyIn <= 0 || agent.isPodLost,
   };
 }
 
 /** Milliseconds until each time limit changes the plan; 0 or less if it has passed, infinite if it does not apply. */
-export function cellTimes(memory: CellMemory, limits: CellLimits, clock: Clock) {
-  const now = clock.monotonic();
-  const { renewAt, saveLogsSince } = memory;
+export function cellTimes(state: CellState, limits: CellLimits, nowMs: number) {
+  const { renewAt, saveLogsSince, areLogsSaved } = state.agent;
   return {
     /** The agent needs fresh credentials. */
-    renewalIn: renewAt === undefined ? Number.POSITIVE_INFINITY : renewAt - now,
+    renewalIn: renewAt === undefined ? Infinity : renewAt - nowMs,
     /** The time limit for saving the logs. */
     logsOverdueIn:
-      saveLogsSince === undefined || memory.areLogsSaved
-        ? Number.POSITIVE_INFINITY
-        : saveLogsSince + saveLogsMs - now,
-    overdueIn: overdueIn(memory, limits, now),
-    unhealthyIn: unhealthyIn(memory, limits, now),
-    deadlineIn: deadlineIn(memory, clock.now()),
+      saveLogsSince === undefined || areLogsSaved ? Infinity : saveLogsSince + saveLogsMs - nowMs,
+    overdueIn: overdueIn(state, limits, nowMs),
+    unhealthyIn: unhealthyIn(state, limits, nowMs),
+    deadlineIn: deadlineIn(state, nowMs),
   };
 }
 
 /** Until the time limit for stopping. */
-function overdueIn(memory: CellMemory, { drainLeewayMs }: CellLimits, now: number): number {
-  const { wanted, removeSince, drainSent, drainSentAt } = memory;
+function overdueIn({ pod, agent }: CellState, { drainLeewayMs }: CellLimits, now: number): number {
+  const { wanted, removeSince } = pod;
   const isRemoved = wanted.kind === "remove";
-  const since = isRemoved ? removeSince : drainSentAt;
-  if (since === undefined) return Number.POSITIVE_INFINITY;
-  const graceSeconds = isRemoved ? wanted.graceSeconds : (drainSent ?? 0);
+  const since = isRemoved ? removeSince : agent.drain?.sentAt;
+  if (since === undefined) return Infinity;
+  const graceSeconds = isRemoved ? wanted.graceSeconds : (agent.drain?.graceSeconds ?? 0);
   return since + graceSeconds * 1000 + drainLeewayMs - now;
 }
 
 /** Until the agent's cell is lost. */
 function unhealthyIn(
-  memory: CellMemory,
+  { agent, cell }: CellState,
   { bootMs, unreachableLimitMs }: CellLimits,
   now: number,
 ): number {
-  const { unreachableSince, status, agent, connectedAt } = memory;
-  if (unreachableSince === undefined) return Number.POSITIVE_INFINITY;
-  const limit = ["Claimed", "Draining"].includes(status.phase) ? unreachableLimitMs : bootMs;
-  if (agent && now - (connectedAt ?? now) >= shortestUsefulConnectionMs)
-    return Number.POSITIVE_INFINITY;
+  const { unreachableSince, client, connectedAt = now } = agent;
+  if (unreachableSince === undefined) return Infinity;
+  if (client && now - connectedAt >= shortestUsefulConnectionMs) return Infinity;
+  const limit = isInUse(cell.status.phase) ? unreachableLimitMs : bootMs;
   // A new connection has time to prove stable.
-  return (
-    Math.max(
-      unreachableSince + limit,
-      agent ? (connectedAt ?? now) + shortestUsefulConnectionMs : 0,
-    ) - now
-  );
+  const provenAt = client ? connectedAt + shortestUsefulConnectionMs : 0;
+  return Math.max(unreachableSince + limit, provenAt) - now;
 }
 
-function isGone({ instanceState }: CellMemory): boolean {
-  return instanceState === "gone" || instanceState === "none";
+/** Until a pod that waits for its cell exceeds its `activeDeadlineSeconds`. Once a cell has the pod, its agent enforces it. */
+function deadlineIn({ pod, cell, agent, end }: CellState, now: number): number {
+  const { wanted, activeSince, resolved } = pod;
+  const seconds = resolved?.pod.spec.activeDeadlineSeconds;
+  const isOurs = wanted.kind === "run" && !end.isPodFinished && !agent.report;
+  if (!isOurs || wasClaimed(cell.status)) return Infinity;
+  if (seconds === undefined || activeSince === undefined) return Infinity;
+  return activeSince + seconds * 1000 - now;
 }
 
 /** Whether no container of the pod runs on its cell, because it ended or because the agent was asked to stop it. */
-function hasStopped({ report, drainSent, isAgentEmpty, isPodFinished }: CellMemory): boolean {
-  if (drainSent !== undefined && isAgentEmpty) return true;
+function hasStopped({ agent: { report, drain, isEmpty }, end }: CellState): boolean {
+  if (drain && isEmpty) return true;
   if (!report) return false;
-  if (isPodFinished && hasEnded(report)) return true;
+  if (end.isPodFinished && hasEnded(report)) return true;
   const all = [...report.initContainers, ...report.containers, ...report.ephemeralContainers];
-  return drainSent !== undefined && all.every((container) => !container.running);
-}
-
-/** Whether a report shows that the pod has ended. */
-export function hasEnded({ phase }: PodReport): boolean {
-  return phase === "Succeeded" || phase === "Failed";
+  return drain !== undefined && all.every((container) => !container.running);
 }

@@ -1,5 +1,5 @@
 import type { ApiClient } from "@kip/k8s-client";
-import type { PodRef } from "../state/cell-memory.ts";
+import type { PodRef } from "../state/cell-state.ts";
 import type { Cell } from "../state/cell.ts";
 import { readPod } from "../store/pod-in-api.ts";
 

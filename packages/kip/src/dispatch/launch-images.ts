@@ -37,7 +37,13 @@ export class KnownImages {
    */
   imagesOf(
     { pod, pullSecrets }: ResolvedPod,
-    { registries: own, proxy }: ImagePull,
+    {
+      registries: own,
+      proxy,
+    }: {
+      readonly registries: ImagePull["registries"];
+      readonly proxy?: ImagePull["proxy"] | undefined;
+    },
   ): LaunchImages | undefined {
     const found = imagesOf(pod).map((image) => this.#digests.get(image));
     const references = [...new Set(found)].filter((reference) => reference !== undefined);

@@ -3,8 +3,7 @@ import { describe, it } from "node:test";
 import { hasCode } from "@kip/base";
 import { growth } from "@kip/base/testing";
 import type { CloudDriver } from "@kip/cloud";
-import type { CellMemory } from "../state/cell-memory.ts";
-import { cellAnnotations, CellChooser } from "./cell-chooser.ts";
+import { cellAnnotations, CellChooser, type CellRequest } from "./cell-chooser.ts";
 
 const driver = {
   instanceTypes: async () => [
@@ -30,8 +29,8 @@ const chooser = new CellChooser(driver, {
 
 /** What is chosen for a pod with these annotations. */
 async function choose(annotations: Record<string, string>) {
-  const resolved = { pod: { metadata: { annotations }, spec: { containers: [] } } };
-  return await chooser.choose({ resolved } as unknown as CellMemory); // all that is looked at
+  const pod = { metadata: { annotations }, spec: { containers: [] } };
+  return await chooser.choose({ pod } as unknown as CellRequest); // all that is looked at
 }
 
 async function isRefused(annotations: Record<string, string>, code: string): Promise<void> {

@@ -1,9 +1,10 @@
 import type { CloudDriver, InstanceTypeOffer, LaunchType } from "@kip/cloud";
 import { selectInstanceType } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
-import { bytes, CodedError, maxGlobLength } from "@kip/base";
+import { bytes, maxGlobLength } from "@kip/base";
+import { ProviderError } from "../errors.ts";
 import type { CellSpec } from "../state/cell.ts";
-import type { CellMemory } from "../state/cell-memory.ts";
+import type { PodRef } from "../state/cell-state.ts";
 import { podResources } from "./pod-resources.ts";
 
 /** Settings of all cells of an installation. */
@@ -15,6 +16,16 @@ export interface CellDefaults {
   readonly defaultVolumeBytes: number;
   readonly imageSpec: Readonly<Record<string, string>>;
   readonly privateIPOnly: boolean;
+}
+
+/** A pod that needs a cell. */
+export interface CellRequest {
+  readonly podRef: PodRef;
+  readonly pod: Pod;
+  /** How many cells it had before. */
+  readonly attempt: number;
+  /** Restarts of its containers on them, by name. */
+  readonly restartCounts: Readonly<Record<string, number>>;
 }
 
 /** Annotations of a pod that choose its cell, as in the original Kip. */
@@ -35,16 +46,14 @@ export class CellChooser {
     this.#defaults = defaults;
   }
 
-  /** @throws {CodedError} `NO_INSTANCE_TYPE_FITS`, `ANNOTATION_INVALID`, `QUANTITY_INVALID`, or what the cloud reports of the image */
-  async choose(memory: CellMemory): Promise<CellSpec> {
-    const pod = memory.resolved?.pod;
-    if (!pod) throw new TypeError("Cannot choose a cell: the pod has not been resolved");
+  /** @throws {ProviderError} `ANNOTATION_INVALID`; with `NO_INSTANCE_TYPE_FITS`, `QUANTITY_INVALID`, or what the cloud reports of the image */
+  async choose({ podRef, pod, attempt, restartCounts }: CellRequest): Promise<CellSpec> {
     const annotations = pod.metadata.annotations ?? {};
     const launchType = readLaunchType(annotations[cellAnnotations.launchType]);
     const offers = await this.#driver.instanceTypes();
     const offer = this.#select(pod, offers, launchType);
     return {
-      podRef: memory.podRef,
+      podRef,
       nodeName: this.#defaults.nodeName,
       controllerID: this.#defaults.controllerID,
       instanceType: offer.name,
@@ -56,8 +65,8 @@ export class CellChooser {
       privateIPOnly:
         this.#defaults.privateIPOnly || annotations[cellAnnotations.privateIpOnly] === "true",
       pricePerHour: offer.pricePerHour[launchType] ?? 0,
-      attempt: memory.attempt,
-      restartCounts: memory.restartCounts,
+      attempt,
+      restartCounts,
     };
   }
 
@@ -114,8 +123,8 @@ function shown(text = ""): string {
   return text.length > maxShown ? `${text.slice(0, maxShown)}…` : text;
 }
 
-function invalid(annotation: string, reason: string, options: { remedy: string }): CodedError {
-  return new CodedError(
+function invalid(annotation: string, reason: string, options: { remedy: string }): ProviderError {
+  return new ProviderError(
     "ANNOTATION_INVALID",
     `Cannot read annotation "${annotation}": ${reason}`,
     options,

@@ -95,11 +95,17 @@ export interface CellStatus {
   readonly podEnd?: PodEnd;
 }
 
+/** Metadata of a Cell that an API server has stored. */
+export interface CellMeta extends ObjectMeta {
+  readonly name: string;
+  readonly uid: string;
+}
+
 /** A virtual machine for one pod: `cells.kip.elotl.co/v1beta1`, cluster scoped. */
 export interface Cell {
   readonly apiVersion: "kip.elotl.co/v1beta1";
   readonly kind: "Cell";
-  readonly metadata: ObjectMeta;
+  readonly metadata: CellMeta;
   readonly spec: CellSpec;
   readonly status?: CellStatus;
 }

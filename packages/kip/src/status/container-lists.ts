@@ -1,7 +1,7 @@
 import type { ContainerReport, PodReport } from "@kip/agent-api";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { waitingStatuses } from "@kip/virtual-kubelet/status";
-import type { CellMemory } from "../state/cell-memory.ts";
+import type { CellState, ContainerHistory } from "../state/cell-state.ts";
 import { containerStatus } from "./container-status.ts";
 import { afterLoss, byName, endedStatus, finalStatuses } from "./lost-containers.ts";
 
@@ -11,22 +11,27 @@ export type ContainerLists = Pick<
   "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
 >;
 
-type Facts = Pick<CellMemory, "report" | "restartCounts" | "ended" | "publishedStatus">;
+type Facts = Pick<CellState, "agent" | "containers" | "status">;
 
 /** The newest known statuses of a pod's containers: published, else reported, else from the API. */
-export function latestLists(memory: Facts, pod: Pod): ContainerLists {
-  if (memory.publishedStatus) return memory.publishedStatus;
-  return memory.report ? reportedLists(memory.report, memory, pod) : (pod.status ?? {});
+export function latestLists(state: Facts, pod: Pod): ContainerLists {
+  if (state.status) return state.status;
+  const { report } = state.agent;
+  return report ? reportedLists(report, state, pod) : (pod.status ?? {});
 }
 
 /** The statuses of a pod that is on no cell: its containers wait; counts and last states stay. */
-export function waitingLists(memory: Facts, pod: Pod): ContainerLists {
-  return afterLoss(pod, latestLists(memory, pod), memory);
+export function waitingLists(state: Facts, pod: Pod): ContainerLists {
+  return afterLoss(pod, latestLists(state, pod), state.containers);
 }
 
 /** The statuses that a cell reports, continued from those of earlier cells. */
-export function reportedLists(report: PodReport, memory: Facts, pod: Pod): ContainerLists {
-  const known = memory.publishedStatus ?? pod.status ?? {};
+export function reportedLists(
+  report: PodReport,
+  { containers, status }: Facts,
+  pod: Pod,
+): ContainerLists {
+  const known = status ?? pod.status ?? {};
   const waiting = waitingStatuses(pod);
   const isFinal = finalStatuses(pod);
   const build = (
@@ -36,11 +41,11 @@ export function reportedLists(report: PodReport, memory: Facts, pod: Pod): Conta
   ): ContainerStatus[] => {
     const [reportsByName, knownByName] = [byName(reports), byName(before)];
     return fresh.map((each) => {
-      const facts = { waiting: each, known: knownByName.get(each.name), memory, isFinal };
+      const facts = { waiting: each, known: knownByName.get(each.name), containers, isFinal };
       return continued(reportsByName.get(each.name), facts);
     });
   };
-  const ephemeral = ephemeralStatuses(report, memory, known.ephemeralContainerStatuses);
+  const ephemeral = ephemeralStatuses(report, containers, known.ephemeralContainerStatuses);
   return {
     ...(waiting.initContainerStatuses && {
       initContainerStatuses: build(
@@ -59,18 +64,18 @@ interface ContainerFacts {
   readonly waiting: ContainerStatus;
   /** Its status as published last. */
   readonly known: ContainerStatus | undefined;
-  readonly memory: Facts;
+  readonly containers: ContainerHistory;
   readonly isFinal: (status: ContainerStatus) => boolean;
 }
 
 /** One container's status on this cell, continued from the cells before it. */
 function continued(
   report: ContainerReport | undefined,
-  { waiting, known, memory, isFinal }: ContainerFacts,
+  { waiting, known, containers, isFinal }: ContainerFacts,
 ): ContainerStatus {
-  const ended = memory.ended[waiting.name];
+  const ended = containers.ended[waiting.name];
   if (ended && !report) return known?.state?.terminated ? known : endedStatus(waiting, ended);
-  const earlier = memory.restartCounts[waiting.name] ?? 0;
+  const earlier = containers.restartCounts[waiting.name] ?? 0;
   const now = report ? containerStatus(report, earlier) : { ...waiting, restartCount: earlier };
   if (!known) return now;
   // The API does not let a container leave its final state, although an init container runs again on another cell.
@@ -93,7 +98,7 @@ function lastState(
 
 function ephemeralStatuses(
   report: PodReport,
-  { ended }: Facts,
+  { ended }: ContainerHistory,
   known: readonly ContainerStatus[] = [],
 ): ContainerStatus[] {
   const reported = report.ephemeralContainers.map((each) => containerStatus(each, 0));

@@ -1,13 +1,16 @@
 import type { PodCondition } from "@kip/k8s-types";
 import type { ConditionVerdict } from "@kip/virtual-kubelet/status";
-import type { CellMemory } from "../state/cell-memory.ts";
+import type { MachinePart } from "../state/cell-state.ts";
 
 /** Kubernetes' condition and reason for a pod that its node is about to end. */
 const type = "DisruptionTarget";
 const reason = "TerminationByKubelet";
 
 /** The message of the event and of the condition. */
-export function interruptionMessage(instanceId: string, endsAt: string): string {
+export function interruptionMessage({
+  instanceId,
+  endsAt,
+}: NonNullable<MachinePart["interruption"]>): string {
   return `The cloud takes instance "${instanceId}" of this pod back at ${endsAt}`;
 }
 
@@ -18,12 +21,11 @@ export function interruptionMessage(instanceId: string, endsAt: string): string 
  * @see https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
  */
 export function disruptionVerdict(
-  { interruption }: Pick<CellMemory, "interruption">,
+  { interruption }: Pick<MachinePart, "interruption">,
   known: readonly PodCondition[],
 ): readonly ConditionVerdict[] {
   if (interruption) {
-    const message = interruptionMessage(interruption.instanceId, interruption.endsAt);
-    return [{ type, status: "True", reason, message }];
+    return [{ type, status: "True", reason, message: interruptionMessage(interruption) }];
   }
   const isOurs = known.some((condition) => condition.type === type && condition.reason === reason);
   if (!isOurs) return [];

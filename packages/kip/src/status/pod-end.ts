@@ -1,7 +1,7 @@
 import type { PodReport } from "@kip/agent-api";
 import type { ContainerState, ContainerStatus, Pod } from "@kip/k8s-types";
 import { defined } from "@kip/base";
-import type { CellMemory } from "../state/cell-memory.ts";
+import type { CellState } from "../state/cell-state.ts";
 import type { PodEnd } from "../state/cell.ts";
 import { reportedLists } from "./container-lists.ts";
 
@@ -11,10 +11,10 @@ const maxMessages = 12 * 1024;
 const maxEnd = 200 * 1024;
 
 /** The end that a cell reports; undefined while the pod has not ended. */
-export function reportedEnd(report: PodReport, memory: CellMemory, pod: Pod): PodEnd | undefined {
+export function reportedEnd(report: PodReport, state: CellState, pod: Pod): PodEnd | undefined {
   const { phase, reason, message } = report;
   if (phase !== "Succeeded" && phase !== "Failed") return undefined;
-  return defined({ phase, reason, message, ...reportedLists(report, memory, pod) });
+  return defined({ phase, reason, message, ...reportedLists(report, state, pod) });
 }
 
 /**

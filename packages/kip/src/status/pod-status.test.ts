@@ -3,10 +3,11 @@ import { describe, it } from "node:test";
 import { decodePodReport, type PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
-import { newCellMemory, type CellMemory } from "../state/cell-memory.ts";
+import type { CellState } from "../state/cell-state.ts";
+import { cellStateWith, type CellStateParts } from "../testing/index.ts";
 import { cellReadyCondition, podStatus } from "./pod-status.ts";
 
-const context = { nodeIp: "192.0.2.1", now: Date.parse("2026-01-01T01:00:00Z") };
+const now = Date.parse("2026-01-01T01:00:00Z");
 const pod = {
   metadata: { name: "web", uid: "p" },
   spec: {
@@ -22,10 +23,6 @@ const pod = {
     ],
   },
 } as unknown as Pod; // all that is looked at
-
-function memory(change: Partial<CellMemory>): CellMemory {
-  return { ...newCellMemory({ namespace: "default", name: "web", uid: "p" }), ...change };
-}
 
 function report(phase: PodReport["phase"]): PodReport {
   return {
@@ -52,7 +49,7 @@ function report(phase: PodReport["phase"]): PodReport {
 
 describe("podStatus()", () => {
   it("writes no conditions of other clients, but evaluates their readiness gates", () => {
-    const status = podStatus(memory({ report: report("Running") }), pod, context);
+    const status = podStatus(cellStateWith({ agent: { report: report("Running") } }), pod, now);
     const types = status?.conditions?.map(({ type }) => type).sort();
     assert.deepEqual(types, [
       "ContainersReady",
@@ -70,28 +67,38 @@ describe("podStatus()", () => {
     const published = [
       { type: "Ready", status: "True" as const, lastTransitionTime: "2026-01-01T00:50:00Z" },
     ];
-    const seen = memory({ report: report("Running"), conditions: published });
-    const ready = podStatus(seen, pod, context)?.conditions?.find(({ type }) => type === "Ready");
+    const seen = cellStateWith({
+      agent: { report: report("Running") },
+      status: { conditions: published },
+    });
+    const ready = podStatus(seen, pod, now)?.conditions?.find(({ type }) => type === "Ready");
     assert.equal(ready?.lastTransitionTime, "2026-01-01T00:50:00Z");
   });
 
   it("marks a pod whose cell is taken back, until it has another", () => {
-    const disruption = (seen: CellMemory) =>
-      podStatus(seen, pod, context)?.conditions?.find(({ type }) => type === "DisruptionTarget");
+    const disruption = (seen: CellState) =>
+      podStatus(seen, pod, now)?.conditions?.find(({ type }) => type === "DisruptionTarget");
     const endsAt = "2026-01-01T01:02:00Z";
-    const taken = memory({
-      report: report("Running"),
-      interruption: { instanceId: "i-1", endsAt },
+    const taken = cellStateWith({
+      agent: { report: report("Running") },
+      machine: { interruption: { instanceId: "i-1", endsAt } },
     });
     const published = disruption(taken);
     assert.ok(published);
     assert.equal(published.status, "True");
     assert.match(published.message ?? "", /"i-1".* 2026-01-01T01:02:00Z/);
-    const later = disruption(memory({ report: report("Running"), conditions: [published] }));
+    const later = disruption(
+      cellStateWith({ agent: { report: report("Running") }, status: { conditions: [published] } }),
+    );
     assert.equal(later?.status, "False");
     const byScheduler = { ...published, reason: "PreemptionByScheduler" };
     assert.equal(
-      disruption(memory({ report: report("Running"), conditions: [byScheduler] })),
+      disruption(
+        cellStateWith({
+          agent: { report: report("Running") },
+          status: { conditions: [byScheduler] },
+        }),
+      ),
       undefined,
     );
   });
@@ -110,24 +117,27 @@ describe("podStatus()", () => {
       [false, own.podIp],
       [true, own.managementIp],
     ] as const) {
-      const seen = memory({ report: lying, instance });
-      const status = podStatus(seen, { ...pod, spec: { ...pod.spec, hostNetwork } }, context);
+      const seen = cellStateWith({ agent: { report: lying }, machine: { instance } });
+      const status = podStatus(seen, { ...pod, spec: { ...pod.spec, hostNetwork } }, now);
       assert.deepEqual(
         [status?.podIP, status?.podIPs, status?.hostIP],
-        [ip, [{ ip }], context.nodeIp],
+        [ip, [{ ip }], "192.0.2.1"],
       );
     }
   });
 
-  const silent: readonly (readonly [string, Partial<CellMemory>])[] = [
-    ["a claimed cell that has not reported since a restart", { status: { phase: "Claimed" } }],
-    ["a cell that was being drained", { status: { phase: "Draining" } }],
-    ["a finished pod whose cell is forgotten", { isPodFinished: true }],
-    ["containers that end because their Cell was deleted", { report: report("Failed") }],
+  const silent: readonly (readonly [string, CellStateParts])[] = [
+    [
+      "a claimed cell that has not reported since a restart",
+      { cell: { status: { phase: "Claimed" } } },
+    ],
+    ["a cell that was being drained", { cell: { status: { phase: "Draining" } } }],
+    ["a finished pod whose cell is forgotten", { end: { isPodFinished: true } }],
+    ["containers that end because their Cell was deleted", { agent: { report: report("Failed") } }],
   ];
   for (const [name, change] of silent)
     it(`publishes no status of ${name}`, () =>
-      assert.equal(podStatus(memory(change), pod, context), undefined));
+      assert.equal(podStatus(cellStateWith(change), pod, now), undefined));
 
   const ran = (policy: string, change: object = {}): Pod =>
     ({
@@ -161,7 +171,7 @@ describe("podStatus()", () => {
     status?.conditions?.find(({ type }) => type === wanted)?.status;
 
   it("between two cells: keeps what has completed, counts on, and has neither address nor readiness", () => {
-    const status = podStatus(memory({ attempt: 1 }), ran("OnFailure"), context);
+    const status = podStatus(cellStateWith({ history: { attempt: 1 } }), ran("OnFailure"), now);
     assert.deepEqual(states(status?.initContainerStatuses), [["init", "terminated", 0, undefined]]);
     assert.deepEqual(states(status?.containerStatuses), [
       ["done", "terminated", 0, undefined],
@@ -175,15 +185,12 @@ describe("podStatus()", () => {
   });
 
   it("between two cells: does not change when it is computed again", () => {
-    const first = podStatus(memory({}), ran("OnFailure"), context);
-    assert.deepEqual(
-      podStatus(memory({ publishedStatus: first }), ran("OnFailure"), context),
-      first,
-    );
+    const first = podStatus(cellStateWith(), ran("OnFailure"), now);
+    assert.deepEqual(podStatus(cellStateWith({ status: first }), ran("OnFailure"), now), first);
   });
 
   it("between two cells: has all containers of restartPolicy Always run again", () => {
-    const status = podStatus(memory({}), ran("Always"), context);
+    const status = podStatus(cellStateWith(), ran("Always"), now);
     assert.deepEqual(states(status?.initContainerStatuses), [["init", "waiting", 1, undefined]]);
     assert.deepEqual(
       states(status?.containerStatuses)?.map(([, state]) => state),
@@ -193,12 +200,17 @@ describe("podStatus()", () => {
 
   it("has no address and no readiness as soon as the cell's machine is being ended", () => {
     for (const change of [
-      { status: { phase: "Terminating", startMs: {} } } as const,
-      { instanceState: "gone", status: { phase: "Claimed" } } as const,
+      { cell: { status: { phase: "Terminating", startMs: {} } } } as const,
+      { machine: { state: "gone" }, cell: { status: { phase: "Claimed" } } } as const,
     ]) {
       const instance = { podIp: "10.0.0.1" } as Instance; // all that is looked at
-      const seen = memory({ report: report("Running"), instance, pod, ...change });
-      const status = podStatus(seen, pod, context);
+      const seen = cellStateWith({
+        agent: { report: report("Running") },
+        pod: { object: pod },
+        ...change,
+        machine: { instance, ...change.machine },
+      });
+      const status = podStatus(seen, pod, now);
       assert.deepEqual([status?.podIP, condition(status, "Ready")], [undefined, "False"]);
     }
   });
@@ -206,13 +218,18 @@ describe("podStatus()", () => {
   it("changes nothing of a pod that may not run again before its end is written", () => {
     const never = { ...pod, spec: { ...pod.spec, restartPolicy: "Never" } } as Pod;
     const status = { phase: "Claimed" } as const;
-    const seen = memory({ report: report("Running"), pod: never, instanceState: "gone", status });
-    const shown = podStatus(seen, never, context)?.containerStatuses;
+    const seen = cellStateWith({
+      agent: { report: report("Running") },
+      pod: { object: never },
+      machine: { state: "gone" },
+      cell: { status },
+    });
+    const shown = podStatus(seen, never, now)?.containerStatuses;
     assert.deepEqual(states(shown), [["main", "running", 0, undefined]]);
   });
 
   it("on the next cell: goes on with counts, last states and completed containers", () => {
-    const published = podStatus(memory({}), ran("OnFailure"), context);
+    const published = podStatus(cellStateWith(), ran("OnFailure"), now);
     const waiting = { waiting: { reason: "PodInitializing" } };
     const base = { restartCount: 0, image: "i", ready: false, started: false };
     const starting: PodReport = {
@@ -220,13 +237,15 @@ describe("podStatus()", () => {
       initContainers: [{ ...base, name: "init", running: { startedAt: "now" } }],
       containers: [{ ...base, name: "main", ...waiting }],
     };
-    const seen = memory({
-      publishedStatus: published,
-      report: starting,
-      restartCounts: { init: 0, done: 0, main: 4 },
-      ended: { done: { exitCode: 0 } },
+    const seen = cellStateWith({
+      status: published,
+      agent: { report: starting },
+      containers: {
+        restartCounts: { init: 0, done: 0, main: 4 },
+        ended: { done: { exitCode: 0 } },
+      },
     });
-    const status = podStatus(seen, ran("OnFailure"), context);
+    const status = podStatus(seen, ran("OnFailure"), now);
     assert.equal(status?.phase, "Running");
     assert.deepEqual(states(status.initContainerStatuses), [["init", "terminated", 0, undefined]]);
     assert.deepEqual(states(status.containerStatuses), [
@@ -236,11 +255,11 @@ describe("podStatus()", () => {
   });
 
   it("on the next cell: keeps a completed container whose end the API never got", () => {
-    const seen = memory({
-      report: { ...report("Running"), containers: [] },
-      ended: { main: { exitCode: 0, reason: "Completed" } },
+    const seen = cellStateWith({
+      agent: { report: { ...report("Running"), containers: [] } },
+      containers: { ended: { main: { exitCode: 0, reason: "Completed" } } },
     });
-    const [main] = podStatus(seen, { ...pod, status: {} }, context)?.containerStatuses ?? [];
+    const [main] = podStatus(seen, { ...pod, status: {} }, now)?.containerStatuses ?? [];
     assert.equal(main?.state?.terminated?.reason, "Completed");
   });
 
@@ -250,8 +269,11 @@ describe("podStatus()", () => {
     ] as unknown as ContainerStatus[];
     const end = { phase: "Succeeded", containerStatuses } as const;
     for (const phase of ["Claimed", "Terminating"] as const) {
-      const seen = memory({ end, isPodFinished: true, status: { phase } });
-      const status = podStatus(seen, ran("OnFailure"), context);
+      const seen = cellStateWith({
+        end: { podEnd: end, isPodFinished: true },
+        cell: { status: { phase } },
+      });
+      const status = podStatus(seen, ran("OnFailure"), now);
       assert.deepEqual([status?.phase, status?.podIP], ["Succeeded", "10.0.0.1"]);
       assert.deepEqual(status?.containerStatuses, containerStatuses);
       assert.equal(condition(status, cellReadyCondition), undefined);
@@ -260,7 +282,11 @@ describe("podStatus()", () => {
 
   it("fails a pod that may not run again", () => {
     const waitReason = { reason: "CellLost", message: "The machine of this pod is gone" };
-    const status = podStatus(memory({ isPodFinished: true, waitReason }), pod, context);
+    const status = podStatus(
+      cellStateWith({ end: { isPodFinished: true }, wait: { reason: waitReason } }),
+      pod,
+      now,
+    );
     assert.deepEqual([status?.phase, status?.reason], ["Failed", "CellLost"]);
   });
 
@@ -272,9 +298,11 @@ describe("podStatus()", () => {
       const large = { ...pod, spec, status: { containerStatuses } } as unknown as Pod;
       const [running] = report("Running").containers;
       const containers = names.flatMap((each) => (running ? [{ ...running, ...each }] : []));
-      const seen = memory(hasReport ? { report: { ...report("Running"), containers } } : {});
+      const seen = cellStateWith(
+        hasReport ? { agent: { report: { ...report("Running"), containers } } } : {},
+      );
       const before = process.cpuUsage();
-      podStatus(seen, large, context);
+      podStatus(seen, large, now);
       const { user, system } = process.cpuUsage(before);
       return Math.max(user + system, 1000);
     };

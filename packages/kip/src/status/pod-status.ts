@@ -9,7 +9,7 @@ import {
   qosClass,
   type ConditionVerdict,
 } from "@kip/virtual-kubelet/status";
-import { podAddress, wasClaimed, type CellMemory } from "../state/cell-memory.ts";
+import { hasEnded, podAddress, wasClaimed, type CellState } from "../state/cell-state.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
 import { disruptionVerdict } from "./disruption.ts";
 import {
@@ -22,6 +22,12 @@ import {
 /** Condition that says what a pod waits for before its containers can start. */
 export const cellReadyCondition = "kip.elotl.co/CellReady";
 
+/** Why a pod waits while nothing else is known. */
+const cellStarting = {
+  reason: "CellStarting",
+  message: "The machine of this pod is being started",
+} as const;
+
 const ownTypes: ReadonlySet<string> = new Set([
   "PodReadyToStartContainers",
   "Initialized",
@@ -31,150 +37,115 @@ const ownTypes: ReadonlySet<string> = new Set([
   cellReadyCondition,
 ]);
 
-/** What {@link podStatus} needs besides the pod and its cell. */
-export interface PodStatusContext {
-  readonly nodeIp: string;
-  /** Milliseconds since the epoch. */
-  readonly now: number;
+/** What the parts of a status are made from. */
+interface StatusFacts {
+  readonly state: CellState;
+  readonly pod: Pod;
+  /** The report of the cell that has the pod. */
+  readonly report: PodReport | undefined;
+  /** As `metav1.Time`. */
+  readonly now: string;
 }
 
 /**
- * The status of a pod for the API; undefined while it is unknown (a cell that already has the pod has
- * not reported yet).
+ * The status of a pod for the API; undefined while it is unknown (a cell that already has the pod has not reported yet).
+ * Continues `state.status`, the one before it.
  */
-export function podStatus(
-  memory: CellMemory,
-  pod: Pod,
-  context: PodStatusContext,
-): PodStatus | undefined {
-  if (isNotForApi(memory)) return undefined;
-  const { end, waitReason } = memory;
-  const report = presentReport(memory);
-  const phase = end?.phase ?? shownPhase(memory, pod, report);
-  const failure = phase === "Failed" ? waitReason : undefined;
-  const why = end ?? (report?.reason === undefined ? failure : report);
-  const containers = containerStatuses(memory, pod, { ...context, report });
+export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus | undefined {
+  if (isNotForApi(state)) return undefined;
+  const { end, wait, nodeIp } = state;
+  const report = isAbandoned(state) ? undefined : state.agent.report;
+  const facts = { state, pod, report, now: wireTime(nowMs) };
+  const phase = end.podEnd?.phase ?? shownPhase(facts);
+  const failure = phase === "Failed" ? wait.reason : undefined;
+  const why = end.podEnd ?? (report?.reason === undefined ? failure : report);
+  const containers = containerStatuses(facts);
   return defined({
     phase,
     qosClass: qosClass(pod),
-    hostIP: context.nodeIp,
-    hostIPs: [{ ip: context.nodeIp }],
-    ...addresses(memory, pod, report),
-    startTime: startTime(memory, pod, context),
+    hostIP: nodeIp,
+    hostIPs: [{ ip: nodeIp }],
+    ...addresses(facts),
+    // A replaced cell or a restart of kip does not change what was reported first.
+    startTime: state.status?.startTime ?? pod.status?.startTime ?? report?.startTime ?? facts.now,
     reason: why?.reason,
     message: why?.message,
-    conditions: conditions(memory, pod, {
-      phase,
-      ...containers,
-      now: wireTime(context.now),
-      isReadyToStart: report !== undefined,
-    }),
+    conditions: conditions(facts, { phase, ...containers }),
     ...containers,
   });
 }
 
 /** Whether the status is unknown here, or must not replace the API's. */
-function isNotForApi(memory: CellMemory): boolean {
-  const { report, isPodFinished, isEndInApi, end, waitReason, status, wanted } = memory;
-  if (end) return false;
+function isNotForApi(state: CellState): boolean {
+  const { end, wait, cell, pod } = state;
+  const { report } = state.agent;
+  if (end.podEnd) return false;
   // Another client ended the pod in the API: its status stays.
-  if (isEndInApi) return true;
-  if (!report && !isPodFinished) return wasClaimed(status) && !isAbandoned(memory);
+  if (end.isInApi) return true;
+  if (!report && !end.isPodFinished) return wasClaimed(cell.status) && !isAbandoned(state);
   // The end of a pod that no cell ran is published with its reason, and stays when its cell is forgotten.
-  if (!report) return waitReason === undefined;
+  if (!report) return wait.reason === undefined;
   // Its Cell was deleted: the end of its containers is not the end of the pod.
-  const hasEnded = report.phase === "Succeeded" || report.phase === "Failed";
-  return wanted.kind === "run" && !isPodFinished && (hasEnded || status.phase === "Draining");
+  const isStopping = hasEnded(report) || cell.status.phase === "Draining";
+  return pod.wanted.kind === "run" && !end.isPodFinished && isStopping;
 }
 
 /** Whether the pod will get another cell: the machine of its cell is gone, or is being ended. */
-function isAbandoned({ wanted, isPodFinished, instanceState, status, pod }: CellMemory): boolean {
-  if (wanted.kind !== "run" || isPodFinished || !pod) return false;
+function isAbandoned({ pod, end, machine, cell }: CellState): boolean {
+  if (pod.wanted.kind !== "run" || end.isPodFinished || !pod.object) return false;
   // It gets no other cell: its status stays until its end is written.
-  if (restartPolicy(pod) === "Never") return false;
-  return instanceState === "gone" || status.phase === "Terminating";
-}
-
-/** The report of the cell that has the pod. */
-function presentReport(memory: CellMemory): PodReport | undefined {
-  return isAbandoned(memory) ? undefined : memory.report;
+  if (restartPolicy(pod.object) === "Never") return false;
+  return machine.state === "gone" || cell.status.phase === "Terminating";
 }
 
 /** As with a kubelet, a pod that ran does not go back to Pending. */
-function shownPhase(memory: CellMemory, pod: Pod, report: PodReport | undefined): string {
-  const phase = report?.phase ?? (memory.isPodFinished ? "Failed" : "Pending");
-  const before = memory.publishedStatus?.phase ?? pod.status?.phase;
+function shownPhase({ state, pod, report }: StatusFacts): string {
+  const phase = report?.phase ?? (state.end.isPodFinished ? "Failed" : "Pending");
+  const before = state.status?.phase ?? pod.status?.phase;
   return phase === "Pending" && before === "Running" ? before : phase;
 }
 
-/** The start time that was reported first: a replaced cell or a restart of kip does not change it. */
-function startTime(
-  { report, startTime: published }: CellMemory,
-  pod: Pod,
-  { now }: PodStatusContext,
-) {
-  return published ?? pod.status?.startTime ?? report?.startTime ?? wireTime(now);
-}
-
 function conditions(
-  memory: CellMemory,
-  pod: Pod,
-  facts: ContainerLists & {
-    readonly phase: string;
-    readonly now: string;
-    readonly isReadyToStart: boolean;
-  },
+  { state, pod, report, now }: StatusFacts,
+  shown: ContainerLists & { readonly phase: string },
 ): PodCondition[] {
-  const { waitReason, conditions: published = [] } = memory;
+  const { reason, message } = state.wait.reason ?? cellStarting;
   // The pod dates from its last apply; the published conditions are newer. Readiness gates are looked up in both.
+  const published = state.status?.conditions ?? [];
   const api = pod.status?.conditions ?? [];
   const others = api.filter(({ type }) => !published.some((each) => each.type === type));
   const known = [...published, ...others];
   const seen = { ...pod, status: { ...pod.status, conditions: known } };
-  const usual = podConditions(seen, facts);
-  const cellReady: readonly ConditionVerdict[] = facts.isReadyToStart
-    ? [{ type: cellReadyCondition, status: "True" }]
-    : [
-        {
-          type: cellReadyCondition,
-          status: "False",
-          reason: waitReason?.reason ?? "CellStarting",
-          message: waitReason?.message ?? "The machine of this pod is being started",
-        },
-      ];
-  const disruption = disruptionVerdict(memory, known);
-  const isOwn = (type: string): boolean =>
-    ownTypes.has(type) || disruption.some((verdict) => verdict.type === type);
+  const usual = podConditions(seen, { ...shown, now, isReadyToStart: report !== undefined });
+  const type = cellReadyCondition;
+  const cellReady: ConditionVerdict = report
+    ? { type, status: "True" }
+    : { type, status: "False", reason, message };
+  const disruption = disruptionVerdict(state.machine, known);
+  // A pod that has ended does not wait for a cell.
+  const verdicts = state.end.podEnd && !report ? disruption : [...disruption, cellReady];
   // Only kip's own conditions are written.
-  const all = mergeConditions(
-    mergeConditions(usual, disruption, facts.now),
-    // A pod that has ended does not wait for a cell.
-    memory.end && !facts.isReadyToStart ? [] : cellReady,
-    facts.now,
+  return mergeConditions(usual, verdicts, now).filter(
+    (each) => ownTypes.has(each.type) || disruption.some((verdict) => verdict.type === each.type),
   );
-  return all.filter(({ type }) => isOwn(type));
 }
 
-function addresses(
-  memory: CellMemory,
-  pod: Pod,
-  report: PodReport | undefined,
-): Pick<PodStatus, "podIP" | "podIPs"> {
-  const { podIP = "" } = memory.publishedStatus ?? pod.status ?? {};
-  const known = memory.end ? podIP : "";
-  const own = report ? podAddress(memory, pod.spec.hostNetwork === true) : "";
-  const ip = own === "" ? known : own;
-  return ip === "" ? {} : { podIP: ip, podIPs: [{ ip }] };
+function addresses({ state, pod, report }: StatusFacts): Pick<PodStatus, "podIP" | "podIPs"> {
+  const published = state.status ?? pod.status;
+  const known = state.end.podEnd ? published?.podIP : undefined;
+  const own = report && podAddress(state.machine, pod.spec.hostNetwork === true);
+  const ip = own === undefined || own === "" ? known : own;
+  return ip === undefined || ip === "" ? {} : { podIP: ip, podIPs: [{ ip }] };
 }
 
-function containerStatuses(
-  memory: CellMemory,
-  pod: Pod,
-  { now, report }: PodStatusContext & { readonly report: PodReport | undefined },
-): ContainerLists {
-  const { isPodFinished, end } = memory;
-  if (end?.containerStatuses) {
-    const { initContainerStatuses, containerStatuses: regular, ephemeralContainerStatuses } = end;
+function containerStatuses({ state, pod, report, now }: StatusFacts): ContainerLists {
+  const { isPodFinished, podEnd } = state.end;
+  if (podEnd?.containerStatuses) {
+    const {
+      initContainerStatuses,
+      containerStatuses: regular,
+      ephemeralContainerStatuses,
+    } = podEnd;
     return defined({
       initContainerStatuses,
       containerStatuses: regular,
@@ -182,7 +153,6 @@ function containerStatuses(
     });
   }
   // Nothing runs on a cell that is gone.
-  if (end ?? (!report && isPodFinished))
-    return goneStatuses(latestLists(memory, pod), wireTime(now));
-  return report ? reportedLists(report, memory, pod) : waitingLists(memory, pod);
+  if (podEnd ?? (!report && isPodFinished)) return goneStatuses(latestLists(state, pod), now);
+  return report ? reportedLists(report, state, pod) : waitingLists(state, pod);
 }

@@ -17,7 +17,7 @@ export class CellStatusWriter {
 
   /** Resolves when this status, or a newer one, is written. @throws as the write that failed */
   async write(cell: Cell, status: CellStatus): Promise<void> {
-    const uid = cell.metadata.uid ?? "";
+    const { uid } = cell.metadata;
     const known = this.#pending.get(uid);
     if (known) {
       const isFirst = known.newest === undefined;

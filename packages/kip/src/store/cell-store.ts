@@ -15,8 +15,9 @@ import {
   type CellSpec,
   type CellStatus,
 } from "../state/cell.ts";
+import type { ObjectMeta } from "@kip/k8s-types";
 import { cellCrd } from "./cell-crd.ts";
-import type { PodRef } from "../state/cell-memory.ts";
+import type { PodRef } from "../state/cell-state.ts";
 import { readPodInApi, type PodInApi } from "./pod-in-api.ts";
 
 /** How often a Cell is read again when another client writes it at the same time. */
@@ -55,12 +56,12 @@ export class CellStore {
    */
   async create(spec: CellSpec): Promise<Cell> {
     const name = cellName(spec.podRef.uid, spec.attempt);
-    const cell = {
+    const cell: Omit<Cell, "metadata"> & { readonly metadata: ObjectMeta } = {
       apiVersion: "kip.elotl.co/v1beta1",
       kind: "Cell",
       metadata: { name, labels: { [nodeLabel]: spec.nodeName }, finalizers: [cellFinalizer] },
       spec,
-    } satisfies Cell;
+    };
     try {
       return await this.#client.create<Cell>(paths.cells(), cell);
     } catch (error) {
@@ -82,7 +83,7 @@ export class CellStore {
    */
   async remove({ metadata }: Cell): Promise<void> {
     const path = paths.cells(metadata.name);
-    const { uid = "" } = metadata;
+    const { uid } = metadata;
     let left = await this.#delete(path, uid);
     for (let conflicts = 0; left?.metadata.uid === uid; conflicts++) {
       const { finalizers = [], resourceVersion } = left.metadata;

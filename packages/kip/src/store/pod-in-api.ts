@@ -1,6 +1,6 @@
 import { isNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
-import type { PodRef } from "../state/cell-memory.ts";
+import type { PodRef } from "../state/cell-state.ts";
 
 /** A pod in the API: "ended" has a terminal phase; "gone" also if another pod has its name. */
 export type PodInApi = "open" | "ended" | "gone";

@@ -1,63 +1,45 @@
-import type { CellMemory } from "../../state/cell-memory.ts";
-import type { CellStep } from "../../state/cell-step.ts";
+import type { CellSteps } from "../cell-step.ts";
+import { KnownImages } from "../../dispatch/launch-images.ts";
+import { CellStatusWriter } from "../../store/cell-status-writer.ts";
 import { connect } from "./connect-agent.ts";
 import { createCell } from "./create-cell.ts";
-import { dispatch, noteReport } from "./dispatch-pod.ts";
+import { dispatch } from "./dispatch-pod.ts";
 import { deleteCell, drain, saveLogs, terminate } from "./end-cell.ts";
-import { awaitEndInApi, endPod, recordEnd } from "./end-pod.ts";
+import { awaitEndInApi, endPod, expire, recordEnd } from "./end-pod.ts";
+import { followAgent, noteReport } from "./follow-agent.ts";
 import { awaitRunning, launch, observeInstance } from "./start-instance.ts";
-import { StepContext, type CellStepsOptions, type StepActor } from "./step-context.ts";
+import type { CellTools } from "./step-context.ts";
 
-type Executors = {
-  readonly [K in CellStep["kind"]]: (
-    context: StepContext,
-    actor: StepActor,
-    signal: AbortSignal,
-    step: Extract<CellStep, { kind: K }>,
-  ) => Promise<void>;
-};
+/** What {@link createCellSteps} makes itself. */
+type OwnTools = "statuses" | "knownImages";
 
-/** The executor of each kind of step, in the order of a cell's life. */
-const executors: Executors = {
-  createCell: (context, actor) => createCell(context, actor),
-  observeInstance: (context, actor) => observeInstance(context, actor.memory),
-  launch: (context, actor, signal) => launch(context, actor, signal),
-  awaitRunning: (context, actor, signal) => awaitRunning(context, actor.memory, signal),
-  connect: (context, actor, signal) => connect(context, actor, signal),
-  dispatch: (context, actor, signal) => dispatch(context, actor.memory, signal),
-  drain: (context, actor, signal, step) => drain(context, actor.memory, step.graceSeconds, signal),
-  endPod: (context, actor) => endPod(context, actor.memory),
-  recordEnd: (context, actor) => recordEnd(context, actor.memory),
-  saveLogs: (context, actor, signal) => saveLogs(context, actor.memory, signal),
-  terminate: (context, actor, signal) => terminate(context, actor, signal),
-  awaitEndInApi: (context, actor, signal) => awaitEndInApi(context, actor, signal),
-  deleteCell: (context, actor, _signal, step) => deleteCell(context, actor, step.isLost),
-  wait: async () => {},
-  done: async () => {},
-};
+/** The steps of the cells of one kip, which share these tools. */
+export function createCellSteps(options: Omit<CellTools, OwnTools>): CellSteps {
+  const statuses = new CellStatusWriter(options.store);
+  const tools = { ...options, statuses, knownImages: new KnownImages() };
+  return {
+    executors: cellExecutors(tools),
+    followAgent: async (client, follower) => await followAgent(tools, client, follower),
+    noteReport: (context) => noteReport(tools, context),
+  };
+}
 
-/** Executes the steps of {@link planCell}, each safe to repeat. */
-export class CellSteps {
-  readonly #context: StepContext;
-
-  constructor(options: CellStepsOptions) {
-    this.#context = new StepContext(options);
-  }
-
-  /** Executes one step. @throws the error that made it fail; the actor repeats it with a back-off */
-  async execute(step: CellStep, actor: StepActor, signal: AbortSignal): Promise<void> {
-    // The kind picks the executor that takes exactly this step.
-    const executor = executors[step.kind] as (
-      context: StepContext,
-      actor: StepActor,
-      signal: AbortSignal,
-      step: CellStep,
-    ) => Promise<void>;
-    await executor(this.#context, actor, signal, step);
-  }
-
-  /** Takes over what a new report of the agent changes. */
-  noteReport(memory: CellMemory): void {
-    noteReport(this.#context, memory);
-  }
+/** The executor of each kind of step, in the order of a cell's life. Each is safe to repeat. */
+function cellExecutors(tools: CellTools): CellSteps["executors"] {
+  return {
+    createCell: (_step, context) => createCell(tools, context),
+    expire: (_step, context) => expire(context),
+    observeInstance: (_step, context) => observeInstance(tools, context),
+    launch: (_step, context) => launch(tools, context),
+    awaitRunning: (_step, context) => awaitRunning(tools, context),
+    connect: (_step, context) => connect(tools, context),
+    dispatch: (_step, context) => dispatch(tools, context),
+    drain: ({ graceSeconds }, context) => drain(tools, context, graceSeconds),
+    endPod: (_step, context) => endPod(tools, context),
+    recordEnd: (_step, context) => recordEnd(tools, context),
+    saveLogs: (_step, context) => saveLogs(tools, context),
+    terminate: (_step, context) => terminate(tools, context),
+    awaitEndInApi: (_step, context) => awaitEndInApi(tools, context),
+    deleteCell: ({ isLost }, context) => deleteCell(tools, context, isLost),
+  };
 }

@@ -1,67 +1,70 @@
-import { CodedError } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import { unsupportedVolumes } from "../../dispatch/desired-pod.ts";
+import { ProviderError } from "../../errors.ts";
+import type { CellChange } from "../../state/cell-change.ts";
+import type { CellSpec } from "../../state/cell.ts";
 import { afterLoss, carriedContainers, endByLoss, hasRun } from "../../status/lost-containers.ts";
-import type { CellMemory } from "../../state/cell-memory.ts";
-import { required, type StepContext, type StepActor } from "./step-context.ts";
+import type { CellContext } from "../cell-step.ts";
+import { required, type CellTools } from "./step-context.ts";
 
 /** Chooses the machine of a pod and writes its Cell, before the cloud is asked for anything. */
-export async function createCell(context: StepContext, actor: StepActor): Promise<void> {
-  const { memory } = actor;
-  const { chooser, store, onEvent, clock } = context.options;
-  const resolved = required(memory.resolved, "the pod is not known");
-  const volumes = unsupportedVolumes(resolved.pod);
-  if (volumes.length > 0) {
-    throw new CodedError(
-      "VOLUME_UNSUPPORTED",
-      `Cannot give the pod its volumes ${volumes.join(", ")}: this kind is not supported`,
-      {
-        remedy: "Use emptyDir, hostPath, configMap, secret, downwardAPI or projected volumes",
-      },
-    );
+export async function createCell(
+  tools: CellTools,
+  context: CellContext,
+): Promise<CellChange | undefined> {
+  const { store, onEvent, clock } = tools;
+  const { state, change } = context;
+  const { pod } = required(state().pod.resolved, "the pod is not known");
+  const volumes = unsupportedVolumes(pod);
+  if (volumes.length > 0) throw volumesUnsupported(volumes);
+  if (state().history.attempt === 0 && hasRun(pod.status ?? {})) {
+    const taken = takeOver(tools, context);
+    if (taken.kind === "ended") return taken;
+    change(taken);
   }
-  if (memory.attempt === 0 && hasRun(resolved.pod.status ?? {}) && !goesOn(context, memory)) return;
   const began = clock.monotonic();
-  const spec = await chooser.choose(memory);
-  const { ended } = memory;
-  const hasEnded = Object.keys(ended).length > 0;
-  const cell = await store.create({ ...spec, ...(hasEnded && { ended }) });
-  memory.startMs.api = clock.monotonic() - began;
-  memory.waitReason = undefined;
-  memory.status = cell.status ?? { phase: "Pending" };
-  // A Cell that was just written has no instance; one that existed may have one.
-  memory.instanceState = cell.status ? "unknown" : "none";
+  const cell = await store.create(await chooseSpec(tools, context));
+  change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
+  const { name } = cell.metadata;
   const type = cell.spec.instanceType;
-  onEvent(
-    memory,
-    "CellCreated",
-    `Cell "${cell.metadata.name ?? ""}" of type ${type} was created for this pod`,
-  );
-  actor.cellSeen(cell);
-  if (memory.cell) return;
-  throw new CodedError(
+  const message = `Cell "${name}" of type ${type} was created for this pod`;
+  onEvent(state().podRef.uid, "CellCreated", message);
+  if (state().cell.object) return undefined;
+  throw new ProviderError(
     "CELL_BEING_DELETED",
-    `Cannot create Cell "${cell.metadata.name ?? ""}": the one before it is still being deleted`,
+    `Cannot create Cell "${name}": the one before it is still being deleted`,
     { retryable: true, remedy: "Remove the finalizers that others than kip put on it" },
   );
 }
 
-/**
- * Takes over the API's status of a pod whose cell was lost while kip was not running. False if the loss was the pod's end.
- */
-function goesOn({ options }: StepContext, memory: CellMemory): boolean {
-  const pod = required(memory.resolved, "the pod is not known").pod;
-  const lists = afterLoss(pod, pod.status ?? {}, memory);
-  const message = "The machine of this pod is gone";
-  const end = endByLoss(pod, pod.status ?? {}, {
-    message,
-    finishedAt: wireTime(options.clock.now()),
+async function chooseSpec({ chooser }: CellTools, { state }: CellContext): Promise<CellSpec> {
+  const { podRef, pod, history, containers } = state();
+  const { restartCounts, ended } = containers;
+  const spec = await chooser.choose({
+    podRef,
+    pod: required(pod.resolved, "the pod is not known").pod,
+    attempt: history.attempt,
+    restartCounts,
   });
-  if (end) {
-    memory.end = end;
-    memory.isPodFinished = true;
-    return false;
-  }
-  Object.assign(memory, carriedContainers(pod, lists));
-  return true;
+  return Object.keys(ended).length > 0 ? { ...spec, ended } : spec;
+}
+
+/** Takes over the API's status of a pod whose cell was lost while kip was not running; that loss may be the pod's end. */
+function takeOver({ clock }: CellTools, { state }: CellContext): CellChange<"ended" | "carried"> {
+  const { containers, pod: part } = state();
+  const { pod } = required(part.resolved, "the pod is not known");
+  const status = pod.status ?? {};
+  const message = "The machine of this pod is gone";
+  const podEnd = endByLoss(pod, status, { message, finishedAt: wireTime(clock.now()) });
+  if (podEnd) return { kind: "ended", podEnd };
+  const lists = afterLoss(pod, status, containers);
+  return { kind: "carried", ...carriedContainers(pod, lists) };
+}
+
+function volumesUnsupported(volumes: readonly string[]): ProviderError {
+  return new ProviderError(
+    "VOLUME_UNSUPPORTED",
+    `Cannot give the pod its volumes ${volumes.join(", ")}: this kind is not supported`,
+    { remedy: "Use emptyDir, hostPath, configMap, secret, downwardAPI or projected volumes" },
+  );
 }

@@ -1,82 +1,73 @@
-import { CodedError } from "@kip/base";
 import { desiredPod, imagesOf } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
-import { podAddress, type CellMemory } from "../../state/cell-memory.ts";
-import { startPhases, type Cell } from "../../state/cell.ts";
-import { activeFor } from "../../state/pod-deadline.ts";
-import { noteGeneration } from "./connect-agent.ts";
-import { required, rounded, type StepContext } from "./step-context.ts";
+import { ProviderError } from "../../errors.ts";
+import type { CellChange } from "../../state/cell-change.ts";
+import { activeFor, podAddress } from "../../state/cell-state.ts";
+import type { CellContext } from "../cell-step.ts";
+import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
 /** Sends the pod, or its newest version, to the agent. */
-export async function dispatch(
-  context: StepContext,
-  memory: CellMemory,
-  signal: AbortSignal,
-): Promise<void> {
-  const { clock, nodeIp, registries, images, logIns, dns, onEvent } = context.options;
-  const resolved = required(memory.resolved, "the pod is not known");
-  const agent = required(memory.agent, "the agent is not connected");
-  const cell = required(memory.cell, "there is no cell");
-  const podIp = podAddress(memory, resolved.pod.spec.hostNetwork === true);
+export async function dispatch(tools: CellTools, context: CellContext): Promise<CellChange> {
+  const { clock, registries, images, logIns, dns } = tools;
+  const { state, change, signal } = context;
+  const resolved = required(state().pod.resolved, "the pod is not known");
+  const client = required(state().agent.client, "the agent is not connected");
+  const podIp = podAddress(state().machine, resolved.pod.spec.hostNetwork === true);
   const found = await logIns?.find(registriesOf(imagesOf(resolved.pod)), signal);
-  noteGeneration(memory, memory.report?.generation);
-  // The clock may have been set back; the agent ignores a generation that is not newer.
-  const generation = Math.max(clock.now() * 1000, (memory.agentGeneration ?? 0) + 1);
+  const generation = nextGeneration(tools, context);
   const document = desiredPod(resolved, {
-    addresses: { podIPs: [podIp], hostIPs: [nodeIp] },
+    addresses: { podIPs: [podIp], hostIPs: [state().nodeIp] },
     dns: await dns(),
     registries,
     images,
     logIns: found?.logIns,
     generation,
-    activeForMs: activeFor(memory, clock.now()),
-    ended: new Set(Object.keys(memory.ended)),
+    activeForMs: activeFor(state(), clock.now()),
+    ended: new Set(Object.keys(state().containers.ended)),
   });
-  const { phase } = memory.status;
-  if (phase !== "Claimed") {
-    // Written before the pod is sent: a cell that may run it must not count as unused.
-    memory.status = { ...memory.status, phase: "Claimed", startMs: rounded(memory.startMs) };
-    try {
-      await context.statuses.write(cell, memory.status);
-    } catch (error) {
-      memory.status = { ...memory.status, phase };
-      throw error;
-    }
-    onEvent(memory, "CellReady", `Cell "${cell.metadata.name ?? ""}" answers at ${podIp}`);
+  if (state().cell.status.phase !== "Claimed") await claim(tools, context, podIp);
+  const ephemeral = (document.ephemeralContainers ?? []).map(({ name }) => name);
+  change({ kind: "podSent", ephemeral });
+  const held = await client.putPod(document, signal);
+  if (held !== undefined) change({ kind: "podHeld", generation: held });
+  if (held !== undefined && held > generation) throw ignored(context, { generation, held });
+  return { kind: "dispatched", resolved, renewInMs: found?.renewInMs };
+}
+
+/** The clock may have been set back; the agent ignores a generation that is not newer. */
+function nextGeneration({ clock }: CellTools, { state }: CellContext): number {
+  const { generation = 0, report } = state().agent;
+  return Math.max(clock.now() * 1000, Math.max(generation, report?.generation ?? 0) + 1);
+}
+
+/** Writes that the cell has its pod. That comes before the pod is sent: a cell that may run it must not count as unused. */
+async function claim(
+  { statuses, onEvent }: CellTools,
+  context: CellContext,
+  podIp: string,
+): Promise<void> {
+  const { state, change } = context;
+  const cell = cellOf(context);
+  const { startMs, status } = state().cell;
+  change({ kind: "cellStatus", status: { phase: "Claimed", startMs: rounded(startMs) } });
+  try {
+    await statuses.write(cell, state().cell.status);
+  } catch (error) {
+    change({ kind: "cellStatus", status: { phase: status.phase } });
+    throw error;
   }
-  for (const { name } of document.ephemeralContainers ?? []) memory.sentEphemeral.add(name);
-  const held = await agent.putPod(document, signal);
-  noteGeneration(memory, held);
-  if (held !== undefined && held > generation) throw ignored(cell, { generation, held });
-  // A change during the request is sent with the next dispatch.
-  memory.isDispatched = memory.resolved === resolved;
-  const { renewInMs } = found ?? {};
-  memory.renewAt = renewInMs === undefined ? undefined : clock.monotonic() + renewInMs;
-  memory.waitReason = undefined;
+  onEvent(cell.spec.podRef.uid, "CellReady", `Cell "${cell.metadata.name}" answers at ${podIp}`);
 }
 
 /** The next attempt sends a newer one. */
 function ignored(
-  { metadata }: Cell,
+  context: CellContext,
   { generation, held }: { readonly generation: number; readonly held: number },
-): CodedError {
-  return new CodedError(
+): ProviderError {
+  const { name } = cellOf(context).metadata;
+  return new ProviderError(
     "CELL_POD_IGNORED",
-    `Cannot give Cell "${metadata.name ?? ""}" its pod: the agent has generation ${held}, which is newer than ${generation}`,
+    `Cannot give Cell "${name}" its pod: the agent has generation ${held}, which is newer than ${generation}`,
     { retryable: true, remedy: "Set the clock of kip's machine; it is sent again" },
   );
-}
-
-/** Learns image digests from the agent's report, and completes the times of the start once. */
-export function noteReport(context: StepContext, memory: CellMemory): void {
-  const { report, status, resolved } = memory;
-  context.knownImages.learn(report, resolved?.pod);
-  const { pull, unpack, start } = report?.timingsMs ?? {};
-  if (start === undefined || !status.startMs || status.startMs.start !== undefined) return;
-  const startMs = rounded({ ...status.startMs, pull: pull ?? 0, unpack: unpack ?? 0, start });
-  context.setStatus(memory, { startMs });
-  const phases = startPhases.map(
-    (phase) => `${phase} ${((startMs[phase] ?? 0) / 1000).toFixed(2)} s`,
-  );
-  context.options.onEvent(memory, "CellStartTimes", `The pod's start took: ${phases.join(", ")}`);
 }

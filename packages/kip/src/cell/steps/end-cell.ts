@@ -1,27 +1,25 @@
 import { hasCode } from "@kip/base";
-import { carriedContainers } from "../../status/lost-containers.ts";
-import { forgetCell, wasClaimed, type CellMemory } from "../../state/cell-memory.ts";
-import { listsAfterLoss } from "../../status/lost-cell.ts";
-import { firstReport } from "./first-report.ts";
-import { required, type StepContext, type StepActor } from "./step-context.ts";
+import type { CellChange } from "../../state/cell-change.ts";
+import type { CellContext } from "../cell-step.ts";
+import { firstReport } from "./follow-agent.ts";
+import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
 
 /** Has the agent stop the pod within its grace period. */
 export async function drain(
-  context: StepContext,
-  memory: CellMemory,
+  tools: CellTools,
+  context: CellContext,
   graceSeconds: number,
-  signal: AbortSignal,
-): Promise<void> {
-  const agent = required(memory.agent, "the agent is not connected");
-  if (memory.status.phase !== "Draining") context.setStatus(memory, { phase: "Draining" });
+): Promise<CellChange> {
+  const { state, signal } = context;
+  const client = required(state().agent.client, "the agent is not connected");
+  if (state().cell.status.phase !== "Draining") setStatus(tools, context, { phase: "Draining" });
   try {
-    await agent.deletePod(graceSeconds, signal);
+    await client.deletePod(graceSeconds, signal);
   } catch (error) {
     if (!hasCode(error, "AGENT_NO_POD")) throw error;
-    memory.isAgentEmpty = true;
+    return { kind: "drained", graceSeconds, isEmpty: true };
   }
-  memory.drainSent = graceSeconds;
-  memory.drainSentAt = context.options.clock.monotonic();
+  return { kind: "drained", graceSeconds, isEmpty: false };
 }
 
 /**
@@ -29,79 +27,61 @@ export async function drain(
  * and does not stay because of its logs.
  *
  * @throws the reason of the plan's abort
- * @throws {CodedError} code `AGENT_UNREACHABLE`: repeat it over another connection
+ * @throws {AgentError} code `AGENT_UNREACHABLE`: repeat it over another connection
  */
 export async function saveLogs(
-  context: StepContext,
-  memory: CellMemory,
-  signal: AbortSignal,
-): Promise<void> {
-  const { agent } = memory;
-  const { archive, clock, logger } = context.options;
+  { archive, logger }: CellTools,
+  { state, change, signal }: CellContext,
+): Promise<CellChange> {
+  const { agent, pod, end, podRef } = state();
+  const { client } = agent;
   // The logs of a removed pod are deleted with it; a pod that gets another cell has the logs of that one.
-  if (memory.wanted.kind === "run" && memory.isPodFinished && agent) {
-    memory.saveLogsSince ??= clock.monotonic();
+  if (pod.wanted.kind === "run" && end.isPodFinished && client) {
+    change({ kind: "savingLogs" });
     try {
-      const report = memory.report ?? (await firstReport(agent, signal));
-      if (report) await archive.save(memory.podRef.uid, agent, report, signal);
+      const report = agent.report ?? (await firstReport(client, signal));
+      if (report) await archive.save(podRef.uid, client, report, signal);
     } catch (error) {
       if (signal.aborted || hasCode(error, "AGENT_UNREACHABLE")) throw error;
       logger.warn("Could not save the logs of a finished pod", { err: error });
     }
   }
-  memory.areLogsSaved = true;
+  return { kind: "logsSaved" };
 }
 
 /** Ends the instance. */
 export async function terminate(
-  context: StepContext,
-  actor: StepActor,
-  signal: AbortSignal,
-): Promise<void> {
-  const { memory } = actor;
-  const { driver } = context.options;
-  const id = required(memory.instance, "there is no instance").id;
-  if (memory.status.phase !== "Terminating") {
-    context.setStatus(memory, { phase: "Terminating" });
-    // A pod that gets another cell is no longer ready, and has no address.
-    actor.statusChanged();
-  }
+  tools: CellTools,
+  context: CellContext,
+): Promise<CellChange | undefined> {
+  const { driver } = tools;
+  const { state, change, signal } = context;
+  const { id } = required(state().machine.instance, "there is no instance");
+  // A pod that gets another cell is no longer ready, and has no address.
+  if (state().cell.status.phase !== "Terminating")
+    setStatus(tools, context, { phase: "Terminating" });
   await driver.terminate(id);
   await driver.waitForTerminated(id, signal);
-  memory.instanceState = "gone";
-  await memory.agent?.[Symbol.asyncDispose]();
+  change({ kind: "terminated" });
+  await state().agent.client?.[Symbol.asyncDispose]();
+  return undefined;
 }
 
 /** Deletes the Cell, whose instance is gone; a pod that lost its cell gets another one. */
 export async function deleteCell(
-  context: StepContext,
-  actor: StepActor,
+  { store, onEvent, logger }: CellTools,
+  context: CellContext,
   isLost: boolean,
-): Promise<void> {
-  const { memory } = actor;
-  const { store, onEvent, logger } = context.options;
-  const cell = required(memory.cell, "there is no cell");
+): Promise<CellChange | undefined> {
+  const { state, change } = context;
+  const cell = cellOf(context);
+  const { name } = cell.metadata;
+  const { uid } = state().podRef;
   await store.remove(cell);
-  logger.info("Deleted a Cell", { cell: cell.metadata.name, podUid: memory.podRef.uid });
-  const { agent } = memory;
-  if (!isLost) {
-    forgetCell(memory);
-    await agent?.[Symbol.asyncDispose]();
-    return;
-  }
-  if (wasClaimed(memory.status)) carryContainers(memory);
-  const message = `Cell "${cell.metadata.name ?? ""}" is gone; the pod gets a new one`;
-  onEvent(memory, "CellLost", message);
-  memory.attempt = cell.spec.attempt + 1;
-  forgetCell(memory);
-  await agent?.[Symbol.asyncDispose]();
-}
-
-/** Notes the container facts that the pod takes to its next cell. */
-function carryContainers(memory: CellMemory): void {
-  const { pod, sentEphemeral } = memory;
-  const lists = listsAfterLoss(memory);
-  if (!pod || !lists) return;
-  Object.assign(memory, carriedContainers(pod, lists, sentEphemeral));
-  memory.publishedStatus = { ...memory.publishedStatus, ...lists };
+  logger.info("Deleted a Cell", { cell: name, podUid: uid });
+  const { client } = state().agent;
+  change({ kind: "cellDeleted", isLost });
+  if (isLost) onEvent(uid, "CellLost", `Cell "${name}" is gone; the pod gets a new one`);
+  await client?.[Symbol.asyncDispose]();
+  return undefined;
 }

@@ -1,47 +1,65 @@
 import { backoffDelay } from "@kip/base";
 import { K8sError, wireTime } from "@kip/k8s-client";
-import { storedEnd } from "../../status/pod-end.ts";
-import type { CellMemory } from "../../state/cell-memory.ts";
+import type { CellChange } from "../../state/cell-change.ts";
 import type { PodEnd } from "../../state/cell.ts";
 import { lossEnd } from "../../status/lost-cell.ts";
-import { required, type StepContext, type StepActor } from "./step-context.ts";
+import { storedEnd } from "../../status/pod-end.ts";
+import type { CellContext } from "../cell-step.ts";
+import { cellOf, required, type CellTools } from "./step-context.ts";
+
+/** The kubelet's reason and message for a pod that took longer than its `activeDeadlineSeconds`. */
+const deadlineExceeded = {
+  reason: "DeadlineExceeded",
+  message: "Pod was active on the node longer than the specified deadline",
+} as const;
 
 /** Pauses between two reads of the pod. */
 const readBackoff = { initialMs: 1000, maxMs: 300_000 };
 /** How long the Cell of a pod that is being removed waits for the pod's end in the API, milliseconds. */
 const removalWaitMs = 60_000;
 
+/** Ends a pod that has waited for its cell for longer than it may be active. */
+export async function expire({ change }: Pick<CellContext, "change">): Promise<CellChange> {
+  change({ kind: "ended", podEnd: { phase: "Failed", ...deadlineExceeded } });
+  return { kind: "waits", ...deadlineExceeded };
+}
+
 /** Ends a pod whose cell is gone, and which does not get another one. */
-export async function endPod(context: StepContext, memory: CellMemory): Promise<void> {
-  const cell = required(memory.cell, "there is no cell");
-  const { clock, onEvent } = context.options;
-  const message = `Cell "${cell.metadata.name ?? ""}" is gone; the pod is not started again (restartPolicy Never)`;
+export async function endPod(
+  { clock, onEvent }: CellTools,
+  context: CellContext,
+): Promise<CellChange> {
+  const { name } = cellOf(context).metadata;
+  const message = `Cell "${name}" is gone; the pod is not started again (restartPolicy Never)`;
   const finishedAt = wireTime(clock.now());
-  const end = required(lossEnd(memory, { message, finishedAt }), "the pod goes on");
-  memory.end = end;
-  memory.isPodFinished = true;
-  if (end.reason === "CellLost") onEvent(memory, "CellLost", message);
+  const state = context.state();
+  const podEnd = required(lossEnd(state, { message, finishedAt }), "the pod goes on");
+  if (podEnd.reason === "CellLost") onEvent(state.podRef.uid, "CellLost", message);
+  return { kind: "ended", podEnd };
 }
 
 /** Writes how the pod ended into its Cell: once the instance has ended, there is no other copy. */
-export async function recordEnd(context: StepContext, memory: CellMemory): Promise<void> {
-  const cell = required(memory.cell, "there is no cell");
-  const end = required(memory.end, "the pod has not ended");
+export async function recordEnd(
+  { statuses, logger }: CellTools,
+  context: CellContext,
+): Promise<CellChange> {
+  const { state, change } = context;
+  const cell = cellOf(context);
+  const end = required(state().end.podEnd, "the pod has not ended");
   const write = async (podEnd: PodEnd): Promise<void> => {
     // Set before it is written: a newer status that replaces this one must have it, too.
-    memory.status = { ...memory.status, podEnd };
-    await context.statuses.write(cell, memory.status);
+    change({ kind: "cellStatus", status: { podEnd } });
+    await statuses.write(cell, state().cell.status);
   };
   try {
     await write(storedEnd(end));
   } catch (error) {
     if (!K8sError.is(error, "K8S_INVALID", "K8S_REQUEST_FAILED")) throw error;
     // The phase matters most: it says whether the pod succeeded.
-    const { name } = cell.metadata;
-    context.options.logger.warn("Could not write the end of a pod in full", { cell: name });
+    logger.warn("Could not write the end of a pod in full", { cell: cell.metadata.name });
     await write({ phase: end.phase });
   }
-  memory.isEndRecorded = true;
+  return { kind: "endRecorded" };
 }
 
 /**
@@ -49,22 +67,18 @@ export async function recordEnd(context: StepContext, memory: CellMemory): Promi
  * again: the virtual kubelet may have given up writing it.
  */
 export async function awaitEndInApi(
-  context: StepContext,
-  actor: StepActor,
-  signal: AbortSignal,
-): Promise<void> {
-  const { memory } = actor;
-  const { store, clock } = context.options;
-  memory.endAwaitedSince ??= clock.monotonic();
+  { store, clock }: CellTools,
+  { state, change, signal }: CellContext,
+): Promise<CellChange> {
+  change({ kind: "endAwaited" });
+  const since = state().cell.endAwaitedSince ?? clock.monotonic();
   for (let attempt = 0; ; attempt++) {
-    const isRemoved = memory.wanted.kind === "remove";
-    const isOverdue = isRemoved && clock.monotonic() - memory.endAwaitedSince >= removalWaitMs;
-    if (isOverdue || (await store.readPod(memory.podRef)) !== "open") {
-      memory.isEndInApi = true;
-      return;
-    }
+    const { pod, podRef } = state();
+    const isRemoved = pod.wanted.kind === "remove";
+    const isOverdue = isRemoved && clock.monotonic() - since >= removalWaitMs;
+    if (isOverdue || (await store.readPod(podRef)) !== "open") return { kind: "endInApi" };
     signal.throwIfAborted();
-    actor.statusChanged();
+    change({ kind: "publishAgain" });
     const pauseMs = backoffDelay(attempt, readBackoff);
     await clock.sleep(isRemoved ? Math.min(pauseMs, removalWaitMs / 4) : pauseMs, signal);
   }

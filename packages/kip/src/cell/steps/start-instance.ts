@@ -1,106 +1,111 @@
 import { defined } from "@kip/base";
-import type { Instance } from "@kip/cloud";
-import type { CellMemory } from "../../state/cell-memory.ts";
+import type { CellIdentity } from "@kip/agent-api";
+import type { Instance, LaunchRequest, LaunchWait } from "@kip/cloud";
+import type { CellChange } from "../../state/cell-change.ts";
+import type { CellState } from "../../state/cell-state.ts";
 import type { CellStatus } from "../../state/cell.ts";
+import type { CellContext } from "../cell-step.ts";
+import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
 import { userData } from "./user-data.ts";
-import { required, type StepContext, type StepActor } from "./step-context.ts";
 
 /** Looks up the Cell's instance in the cloud: after a start of kip, or when an answer was lost. */
-export async function observeInstance(context: StepContext, memory: CellMemory): Promise<void> {
-  const cell = required(memory.cell, "there is no cell");
-  const { driver } = context.options;
-  const id = cell.status?.instanceID;
+export async function observeInstance(
+  { driver }: CellTools,
+  context: CellContext,
+): Promise<CellChange> {
+  const { uid } = cellOf(context).metadata;
+  const id = context.state().cell.status.instanceID;
   const instance =
     id === undefined
-      ? (await driver.list()).find((each) => each.token === cell.metadata.uid)
+      ? (await driver.list()).find((each) => each.token === uid)
       : await driver.describe(id);
-  if (!instance) {
-    memory.instanceState = id === undefined ? "none" : "gone";
-    return;
-  }
-  instanceSeen(memory, instance);
+  if (instance) return { kind: "machineSeen", instance };
+  return { kind: "machine", state: id === undefined ? "none" : "gone" };
 }
 
 /** Asks the cloud for the instance; repeating it finds the instance that was started. */
 export async function launch(
-  context: StepContext,
-  actor: StepActor,
-  signal: AbortSignal,
-): Promise<void> {
-  const { memory } = actor;
-  const cell = required(memory.cell, "there is no cell");
-  const { driver, identities, clock, onEvent } = context.options;
+  tools: CellTools,
+  context: CellContext,
+): Promise<CellChange | undefined> {
+  const { driver, identities, clock, onEvent } = tools;
+  const { change, signal } = context;
+  const cell = cellOf(context);
   const began = clock.monotonic();
-  const images = memory.resolved && context.imagesOf(memory.resolved);
-  const { name = "", creationTimestamp: createdAt } = cell.metadata;
-  const { identity, expires } = await identities.issueForCell(name);
-  let instance: Instance;
-  try {
-    instance = await driver.launch(
-      {
-        token: cell.metadata.uid ?? "",
-        name,
-        instanceType: cell.spec.instanceType,
-        launchType: cell.spec.launchType,
-        image: cell.spec.image,
-        rootDiskBytes: cell.spec.rootDiskBytes,
-        userData: userData(identity),
-        ...(images && { images }),
-        ...(createdAt !== undefined && { createdAt }),
-        onWait: ({ message }) => actor.reportWait("CellWaits", message),
-        privateIpOnly: cell.spec.privateIPOnly,
-        tags: {
-          "kip-pod-namespace": cell.spec.podRef.namespace,
-          "kip-pod-name": cell.spec.podRef.name,
-          "kip-pod-uid": cell.spec.podRef.uid,
-        },
-      },
-      signal,
-    );
-  } catch (error) {
-    // The cloud may have started the instance.
-    memory.instanceState = "unknown";
-    throw error;
-  }
-  memory.startMs.cloud = clock.monotonic() - began;
-  memory.waitReason = undefined;
-  instanceSeen(memory, instance);
-  memory.unreachableSince = clock.monotonic();
-  context.setStatus(memory, {
+  const { identity, expires } = await identities.issueForCell(cell.metadata.name);
+  const instance = await orUnknown(context, () =>
+    driver.launch(launchRequest(tools, context, identity), signal),
+  );
+  change({ kind: "launched", instance, cloudMs: clock.monotonic() - began });
+  setStatus(tools, context, {
     phase: "Launching",
     instanceID: instance.id,
     identityExpires: expires.toISOString(),
   });
-  onEvent(
-    memory,
-    "CellLaunched",
-    `Instance "${instance.id}" (${instance.instanceType}) was started`,
-  );
+  const message = `Instance "${instance.id}" (${instance.instanceType}) was started`;
+  onEvent(cell.spec.podRef.uid, "CellLaunched", message);
+  return undefined;
+}
+
+function launchRequest(
+  tools: CellTools,
+  context: CellContext,
+  identity: CellIdentity,
+): LaunchRequest {
+  const { metadata, spec } = cellOf(context);
+  const { podRef } = spec;
+  return defined({
+    token: metadata.uid,
+    name: metadata.name,
+    instanceType: spec.instanceType,
+    launchType: spec.launchType,
+    image: spec.image,
+    rootDiskBytes: spec.rootDiskBytes,
+    userData: userData(identity),
+    images: launchImages(tools, context.state()),
+    createdAt: metadata.creationTimestamp,
+    onWait: ({ message }: LaunchWait) =>
+      context.change({ kind: "waits", reason: "CellWaits", message }),
+    privateIpOnly: spec.privateIPOnly,
+    tags: {
+      "kip-pod-namespace": podRef.namespace,
+      "kip-pod-name": podRef.name,
+      "kip-pod-uid": podRef.uid,
+    },
+  });
+}
+
+/** The images that a cell for this pod may have ready. */
+function launchImages(
+  { knownImages, registries, images }: CellTools,
+  { pod }: CellState,
+): LaunchRequest["images"] {
+  return pod.resolved && knownImages.imagesOf(pod.resolved, { registries, proxy: images?.proxy });
 }
 
 /** Waits until the instance runs and has its addresses. */
 export async function awaitRunning(
-  context: StepContext,
-  memory: CellMemory,
-  signal: AbortSignal,
-): Promise<void> {
-  const { driver, clock } = context.options;
+  tools: CellTools,
+  context: CellContext,
+): Promise<CellChange | undefined> {
+  const { driver, clock } = tools;
+  const { change, signal, state } = context;
   const began = clock.monotonic();
-  const id = required(memory.instance, "there is no instance").id;
-  try {
-    instanceSeen(memory, await driver.waitForRunning(id, signal));
-  } catch (error) {
-    memory.instanceState = "unknown";
-    throw error;
-  }
-  memory.startMs.cloud = (memory.startMs.cloud ?? 0) + clock.monotonic() - began;
-  context.setStatus(memory, { phase: "Booting", ...instanceFacts(memory.instance) });
+  const { id } = required(state().machine.instance, "there is no instance");
+  const instance = await orUnknown(context, () => driver.waitForRunning(id, signal));
+  change({ kind: "running", instance, cloudMs: clock.monotonic() - began });
+  setStatus(tools, context, { phase: "Booting", ...instanceFacts(instance) });
+  return undefined;
 }
 
-function instanceSeen(memory: CellMemory, instance: Instance): void {
-  memory.instance = instance;
-  if (instance.state === "running") memory.instanceState = "running";
-  else memory.instanceState = instance.state === "pending" ? "pending" : "gone";
+/** A request whose answer may be lost: the cloud may have done it, and has to be asked. */
+async function orUnknown<T>({ change }: CellContext, request: () => Promise<T>): Promise<T> {
+  try {
+    return await request();
+  } catch (error) {
+    change({ kind: "machine", state: "unknown" });
+    throw error;
+  }
 }
 
 /** What a Cell's status says of its instance. */

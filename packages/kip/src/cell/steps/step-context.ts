@@ -1,21 +1,22 @@
 import type { Clock, Logger } from "@kip/base";
-import type { AgentClient, DesiredImageSettings, DesiredRegistry, PodReport } from "@kip/agent-api";
-import type { CloudDriver, LaunchImages } from "@kip/cloud";
-import type { ResolvedPod } from "@kip/virtual-kubelet";
+import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
+import type { CloudDriver } from "@kip/cloud";
 import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
+import type { KnownImages } from "../../dispatch/launch-images.ts";
 import type { DnsSettings } from "../../dispatch/pod-network-files.ts";
-import { KnownImages } from "../../dispatch/launch-images.ts";
 import type { CellIdentities } from "../../identity/cell-identity.ts";
 import type { LogArchive } from "../../logs/log-archive.ts";
 import type { CellChooser } from "../../selection/cell-chooser.ts";
-import type { CellMemory } from "../../state/cell-memory.ts";
-import { CellStatusWriter } from "../../store/cell-status-writer.ts";
-import type { CellStore } from "../../store/cell-store.ts";
+import type { CellPart } from "../../state/cell-state.ts";
 import type { Cell, CellStatus } from "../../state/cell.ts";
+import type { CellStatusWriter } from "../../store/cell-status-writer.ts";
+import type { CellStore } from "../../store/cell-store.ts";
+import type { CellContext } from "../cell-step.ts";
 
-/** Dependencies of the steps. */
-export interface CellStepsOptions {
+/** What the steps of all cells work with. */
+export interface CellTools {
   readonly store: CellStore;
+  readonly statuses: CellStatusWriter;
   readonly driver: CloudDriver;
   readonly chooser: CellChooser;
   readonly identities: CellIdentities;
@@ -23,61 +24,32 @@ export interface CellStepsOptions {
   readonly dns: () => Promise<DnsSettings>;
   readonly registries: readonly DesiredRegistry[];
   readonly images?: DesiredImageSettings | undefined;
+  readonly knownImages: KnownImages;
   /** Log-ins of the cloud's own registries, if it has some. */
   readonly logIns?: CloudLogIns | undefined;
-  /** The virtual node's address, `status.hostIP` of its pods. */
-  readonly nodeIp: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Publishes an event of the pod. */
-  readonly onEvent: (memory: CellMemory, reason: string, message: string) => void;
+  /** Publishes an event of a pod. */
+  readonly onEvent: (podUid: string, reason: string, message: string) => void;
 }
 
-/** The actor of a pod, as its steps use it. */
-export interface StepActor {
-  readonly memory: CellMemory;
-  /** The API's view of the cell. */
-  cellSeen(cell: Cell | undefined): void;
-  /** A connection to the agent was made. */
-  agentFound(agent: AgentClient): void;
-  /** The connection to the agent ended. */
-  agentLost(): void;
-  /** The agent sent a report. */
-  reportSeen(report: PodReport): void;
-  /** The pod's status may have changed in the course of a step. */
-  statusChanged(): void;
-  /** Reports why the current step waits. */
-  reportWait(reason: string, message: string): void;
+/** Changes the Cell's status, and writes it in the background; the newest one wins. */
+export function setStatus(
+  { statuses, logger }: Pick<CellTools, "statuses" | "logger">,
+  { change, state }: Pick<CellContext, "change" | "state">,
+  status: Partial<CellStatus>,
+): void {
+  change({ kind: "cellStatus", status });
+  const { object, status: newest } = state().cell;
+  if (!object) return;
+  statuses.write(object, newest).catch((error: unknown) => {
+    logger.warn("Could not write the status of a cell", { err: error });
+  });
 }
 
-/** Shared by all steps: their dependencies, and the writing of a cell's status. */
-export class StepContext {
-  readonly options: CellStepsOptions;
-  readonly statuses: CellStatusWriter;
-  readonly knownImages = new KnownImages();
-
-  constructor(options: CellStepsOptions) {
-    this.options = options;
-    this.statuses = new CellStatusWriter(options.store);
-  }
-
-  /** The images that a cell for this pod may have ready. */
-  imagesOf(resolved: ResolvedPod): LaunchImages | undefined {
-    const { registries, images } = this.options;
-    const proxy = images?.proxy;
-    return this.knownImages.imagesOf(resolved, { registries, ...(proxy && { proxy }) });
-  }
-
-  /** Sets a new status and writes it in the background; the newest one wins. */
-  setStatus(memory: CellMemory, change: Partial<CellStatus>): void {
-    memory.status = { ...memory.status, ...change };
-    const { cell, status } = memory;
-    if (!cell) return;
-    memory.cell = { ...cell, status };
-    this.statuses.write(cell, status).catch((error: unknown) => {
-      this.options.logger.warn("Could not write the status of a cell", { err: error });
-    });
-  }
+/** The Cell of a pod that has one. @throws as {@link required} */
+export function cellOf({ state }: Pick<CellContext, "state">): Cell {
+  return required(state().cell.object, "there is no cell");
 }
 
 /** A precondition of a step, which the plan ensures. @throws TypeError if the plan has a bug */
@@ -87,6 +59,6 @@ export function required<T>(value: T | undefined, problem: string): T {
 }
 
 /** Times of the start as whole milliseconds. */
-export function rounded(startMs: CellMemory["startMs"]): NonNullable<CellStatus["startMs"]> {
+export function rounded(startMs: CellPart["startMs"]): CellPart["startMs"] {
   return Object.fromEntries(Object.entries(startMs).map(([phase, ms]) => [phase, Math.round(ms)]));
 }

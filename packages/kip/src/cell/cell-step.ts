@@ -1,0 +1,51 @@
+import type { AgentClient, PodReport } from "@kip/agent-api";
+import type { Executors, NoArguments, StepContext, StepOf } from "@kip/reconcile";
+import type { CellChange } from "../state/cell-change.ts";
+import type { CellState } from "../state/cell-state.ts";
+
+/** The kinds of steps of a cell, in the order of its life, with their arguments. */
+export interface CellStepArgs {
+  readonly createCell: NoArguments;
+  /** The pod has waited for its cell for longer than it may be active. */
+  readonly expire: NoArguments;
+  readonly observeInstance: NoArguments;
+  readonly launch: NoArguments;
+  readonly awaitRunning: NoArguments;
+  readonly connect: NoArguments;
+  readonly dispatch: NoArguments;
+  readonly drain: { readonly graceSeconds: number };
+  /** The pod's last cell is gone, and the pod has ended with it. */
+  readonly endPod: NoArguments;
+  /** Write how the pod ended into its Cell. */
+  readonly recordEnd: NoArguments;
+  readonly saveLogs: NoArguments;
+  readonly terminate: NoArguments;
+  /** Keep the Cell, whose instance is gone, until the API has the pod's end. */
+  readonly awaitEndInApi: NoArguments;
+  readonly deleteCell: { readonly isLost: boolean };
+}
+
+/** One action for a cell; each is safe to repeat. */
+export type CellStep<K extends keyof CellStepArgs = keyof CellStepArgs> = StepOf<CellStepArgs, K>;
+
+/** What a step sees and reports while it runs. */
+export type CellContext = Pick<
+  StepContext<CellState, CellChange, CellStep>,
+  "state" | "change" | "signal"
+>;
+
+/** What follows an agent sees of the state, and changes. */
+export interface AgentFollower extends Pick<CellContext, "state" | "change"> {
+  readonly onReport: (report: PodReport) => void;
+  /** The connection has ended. */
+  readonly onLost: () => void;
+}
+
+/** The work that a cell's plan asks for. */
+export interface CellSteps {
+  readonly executors: Executors<CellStepArgs, CellState, CellChange>;
+  /** Follows an agent's reports, and renews its identity, until the connection ends. Never throws. */
+  followAgent(client: AgentClient, follower: AgentFollower): Promise<void>;
+  /** Takes over what the newest report of the agent says beside the pod's status. */
+  noteReport(context: Pick<CellContext, "state" | "change">): void;
+}

@@ -1,0 +1,78 @@
+import { backoffDelay } from "@kip/base";
+import type { CellChange } from "../state/cell-change.ts";
+import { hasEnded, type AgentPart, type CellState } from "../state/cell-state.ts";
+import { reportedEnd } from "../status/pod-end.ts";
+import { restrictReportToPod } from "../status/restrict-report.ts";
+import { shortestUsefulConnectionMs } from "./observe-cell.ts";
+
+/** Pauses between cells that are lost in a row, and between connections that soon end. */
+const repeatBackoff = { initialMs: 500, maxMs: 300_000, jitter: 0 };
+
+/** The pause after so many losses in a row, 1 or more; milliseconds. */
+export function repeatPauseMs(count: number): number {
+  return backoffDelay(count - 1, repeatBackoff);
+}
+
+/** Notes which generation of the pod the agent has: the agent ignores one that is not newer. */
+export function withGeneration(agent: AgentPart, held: number | undefined): AgentPart {
+  return held === undefined
+    ? agent
+    : { ...agent, generation: Math.max(agent.generation ?? 0, held) };
+}
+
+/** A connection to the agent was made. */
+export function connected(
+  state: CellState,
+  { client, generation, isPodLost, startMs }: CellChange<"connected">,
+  nowMs: number,
+): CellState {
+  const { agent, cell } = state;
+  return {
+    ...state,
+    cell: startMs ? { ...cell, startMs: { ...cell.startMs, ...startMs } } : cell,
+    agent: {
+      ...withGeneration(agent, generation),
+      client,
+      connectedAt: nowMs,
+      // In a series of short connections the time out of reach counts from the first loss.
+      unreachableSince: agent.shortConnections === 0 ? undefined : agent.unreachableSince,
+      isPodLost: isPodLost ?? agent.isPodLost,
+    },
+  };
+}
+
+/** The connection to the agent ended. */
+export function agentLost(
+  state: CellState,
+  _change: CellChange<"agentLost">,
+  nowMs: number,
+): CellState {
+  const { agent } = state;
+  const isShort = nowMs - (agent.connectedAt ?? 0) < shortestUsefulConnectionMs;
+  const shortConnections = isShort ? agent.shortConnections + 1 : 0;
+  return {
+    ...state,
+    agent: {
+      ...agent,
+      client: undefined,
+      // An agent that answers only for moments counts as out of reach.
+      unreachableSince: isShort ? (agent.unreachableSince ?? nowMs) : nowMs,
+      shortConnections,
+      dialAt: isShort ? nowMs + repeatPauseMs(shortConnections) : undefined,
+      isDispatched: false,
+      drain: undefined,
+    },
+  };
+}
+
+/** The agent sent a report. */
+export function reported(state: CellState, change: CellChange<"reported">): CellState {
+  const { pod, cell, agent, end } = state;
+  const report = restrictReportToPod(change.report, pod.object);
+  const seen = { ...state, agent: { ...agent, report } };
+  // The end of a pod that was asked to stop is not its own.
+  const isOwnEnd = agent.drain === undefined && cell.status.phase !== "Draining";
+  if (!hasEnded(report) || !isOwnEnd) return seen;
+  const podEnd = pod.object && !end.isRecorded ? reportedEnd(report, seen, pod.object) : end.podEnd;
+  return { ...seen, end: { ...end, isPodFinished: true, podEnd } };
+}

@@ -1,0 +1,268 @@
+import type { Moment } from "@kip/reconcile";
+import { carriedContainers } from "../status/lost-containers.ts";
+import { listsAfterLoss } from "../status/lost-cell.ts";
+import { podStatus } from "../status/pod-status.ts";
+import { restrictReportToPod } from "../status/restrict-report.ts";
+import type { CellChange, CellChanges } from "../state/cell-change.ts";
+import { wasClaimed, withoutCell, type CellState } from "../state/cell-state.ts";
+import type { Cell } from "../state/cell.ts";
+import { agentLost, connected, repeatPauseMs, reported, withGeneration } from "./reduce-agent.ts";
+
+type Reducers = {
+  readonly [K in keyof CellChanges]: (
+    state: CellState,
+    change: CellChange<K>,
+    nowMs: number,
+  ) => CellState;
+};
+
+/** The loss of a cell that had its pod for this long, milliseconds, resets the count of losses. */
+const steadyCellMs = 600_000;
+
+/** What each kind of change does. */
+const reducers: Reducers = {
+  applied: (state, { resolved }) => {
+    const report = state.agent.report && restrictReportToPod(state.agent.report, resolved.pod);
+    return retried({
+      ...state,
+      pod: { ...state.pod, resolved, object: resolved.pod },
+      agent: { ...state.agent, report, isDispatched: false },
+    });
+  },
+  removed: (state, { graceSeconds, pod }, nowMs) => {
+    const seen = withPod(state, pod);
+    const { wanted } = state.pod;
+    if (wanted.kind === "remove" && wanted.graceSeconds <= graceSeconds) return seen;
+    const asked = { wanted: { kind: "remove", graceSeconds }, removeSince: nowMs } as const;
+    return retried({ ...seen, pod: { ...seen.pod, ...asked } });
+  },
+  finished: (state, { pod }) => {
+    const seen = withPod(state, pod);
+    if (state.end.isPodFinished && state.end.isInApi) return seen;
+    return retried({ ...seen, end: { ...seen.end, isPodFinished: true, isInApi: true } });
+  },
+  cellSeen: (state, { cell }) => cellSeen(state, cell),
+  cellGone: (state, { uid }) =>
+    isPresent(state, uid) ? { ...state, cell: { ...state.cell, isDeleted: true } } : state,
+  instanceEnded: (state, { token }) =>
+    isPresent(state, token) ? { ...state, machine: { ...state.machine, state: "gone" } } : state,
+  interrupted: (state, { notice }) => ({
+    ...state,
+    machine: { ...state.machine, interruption: notice },
+  }),
+  reported,
+  agentLost,
+  cellCreated: (state, { cell, apiMs }) => {
+    const status = cell.status ?? { phase: "Pending" };
+    const startMs = { ...state.cell.startMs, api: apiMs };
+    const created: CellState = {
+      ...state,
+      cell: { ...state.cell, status, startMs },
+      // A Cell that was just written has no instance; one that existed may have one.
+      machine: { ...state.machine, state: cell.status ? "unknown" : "none" },
+      wait: { ...state.wait, reason: undefined },
+    };
+    const next = cellSeen(created, cell);
+    return next.cell.object ? forgetReported(next) : next;
+  },
+  carried: (state, { restartCounts, ended }) => ({
+    ...state,
+    containers: { ...state.containers, restartCounts, ended },
+  }),
+  machine: (state, change) => ({ ...state, machine: { ...state.machine, state: change.state } }),
+  machineSeen: (state, { instance }) => machineSeen(state, instance),
+  launched: (state, { instance, cloudMs }, nowMs) => {
+    const startMs = { ...state.cell.startMs, cloud: cloudMs };
+    const agent = { ...state.agent, unreachableSince: nowMs };
+    const cell = { ...state.cell, startMs };
+    return machineSeen({ ...state, cell, agent, wait: {} }, instance);
+  },
+  running: (state, { instance, cloudMs }) => {
+    const { startMs } = state.cell;
+    const cloud = (startMs.cloud ?? 0) + cloudMs;
+    const cell = { ...state.cell, startMs: { ...startMs, cloud } };
+    return machineSeen({ ...state, cell }, instance);
+  },
+  terminated: (state) => ({ ...state, machine: { ...state.machine, state: "gone" } }),
+  cellStatus: ({ cell, ...state }, change) => {
+    const status = { ...cell.status, ...change.status };
+    return { ...state, cell: { ...cell, status } };
+  },
+  dialing: (state, _change, nowMs) => {
+    if (state.agent.unreachableSince !== undefined) return state;
+    return { ...state, agent: { ...state.agent, unreachableSince: nowMs } };
+  },
+  connected,
+  podSent: ({ containers, ...state }, { ephemeral }) => ({
+    ...state,
+    containers: {
+      ...containers,
+      sentEphemeral: new Set([...containers.sentEphemeral, ...ephemeral]),
+    },
+  }),
+  podHeld: (state, { generation }) => ({
+    ...state,
+    agent: withGeneration(state.agent, generation),
+  }),
+  dispatched: (state, { resolved, renewInMs }, nowMs) => ({
+    ...state,
+    cell: { ...state.cell, dispatchedAt: state.cell.dispatchedAt ?? nowMs },
+    agent: {
+      ...state.agent,
+      // A change during the request is sent with the next dispatch.
+      isDispatched: state.pod.resolved === resolved,
+      renewAt: renewInMs === undefined ? undefined : nowMs + renewInMs,
+    },
+    wait: {},
+  }),
+  drained: (state, { graceSeconds, isEmpty }, nowMs) => ({
+    ...state,
+    agent: {
+      ...state.agent,
+      drain: { graceSeconds, sentAt: nowMs },
+      isEmpty: state.agent.isEmpty || isEmpty,
+    },
+  }),
+  ended: (state, { podEnd }) => ({ ...state, end: { ...state.end, isPodFinished: true, podEnd } }),
+  endRecorded: (state) => ({ ...state, end: { ...state.end, isRecorded: true } }),
+  endAwaited: (state, _change, nowMs) => {
+    if (state.cell.endAwaitedSince !== undefined) return state;
+    return { ...state, cell: { ...state.cell, endAwaitedSince: nowMs } };
+  },
+  endInApi: (state) => ({ ...state, end: { ...state.end, isInApi: true } }),
+  savingLogs: (state, _change, nowMs) => {
+    if (state.agent.saveLogsSince !== undefined) return state;
+    return { ...state, agent: { ...state.agent, saveLogsSince: nowMs } };
+  },
+  logsSaved: (state) => ({ ...state, agent: { ...state.agent, areLogsSaved: true } }),
+  cellDeleted: (state, { isLost }, nowMs) => cellDeleted(state, isLost, nowMs),
+  waits: (state, { reason, message }) => {
+    // The figures in a message (free memory, place in the queue) may differ each time: they do not count as a change.
+    const reported = `${reason} ${message.replace(/[\d.]+/g, "#")}`;
+    return { ...state, wait: { reason: { reason, message }, reported } };
+  },
+  publishAgain: (state) => ({ ...state, status: state.status && { ...state.status } }),
+};
+
+/** After one of these a reason for waiting is reported again, although it is the same. Looking up a machine is not progress. */
+const progress: ReadonlySet<CellChange["kind"]> = new Set([
+  "launched",
+  "running",
+  "connected",
+  "dispatched",
+  "drained",
+  "ended",
+  "endRecorded",
+  "endInApi",
+  "logsSaved",
+  "terminated",
+  "cellDeleted",
+]);
+
+/** Applies a change to what kip knows of a pod and its cell: the only writer of that. Pure. */
+export function reduceCell(state: CellState, change: CellChange, now: Moment): CellState {
+  // The kind picks the function that takes exactly this change.
+  const reduce = reducers[change.kind] as (
+    state: CellState,
+    change: CellChange,
+    nowMs: number,
+  ) => CellState;
+  const next = reduce(state, change, now.monotonicMs);
+  if (next === state || change.kind === "publishAgain") return next;
+  return withStatus(progress.has(change.kind) ? forgetReported(next) : next, now);
+}
+
+/** The pod's status follows from everything else. One that kip has done nothing for yet keeps the status that it has. */
+function withStatus(state: CellState, { monotonicMs, wallMs }: Moment): CellState {
+  const { pod, cell, agent, wait, end } = state;
+  const isKnown = state.status ?? cell.object ?? agent.report ?? wait.reason ?? end.podEnd;
+  const shown = pod.object && isKnown && podStatus(state, pod.object, wallMs);
+  const status = shown ?? state.status;
+  const startTime = status?.startTime ?? pod.resolved?.pod.status?.startTime;
+  if (pod.activeSince !== undefined || startTime === undefined) return { ...state, status };
+  const activeMs = Math.max(0, wallMs - Date.parse(startTime));
+  return { ...state, status, pod: { ...pod, activeSince: monotonicMs - activeMs } };
+}
+
+/** A new request ends the pauses of the plan. */
+function retried(state: CellState): CellState {
+  return forgetReported({
+    ...state,
+    agent: { ...state.agent, dialAt: undefined },
+    history: { ...state.history, createAt: undefined },
+  });
+}
+
+function forgetReported(state: CellState): CellState {
+  if (state.wait.reported === undefined) return state;
+  return { ...state, wait: { ...state.wait, reported: undefined } };
+}
+
+function withPod(state: CellState, object: CellState["pod"]["object"]): CellState {
+  return object ? { ...state, pod: { ...state.pod, object } } : state;
+}
+
+/** Whether this UID is that of the present Cell; a Cell's UID is the token of its instance. */
+function isPresent({ cell }: CellState, uid: string): boolean {
+  return cell.object?.metadata.uid === uid;
+}
+
+function cellSeen(state: CellState, seen: Cell): CellState {
+  const { cell, history, end } = state;
+  const { uid, deletionTimestamp } = seen.metadata;
+  // The watch lags behind our own writes: a Cell that was removed must not come back.
+  if (history.goneCells.has(uid)) return state;
+  if (cell.object && !isPresent(state, uid)) return state;
+  const isDeleted = cell.isDeleted || deletionTimestamp !== undefined;
+  const status = cell.status.phase === "Pending" ? (seen.status ?? cell.status) : cell.status;
+  const isNewEnd = status.podEnd !== undefined && end.podEnd === undefined;
+  const isSame = isDeleted === cell.isDeleted && status === cell.status && !isNewEnd;
+  if (cell.object && isSame) return state;
+  const { attempt, restartCounts, ended = {} } = seen.spec;
+  return {
+    ...state,
+    cell: { ...cell, object: cell.object ?? seen, isDeleted, status },
+    history: { ...history, attempt },
+    containers: { ...state.containers, restartCounts, ended },
+    ...(isNewEnd && {
+      end: { ...end, podEnd: status.podEnd, isRecorded: true, isPodFinished: true },
+    }),
+  };
+}
+
+function machineSeen(
+  state: CellState,
+  instance: CellChanges["machineSeen"]["instance"],
+): CellState {
+  const { state: seen } = instance;
+  const present = seen === "running" || seen === "pending" ? seen : "gone";
+  return { ...state, machine: { ...state.machine, instance, state: present } };
+}
+
+/** Forgets everything about the cell; the pod stays known, and takes the facts of its containers to its next cell. */
+function cellDeleted(state: CellState, isLost: boolean, nowMs: number): CellState {
+  const { cell, history, pod, containers } = state;
+  const lists = isLost && wasClaimed(cell.status) ? listsAfterLoss(state) : undefined;
+  const isSteady = cell.dispatchedAt !== undefined && nowMs - cell.dispatchedAt >= steadyCellMs;
+  const losses = isLost ? (isSteady ? 0 : history.losses) + 1 : 0;
+  const goneCells = new Set(history.goneCells);
+  if (cell.object) goneCells.add(cell.object.metadata.uid);
+  return {
+    ...state,
+    ...withoutCell,
+    history: {
+      attempt: isLost && cell.object ? cell.object.spec.attempt + 1 : history.attempt,
+      goneCells,
+      losses,
+      createAt: losses > 0 ? nowMs + repeatPauseMs(losses) : undefined,
+    },
+    ...(pod.object &&
+      lists && {
+        containers: {
+          ...containers,
+          ...carriedContainers(pod.object, lists, containers.sentEphemeral),
+        },
+        status: { ...state.status, ...lists },
+      }),
+  };
+}

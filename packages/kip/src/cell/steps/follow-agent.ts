@@ -1,0 +1,75 @@
+import { hasCode } from "@kip/base";
+import type { AgentClient, PodReport } from "@kip/agent-api";
+import { keepIdentity } from "../../identity/keep-identity.ts";
+import { startPhases } from "../../state/cell.ts";
+import type { AgentFollower, CellContext } from "../cell-step.ts";
+import { cellOf, rounded, setStatus, type CellTools } from "./step-context.ts";
+
+/** Follows the reports of an agent and renews its identity until the connection ends. */
+export async function followAgent(
+  tools: CellTools,
+  client: AgentClient,
+  follower: AgentFollower,
+): Promise<void> {
+  const { identities, clock, logger } = tools;
+  const { state, onLost } = follower;
+  void client.closed.then(onLost);
+  await Promise.all([
+    followReports(tools, client, follower),
+    keepIdentity({
+      agent: client,
+      identities,
+      clock,
+      logger,
+      cellName: cellOf(follower).metadata.name,
+      expires: () => Date.parse(state().cell.status.identityExpires ?? ""),
+      onRenewed: (expires) =>
+        setStatus(tools, follower, { identityExpires: expires.toISOString() }),
+    }),
+  ]);
+}
+
+async function followReports(
+  { logger }: CellTools,
+  client: AgentClient,
+  { state, onReport }: AgentFollower,
+): Promise<void> {
+  const abort = new AbortController();
+  void client.closed.then(() => abort.abort());
+  try {
+    for await (const report of client.status(abort.signal)) {
+      // A cell that was abandoned may still send.
+      if (state().agent.client === client) onReport(report);
+    }
+  } catch (error) {
+    const level = hasCode(error, "AGENT_UNREACHABLE") ? "debug" : "warn";
+    logger[level]("Could not read the status stream of a cell further", { err: error });
+  }
+  // A connection without its status stream is replaced.
+  await client[Symbol.asyncDispose]();
+}
+
+/** The agent's current report; undefined if it has no pod. */
+export async function firstReport(
+  agent: AgentClient,
+  signal: AbortSignal,
+): Promise<PodReport | undefined> {
+  for await (const report of agent.status(signal)) return report;
+  signal.throwIfAborted();
+  return undefined;
+}
+
+/** Learns image digests from the agent's report, and completes the times of the start once. */
+export function noteReport(tools: CellTools, context: Pick<CellContext, "state" | "change">): void {
+  const { agent, cell, pod, podRef } = context.state();
+  tools.knownImages.learn(agent.report, pod.resolved?.pod);
+  const known = cell.status.startMs;
+  const { pull = 0, unpack = 0, start } = agent.report?.timingsMs ?? {};
+  if (start === undefined || !known || known.start !== undefined) return;
+  const startMs = rounded({ ...known, pull, unpack, start });
+  setStatus(tools, context, { startMs });
+  const phases = startPhases.map(
+    (phase) => `${phase} ${((startMs[phase] ?? 0) / 1000).toFixed(2)} s`,
+  );
+  tools.onEvent(podRef.uid, "CellStartTimes", `The pod's start took: ${phases.join(", ")}`);
+}

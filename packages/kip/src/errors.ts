@@ -1,0 +1,25 @@
+import { CodedError } from "@kip/base";
+
+/** Codes of {@link ProviderError}; docs/errors.md says what to do about each. */
+export type ProviderErrorCode =
+  /** An annotation of a pod, such as its launch type, has no valid value. */
+  | "ANNOTATION_INVALID"
+  /** The Cell before this one has finalizers of other clients. */
+  | "CELL_BEING_DELETED"
+  /** No agent is connected that could answer. */
+  | "CELL_NOT_READY"
+  /** The agent has a newer generation of its pod than kip. */
+  | "CELL_POD_IGNORED"
+  /** `provider.yaml` or an option has no valid value. */
+  | "CONFIG_INVALID"
+  /** The Secret of the certificate authority has no key pair. */
+  | "IDENTITY_SECRET_INVALID"
+  /** There is no place for the logs of finished pods. */
+  | "LOG_ARCHIVE_FAILED"
+  /** A pod has volumes of a kind that cells cannot have. */
+  | "VOLUME_UNSUPPORTED";
+
+/** Why the provider cannot run a pod, reach its cell, or start. */
+export class ProviderError extends CodedError<ProviderErrorCode> {
+  override readonly name = "ProviderError";
+}

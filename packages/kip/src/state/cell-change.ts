@@ -1,0 +1,74 @@
+import type { AgentClient, PodReport } from "@kip/agent-api";
+import type { Instance } from "@kip/cloud";
+import type { Pod } from "@kip/k8s-types";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
+import type { InstanceState, MachinePart } from "./cell-state.ts";
+import type { Cell, CellStatus, EndedContainer, PodEnd, StartPhase } from "./cell.ts";
+
+/** What changes the state of a pod and its cell, by kind. */
+export interface CellChanges {
+  // Reported by the virtual kubelet and the API.
+  /** The pod should run, in this form. */
+  readonly applied: { readonly resolved: ResolvedPod };
+  /** The pod should stop. */
+  readonly removed: { readonly graceSeconds: number; readonly pod?: Pod | undefined };
+  /** The pod is terminal in the API. */
+  readonly finished: { readonly pod?: Pod | undefined };
+  readonly cellSeen: { readonly cell: Cell };
+  /** The Cell was deleted without its finalizer. */
+  readonly cellGone: { readonly uid: string };
+
+  // Reported by the cloud and the agent.
+  readonly instanceEnded: { readonly token: string };
+  readonly interrupted: { readonly notice: NonNullable<MachinePart["interruption"]> };
+  readonly reported: { readonly report: PodReport };
+  readonly agentLost: object;
+
+  // Reported by steps.
+  readonly cellCreated: { readonly cell: Cell; readonly apiMs: number };
+  /** Container facts of a cell that was lost while kip was not running. */
+  readonly carried: {
+    readonly restartCounts: Readonly<Record<string, number>>;
+    readonly ended: Readonly<Record<string, EndedContainer>>;
+  };
+  readonly machine: { readonly state: InstanceState };
+  readonly machineSeen: { readonly instance: Instance };
+  readonly launched: { readonly instance: Instance; readonly cloudMs: number };
+  readonly running: { readonly instance: Instance; readonly cloudMs: number };
+  readonly terminated: object;
+  readonly cellStatus: { readonly status: Partial<CellStatus> };
+  readonly dialing: object;
+  readonly connected: {
+    readonly client: AgentClient;
+    /** Of the pod that the agent has. */
+    readonly generation?: number | undefined;
+    readonly isPodLost?: boolean | undefined;
+    /** Times of the start; undefined if it was over before. */
+    readonly startMs?: Partial<Readonly<Record<StartPhase, number>>> | undefined;
+  };
+  readonly podSent: { readonly ephemeral: readonly string[] };
+  /** The agent has this generation of the pod. */
+  readonly podHeld: { readonly generation: number };
+  readonly dispatched: {
+    readonly resolved: ResolvedPod;
+    /** In how many milliseconds the agent needs fresh credentials. */
+    readonly renewInMs?: number | undefined;
+  };
+  readonly drained: { readonly graceSeconds: number; readonly isEmpty: boolean };
+  readonly ended: { readonly podEnd: PodEnd };
+  readonly endRecorded: object;
+  readonly endAwaited: object;
+  readonly endInApi: object;
+  readonly savingLogs: object;
+  readonly logsSaved: object;
+  readonly cellDeleted: { readonly isLost: boolean };
+  /** A step waits or has failed. */
+  readonly waits: { readonly reason: string; readonly message: string };
+  /** The status has to be published again although it is the same. */
+  readonly publishAgain: object;
+}
+
+/** One change of kind `K`. */
+export type CellChange<K extends keyof CellChanges = keyof CellChanges> = {
+  readonly [P in K]: { readonly kind: P } & CellChanges[P];
+}[K];

@@ -1,0 +1,45 @@
+import type { PodReport } from "@kip/agent-api";
+import type { PodStatus } from "@kip/k8s-types";
+import type { ProviderCallbacks } from "@kip/virtual-kubelet";
+import { eventsOfReport } from "./pod-events.ts";
+
+/** Options of {@link PodPublisher}. */
+export interface PodPublisherOptions {
+  readonly podUid: string;
+  /** Undefined before the virtual kubelet listens. */
+  readonly callbacks: () => ProviderCallbacks | undefined;
+  /** When this process started, milliseconds since the epoch: earlier processes published the events from before. */
+  readonly startedAt: number;
+}
+
+/** Publishes the status and the events of one pod, each new one once. */
+export class PodPublisher {
+  readonly #options: PodPublisherOptions;
+  /** What was published last: the status, and the sequence number of the agent's newest event. */
+  #status: PodStatus | undefined;
+  #lastEvent = 0;
+
+  constructor(options: PodPublisherOptions) {
+    this.#options = options;
+  }
+
+  /** Publishes a status, unless it is the same object as before. */
+  status(status: PodStatus | undefined): void {
+    if (status === undefined || status === this.#status) return;
+    this.#status = status;
+    const { callbacks, podUid } = this.#options;
+    callbacks()?.podStatus({ uid: podUid, status });
+  }
+
+  /** Publishes the events of a report that are new. */
+  report(report: PodReport): void {
+    const { callbacks, podUid, startedAt } = this.#options;
+    const newest = report.events.at(-1)?.sequence ?? 0;
+    // An agent that counts from the start was started again.
+    const last = newest < this.#lastEvent ? 0 : this.#lastEvent;
+    for (const { sequence, time, event } of eventsOfReport(report, podUid)) {
+      if (sequence > last && Date.parse(time) >= startedAt) callbacks()?.podEvent(event);
+    }
+    this.#lastEvent = newest;
+  }
+}
