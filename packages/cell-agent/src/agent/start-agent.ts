@@ -1,12 +1,13 @@
 import { existsSync } from "node:fs";
+import type { ServerHttp2Stream } from "node:http2";
 import { agentPort, decodeCellIdentity, type AgentInfo, type CellIdentity } from "@kip/agent-api";
 import { systemClock, type Clock, type Logger } from "@kip/base";
-import { agentDirectories } from "../storage/agent-directories.ts";
-import { loadDependencies, type AgentDependencies } from "../dependencies/agent-dependencies.ts";
+import { agentDirectories, type AgentDirectories } from "../storage/agent-directories.ts";
+import { loadDependencies } from "../dependencies/agent-dependencies.ts";
 import type { PodService } from "./pod-service.ts";
 import { readJson, writeJson } from "../storage/json-file.ts";
 import { agentFacts } from "../server/agent-facts.ts";
-import { listen } from "../server/agent-server.ts";
+import { listen, type AgentServer } from "../server/agent-server.ts";
 import { answerJson } from "../server/answers.ts";
 
 /** Options of {@link startAgent}. */
@@ -20,18 +21,18 @@ export interface AgentOptions {
   /** Directory on a tmpfs for the desired pod, secrets and runtime state: `/run/itzo`. */
   readonly runDir: string;
   /** TCP port; 0 takes a free one. @default agentPort (6421) */
-  readonly port?: number;
+  readonly port?: number | undefined;
   /** Address to listen on. @default all */
-  readonly host?: string;
+  readonly host?: string | undefined;
   /** Milliseconds from the kernel's start to `userspace` and `network`; the agent adds `listening`. */
-  readonly bootTimingsMs?: Readonly<Record<string, number>>;
+  readonly bootTimingsMs?: Readonly<Record<string, number>> | undefined;
   /** When this machine began, milliseconds of the monotonic clock. @default 0, the kernel's start */
-  readonly startedAtMs?: number;
+  readonly startedAtMs?: number | undefined;
   readonly logger: Logger;
   /** @default systemClock */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
   /** Loads the agent's dependencies; called once it listens and has answered. @default crun, conmon and the image store */
-  readonly loadDependencies?: () => Promise<AgentDependencies>;
+  readonly loadDependencies?: typeof loadDependencies | undefined;
 }
 
 /** An agent that listens. */
@@ -54,76 +55,116 @@ export interface RunningAgent extends AsyncDisposable {
  * @throws {AgentError} code `AGENT_LISTEN_FAILED` when the port cannot be opened
  */
 export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
-  const { stateDir, runDir, logger } = options;
-  const clock = options.clock ?? systemClock;
-  const directories = agentDirectories(stateDir, runDir);
-  let identity = newestIdentity(options.identity, directories.identity);
-  let bootTimingsMs = options.bootTimingsMs ?? {};
-  const createService = async (): Promise<PodService> => {
+  const agent = new Agent(options);
+  await agent.start();
+  return agent;
+}
+
+class Agent implements RunningAgent {
+  readonly #options: AgentOptions;
+  readonly #clock: Clock;
+  readonly #directories: AgentDirectories;
+  readonly #ready = Promise.withResolvers<void>();
+  #identity: CellIdentity;
+  #bootTimingsMs: Readonly<Record<string, number>>;
+  #server: AgentServer | undefined;
+  /** Made before it listens, if an earlier life of the agent had a pod. */
+  #early: PodService | undefined;
+  #working: Promise<PodService> | undefined;
+  #isEnding = false;
+
+  constructor(options: AgentOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#directories = agentDirectories(options.stateDir, options.runDir);
+    this.#identity = newestIdentity(options.identity, this.#directories.identity);
+    this.#bootTimingsMs = options.bootTimingsMs ?? {};
+  }
+
+  get port(): number {
+    return this.#server?.port ?? 0;
+  }
+
+  get ready(): Promise<void> {
+    return this.#ready.promise;
+  }
+
+  async start(): Promise<void> {
+    if (existsSync(this.#directories.desiredPod)) this.#early = await this.#createService();
+    await this.#listen();
+    if (this.#early) await this.#begin();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isEnding = true;
+    await this.#server?.[Symbol.asyncDispose]();
+    await (await this.#working)?.[Symbol.asyncDispose]();
+  }
+
+  async #createService(): Promise<PodService> {
     const { PodService } = await import("./pod-service.ts");
     return new PodService({
-      directories,
-      clock,
+      directories: this.#directories,
+      clock: this.#clock,
+      logger: this.#options.logger,
+      identity: () => this.#identity,
+      setIdentity: (newer) => this.#setIdentity(newer),
+    });
+  }
+
+  #setIdentity(newer: CellIdentity): void {
+    this.#server?.setIdentity(newer);
+    writeJson(this.#directories.identity, newer);
+    this.#identity = newer;
+  }
+
+  async #listen(): Promise<void> {
+    const { port = agentPort, host, startedAtMs = 0, logger } = this.#options;
+    const identity = this.#identity;
+    this.#server = await listen({
+      identity,
+      port,
+      host,
       logger,
-      identity: () => identity,
-      setIdentity: (newer) => {
-        server.setIdentity(newer);
-        writeJson(directories.identity, newer);
-        identity = newer;
+      handler: async (stream, request) => {
+        if (`${request.method} ${request.path}` === "GET /v1/info") await this.#answerInfo(stream);
+        else await (await this.#begin()).serve(stream, request);
       },
     });
-  };
-  const early = existsSync(directories.desiredPod) ? await createService() : undefined;
-  const ready = Promise.withResolvers<void>();
-  let isEnding = false;
-  let working: Promise<PodService> | undefined;
-  const begin = async (): Promise<PodService> => await (working ??= work());
-  const server = await listen({
-    identity,
-    port: options.port ?? agentPort,
-    ...(options.host !== undefined && { host: options.host }),
-    logger,
-    handler: async (stream, request) => {
-      if (`${request.method} ${request.path}` !== "GET /v1/info")
-        return await (await begin()).serve(stream, request);
-      const pod = (await working)?.pod;
-      answerJson(stream, 200, {
-        ...agentFacts(),
-        cellName: identity.cellName,
-        agentVersion: options.agentVersion,
-        bootTimingsMs,
-        ...(pod && { podUid: pod.uid, podGeneration: pod.generation }),
-      } satisfies AgentInfo);
-      // Not before the answer has gone.
-      stream.once("close", () => {
-        if (!isEnding) begin().catch(ready.reject);
-      });
-    },
-  });
-  bootTimingsMs = {
-    ...bootTimingsMs,
-    listening: Math.round(monotonicMs() - (options.startedAtMs ?? 0)),
-  };
-  // The local cloud reads this line from the console, see admission/start-phase.ts.
-  logger.info("Agent listens", { port: server.port, cell: identity.cellName, ...bootTimingsMs });
-  if (early) await begin();
-  return {
-    port: server.port,
-    ready: ready.promise,
-    [Symbol.asyncDispose]: async () => {
-      isEnding = true;
-      await server[Symbol.asyncDispose]();
-      await (await working)?.[Symbol.asyncDispose]();
-    },
-  };
+    const listening = Math.round(monotonicMs() - startedAtMs);
+    this.#bootTimingsMs = { ...this.#bootTimingsMs, listening };
+    // The local cloud reads this line from the console, see admission/start-phase.ts.
+    const fields = { port: this.port, cell: identity.cellName, ...this.#bootTimingsMs };
+    logger.info("Agent listens", fields);
+  }
 
-  async function work(): Promise<PodService> {
-    const made = early ?? (await createService());
-    made.begin(
-      options.loadDependencies ?? (() => loadDependencies({ directories, logger, clock })),
-    );
-    ready.resolve(made.ready);
-    return made;
+  async #answerInfo(stream: ServerHttp2Stream): Promise<void> {
+    const pod = (await this.#working)?.pod;
+    answerJson(stream, 200, {
+      ...agentFacts(),
+      cellName: this.#identity.cellName,
+      agentVersion: this.#options.agentVersion,
+      bootTimingsMs: this.#bootTimingsMs,
+      podUid: pod?.uid,
+      podGeneration: pod?.generation,
+    } satisfies AgentInfo);
+    // Not before the answer has gone.
+    stream.once("close", () => {
+      if (!this.#isEnding) this.#begin().catch(this.#ready.reject);
+    });
+  }
+
+  /** Begins with the pod, once. */
+  async #begin(): Promise<PodService> {
+    return await (this.#working ??= this.#work());
+  }
+
+  async #work(): Promise<PodService> {
+    const { logger, loadDependencies: load = loadDependencies } = this.#options;
+    const service = this.#early ?? (await this.#createService());
+    service.begin(() => load({ directories: this.#directories, logger, clock: this.#clock }));
+    this.#ready.resolve(service.ready);
+    return service;
   }
 }
 

@@ -25,7 +25,7 @@ export interface AgentRequest {
 export interface ListenOptions {
   readonly identity: CellIdentity;
   readonly port: number;
-  readonly host?: string;
+  readonly host?: string | undefined;
   readonly handler: Handler;
   readonly logger: Logger;
 }

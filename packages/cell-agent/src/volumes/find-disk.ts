@@ -1,7 +1,15 @@
 import fs from "node:fs/promises";
 import path from "node:path";
 import { AgentError } from "@kip/agent-api";
-import { watchOrPoll, isSystemError } from "@kip/base";
+import {
+  isSystemError,
+  SerialQueue,
+  systemClock,
+  untilAborted,
+  watchOrPoll,
+  withTimeout,
+  type Clock,
+} from "@kip/base";
 
 /** A disk of this machine. */
 export interface Disk {
@@ -13,11 +21,13 @@ export interface Disk {
 /** Where disks show, and how long to wait for one. */
 export interface FindDiskOptions {
   /** @default "/sys/block" */
-  readonly sysBlock?: string;
+  readonly sysBlock?: string | undefined;
   /** @default "/dev" */
-  readonly dev?: string;
-  /** @default 60,000 */
-  readonly limitMs?: number;
+  readonly dev?: string | undefined;
+  /** Milliseconds. @default 60,000 */
+  readonly limitMs?: number | undefined;
+  /** @default systemClock */
+  readonly clock?: Clock | undefined;
 }
 
 /**
@@ -27,27 +37,24 @@ export interface FindDiskOptions {
  * @throws {AgentError} `AGENT_DISK_ABSENT` after the limit
  */
 export async function findDisk(serial: string, options: FindDiskOptions = {}): Promise<Disk> {
-  const { sysBlock = "/sys/block", dev = "/dev", limitMs = 60_000 } = options;
-  const found = Promise.withResolvers<Disk>();
-  found.promise.catch(() => {}); // awaited below, but may fail before that
-  let looks: Promise<void> = Promise.resolve();
-  const look = (): void => {
-    looks = looks
-      .then(async () => {
-        const disk = await lookFor(serial, sysBlock, dev);
-        if (disk) found.resolve(disk);
-      })
-      .catch(found.reject);
+  const { sysBlock = "/sys/block", dev = "/dev", limitMs = 60_000, clock = systemClock } = options;
+  const queue = new SerialQueue();
+  const look = async (): Promise<Disk | undefined> =>
+    await queue.run(async () => await lookFor(serial, sysBlock, dev));
+  const find = async (signal: AbortSignal): Promise<Disk> => {
+    const found = Promise.withResolvers<Disk>();
+    const tell = (): void => {
+      look().then((disk) => disk && found.resolve(disk), found.reject);
+    };
+    // Watched before the first look: a disk that comes in between is not missed.
+    using _watcher = watchOrPoll(dev, tell);
+    tell();
+    return await untilAborted(found.promise, signal);
   };
-  // Watched before the first look: a disk that comes in between is not missed.
-  using _watcher = watchOrPoll(dev, look);
-  look();
-  const timer = setTimeout(() => found.reject(absent(serial, limitMs)), limitMs);
   try {
-    return await found.promise;
+    return await withTimeout(find, { limitMs, clock, error: () => absent(serial, limitMs) });
   } finally {
-    clearTimeout(timer);
-    await looks;
+    await queue.idle();
   }
 }
 
