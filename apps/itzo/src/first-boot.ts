@@ -33,7 +33,7 @@ export async function applySeed(
   options: {
     readonly directory: string;
     /** Put before every path; nothing but files is touched then. @default "/" */
-    readonly root?: string;
+    readonly root?: string | undefined;
     readonly logger: Logger;
   },
 ): Promise<void> {
@@ -41,10 +41,9 @@ export async function applySeed(
   const config = parseUserData(seed.userData);
   for (const warning of config.warnings)
     logger.warn("User data not understood", { reason: warning });
-  const hostname = config.hostname ?? seed.localHostname;
   const result = await applyUserData(
-    { ...config, ...(hostname !== undefined && { hostname }) },
-    { ...(root !== undefined && { root, setHostname: async () => {} }) },
+    { ...config, hostname: config.hostname ?? seed.localHostname },
+    root === undefined ? {} : { root, setHostname: async () => {} },
   );
   for (const err of result.errors) logger.error("User data failed", { err });
   writeFileSync(markOf(options.directory), seed.instanceId);

@@ -44,7 +44,7 @@ async function main(): Promise<void> {
     bootTimingsMs: timingsMs,
     startedAtMs,
     logger,
-    ...(copy && { loadDependencies: async () => await Promise.resolve(copy.loaded) }),
+    loadDependencies: copy && (async () => await Promise.resolve(copy.loaded)),
   });
   copy?.sendReady();
   process.once("SIGTERM", () => {

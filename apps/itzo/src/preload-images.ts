@@ -64,6 +64,6 @@ function fetchImages({ images, pull }: ImagePreload): void {
   throw new ItzoError(
     "TEMPLATE_IMAGES_FAILED",
     `Cannot fetch a template's images: ${lastLine || (error?.message ?? `the process ended with ${signal}`)}`,
-    { ...(error && { cause: error }) },
+    { cause: error },
   );
 }

@@ -120,7 +120,7 @@ export class AgentClient implements AsyncDisposable {
    */
   static async connect(options: AgentClientOptions): Promise<AgentClient> {
     const timeoutMs = options.connectTimeoutMs ?? connectTimeoutMs;
-    const limits = { timeoutMs, ...(options.signal && { signal: options.signal }) };
+    const limits = { timeoutMs, signal: options.signal };
     const socket = await openTcp(options, { port: options.port ?? agentPort, ...limits });
     return await AgentClient.over(socket, options);
   }

@@ -37,7 +37,11 @@ export function widenWindows(session: ClientHttp2Session): void {
 /** Opens a TCP connection; `AGENT_UNREACHABLE` when that fails or takes longer than `timeoutMs`. */
 export async function openTcp(
   peer: PeerOptions,
-  options: { readonly port: number; readonly timeoutMs: number; readonly signal?: AbortSignal },
+  options: {
+    readonly port: number;
+    readonly timeoutMs: number;
+    readonly signal?: AbortSignal | undefined;
+  },
 ): Promise<Socket> {
   const socket = net.connect({ host: peer.address, port: options.port, noDelay: true });
   return await settle(socket, "connect", { ...options, socket, peer, stage: "connection" });
@@ -50,7 +54,7 @@ export async function openTcp(
 export async function openSession(
   socket: Socket,
   peer: PeerOptions,
-  options: { readonly timeoutMs: number; readonly signal?: AbortSignal },
+  options: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
 ): Promise<ClientHttp2Session> {
   const name = cellServerName(peer.cellName);
   const secure = tls.connect({
@@ -97,7 +101,7 @@ export function unreachable(peer: { readonly cellName: string }, cause: unknown)
 
 interface Settling<T> {
   readonly timeoutMs: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   readonly socket: T;
   /** What is being made, for messages. */
   readonly stage: string;

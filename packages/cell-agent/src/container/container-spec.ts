@@ -19,7 +19,7 @@ export interface SpecInput {
   /** Identity of the image's user. */
   readonly imageUser: ResolvedUser;
   /** Identity of `container.user` in the image, if the container names one. */
-  readonly wantedUser?: ResolvedUser;
+  readonly wantedUser?: ResolvedUser | undefined;
   readonly mounts: readonly ContainerMount[];
   readonly logPath: string;
 }

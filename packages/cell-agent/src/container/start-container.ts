@@ -104,10 +104,11 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     pod: input.pod,
     container,
     image: image.config,
-    sandbox: { ...resources.sandbox, ...(pidNamespace !== undefined && { pidNamespace }) },
+    sandbox:
+      pidNamespace === undefined ? resources.sandbox : { ...resources.sandbox, pidNamespace },
     rootfs,
     imageUser,
-    ...(wantedUser && { wantedUser }),
+    wantedUser,
     mounts: [...mounts, ...ofImage],
     logPath: run.logPath,
   });

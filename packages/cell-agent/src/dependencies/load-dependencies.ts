@@ -42,7 +42,7 @@ export async function loadRealDependencies(
     createSandbox: async (wanted) => {
       const prepared = await sandbox;
       sandbox = Promise.resolve(undefined); // it is used up
-      return await oci.createPodSandbox({ ...wanted, ...(prepared && { prepared }) });
+      return await oci.createPodSandbox({ ...wanted, prepared });
     },
     removeSandbox: oci.removePodSandbox,
     resolveUser: imaging.resolveUser,

@@ -29,8 +29,8 @@ export async function pullAs(
   const cache = wanted && (await options.cacheFolder?.(wanted));
   const settings: Omit<PullOptions, "registries"> = {
     signal,
-    ...(cache !== undefined && { cache }),
-    ...(proxy && { proxy }),
+    cache,
+    proxy,
   };
   const [first = [], ...others] = logIns(pod.registries, reference);
   try {

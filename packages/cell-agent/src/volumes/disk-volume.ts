@@ -11,7 +11,7 @@ export interface DiskVolume {
   readonly serial: string;
   readonly readOnly: boolean;
   /** Group that may read and write everything on it: the pod's `fsGroup`. */
-  readonly group?: number;
+  readonly group?: number | undefined;
 }
 
 /**

@@ -8,9 +8,9 @@ export interface Mounter {
   mountTmpfs(
     directory: string,
     options: {
-      readonly sizeBytes?: number;
+      readonly sizeBytes?: number | undefined;
       /** Owns it, and all that is made in it. @default root's */
-      readonly group?: number;
+      readonly group?: number | undefined;
     },
   ): Promise<void>;
   /** Shows a file or directory at an existing place of its kind as well. */

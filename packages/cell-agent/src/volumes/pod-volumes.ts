@@ -100,7 +100,7 @@ async function makeVolume(
       await mounter.mountDisk(directory, {
         serial: volume.serial ?? "",
         readOnly: volume.readOnly ?? false,
-        ...(pod.fsGroup !== undefined && { group: pod.fsGroup }),
+        group: pod.fsGroup,
       });
       return directory;
     }
@@ -127,8 +127,8 @@ async function makeEmptyDir(
     await fs.mkdir(directory, { recursive: true });
     const { sizeLimitBytes: sizeBytes } = volume;
     await mounter.mountTmpfs(directory, {
-      ...(sizeBytes !== undefined && { sizeBytes }),
-      ...(group !== undefined && { group }),
+      sizeBytes,
+      group,
     });
     return directory;
   }
