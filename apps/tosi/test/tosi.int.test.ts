@@ -17,11 +17,8 @@ import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { mount, runCommand, unmount } from "@kip/base";
-import { startLayoutRegistry, tar, writeLayout } from "@kip/testing";
-import {
-  missing,
-  temporaryFolder,
-} from "../../../packages/oci-image/test/fixtures/temporary-folder.ts";
+import { startLayoutRegistry, tar, temporaryFolder, writeLayout } from "@kip/testing";
+import { missing } from "../../../packages/oci-image/test/fixtures/missing.ts";
 import { packTosi } from "../../../tools/pack-tosi.ts";
 
 const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));

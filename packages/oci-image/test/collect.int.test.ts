@@ -11,11 +11,11 @@ import {
 import path from "node:path";
 import { describe, it } from "node:test";
 import { mount, silentLogger, systemClock, unmount } from "@kip/base";
-import { tar, writeLayout } from "@kip/testing";
+import { tar, temporaryFolder, writeLayout } from "@kip/testing";
 import { openImageStore, parseReference, type ManagedImageStore } from "../src/index.ts";
 import { collect } from "../src/store/collect.ts";
 import { StoreFolder } from "../src/store/store-folder.ts";
-import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
+import { missing } from "./fixtures/missing.ts";
 
 const logger = silentLogger;
 const later = (): number => Date.now() + 1e9;

@@ -8,12 +8,11 @@ import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { silentLogger, systemClock } from "@kip/base";
-import { tar, tarEntry, writeLayout, type RawEntry } from "@kip/testing";
+import { tar, tarEntry, temporaryFolder, writeLayout, type RawEntry } from "@kip/testing";
 import { ImageError } from "../src/errors.ts";
 import { openImageStore, parseReference } from "../src/index.ts";
 import { TarParser } from "../src/tar/tar-parser.ts";
 import { inflate } from "../src/unpack/inflate.ts";
-import { temporaryFolder } from "./fixtures/temporary-folder.ts";
 import { listTree } from "./fixtures/tree-listing.ts";
 
 const runs = Number(process.env["KIP_FUZZ_RUNS"] ?? 150);

@@ -13,6 +13,7 @@ import {
   EagerClock,
   startLayoutRegistry,
   tar,
+  temporaryFolder,
   writeLayout,
   type LayoutImage,
   type LayoutRegistry,
@@ -24,7 +25,6 @@ import {
   type PulledImage,
   type PullOptions,
 } from "../src/index.ts";
-import { temporaryFolder } from "./fixtures/temporary-folder.ts";
 
 interface Trial {
   readonly layout: string;

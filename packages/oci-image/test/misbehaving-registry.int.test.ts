@@ -8,13 +8,13 @@ import {
   EagerClock,
   startLayoutRegistry,
   tar,
+  temporaryFolder,
   writeLayout,
   type LayoutRegistry,
   type RequestHandler,
 } from "@kip/testing";
 import { ImageError, type ImageErrorCode } from "../src/errors.ts";
 import { openImageStore, parseReference, type PulledImage } from "../src/index.ts";
-import { temporaryFolder } from "./fixtures/temporary-folder.ts";
 
 const layers = [
   tar([{ name: "one", content: Buffer.alloc(300_000, "a") }]),

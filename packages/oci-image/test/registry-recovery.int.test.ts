@@ -13,6 +13,7 @@ import {
   EagerClock,
   startLayoutRegistry,
   tar,
+  temporaryFolder,
   writeLayout,
   type LayoutRegistry,
   type RequestHandler,
@@ -25,7 +26,6 @@ import {
   type PullOptions,
   type RegistryConfig,
 } from "../src/index.ts";
-import { temporaryFolder } from "./fixtures/temporary-folder.ts";
 
 const content = Buffer.alloc(900_000, "some content of a file, over and over; ");
 const layers = [tar([{ name: "one", content }]), tar([{ name: "two", content: "2" }])];

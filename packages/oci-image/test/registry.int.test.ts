@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { runCommand, silentLogger, systemClock } from "@kip/base";
-import { tar, writeLayout } from "@kip/testing";
+import { tar, temporaryFolder, writeLayout } from "@kip/testing";
 import { ImageError, type ImageErrorCode } from "../src/errors.ts";
 import {
   openImageStore,
@@ -14,7 +14,7 @@ import {
   type RegistryConfig,
 } from "../src/index.ts";
 import { makeCertificate, startRegistry, startTokenServer } from "./fixtures/registry-process.ts";
-import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
+import { missing } from "./fixtures/missing.ts";
 
 const layers = [
   tar([

@@ -5,7 +5,13 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
-import { startLayoutRegistry, tar, writeLayout, type LayoutRegistry } from "@kip/testing";
+import {
+  startLayoutRegistry,
+  tar,
+  temporaryFolder,
+  writeLayout,
+  type LayoutRegistry,
+} from "@kip/testing";
 import {
   openImageStore,
   parseReference,
@@ -16,7 +22,7 @@ import {
 import { mediaTypes, type Descriptor } from "../src/manifest.ts";
 import { hostPlatform } from "../src/platform.ts";
 import { startRegistry } from "./fixtures/registry-process.ts";
-import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
+import { missing } from "./fixtures/missing.ts";
 
 const login = { username: "tenant", password: "s3cret" };
 const basic = `Basic ${Buffer.from("tenant:s3cret").toString("base64")}`;

@@ -16,11 +16,11 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { mount, runCommand, silentLogger, systemClock, unmount } from "@kip/base";
-import { startLayoutRegistry, tar, writeLayout } from "@kip/testing";
+import { startLayoutRegistry, tar, temporaryFolder, writeLayout } from "@kip/testing";
 import { openImageStore, parseReference, prefetchImage } from "../src/index.ts";
 import { collect } from "../src/store/collect.ts";
 import { StoreFolder } from "../src/store/store-folder.ts";
-import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
+import { missing } from "./fixtures/missing.ts";
 import { listTree } from "./fixtures/tree-listing.ts";
 
 const script = fileURLToPath(new URL("fixtures/pull-child.ts", import.meta.url));

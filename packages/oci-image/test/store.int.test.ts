@@ -14,9 +14,9 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { silentLogger, systemClock } from "@kip/base";
-import { startLayoutRegistry, tar, writeLayout } from "@kip/testing";
+import { startLayoutRegistry, tar, temporaryFolder, writeLayout } from "@kip/testing";
 import { openImageStore, parseReference } from "../src/index.ts";
-import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
+import { missing } from "./fixtures/missing.ts";
 import { listTree } from "./fixtures/tree-listing.ts";
 
 const files = (layer: number, count: number) =>

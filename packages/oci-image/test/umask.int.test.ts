@@ -4,9 +4,8 @@ import { readdirSync, statSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
-import { startLayoutRegistry, tar, writeLayout } from "@kip/testing";
+import { startLayoutRegistry, tar, temporaryFolder, writeLayout } from "@kip/testing";
 import { openImageStore, parseReference, prefetchImage } from "../src/index.ts";
-import { temporaryFolder } from "./fixtures/temporary-folder.ts";
 import { listTree } from "./fixtures/tree-listing.ts";
 
 const entries = [

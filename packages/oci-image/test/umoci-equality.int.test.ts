@@ -21,9 +21,9 @@ import {
 import path from "node:path";
 import { describe, it } from "node:test";
 import { runCommand, silentLogger, systemClock } from "@kip/base";
-import { tar, writeLayout, type Compression, type RawEntry } from "@kip/testing";
+import { tar, temporaryFolder, writeLayout, type Compression, type RawEntry } from "@kip/testing";
 import { openImageStore, parseReference } from "../src/index.ts";
-import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
+import { missing } from "./fixtures/missing.ts";
 import { listTree } from "./fixtures/tree-listing.ts";
 
 const folder = (name: string, more: Partial<RawEntry> = {}): RawEntry => ({

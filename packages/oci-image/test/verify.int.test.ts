@@ -4,9 +4,9 @@ import { chmodSync, linkSync, lutimesSync, mkdirSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { runCommand, silentLogger, systemClock } from "@kip/base";
-import { startLayoutRegistry, tar, writeLayout } from "@kip/testing";
+import { startLayoutRegistry, tar, temporaryFolder, writeLayout } from "@kip/testing";
 import { openImageStore, parseReference } from "../src/index.ts";
-import { missing, temporaryFolder } from "./fixtures/temporary-folder.ts";
+import { missing } from "./fixtures/missing.ts";
 
 /** The access list "user::rwx,user:2:rwx,group::r-x,mask::rwx,other::r-x" in the kernel's form. */
 const accessList =

@@ -5,21 +5,21 @@ export type {
   ContainerStats,
   ExecOptions,
   ExecResult,
-} from "./container-runtime.ts";
+} from "./contract/container-runtime.ts";
 export type {
   ContainerMount,
   ContainerResources,
   ContainerSpec,
   ContainerUser,
-} from "./container-spec.ts";
+} from "./contract/container-spec.ts";
+export type { PodSandbox } from "./contract/pod-sandbox.ts";
 export { RuntimeError, type RuntimeErrorCode } from "./errors.ts";
-export { createRuntime, type RuntimeOptions } from "./crun-runtime.ts";
+export { createRuntime, type RuntimeOptions } from "./runtime/crun-runtime.ts";
 export { readLog, type LogReadOptions } from "./logs/read-log.ts";
 export {
   createPodSandbox,
   preparePodSandbox,
   removePodSandbox,
-  type PodSandbox,
   type PodSandboxOptions,
 } from "./sandbox/pod-sandbox.ts";
 export type { PreparedSandbox } from "./sandbox/prepared-sandbox.ts";

@@ -4,7 +4,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { temporaryFolder } from "@kip/testing";
 import { resolveUser } from "./resolve-user.ts";
 
 const passwd = `root:x:0:0:root:/root:/bin/sh

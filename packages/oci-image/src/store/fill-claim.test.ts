@@ -5,8 +5,8 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { runCommand } from "@kip/base";
-import { EagerClock } from "@kip/testing";
-import { missing, temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { EagerClock, temporaryFolder } from "@kip/testing";
+import { missing } from "../../test/fixtures/missing.ts";
 import { doOnce } from "./fill-claim.ts";
 
 describe("doOnce()", () => {

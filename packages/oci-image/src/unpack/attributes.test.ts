@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { runCommand, silentLogger, systemClock } from "@kip/base";
-import { tar, writeLayout, type RawEntry } from "@kip/testing";
-import { missing, temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { tar, temporaryFolder, writeLayout, type RawEntry } from "@kip/testing";
+import { missing } from "../../test/fixtures/missing.ts";
 import { openImageStore, parseReference } from "../index.ts";
 
 /** cap_net_raw=ep, version 2 of the kernel's structure. */

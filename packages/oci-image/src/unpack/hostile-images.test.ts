@@ -5,11 +5,17 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
-import { tar, tarEntry, writeLayout, type LayoutImage, type RawEntry } from "@kip/testing";
+import {
+  tar,
+  tarEntry,
+  temporaryFolder,
+  writeLayout,
+  type LayoutImage,
+  type RawEntry,
+} from "@kip/testing";
 import { ImageError, type ImageErrorCode } from "../errors.ts";
 import { digestOf } from "../digest.ts";
 import { openImageStore, parseReference, type UnpackLimits } from "../index.ts";
-import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { listTree } from "../../test/fixtures/tree-listing.ts";
 
 const folder = (name: string): RawEntry => ({ name, type: "5" });

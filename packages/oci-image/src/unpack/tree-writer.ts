@@ -22,7 +22,6 @@ import type { TarEntry } from "../tar/tar-entry.ts";
 import type { TarSink } from "../tar/tar-parser.ts";
 import { at, closeFolder, reopenFolder, toPath } from "./descriptor-path.ts";
 import { EntryAttributes } from "./entry-attributes.ts";
-import { splitEntryName } from "./entry-name.ts";
 import { FolderStack, pathIn, type OpenFolder } from "./folder-stack.ts";
 import type { UnpackLimits } from "./limits.ts";
 import { isFolder, removeTree } from "./remove-tree.ts";
@@ -313,4 +312,16 @@ function missingTarget(entry: TarEntry): Error {
 
 function explain(error: unknown, entry: TarEntry): unknown {
   return within(`entry ${JSON.stringify(entry.name.slice(0, 300))}`, writeFailure(error));
+}
+
+/**
+ * The parts of a name in an archive. A slash at its start and `.` mean nothing, as with Docker and
+ * containerd; `..` is refused, wherever it leads: no builder writes it.
+ *
+ * @throws {ImageError} code `IMAGE_UNSAFE_ENTRY`
+ */
+function splitEntryName(name: string): string[] {
+  const parts = name.split("/").filter((part) => part !== "" && part !== ".");
+  if (parts.includes("..")) throw unsafeEntry(`${JSON.stringify(name)} climbs with ".."`);
+  return parts;
 }

@@ -1,5 +1,9 @@
 import { defined } from "@kip/base";
-import type { ContainerMount, ContainerResources, ContainerSpec } from "../container-spec.ts";
+import type {
+  ContainerMount,
+  ContainerResources,
+  ContainerSpec,
+} from "../contract/container-spec.ts";
 import { chooseCapabilities } from "./capabilities.ts";
 import type { OciDevice, OciMount, OciProcess, OciSpec } from "./oci-spec.ts";
 

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { readlinkSync } from "node:fs";
 import { isSystemError } from "@kip/base";
-import type { ContainerMount } from "../container-spec.ts";
+import type { ContainerMount } from "../contract/container-spec.ts";
 import { RuntimeError } from "../errors.ts";
 
 /** As many links as runc follows on one way; the kernel itself gives up after 40. */

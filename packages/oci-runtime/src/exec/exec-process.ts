@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { constants } from "node:os";
 import { errorText, untilAborted, type ProcessStreams, type TerminalSize } from "@kip/base";
 import type { OciProcess } from "../bundle/oci-spec.ts";
-import type { ExecOptions, ExecResult } from "../container-runtime.ts";
+import type { ExecOptions, ExecResult } from "../contract/container-runtime.ts";
 import { RuntimeError } from "../errors.ts";
 import type { RunPaths } from "../run-paths.ts";
 import { runtimeArguments } from "../spawn/conmon.ts";

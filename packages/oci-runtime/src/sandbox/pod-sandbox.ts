@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync, statfsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import { errorText, isSystemError, removeTree, runCommand, type Logger } from "@kip/base";
+import type { PodSandbox } from "../contract/pod-sandbox.ts";
 import { RuntimeError } from "../errors.ts";
 import { makeMonitorCgroup } from "../spawn/monitor-cgroup.ts";
 import { inNewNamespaces, isNamespace, removeNamespaces } from "./namespaces.ts";
@@ -31,23 +32,6 @@ export interface PodSandboxOptions {
   /** What {@link preparePodSandbox} has made; used up, or ended if it does not fit. */
   readonly prepared?: PreparedSandbox | undefined;
   readonly logger: Logger;
-}
-
-/** What the containers of a pod share, as files that name Linux namespaces. */
-export interface PodSandbox {
-  readonly name: string;
-  readonly hostname: string;
-  /** Absent: the machine's own network. */
-  readonly networkNamespace?: string | undefined;
-  readonly ipcNamespace: string;
-  /** Absent: the machine's own, with its host name. */
-  readonly utsNamespace?: string | undefined;
-  /** Absent: each container has its own. */
-  readonly pidNamespace?: string | undefined;
-  /** Directory shown as `/dev/shm` in every container. */
-  readonly sharedMemoryDir?: string | undefined;
-  /** cgroup v2 path below which each container has its own. */
-  readonly cgroupParent: string;
 }
 
 /** File system type of tmpfs (`TMPFS_MAGIC`, linux/magic.h). */

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { existsSync, writeFileSync } from "node:fs";
 import type { Duplex } from "node:stream";
 import { errorText, type Clock, type Logger } from "@kip/base";
-import type { ContainerSpec } from "../container-spec.ts";
+import type { ContainerSpec } from "../contract/container-spec.ts";
 import { RuntimeError } from "../errors.ts";
 import type { ContainerPaths, RunPaths } from "../run-paths.ts";
 import type { CrunProgram } from "./crun-program.ts";

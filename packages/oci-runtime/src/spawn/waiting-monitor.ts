@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, renameSync, rmSync, watch } from "node:fs";
 import path from "node:path";
 import { withTimeout } from "@kip/base";
-import type { ContainerSpec } from "../container-spec.ts";
+import type { ContainerSpec } from "../contract/container-spec.ts";
 import { containerPaths, type ContainerPaths } from "../run-paths.ts";
 import { Monitor, type ConmonOptions } from "./conmon.ts";
 

@@ -1,6 +1,6 @@
 import { access, readFile, readdir, rename, stat, writeFile } from "node:fs/promises";
 import { isSystemError, untilAborted, watchOrPoll, type Logger } from "@kip/base";
-import type { ContainerExit } from "../container-runtime.ts";
+import type { ContainerExit } from "../contract/container-runtime.ts";
 import { containerPaths, isContainerId, type RunPaths } from "../run-paths.ts";
 import { wasOomKilled } from "../stats/cgroup.ts";
 import { readRecord } from "./container-record.ts";

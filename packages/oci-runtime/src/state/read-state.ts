@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import type { ContainerState } from "../container-runtime.ts";
+import type { ContainerState } from "../contract/container-runtime.ts";
 import { RuntimeError } from "../errors.ts";
 import { containerPaths, type ContainerPaths, type RunPaths } from "../run-paths.ts";
 import { readLivePid, readRecord, readStartTime } from "./container-record.ts";

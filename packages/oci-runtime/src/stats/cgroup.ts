@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import type { ContainerStats } from "../container-runtime.ts";
+import type { ContainerStats } from "../contract/container-runtime.ts";
 
 const root = "/sys/fs/cgroup";
 

@@ -5,7 +5,7 @@ import path from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { describe, it } from "node:test";
 import { attachProcess } from "./attach-process.ts";
-import { containerPaths, runPaths } from "./run-paths.ts";
+import { containerPaths, runPaths } from "../run-paths.ts";
 
 describe("attachProcess()", () => {
   it("leaves no rejection unhandled when its client is gone at once", async () => {

@@ -3,11 +3,11 @@ import { constants } from "node:fs";
 import { open, stat, type FileHandle } from "node:fs/promises";
 import type { Writable } from "node:stream";
 import { untilAborted, type ProcessStreams, type TerminalSize } from "@kip/base";
-import { copyInput, finishOutput, writeAtPace } from "./exec/copy-streams.ts";
-import { isSize } from "./exec/terminal.ts";
-import { readLogEntries } from "./logs/read-log.ts";
-import type { ContainerPaths } from "./run-paths.ts";
-import type { ContainerRecord } from "./state/container-record.ts";
+import { copyInput, finishOutput, writeAtPace } from "./copy-streams.ts";
+import { isSize } from "./terminal.ts";
+import { readLogEntries } from "../logs/read-log.ts";
+import type { ContainerPaths } from "../run-paths.ts";
+import type { ContainerRecord } from "../state/container-record.ts";
 
 /**
  * Connects a client to a container's main process until the container ends.

@@ -1,4 +1,4 @@
-import type { PodSandbox } from "./sandbox/pod-sandbox.ts";
+import type { PodSandbox } from "./pod-sandbox.ts";
 
 /** Something mounted into a container. */
 export interface ContainerMount {

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import type { ProcessStreams } from "@kip/base";
 import type { ContainerSpec, ContainerUser } from "./container-spec.ts";
-import type { LogReadOptions } from "./logs/read-log.ts";
+import type { LogReadOptions } from "../logs/read-log.ts";
 
 /** How a container ended. */
 export interface ContainerExit {

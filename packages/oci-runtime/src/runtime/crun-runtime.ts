@@ -11,11 +11,11 @@ import {
   type Logger,
   type ProcessStreams,
 } from "@kip/base";
-import { attachProcess } from "./attach-process.ts";
-import { buildSpec, containerCgroup, type MachineFacts } from "./bundle/build-spec.ts";
-import { machineDevices } from "./bundle/machine-devices.ts";
-import { readMachineFacts } from "./bundle/machine-facts.ts";
-import { resolveMounts } from "./bundle/mount-places.ts";
+import { attachProcess } from "../exec/attach-process.ts";
+import { buildSpec, containerCgroup, type MachineFacts } from "../bundle/build-spec.ts";
+import { machineDevices } from "../bundle/machine-devices.ts";
+import { readMachineFacts } from "../bundle/machine-facts.ts";
+import { resolveMounts } from "../bundle/mount-places.ts";
 import type {
   ContainerExit,
   ContainerRuntime,
@@ -23,23 +23,23 @@ import type {
   ContainerStats,
   ExecOptions,
   ExecResult,
-} from "./container-runtime.ts";
-import type { ContainerSpec } from "./container-spec.ts";
-import { RuntimeError } from "./errors.ts";
-import { execProcess, execSpec } from "./exec/exec-process.ts";
-import { NamedPipes } from "./exec/named-pipes.ts";
-import { readLog, type LogReadOptions } from "./logs/read-log.ts";
-import { containerPaths, isContainerId, notFound, runPaths, type RunPaths } from "./run-paths.ts";
-import { Monitor, runtimeArguments, type ConmonOptions } from "./spawn/conmon.ts";
-import { protectCrun, type CrunProgram } from "./spawn/crun-program.ts";
-import { releaseContainer } from "./spawn/release-container.ts";
-import { makeMonitorCgroup, monitorCgroupProcs } from "./spawn/monitor-cgroup.ts";
-import { WaitingMonitor } from "./spawn/waiting-monitor.ts";
-import { readProcess, readRecord, writeRecord } from "./state/container-record.ts";
-import { limitProcesses, processLimit } from "./sandbox/process-limit.ts";
-import { ExitWatcher, writeLostExit } from "./state/exit-watcher.ts";
-import { hasMonitor, readState } from "./state/read-state.ts";
-import { readCgroupStats } from "./stats/cgroup.ts";
+} from "../contract/container-runtime.ts";
+import type { ContainerSpec } from "../contract/container-spec.ts";
+import { RuntimeError } from "../errors.ts";
+import { execProcess, execSpec } from "../exec/exec-process.ts";
+import { NamedPipes } from "../exec/named-pipes.ts";
+import { readLog, type LogReadOptions } from "../logs/read-log.ts";
+import { containerPaths, isContainerId, notFound, runPaths, type RunPaths } from "../run-paths.ts";
+import { Monitor, runtimeArguments, type ConmonOptions } from "../spawn/conmon.ts";
+import { protectCrun, type CrunProgram } from "../spawn/crun-program.ts";
+import { releaseContainer } from "../spawn/release-container.ts";
+import { makeMonitorCgroup, monitorCgroupProcs } from "../spawn/monitor-cgroup.ts";
+import { WaitingMonitor } from "../spawn/waiting-monitor.ts";
+import { readProcess, readRecord, writeRecord } from "../state/container-record.ts";
+import { limitProcesses, processLimit } from "../sandbox/process-limit.ts";
+import { ExitWatcher, writeLostExit } from "../state/exit-watcher.ts";
+import { hasMonitor, readState } from "../state/read-state.ts";
+import { readCgroupStats } from "../stats/cgroup.ts";
 
 /** Options of {@link createRuntime}. */
 export interface RuntimeOptions {
