@@ -126,13 +126,18 @@ class Replica implements StandbyNode {
     } finally {
       this.#stop.signal.removeEventListener("abort", end);
       this.#node = undefined;
-      // A call that ignores its signal may still change a pod: then the lease is left to expire.
-      try {
-        await withTimeout(async () => fence?.idle(), { limitMs: lastCallsMs, clock });
-      } catch (err) {
-        logger.warn("Could not hand the node over: a call of the provider goes on", { err });
-      }
-      await term.release(fence?.isBusy !== true);
+      await this.#handOver(term, fence);
     }
+  }
+
+  /** Releases the term, unless a call that ignores its signal may still change a pod: then the lease is left to expire. */
+  async #handOver(term: LeaderTerm, fence: Fence | undefined): Promise<void> {
+    const { clock, logger } = this.#options;
+    try {
+      await withTimeout(async () => fence?.idle(), { limitMs: lastCallsMs, clock });
+    } catch (err) {
+      logger.warn("Could not hand the node over: a call of the provider goes on", { err });
+    }
+    await term.release(fence?.isBusy !== true);
   }
 }

@@ -1,0 +1,213 @@
+import { isDeepStrictEqual } from "node:util";
+import { defined, SerialQueue, type Clock, type Logger } from "@kip/base";
+import {
+  K8sError,
+  isAlreadyExists,
+  isNotFound,
+  paths,
+  wireTime,
+  type ApiClient,
+} from "@kip/k8s-client";
+import type { Node } from "@kip/k8s-types";
+import type { NodeFacts } from "../pod-provider.ts";
+import { declarable } from "./declared-features.ts";
+import type { NodeTaint } from "./node-options.ts";
+import {
+  hasTaints,
+  nodeConditions,
+  nodeLabels,
+  nodeStatus,
+  type NodeIdentity,
+  type NotReady,
+} from "./node-status.ts";
+
+/** What changes during the life of a node. */
+export interface NodeFindings {
+  readonly facts: NodeFacts;
+  /** Why the provider cannot work now. */
+  readonly problem: NotReady | undefined;
+}
+
+/** Options of {@link NodeObject}. */
+export interface NodeObjectOptions {
+  readonly client: ApiClient;
+  readonly identity: NodeIdentity;
+  readonly taints: readonly NodeTaint[];
+  /** What is written. */
+  readonly findings: () => NodeFindings;
+  /** Whether the node has a Lease; without one the status is its heartbeat, and always written. */
+  readonly hasLease: boolean;
+  /** After how long an unchanged status is written again, milliseconds. */
+  readonly statusMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+const fieldManager = "virtual-kubelet";
+
+/**
+ * The Node object in the API: creates it and writes its status, with one write at a time. The status is server-side applied, so
+ * that what others put on the node stays and what the provider dropped goes.
+ */
+export class NodeObject {
+  readonly #options: NodeObjectOptions;
+  /** As the API has it. */
+  #node: Node | undefined;
+  #written: unknown;
+  #writtenAt = Number.NEGATIVE_INFINITY;
+  #isRegistered = false;
+  #declared: readonly string[] = [];
+  readonly #writes = new SerialQueue();
+
+  constructor(options: NodeObjectOptions) {
+    this.#options = options;
+  }
+
+  get uid(): string | undefined {
+    return this.#node?.metadata?.uid;
+  }
+
+  /** The watch shows a version of the Node. */
+  seen(node: Node): void {
+    this.#node = node;
+  }
+
+  /**
+   * The watch shows that the Node was deleted.
+   *
+   * @returns whether it must be registered again; not if that was another object than the present one
+   */
+  deleted(node: Node): boolean {
+    // Our own registration may have made a new one already.
+    if (this.#node && this.uid !== node.metadata?.uid) return false;
+    this.#node = undefined;
+    this.#written = undefined;
+    return this.#isRegistered;
+  }
+
+  /**
+   * Creates the Node if it is not there, and writes its taints and status.
+   *
+   * @throws {K8sError} if the API server refuses it, or is out of reach
+   */
+  async register(): Promise<void> {
+    await this.#writes.run(() => this.#ensure());
+  }
+
+  /**
+   * Writes the status if it has changed, or was not written for `statusMs`. A deleted Node is registered again.
+   *
+   * @throws {K8sError} if the API server refuses it, or is out of reach
+   */
+  async writeStatus(): Promise<void> {
+    await this.#writes.run(() => this.#writeStatus());
+  }
+
+  /** Creates the Node if it is not there, brings its taints in, and writes its status. */
+  async #ensure(): Promise<void> {
+    const { client, identity, logger, signal } = this.#options;
+    const path = paths.nodes(identity.nodeName);
+    try {
+      this.#node = await client.get<Node>(path, { signal });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      this.#node = await this.#create();
+      logger.info("Registered the node");
+    }
+    await this.#addTaints(this.#node);
+    this.#declared = await declarable(client, identity.features, signal);
+    this.#written = undefined;
+    await this.#writeStatus();
+    this.#isRegistered = true;
+  }
+
+  async #create(): Promise<Node> {
+    const { client, identity, taints, findings, signal } = this.#options;
+    const node: Node = {
+      apiVersion: "v1",
+      kind: "Node",
+      metadata: { name: identity.nodeName, labels: { ...nodeLabels(identity) } },
+      spec: defined({
+        taints: taints.map((taint) => ({ ...taint })),
+        providerID: findings().facts.providerId,
+      }),
+    };
+    try {
+      return await client.create<Node>(paths.nodes(), node, { signal });
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      return client.get<Node>(paths.nodes(identity.nodeName), { signal });
+    }
+  }
+
+  /** The list of taints has one owner for all, so ours are added to what is there. */
+  async #addTaints(node: Node): Promise<void> {
+    const { client, identity, taints, findings, logger, signal } = this.#options;
+    const providerID = findings().facts.providerId;
+    const needsId = providerID !== undefined && (node.spec?.providerID ?? "") === "";
+    if (hasTaints(node, taints) && !needsId) return;
+    const own = new Set(taints.map(({ key, effect }) => `${key} ${effect}`));
+    const others = (node.spec?.taints ?? []).filter(
+      ({ key, effect }) => !own.has(`${key} ${effect}`),
+    );
+    const { resourceVersion } = node.metadata ?? {};
+    const patch = {
+      metadata: { resourceVersion },
+      spec: { taints: [...others, ...taints], providerID: needsId ? providerID : undefined },
+    };
+    try {
+      await client.patch(paths.nodes(identity.nodeName), patch, "merge", { signal, fieldManager });
+    } catch (error) {
+      // Roles for the original virtual-kubelet allow to create nodes and to write their status only.
+      if (!K8sError.is(error, "K8S_FORBIDDEN", "K8S_INVALID")) throw error;
+      logger.warn("Could not set the node's taints", { err: error });
+    }
+  }
+
+  async #writeStatus(): Promise<void> {
+    const { client, clock, findings, hasLease, identity, statusMs, signal } = this.#options;
+    const { facts, problem } = findings();
+    const now = clock.now();
+    const notReady = facts.notReady ?? problem;
+    const known = this.#node?.status?.conditions ?? [];
+    const conditions = nodeConditions(known, notReady, wireTime(now));
+    const metadata = {
+      name: identity.nodeName,
+      labels: { ...nodeLabels(identity), ...facts.labels },
+      annotations: { ...facts.annotations },
+    };
+    const content = {
+      metadata,
+      status: nodeStatus(identity, facts, conditions, this.#declared),
+    };
+    const substance = { ...content, status: { ...content.status, conditions: notReady ?? true } };
+    const ready = known.find(({ type }) => type === "Ready")?.status;
+    const isCurrent =
+      isDeepStrictEqual(this.#written, substance) &&
+      ready === (notReady ? "False" : "True") &&
+      hasLease &&
+      clock.monotonic() - this.#writtenAt < statusMs;
+    if (isCurrent) return;
+    const body = { apiVersion: "v1", kind: "Node", ...content };
+    try {
+      this.#node = await client.patch<Node>(
+        paths.nodes(identity.nodeName, "status"),
+        body,
+        "apply",
+        { force: true, fieldManager, signal, isUrgent: true },
+      );
+    } catch (error) {
+      if (!isNotFound(error) || !this.#isRegistered) throw error;
+      this.#isRegistered = false; // no second try from in here
+      try {
+        await this.#ensure();
+      } finally {
+        this.#isRegistered = true; // it was once: the next write tries again
+      }
+      return;
+    }
+    this.#written = substance;
+    this.#writtenAt = clock.monotonic();
+  }
+}
