@@ -1,3 +1,4 @@
+export { InstanceTypeError, type InstanceTypeErrorCode } from "./errors.ts";
 export {
   selectInstanceType,
   type OfferedInstanceType,

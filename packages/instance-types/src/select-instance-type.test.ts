@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { hasCode } from "@kip/base";
+
+import { InstanceTypeError } from "./errors.ts";
 import { selectInstanceType, type OfferedInstanceType } from "./index.ts";
 
 const GiB = 2 ** 30;
@@ -52,7 +53,7 @@ describe("selectInstanceType()", () => {
     assert.throws(
       () => selectInstanceType([offer("local.small", 1, 1, 0)], { ...ask, cpuMilli: 64_000 }),
       (error: unknown) =>
-        hasCode(error, "NO_INSTANCE_TYPE_FITS") &&
+        InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS") &&
         /for 64 CPU, 1Gi memory: the biggest on offer is local.small \(1 CPU, 1Gi memory\)/.test(
           String(error),
         ),

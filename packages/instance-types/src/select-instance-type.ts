@@ -1,4 +1,5 @@
-import { formatBytes, globMatches, CodedError } from "@kip/base";
+import { formatBytes, globMatches } from "@kip/base";
+import { InstanceTypeError } from "./errors.ts";
 
 /** An instance type as the selector sees it; a cloud's offer has this shape. */
 export interface OfferedInstanceType {
@@ -30,7 +31,7 @@ export interface RequestedResources {
  * The cheapest type that gives a pod what it asks for. Equal prices: the smallest (CPU, then memory,
  * then GPUs), then the first by name.
  *
- * @throws {CodedError} `NO_INSTANCE_TYPE_FITS`, not retryable; the message says what was asked for
+ * @throws {InstanceTypeError} `NO_INSTANCE_TYPE_FITS`, not retryable; the message says what was asked for
  * and what the biggest type on offer has
  */
 export function selectInstanceType<T extends OfferedInstanceType>(
@@ -70,7 +71,7 @@ function compareSize(a: OfferedInstanceType, b: OfferedInstanceType): number {
 function nothingFits(
   eligible: readonly OfferedInstanceType[],
   asked: RequestedResources,
-): CodedError {
+): InstanceTypeError {
   const wanted = [
     describe(asked),
     ...(asked.typeGlob === undefined ? [] : [`type "${asked.typeGlob}"`]),
@@ -83,7 +84,7 @@ function nothingFits(
     tops.length === 0
       ? "no type of that name and launch type is on offer"
       : `the biggest on offer is ${tops.map((offer) => `${offer.name} (${describe(offer)})`).join(" or ")}`;
-  return new CodedError(
+  return new InstanceTypeError(
     "NO_INSTANCE_TYPE_FITS",
     `Cannot find an instance type for ${wanted}: ${limit}`,
     {

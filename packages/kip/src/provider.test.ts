@@ -3,12 +3,18 @@ import { describe, it } from "node:test";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { setImmediate } from "node:timers/promises";
-import { hasCode, CodedError, silentLogger, systemClock } from "@kip/base";
-import type { AgentClient, PodReport } from "@kip/agent-api";
+import { silentLogger, systemClock } from "@kip/base";
+import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import type { InterruptionNotice } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
-import type { PodEvent, PodStatusUpdate, ResolvedPod } from "@kip/virtual-kubelet";
+import {
+  VirtualKubeletError,
+  type PodEvent,
+  type PodStatusUpdate,
+  type ResolvedPod,
+} from "@kip/virtual-kubelet";
 import type { AgentFollower, CellContext } from "./cell/cell-step.ts";
+import { ProviderError } from "./errors.ts";
 import type { Cell } from "./state/cell.ts";
 import { KipProvider, type KipProviderOptions } from "./provider.ts";
 
@@ -108,7 +114,7 @@ describe("KipProvider", () => {
   it("has no log of a container that has not started", async () => {
     const { provider } = await start();
     await assert.rejects(provider.logs(pod, "main", asked, signal), (error) =>
-      hasCode(error, "VK_NOT_FOUND"),
+      VirtualKubeletError.is(error, "VK_NOT_FOUND"),
     );
     await provider.stop();
   });
@@ -117,11 +123,11 @@ describe("KipProvider", () => {
     const { provider } = await start();
     const runs = { ...pod, metadata: { ...pod.metadata, uid: "q" }, status: { phase: "Running" } };
     await assert.rejects(provider.logs(runs, "main", asked, signal), (error) =>
-      hasCode(error, "CELL_NOT_READY"),
+      ProviderError.is(error, "CELL_NOT_READY"),
     );
     const ended = { ...runs, status: { phase: "Succeeded" } };
     await assert.rejects(provider.logs(ended, "main", asked, signal), (error) =>
-      hasCode(error, "VK_NOT_FOUND"),
+      VirtualKubeletError.is(error, "VK_NOT_FOUND"),
     );
     await provider.stop();
   });
@@ -129,13 +135,13 @@ describe("KipProvider", () => {
   it("asks the agent, and reports a container that it does not have as not found", async () => {
     const logs = async (container: string): Promise<Readable> => {
       if (container === "main") return Readable.from(["line"]);
-      throw new CodedError("AGENT_CONTAINER_UNKNOWN", "no such container");
+      throw new AgentError("AGENT_CONTAINER_UNKNOWN", "no such container");
     };
     const { provider, follower } = await start({ logs, ...silentAgent });
     follower()?.onReport(report());
     assert.ok(await provider.logs(pod, "main", asked, signal));
     await assert.rejects(provider.logs(pod, "other", asked, signal), (error) =>
-      hasCode(error, "VK_NOT_FOUND"),
+      VirtualKubeletError.is(error, "VK_NOT_FOUND"),
     );
     await provider.stop();
   });

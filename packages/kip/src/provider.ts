@@ -1,29 +1,23 @@
 import type { Duplex, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import {
-  defined,
-  hasCode,
-  CodedError,
-  untilAborted,
-  type Clock,
-  type Logger,
-  type ProcessStreams,
-} from "@kip/base";
-import type { AgentClient } from "@kip/agent-api";
+import { defined, untilAborted, type Clock, type Logger, type ProcessStreams } from "@kip/base";
+import { AgentError, type AgentClient } from "@kip/agent-api";
 import type { CloudDriver, InterruptionNotice } from "@kip/cloud";
 import type { Informer } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
-import type {
-  LogOptions,
-  NodeFacts,
-  PodPresence,
-  PodProvider,
-  ProcessExit,
-  ProviderCallbacks,
-  ProbeCounts,
-  ProviderStats,
-  ResolvedPod,
+import {
+  VirtualKubeletError,
+  type LogOptions,
+  type NodeFacts,
+  type PodPresence,
+  type PodProvider,
+  type ProcessExit,
+  type ProviderCallbacks,
+  type ProbeCounts,
+  type ProviderStats,
+  type ResolvedPod,
 } from "@kip/virtual-kubelet";
+import { ProviderError } from "./errors.ts";
 import { CellActor } from "./cell/cell-actor.ts";
 import type { CellSteps } from "./cell/cell-step.ts";
 import type { CellLimits } from "./cell/observe-cell.ts";
@@ -205,7 +199,7 @@ export class KipProvider implements PodProvider {
       // The pod may have finished in between: then its log has been saved, and its cell is being ended.
       const savedNow = await this.#options.archive.read(uid, container, options);
       if (savedNow) return savedNow;
-      if (!hasCode(error, "AGENT_CONTAINER_UNKNOWN", "AGENT_NO_POD")) throw error;
+      if (!AgentError.is(error, "AGENT_CONTAINER_UNKNOWN", "AGENT_NO_POD")) throw error;
       throw notFound(`log of container "${container}"`, pod, error);
     }
   }
@@ -243,11 +237,11 @@ export class KipProvider implements PodProvider {
   }
 
   async stats(signal: AbortSignal): Promise<ProviderStats> {
-    return { pods: await measurePods(this.#connected(), this.#options.logger, signal) };
+    return { pods: await measurePods(this.#connected(), { ...this.#options, signal }) };
   }
 
   async probes(signal: AbortSignal): Promise<readonly ProbeCounts[]> {
-    return await countProbes(this.#connected(), this.#options.logger, signal);
+    return await countProbes(this.#connected(), { ...this.#options, signal });
   }
 
   /** Ends all workers. Pods and cells stay as they are. */
@@ -286,7 +280,7 @@ export class KipProvider implements PodProvider {
   #agent(pod: Pod): AgentClient {
     const agent = this.#actors.get(pod.metadata.uid)?.state.agent.client;
     if (agent) return agent;
-    throw new CodedError(
+    throw new ProviderError(
       "CELL_NOT_READY",
       `Cannot reach pod "${pod.metadata.name}": its cell is not connected`,
       {
@@ -335,9 +329,11 @@ function refOf(pod: Pod): PodRef {
   return { namespace, name, uid };
 }
 
-function notFound(what: string, pod: Pod, cause?: unknown): CodedError {
+function notFound(what: string, pod: Pod, cause?: unknown): VirtualKubeletError {
   const name = pod.metadata.name;
-  return new CodedError("VK_NOT_FOUND", `Cannot find the ${what} in pod "${name}"`, { cause });
+  return new VirtualKubeletError("VK_NOT_FOUND", `Cannot find the ${what} in pod "${name}"`, {
+    cause,
+  });
 }
 
 function newestCell(cells: readonly Cell[], podUid: string): Cell | undefined {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { CodedError, silentLogger } from "@kip/base";
-import type { AgentClient, PodReport } from "@kip/agent-api";
+import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import { K8sError } from "@kip/k8s-client";
 import type { Instance } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
@@ -390,7 +390,7 @@ describe("CellActor", () => {
     const { actor, clock, count, run } = start({
       saveLogs: ({ change }) => {
         change({ kind: "savingLogs" });
-        throw new CodedError("AGENT_UNREACHABLE", "the connection is gone", { retryable: true });
+        throw new AgentError("AGENT_UNREACHABLE", "the connection is gone", { retryable: true });
       },
     });
     await run();

@@ -1,36 +1,39 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
+import { describe, it } from "node:test";
 import type { ApiClient } from "@kip/k8s-client";
 import { K8sError } from "@kip/k8s-client";
 import type { Cell } from "../state/cell.ts";
 import { freeFinishedPods } from "./finished-pods.ts";
 
-it("freeFinishedPods() frees the cells of finished pods without an actor, and no others", async () => {
-  const pods: Readonly<Record<string, unknown>> = {
-    done: { metadata: { uid: "done" }, status: { phase: "Succeeded" } },
-    busy: { metadata: { uid: "busy" }, status: { phase: "Failed" } },
-    runs: { metadata: { uid: "runs" }, status: { phase: "Running" } },
-    other: { metadata: { uid: "a later pod" }, status: { phase: "Failed" } },
-    leaving: {
-      metadata: { uid: "leaving", deletionTimestamp: "now" },
-      status: { phase: "Failed" },
-    },
-  };
-  const client = {
-    get: async (path: string) => {
-      const pod = pods[path.split("/").at(-1) ?? ""];
-      if (pod === undefined) throw new K8sError("K8S_NOT_FOUND", "no such pod");
-      return pod;
-    },
-  } as unknown as ApiClient; // all that is asked for
-  const cells = [...Object.keys(pods), "gone"].map(
-    (name) => ({ spec: { podRef: { namespace: "default", name, uid: name } } }) as unknown as Cell,
-  );
-  const freed: string[] = [];
-  await freeFinishedPods({
-    client,
-    cells,
-    provider: { isAtWork: (uid) => uid === "busy", freeCell: ({ uid }) => void freed.push(uid) },
+describe("freeFinishedPods()", () => {
+  it("frees the cells of finished pods without an actor, and no others", async () => {
+    const pods: Readonly<Record<string, unknown>> = {
+      done: { metadata: { uid: "done" }, status: { phase: "Succeeded" } },
+      busy: { metadata: { uid: "busy" }, status: { phase: "Failed" } },
+      runs: { metadata: { uid: "runs" }, status: { phase: "Running" } },
+      other: { metadata: { uid: "a later pod" }, status: { phase: "Failed" } },
+      leaving: {
+        metadata: { uid: "leaving", deletionTimestamp: "now" },
+        status: { phase: "Failed" },
+      },
+    };
+    const client = {
+      get: async (path: string) => {
+        const pod = pods[path.split("/").at(-1) ?? ""];
+        if (pod === undefined) throw new K8sError("K8S_NOT_FOUND", "no such pod");
+        return pod;
+      },
+    } as unknown as ApiClient; // all that is asked for
+    const cells = [...Object.keys(pods), "gone"].map(
+      (name) =>
+        ({ spec: { podRef: { namespace: "default", name, uid: name } } }) as unknown as Cell,
+    );
+    const freed: string[] = [];
+    await freeFinishedPods({
+      client,
+      cells,
+      provider: { isAtWork: (uid) => uid === "busy", freeCell: ({ uid }) => void freed.push(uid) },
+    });
+    assert.deepEqual(freed, ["done"]);
   });
-  assert.deepEqual(freed, ["done"]);
 });

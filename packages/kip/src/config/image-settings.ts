@@ -1,7 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
-import { decode, defined, CodedError } from "@kip/base";
+import { decode, defined } from "@kip/base";
 import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
+import { ProviderError } from "../errors.ts";
 
 const { boolean, list, object, optional, string } = decode;
 const strict = { unknownKeys: "reject" } as const;
@@ -48,7 +49,7 @@ const defaultCachePath = "/var/cache/images";
 /**
  * The registries in the form that is sent to cells.
  *
- * @throws {CodedError} `CONFIG_INVALID`
+ * @throws {ProviderError} `CONFIG_INVALID`
  */
 export function registrySettings(
   registries: decode.Decoded<typeof decodeRegistries>,
@@ -85,7 +86,7 @@ export function registrySettings(
 /**
  * How cells get images, from the section `images` and the original's keys of `cells.cellConfig`.
  *
- * @throws {CodedError} `CONFIG_INVALID`
+ * @throws {ProviderError} `CONFIG_INVALID`
  */
 export function imageSettings(
   images: decode.Decoded<typeof decodeImages>,
@@ -200,7 +201,7 @@ function fail(
   reason: string,
   options: { readonly remedy?: string; readonly cause?: unknown } = {},
 ): never {
-  throw new CodedError(
+  throw new ProviderError(
     "CONFIG_INVALID",
     `Cannot use "${at}" of the configuration: ${reason}`,
     options,

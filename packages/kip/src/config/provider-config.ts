@@ -1,5 +1,6 @@
 import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
-import { bytes, decode, defined, CodedError, parseQuantity } from "@kip/base";
+import { bytes, decode, defined, parseQuantity } from "@kip/base";
+import { ProviderError } from "../errors.ts";
 import {
   cellConfigKeys,
   decodeImages,
@@ -161,7 +162,7 @@ function theCloud(clouds: Readonly<Record<string, unknown>>): ProviderConfig["cl
   const names = Object.keys(clouds);
   const [name] = names;
   if (name === undefined || names.length > 1) {
-    throw new CodedError(
+    throw new ProviderError(
       "CONFIG_INVALID",
       `Cannot choose a cloud: "cloud" has ${names.length} sections`,
       {

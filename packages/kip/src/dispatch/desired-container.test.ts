@@ -31,26 +31,28 @@ describe("the pull policy", () => {
     });
 });
 
-it("passes probes by gRPC on, and a probe's own grace period", () => {
-  const grpc = { port: 50_051, service: "web" };
-  const livenessProbe = { grpc, terminationGracePeriodSeconds: 5 };
-  const whole = {
-    name: "main",
-    image: "busybox",
-    livenessProbe,
-    readinessProbe: { grpc: { port: 1 } },
-  };
-  const pod = podWith({ spec: { containers: [whole] } });
-  const resolved = { pod, env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
-  const desired = desiredContainer(resolved, whole, { podIPs: [], hostIPs: [] });
-  assert.deepEqual(desired.livenessProbe, livenessProbe);
-  assert.deepEqual(desired.readinessProbe, { grpc: { port: 1 } });
-});
+describe("desiredContainer()", () => {
+  it("passes probes by gRPC on, and a probe's own grace period", () => {
+    const grpc = { port: 50_051, service: "web" };
+    const livenessProbe = { grpc, terminationGracePeriodSeconds: 5 };
+    const whole = {
+      name: "main",
+      image: "busybox",
+      livenessProbe,
+      readinessProbe: { grpc: { port: 1 } },
+    };
+    const pod = podWith({ spec: { containers: [whole] } });
+    const resolved = { pod, env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
+    const desired = desiredContainer(resolved, whole, { podIPs: [], hostIPs: [] });
+    assert.deepEqual(desired.livenessProbe, livenessProbe);
+    assert.deepEqual(desired.readinessProbe, { grpc: { port: 1 } });
+  });
 
-it("passes the target of an ephemeral container on", () => {
-  const debug = { name: "debug", image: "busybox", targetContainerName: "main" };
-  const pod = podWith();
-  const resolved = { pod, env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
-  const desired = desiredContainer(resolved, debug, { podIPs: [], hostIPs: [] });
-  assert.equal(desired.targetContainer, "main");
+  it("passes the target of an ephemeral container on", () => {
+    const debug = { name: "debug", image: "busybox", targetContainerName: "main" };
+    const pod = podWith();
+    const resolved = { pod, env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
+    const desired = desiredContainer(resolved, debug, { podIPs: [], hostIPs: [] });
+    assert.equal(desired.targetContainer, "main");
+  });
 });

@@ -1,8 +1,9 @@
-import { CodedError, type Clock } from "@kip/base";
+import { type Clock } from "@kip/base";
 import { cellServerName, type CellIdentity } from "@kip/agent-api";
 import { isNotFound, isAlreadyExists, paths, type ApiClient } from "@kip/k8s-client";
 import type { Secret } from "@kip/k8s-types";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
+import { ProviderError } from "../errors.ts";
 
 const day = 24 * 60 * 60 * 1000;
 
@@ -36,7 +37,7 @@ export class CellIdentities {
   /**
    * Reads the CA's Secret, or creates it; two kips that start at once agree on the first one written.
    *
-   * @throws {CodedError} `IDENTITY_SECRET_INVALID` if the Secret exists without a key pair
+   * @throws {ProviderError} `IDENTITY_SECRET_INVALID` if the Secret exists without a key pair
    */
   static async open(options: IdentityOptions): Promise<CellIdentities> {
     const pair = await readOrCreateAuthority(options);
@@ -109,7 +110,7 @@ function readPair(secret: Secret, { namespace, secretName }: IdentityOptions): K
   const certificate = secret.data?.["tls.crt"];
   const key = secret.data?.["tls.key"];
   if (certificate === undefined || key === undefined) {
-    throw new CodedError(
+    throw new ProviderError(
       "IDENTITY_SECRET_INVALID",
       `Cannot use Secret "${namespace}/${secretName}" as certificate authority: tls.crt or tls.key is missing`,
       {

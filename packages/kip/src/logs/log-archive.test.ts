@@ -5,8 +5,8 @@ import path from "node:path";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { after, describe, it } from "node:test";
-import { CodedError, silentLogger } from "@kip/base";
-import type { AgentClient, PodReport } from "@kip/agent-api";
+import { silentLogger } from "@kip/base";
+import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import { LogArchive } from "./log-archive.ts";
 
 const root = mkdtempSync(path.join(tmpdir(), "kip-archive-"));
@@ -117,7 +117,7 @@ describe("LogArchive.save() of several containers", () => {
       logs: async (container: string) => {
         asked.push(container);
         isLost ||= container === "six";
-        if (isLost) throw new CodedError("AGENT_UNREACHABLE", "gone", { retryable: true });
+        if (isLost) throw new AgentError("AGENT_UNREACHABLE", "gone", { retryable: true });
         return Readable.from([Buffer.from(container)]);
       },
     } as unknown as AgentClient; // all that is asked for
@@ -141,7 +141,7 @@ describe("LogArchive.save() of several containers", () => {
     after(() => rmSync(folder, { recursive: true }));
     const agent = {
       logs: async (name: string) => {
-        if (name === "one") throw new CodedError("AGENT_CONTAINER_UNKNOWN", "unknown");
+        if (name === "one") throw new AgentError("AGENT_CONTAINER_UNKNOWN", "unknown");
         return Readable.from([Buffer.from(name)]);
       },
     } as unknown as AgentClient; // all that is asked for

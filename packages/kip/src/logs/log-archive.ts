@@ -3,9 +3,10 @@ import { lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { errorText, hasCode, isCodedError, CodedError, type Logger } from "@kip/base";
-import type { AgentClient, PodReport } from "@kip/agent-api";
+import { errorText, type Logger } from "@kip/base";
+import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import type { LogOptions } from "@kip/virtual-kubelet";
+import { ProviderError } from "../errors.ts";
 import { readSavedLog } from "./read-saved-log.ts";
 
 /** How much of the end of one container's log is kept at most, bytes; the kubelet's default for a log file. */
@@ -41,9 +42,9 @@ export class LogArchive {
    * Fetches the logs of all containers that ran. A log that the agent does not have or that cannot be written is left
    * out, with a warning. To be repeated after a lost connection: a log that is saved is not fetched again.
    *
-   * @throws {CodedError} code `LOG_ARCHIVE_FAILED`, not retryable, if there is no place for logs at all; a pod's machine
+   * @throws {ProviderError} code `LOG_ARCHIVE_FAILED`, not retryable, if there is no place for logs at all; a pod's machine
    * need not wait for that
-   * @throws {CodedError} code `AGENT_UNREACHABLE`, retryable, if a log broke off; the others are saved as far as they could be
+   * @throws {AgentError} code `AGENT_UNREACHABLE`, retryable, if a log broke off; the others are saved as far as they could be
    * @throws the signal's reason when it aborts
    */
   async save(
@@ -56,13 +57,13 @@ export class LogArchive {
     const folder = path.join(this.#root, podUid);
     await createFolder(folder);
     const waiting = endedRuns(report);
-    let lost: CodedError | undefined;
+    let lost: AgentError | undefined;
     const fetchSome = async (): Promise<void> => {
       for (let run = waiting.shift(); run; run = waiting.shift()) {
         try {
           await this.#fetch(agent, folder, run, signal);
         } catch (error) {
-          if (signal.aborted || !isCodedError(error)) throw error;
+          if (signal.aborted || !AgentError.is(error)) throw error;
           lost = error;
         }
       }
@@ -71,7 +72,7 @@ export class LogArchive {
     if (lost) throw lost;
   }
 
-  /** @throws {CodedError} code `AGENT_UNREACHABLE` @throws the signal's reason when it aborts */
+  /** @throws {AgentError} code `AGENT_UNREACHABLE` @throws the signal's reason when it aborts */
   async #fetch(
     agent: AgentClient,
     folder: string,
@@ -92,7 +93,7 @@ export class LogArchive {
       await rename(`${file}.part`, file);
     } catch (error) {
       await rm(`${file}.part`, { force: true }).catch(() => {}); // the error says why
-      if (signal.aborted || hasCode(error, "AGENT_UNREACHABLE")) throw error;
+      if (signal.aborted || AgentError.is(error, "AGENT_UNREACHABLE")) throw error;
       this.#logger.warn("Could not save the log of a finished container", {
         container,
         err: error,
@@ -141,7 +142,7 @@ async function createFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw new CodedError(
+    throw new ProviderError(
       "LOG_ARCHIVE_FAILED",
       `Cannot save logs of a finished pod in "${folder}": ${errorText(error)}`,
       { cause: error, remedy: "Give a directory that kip can write to with --log-dir" },
@@ -169,7 +170,7 @@ async function isThere(file: string): Promise<boolean> {
 /**
  * The content of a log, at most `limit` bytes: a cell may send more than it was asked for.
  *
- * @throws {CodedError} code `AGENT_UNREACHABLE` if the log breaks off
+ * @throws {AgentError} code `AGENT_UNREACHABLE` if the log breaks off
  */
 async function* firstBytes(
   source: Readable,
@@ -184,7 +185,7 @@ async function* firstBytes(
       if (left <= 0) return;
     }
   } catch (cause) {
-    throw new CodedError(
+    throw new AgentError(
       "AGENT_UNREACHABLE",
       `Cannot read the log of container "${container}": it broke off: ${errorText(cause)}`,
       { cause, retryable: true },

@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { Readable } from "node:stream";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 import type { LogOptions } from "@kip/virtual-kubelet";
 
 const { O_RDONLY, O_NOFOLLOW } = constants;
@@ -28,7 +28,7 @@ export async function readSavedLog(
   try {
     handle = await open(file, O_RDONLY | O_NOFOLLOW);
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
+    if (isSystemError(error, "ENOENT")) return undefined;
     throw error;
   }
   const stream = Readable.from(limited(shownBlocks(handle, options), options.limitBytes), {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import type { AgentClient, AgentStats, PodReport } from "@kip/agent-api";
+import { ManualClock } from "@kip/testing";
 import { countProbes, measurePods, podUsage } from "./pod-usage.ts";
 
 const stats: AgentStats = {
@@ -42,6 +43,8 @@ describe("podUsage()", () => {
   });
 });
 
+const options = { clock: new ManualClock(), logger: silentLogger };
+
 describe("measurePods()", () => {
   it("hostile cell: has no figures of containers that its pod does not have, and one count per probe", async () => {
     const count = { container: "main", kind: "Liveness", successful: 1, failed: 1 } as const;
@@ -49,12 +52,12 @@ describe("measurePods()", () => {
     const agent = { stats: async () => ({ ...stats, probes }) } as unknown as AgentClient; // all that is called
     const pods = [{ uid: "a", agent, report: undefined, containers: names }];
     const never = new AbortController().signal;
-    const [usage] = await measurePods(pods, silentLogger, never);
+    const [usage] = await measurePods(pods, { ...options, signal: never });
     assert.deepEqual(
       usage?.containers.map(({ name }) => name),
       ["main"],
     );
-    const counted = await countProbes(pods, silentLogger, never);
+    const counted = await countProbes(pods, { ...options, signal: never });
     assert.deepEqual(counted, [{ ...count, successful: 2, uid: "a" }]);
   });
 
@@ -73,7 +76,10 @@ describe("measurePods()", () => {
       report: undefined,
       containers: names,
     };
-    const measured = await measurePods([away, good], silentLogger, new AbortController().signal);
+    const measured = await measurePods([away, good], {
+      ...options,
+      signal: new AbortController().signal,
+    });
     assert.deepEqual(
       measured.map(({ uid }) => uid),
       ["a"],
@@ -93,8 +99,9 @@ describe("countProbes()", () => {
       report: undefined,
       containers: names,
     }));
-    assert.deepEqual(await countProbes(pods, silentLogger, new AbortController().signal), [
-      { uid: "u1", container: "main", kind: "Readiness", successful: 7, failed: 1 },
-    ]);
+    assert.deepEqual(
+      await countProbes(pods, { ...options, signal: new AbortController().signal }),
+      [{ uid: "u1", container: "main", kind: "Readiness", successful: 7, failed: 1 }],
+    );
   });
 });

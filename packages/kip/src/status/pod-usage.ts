@@ -1,4 +1,4 @@
-import type { Logger } from "@kip/base";
+import { withTimeout, type Clock, type Logger } from "@kip/base";
 import type { AgentClient, AgentStats, PodReport } from "@kip/agent-api";
 import type { PodUsage, ProbeCounts } from "@kip/virtual-kubelet";
 
@@ -14,13 +14,19 @@ export interface MeasuredPod {
   readonly containers: ReadonlySet<string>;
 }
 
+/** Options of {@link measurePods} and {@link countProbes}. */
+export interface AskOptions {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
 /** The resource usage of pods, from their cells; pods whose cell does not answer are left out. */
 export async function measurePods(
   pods: readonly MeasuredPod[],
-  logger: Logger,
-  signal: AbortSignal,
+  options: AskOptions,
 ): Promise<readonly PodUsage[]> {
-  return await askCells(pods, { logger, signal }, ({ uid, report, containers }, stats) => [
+  return await askCells(pods, options, ({ uid, report, containers }, stats) => [
     podUsage(uid, restrictStatsToPod(stats, containers), report),
   ]);
 }
@@ -28,10 +34,9 @@ export async function measurePods(
 /** The probe counts of pods, from their cells. */
 export async function countProbes(
   pods: readonly MeasuredPod[],
-  logger: Logger,
-  signal: AbortSignal,
+  options: AskOptions,
 ): Promise<readonly ProbeCounts[]> {
-  return await askCells(pods, { logger, signal }, ({ uid, containers }, stats) => {
+  return await askCells(pods, options, ({ uid, containers }, stats) => {
     const { probes = [] } = restrictStatsToPod(stats, containers);
     return probes.map((counts) => ({ ...counts, uid }));
   });
@@ -39,14 +44,14 @@ export async function countProbes(
 
 async function askCells<T>(
   pods: readonly MeasuredPod[],
-  { logger, signal }: { readonly logger: Logger; readonly signal: AbortSignal },
+  { clock, logger, signal }: AskOptions,
   convert: (pod: MeasuredPod, stats: AgentStats) => readonly T[],
 ): Promise<readonly T[]> {
   const measured = await Promise.all(
     pods.map(async (pod): Promise<readonly T[]> => {
       try {
-        const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
-        return convert(pod, await pod.agent.stats(limit));
+        const ask = async (limit: AbortSignal): Promise<AgentStats> => await pod.agent.stats(limit);
+        return convert(pod, await withTimeout(ask, { limitMs: timeoutMs, clock, signal }));
       } catch (error) {
         logger.debug("Could not read the usage of a pod from its cell", {
           podUid: pod.uid,

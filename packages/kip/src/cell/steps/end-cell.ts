@@ -1,4 +1,4 @@
-import { hasCode } from "@kip/base";
+import { AgentError } from "@kip/agent-api";
 import type { CellChange } from "../../state/cell-change.ts";
 import type { CellContext } from "../cell-step.ts";
 import { firstReport } from "./follow-agent.ts";
@@ -16,7 +16,7 @@ export async function drain(
   try {
     await client.deletePod(graceSeconds, signal);
   } catch (error) {
-    if (!hasCode(error, "AGENT_NO_POD")) throw error;
+    if (!AgentError.is(error, "AGENT_NO_POD")) throw error;
     return { kind: "drained", graceSeconds, isEmpty: true };
   }
   return { kind: "drained", graceSeconds, isEmpty: false };
@@ -42,7 +42,7 @@ export async function saveLogs(
       const report = agent.report ?? (await firstReport(client, signal));
       if (report) await archive.save(podRef.uid, client, report, signal);
     } catch (error) {
-      if (signal.aborted || hasCode(error, "AGENT_UNREACHABLE")) throw error;
+      if (signal.aborted || AgentError.is(error, "AGENT_UNREACHABLE")) throw error;
       logger.warn("Could not save the logs of a finished pod", { err: error });
     }
   }

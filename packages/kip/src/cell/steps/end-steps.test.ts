@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { AgentClient, PodReport } from "@kip/agent-api";
+import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import { CodedError, silentLogger } from "@kip/base";
 import { K8sError } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
@@ -238,7 +238,7 @@ describe("saveLogs()", () => {
     const abort = new AbortController();
     saves.push(
       async () => {
-        throw new CodedError("AGENT_UNREACHABLE", "gone");
+        throw new AgentError("AGENT_UNREACHABLE", "gone");
       },
       async () => {
         abort.abort();

@@ -1,5 +1,4 @@
-import { hasCode } from "@kip/base";
-import type { AgentClient, PodReport } from "@kip/agent-api";
+import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import { keepIdentity } from "../../identity/keep-identity.ts";
 import { startPhases } from "../../state/cell.ts";
 import type { AgentFollower, CellContext } from "../cell-step.ts";
@@ -42,7 +41,7 @@ async function followReports(
       if (state().agent.client === client) onReport(report);
     }
   } catch (error) {
-    const level = hasCode(error, "AGENT_UNREACHABLE") ? "debug" : "warn";
+    const level = AgentError.is(error, "AGENT_UNREACHABLE") ? "debug" : "warn";
     logger[level]("Could not read the status stream of a cell further", { err: error });
   }
   // A connection without its status stream is replaced.

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
-import { hasCode, silentLogger } from "@kip/base";
+import { silentLogger } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
+import { ProviderError } from "../../errors.ts";
 import { cellStateWith, StateUnderTest, type CellStateParts } from "../../testing/index.ts";
 import type { Cell, CellStatus } from "../../state/cell.ts";
 import { dispatch } from "./dispatch-pod.ts";
@@ -101,7 +102,7 @@ describe("dispatch()", () => {
     const held = (now + 3_600_000) * 1000;
     const put = agent.putPod;
     agent.putPod = async (document) => Math.max(held, (await put(document)) ?? 0);
-    const isIgnored = (error: unknown): boolean => hasCode(error, "CELL_POD_IGNORED");
+    const isIgnored = (error: unknown): boolean => ProviderError.is(error, "CELL_POD_IGNORED");
     await assert.rejects(send(), isIgnored);
     assert.equal(cell.state.agent.isDispatched, false);
     await send();

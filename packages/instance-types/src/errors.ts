@@ -1,0 +1,11 @@
+import { CodedError } from "@kip/base";
+
+/** Codes of {@link InstanceTypeError}. */
+export type InstanceTypeErrorCode =
+  /** No instance type on offer gives a pod what it asks for. */
+  "NO_INSTANCE_TYPE_FITS";
+
+/** Why no instance type can be selected. */
+export class InstanceTypeError extends CodedError<InstanceTypeErrorCode> {
+  override readonly name = "InstanceTypeError";
+}
