@@ -1,16 +1,16 @@
-import { errorText, withTimeout, type Clock } from "@kip/base";
-import type { User } from "@kubernetes/client-node/dist/config_types.js";
+import path from "node:path";
+import type { Clock } from "@kip/base";
 import { K8sError } from "../errors.ts";
 import { decodeExecConfig, type ExecCluster } from "./exec-credential.ts";
-import { impersonationHeaders } from "./impersonation.ts";
+import type { KubeconfigUser } from "./kubeconfig-document.ts";
 import { TokenFile } from "./token-file.ts";
 
 /** What an authenticator adds to a request. */
 export interface AuthHeaders {
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
   /** PEM, from exec plugins. */
-  readonly cert?: string;
-  readonly key?: string;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
 }
 
 /** Gives the current credentials of a kubeconfig user. */
@@ -23,10 +23,11 @@ export interface Authenticator {
 
 /** What an authenticator is made of. */
 export interface AuthenticatorOptions {
-  readonly user: User;
-  /** The same user, as the file has it. */
-  readonly fields: Readonly<Record<string, unknown>>;
-  readonly tokenFile: string | undefined;
+  /** Name of the user, for messages. */
+  readonly name: string;
+  readonly user: KubeconfigUser;
+  /** The headers by which it acts as another one. */
+  readonly impersonation: AuthHeaders["headers"];
   /** What an exec plugin may ask for. */
   readonly cluster: ExecCluster;
   /** Folder of the kubeconfig. */
@@ -42,31 +43,41 @@ export interface AuthenticatorOptions {
  * @throws {K8sError} code `KUBECONFIG_INVALID`, `DECODE_FAILED`
  */
 export async function authenticatorOf(options: AuthenticatorOptions): Promise<Authenticator> {
-  const { user, tokenFile } = options;
-  const headers = impersonationHeaders(options.fields);
-  if (tokenFile !== undefined) {
-    const token = new TokenFile(tokenFile, options.clock);
-    return {
-      headers: async () => ({
-        headers: { ...headers, Authorization: `Bearer ${await token.read()}` },
-      }),
-      forget: () => token.forget(),
-    };
-  }
+  const { name, user, folder, clock, impersonation: headers } = options;
+  if (user.tokenFile)
+    return fromTokenFile(new TokenFile(path.resolve(folder, user.tokenFile), clock), headers);
   if (user.token) return fixed({ ...headers, Authorization: `Bearer ${user.token}` });
   if (user.username) {
     const basic = Buffer.from(`${user.username}:${user.password ?? ""}`).toString("base64");
     return fixed({ ...headers, Authorization: `Basic ${basic}` });
   }
   const exec = execOf(user);
+  const { name: provider, config } = user["auth-provider"] ?? {};
+  // Both are loaded only here: few kubeconfigs name them.
   if (exec !== undefined) {
-    // Loaded only here: few kubeconfigs name a plugin.
-    const { ExecAuthenticator } = await import("./exec-authenticator.ts");
-    const { cluster, folder, env, clock } = options;
-    const config = decodeExecConfig(exec, `users[${user.name}].user.exec`);
-    return new ExecAuthenticator({ config, cluster, folder, env, headers, clock });
+    const { execAuthenticator } = await import("./exec-authenticator.ts");
+    const { cluster, env } = options;
+    const decoded = decodeExecConfig(exec, `users[${name}].user.exec`);
+    return execAuthenticator({ config: decoded, cluster, folder, env, headers, clock });
   }
-  return user.authProvider ? await fromLibrary(options, headers) : fixed(headers);
+  if (provider === undefined) return fixed(headers);
+  if (provider !== "oidc")
+    throw new K8sError(
+      "KUBECONFIG_INVALID",
+      `Cannot use kubeconfig user "${name}": its auth-provider is not known`,
+      { remedy: "Use a certificate, a token or an exec plugin" },
+    );
+  const { oidcAuthenticator } = await import("./oidc-authenticator.ts");
+  return oidcAuthenticator({ name, config, folder, headers, clock });
+}
+
+function fromTokenFile(token: TokenFile, headers: AuthHeaders["headers"]): Authenticator {
+  return {
+    headers: async () => ({
+      headers: { ...headers, Authorization: `Bearer ${await token.read()}` },
+    }),
+    forget: () => token.forget(),
+  };
 }
 
 function fixed(headers: AuthHeaders["headers"]): Authenticator {
@@ -75,59 +86,8 @@ function fixed(headers: AuthHeaders["headers"]): Authenticator {
 }
 
 /** The plugin of a user; early kubeconfigs had it in their auth-provider. */
-function execOf(user: User): unknown {
-  if (user.exec) return user.exec;
-  const { config } = (user.authProvider ?? {}) as { readonly config?: { readonly exec?: unknown } };
-  return config?.exec;
-}
-
-interface LibraryOptions {
-  headers: Record<string, string>;
-}
-
-/** Longest refresh of a token by the library. */
-const refreshLimitMs = 60_000;
-
-/** Loaded only where a kubeconfig names it: OIDC brings all of the library into memory. */
-async function fromLibrary(
-  { user, clock }: AuthenticatorOptions,
-  headers: AuthHeaders["headers"],
-): Promise<Authenticator> {
-  const { OpenIDConnectAuth } = await import("@kubernetes/client-node/dist/oidc_auth.js");
-  let library = new OpenIDConnectAuth();
-  if (!library.isAuthProvider(user)) {
-    throw new K8sError(
-      "KUBECONFIG_INVALID",
-      `Cannot use kubeconfig user "${user.name}": its auth-provider is not known`,
-      { remedy: "Use a certificate, a token or an exec plugin" },
-    );
-  }
-  const ask = async (): Promise<AuthHeaders> => {
-    const options: LibraryOptions = { headers: {} };
-    try {
-      await withTimeout(async () => await library.applyAuthentication(user, options), {
-        limitMs: refreshLimitMs,
-        clock,
-      });
-    } catch (cause) {
-      throw new K8sError(
-        "K8S_CREDENTIALS_FAILED",
-        `Cannot get a token for kubeconfig user "${user.name}": ${errorText(cause)}`,
-        { cause, retryable: true },
-      );
-    }
-    return { headers: { ...headers, ...options.headers } };
-  };
-  let underWay: Promise<AuthHeaders> | undefined;
-  return {
-    headers: async () => {
-      underWay ??= ask().finally(() => {
-        underWay = undefined;
-      });
-      return await underWay;
-    },
-    forget: () => {
-      library = new OpenIDConnectAuth();
-    },
-  };
+function execOf({ exec, "auth-provider": provider }: KubeconfigUser): unknown {
+  const config = provider?.config;
+  const isOld = typeof config === "object" && config !== null && "exec" in config;
+  return exec ?? (isOld ? (config.exec ?? undefined) : undefined);
 }

@@ -1,5 +1,6 @@
 import { decode, errorText } from "@kip/base";
 import { K8sError } from "../errors.ts";
+import type { Credential } from "./renewed-authenticator.ts";
 
 /** The part of a kubeconfig user that names an exec plugin. */
 export const decodeExecConfig = decode.object({
@@ -21,16 +22,6 @@ export type ExecConfig = ReturnType<typeof decodeExecConfig>;
  * @see https://kubernetes.io/docs/reference/config-api/client-authentication.v1/#client-authentication-k8s-io-v1-Cluster
  */
 export type ExecCluster = Readonly<Record<string, unknown>>;
-
-/** Credentials that a plugin printed. */
-export interface ExecCredential {
-  readonly token?: string | undefined;
-  /** PEM. */
-  readonly clientCertificateData?: string | undefined;
-  readonly clientKeyData?: string | undefined;
-  /** Milliseconds since the epoch. */
-  readonly expiresAt: number;
-}
 
 const decodeCredential = decode.object({
   apiVersion: decode.optional(decode.string),
@@ -58,7 +49,7 @@ export function execInfo(config: ExecConfig, cluster: ExecCluster): string {
  *
  * @throws {K8sError} code `K8S_CREDENTIALS_FAILED`
  */
-export function readCredential(text: string, config: ExecConfig): ExecCredential {
+export function readCredential(text: string, config: ExecConfig): Credential {
   const { apiVersion, status } = parse(text, config);
   if (
     apiVersion !== undefined &&

@@ -18,7 +18,7 @@ const decodeImpersonation = decode.object({
  * @see https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/
  */
 export function impersonationHeaders(
-  user: Readonly<Record<string, unknown>>,
+  user: unknown,
 ): Readonly<Record<string, string | readonly string[]>> {
   const {
     as: name = "",

@@ -24,10 +24,10 @@ export interface KubeConfig {
 
 /** TLS material and headers of our requests. */
 export interface Credentials {
-  readonly ca?: Buffer;
-  readonly cert?: Buffer;
-  readonly key?: Buffer;
-  readonly serverName?: string;
+  readonly ca?: Buffer | undefined;
+  readonly cert?: Buffer | undefined;
+  readonly key?: Buffer | undefined;
+  readonly serverName?: string | undefined;
   /** false only if the kubeconfig says `insecure-skip-tls-verify`. */
   readonly verifyServer: boolean;
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
@@ -46,9 +46,9 @@ export interface LoadKubeConfigOptions {
    */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** A context of the file. @default its current context */
-  readonly context?: string;
+  readonly context?: string | undefined;
   /** @default systemClock */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /**

@@ -64,9 +64,9 @@ export class RenewedCredentials {
     const key = auth.key === undefined ? this.#files.key : Buffer.from(auth.key);
     return {
       ...this.#options.fixed,
-      ...(ca && { ca }),
-      ...(cert && { cert }),
-      ...(key && { key }),
+      ca,
+      cert,
+      key,
       headers: auth.headers,
     };
   }

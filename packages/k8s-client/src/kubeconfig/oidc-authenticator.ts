@@ -1,0 +1,178 @@
+import { readFile } from "node:fs/promises";
+import https from "node:https";
+import path from "node:path";
+import { decode, errorText, withTimeout, type Clock, type Decoded } from "@kip/base";
+import { K8sError } from "../errors.ts";
+import type { AuthHeaders } from "./authenticator.ts";
+import { RenewedAuthenticator, type Credential } from "./renewed-authenticator.ts";
+
+/** Options of {@link oidcAuthenticator}. */
+export interface OidcOptions {
+  /** Name of the kubeconfig user, for messages. */
+  readonly name: string;
+  /** `auth-provider.config` of the user. */
+  readonly config: unknown;
+  /** Folder of the kubeconfig: relative paths begin there. */
+  readonly folder: string;
+  /** Headers of each request besides. */
+  readonly headers: AuthHeaders["headers"];
+  readonly clock: Clock;
+}
+
+const { object, optional, string } = decode;
+
+const decodeConfig = object({
+  "idp-issuer-url": optional(string),
+  "idp-certificate-authority": optional(string),
+  "idp-certificate-authority-data": optional(string),
+  "client-id": optional(string),
+  "client-secret": optional(string),
+  "id-token": optional(string),
+  "refresh-token": optional(string),
+});
+
+/** The parts of the issuer's documents that are read here. */
+const decodeDiscovery = object({ token_endpoint: string });
+const decodeTokens = object({ id_token: string, refresh_token: optional(string) });
+const decodeClaims = object({ exp: decode.number });
+
+/** Longest renewal of a token, all its requests together. */
+const renewalLimitMs = 60_000;
+const maxAnswerBytes = 1024 * 1024;
+
+/**
+ * The ID token of a kubeconfig, renewed with its refresh token. The renewed ones are kept in memory only.
+ *
+ * @throws {DecodeError} code `DECODE_FAILED`
+ * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#openid-connect-tokens
+ * @see https://openid.net/specs/openid-connect-core-1_0.html#RefreshTokens
+ */
+export function oidcAuthenticator(options: OidcOptions): RenewedAuthenticator {
+  const { config, headers, clock } = options;
+  const tokens = new OidcTokens(options, decodeConfig(config ?? {}, "auth-provider.config"));
+  return new RenewedAuthenticator({ ask: async () => await tokens.ask(), headers, clock });
+}
+
+class OidcTokens {
+  readonly #options: OidcOptions;
+  readonly #config: Decoded<typeof decodeConfig>;
+  #idToken: string | undefined;
+  #refreshToken: string | undefined;
+  #isFirst = true;
+
+  constructor(options: OidcOptions, config: Decoded<typeof decodeConfig>) {
+    this.#options = options;
+    this.#config = config;
+    this.#idToken = config["id-token"] || undefined;
+    this.#refreshToken = config["refresh-token"] || undefined;
+  }
+
+  /** The token of the file at first, then new ones: it is asked again when that one ends or was refused. */
+  async ask(): Promise<Credential> {
+    const stored = { token: this.#idToken, expiresAt: endOf(this.#idToken) };
+    const isValid = stored.expiresAt > this.#options.clock.now();
+    if (isValid && (this.#isFirst || this.#refreshToken === undefined)) {
+      this.#isFirst = false;
+      return stored;
+    }
+    try {
+      const limit = { limitMs: renewalLimitMs, clock: this.#options.clock };
+      await withTimeout(async (signal) => await this.#renew(signal), limit);
+    } catch (cause) {
+      throw new K8sError(
+        "K8S_CREDENTIALS_FAILED",
+        `Cannot get a token for kubeconfig user "${this.#options.name}": ${errorText(cause)}`,
+        { cause, retryable: true },
+      );
+    }
+    return { token: this.#idToken, expiresAt: endOf(this.#idToken) };
+  }
+
+  async #renew(signal: AbortSignal): Promise<void> {
+    const { "idp-issuer-url": issuer, "client-id": id, "client-secret": secret } = this.#config;
+    if (this.#refreshToken === undefined || !issuer || !id)
+      throw new Error("its token has ended, and it has no refresh token, issuer or client ID");
+    const ca = await this.#authority();
+    const wellKnown = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
+    const discovery = decodeDiscovery(await request(wellKnown, { ca, signal }), "discovery");
+    const form = new URLSearchParams({
+      grant_type: "refresh_token",
+      refresh_token: this.#refreshToken,
+    });
+    if (!secret) form.set("client_id", id);
+    const answer = await request(discovery.token_endpoint, {
+      ca,
+      signal,
+      form: form.toString(),
+      authorization: secret ? basic(id, secret) : undefined,
+    });
+    const { id_token: idToken, refresh_token: refreshToken } = decodeTokens(answer, "tokens");
+    this.#idToken = idToken;
+    this.#refreshToken = refreshToken ?? this.#refreshToken;
+  }
+
+  async #authority(): Promise<Buffer | undefined> {
+    const data = this.#config["idp-certificate-authority-data"];
+    const file = this.#config["idp-certificate-authority"];
+    if (data) return Buffer.from(data, "base64");
+    return file ? await readFile(path.resolve(this.#options.folder, file)) : undefined;
+  }
+}
+
+/** When a token ends, milliseconds since the epoch; one that cannot be read has ended. */
+function endOf(token: string | undefined): number {
+  try {
+    const claims = Buffer.from(token?.split(".")[1] ?? "", "base64url").toString("utf8");
+    return decodeClaims(JSON.parse(claims), "token").exp * 1000;
+  } catch {
+    return Number.NEGATIVE_INFINITY;
+  }
+}
+
+/** RFC 6749, section 2.3.1. */
+function basic(id: string, secret: string): string {
+  const [user, password] = [id, secret].map((text) =>
+    new URLSearchParams({ text }).toString().slice("text=".length),
+  );
+  return `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
+}
+
+interface IssuerRequest {
+  readonly ca: Buffer | undefined;
+  readonly signal: AbortSignal;
+  /** Sent by POST. */
+  readonly form?: string | undefined;
+  readonly authorization?: string | undefined;
+}
+
+/** The JSON document that the issuer answers. What it says of a failure is not repeated: it may quote a token. */
+async function request(url: string, options: IssuerRequest): Promise<unknown> {
+  const { ca, signal, form, authorization } = options;
+  const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (form !== undefined) headers["Content-Type"] = "application/x-www-form-urlencoded";
+  if (authorization !== undefined) headers["Authorization"] = authorization;
+  const method = form === undefined ? "GET" : "POST";
+  const sent = https.request(url, { method, headers, ca, signal, agent: false }, (answer) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    answer.on("error", reject);
+    answer.on("data", (chunk: Buffer) => {
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes > maxAnswerBytes) answer.destroy(new Error("the issuer's answer is too large"));
+    });
+    answer.on("end", () => {
+      if (answer.statusCode !== 200)
+        return reject(new Error(`the issuer answered with status ${answer.statusCode}`));
+      try {
+        return resolve(JSON.parse(Buffer.concat(chunks).toString("utf8")));
+      } catch {
+        return reject(new Error("the issuer did not answer in JSON"));
+      }
+    });
+  });
+  sent.on("error", reject);
+  sent.end(form);
+  return await promise;
+}
