@@ -33,6 +33,9 @@ export type Verdict =
       readonly isBehind: boolean;
     };
 
+/** The verdict on one that may not start yet. */
+export type Wait = Extract<Verdict, { kind: "wait" }>;
+
 const kinds = ["memory", "disk", "cpus", "starts"] as const;
 
 /**

@@ -1,9 +1,17 @@
 import { randomUUID } from "node:crypto";
-import { watch, type FSWatcher } from "node:fs";
-import { errorText, thisProcess, type Clock, type Logger } from "@kip/base";
-import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
+import {
+  errorText,
+  every,
+  thisProcess,
+  untilAborted,
+  watchOrPoll,
+  type Clock,
+  type Logger,
+} from "@kip/base";
+import { CloudError, type Instance, type LaunchRequest } from "@kip/cloud";
 import type { MachineFiles } from "../machine/machine-store.ts";
-import { verdictFor, verdictsFor, type Resources, type Verdict } from "./admission-plan.ts";
+import { verdictFor, verdictsFor, type Resources, type Wait } from "./admission-plan.ts";
+import { describeWait, isWorthReporting, refusalBehind } from "./launch-wait.ts";
 import { untilUp } from "./start-phase.ts";
 import { startingCount, Tickets, waiting, type Ticket } from "./tickets.ts";
 
@@ -58,8 +66,6 @@ export interface Turn {
   isRunning(files: MachineFiles, startedFrom: Instance["startedFrom"]): void;
 }
 
-type Wait = Extract<Verdict, { kind: "wait" }>;
-
 interface Waiter {
   readonly key: string;
   readonly wake: () => void;
@@ -78,8 +84,7 @@ export class Admission {
   readonly #waiters = new Set<Waiter>();
   readonly #following = new Set<Promise<void>>();
   readonly #closed = new AbortController();
-  #watchers: readonly FSWatcher[] = [];
-  #timer: NodeJS.Timeout | undefined;
+  #watching: Disposable | undefined;
   #look: Promise<void> | undefined;
   #isStale = false;
   #arrivals = 0;
@@ -201,17 +206,15 @@ export class Admission {
     onWait: LaunchRequest["onWait"],
     asked: AbortSignal | undefined,
   ): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const turn = Promise.withResolvers<void>();
     let reported: Wait | undefined;
     const report = (now: Wait): void => {
       if (!isWorthReporting(now, reported)) return;
       reported = now;
       onWait?.(describeWait(now, refusal));
     };
-    const waiter: Waiter = { key, wake: resolve, report };
+    const waiter: Waiter = { key, wake: turn.resolve, report };
     const signal = AbortSignal.any([this.#closed.signal, ...(asked ? [asked] : [])]);
-    const onAbort = (): void => reject(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
     this.#waiters.add(waiter);
     this.#watch();
     try {
@@ -219,9 +222,8 @@ export class Admission {
       report(verdict);
       // What has happened between the refusal and now.
       this.changed();
-      await promise;
+      await untilAborted(turn.promise, signal);
     } finally {
-      signal.removeEventListener("abort", onAbort);
       this.#waiters.delete(waiter);
       this.#watch();
     }
@@ -257,19 +259,30 @@ export class Admission {
   /** Watches for changes by other processes while someone waits. */
   #watch(): void {
     const isNeeded = this.#waiters.size > 0;
-    if (isNeeded === (this.#timer !== undefined)) return;
-    if (!isNeeded) {
-      clearInterval(this.#timer);
-      this.#timer = undefined;
-      for (const watcher of this.#watchers) watcher.close();
-      this.#watchers = [];
-      return;
-    }
+    if (isNeeded === (this.#watching !== undefined)) return;
+    this.#watching?.[Symbol.dispose]();
+    this.#watching = isNeeded ? this.#startWatching() : undefined;
+  }
+
+  #startWatching(): Disposable {
+    const { clock, logger, machinesDir } = this.#options;
     const onChange = (): void => this.changed();
-    this.#timer = setInterval(onChange, lookAgainMs);
-    this.#watchers = [this.#tickets.folder, this.#options.machinesDir].map((folder) =>
-      watch(folder, onChange).on("error", () => {}),
+    using watching = new DisposableStack();
+    const stop = watching.adopt(new AbortController(), (each) => each.abort());
+    for (const folder of [this.#tickets.folder, machinesDir])
+      watching.use(watchOrPoll(folder, onChange));
+    void every(
+      {
+        intervalMs: lookAgainMs,
+        isImmediate: false,
+        clock,
+        logger,
+        what: "look at the queue of launches",
+        signal: stop.signal,
+      },
+      async () => await Promise.resolve(onChange()),
     );
+    return watching.move();
   }
 
   async #put(ticket: Ticket): Promise<void> {
@@ -284,33 +297,4 @@ export class Admission {
     await this.#tickets.remove(key);
     this.changed();
   }
-}
-
-/** Reporting every change of place would cost O(n²) API writes, so a place is reported when it has halved. */
-function isWorthReporting(now: Wait, reported: Wait | undefined): boolean {
-  if (reported?.lack !== now.lack || reported.isBehind !== now.isBehind) return true;
-  return (now.ahead + 1) * 2 <= reported.ahead + 1;
-}
-
-const names = { memory: "memory", disk: "disk", cpus: "CPUs", starts: "their start" } as const;
-
-/** There would be room, were it not for those who asked before. */
-function refusalBehind({ ahead, lack }: Wait): CloudError {
-  const others = ahead === 1 ? "1 older request waits" : `${ahead} older requests wait`;
-  return new CloudError(
-    "CLOUD_NO_CAPACITY",
-    `Cannot start a machine yet: ${others} for ${names[lack]}`,
-    { remedy: "Delete pods, or wait for others to end", scope: { zone: "local" } },
-  );
-}
-
-function describeWait({ lack, ahead, isBehind }: Wait, refusal: CloudError): LaunchWait {
-  if (lack === "starts") return { ahead, message: `Other machines are starting; ${place(ahead)}` };
-  const remedy = refusal.remedy === undefined ? "" : `. ${refusal.remedy}`;
-  if (isBehind) return { ahead, message: `Waits for ${names[lack]}; ${place(ahead)}` };
-  return { ahead, message: `${refusal.message}; ${place(ahead)}${remedy}` };
-}
-
-function place(ahead: number): string {
-  return `place ${ahead + 1} in the queue`;
 }

@@ -1,6 +1,5 @@
-import { watch } from "node:fs";
 import { access } from "node:fs/promises";
-import type { Clock } from "@kip/base";
+import { watchOrPoll, withTimeout, type Clock } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import { readTail } from "../host/file-text.ts";
 import type { MachineFiles } from "../machine/machine-store.ts";
@@ -38,25 +37,19 @@ async function untilSign(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const stop = new AbortController();
-  const either = AbortSignal.any([stop.signal, signal]);
+  const seen = Promise.withResolvers<void>();
   const check = async (): Promise<void> => {
     const isThere = await access(files.record).then(
       () => true,
       () => false,
     );
-    if (!isThere || signs[sign].test(await readTail(files.console, 65_536))) resolve();
+    if (!isThere || signs[sign].test(await readTail(files.console, 65_536))) seen.resolve();
   };
   try {
-    const watcher = watch(files.folder, { signal: either }, () => void check().catch(resolve));
-    watcher.on("error", () => resolve());
+    using _watch = watchOrPoll(files.folder, () => void check().catch(seen.resolve));
     await check();
-    clock.sleep(limitsMs[sign], either).then(resolve, resolve);
-    await promise;
+    await withTimeout(async () => await seen.promise, { limitMs: limitsMs[sign], clock, signal });
   } catch {
-    // Its folder is gone, or kip ends.
-  } finally {
-    stop.abort();
+    // Its time is over, its folder is gone, or kip ends.
   }
 }

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { open } from "node:fs/promises";
-import { decode } from "@kip/base";
+import { decode, pause, systemClock, untilAborted, withTimeout } from "@kip/base";
 import { orderLine, cloneMessages, type CloneIdentity } from "@kip/cloud-init";
+import { reasonOf } from "../host/machine-error.ts";
 import { loadDeviceState } from "../template/device-state.ts";
 import { waitForMessage } from "../template/clone-messages.ts";
 import type { TemplateFiles } from "../template/template-record.ts";
@@ -10,7 +11,6 @@ import {
   createRootDisk,
   machineArguments,
   machineProgram,
-  reasonOf,
   type StartMachineOptions,
 } from "../machine/machine-process.ts";
 import { freshCloneState } from "../template/fresh-clone-state.ts";
@@ -46,18 +46,15 @@ export async function cloneMachine(
     memory: { kind: "private", file: template.memory },
     hasPort: true,
   });
-  const limit = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => limit.reject(new Error(`it was not ready within ${readyLimitMs / 1000} s`)),
-    readyLimitMs,
-  );
   try {
-    await Promise.race([run(options, template, args), limit.promise]);
+    await withTimeout(async (signal) => await run(options, template, args, signal), {
+      limitMs: readyLimitMs,
+      clock: systemClock,
+      error: () => new Error(`it was not ready within ${readyLimitMs / 1000} s`),
+    });
     return undefined;
   } catch (error) {
     return reasonOf(error);
-  } finally {
-    clearTimeout(timer);
   }
 }
 
@@ -65,6 +62,7 @@ async function run(
   options: StartMachineOptions,
   template: TemplateFiles,
   args: readonly string[],
+  signal: AbortSignal,
 ): Promise<void> {
   const { files, onStep } = options;
   await using state = await open(template.state);
@@ -77,28 +75,35 @@ async function run(
   onStep("QEMU");
   await Promise.all([loadDeviceState(started), options.onPaused()]);
   onStep("device state");
-  const ready = waitForMessage(started.port, cloneMessages.ready);
-  ready.catch(() => {}); // awaited below
-  const hangUp = portClosed(started);
-  hangUp.catch(() => {}); // awaited below
-  await started.commands.execute("cont");
-  // Last of all, for its clock.
-  started.port.write(orderLine(cloneIdentityOf(options)));
-  onStep("run");
-  await Promise.race([ready, hangUp, started.end]);
+  const letRun = async (): Promise<void> => {
+    await started.commands.execute("cont");
+    // Last of all, for its clock.
+    started.port.write(orderLine(cloneIdentityOf(options)));
+    onStep("run");
+  };
+  await Promise.all([untilReady(started, signal), letRun()]);
   onStep("ready");
 }
 
-/** Rejects when the agent has closed its port: it ended, or has nothing more to say. */
-async function portClosed({ commands }: StartedQemu): Promise<never> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  commands.onEvent("VSERPORT_CHANGE", portChange, ({ open: isOpen }) => {
-    if (isOpen) return;
+/** Rejects when QEMU has ended, or the agent has closed its port: it ended, or has nothing more to say. */
+async function untilReady(
+  { commands, port, ended }: StartedQemu,
+  signal: AbortSignal,
+): Promise<void> {
+  const closed = new AbortController();
+  const closeLater = async (): Promise<void> => {
     // What it said before comes on another connection, and perhaps after this.
-    const timer = setTimeout(() => reject(new Error("its agent ended")), lastWordMs);
-    timer.unref();
+    if (await pause(lastWordMs, systemClock, signal)) closed.abort(new Error("its agent ended"));
+  };
+  const stop = commands.onEvent("VSERPORT_CHANGE", portChange, ({ open: isOpen }) => {
+    if (!isOpen) void closeLater();
   });
-  return await promise;
+  try {
+    const either = AbortSignal.any([ended, closed.signal, signal]);
+    await untilAborted(waitForMessage(port, cloneMessages.ready), either);
+  } finally {
+    stop();
+  }
 }
 
 /** Everything that the copy must not share with another one. */

@@ -1,5 +1,5 @@
 import { open } from "node:fs/promises";
-import { errorText, hasCode, type Clock, type Logger } from "@kip/base";
+import { every, isSystemError, type Clock, type Logger } from "@kip/base";
 import type { MachineStore } from "./machine-store.ts";
 
 /** A console that takes more is cut, bytes. */
@@ -19,19 +19,13 @@ export async function keepConsolesShort(options: {
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }): Promise<void> {
-  const { store, clock, logger, signal } = options;
-  for (;;) {
-    try {
-      await clock.sleep(lookMs, signal);
-    } catch {
-      return; // aborted
-    }
-    try {
+  const { store, ...others } = options;
+  await every(
+    { ...others, intervalMs: lookMs, isImmediate: false, what: "cut consoles of machines" },
+    async () => {
       for (const { id } of await store.readAll()) await cut(store.files(id).console);
-    } catch (error) {
-      logger.warn("Could not cut consoles of machines", { err: errorText(error) });
-    }
-  }
+    },
+  );
 }
 
 /** Leaves the end of a console. QEMU appends, so what it writes meanwhile follows, or precedes, what is left. */
@@ -46,6 +40,6 @@ async function cut(file: string): Promise<void> {
     await using again = await open(file, "a");
     await again.write(end.subarray(0, bytesRead));
   } catch (error) {
-    if (!hasCode(error, "ENOENT")) throw error;
+    if (!isSystemError(error, "ENOENT")) throw error;
   }
 }

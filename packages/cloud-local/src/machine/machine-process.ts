@@ -1,10 +1,11 @@
 import { rm, stat } from "node:fs/promises";
-import { errorText, isCodedError, runCommand } from "@kip/base";
+import { runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { confined, makeControlGroup } from "../host/control-group.ts";
 import { readStart } from "../host/file-text.ts";
 import { endProcessGroup, hasArgument, type ProcessGroup } from "../host/processes.ts";
 import type { LocalImage } from "../host/image.ts";
+import { reasonOf } from "../host/machine-error.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { Accelerator } from "../qemu/accelerator.ts";
 import type { MachineRecord } from "./machine-record.ts";
@@ -133,12 +134,6 @@ export function machineArguments(
     folder: files.folder,
     user,
   };
-}
-
-/** What QEMU said, else what happened. */
-export function reasonOf(error: unknown): string {
-  const reason = isCodedError(error) ? error.facts["reason"] : undefined;
-  return typeof reason === "string" ? reason : errorText(error);
 }
 
 /** Makes a disk, of whole sectors, that shows what another one holds, and keeps what is written. */

@@ -1,9 +1,10 @@
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { open, type FileHandle } from "node:fs/promises";
 import { Socket } from "node:net";
-import { CloudError } from "@kip/cloud";
+import { pause, systemClock, withTimeout } from "@kip/base";
 import { firstLine, readStart } from "../host/file-text.ts";
+import { MachineError } from "../host/machine-error.ts";
 import { QmpSession } from "./qmp-session.ts";
 
 /** How long QEMU may take until it answers. */
@@ -29,8 +30,8 @@ export interface StartedQemu extends Disposable {
   readonly commands: QmpSession;
   /** The host's end of the machine's clone port. */
   readonly port: Socket;
-  /** Rejects when QEMU ends, with what it said. */
-  readonly end: Promise<never>;
+  /** Aborts when QEMU has ended; the reason is an error with what it said. */
+  readonly ended: AbortSignal;
   /** Lets go of it: it runs on. */
   [Symbol.dispose](): void;
 }
@@ -41,64 +42,68 @@ export interface StartedQemu extends Disposable {
  * @throws {CloudError} `CLOUD_UNAVAILABLE` with what QEMU said
  */
 export async function startQemu(options: StartQemuOptions): Promise<StartedQemu> {
-  const log = await open(options.logFile, "w", 0o600);
+  const child = await spawnQemu(options);
+  const ended = endOf(child, options.logFile);
+  const commands = new QmpSession(asSocket(child.stdio[3]));
+  const port = asSocket(child.stdio[4]);
+  port.on("error", () => {}); // followed by "close"
+  const started: StartedQemu = {
+    commands,
+    port,
+    ended,
+    [Symbol.dispose]() {
+      child.unref();
+      commands.close();
+      port.destroy();
+    },
+  };
   try {
-    const [file = "", ...rest] = options.program;
-    const child = spawn(file, [...rest, ...options.args], {
-      cwd: "/",
-      // A session of its own: Ctrl-C in a terminal does not end machines.
-      detached: true,
-      stdio: ["ignore", log.fd, log.fd, "pipe", "pipe", options.state?.fd ?? "ignore"],
-    });
-    const commands = new QmpSession(asSocket(child.stdio[3]));
-    const port = asSocket(child.stdio[4]);
-    port.on("error", () => {}); // followed by "close"
-    const end = Promise.withResolvers<never>();
-    end.promise.catch(() => {}); // its waiters see it
-    child.once("error", (cause) => end.reject(didNotStart(cause.message, cause)));
-    child.once("exit", (code, signal) => {
-      void lastWords(options.logFile).then((said) =>
-        end.reject(didNotStart(said || `QEMU ended with ${signal ?? `code ${code}`}`)),
-      );
-    });
-    const started: StartedQemu = {
-      commands,
-      port,
-      end: end.promise,
-      [Symbol.dispose]() {
-        child.unref();
-        commands.close();
-        port.destroy();
-      },
-    };
-    try {
-      await withinLimit(Promise.race([commands.served, end.promise]), end.promise);
-      return started;
-    } catch (error) {
-      started[Symbol.dispose]();
-      if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
-        child.kill("SIGKILL");
-        await once(child, "exit");
-      }
-      throw error;
+    await untilServed(started);
+    return started;
+  } catch (error) {
+    started[Symbol.dispose]();
+    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
+      child.kill("SIGKILL");
+      await once(child, "exit");
     }
-  } finally {
-    await log.close();
+    throw error;
   }
 }
 
-/** The connection closes a moment before the process has ended and its words can be read. */
-async function withinLimit(served: Promise<void>, end: Promise<never>): Promise<void> {
-  const limit = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => limit.reject(didNotStart(`QEMU did not answer within ${startLimitMs / 1000} s`)),
-    startLimitMs,
-  );
-  try {
-    await Promise.race([served.catch(async () => await end), limit.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+async function spawnQemu({ program, args, logFile, state }: StartQemuOptions) {
+  await using log = await open(logFile, "w", 0o600);
+  const [file = "", ...rest] = program;
+  return spawn(file, [...rest, ...args], {
+    cwd: "/",
+    // A session of its own: Ctrl-C in a terminal does not end machines.
+    detached: true,
+    stdio: ["ignore", log.fd, log.fd, "pipe", "pipe", state?.fd ?? "ignore"],
+  });
+}
+
+function endOf(child: ChildProcess, logFile: string): AbortSignal {
+  const ended = new AbortController();
+  child.once("error", (cause) => ended.abort(didNotRun(cause.message, cause)));
+  child.once("exit", (code, signal) => {
+    void lastWords(logFile).then((said) =>
+      ended.abort(didNotRun(said || `QEMU ended with ${signal ?? `code ${code}`}`)),
+    );
+  });
+  return ended.signal;
+}
+
+async function untilServed({ commands, ended }: StartedQemu): Promise<void> {
+  // The connection closes a moment before the process has ended and its words can be read.
+  const served = commands.served.catch(async () => {
+    await pause(Number.POSITIVE_INFINITY, systemClock, ended);
+    throw ended.reason;
+  });
+  await withTimeout(async () => await served, {
+    limitMs: startLimitMs,
+    clock: systemClock,
+    signal: ended,
+    error: () => didNotRun(`QEMU did not answer within ${startLimitMs / 1000} s`),
+  });
 }
 
 /** The first line that QEMU said, without its name. */
@@ -106,11 +111,8 @@ async function lastWords(logFile: string): Promise<string> {
   return firstLine(await readStart(logFile, logBytes)).replace(/^\S*qemu-system-\S+: /, "");
 }
 
-function didNotStart(reason: string, cause?: unknown): CloudError {
-  return new CloudError("CLOUD_UNAVAILABLE", `Cannot run QEMU: ${reason}`, {
-    cause,
-    facts: { reason },
-  });
+function didNotRun(reason: string, cause?: unknown): MachineError {
+  return new MachineError("Cannot run QEMU", reason, { cause });
 }
 
 function asSocket(stream: unknown): Socket {

@@ -1,15 +1,8 @@
 import { createConnection, type Socket } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
-import { decode, hasCode } from "@kip/base";
+import { isSystemError, systemClock, withTimeout, type decode } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-
-const message = decode.object({
-  QMP: decode.optional(decode.unknownValue),
-  event: decode.optional(decode.string),
-  data: decode.optional(decode.unknownValue),
-  id: decode.optional(decode.integer),
-  error: decode.optional(decode.object({ class: decode.string, desc: decode.string })),
-});
+import { decodeEventData, parseQmpMessage, type QmpMessage } from "./qmp-message.ts";
+import { ReadLimit } from "./read-limit.ts";
 
 /** A command as QEMU takes it. */
 export interface QmpCommand {
@@ -22,11 +15,6 @@ const answerLimitMs = 10_000;
 
 /** Many times what QEMU answers, UTF-16 code units. */
 const maxLineLength = 1_048_576;
-
-/** What is read at once, UTF-16 code units: many times what QEMU says in a second. Above it, reading pauses. */
-const burstLength = 1_048_576;
-/** How long reading pauses, milliseconds: a guest that has broken into QEMU must not keep this process busy. */
-const pauseMs = 500;
 
 type EventListener = (event: string, data: unknown) => void;
 
@@ -61,25 +49,25 @@ export class QmpSession {
     this.served = served.promise;
     this.closed = closed.promise;
     this.served.catch(() => {}); // its waiters see it
-    const brake = new Brake(socket);
+    const limit = new ReadLimit(socket);
     let rest = "";
     socket.setEncoding("utf8").on("data", (text: string) => {
-      brake.take(text.length);
+      limit.count(text.length);
       // Looks at new text alone: a line may come letter by letter.
       const lines = text.includes("\n") ? (rest + text).split("\n") : [rest + text];
       rest = lines.pop() ?? "";
       // A guest may have broken into QEMU. The end of a line whose beginning is dropped cannot be parsed and is ignored.
       if (rest.length > maxLineLength) rest = "";
       for (const line of lines) {
-        const value = parseJson(line);
-        if (isGreeting(value)) served.resolve(this.#leaveFirstMode());
-        else this.#take(value);
+        const message = parseQmpMessage(line);
+        if (message?.QMP !== undefined) served.resolve(this.#leaveFirstMode());
+        else if (message) this.#take(message);
       }
     });
     // An error is followed by "close", which is what counts.
     socket.on("error", () => {});
     socket.on("close", () => {
-      brake.release();
+      limit[Symbol.dispose]();
       this.#isClosed = true;
       for (const { command, answer } of this.#pending.values()) answer.reject(ended(command));
       this.#pending.clear();
@@ -97,8 +85,8 @@ export class QmpSession {
   static async connect(file: string): Promise<QmpSession | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<QmpSession | undefined>();
     const socket = createConnection(file);
-    const onError = (error: NodeJS.ErrnoException): void => {
-      if (error.code === "ENOENT" || error.code === "ECONNREFUSED") return resolve(undefined);
+    const onError = (error: Error): void => {
+      if (isSystemError(error, "ENOENT", "ECONNREFUSED")) return resolve(undefined);
       return reject(
         new CloudError("CLOUD_UNAVAILABLE", `Cannot reach the machine at "${file}"`, {
           cause: error,
@@ -116,7 +104,7 @@ export class QmpSession {
   /**
    * Runs a command and returns what QEMU answered.
    *
-   * @throws {CloudError} `CLOUD_UNAVAILABLE` with QEMU's words (fact `qemuClass`) if it refuses, ends, or
+   * @throws {CloudError} `CLOUD_UNAVAILABLE` with QEMU's words if it refuses, ends, or
    * does not answer within 10 s
    */
   async execute(execute: string, args?: Readonly<Record<string, unknown>>): Promise<unknown> {
@@ -132,7 +120,7 @@ export class QmpSession {
   onEvent<T>(event: string, decoder: decode.Decoder<T>, listener: (data: T) => void): () => void {
     const own: EventListener = (name, data) => {
       if (name !== event) return;
-      const decoded = tryDecode(decoder, data);
+      const decoded = decodeEventData(decoder, data);
       if (decoded) listener(decoded.value);
     };
     this.#listeners.add(own);
@@ -167,43 +155,16 @@ export class QmpSession {
     return await withLimit(answer.promise, command);
   }
 
-  #take(value: unknown): void {
-    const parsed = parseMessage(value);
-    if (parsed?.event !== undefined) {
-      for (const listener of this.#listeners) listener(parsed.event, parsed.data);
+  #take({ event, data, id, error, return: value }: QmpMessage): void {
+    if (event !== undefined) {
+      for (const listener of this.#listeners) listener(event, data);
       return;
     }
-    const pending = parsed?.id === undefined ? undefined : this.#pending.get(parsed.id);
-    if (parsed?.id === undefined || !pending) return;
-    this.#pending.delete(parsed.id);
-    if (parsed.error) pending.answer.reject(refused(pending.command, parsed.error));
-    else pending.answer.resolve((value as { readonly return?: unknown }).return); // decoded above
-  }
-}
-
-/** Pauses a socket that sends more than {@link burstLength} within {@link pauseMs}. */
-class Brake {
-  readonly #socket: Socket;
-  #length = 0;
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(socket: Socket) {
-    this.#socket = socket;
-  }
-
-  take(length: number): void {
-    this.#length += length;
-    if (this.#length > burstLength) this.#socket.pause();
-    this.#timer ??= setTimeout(() => {
-      this.release();
-      this.#socket.resume();
-    }, pauseMs).unref();
-  }
-
-  release(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#length = 0;
+    const pending = id === undefined ? undefined : this.#pending.get(id);
+    if (id === undefined || !pending) return;
+    this.#pending.delete(id);
+    if (error) pending.answer.reject(failure(pending.command, error.desc));
+    else pending.answer.resolve(value);
   }
 }
 
@@ -234,7 +195,7 @@ export async function runCommands(
  * @throws {CloudError} `CLOUD_UNAVAILABLE` if the machine does not run or serves others for over 10 s
  */
 export async function openCommands(commandSocket: string): Promise<QmpSession> {
-  const until = performance.now() + answerLimitMs;
+  const until = systemClock.monotonic() + answerLimitMs;
   for (;;) {
     try {
       const session = await QmpSession.connect(commandSocket);
@@ -243,71 +204,25 @@ export async function openCommands(commandSocket: string): Promise<QmpSession> {
     } catch (error) {
       // QEMU's queue takes two. A connection to a full one fails at once, and there is no event when
       // there is room again.
-      const isFull = error instanceof CloudError && hasCode(error.cause, "EAGAIN");
-      if (!isFull || performance.now() > until) throw error;
-      await delay(10);
+      const isFull = CloudError.is(error) && isSystemError(error.cause, "EAGAIN");
+      if (!isFull || systemClock.monotonic() > until) throw error;
+      await systemClock.sleep(10);
     }
   }
 }
 
 async function withLimit<T>(work: Promise<T>, command: QmpCommand): Promise<T> {
-  const limit = Promise.withResolvers<never>();
-  const timer = setTimeout(() => limit.reject(noAnswer(command)), answerLimitMs);
-  try {
-    return await Promise.race([work, limit.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-function noAnswer(command: QmpCommand): CloudError {
-  return failure(command, `QEMU did not answer within ${answerLimitMs / 1000} s`);
+  return await withTimeout(async () => await work, {
+    limitMs: answerLimitMs,
+    clock: systemClock,
+    error: () => failure(command, `QEMU did not answer within ${answerLimitMs / 1000} s`),
+  });
 }
 
 function ended(command: QmpCommand): CloudError {
   return failure(command, "QEMU has ended");
 }
 
-function refused(
-  command: QmpCommand,
-  error: { readonly class: string; readonly desc: string },
-): CloudError {
-  return failure(command, error.desc, { qemuClass: error.class });
-}
-
-function failure(
-  { execute }: QmpCommand,
-  reason: string,
-  facts: Readonly<Record<string, unknown>> = {},
-): CloudError {
-  return new CloudError("CLOUD_UNAVAILABLE", `Cannot do "${execute}" on the machine: ${reason}`, {
-    facts: { command: execute, ...facts },
-  });
-}
-
-function parseJson(line: string): unknown {
-  try {
-    return JSON.parse(line) as unknown;
-  } catch {
-    return undefined;
-  }
-}
-
-function isGreeting(value: unknown): boolean {
-  return parseMessage(value)?.QMP !== undefined;
-}
-
-function parseMessage(value: unknown): decode.Decoded<typeof message> | undefined {
-  return tryDecode(message, value)?.value;
-}
-
-function tryDecode<T>(
-  decoder: decode.Decoder<T>,
-  value: unknown,
-): { readonly value: T } | undefined {
-  try {
-    return { value: decoder(value, "QMP") };
-  } catch {
-    return undefined; // of another shape
-  }
+function failure({ execute }: QmpCommand, reason: string): CloudError {
+  return new CloudError("CLOUD_UNAVAILABLE", `Cannot do "${execute}" on the machine: ${reason}`);
 }

@@ -1,13 +1,13 @@
 import { chmod, open, rm, writeFile } from "node:fs/promises";
-import { makeFolder, runCommand } from "@kip/base";
-import { CloudError } from "@kip/cloud";
+import { makeFolder, pause, runCommand, systemClock, untilAborted } from "@kip/base";
 import { cloneMessages } from "@kip/cloud-init";
 import { controlGroupPath, confined, makeControlGroup } from "../host/control-group.ts";
 import { readBootId } from "../host/host-facts.ts";
-import { createRootDisk, reasonOf } from "../machine/machine-process.ts";
+import { MachineError, reasonOf } from "../host/machine-error.ts";
+import { createRootDisk } from "../machine/machine-process.ts";
 import { templateUser } from "../qemu/machine-user.ts";
 import { qemuArguments } from "../qemu/qemu-arguments.ts";
-import { startQemu } from "../qemu/qemu-process.ts";
+import { startQemu, type StartedQemu } from "../qemu/qemu-process.ts";
 import { loadDeviceState, saveDeviceState } from "./device-state.ts";
 import {
   addPreloadDevice,
@@ -52,7 +52,7 @@ export interface BuildTemplateOptions {
  * Boots a machine up to the point where it needs a clone identity, or lets a copy of one that has got there get images, and
  * keeps its memory, disk and device state. Callers hold the templates' lock. If it fails nothing is left.
  *
- * @throws {CloudError} `CLOUD_UNAVAILABLE` with what the machine's console said last
+ * @throws {MachineError} with what the machine's console said last
  */
 export async function buildTemplate(options: BuildTemplateOptions): Promise<void> {
   const { key, store, signal } = options;
@@ -79,10 +79,7 @@ export async function buildTemplate(options: BuildTemplateOptions): Promise<void
     const console = (await readTail(draft.console, 1000)).trim();
     await store.removeDraft(key);
     signal.throwIfAborted();
-    throw new CloudError("CLOUD_UNAVAILABLE", `Cannot make a template: ${reasonOf(error)}`, {
-      cause: error,
-      facts: { console },
-    });
+    throw new MachineError("Cannot make a template", reasonOf(error), { cause: error, console });
   } finally {
     signal.removeEventListener("abort", onAbort);
   }
@@ -90,11 +87,40 @@ export async function buildTemplate(options: BuildTemplateOptions): Promise<void
 
 /** Returns when QEMU has ended. */
 async function runAndSave(options: BuildTemplateOptions, draft: DraftFiles): Promise<void> {
-  const { key, shape, firstUserId, signal, preload } = options;
-  const { image, qemu, rootDiskBytes } = shape;
+  const { preload } = options;
+  await makeDisk(options, draft);
+  await using state = preload && (await open(preload.base.state));
+  await using _device = preload && (await addPreloadDevice(preload));
+  using started = await startQemu({
+    program: await builderProgram(options, draft),
+    args: builderArguments(options, draft),
+    logFile: draft.log,
+    state,
+  });
+  if (preload) await loadDeviceState(started);
+  await untilPrepared(started, options);
+  await saveDeviceState(started, draft.stateSocket, draft.state);
+  await started.commands.execute("quit").catch(() => {}); // what it says last is not always read
+  await pause(Number.POSITIVE_INFINITY, systemClock, started.ended);
+  for (const file of [draft.console, draft.control, draft.command, draft.pid, draft.log])
+    await rm(file, { force: true });
+}
+
+async function makeDisk(
+  { shape, signal, preload }: BuildTemplateOptions,
+  draft: DraftFiles,
+): Promise<void> {
+  const { image, rootDiskBytes } = shape;
   if (preload) await copyTemplate(preload, draft, signal);
   else await createRootDisk(draft.disk, rootDiskBytes, { file: image.rootDisk, format: "raw" });
-  const args = qemuArguments({
+}
+
+function builderArguments(
+  { key, shape, firstUserId, preload }: BuildTemplateOptions,
+  draft: DraftFiles,
+): readonly string[] {
+  const { image, qemu } = shape;
+  return qemuArguments({
     id: `template-${key}`,
     qemuVersion: qemu.version,
     accelerator: shape.accelerator,
@@ -115,29 +141,32 @@ async function runAndSave(options: BuildTemplateOptions, draft: DraftFiles): Pro
     clock: templateClock,
     hasPort: true,
   });
-  // The same kind of device as a machine has; in a network of its own, that leads nowhere, if it needs none.
+}
+
+/** QEMU after what puts it into its control group and its network: one that leads nowhere, unless it gets images. */
+async function builderProgram(
+  options: BuildTemplateOptions,
+  draft: DraftFiles,
+): Promise<readonly string[]> {
+  const { preload, shape } = options;
+  // The same kind of device as a machine has.
   const network = preload
     ? ["nsenter", `--net=${preload.network.namespace.file}`]
     : ["unshare", "--net"];
-  await using state = preload && (await open(preload.base.state));
-  await using _device = preload && (await addPreloadDevice(preload));
-  using started = await startQemu({
-    program: [...(await enterGroup(options, draft)), ...nice, ...network, qemu.program],
-    args,
-    logFile: draft.log,
-    state,
-  });
-  if (preload) await loadDeviceState(started);
-  const word = waitForMessage(started.port, cloneMessages.template);
-  word.catch(() => {}); // awaited below
-  await started.commands.execute("cont");
-  if (preload) started.port.write(await preloadLine(preload));
-  await Promise.race([word, started.end, aborted(signal)]);
-  await saveDeviceState(started, draft.stateSocket, draft.state);
-  await started.commands.execute("quit").catch(() => {}); // what it says last is not always read
-  await started.end.catch(() => {}); // it has ended, as asked
-  for (const file of [draft.console, draft.control, draft.command, draft.pid, draft.log])
-    await rm(file, { force: true });
+  return [...(await enterGroup(options, draft)), ...nice, ...network, shape.qemu.program];
+}
+
+/** Lets the machine run until it needs a clone identity. */
+async function untilPrepared(
+  { commands, port, ended }: StartedQemu,
+  { preload, signal }: BuildTemplateOptions,
+): Promise<void> {
+  const letRun = async (): Promise<void> => {
+    await commands.execute("cont");
+    if (preload) port.write(await preloadLine(preload));
+  };
+  const prepared = waitForMessage(port, cloneMessages.template);
+  await Promise.all([untilAborted(prepared, AbortSignal.any([ended, signal])), letRun()]);
 }
 
 /** Notes what the processes will be known by, and makes their control group; returns what puts them into it. */
@@ -153,15 +182,6 @@ async function enterGroup(
   await writeFile(draft.processes, JSON.stringify(known), { mode: 0o600 });
   const isMade = controlGroup !== undefined && (await makeControlGroup(controlGroup));
   return confined(isMade ? controlGroup : undefined);
-}
-
-/** Ends the wait for a QEMU that began just after all were ended. */
-async function aborted(signal: AbortSignal): Promise<never> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const onAbort = (): void => reject(signal.reason);
-  if (signal.aborted) onAbort();
-  else signal.addEventListener("abort", onAbort, { once: true });
-  return await promise;
 }
 
 async function sealFiles(

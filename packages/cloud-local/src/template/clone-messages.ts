@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { CloudError } from "@kip/cloud";
+import { MachineError } from "../host/machine-error.ts";
 
 /** Longer than any word, UTF-16 code units. */
 const maxLength = 4096;
@@ -29,8 +29,6 @@ export async function waitForMessage(port: Socket, wanted: string): Promise<void
   }
 }
 
-function unexpected(reason: string): CloudError {
-  return new CloudError("CLOUD_UNAVAILABLE", `Cannot make a machine of a template: ${reason}`, {
-    facts: { reason },
-  });
+function unexpected(reason: string): MachineError {
+  return new MachineError("Cannot make a machine of a template", reason);
 }

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { chmod, rm } from "node:fs/promises";
-import { createServer, type Socket } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
-import { decode } from "@kip/base";
+import { decode, untilAborted } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { stateDescriptor } from "../qemu/qemu-arguments.ts";
 import type { StartedQemu } from "../qemu/qemu-process.ts";
@@ -37,14 +37,11 @@ export async function saveDeviceState(
     server.listen(socket);
     await once(server, "listening");
     await chmod(socket, 0o666); // QEMU is another user; no other user gets to this folder
-    const connection = once(server, "connection") as Promise<[Socket]>; // as Node documents it
-    connection.catch(() => {}); // awaited below
-    const completed = migrationEnd(qemu);
-    completed.catch(() => {});
-    await commands.execute("migrate", { uri: `unix:/${path.basename(socket)}` });
-    const [stream] = await Promise.race([connection, qemu.end]);
-    await pipeline(stream, createWriteStream(file, { mode: 0o600 }));
-    await completed;
+    await Promise.all([
+      untilMigrated(qemu),
+      receive(server, file, qemu.ended),
+      commands.execute("migrate", { uri: `unix:/${path.basename(socket)}` }),
+    ]);
   } finally {
     server.close();
     await rm(socket, { force: true });
@@ -59,14 +56,21 @@ export async function saveDeviceState(
 export async function loadDeviceState(qemu: StartedQemu): Promise<void> {
   const { commands } = qemu;
   await commands.execute("migrate-set-capabilities", { capabilities });
-  const completed = migrationEnd(qemu);
-  completed.catch(() => {}); // awaited below
-  await commands.execute("migrate-incoming", { uri: `fd:${stateDescriptor}` });
-  await completed;
+  await Promise.all([
+    untilMigrated(qemu),
+    commands.execute("migrate-incoming", { uri: `fd:${stateDescriptor}` }),
+  ]);
+}
+
+/** Writes what the first connection to a server brings into a file. */
+async function receive(server: Server, file: string, signal: AbortSignal): Promise<void> {
+  const connection = once(server, "connection") as Promise<[Socket]>; // as Node documents it
+  const [stream] = await untilAborted(connection, signal);
+  await pipeline(stream, createWriteStream(file, { mode: 0o600 }));
 }
 
 /** Waits for QEMU's event that the state has been written or read. */
-async function migrationEnd({ commands, end }: StartedQemu): Promise<void> {
+async function untilMigrated({ commands, ended }: StartedQemu): Promise<void> {
   const finished = Promise.withResolvers<void>();
   const stop = commands.onEvent("MIGRATION", migrationData, ({ status }) => {
     if (status === "completed") finished.resolve();
@@ -76,7 +80,7 @@ async function migrationEnd({ commands, end }: StartedQemu): Promise<void> {
     );
   });
   try {
-    await Promise.race([finished.promise, end]);
+    await untilAborted(finished.promise, ended);
   } finally {
     stop();
   }

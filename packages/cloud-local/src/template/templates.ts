@@ -1,13 +1,14 @@
-import { errorText, isCodedError, untilAborted, type LogFields, type Logger } from "@kip/base";
+import { errorText, untilAborted, withTimeout, type LogFields, type Logger } from "@kip/base";
 import { CloudError, type LaunchImages } from "@kip/cloud";
 import { availableMemoryBytes, freeDiskBytes, readBootId } from "../host/host-facts.ts";
 import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
-import { reasonOf } from "../machine/machine-process.ts";
+import { MachineError, reasonOf } from "../host/machine-error.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { MachineStore } from "../machine/machine-store.ts";
 import { tapOf } from "../qemu/qemu-arguments.ts";
 import { buildTemplate, hashFiles } from "./build-template.ts";
 import type { ImagePreload } from "./image-preload.ts";
+import { bootsInstead, TemplateNotices } from "./template-notices.ts";
 import { findDamage, type TemplateFiles, type TemplateRecord } from "./template-record.ts";
 import {
   templateFacts,
@@ -24,7 +25,6 @@ const buildLimitMs = 300_000;
 const diskReserveBytes = 256 * 2 ** 20;
 /** How often copies of one template may fail before no other is made in its place. */
 const failureLimit = 2;
-const aboutTemplates = "Machines boot instead, which takes longer. See docs/local-cloud.md";
 
 /** A template that a machine can be made of. */
 export interface UsableTemplate {
@@ -44,13 +44,13 @@ export class Templates {
   readonly #network: LocalNetwork;
   readonly #store: TemplateStore;
   readonly #logger: Logger;
+  readonly #notices: TemplateNotices;
   /** Work in the background, by key. */
   readonly #builds = new Map<string, Promise<void>>();
   readonly #checks = new Map<string, Promise<void>>();
   /** Keys that nothing more is tried for. */
   readonly #givenUp = new Set<string>();
   readonly #failures = new Map<string, number>();
-  readonly #said = new Set<string>();
   /** Keys without a template, and it was looked for why. */
   readonly #explained = new Set<string>();
   #abort = new AbortController();
@@ -62,6 +62,7 @@ export class Templates {
     this.#machines = machines;
     this.#store = new TemplateStore(options.templatesDir);
     this.#logger = options.logger;
+    this.#notices = new TemplateNotices(options.logger);
   }
 
   /** Removes what killed processes have left. */
@@ -133,19 +134,12 @@ export class Templates {
     await this.setAside(key, `a copy of it did not start: ${reason}`, { console });
     if (count < failureLimit) return;
     this.#givenUp.add(key);
-    this.#say(`${key} given up`, "No machine template is made", {
-      reason: `copies of it did not start ${count} times`,
-      remedy: `It is tried again when kip is started again. ${aboutTemplates}`,
-    });
+    this.#notices.givenUp(key, count);
   }
 
   /** Takes a template out of use, and says why. */
   async setAside(key: string, reason: string, fields: LogFields = {}): Promise<void> {
-    this.#say(key, "A machine template is not used", {
-      ...fields,
-      reason,
-      remedy: `Nothing needs to be done: another one is made. ${aboutTemplates}`,
-    });
+    this.#notices.setAside(key, reason, fields);
     await this.#store.setAside(key, (await this.#inUse()).has(key));
   }
 
@@ -217,69 +211,58 @@ export class Templates {
   }
 
   async #build(key: string, facts: TemplateFacts, shape: MachineShape): Promise<void> {
-    if (this.#givenUp.has(key)) {
-      throw new CloudError("CLOUD_UNAVAILABLE", "Cannot make a template: it failed before", {
-        remedy: aboutTemplates,
+    if (this.#givenUp.has(key))
+      throw new MachineError("Cannot make a template", "it failed before", {
+        remedy: bootsInstead,
       });
-    }
+    const { clock } = this.#options;
     const { signal } = this.#abort;
     if (shape.images) await this.prepare(withoutImages(shape), signal);
     await using _lock = await this.#store.lock(signal);
     if (await this.#read(key)) return; // another process was first
-    const started = performance.now();
-    try {
-      await this.#requireRoom(shape);
-    } catch (error) {
-      // Tried again with the next machine: there may be room then.
-      this.#say(`${key} room`, "No machine template is made", {
-        reason: errorText(error),
-        remedy: aboutTemplates,
-      });
-      throw error;
-    }
-    const limit = AbortSignal.timeout(buildLimitMs);
-    try {
-      await buildTemplate({
-        key,
-        facts,
-        shape,
-        store: this.#store,
-        firstUserId: this.#options.firstUserId,
-        groupPrefix: `kip-${this.#options.namespace}-`,
-        created: new Date(this.#options.clock.now()).toISOString(),
-        ...(shape.images && { preload: await this.#preload(shape, shape.images) }),
-        signal: AbortSignal.any([signal, limit]),
-      });
-    } catch (error) {
-      signal.throwIfAborted();
-      this.#givenUp.add(key);
-      const isLate = limit.aborted && `it took more than ${buildLimitMs / 1000} s`;
-      this.#say(key, "No machine template is made", {
-        reason: isLate || reasonOf(isCodedError(error) ? (error.cause ?? error) : error),
-        remedy: `It is tried again when kip is started again. ${aboutTemplates}`,
-        ...(isCodedError(error) && { console: error.facts["console"] }),
-      });
-      if (!isLate) throw error;
-      throw new CloudError("CLOUD_UNAVAILABLE", `Cannot make a template: ${isLate}`, {
-        cause: error,
-      });
-    }
+    await this.#requireRoom(key, shape);
+    const started = clock.monotonic();
+    await this.#make(key, facts, shape);
     this.#logger.info("Machine template made", {
       template: key,
       image: shape.image.id,
       cpus: shape.cpus,
       memoryBytes: shape.memoryBytes,
-      ...(shape.images && { images: shape.images.references }),
-      durationMs: Math.round(performance.now() - started),
+      images: shape.images?.references,
+      durationMs: Math.round(clock.monotonic() - started),
     });
     await this.#collect(key);
+  }
+
+  async #make(key: string, facts: TemplateFacts, shape: MachineShape): Promise<void> {
+    const { clock, firstUserId, namespace } = this.#options;
+    const { signal } = this.#abort;
+    const problem = "Cannot make a template";
+    let build: Promise<void> | undefined;
+    try {
+      const preload = shape.images && (await this.#preload(shape, shape.images));
+      const created = new Date(clock.now()).toISOString();
+      const groupPrefix = `kip-${namespace}-`;
+      const options = { key, facts, shape, store: this.#store, firstUserId, groupPrefix, created };
+      const late = `it took more than ${buildLimitMs / 1000} s`;
+      await withTimeout(
+        async (limit) => await (build = buildTemplate({ ...options, preload, signal: limit })),
+        { limitMs: buildLimitMs, clock, signal, error: () => new MachineError(problem, late) },
+      );
+    } catch (error) {
+      await build?.catch(() => {}); // it removes what it has made
+      signal.throwIfAborted();
+      this.#givenUp.add(key);
+      const console = error instanceof MachineError ? error.console : undefined;
+      this.#notices.failed(key, reasonOf(error), { console });
+      throw error;
+    }
   }
 
   /** What it takes to make a template with images of one without. */
   async #preload(shape: MachineShape, images: LaunchImages): Promise<ImagePreload> {
     const base = await this.find(withoutImages(shape));
-    if (!base)
-      throw new CloudError("CLOUD_UNAVAILABLE", "Cannot make a template: its base is gone");
+    if (!base) throw new MachineError("Cannot make a template", "its base is gone");
     return { network: this.#network, base: base.files, images };
   }
 
@@ -288,23 +271,16 @@ export class Templates {
     for (const key of removed) this.#logger.info("Machine template removed", { template: key });
     if (!removed.includes(made)) return;
     this.#givenUp.add(made);
-    this.#say(made, "A machine template is not kept", {
-      reason: "it is bigger than all templates together may be",
-      remedy: `Raise the limit (templateBytes). ${aboutTemplates}`,
-    });
+    this.#notices.tooBig(made);
   }
 
-  async #requireRoom(shape: MachineShape): Promise<void> {
-    const [memory, disk] = await Promise.all([
-      availableMemoryBytes(),
-      freeDiskBytes(this.#options.templatesDir),
-    ]);
-    const neededDisk = shape.memoryBytes + diskReserveBytes;
-    const subject = "Cannot make a template";
-    if (memory < shape.memoryBytes)
-      throw new CloudError("CLOUD_NO_CAPACITY", `${subject}: too little memory is free`);
-    if (disk < neededDisk)
-      throw new CloudError("CLOUD_NO_CAPACITY", `${subject}: too little disk is free`);
+  async #requireRoom(key: string, shape: MachineShape): Promise<void> {
+    try {
+      await checkRoom(shape, this.#options.templatesDir);
+    } catch (error) {
+      this.#notices.noRoom(key, errorText(error));
+      throw error;
+    }
   }
 
   /** There is none, although there is one that differs in the host's part only: something was updated. */
@@ -317,16 +293,7 @@ export class Templates {
     const other = (await this.#store.readAll()).find((record) => sameSize(record.facts));
     if (!other) return;
     const changed = Object.keys(facts).filter((name) => other.facts[name] !== facts[name]);
-    this.#say(`${key} miss`, "A machine template is not used", {
-      reason: `it was made with another ${changed.join(", ")}`,
-      remedy: `Nothing needs to be done: another one is made. ${aboutTemplates}`,
-    });
-  }
-
-  #say(key: string, message: string, fields: LogFields): void {
-    if (this.#said.has(key)) return;
-    this.#said.add(key);
-    this.#logger.warn(message, { template: key.split(" ")[0], ...fields });
+    this.#notices.missed(key, changed);
   }
 
   async #inUse(): Promise<ReadonlySet<string>> {
@@ -334,4 +301,14 @@ export class Templates {
     const living = records.filter((record) => record.state !== "ended");
     return new Set(living.map(({ template }) => template).filter((key) => key !== undefined));
   }
+}
+
+/** @throws {CloudError} `CLOUD_NO_CAPACITY` */
+async function checkRoom(shape: MachineShape, folder: string): Promise<void> {
+  const [memory, disk] = await Promise.all([availableMemoryBytes(), freeDiskBytes(folder)]);
+  const subject = "Cannot make a template";
+  if (memory < shape.memoryBytes)
+    throw new CloudError("CLOUD_NO_CAPACITY", `${subject}: too little memory is free`);
+  if (disk < shape.memoryBytes + diskReserveBytes)
+    throw new CloudError("CLOUD_NO_CAPACITY", `${subject}: too little disk is free`);
 }

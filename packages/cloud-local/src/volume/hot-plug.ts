@@ -1,7 +1,6 @@
 import { chmod, chown, link, mkdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
-import { decode, hasCode } from "@kip/base";
+import { decode, isSystemError, systemClock, withTimeout } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { hasOpen } from "../host/open-files.ts";
 import type { ProcessGroup } from "../host/processes.ts";
@@ -90,18 +89,21 @@ export async function unplugDisk(
   await untilClosed(machine, disk, serial);
 }
 
-/** A QEMU that was broken into may say that it has no disk and write to it, when it is another machine's already. */
+/**
+ * A QEMU that was broken into may say that it has no disk and write to it, when it is another machine's already. The kernel
+ * has no event for the end of the last descriptor, so this looks again and again.
+ */
 async function untilClosed(machine: DiskMachine, disk: string, serial: string): Promise<void> {
-  const until = performance.now() + closeLimitMs;
+  const until = systemClock.monotonic() + closeLimitMs;
   while (await hasOpen(machine.processes, disk)) {
-    if (performance.now() > until) {
+    if (systemClock.monotonic() > until) {
       throw new CloudError(
         "CLOUD_UNAVAILABLE",
         `Cannot take disk "${serial}" out: the machine's process still has it open`,
         { remedy: "Terminate the machine" },
       );
     }
-    await delay(20);
+    await systemClock.sleep(20);
   }
 }
 
@@ -112,21 +114,22 @@ export async function takeBack(folder: string, disk: string, serial: string): Pr
 }
 
 async function removeDevice(control: QmpSession, device: string): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  promise.catch(() => {}); // awaited below, but may fail before that
-  const timer = setTimeout(() => {
-    const reason = `the machine did not let go of it within ${unplugLimitMs / 1000} s`;
-    reject(new CloudError("CLOUD_UNAVAILABLE", `Cannot take disk "${device}" out: ${reason}`));
-  }, unplugLimitMs);
-  void control.closed.then(resolve); // it has ended, and no longer has disks
+  const removed = Promise.withResolvers<void>();
+  void control.closed.then(removed.resolve); // it has ended, and no longer has disks
   const stop = control.onEvent("DEVICE_DELETED", deletion, (deleted) => {
-    if (deleted.device === device) resolve();
+    if (deleted.device === device) removed.resolve();
   });
   try {
     await control.execute("device_del", { id: device });
-    await promise;
+    await withTimeout(async () => await removed.promise, {
+      limitMs: unplugLimitMs,
+      clock: systemClock,
+      error: () => {
+        const reason = `the machine did not let go of it within ${unplugLimitMs / 1000} s`;
+        return new CloudError("CLOUD_UNAVAILABLE", `Cannot take disk "${device}" out: ${reason}`);
+      },
+    });
   } finally {
-    clearTimeout(timer);
     stop();
   }
 }
@@ -145,7 +148,7 @@ async function linkInto(folder: string, disk: string, serial: string): Promise<s
   try {
     await link(disk, file);
   } catch (error) {
-    if (!hasCode(error, "EEXIST")) throw error;
+    if (!isSystemError(error, "EEXIST")) throw error;
     const [there, wanted] = await Promise.all([stat(file), stat(disk)]);
     if (there.ino !== wanted.ino) {
       await rm(file);

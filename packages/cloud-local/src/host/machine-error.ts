@@ -1,0 +1,27 @@
+import { errorText, type CodedErrorOptions } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+
+/** Options of {@link MachineError}. */
+export interface MachineErrorOptions extends Pick<CodedErrorOptions, "cause" | "remedy"> {
+  /** The end of what the machine's console showed. @default unknown */
+  readonly console?: string | undefined;
+}
+
+/** A machine, or its QEMU, that does not do what it should: `CLOUD_UNAVAILABLE`. */
+export class MachineError extends CloudError {
+  /** The reason alone, without what could not be done: for errors that are told in the words of another. */
+  readonly reason: string;
+  readonly console: string | undefined;
+
+  /** @param problem the message without the reason, "Cannot run QEMU" */
+  constructor(problem: string, reason: string, options: MachineErrorOptions = {}) {
+    super("CLOUD_UNAVAILABLE", `${problem}: ${reason}`, options);
+    this.reason = reason;
+    this.console = options.console;
+  }
+}
+
+/** The reason of a machine's error, which is what QEMU said; the whole text of any other error. */
+export function reasonOf(error: unknown): string {
+  return error instanceof MachineError ? error.reason : errorText(error);
+}
