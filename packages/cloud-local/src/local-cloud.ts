@@ -2,6 +2,7 @@ import type { CloudDriver, LaunchImages } from "@kip/cloud";
 import { CloudError } from "@kip/cloud";
 import { requirePrograms } from "./host/programs.ts";
 import { resolveLocalCloudOptions, type LocalCloudOptions } from "./options/local-cloud-options.ts";
+import { createParts } from "./local-cloud-parts.ts";
 import { QemuCloud } from "./qemu-cloud.ts";
 
 /** Options of {@link LocalCloud.prepareTemplate}. */
@@ -69,7 +70,7 @@ export async function createLocalCloud(options: LocalCloudOptions): Promise<Loca
     });
   }
   await requirePrograms(resolved.qemu);
-  const cloud = new QemuCloud(resolved);
+  const cloud = new QemuCloud(createParts(resolved));
   await cloud.open();
   return cloud;
 }

@@ -33,8 +33,11 @@ const programs = [
   "genisoimage",
 ];
 
-describe("QemuCloud after SIGKILL", { timeout: 300_000 }, () => {
-  it("launches once, wherever the launch was killed", async () => {
+// Some dozens of starts of a process each, which a busy machine makes long.
+const timeout = 900_000;
+
+describe("QemuCloud after SIGKILL", { timeout: 4 * timeout }, () => {
+  it("launches once, wherever the launch was killed", { timeout }, async () => {
     await prepareShims();
     const kills = await killEverywhere("after", { launch: request }, async (where) => {
       await using cloud = await test.open();
@@ -56,7 +59,7 @@ describe("QemuCloud after SIGKILL", { timeout: 300_000 }, () => {
     assert.ok(kills > 10, `killed at ${kills} places`);
   });
 
-  it("makes the network whole, wherever that was killed", async () => {
+  it("makes the network whole, wherever that was killed", { timeout }, async () => {
     await prepareShims();
     const { range = "" } = test.options;
     await killEverywhere("before", { prepareNetwork: true }, async (where) => {
@@ -67,7 +70,7 @@ describe("QemuCloud after SIGKILL", { timeout: 300_000 }, () => {
     });
   });
 
-  it("ends a machine whole, wherever its end was killed", async () => {
+  it("ends a machine whole, wherever its end was killed", { timeout }, async () => {
     await prepareShims();
     await using cloud = await test.open();
     const { id } = await cloud.launch(request);
@@ -82,7 +85,7 @@ describe("QemuCloud after SIGKILL", { timeout: 300_000 }, () => {
     await cloud.terminate(id);
   });
 
-  it("removes the network whole, wherever its removal was killed", async () => {
+  it("removes the network whole, wherever its removal was killed", { timeout }, async () => {
     await prepareShims();
     const { range = "" } = test.options;
     await killEverywhere("before", { removeNetwork: true }, async (where) => {

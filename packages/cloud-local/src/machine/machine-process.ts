@@ -52,39 +52,13 @@ export interface StartMachineOptions {
  * @throws {CloudError} `CLOUD_UNAVAILABLE` with what QEMU said
  */
 export async function bootMachine(options: StartMachineOptions): Promise<void> {
-  const { record, files, image, network, nameservers } = options;
-  const { plan } = network;
-  const address = `${record.managementIp}/${plan.prefixLength}`;
-  await Promise.all([
-    createRootDisk(files.rootDisk, record.rootDiskBytes, { file: image.rootDisk, format: "raw" }),
-    writeSeed(files.seed, {
-      instanceId: record.id,
-      hostname: record.name,
-      userData: options.userData,
-      address,
-      gateway: plan.gateway,
-      nameservers,
-    }),
-    network.addTap(tapOf(record.slot)),
-  ]);
+  const { record, files, network } = options;
+  await Promise.all([makeDisks(options), network.addTap(tapOf(record.slot))]);
   options.onStep("disk, seed and network device");
-  const cmdline = networkCmdline({
-    address,
-    gateway: plan.gateway,
-    nameservers,
-    hostname: record.name,
-  });
-  const args = qemuArguments({
-    ...machineArguments(options),
-    cmdline: `${image.cmdline} ${cmdline}`,
-    memory: { kind: "new" },
-    seed: files.seed,
-    hasPort: false,
-  });
   try {
     using qemu = await startQemu({
       program: await machineProgram(options),
-      args,
+      args: bootArguments(options),
       logFile: files.log,
     });
     options.onStep("QEMU");
@@ -98,6 +72,33 @@ export async function bootMachine(options: StartMachineOptions): Promise<void> {
       { cause: error, remedy: "See what QEMU says; the machine's folder has its console" },
     );
   }
+}
+
+async function makeDisks(options: StartMachineOptions): Promise<void> {
+  const { record, files, image, userData } = options;
+  const { id: instanceId, name: hostname, rootDiskBytes } = record;
+  await Promise.all([
+    createRootDisk(files.rootDisk, rootDiskBytes, { file: image.rootDisk, format: "raw" }),
+    writeSeed(files.seed, { instanceId, hostname, userData, ...networkOf(options) }),
+  ]);
+}
+
+function bootArguments(options: StartMachineOptions): readonly string[] {
+  const { record, files, image } = options;
+  const network = networkCmdline({ ...networkOf(options), hostname: record.name });
+  return qemuArguments({
+    ...machineArguments(options),
+    cmdline: `${image.cmdline} ${network}`,
+    memory: { kind: "new" },
+    seed: files.seed,
+    hasPort: false,
+  });
+}
+
+/** What a machine that boots is told of its network. */
+function networkOf({ record, network: { plan }, nameservers }: StartMachineOptions) {
+  const address = `${record.managementIp}/${plan.prefixLength}`;
+  return { address, gateway: plan.gateway, nameservers };
 }
 
 /** QEMU after what puts it into the machine's control group and the network namespace. Makes the control group. */

@@ -72,8 +72,7 @@ ${verb} element bridge kip receivers { "${device}" . ${mac} }
  * The kernel need not track connections of bridges (few do), so an answer is distinguished from a request by
  * TCP's flags, and by a note of what the host has sent with UDP.
  */
-export function bridgeRules({ plan, hostPorts, managementPorts }: FilterOptions): string {
-  const unicast = "ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00";
+export function bridgeRules(options: FilterOptions): string {
   return `${portSets}
 add chain bridge kip arrive { type filter hook prerouting priority filter; }
 add chain bridge kip across { type filter hook forward priority filter; }
@@ -87,6 +86,19 @@ flush chain bridge kip depart
 flush chain bridge kip own
 flush chain bridge kip to_host
 table bridge kip {
+${arrivalChains(options)}
+${forwardChain(options)}
+${hostChain(options)}
+${departureChain()}
+}
+`;
+}
+
+const unicast = "ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00";
+
+/** What comes from a machine has the machine's own addresses. */
+function arrivalChains({ plan }: FilterOptions): string {
+  return `
   chain arrive {
     iifname != "${hostLink}" goto own
     ether type ip ip saddr != ${plan.host} drop
@@ -97,13 +109,24 @@ table bridge kip {
     ether type ip ip daddr 127.0.0.0/8 drop
     ether type ip ${unicast} iifname . ether saddr . ip saddr @senders accept
     drop
-  }
+  }`;
+}
+
+/** What goes from one device of the bridge to another. */
+function forwardChain({ plan, managementPorts }: FilterOptions): string {
+  const management = portMatch("meta l4proto { tcp, udp } th dport", managementPorts);
+  return `
   chain across {
     meta mark set ${bridgedMark}
     oifname "${hostLink}" jump to_host
     iifname "${hostLink}" ether type ip update @host_asked { ip daddr . udp dport . udp sport }
-    ${managementPorts.length === 0 ? "" : `iifname != "${hostLink}" ip daddr ${plan.machines} ${portMatch("meta l4proto { tcp, udp } th dport", managementPorts)} drop`}
-  }
+    ${managementPorts.length === 0 ? "" : `iifname != "${hostLink}" ip daddr ${plan.machines} ${management} drop`}
+  }`;
+}
+
+/** What goes to the host: its open ports, and answers. */
+function hostChain({ plan, hostPorts }: FilterOptions): string {
+  return `
   chain to_host {
     ether type arp accept
     ether type != ip drop
@@ -114,14 +137,17 @@ table bridge kip {
     ip saddr . udp sport . udp dport @host_asked accept
     icmp type { echo-request, echo-reply, destination-unreachable, time-exceeded, parameter-problem } accept
     drop
-  }
+  }`;
+}
+
+/** A machine hears no other protocols, and nothing that is for another one. */
+function departureChain(): string {
+  return `
   chain depart {
     oifname "${hostLink}" accept
     ether type != { ip, arp } drop
     ${unicast} oifname . ether daddr != @receivers drop
-  }
-}
-`;
+  }`;
 }
 
 /**

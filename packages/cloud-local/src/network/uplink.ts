@@ -1,8 +1,8 @@
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { rename, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { decode, identifyProcess, readJsonRecord } from "@kip/base";
+import { decode, identifyProcess, readJsonRecord, untilAborted } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { missingPrograms } from "../host/programs.ts";
 import { controlGroupPath, confined, makeControlGroup } from "../host/control-group.ts";
@@ -34,14 +34,34 @@ export async function hasUplinkProgram(): Promise<boolean> {
  * @throws {CloudError} `CLOUD_UNAVAILABLE` if it does not come up
  */
 export async function startUplink(namespace: Namespace, plan: AddressPlan): Promise<void> {
-  const controlGroup = await controlGroupPath(
-    `kip-${path.basename(path.dirname(namespace.file))}-uplink`,
-  );
-  const known: UplinkRecord = controlGroup === undefined ? {} : { controlGroup };
-  await writeRecord(namespace, known);
+  const network = path.basename(path.dirname(namespace.file));
+  const controlGroup = await controlGroupPath(`kip-${network}-uplink`);
+  await writeRecord(namespace, { controlGroup });
   const isMade = controlGroup !== undefined && (await makeControlGroup(controlGroup));
-  const [first, ...others] = [...confined(isMade ? controlGroup : undefined), program];
-  const child = spawn(
+  const child = spawnUplink(isMade ? controlGroup : undefined, namespace, plan);
+  const ready = untilReady(child);
+  const identity = child.pid === undefined ? undefined : identifyProcess(child.pid);
+  if (identity) {
+    const { pid, startTicks: since } = identity;
+    await writeRecord(namespace, { controlGroup, process: { pid, since } });
+  }
+  const isReady = await ready;
+  child.unref();
+  if (isReady) return;
+  throw new CloudError(
+    "CLOUD_UNAVAILABLE",
+    `Cannot connect machines to the internet: ${program} ended`,
+    { remedy: `Run "${program} --version" to see why, or turn the local cloud's internet off` },
+  );
+}
+
+function spawnUplink(
+  controlGroup: string | undefined,
+  namespace: Namespace,
+  plan: AddressPlan,
+): ChildProcess {
+  const [first, ...others] = [...confined(controlGroup), program];
+  return spawn(
     first,
     [
       ...others,
@@ -58,30 +78,21 @@ export async function startUplink(namespace: Namespace, plan: AddressPlan): Prom
     ],
     { detached: true, stdio: ["ignore", "ignore", "ignore", "pipe"], cwd: "/" },
   );
-  const ended = Promise.race([once(child, "exit"), once(child, "error")]).then(
-    () => false,
-    () => false,
-  );
-  const { pid } = child;
-  const identity = pid === undefined ? undefined : identifyProcess(pid);
-  if (identity) {
-    const { startTicks: since } = identity;
-    await writeRecord(namespace, { ...known, process: { pid: identity.pid, since } });
-  }
+}
+
+/** Resolves when the program says that it is ready, with true, or has ended. */
+async function untilReady(child: ChildProcess): Promise<boolean> {
   const ready = child.stdio[3];
   if (!ready) throw new TypeError("slirp4netns was started without its ready pipe");
-  const isReady = await Promise.race([once(ready, "data").then(() => true), ended]);
+  const ended = new AbortController();
+  child.once("exit", () => ended.abort());
+  child.once("error", () => ended.abort());
+  const isReady = await untilAborted(once(ready, "data"), ended.signal).then(
+    () => true,
+    () => false,
+  );
   ready.destroy();
-  child.unref();
-  if (!isReady) {
-    throw new CloudError(
-      "CLOUD_UNAVAILABLE",
-      `Cannot connect machines to the internet: ${program} ended`,
-      {
-        remedy: `Run "${program} --version" to see why, or turn the local cloud's internet off`,
-      },
-    );
-  }
+  return isReady;
 }
 
 /** Whether the uplink of the namespace runs. */
