@@ -1,9 +1,10 @@
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { build } from "esbuild";
-import { errorText, CodedError } from "@kip/base";
+import { errorText } from "@kip/base";
 import { recipeDirectory } from "./recipe.ts";
 import { runContained } from "./run-contained.ts";
+import { CellImageError } from "./errors.ts";
 
 /** Name of the bundle, on the cell too: the code cache is found by it. */
 export const bundleName = "itzo.js";
@@ -17,7 +18,7 @@ export const codeCacheName = "code-cache";
  * CommonJS because it starts sooner; the agent therefore has no top-level `await` and no `import.meta`. Smaller for the
  * same reason, with its names kept for stack traces.
  *
- * @throws {CodedError} `CELL_IMAGE_BUILD_FAILED`
+ * @throws {CellImageError} `CELL_IMAGE_BUILD_FAILED`
  */
 export async function bundleAgent(entry: string): Promise<Uint8Array> {
   try {
@@ -37,7 +38,7 @@ export async function bundleAgent(entry: string): Promise<Uint8Array> {
     if (file === undefined) throw new Error("esbuild gave no file");
     return file.contents;
   } catch (cause) {
-    throw new CodedError(
+    throw new CellImageError(
       "CELL_IMAGE_BUILD_FAILED",
       `Cannot bundle the agent "${entry}": ${errorText(cause)}`,
       { cause },

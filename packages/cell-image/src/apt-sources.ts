@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 
 /** One place that packages come from, in the fields of sources.list(5). */
 interface AptSource {
@@ -54,7 +54,7 @@ async function orEmpty<T>(reading: Promise<T>, empty: T): Promise<T> {
   try {
     return await reading;
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return empty;
+    if (isSystemError(error, "ENOENT")) return empty;
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import path from "node:path";
-import { acquireFileLock, hasCode } from "@kip/base";
+import { acquireFileLock, isSystemError } from "@kip/base";
 
 /** Kind of the images that cells boot. */
 export const imagesKind = "images";
@@ -83,7 +83,7 @@ async function isUsable(target: string): Promise<boolean> {
     await utimes(target, new Date(), new Date());
     return true;
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return false;
+    if (isSystemError(error, "ENOENT")) return false;
     throw error;
   }
 }

@@ -37,7 +37,7 @@ export interface BuildCellImageOptions {
  * Two stages with a cache each: the operating system (most of a minute, rarely), and the agent, which travels in the
  * initramfs (about a second). An interrupted step begins again next time; finished ones are kept.
  *
- * @throws {CodedError} `CELL_IMAGE_NOT_ROOT`; `CELL_IMAGE_TOOLS_MISSING` when a program of the host is missing;
+ * @throws {CellImageError} `CELL_IMAGE_NOT_ROOT`; `CELL_IMAGE_TOOLS_MISSING` when a program of the host is missing;
  * `CELL_IMAGE_BUILD_FAILED` when a step fails; the signal's reason
  */
 export async function buildCellImage(options: BuildCellImageOptions): Promise<CellImage> {

@@ -1,10 +1,11 @@
-import { errorText, isCodedError, CodedError } from "@kip/base";
+import { errorText, isCodedError } from "@kip/base";
+import { CellImageError } from "./errors.ts";
 
 /**
  * Runs a build; what fails in it comes out as `CELL_IMAGE_BUILD_FAILED`, unless it says more already.
  *
  * @param what for the message: "Cannot <what>: reason"
- * @throws {CodedError} `CELL_IMAGE_BUILD_FAILED`; the signal's reason when it has aborted
+ * @throws {CellImageError} `CELL_IMAGE_BUILD_FAILED`; the signal's reason when it has aborted
  */
 export async function asBuildFailure<T>(
   what: string,
@@ -15,9 +16,9 @@ export async function asBuildFailure<T>(
     return await build();
   } catch (cause) {
     signal?.throwIfAborted();
-    if (isCodedError(cause) && cause.code.startsWith("CELL_IMAGE_")) throw cause;
+    if (CellImageError.is(cause)) throw cause;
     const remedy = isCodedError(cause) ? cause.remedy : undefined;
-    throw new CodedError("CELL_IMAGE_BUILD_FAILED", `Cannot ${what}: ${errorText(cause)}`, {
+    throw new CellImageError("CELL_IMAGE_BUILD_FAILED", `Cannot ${what}: ${errorText(cause)}`, {
       cause,
       remedy,
     });

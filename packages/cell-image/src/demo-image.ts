@@ -60,7 +60,7 @@ const image = {
  * Gives a small container image made of Debian's busybox and mksh: it prints a greeting, then serves HTTP on port 8080. It has
  * a shell and some 250 commands besides.
  *
- * @throws {CodedError} `CELL_IMAGE_NOT_ROOT`, `CELL_IMAGE_TOOLS_MISSING`, `CELL_IMAGE_BUILD_FAILED`
+ * @throws {CellImageError} `CELL_IMAGE_NOT_ROOT`, `CELL_IMAGE_TOOLS_MISSING`, `CELL_IMAGE_BUILD_FAILED`
  */
 export async function buildDemoImage(options: BuildDemoImageOptions): Promise<DemoImage> {
   const { signal } = options;

@@ -1,6 +1,6 @@
 import { access, constants } from "node:fs/promises";
 import path from "node:path";
-import { CodedError } from "@kip/base";
+import { CellImageError } from "./errors.ts";
 
 /** Program → the Debian package that has it. */
 const packages = {
@@ -21,11 +21,11 @@ const searchPath = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"
 /**
  * Makes sure that this process may build and that programs are installed, before anything is begun.
  *
- * @throws {CodedError} `CELL_IMAGE_NOT_ROOT`; `CELL_IMAGE_TOOLS_MISSING`, with a remedy that names the packages
+ * @throws {CellImageError} `CELL_IMAGE_NOT_ROOT`; `CELL_IMAGE_TOOLS_MISSING`, with a remedy that names the packages
  */
 export async function requireHostTools(tools: readonly HostTool[]): Promise<void> {
   if (process.getuid?.() !== 0) {
-    throw new CodedError("CELL_IMAGE_NOT_ROOT", "Cannot build the cell image: not root", {
+    throw new CellImageError("CELL_IMAGE_NOT_ROOT", "Cannot build the cell image: not root", {
       remedy: "Run it with sudo: files of an image belong to root",
     });
   }
@@ -33,7 +33,7 @@ export async function requireHostTools(tools: readonly HostTool[]): Promise<void
   for (const tool of tools) if (!(await isInstalled(tool))) missing.push(tool);
   if (missing.length === 0) return;
   const names = [...new Set(missing.map((tool) => packages[tool]))].join(" ");
-  throw new CodedError(
+  throw new CellImageError(
     "CELL_IMAGE_TOOLS_MISSING",
     `Cannot build the cell image: not installed: ${missing.join(", ")}`,
     { remedy: `Run "apt-get install ${names}"` },

@@ -1,7 +1,8 @@
-import { CodedError, runCommand, CommandError } from "@kip/base";
+import { runCommand, CommandError } from "@kip/base";
 import { hostAptSources } from "./apt-sources.ts";
 import { runContained } from "./run-contained.ts";
 import { defaultSources, recipe } from "./recipe.ts";
+import { CellImageError } from "./errors.ts";
 
 /** Options of {@link runMmdebstrap}. */
 interface MmdebstrapOptions {
@@ -14,7 +15,7 @@ interface MmdebstrapOptions {
 /**
  * Fills a folder with Debian packages, from where this host gets its own.
  *
- * @throws {CodedError} `CELL_IMAGE_BUILD_FAILED` with the first error that was printed
+ * @throws {CellImageError} `CELL_IMAGE_BUILD_FAILED` with the first error that was printed
  */
 export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
   const { signal } = options;
@@ -28,7 +29,7 @@ export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
     });
   } catch (cause) {
     if (!CommandError.is(cause, "COMMAND_FAILED")) throw cause;
-    throw new CodedError(
+    throw new CellImageError(
       "CELL_IMAGE_BUILD_FAILED",
       `Cannot install Debian ${recipe.suite}: ${firstComplaint(cause)}`,
       { cause, remedy: 'Check that "apt-get update" works on this machine' },

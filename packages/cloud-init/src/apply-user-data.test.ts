@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { suite, test } from "node:test";
-import { hasCode } from "@kip/base";
 import { temporaryFolder } from "@kip/testing";
 import { applyUserData } from "./apply-user-data.ts";
 import { readNoCloudSeed } from "./no-cloud.ts";
 import type { CloudConfig } from "./user-data.ts";
+import { CloudInitError } from "./errors.ts";
 
 const nothing: CloudConfig = { writeFiles: [], runCommands: [], warnings: [] };
 
@@ -73,7 +73,7 @@ suite("applyUserData", () => {
     );
     assert.deepEqual(result.written, ["/good"]);
     assert.equal(result.errors.length, 3);
-    assert.ok(result.errors.every((error) => hasCode(error, "USER_DATA_APPLY_FAILED")));
+    assert.ok(result.errors.every((error) => CloudInitError.is(error, "USER_DATA_APPLY_FAILED")));
     assert.deepEqual(calls, ["hostname cell-1", "sh -c exit 1", "program argument"]);
     assert.deepEqual((await readdir(root.path)).sort(), ["good", "taken"]);
   });
@@ -94,7 +94,7 @@ suite("readNoCloudSeed", () => {
     await writeFile(path.join(seed.path, "meta-data"), "{}");
     assert.throws(
       () => readNoCloudSeed(seed.path),
-      (error) => hasCode(error, "SEED_INVALID"),
+      (error) => CloudInitError.is(error, "SEED_INVALID"),
     );
   });
 });

@@ -1,7 +1,8 @@
 import { writeFileSync } from "node:fs";
-import { errorText, CodedError, runCommand } from "@kip/base";
+import { errorText, runCommand } from "@kip/base";
 import type { CloudConfig } from "./user-data.ts";
 import { writeWholeFile } from "./write-whole-file.ts";
+import { CloudInitError } from "./errors.ts";
 
 /** Options of {@link applyUserData}. */
 export interface ApplyUserDataOptions {
@@ -18,7 +19,7 @@ export interface ApplyResult {
   /** Paths written, in order. */
   readonly written: readonly string[];
   /** One for each entry that failed; the entries after it were applied all the same. */
-  readonly errors: readonly CodedError[];
+  readonly errors: readonly CloudInitError[];
 }
 
 /**
@@ -34,7 +35,7 @@ export async function applyUserData(
   const root = options.root ?? "/";
   const run = options.run ?? (async (file, args) => await runCommand(file, args));
   const written: string[] = [];
-  const errors: CodedError[] = [];
+  const errors: CloudInitError[] = [];
   for (const file of config.writeFiles) {
     await attempt(`write file "${file.path}"`, () => {
       writeWholeFile(file, root);
@@ -64,7 +65,7 @@ export async function applyUserData(
       await action();
     } catch (cause) {
       const message = `Cannot ${what}: ${errorText(cause)}`;
-      errors.push(new CodedError("USER_DATA_APPLY_FAILED", message, { cause }));
+      errors.push(new CloudInitError("USER_DATA_APPLY_FAILED", message, { cause }));
     }
   }
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { hasCode } from "@kip/base";
 import { orderLine, parseOrder, type ImagePreload, type CloneIdentity } from "./clone-order.ts";
+import { CloudInitError } from "./errors.ts";
 
 const identity: CloneIdentity = {
   version: 1,
@@ -47,7 +47,7 @@ suite("parseOrder", () => {
       const line = JSON.stringify({ ...identity, ...change });
       assert.throws(
         () => parseOrder(line),
-        (error) => hasCode(error, "PERSONALITY_INVALID"),
+        (error) => CloudInitError.is(error, "PERSONALITY_INVALID"),
       );
     });
   }
@@ -55,14 +55,14 @@ suite("parseOrder", () => {
   test("refuses an image preload with too little entropy", () => {
     assert.throws(
       () => parseOrder(JSON.stringify({ ...preload, entropy: "" })),
-      (error) => hasCode(error, "PERSONALITY_INVALID"),
+      (error) => CloudInitError.is(error, "PERSONALITY_INVALID"),
     );
   });
 
   test("refuses half a line", () => {
     assert.throws(
       () => parseOrder(orderLine(identity).slice(0, 50)),
-      (error) => hasCode(error, "PERSONALITY_INVALID"),
+      (error) => CloudInitError.is(error, "PERSONALITY_INVALID"),
     );
   });
 });

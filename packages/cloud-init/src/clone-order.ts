@@ -1,4 +1,5 @@
-import { decode, CodedError } from "@kip/base";
+import { decode } from "@kip/base";
+import { CloudInitError } from "./errors.ts";
 
 const network = decode.object({
   mac: decode.string,
@@ -81,7 +82,7 @@ export function orderLine(order: CloneIdentity | ImagePreload): string {
 /**
  * Reads the line.
  *
- * @throws {CodedError} `PERSONALITY_INVALID`
+ * @throws {CloudInitError} `PERSONALITY_INVALID`
  */
 export function parseOrder(line: string): Order {
   try {
@@ -98,7 +99,7 @@ export function parseOrder(line: string): Order {
       throw new RangeError("machineId is not 32 hexadecimal digits");
     return { kind: "become", identity };
   } catch (cause) {
-    throw new CodedError(
+    throw new CloudInitError(
       "PERSONALITY_INVALID",
       `Cannot make this machine of its template: ${cause instanceof Error ? cause.message : String(cause)}`,
       { cause, remedy: "Use a launcher and a cell image of the same version" },

@@ -1,4 +1,5 @@
 export { applyUserData, type ApplyResult, type ApplyUserDataOptions } from "./apply-user-data.ts";
+export { CloudInitError, type CloudInitErrorCode } from "./errors.ts";
 export { readNoCloudSeed, type NoCloudSeed } from "./no-cloud.ts";
 export { maxUserDataBytes, parseUserData, type CloudConfig, type WriteFile } from "./user-data.ts";
 export {

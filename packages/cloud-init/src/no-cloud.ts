@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
-import { decode, hasCode, CodedError } from "@kip/base";
+import { decode, isSystemError } from "@kip/base";
+import { CloudInitError } from "./errors.ts";
 
 /** What the NoCloud data source offers. */
 export interface NoCloudSeed {
@@ -20,7 +21,7 @@ const decodeMetaData = decode.object({
 /**
  * Reads a mounted NoCloud seed: the files `meta-data` (one JSON object) and `user-data`.
  *
- * @throws {CodedError} `SEED_INVALID`
+ * @throws {CloudInitError} `SEED_INVALID`
  * @see https://cloudinit.readthedocs.io/en/latest/reference/datasources/nocloud.html
  */
 export function readNoCloudSeed(directory: string): NoCloudSeed {
@@ -37,7 +38,7 @@ export function readNoCloudSeed(directory: string): NoCloudSeed {
     try {
       return readFileSync(path.join(directory, name));
     } catch (cause) {
-      if (name === "user-data" && hasCode(cause, "ENOENT")) return Buffer.alloc(0);
+      if (name === "user-data" && isSystemError(cause, "ENOENT")) return Buffer.alloc(0);
       throw invalid(`the file "${name}" cannot be read`, cause);
     }
   }
@@ -51,6 +52,6 @@ function readMetaData(data: Buffer): ReturnType<typeof decodeMetaData> {
   }
 }
 
-function invalid(reason: string, cause: unknown): CodedError {
-  return new CodedError("SEED_INVALID", `Cannot read the seed: ${reason}`, { cause });
+function invalid(reason: string, cause: unknown): CloudInitError {
+  return new CloudInitError("SEED_INVALID", `Cannot read the seed: ${reason}`, { cause });
 }

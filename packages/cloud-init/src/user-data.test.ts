@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { hasCode } from "@kip/base";
 import * as fc from "fast-check";
 import { maxUserDataBytes, parseUserData } from "./user-data.ts";
+import { CloudInitError } from "./errors.ts";
 
 function userData(config: unknown): Buffer {
   return Buffer.from(`#cloud-config\n${JSON.stringify(config)}\n`);
@@ -102,7 +102,7 @@ suite("parseUserData", () => {
       () => parseUserData(bad),
       (error) =>
         error instanceof Error &&
-        hasCode(error, "USER_DATA_INVALID") &&
+        CloudInitError.is(error, "USER_DATA_INVALID") &&
         ["hostname", "[0].path", "[1].encoding", "[2].permissions", "runcmd"].every((part) =>
           error.message.includes(part),
         ),
@@ -112,7 +112,7 @@ suite("parseUserData", () => {
   test("says that YAML is not read", () => {
     assert.throws(
       () => parseUserData(Buffer.from("#cloud-config\nhostname: a\n")),
-      (error) => hasCode(error, "USER_DATA_YAML_UNSUPPORTED"),
+      (error) => CloudInitError.is(error, "USER_DATA_YAML_UNSUPPORTED"),
     );
   });
 
@@ -120,7 +120,7 @@ suite("parseUserData", () => {
     const bomb = gzipSync(Buffer.alloc(maxUserDataBytes + 1));
     assert.throws(
       () => parseUserData(bomb),
-      (error) => hasCode(error, "USER_DATA_INVALID"),
+      (error) => CloudInitError.is(error, "USER_DATA_INVALID"),
     );
   });
 
@@ -136,7 +136,7 @@ suite("parseUserData", () => {
           parseUserData(data);
         } catch (error) {
           assert.ok(
-            hasCode(error, "USER_DATA_INVALID", "USER_DATA_YAML_UNSUPPORTED"),
+            CloudInitError.is(error, "USER_DATA_INVALID", "USER_DATA_YAML_UNSUPPORTED"),
             String(error),
           );
         }

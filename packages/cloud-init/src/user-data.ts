@@ -1,4 +1,5 @@
-import { decode, CodedError, nearest } from "@kip/base";
+import { decode, nearest } from "@kip/base";
+import { CloudInitError } from "./errors.ts";
 
 /** A file that the user data asks for. */
 export interface WriteFile {
@@ -50,7 +51,7 @@ const decodeWriteFile = decode.object({
  * Unknown keys give a warning, because a fleet's user data may hold keys for other readers. Wrong values fail, all at
  * once: one message names each.
  *
- * @throws {CodedError} `USER_DATA_INVALID`; `USER_DATA_YAML_UNSUPPORTED` when the body is not JSON
+ * @throws {CloudInitError} `USER_DATA_INVALID`; `USER_DATA_YAML_UNSUPPORTED` when the body is not JSON
  * @see https://cloudinit.readthedocs.io/en/latest/reference/modules.html
  */
 export function parseUserData(data: Uint8Array): CloudConfig {
@@ -196,7 +197,7 @@ function parseJson(body: string): unknown {
   try {
     return JSON.parse(body);
   } catch (cause) {
-    throw new CodedError(
+    throw new CloudInitError(
       "USER_DATA_YAML_UNSUPPORTED",
       "Cannot read user data: its body is not JSON",
       {
@@ -207,6 +208,6 @@ function parseJson(body: string): unknown {
   }
 }
 
-function invalid(reason: string, cause?: unknown): CodedError {
-  return new CodedError("USER_DATA_INVALID", `Cannot read user data: ${reason}`, { cause });
+function invalid(reason: string, cause?: unknown): CloudInitError {
+  return new CloudInitError("USER_DATA_INVALID", `Cannot read user data: ${reason}`, { cause });
 }

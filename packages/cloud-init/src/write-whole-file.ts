@@ -9,8 +9,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import path from "node:path";
-import { CodedError, makeFolderSync } from "@kip/base";
+import { makeFolderSync } from "@kip/base";
 import type { WriteFile } from "./user-data.ts";
+import { CloudInitError } from "./errors.ts";
 
 /**
  * Writes a file that appears whole, with its owner and mode, or not at all.
@@ -19,7 +20,7 @@ import type { WriteFile } from "./user-data.ts";
  * start-up some milliseconds under emulation.
  *
  * @param root put before the path, and where `/etc/passwd` is looked up
- * @throws {CodedError} `USER_DATA_OWNER_UNKNOWN`; errors of the file system
+ * @throws {CloudInitError} `USER_DATA_OWNER_UNKNOWN`; errors of the file system
  */
 export function writeWholeFile(file: WriteFile, root: string): void {
   const target = path.join(root, file.path);
@@ -69,5 +70,5 @@ function findId(
     if (entry !== name || id === undefined) continue;
     return { id: Number(id), primaryGroup: /^\d+$/.test(fourth) ? Number(fourth) : undefined };
   }
-  throw new CodedError("USER_DATA_OWNER_UNKNOWN", `Cannot find "${name}": not in ${database}`);
+  throw new CloudInitError("USER_DATA_OWNER_UNKNOWN", `Cannot find "${name}": not in ${database}`);
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { CloudError } from "@kip/cloud";
 import type { LaunchRequest, LaunchWait } from "@kip/cloud";
 import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
@@ -51,7 +51,7 @@ describe("admission", { timeout: 120_000 }, () => {
     // There is room for a small one after this; it is kept for the big one.
     await cloud.terminate(first.id);
     await assert.rejects(cloud.launch(request("impatient")), (error) => {
-      assert.ok(hasCode(error, "CLOUD_NO_CAPACITY"));
+      assert.ok(CloudError.is(error, "CLOUD_NO_CAPACITY"));
       return /2 older requests wait for memory/.test(String(error));
     });
     assert.deepEqual(order, []);
@@ -114,7 +114,7 @@ describe("admission", { timeout: 120_000 }, () => {
     lost.catch(() => {}); // awaited below
     await waits.waits;
     await dying[Symbol.asyncDispose]();
-    await assert.rejects(lost, (error) => hasCode(error, "CLOUD_UNAVAILABLE"));
+    await assert.rejects(lost, (error) => CloudError.is(error, "CLOUD_UNAVAILABLE"));
     assert.equal(await queued(), 2, "the starts of those that run are followed");
     for (const { id } of [running, beside]) await cloud.terminate(id);
     assert.equal(await queued(), 0);

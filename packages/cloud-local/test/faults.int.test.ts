@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { access } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { CloudError } from "@kip/cloud";
 import type { Instance, InterruptionNotice, LaunchRequest } from "@kip/cloud";
 import { openLocalFaults, withFaultInjection } from "../src/faults/index.ts";
 import type { LocalCloud } from "../src/index.ts";
@@ -29,13 +29,15 @@ describe("withFaultInjection()", { timeout: 120_000 }, () => {
     const faults = openLocalFaults({ stateDir });
     await faults.noCapacity({ instanceType: "local.nano" });
     await faults.fail({ operation: "list", code: "CLOUD_UNAVAILABLE" });
-    await assert.rejects(cloud.list(), (error) => hasCode(error, "CLOUD_UNAVAILABLE"));
+    await assert.rejects(cloud.list(), (error) => CloudError.is(error, "CLOUD_UNAVAILABLE"));
     assert.deepEqual(await cloud.list(), []);
     const asked = request();
-    await assert.rejects(cloud.launch(asked), (error) => hasCode(error, "CLOUD_NO_CAPACITY"));
+    await assert.rejects(cloud.launch(asked), (error) => CloudError.is(error, "CLOUD_NO_CAPACITY"));
     assert.equal((await faults.report()).rules.length, 1);
     await using restarted = await openWithFaults();
-    await assert.rejects(restarted.launch(asked), (error) => hasCode(error, "CLOUD_NO_CAPACITY"));
+    await assert.rejects(restarted.launch(asked), (error) =>
+      CloudError.is(error, "CLOUD_NO_CAPACITY"),
+    );
     await faults.clear();
     assert.deepEqual((await faults.report()).rules, []);
     await assert.rejects(access(path.join(stateDir, "faults.json")));
@@ -51,7 +53,7 @@ describe("withFaultInjection()", { timeout: 120_000 }, () => {
     const faults = openLocalFaults({ stateDir });
     await faults.kill(id);
     assert.equal((await ended.promise).id, id);
-    await assert.rejects(faults.kill(id), (error) => hasCode(error, "CLOUD_NOT_FOUND"));
+    await assert.rejects(faults.kill(id), (error) => CloudError.is(error, "CLOUD_NOT_FOUND"));
   });
 
   it("gives notice once, to each listener, and then ends the machine", async () => {
@@ -123,6 +125,6 @@ describe("withFaultInjection()", { timeout: 120_000 }, () => {
     await assert.rejects(faults.find("web"), { remedy: "Name one of b/web, shop/web" });
     await cloud.terminate(id);
     await cloud.terminate(other.id);
-    await assert.rejects(faults.find("web"), (error) => hasCode(error, "CLOUD_NOT_FOUND"));
+    await assert.rejects(faults.find("web"), (error) => CloudError.is(error, "CLOUD_NOT_FOUND"));
   });
 });

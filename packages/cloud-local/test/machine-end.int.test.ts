@@ -4,7 +4,8 @@ import { once } from "node:events";
 import { access, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
-import { hasCode, runCommand, signalProcess } from "@kip/base";
+import { runCommand, signalProcess } from "@kip/base";
+import { CloudError } from "@kip/cloud";
 import type { Instance, LaunchRequest } from "@kip/cloud";
 import { findProcesses } from "../src/host/processes.ts";
 import { parseMachineRecord, type MachineRecord } from "../src/machine/machine-record.ts";
@@ -67,7 +68,9 @@ describe("QemuCloud", { timeout: 120_000 }, () => {
     const left = await readdir(path.dirname(pidFile(id)));
     assert.deepEqual(left.sort(), ["console.log", "machine.json"]);
     await cloud.terminate(id);
-    await assert.rejects(cloud.consoleOutput(id, 1), (error) => hasCode(error, "CLOUD_NOT_FOUND"));
+    await assert.rejects(cloud.consoleOutput(id, 1), (error) =>
+      CloudError.is(error, "CLOUD_NOT_FOUND"),
+    );
   });
 
   it("tells when a machine is killed", async () => {
@@ -193,7 +196,7 @@ describe("QemuCloud", { timeout: 120_000 }, () => {
     const folders = async () => await readdir(path.join(test.options.stateDir, "machines"));
     const before = await folders();
     await assert.rejects(cloud.launch(request("idle")), (error) => {
-      assert.ok(hasCode(error, "CLOUD_UNAVAILABLE"));
+      assert.ok(CloudError.is(error, "CLOUD_UNAVAILABLE"));
       return /Cannot start machine "ends": QEMU ended with code 1/.test(String(error));
     });
     assert.deepEqual(await folders(), before);
@@ -207,7 +210,7 @@ describe("QemuCloud", { timeout: 120_000 }, () => {
     await assert.rejects(
       cloud.launch({ ...request("idle"), instanceType: "local.nano" }),
       (error) => {
-        assert.ok(hasCode(error, "CLOUD_QUOTA"));
+        assert.ok(CloudError.is(error, "CLOUD_QUOTA"));
         return /it needs \d+ MiB of memory and \d+ MiB of the limit of 1100 MiB are left/.test(
           String(error),
         );
@@ -221,7 +224,8 @@ describe("QemuCloud", { timeout: 120_000 }, () => {
     await using cloud = await test.open({ diskReserveBytes: 2 ** 60 });
     await assert.rejects(
       cloud.launch({ ...request("idle"), rootDiskBytes: 2 ** 59 }),
-      (error) => hasCode(error, "CLOUD_NO_CAPACITY") && /MiB of free disk/.test(String(error)),
+      (error) =>
+        CloudError.is(error, "CLOUD_NO_CAPACITY") && /MiB of free disk/.test(String(error)),
     );
     assert.deepEqual(await cloud.list(), []);
   });

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { rm } from "node:fs/promises";
 import { after, describe, it } from "node:test";
-import { hasCode, runCommand } from "@kip/base";
+import { runCommand } from "@kip/base";
+import { CloudError } from "@kip/cloud";
 import { hostSnapshot } from "./support/host-snapshot.ts";
 import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
@@ -45,7 +46,7 @@ describe("LocalNetwork", { timeout: 120_000 }, () => {
     const before = await hostSnapshot(name, range);
     await using second = await test.open({ stateDir: `${test.folder}/second` });
     await assert.rejects(second.prepareNetwork(), (error) => {
-      assert.ok(hasCode(error, "CLOUD_INVALID_REQUEST"));
+      assert.ok(CloudError.is(error, "CLOUD_INVALID_REQUEST"));
       assert.match(String(error), /Cannot use network namespace "kiptnet": the local cloud in "/);
       return true;
     });
@@ -76,7 +77,7 @@ describe("LocalNetwork", { timeout: 120_000 }, () => {
       await runCommand("ip", ["link", "set", device, "up"]);
       await using cloud = await test.open();
       await assert.rejects(cloud.prepareNetwork(), (error) => {
-        assert.ok(hasCode(error, "CLOUD_INVALID_REQUEST"));
+        assert.ok(CloudError.is(error, "CLOUD_INVALID_REQUEST"));
         assert.match(String(error), /this machine has the route "198\.18\.\d+\.0\/24 dev kiptnetx/);
         return true;
       });

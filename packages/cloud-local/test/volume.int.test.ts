@@ -15,7 +15,8 @@ import {
 } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
-import { decode, hasCode, signalProcess } from "@kip/base";
+import { decode, signalProcess } from "@kip/base";
+import { CloudError } from "@kip/cloud";
 import type { Instance, Volume, VolumeRequest } from "@kip/cloud";
 import { findProcesses } from "../src/host/processes.ts";
 import type { LocalCloud } from "../src/index.ts";
@@ -67,11 +68,12 @@ describe("LocalVolumes", { timeout: 240_000 }, () => {
     await using cloud = await test.open({ diskReserveBytes: 2 ** 60 });
     for (const sizeBytes of [0, 2 ** 20 - 1, 1.5 * 2 ** 40 + 0.5, 2 ** 50])
       await assert.rejects(cloud.createVolume({ ...volumeRequest(), sizeBytes }), (error) =>
-        hasCode(error, "CLOUD_INVALID_REQUEST"),
+        CloudError.is(error, "CLOUD_INVALID_REQUEST"),
       );
     await assert.rejects(
       cloud.createVolume({ ...volumeRequest(), sizeBytes: 2 ** 43 }),
-      (error) => hasCode(error, "CLOUD_NO_CAPACITY") && /MiB of free disk/.test(String(error)),
+      (error) =>
+        CloudError.is(error, "CLOUD_NO_CAPACITY") && /MiB of free disk/.test(String(error)),
     );
     assert.deepEqual(await cloud.listVolumes(), []);
   });
@@ -229,8 +231,8 @@ describe("LocalVolumes", { timeout: 240_000 }, () => {
   });
 });
 
-const isInvalid = (error: unknown): boolean => hasCode(error, "CLOUD_INVALID_REQUEST");
-const isNotFound = (error: unknown): boolean => hasCode(error, "CLOUD_NOT_FOUND");
+const isInvalid = (error: unknown): boolean => CloudError.is(error, "CLOUD_INVALID_REQUEST");
+const isNotFound = (error: unknown): boolean => CloudError.is(error, "CLOUD_NOT_FOUND");
 
 async function holderOf(cloud: LocalCloud, { id }: Volume): Promise<string | undefined> {
   const found = (await cloud.listVolumes()).find((each) => each.id === id);

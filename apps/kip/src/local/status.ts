@@ -1,11 +1,12 @@
 import { spawnSync } from "node:child_process";
-import { CodedError, OptionError } from "@kip/base";
+import { OptionError } from "@kip/base";
 import { helpText, parseOptions, type Option } from "@kip/base";
 import { runningCluster } from "./cluster/cluster-record.ts";
 import { localLayout } from "./cluster/layout.ts";
 import { commonOptions } from "./cluster/local-options.ts";
 import { clusterProcesses } from "./cluster/processes.ts";
 import { requireRoot } from "./cluster/requirements.ts";
+import { KipError } from "../errors.ts";
 
 const usage = "Usage: kip status [options]\n\nShows what runs of the local cluster.";
 const statusOptions: readonly Option[] = [
@@ -21,13 +22,9 @@ export async function status(args: readonly string[]): Promise<void> {
   const layout = localLayout(options);
   const record = await runningCluster(layout);
   if (!record) {
-    throw new CodedError(
-      "LOCAL_CLUSTER_ABSENT",
-      "Cannot show the local cluster: it is not running",
-      {
-        remedy: "Start it with kip up",
-      },
-    );
+    throw new KipError("LOCAL_CLUSTER_ABSENT", "Cannot show the local cluster: it is not running", {
+      remedy: "Start it with kip up",
+    });
   }
   const facts: Readonly<Record<string, string>> = {
     kubectl: record.kubectl,

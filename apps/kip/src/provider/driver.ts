@@ -1,14 +1,15 @@
-import { defined, CodedError, systemClock, type Logger } from "@kip/base";
+import { defined, systemClock, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import type { ProviderConfig } from "@kip/kip";
 import { markerVariable } from "../local/cluster/processes.ts";
 import { decodeLocalSettings } from "./local-settings.ts";
+import { KipError } from "../errors.ts";
 
 /**
  * The driver of the cloud that the configuration chose.
  *
- * @throws {CodedError} `CLOUD_DRIVER_MISSING` for a cloud that this version has no driver for
+ * @throws {KipError} `CLOUD_DRIVER_MISSING` for a cloud that this version has no driver for
  */
 export async function openDriver(
   config: ProviderConfig,
@@ -17,7 +18,7 @@ export async function openDriver(
 ): Promise<CloudDriver> {
   const { name, settings } = config.cloud;
   if (name !== "local") {
-    throw new CodedError(
+    throw new KipError(
       "CLOUD_DRIVER_MISSING",
       `Cannot use cloud "${name}": this version has no driver for it`,
       {

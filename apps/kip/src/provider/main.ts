@@ -1,8 +1,7 @@
 import { readFile } from "node:fs/promises";
 import {
-  CodedError,
   createLogger,
-  hasCode,
+  isCodedError,
   helpText,
   logLevels,
   parseOptions,
@@ -25,6 +24,7 @@ import { openClient } from "@kip/virtual-kubelet/command";
 import { openDriver } from "./driver.ts";
 import { serveNode } from "./node.ts";
 import { providerOptions } from "./provider-options.ts";
+import { KipError } from "../errors.ts";
 
 const usage =
   "Usage: kip [options]\n\nRuns the virtual node: every pod bound to it gets a cell of its own.";
@@ -99,7 +99,7 @@ async function readConfig(options: OptionValues): Promise<ProviderConfig> {
   try {
     text = await readFile(file, "utf8");
   } catch (error) {
-    throw new CodedError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
+    throw new KipError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
       cause: error,
       remedy: "Give the path of an existing file with --provider-config",
     });
@@ -107,8 +107,8 @@ async function readConfig(options: OptionValues): Promise<ProviderConfig> {
   try {
     return decodeProviderConfig(parse(text));
   } catch (error) {
-    if (hasCode(error, "CONFIG_INVALID", "DECODE_FAILED", "QUANTITY_INVALID")) throw error;
-    throw new CodedError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
+    if (isCodedError(error)) throw error; // it names what is wrong
+    throw new KipError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
       cause: error,
     });
   }

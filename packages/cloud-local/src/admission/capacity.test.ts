@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { CloudError } from "@kip/cloud";
 import { checkCapacity, type CapacityFigures } from "./capacity.ts";
 
 const MiB = 2 ** 20;
@@ -29,7 +29,7 @@ describe("checkCapacity()", () => {
     assert.throws(
       check({ promisedMemory: 3585 * MiB }),
       (error) =>
-        hasCode(error, "CLOUD_QUOTA") &&
+        CloudError.is(error, "CLOUD_QUOTA") &&
         /needs 512 MiB of memory and 511 MiB of the limit of 4096 MiB are left/.test(String(error)),
     );
   });
@@ -38,7 +38,8 @@ describe("checkCapacity()", () => {
     assert.throws(
       check({ untouchedMemory: 3585 * MiB }),
       (error) =>
-        hasCode(error, "CLOUD_NO_CAPACITY") && /this machine has 511 MiB left/.test(String(error)),
+        CloudError.is(error, "CLOUD_NO_CAPACITY") &&
+        /this machine has 511 MiB left/.test(String(error)),
     );
   });
 
@@ -46,7 +47,7 @@ describe("checkCapacity()", () => {
     assert.throws(
       check({ unwrittenDisk: 5000 * MiB }),
       (error) =>
-        hasCode(error, "CLOUD_NO_CAPACITY") &&
+        CloudError.is(error, "CLOUD_NO_CAPACITY") &&
         /needs 1024 MiB of free disk and this machine has 0 MiB left/.test(String(error)),
     );
   });
@@ -56,7 +57,7 @@ describe("checkCapacity()", () => {
     assert.throws(
       check({ promisedCpus: 31, neededCpus: 2 }),
       (error) =>
-        hasCode(error, "CLOUD_NO_CAPACITY") &&
+        CloudError.is(error, "CLOUD_NO_CAPACITY") &&
         /needs 2 CPUs and 1 of the 32 that all machines may share/.test(String(error)),
     );
   });

@@ -1,7 +1,7 @@
 import { watch } from "node:fs";
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { acquireFileLock, decode, hasCode } from "@kip/base";
+import { acquireFileLock, decode, isSystemError } from "@kip/base";
 import { decodeFaultRules, type FaultRuleStore } from "@kip/cloud/faults";
 
 const notice = decode.object({
@@ -47,7 +47,7 @@ export class FaultsFile {
     try {
       return document(JSON.parse(await readFile(file, "utf8")), file);
     } catch (error) {
-      if (hasCode(error, "ENOENT")) return nothing;
+      if (isSystemError(error, "ENOENT")) return nothing;
       throw error;
     }
   }

@@ -1,6 +1,6 @@
 import { mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 
 /**
  * Where a control group of this name would be: below that of this process, so that what limits kip limits what it starts.
@@ -29,7 +29,7 @@ export async function makeControlGroup(folder: string): Promise<boolean> {
   try {
     await mkdir(folder, { mode: 0o755 });
   } catch (error) {
-    return hasCode(error, "EEXIST");
+    return isSystemError(error, "EEXIST");
   }
   return true;
 }
@@ -61,7 +61,7 @@ export async function removeControlGroup(folder: string): Promise<boolean> {
   try {
     await rmdir(folder);
   } catch (error) {
-    return !hasCode(error, "EBUSY", "ENOTEMPTY");
+    return !isSystemError(error, "EBUSY", "ENOTEMPTY");
   }
   return true;
 }

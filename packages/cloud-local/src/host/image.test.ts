@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { CloudError } from "@kip/cloud";
 import { findImage } from "./image.ts";
 
 describe("findImage()", () => {
@@ -29,7 +29,7 @@ describe("findImage()", () => {
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
-  const notFound = (error: unknown): boolean => hasCode(error, "CLOUD_NOT_FOUND");
+  const notFound = (error: unknown): boolean => CloudError.is(error, "CLOUD_NOT_FOUND");
 
   it("finds by id, by name, and the newest by nothing", async () => {
     assert.equal((await findImage(folder, { id: "old" })).kernel, path.join(folder, "old/vmlinuz"));
@@ -46,7 +46,7 @@ describe("findImage()", () => {
     await assert.rejects(findImage(folder, { name: "other" }), notFound);
     await assert.rejects(findImage(path.join(folder, "nowhere"), {}), notFound);
     await assert.rejects(findImage(folder, { ami: "x" }), (error) =>
-      hasCode(error, "CLOUD_INVALID_REQUEST"),
+      CloudError.is(error, "CLOUD_INVALID_REQUEST"),
     );
   });
 });

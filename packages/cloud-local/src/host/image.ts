@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { decode, hasCode } from "@kip/base";
+import { decode, isSystemError } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 
 /** An image as machines boot it. */
@@ -86,7 +86,7 @@ export async function findImage(
 
 async function readAll(imagesDir: string): Promise<readonly LocalImage[]> {
   const names = await readdir(imagesDir).catch((error: unknown) => {
-    if (hasCode(error, "ENOENT")) return [];
+    if (isSystemError(error, "ENOENT")) return [];
     throw error;
   });
   const found = await Promise.allSettled(names.map((name) => readImage(imagesDir, name)));

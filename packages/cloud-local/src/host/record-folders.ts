@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { acquireFileLock, hasCode } from "@kip/base";
+import { acquireFileLock, isSystemError } from "@kip/base";
 
 /** What a {@link RecordFolders} keeps, and where. */
 export interface RecordFoldersOptions<R> {
@@ -50,7 +50,7 @@ export class RecordFolders<R extends { readonly id: string }> {
     try {
       return this.#options.parse(await readFile(file, "utf8"), file);
     } catch (error) {
-      if (hasCode(error, "ENOENT")) return undefined;
+      if (isSystemError(error, "ENOENT")) return undefined;
       throw error;
     }
   }
@@ -106,7 +106,7 @@ export class RecordFolders<R extends { readonly id: string }> {
     try {
       await rename(this.folderOf(id), removed);
     } catch (error) {
-      if (hasCode(error, "ENOENT")) return;
+      if (isSystemError(error, "ENOENT")) return;
       throw error;
     }
     await rm(removed, { recursive: true, force: true });

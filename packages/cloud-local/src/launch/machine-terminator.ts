@@ -1,4 +1,4 @@
-import { errorText, hasCode } from "@kip/base";
+import { errorText, isSystemError } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import type { Admission } from "../admission/admission.ts";
 import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
@@ -182,7 +182,7 @@ export class MachineTerminator {
       await this.#context.store.update({ ...record, state: "stopping" });
     } catch (error) {
       // What is removed makes room. A machine whose removal is not finished shows as one that has ended.
-      if (!hasCode(error, "ENOSPC", "EDQUOT")) throw error;
+      if (!isSystemError(error, "ENOSPC", "EDQUOT")) throw error;
     }
   }
 

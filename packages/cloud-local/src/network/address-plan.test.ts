@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { CloudError } from "@kip/cloud";
 import { assert as checkProperty, integer, property } from "fast-check";
 import { cidrsOverlap, planAddresses } from "./address-plan.ts";
 
@@ -33,7 +33,7 @@ describe("planAddresses()", () => {
     for (const text of ["", "198.18.0.0", "198.18.0.0/23", "10.0.0.0/7", "1.2.3.400/16", "::/15"])
       assert.throws(
         () => planAddresses(text),
-        (error) => hasCode(error, "CLOUD_INVALID_REQUEST"),
+        (error) => CloudError.is(error, "CLOUD_INVALID_REQUEST"),
         text,
       );
   });

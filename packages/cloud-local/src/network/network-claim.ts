@@ -1,6 +1,6 @@
 import { readFile, realpath, rename, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 
 /**
  * Which state folder a network belongs to: a file beside the namespace. Two local clouds with one namespace would take
@@ -36,7 +36,7 @@ export function networkClaim(folder: string, stateDir: string): NetworkClaim {
     isInUse: async (holder) =>
       await stat(holder).then(
         () => true,
-        (error: unknown) => !hasCode(error, "ENOENT", "ENOTDIR"),
+        (error: unknown) => !isSystemError(error, "ENOENT", "ENOTDIR"),
       ),
     take: async () => {
       await writeFile(`${file}.new`, await own(), { mode: 0o600 });
@@ -50,7 +50,7 @@ async function readHolder(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return "";
+    if (isSystemError(error, "ENOENT")) return "";
     throw error;
   }
 }

@@ -4,8 +4,9 @@ import { createServer, Socket } from "node:net";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { decode, hasCode } from "@kip/base";
+import { decode } from "@kip/base";
 import { growth } from "@kip/base/testing";
+import { CloudError } from "@kip/cloud";
 import { temporaryFolder } from "@kip/testing";
 import { openCommands, QmpSession, runCommands } from "./qmp-session.ts";
 
@@ -115,7 +116,7 @@ describe("QmpSession", () => {
     const error = { class: "DeviceNotFound", desc: "Device 'x' not found" };
     await using qemu = await fakeQemu(() => ({ error }));
     await assert.rejects(runCommands(qemu.file, [{ execute: "device_del" }]), (failure) => {
-      assert.ok(hasCode(failure, "CLOUD_UNAVAILABLE"));
+      assert.ok(CloudError.is(failure, "CLOUD_UNAVAILABLE"));
       return /Cannot do "device_del" on the machine: Device 'x' not found/.test(String(failure));
     });
   });

@@ -1,6 +1,6 @@
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { acquireFileLock, decode, hasCode, LockError, readJsonRecord } from "@kip/base";
+import { acquireFileLock, decode, LockError, readJsonRecord, isSystemError } from "@kip/base";
 import { endProcessGroup, type ProcessGroup } from "../host/processes.ts";
 import { allocatedBytes } from "../machine/machine-process.ts";
 import { chooseForRemoval, type StoredTemplate } from "./template-policy.ts";
@@ -91,7 +91,7 @@ export class TemplateStore {
     try {
       return parseTemplateRecord(await readFile(file, "utf8"), file);
     } catch (error) {
-      if (!hasCode(error, "ENOENT")) throw error;
+      if (!isSystemError(error, "ENOENT")) throw error;
       const hasFolder = await stat(path.dirname(file)).catch(() => undefined);
       if (!hasFolder) return undefined;
       throw error;
@@ -198,7 +198,7 @@ export class TemplateStore {
     try {
       await rename(path.join(this.#folder, from), path.join(this.#folder, to));
     } catch (error) {
-      if (!hasCode(error, "ENOENT")) throw error; // another process was first
+      if (!isSystemError(error, "ENOENT")) throw error; // another process was first
     }
   }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { CloudError } from "@kip/cloud";
 import * as fc from "fast-check";
 import { serialOf, volumeId } from "./volume-record.ts";
 import { checkDiskRoom, diskSize } from "./volume-room.ts";
@@ -21,7 +21,7 @@ describe("diskSize()", () => {
     it(`refuses ${bad}`, () =>
       assert.throws(
         () => diskSize("make a volume of", bad),
-        (error) => hasCode(error, "CLOUD_INVALID_REQUEST"),
+        (error) => CloudError.is(error, "CLOUD_INVALID_REQUEST"),
       ));
 });
 
@@ -30,7 +30,8 @@ describe("checkDiskRoom()", () => {
     checkDiskRoom("make a volume", 10 * MiB, 10 * MiB);
     assert.throws(
       () => checkDiskRoom("make a volume", 10 * MiB, 10 * MiB - 1),
-      (error) => hasCode(error, "CLOUD_NO_CAPACITY") && /10 MiB .* 9 MiB left/.test(String(error)),
+      (error) =>
+        CloudError.is(error, "CLOUD_NO_CAPACITY") && /10 MiB .* 9 MiB left/.test(String(error)),
     );
   });
 });

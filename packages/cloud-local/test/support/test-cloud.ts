@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
-import { hasCode, isProcessRunning, thisProcess } from "@kip/base";
+import { isProcessRunning, thisProcess, isSystemError } from "@kip/base";
 import { createLocalCloud, type LocalCloud, type LocalCloudOptions } from "../../src/index.ts";
 import { writeTinyImage } from "./tiny-image.ts";
 
@@ -78,7 +78,7 @@ async function isInUse(folder: string): Promise<boolean> {
     const [pid, startTicks = ""] = text.split(" ");
     return isProcessRunning({ pid: Number(pid), startTicks });
   } catch (error) {
-    if (!hasCode(error, "ENOENT")) throw error;
+    if (!isSystemError(error, "ENOENT")) throw error;
     const { mtimeMs } = await stat(folder);
     return Date.now() - mtimeMs < beginLimitMs;
   }

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { hasCode, type Clock } from "@kip/base";
+import type { Clock } from "@kip/base";
 import type { Instance, LaunchRequest } from "../cloud-driver.ts";
 import { describeCloudDriver } from "../testing/index.ts";
 import { simulatedConformance } from "../testing/simulated-conformance.ts";
 import { createSimulatedCloud } from "./simulated-cloud.ts";
+import { CloudError } from "../errors.ts";
 
 describeCloudDriver("simulated cloud", simulatedConformance());
 
@@ -111,7 +112,7 @@ describe("createSimulatedCloud()", () => {
     await driver.launch(request("a"));
     await driver.launch(request("a"));
     const second = driver.launch(request("b"));
-    await assert.rejects(second, (error) => hasCode(error, "CLOUD_QUOTA"));
+    await assert.rejects(second, (error) => CloudError.is(error, "CLOUD_QUOTA"));
     await cloud.open({ owner: "other" }).launch(request("b"));
   });
 

@@ -1,7 +1,8 @@
 import { access, mkdir, readdir, rm, rmdir } from "node:fs/promises";
 import path from "node:path";
-import { acquireFileLock, hasCode, CodedError } from "@kip/base";
+import { acquireFileLock, isSystemError } from "@kip/base";
 import type { LocalLayout } from "./layout.ts";
+import { KipError } from "../../errors.ts";
 
 /** What `kip up` makes in a state folder. */
 const stateEntries: readonly string[] = [
@@ -24,7 +25,7 @@ const cacheEntries: readonly string[] = ["demo", "images", "kubernetes", "os", "
 /**
  * Checks that a state folder can be used and removed as a whole: it is new, empty, or `kip up` made it.
  *
- * @throws {CodedError} `FOLDER_FOREIGN`
+ * @throws {KipError} `FOLDER_FOREIGN`
  */
 export async function requireOwnState(layout: LocalLayout, verb: "use" | "remove"): Promise<void> {
   const entries = await entriesOf(layout.stateDir);
@@ -44,7 +45,7 @@ export async function lockCache(cacheDir: string): Promise<AsyncDisposable> {
 /**
  * Removes what `kip up` made in its cache folder, and the folder itself unless something else is in it.
  *
- * @throws {CodedError} `FOLDER_FOREIGN`; nothing is removed then
+ * @throws {KipError} `FOLDER_FOREIGN`; nothing is removed then
  */
 export async function removeCache(cacheDir: string): Promise<void> {
   const entries = await entriesOf(cacheDir);
@@ -55,12 +56,12 @@ export async function removeCache(cacheDir: string): Promise<void> {
   try {
     await rmdir(cacheDir);
   } catch (error) {
-    if (!hasCode(error, "ENOTEMPTY", "ENOENT")) throw error;
+    if (!isSystemError(error, "ENOTEMPTY", "ENOENT")) throw error;
   }
 }
 
-function foreign(folder: string, verb: string, flag: string): CodedError {
-  return new CodedError(
+function foreign(folder: string, verb: string, flag: string): KipError {
+  return new KipError(
     "FOLDER_FOREIGN",
     `Cannot ${verb} "${folder}": it holds files that are not kip's`,
     { remedy: `Name another folder with ${flag}` },
@@ -71,7 +72,7 @@ async function entriesOf(folder: string): Promise<readonly string[]> {
   try {
     return await readdir(folder);
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return [];
+    if (isSystemError(error, "ENOENT")) return [];
     throw error;
   }
 }

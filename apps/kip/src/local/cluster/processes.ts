@@ -1,11 +1,5 @@
-import {
-  CodedError,
-  endProcesses,
-  listProcesses,
-  readEnvironment,
-  readProcess,
-  systemClock,
-} from "@kip/base";
+import { endProcesses, listProcesses, readEnvironment, readProcess, systemClock } from "@kip/base";
+import { KipError } from "../../errors.ts";
 
 /** Environment variable that marks every process of one local cluster with its state directory. */
 export const markerVariable = "KIP_LOCAL_CLUSTER";
@@ -37,7 +31,7 @@ export async function clusterProcesses(stateDir: string): Promise<readonly numbe
  * SIGKILL to all that are left after `graceMs`. Resolves when all are gone.
  *
  * @returns how many there were
- * @throws {CodedError} `LOCAL_CLUSTER_FAILED` if some cannot be ended
+ * @throws {KipError} `LOCAL_CLUSTER_FAILED` if some cannot be ended
  */
 export async function endCluster(stateDir: string, graceMs: number): Promise<number> {
   const { found, left } = await endProcesses({
@@ -48,7 +42,7 @@ export async function endCluster(stateDir: string, graceMs: number): Promise<num
     clock: systemClock,
   });
   if (left.length === 0) return found.length;
-  throw new CodedError(
+  throw new KipError(
     "LOCAL_CLUSTER_FAILED",
     `Cannot end processes ${left.join(", ")} of the local cluster`,
     { remedy: "See what holds them: cat /proc/PID/stack" },

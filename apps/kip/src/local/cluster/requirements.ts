@@ -1,6 +1,6 @@
 import { freemem } from "node:os";
 import { readFileSync } from "node:fs";
-import { CodedError } from "@kip/base";
+import { KipError } from "../../errors.ts";
 
 const GiB = 2 ** 30;
 /** Control plane, kip and one small cell. */
@@ -9,13 +9,13 @@ const neededMemoryBytes = 1.5 * GiB;
 /**
  * Checks what no later step could mend. Disk is checked by those who need it.
  *
- * @throws {CodedError} `NOT_ROOT`, `HOST_TOO_SMALL`
+ * @throws {KipError} `NOT_ROOT`, `HOST_TOO_SMALL`
  */
 export function checkHost(): void {
   requireRoot("start");
   const memory = availableMemory();
   if (memory < neededMemoryBytes) {
-    throw new CodedError(
+    throw new KipError(
       "HOST_TOO_SMALL",
       `Cannot start the local cluster: ${gib(memory)} GiB of memory are available, ${gib(neededMemoryBytes)} GiB are needed`,
       {
@@ -25,10 +25,10 @@ export function checkHost(): void {
   }
 }
 
-/** @throws {CodedError} `NOT_ROOT` */
+/** @throws {KipError} `NOT_ROOT` */
 export function requireRoot(verb: "start" | "show" | "change" | "remove"): void {
   if (process.getuid?.() === 0) return;
-  throw new CodedError(
+  throw new KipError(
     "NOT_ROOT",
     `Cannot ${verb} the local cluster: its machines, network and state belong to root`,
     { remedy: "Run the same command with sudo" },

@@ -1,4 +1,4 @@
-import { CodedError, nearest, systemClock, OptionError } from "@kip/base";
+import { nearest, systemClock, OptionError } from "@kip/base";
 import { cloudErrorCodes, type CapacityScope } from "@kip/cloud";
 import { cloudOperations } from "@kip/cloud/faults";
 import { openLocalFaults, type LocalFaults, type NamedMachine } from "@kip/cloud-local/faults";
@@ -9,6 +9,7 @@ import { describeRule } from "./describe-rule.ts";
 import { localLayout } from "../cluster/layout.ts";
 import { requireRoot } from "../cluster/requirements.ts";
 import { optionsOf, faultCommands, type FaultCommandHelp } from "./fault-commands.ts";
+import { KipError } from "../../errors.ts";
 
 const launchTypes = ["on-demand", "spot", "dedicated"] as const;
 
@@ -100,13 +101,9 @@ export async function injectFault(args: readonly string[]): Promise<void> {
   requireRoot("change");
   const layout = localLayout(options);
   if (!(await runningCluster(layout))) {
-    throw new CodedError(
-      "LOCAL_CLUSTER_ABSENT",
-      "Cannot change the local cloud: it is not running",
-      {
-        remedy: "Start it with kip up",
-      },
-    );
+    throw new KipError("LOCAL_CLUSTER_ABSENT", "Cannot change the local cloud: it is not running", {
+      remedy: "Start it with kip up",
+    });
   }
   const faults = openLocalFaults({ stateDir: layout.machinesDir });
   const answer = await commands[verb.name]?.(faults, { options, operand });
@@ -153,7 +150,7 @@ function titleOf({ name, pod }: NamedMachine): string {
   return pod === undefined ? `Cell ${name}` : `Cell ${name} of pod ${pod}`;
 }
 
-function unknownVerb(word: string): CodedError {
+function unknownVerb(word: string): OptionError {
   const near = nearest(
     word,
     faultCommands.map(({ name }) => name),

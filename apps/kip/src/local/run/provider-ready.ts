@@ -1,6 +1,7 @@
-import { CodedError, systemClock, untilAborted } from "@kip/base";
+import { systemClock, untilAborted } from "@kip/base";
 import type { ProgramEnd } from "@kip/control-plane";
 import { printedFailure } from "../../cli/printed-failure.ts";
+import { KipError } from "../../errors.ts";
 
 /** What {@link providerReady} waits with. */
 export interface ProviderReadyOptions {
@@ -17,7 +18,7 @@ const readyMs = 120_000;
 /**
  * Resolves when the provider is ready, as `untilReady` says.
  *
- * @throws {CodedError} `LOCAL_CLUSTER_FAILED`, with what the provider printed last, when it ends repeatedly or takes too long
+ * @throws {KipError} `LOCAL_CLUSTER_FAILED`, with what the provider printed last, when it ends repeatedly or takes too long
  */
 export async function providerReady(
   { failing, logFile, signal }: ProviderReadyOptions,
@@ -40,8 +41,8 @@ export async function providerReady(
   }
 }
 
-function failed(reason: string, logFile: string, remedy?: string): CodedError {
-  return new CodedError("LOCAL_CLUSTER_FAILED", `Cannot start the provider: ${reason}`, {
+function failed(reason: string, logFile: string, remedy?: string): KipError {
+  return new KipError("LOCAL_CLUSTER_FAILED", `Cannot start the provider: ${reason}`, {
     remedy: `${remedy === undefined ? "" : `${remedy}. `}See ${logFile}`,
   });
 }

@@ -4,7 +4,7 @@ import { createServer, request, type IncomingMessage, type ServerResponse } from
 import path from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { formatBytes, hasCode } from "@kip/base";
+import { formatBytes, isSystemError } from "@kip/base";
 
 /** Options of {@link openPushGate}. */
 export interface PushGateOptions {
@@ -145,6 +145,6 @@ async function sizeBytes(folder: string): Promise<number> {
 }
 
 function noneIfGone(error: unknown): [] {
-  if (hasCode(error, "ENOENT")) return [];
+  if (isSystemError(error, "ENOENT")) return [];
   throw error;
 }

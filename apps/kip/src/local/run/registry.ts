@@ -1,12 +1,13 @@
 import { access, chmod, chown, mkdir, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { errorText, CodedError, runCommand, systemClock, type Logger } from "@kip/base";
+import { errorText, runCommand, systemClock, type Logger } from "@kip/base";
 import { forwardConnections, requireFreePort, type SupervisedProgram } from "@kip/control-plane";
 import { parseReference, pushLayout } from "@kip/oci-image";
 import { markerEnvironment } from "../cluster/processes.ts";
 import { localRegistryHost } from "../cluster/layout.ts";
 import { openPushGate } from "./push-gate.ts";
 import { supervise } from "./supervise.ts";
+import { KipError } from "../../errors.ts";
 
 const program = "/usr/bin/docker-registry";
 
@@ -50,7 +51,7 @@ export async function hasRegistry(): Promise<boolean> {
  *
  * Both run as users without a name, with an empty environment and without capabilities, and end with this process.
  *
- * @throws {CodedError} `PORT_TAKEN`
+ * @throws {ControlPlaneError} `PORT_TAKEN`
  */
 export async function startRegistry(options: RegistryOptions): Promise<AsyncDisposable> {
   const { address, port, dir } = options;
@@ -144,7 +145,7 @@ const attempts = 100;
  * Pushes an image of a layout directory into the local registry, as soon as that answers.
  *
  * @param port of the registry at 127.0.0.1
- * @throws {CodedError} `LOCAL_REGISTRY_FAILED`; the signal's reason
+ * @throws {KipError} `LOCAL_REGISTRY_FAILED`; the signal's reason
  */
 export async function pushToRegistry(
   layoutDir: string,
@@ -164,7 +165,7 @@ export async function pushToRegistry(
     } catch (error) {
       signal?.throwIfAborted();
       if (attempt >= attempts) {
-        throw new CodedError(
+        throw new KipError(
           "LOCAL_REGISTRY_FAILED",
           `Cannot push "${reference}" to the local registry: ${errorText(error)}`,
           { cause: error },

@@ -2,12 +2,13 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
-import { CodedError, type OptionValues } from "@kip/base";
+import type { OptionValues } from "@kip/base";
 import type { DaemonMessage } from "../cluster/daemon-message.ts";
 import type { LocalLayout } from "../cluster/layout.ts";
 import { markerVariable } from "../cluster/processes.ts";
 import type { ClusterParts } from "../prepare/obtain-parts.ts";
 import { userKubeconfig } from "./user-kubeconfig.ts";
+import { KipError } from "../../errors.ts";
 
 /** Options of `kip up` that the daemon takes as they are. */
 const passedOn = [
@@ -22,7 +23,7 @@ const passedOn = [
 /**
  * Starts the daemon, and prints its progress until the cluster is ready. The daemon stops when this process ends before.
  *
- * @throws {CodedError} `LOCAL_CLUSTER_FAILED`
+ * @throws {KipError} `LOCAL_CLUSTER_FAILED`
  */
 export async function startDaemon(
   options: OptionValues,
@@ -69,7 +70,7 @@ function daemonFlags(
 async function untilReady(daemon: ChildProcess, { daemonLog }: LocalLayout): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const fail = (message: string, remedy = `See ${daemonLog}`): void =>
-      reject(new CodedError("LOCAL_CLUSTER_FAILED", message, { remedy }));
+      reject(new KipError("LOCAL_CLUSTER_FAILED", message, { remedy }));
     daemon.on("message", (message: DaemonMessage) => {
       if (message.kind === "progress") console.log(message.text);
       else if (message.kind === "ready") resolve();

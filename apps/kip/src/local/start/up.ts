@@ -1,4 +1,4 @@
-import { helpText, CodedError, parseOptions, type OptionValues } from "@kip/base";
+import { helpText, parseOptions, type OptionValues } from "@kip/base";
 import { lockCluster } from "../cluster/cluster-lock.ts";
 import { readRecord, runningCluster } from "../cluster/cluster-record.ts";
 import { hostPorts } from "../cluster/host-ports.ts";
@@ -9,6 +9,7 @@ import { endCluster } from "../cluster/processes.ts";
 import { checkHost } from "../cluster/requirements.ts";
 import { obtainParts } from "../prepare/obtain-parts.ts";
 import { startDaemon } from "./start-daemon.ts";
+import { KipError } from "../../errors.ts";
 
 const usage =
   "Usage: kip up [options]\n\nStarts a local cluster: a real Kubernetes control plane, and cells as virtual machines.";
@@ -58,7 +59,7 @@ async function requireSameNetwork(options: OptionValues, layout: LocalLayout): P
     networkRange === options.required("network-range")
   )
     return;
-  throw new CodedError(
+  throw new KipError(
     "LOCAL_CLUSTER_FAILED",
     `Cannot start the local cluster: the one before it has another network, ${networkRange} in namespace ${namespaceName}`,
     {
