@@ -2,9 +2,7 @@ import { readFile } from "node:fs/promises";
 import {
   createLogger,
   isCodedError,
-  helpText,
   logLevels,
-  parseOptions,
   pause,
   systemClock,
   uselessOptions,
@@ -25,20 +23,19 @@ import { openDriver } from "./driver.ts";
 import { serveNode } from "./node.ts";
 import { providerOptions } from "./provider-options.ts";
 import { KipError } from "../errors.ts";
+import { parseCommand } from "../cli/parse-command.ts";
+import { stopRequest } from "../cli/stop-request.ts";
 
 const usage =
   "Usage: kip [options]\n\nRuns the virtual node: every pod bound to it gets a cell of its own.";
 
 /** Runs the provider until SIGINT or SIGTERM. */
 export async function runProvider(args: readonly string[]): Promise<void> {
-  const options = parseOptions(providerOptions, args, process.env);
-  if (options.isSet("help")) return void process.stdout.write(helpText(usage, providerOptions));
+  const options = parseCommand(usage, providerOptions, args);
+  if (!options) return;
   const logger = createLogger({ level: options.choice("log-level", logLevels) });
   for (const notice of uselessOptions(providerOptions, options)) logger.warn(notice);
-  const stopped = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    process.once(signal, () => stopped.abort(new Error(`${signal} received`)));
-  }
+  const { signal } = stopRequest();
   const config = await readConfig(options);
   for (const key of config.withoutEffect)
     logger.warn("Setting has no effect in this version", { key });
@@ -46,7 +43,7 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   const program = { env: process.env, userAgent: "kip/0.1.0", logger };
   const { client } = await openClient(options, program);
   stack.defer(() => client.close());
-  await serve({ options, logger, config, client, signal: stopped.signal });
+  await serve({ options, logger, config, client, signal });
 }
 
 interface Serve {

@@ -1,5 +1,6 @@
 import { rename, writeFile } from "node:fs/promises";
 import { decode, readJsonRecord } from "@kip/base";
+import { KipError } from "../../errors.ts";
 import type { LocalLayout } from "./layout.ts";
 import { clusterProcesses } from "./processes.ts";
 
@@ -40,4 +41,18 @@ export async function runningCluster(layout: LocalLayout): Promise<ClusterRecord
   const record = await readRecord(layout.daemonRecord);
   if (!record || record.isStarting === true) return undefined;
   return (await clusterProcesses(layout.stateDir)).includes(record.pid) ? record : undefined;
+}
+
+/**
+ * The same, where nothing can be done without it.
+ *
+ * @param action completes "Cannot …: it is not running"
+ * @throws {KipError} `LOCAL_CLUSTER_ABSENT`
+ */
+export async function requireRunning(layout: LocalLayout, action: string): Promise<ClusterRecord> {
+  const record = await runningCluster(layout);
+  if (record) return record;
+  throw new KipError("LOCAL_CLUSTER_ABSENT", `Cannot ${action}: it is not running`, {
+    remedy: "Start it with kip up",
+  });
 }

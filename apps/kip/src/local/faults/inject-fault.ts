@@ -1,15 +1,14 @@
-import { nearest, systemClock, OptionError } from "@kip/base";
+import { nearest, systemClock, OptionError, type OptionValues } from "@kip/base";
 import { cloudErrorCodes, type CapacityScope } from "@kip/cloud";
 import { cloudOperations } from "@kip/cloud/faults";
 import { openLocalFaults, type LocalFaults, type NamedMachine } from "@kip/cloud-local/faults";
 import { parseDuration } from "../../cli/duration.ts";
-import { helpText, parseOptions, type OptionValues } from "@kip/base";
-import { runningCluster } from "../cluster/cluster-record.ts";
+import { requireRunning } from "../cluster/cluster-record.ts";
 import { describeRule } from "./describe-rule.ts";
 import { localLayout } from "../cluster/layout.ts";
 import { requireRoot } from "../cluster/requirements.ts";
 import { optionsOf, faultCommands, type FaultCommandHelp } from "./fault-commands.ts";
-import { KipError } from "../../errors.ts";
+import { parseCommand } from "../../cli/parse-command.ts";
 
 const launchTypes = ["on-demand", "spot", "dedicated"] as const;
 
@@ -87,8 +86,8 @@ export async function injectFault(args: readonly string[]): Promise<void> {
   const verb = faultCommands.find(({ name }) => name === word);
   if (!verb) throw unknownVerb(word);
   const { operand, flags } = splitOperand(verb, rest);
-  const options = parseOptions(optionsOf(verb), flags, process.env);
-  if (options.isSet("help")) return void process.stdout.write(verbUsage(verb));
+  const options = parseCommand(verbUsage(verb), optionsOf(verb), flags);
+  if (!options) return;
   if (verb.operand !== undefined && operand === "") {
     throw new OptionError(
       "OPTION_MISSING",
@@ -100,11 +99,7 @@ export async function injectFault(args: readonly string[]): Promise<void> {
   }
   requireRoot("change");
   const layout = localLayout(options);
-  if (!(await runningCluster(layout))) {
-    throw new KipError("LOCAL_CLUSTER_ABSENT", "Cannot change the local cloud: it is not running", {
-      remedy: "Start it with kip up",
-    });
-  }
+  await requireRunning(layout, "change the local cloud");
   const faults = openLocalFaults({ stateDir: layout.machinesDir });
   const answer = await commands[verb.name]?.(faults, { options, operand });
   if (answer !== undefined) console.log(answer);
@@ -174,5 +169,5 @@ function usage(): string {
 function verbUsage(verb: FaultCommandHelp): string {
   const { name, operand, help } = verb;
   const words = [name, ...(operand === undefined ? [] : [operand])].join(" ");
-  return helpText(`Usage: kip local ${words} [options]\n\nFrom now on: ${help}.`, optionsOf(verb));
+  return `Usage: kip local ${words} [options]\n\nFrom now on: ${help}.`;
 }

@@ -8,6 +8,7 @@ import {
   type Option,
 } from "@kip/base";
 import { LimitedLog } from "@kip/control-plane";
+import { stopRequest } from "../../cli/stop-request.ts";
 import type { DaemonMessage } from "../cluster/daemon-message.ts";
 import { localLayout } from "../cluster/layout.ts";
 import { upOptions } from "../cluster/local-options.ts";
@@ -28,10 +29,7 @@ export async function daemon(args: readonly string[]): Promise<void> {
   // Not by standard error, which is the same file: that has no limit.
   using log = new LimitedLog(layout.daemonLog, logLimitBytes);
   const logger = createLogger({ write: (line) => log.write(Buffer.from(`${line}\n`)) });
-  const stopped = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    process.once(signal, () => stopped.abort(new Error(`${signal} received`)));
-  }
+  const stopped = stopRequest();
   const onOrphaned = (): void => stopped.abort(new Error("kip up was interrupted"));
   process.once("disconnect", onOrphaned);
   try {

@@ -1,6 +1,8 @@
+import { once } from "node:events";
 import { access, chmod, chown, mkdir, stat, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
 import path from "node:path";
-import { errorText, runCommand, systemClock, type Logger } from "@kip/base";
+import { errorText, runCommand, systemClock, type Logger, withTimeout } from "@kip/base";
 import { forwardConnections, requireFreePort, type SupervisedProgram } from "@kip/control-plane";
 import { parseReference, pushLayout } from "@kip/oci-image";
 import { markerEnvironment } from "../cluster/processes.ts";
@@ -14,6 +16,10 @@ const program = "/usr/bin/docker-registry";
 /** User and group of the program that stores, and of the one that cells reach: numbers below those of machines. */
 const storingUser = 1_879_075_582;
 const readingUser = 1_879_075_583;
+
+/** How long the programs may take to listen, milliseconds, and how often this is tried. */
+const startLimitMs = 10_000;
+const retryMs = 50;
 
 const logLimitBytes = 4 * 2 ** 20;
 const dataLimitBytes = 20 * 2 ** 30;
@@ -31,6 +37,8 @@ export interface RegistryOptions {
   /** What the images may take, bytes. @default 20 GiB */
   readonly limitBytes?: number | undefined;
   readonly logger: Logger;
+  /** Abandons the start. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Whether Debian's docker-registry is installed; without it, cells pull from other registries only. */
@@ -52,25 +60,67 @@ export async function hasRegistry(): Promise<boolean> {
  * Both run as users without a name, with an empty environment and without capabilities, and end with this process.
  *
  * @throws {ControlPlaneError} `PORT_TAKEN`
+ * @throws {KipError} `LOCAL_REGISTRY_FAILED` if a program does not start; the signal's reason
  */
 export async function startRegistry(options: RegistryOptions): Promise<AsyncDisposable> {
   const { address, port, dir } = options;
   for (const each of ["127.0.0.1", address]) await requireFreePort(port, each, "--registry-port");
   await prepareFolder(dir);
   await using started = new AsyncDisposableStack();
-  started.use(await startProgram("push", storingUser, options));
-  started.use(await startProgram("pull", readingUser, options));
+  const programs = [
+    started.use(await startProgram("push", storingUser, options)),
+    started.use(await startProgram("pull", readingUser, options)),
+  ];
+  const [push, pull] = [path.join(dir, "push", "socket"), path.join(dir, "pull", "socket")];
+  await untilListening([push, pull], programs, options);
   const gate = {
     port,
-    socket: path.join(dir, "push", "socket"),
+    socket: push,
     dataDir: path.join(dir, "data"),
     limitBytes: options.limitBytes ?? dataLimitBytes,
     reserveBytes,
   };
   started.use(await openPushGate(gate));
-  const to = { path: path.join(dir, "pull", "socket") };
+  const to = { path: pull };
   started.use(await forwardConnections({ from: { address, port }, to, maxConnections: 512 }));
   return started.move();
+}
+
+/** Resolves when both programs accept connections. They do not report it, so this tries until they do. */
+async function untilListening(
+  sockets: readonly string[],
+  programs: readonly SupervisedProgram[],
+  { logFile, signal }: RegistryOptions,
+): Promise<void> {
+  const failed = (reason: string): KipError =>
+    new KipError("LOCAL_REGISTRY_FAILED", `Cannot start the local registry: ${reason}`, {
+      remedy: `See ${logFile}`,
+    });
+  const failing = new AbortController();
+  for (const program of programs)
+    void program.failing.then(({ reason }) => failing.abort(failed(reason)));
+  await withTimeout(
+    async (limit) => {
+      for (const socket of sockets)
+        while (!(await isListening(socket))) await systemClock.sleep(retryMs, limit);
+    },
+    {
+      limitMs: startLimitMs,
+      clock: systemClock,
+      signal: AbortSignal.any([failing.signal, ...(signal ? [signal] : [])]),
+      error: () => failed(`it did not answer within ${startLimitMs / 1000} s`),
+    },
+  );
+}
+
+async function isListening(socketPath: string): Promise<boolean> {
+  const socket = connect(socketPath);
+  const isConnected = await once(socket, "connect").then(
+    () => true,
+    () => false,
+  );
+  socket.destroy();
+  return isConnected;
 }
 
 /** One folder of images, and one for the socket of each program. */
@@ -137,12 +187,8 @@ async function startProgram(
   });
 }
 
-/** Pause between two attempts, milliseconds, and how many there are. */
-const retryMs = 100;
-const attempts = 100;
-
 /**
- * Pushes an image of a layout directory into the local registry, as soon as that answers.
+ * Pushes an image of a layout directory into the local registry.
  *
  * @param port of the registry at 127.0.0.1
  * @throws {KipError} `LOCAL_REGISTRY_FAILED`; the signal's reason
@@ -155,24 +201,15 @@ export async function pushToRegistry(
 ): Promise<void> {
   const reference = `${localRegistryHost}/${name}`;
   const registries = [{ host: localRegistryHost, endpoint: `http://127.0.0.1:${port}` }];
-  for (let attempt = 1; ; attempt++) {
-    try {
-      await pushLayout(layoutDir, parseReference(reference), {
-        registries,
-        ...(signal && { signal }),
-      });
-      return;
-    } catch (error) {
-      signal?.throwIfAborted();
-      if (attempt >= attempts) {
-        throw new KipError(
-          "LOCAL_REGISTRY_FAILED",
-          `Cannot push "${reference}" to the local registry: ${errorText(error)}`,
-          { cause: error },
-        );
-      }
-      // The registry does not report that it listens: ask again until it does.
-      await systemClock.sleep(retryMs, signal);
-    }
+  try {
+    const options = { registries, ...(signal && { signal }) };
+    await pushLayout(layoutDir, parseReference(reference), options);
+  } catch (cause) {
+    signal?.throwIfAborted();
+    throw new KipError(
+      "LOCAL_REGISTRY_FAILED",
+      `Cannot push "${reference}" to the local registry: ${errorText(cause)}`,
+      { cause },
+    );
   }
 }

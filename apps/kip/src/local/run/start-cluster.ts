@@ -125,7 +125,8 @@ async function openRegistry(
   await using stack = new AsyncDisposableStack();
   const logFile = path.join(layout.logDir, "registry.log");
   const [address, port] = [cloud.hostAddress, registryPort(options)];
-  stack.use(await startRegistry({ address, port, dir: layout.registryDir, logFile, logger }));
+  const dir = layout.registryDir;
+  stack.use(await startRegistry({ address, port, dir, logFile, logger, signal }));
   const demo = options.text("demo-layout");
   if (demo !== undefined) {
     onProgress(`Pushing the demo image to the local registry, localhost:${port}`);

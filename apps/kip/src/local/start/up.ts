@@ -1,4 +1,4 @@
-import { helpText, parseOptions, type OptionValues } from "@kip/base";
+import type { OptionValues } from "@kip/base";
 import { lockCluster } from "../cluster/cluster-lock.ts";
 import { readRecord, runningCluster } from "../cluster/cluster-record.ts";
 import { hostPorts } from "../cluster/host-ports.ts";
@@ -10,14 +10,15 @@ import { checkHost } from "../cluster/requirements.ts";
 import { obtainParts } from "../prepare/obtain-parts.ts";
 import { startDaemon } from "./start-daemon.ts";
 import { KipError } from "../../errors.ts";
+import { parseCommand } from "../../cli/parse-command.ts";
 
 const usage =
   "Usage: kip up [options]\n\nStarts a local cluster: a real Kubernetes control plane, and cells as virtual machines.";
 
 /** Starts the local cluster, or finds it running. */
 export async function up(args: readonly string[]): Promise<void> {
-  const options = parseOptions(upOptions, args, process.env);
-  if (options.isSet("help")) return void process.stdout.write(helpText(usage, upOptions));
+  const options = parseCommand(usage, upOptions, args);
+  if (!options) return;
   const layout = localLayout(options);
   checkHost();
   await requireOwnState(layout, "use");

@@ -4,7 +4,6 @@ import path from "node:path";
 import { errorText, silentLogger } from "@kip/base";
 import { createLocalCloud } from "@kip/cloud-local";
 import { removeKubeconfigContext } from "@kip/control-plane";
-import { helpText, parseOptions } from "@kip/base";
 import { lockCluster } from "../cluster/cluster-lock.ts";
 import { readRecord, type ClusterRecord } from "../cluster/cluster-record.ts";
 import { localLayout, type LocalLayout } from "../cluster/layout.ts";
@@ -12,14 +11,15 @@ import { downOptions } from "../cluster/local-options.ts";
 import { removeCache, requireOwnState } from "../cluster/own-folders.ts";
 import { endCluster } from "../cluster/processes.ts";
 import { requireRoot } from "../cluster/requirements.ts";
+import { parseCommand } from "../../cli/parse-command.ts";
 
 const usage =
   "Usage: kip down [options]\n\nRemoves the local cluster: processes, machines, network, state and the kubectl context.";
 
 /** Removes the local cluster, whatever state it is in. Doing it twice is fine. */
 export async function down(args: readonly string[]): Promise<void> {
-  const options = parseOptions(downOptions, args, process.env);
-  if (options.isSet("help")) return void process.stdout.write(helpText(usage, downOptions));
+  const options = parseCommand(usage, downOptions, args);
+  if (!options) return;
   requireRoot("remove");
   const layout = localLayout(options);
   await using _cluster = await lockCluster(layout.stateDir, {
