@@ -19,7 +19,7 @@ export function refusalBehind({ ahead, lack }: Wait): CloudError {
   );
 }
 
-/** What the launch waits for, as its caller is told. */
+/** The report on what a launch waits for. */
 export function describeWait({ lack, ahead, isBehind }: Wait, refusal: CloudError): LaunchWait {
   if (lack === "starts") return { ahead, message: `Other machines are starting; ${place(ahead)}` };
   const remedy = refusal.remedy === undefined ? "" : `. ${refusal.remedy}`;

@@ -9,7 +9,7 @@ export interface MachineErrorOptions extends Pick<CodedErrorOptions, "cause" | "
 
 /** A machine, or its QEMU, that does not do what it should: `CLOUD_UNAVAILABLE`. */
 export class MachineError extends CloudError {
-  /** The reason alone, without what could not be done: for errors that are told in the words of another. */
+  /** The reason alone, without what could not be done: for the message of another error. */
   readonly reason: string;
   readonly console: string | undefined;
 

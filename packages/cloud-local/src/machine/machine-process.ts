@@ -95,7 +95,7 @@ function bootArguments(options: StartMachineOptions): readonly string[] {
   });
 }
 
-/** What a machine that boots is told of its network. */
+/** The network settings of a machine that boots. */
 function networkOf({ record, network: { plan }, nameservers }: StartMachineOptions) {
   const address = `${record.managementIp}/${plan.prefixLength}`;
   return { address, gateway: plan.gateway, nameservers };
