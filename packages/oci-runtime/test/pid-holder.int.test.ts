@@ -1,23 +1,23 @@
 // Makes PID namespaces: needs root.
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, readFile, readlink, rm, stat } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readFile, readlink, stat } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { runCommand } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import { findPidHolder, startPidHolder } from "../src/sandbox/pid-holder.ts";
 import { inNewNamespaces, removeNamespaces } from "../src/sandbox/namespaces.ts";
 
 const skip = process.getuid?.() === 0 ? false : "needs root";
 
 describe("startPidHolder()", { skip, timeout: 60_000 }, () => {
-  let folder = "";
+  const temporary = temporaryFolder();
+  const folder = temporary.path;
   let file = "";
   let ipc = "";
   let net = "";
   let holder = 0;
   before(async () => {
-    folder = await mkdtemp(path.join(tmpdir(), "kip-holder-"));
     await mkdir(path.join(folder, "sandbox"));
     [file, ipc, net] = ["pid", "ipc", "net"].map((name) => path.join(folder, "sandbox", name)) as [
       string,
@@ -32,7 +32,7 @@ describe("startPidHolder()", { skip, timeout: 60_000 }, () => {
   after(async () => {
     if (holder > 0) process.kill(holder, "SIGKILL");
     await removeNamespaces([file, ipc, net]);
-    await rm(folder, { recursive: true });
+    temporary.remove();
   });
 
   /** Runs in the holder's PID namespace, as root with all capabilities: more than a container has. */

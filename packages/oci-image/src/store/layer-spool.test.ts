@@ -1,20 +1,20 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, statSync } from "node:fs";
 import path from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import { temporaryFolder, type TemporaryFolder } from "@kip/testing";
 import { LayerSpool } from "./layer-spool.ts";
 
 const piece = 1000;
 
 describe("LayerSpool", () => {
-  let folder = "";
+  let folder: TemporaryFolder;
   let file = "";
   beforeEach(() => {
-    folder = mkdtempSync(path.join(tmpdir(), "kip-spool-"));
-    file = path.join(folder, "1");
+    folder = temporaryFolder();
+    file = path.join(folder.path, "1");
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
+  afterEach(() => folder.remove());
 
   it("keeps what there is room for in memory, and gives the room back", async () => {
     const memory = { left: 1_000_000 };

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, symlinkSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { resolveMounts } from "./mount-places.ts";
 
 describe("resolveMounts()", () => {
@@ -47,7 +47,8 @@ describe("resolveMounts()", () => {
 
 /** A root file system with these links. */
 function temporaryRoot(links: Readonly<Record<string, string>>) {
-  const root = mkdtempSync(path.join(tmpdir(), "kip-root-"));
+  const temporary = temporaryFolder();
+  const root = temporary.path;
   for (const [place, target] of Object.entries(links)) {
     mkdirSync(path.join(root, path.dirname(place)), { recursive: true });
     symlinkSync(target, path.join(root, place));
@@ -58,6 +59,6 @@ function temporaryRoot(links: Readonly<Record<string, string>>) {
         root,
         destinations.map((destination) => ({ source: "/srv", destination, readOnly: true })),
       ).map(({ destination }) => destination),
-    [Symbol.dispose]: () => rmSync(root, { recursive: true }),
+    [Symbol.dispose]: () => temporary.remove(),
   };
 }

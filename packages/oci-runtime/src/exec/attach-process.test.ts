@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { attachProcess } from "./attach-process.ts";
 import { containerPaths, runPaths } from "../run-paths.ts";
 
@@ -50,7 +50,8 @@ describe("attachProcess()", () => {
 
 /** A container's record, and the log that it names. */
 function temporaryContainer(text: string) {
-  const folder = mkdtempSync(path.join(tmpdir(), "kip-attach-"));
+  const temporary = temporaryFolder();
+  const folder = temporary.path;
   const logPath = path.join(folder, "log");
   writeFileSync(logPath, text);
   const files = containerPaths(runPaths(folder), "c");
@@ -61,6 +62,6 @@ function temporaryContainer(text: string) {
     record,
     files,
     print: (line: string) => writeFileSync(logPath, `${time} stdout F ${line}\n`, { flag: "a" }),
-    [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
+    [Symbol.dispose]: () => temporary.remove(),
   };
 }

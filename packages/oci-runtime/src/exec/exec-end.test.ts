@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 import { runPaths } from "../run-paths.ts";
 import { execProcess } from "./exec-process.ts";
@@ -83,7 +83,8 @@ describe("execProcess()", () => {
 
 /** A runtime's folders with a shell script in the place of crun. */
 function temporaryRuntime(script: string) {
-  const folder = mkdtempSync(path.join(tmpdir(), "kip-exec-"));
+  const temporary = temporaryFolder();
+  const folder = temporary.path;
   const paths = runPaths(folder);
   mkdirSync(paths.execs);
   const crun = path.join(folder, "crun");
@@ -96,5 +97,5 @@ function temporaryRuntime(script: string) {
     pipes: new NamedPipes(paths.pipes),
     name: "1",
   };
-  return { context, [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) };
+  return { context, [Symbol.dispose]: () => temporary.remove() };
 }

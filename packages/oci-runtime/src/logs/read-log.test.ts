@@ -1,23 +1,19 @@
 import assert from "node:assert/strict";
-import { appendFile, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { appendFile, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { text } from "node:stream/consumers";
-import { after, before, describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import { runCommand } from "@kip/base";
+import { temporaryFolder } from "@kip/testing";
 import * as fc from "fast-check";
 import { readLog, type LogReadOptions } from "./read-log.ts";
 
 const never = new AbortController().signal;
 const done = Promise.resolve();
-let folder = "";
-let file = "";
-
-before(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), "read-log-"));
-  file = path.join(folder, "0.log");
-});
-after(async () => await rm(folder, { recursive: true }));
+const temporary = temporaryFolder();
+after(() => temporary.remove());
+const folder = temporary.path;
+const file = path.join(folder, "0.log");
 
 function entry(content: string, tag: "F" | "P" = "F", second = 0, stream = "stdout"): string {
   const time = `2026-01-01T00:00:${String(second).padStart(2, "0")}.123456789+00:00`;
