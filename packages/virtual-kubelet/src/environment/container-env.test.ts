@@ -4,10 +4,9 @@ import { K8sError } from "@kip/k8s-client";
 import type { Container, EnvVar, Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { VirtualKubeletError } from "../errors.ts";
-import type { ResolvedPod } from "../pod-provider.ts";
-import { resolvePod } from "../pods/resolve-pod.ts";
 import { assertScales } from "../testing/assert-scales.ts";
 import { fakeReferences, type FakeObjects } from "../testing/fake-references.ts";
+import { resolvedWith } from "../testing/resolved-pod.ts";
 import { containerEnv, type EnvSources } from "./container-env.ts";
 import { bindLateEnv } from "./late-env.ts";
 
@@ -304,124 +303,6 @@ describe("containerEnv()", () => {
     const path = await resolve({ env: [field("F", "status.nothing")] });
     assert.match(String(path.error), /unsupported fieldPath: status.nothing/);
   });
-});
-
-describe("bindLateEnv()", () => {
-  it("fills in addresses and what refers to them, in order", async () => {
-    const env = [
-      field("IP", "status.podIP"),
-      field("IPS", "status.podIPs"),
-      field("HOST", "status.hostIP"),
-      { name: "PORT", value: "80" },
-      { name: "URL", value: "http://$(IP):$(PORT)/$$(IP)/$(NONE)" },
-      { name: "TWICE", value: "<$(URL)>" },
-      { name: "IP", value: "fixed" },
-    ];
-    const resolved = await resolvePod(
-      { ...pod, spec: { containers: [{ name: "main", env: env.slice(0, 6) }] } },
-      {
-        references: fakeReferences({}),
-        services: [],
-        allocatable: {},
-        notify: () => {},
-        tokens: { token: () => Promise.reject(new Error("unused")) },
-      },
-    );
-    assert.deepEqual(
-      [...(resolved.lateEnv.get("main") ?? [])],
-      [
-        ["IP", "status.podIP"],
-        ["IPS", "status.podIPs"],
-        ["HOST", "status.hostIP"],
-      ],
-    );
-    const addresses = { podIPs: ["10.1.1.1", "fd00::1"], hostIPs: ["192.0.2.1"] };
-    const bound = bindLateEnv(resolved, "main", addresses);
-    assert.deepEqual(Object.fromEntries(bound.map(({ name, value }) => [name, value])), {
-      IP: "10.1.1.1",
-      IPS: "10.1.1.1,fd00::1",
-      HOST: "192.0.2.1",
-      PORT: "80",
-      URL: "http://10.1.1.1:80/$(IP)/$(NONE)",
-      TWICE: "<http://10.1.1.1:80/$(IP)/$(NONE)>",
-    });
-    const overridden = await resolve({ env });
-    assert.equal(overridden.all?.late.has("IP"), false);
-  });
-});
-
-describe("resolvePod()", () => {
-  it("resolves init, regular and ephemeral containers by the same rules (V1, V11)", async () => {
-    const env = [configMapKey("c", "k"), field("NAME", "metadata.name")];
-    const envFrom = [{ secretRef: { name: "s" } }];
-    const resolved = await resolvePod(
-      {
-        ...pod,
-        spec: {
-          initContainers: [{ name: "init", env }],
-          containers: [{ name: "main", env }],
-          ephemeralContainers: [{ name: "debug", env, envFrom }],
-          imagePullSecrets: [{ name: "pull" }, { name: "none" }],
-        },
-      },
-      {
-        references: fakeReferences({
-          "ConfigMap/c": { k: "v" },
-          "Secret/s": { t: "u" },
-          "Secret/pull": { ".dockercfg": '{"r.test":{"auth":"x"}}' },
-        }),
-        services: [],
-        allocatable: {},
-        notify: () => {},
-        tokens: { token: () => Promise.reject(new Error("unused")) },
-      },
-    );
-    const own = [
-      { name: "K", value: "v" },
-      { name: "NAME", value: "web" },
-    ];
-    assert.deepEqual(resolved.env.get("init"), own);
-    assert.deepEqual(resolved.env.get("main"), own);
-    assert.deepEqual(resolved.env.get("debug"), [{ name: "t", value: "u" }, ...own]);
-    assert.deepEqual(resolved.pullSecrets, [{ auths: { "r.test": { auth: "x" } } }]);
-  });
-
-  it("gives a running pod its new token although its ConfigMap and a Secret's key are gone", async () => {
-    let tokens = 0;
-    const running: Pod = {
-      ...pod,
-      spec: {
-        containers: [{ name: "main", env: [configMapKey("c", "k")] }],
-        volumes: [
-          { name: "config", secret: { secretName: "s", items: [{ key: "t", path: "t" }] } },
-          { name: "token", projected: { sources: [{ serviceAccountToken: { path: "token" } }] } },
-        ],
-      },
-    };
-    const look = (objects: FakeObjects, previous?: ResolvedPod): Promise<ResolvedPod> =>
-      resolvePod(running, {
-        references: fakeReferences(objects),
-        services: [],
-        allocatable: {},
-        notify: () => {},
-        tokens: {
-          token: async () => ({ data: Buffer.from(`token ${++tokens}`), refreshAt: tokens }),
-        },
-        previous,
-      });
-    const first = await look({ "ConfigMap/c": { k: "v" }, "Secret/s": { t: "u" } });
-    const second = await look({ "Secret/s": {} }, first);
-    assert.deepEqual(second.env, first.env);
-    assert.deepEqual(second.files.get("config"), first.files.get("config"));
-    assert.equal(String(second.files.get("token")?.[0]?.data), "token 2");
-    assert.equal(second.refreshAt, 2);
-    const isUnresolved = (error: unknown): boolean =>
-      VirtualKubeletError.is(error, "VK_UNRESOLVED");
-    await assert.rejects(look({ "Secret/s": {} }), isUnresolved);
-    // Not to be taken for gone: a change in it would be lost.
-    const away = new K8sError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
-    await assert.rejects(look({ "ConfigMap/c": away, "Secret/s": {} }, first), isUnresolved);
-  });
 
   it("costs time linear in the number of variables, and of services", async () => {
     const sources = (count: number): EnvSources => ({
@@ -456,106 +337,45 @@ describe("resolvePod()", () => {
       return () => containerEnv({ name: "main", env }, { ...sources(0), pod: large });
     }, 10_000);
   });
+});
 
-  it("refuses a small pod whose environment or files would hold tens of megabytes", async () => {
-    const growing = [
-      { name: "A", value: "x".repeat(1000) },
-      { name: "B", value: "$(A)".repeat(80) },
-      { name: "C", value: "$(B)".repeat(50) },
+describe("bindLateEnv()", () => {
+  it("fills in addresses and what refers to them, in order", async () => {
+    const env = [
+      field("IP", "status.podIP"),
+      field("IPS", "status.podIPs"),
+      field("HOST", "status.hostIP"),
+      { name: "PORT", value: "80" },
+      { name: "URL", value: "http://$(IP):$(PORT)/$$(IP)/$(NONE)" },
+      { name: "TWICE", value: "<$(URL)>" },
+      { name: "IP", value: "fixed" },
     ];
-    const containers = ["a", "b", "c", "d"].map((name) => ({ name, env: growing }));
-    const annotations = { fieldRef: { fieldPath: "metadata.annotations" } };
-    const names = Array.from({ length: 50 }, (_, index) => `V${index}`);
-    const env = names.map((name) => ({ name, valueFrom: annotations }));
-    const items = names.map((path) => ({ path, ...annotations }));
-    const annotated: Pod = {
-      ...pod,
-      metadata: { ...pod.metadata, annotations: { long: "x".repeat(250_000) } },
-    };
-    for (const spec of [
-      { containers },
-      {
-        containers: [
-          { name: "main", env: env.slice(0, 25) },
-          { name: "b", env: env.slice(25) },
-        ],
-      },
-      { containers: [], volumes: [{ name: "v", downwardAPI: { items } }] },
-    ])
-      await assert.rejects(
-        resolvePod(
-          { ...annotated, spec },
-          {
-            references: fakeReferences({}),
-            services: [],
-            allocatable: {},
-            notify: () => {},
-            tokens: { token: () => assert.fail("it has no tokens") },
-          },
-        ),
-        (error) => VirtualKubeletError.is(error, "VK_UNRESOLVED"),
-      );
-  });
-
-  it("refuses a pod whose content exceeds its memory limit, however it is spread", async () => {
-    const doubling = Array.from({ length: 22 }, (_, index) => ({
-      name: `V${index}`,
-      value: index === 0 ? "x" : `$(V${index - 1})$(V${index - 1})`,
-    }));
-    const keys = Object.fromEntries(
-      Array.from({ length: 10_000 }, (_, index) => [`k${index}`, ""]),
+    const { all } = await resolve({ env: env.slice(0, 6) });
+    assert.ok(all);
+    const resolved = resolvedWith(pod, {
+      env: new Map([["main", all.env]]),
+      lateEnv: new Map([["main", all.late]]),
+      lateTemplates: new Map([["main", all.lateTemplates]]),
+    });
+    assert.deepEqual(
+      [...(resolved.lateEnv.get("main") ?? [])],
+      [
+        ["IP", "status.podIP"],
+        ["IPS", "status.podIPs"],
+        ["HOST", "status.hostIP"],
+      ],
     );
-    const annotated: Pod = {
-      ...pod,
-      metadata: { ...pod.metadata, annotations: { long: "x".repeat(250_000) } },
-    };
-    const annotations = { fieldRef: { fieldPath: "metadata.annotations" } };
-    const many = <T>(count: number, make: (index: number) => T): T[] =>
-      Array.from({ length: count }, (_, index) => make(index));
-    const specs: Readonly<Record<string, NonNullable<Pod["spec"]>>> = {
-      "variables that name each other, in each container": {
-        containers: many(100, (index) => ({ name: `c${index}`, env: doubling.slice(0, 21) })),
-      },
-      "one ConfigMap as the source of a container's variables, again and again": {
-        containers: [
-          { name: "main", envFrom: many(1000, () => ({ configMapRef: { name: "c" } })) },
-        ],
-      },
-      "one ConfigMap in each volume": {
-        containers: [],
-        volumes: many(1000, (index) => ({ name: `v${index}`, configMap: { name: "c" } })),
-      },
-      "all annotations in each file of a volume": {
-        containers: [],
-        volumes: [
-          {
-            name: "v",
-            downwardAPI: { items: many(1000, (index) => ({ path: `p${index}`, ...annotations })) },
-          },
-        ],
-      },
-    };
-    const objects = fakeReferences({ "ConfigMap/c": keys });
-    const content = await objects.read({ kind: "ConfigMap", name: "c" });
-    for (const [what, spec] of Object.entries(specs)) {
-      const before = process.memoryUsage().arrayBuffers;
-      await assert.rejects(
-        resolvePod(
-          { ...annotated, spec },
-          {
-            references: { read: async () => content },
-            services: [],
-            allocatable: {},
-            notify: () => {},
-            tokens: { token: () => assert.fail("it has no tokens") },
-          },
-        ),
-        (error) =>
-          VirtualKubeletError.is(error, "VK_UNRESOLVED") &&
-          (spec.containers.length === 0 || error.container !== undefined),
-        what,
-      );
-      assert.ok(process.memoryUsage().arrayBuffers - before < 100e6, what);
-    }
+    const addresses = { podIPs: ["10.1.1.1", "fd00::1"], hostIPs: ["192.0.2.1"] };
+    const bound = bindLateEnv(resolved, "main", addresses);
+    assert.deepEqual(Object.fromEntries(bound.map(({ name, value }) => [name, value])), {
+      IP: "10.1.1.1",
+      IPS: "10.1.1.1,fd00::1",
+      HOST: "192.0.2.1",
+      PORT: "80",
+      URL: "http://10.1.1.1:80/$(IP)/$(NONE)",
+      TWICE: "<http://10.1.1.1:80/$(IP)/$(NONE)>",
+    });
+    const overridden = await resolve({ env });
+    assert.equal(overridden.all?.late.has("IP"), false);
   });
 });

@@ -98,7 +98,7 @@ export class NodeController {
   /**
    * Registers the node and writes its first status; repeats while the API server is out of reach.
    *
-   * @throws {CodedError} if the API server refuses it for good
+   * @throws {K8sError} if the API server refuses it for good
    */
   async register(): Promise<void> {
     const { clock, logger, signal } = this.#options;

@@ -33,7 +33,7 @@ const lastEventsMs = 5000;
  * the cluster: the pods go on, and the node counts as ready until its lease ends, so that a restart
  * within that time is not noticed. Terminal statuses of pods have five seconds to be written.
  *
- * @throws {CodedError} if the API server refuses the node for good, or the kubelet API cannot listen
+ * @throws {K8sError} if the API server refuses the node for good; {VirtualKubeletError} `VK_LISTEN_FAILED` if the kubelet API cannot listen
  */
 export async function startNode(options: NodeOptions): Promise<RunningNode> {
   const node = new VirtualNode(options);

@@ -6,6 +6,7 @@ import type { Pod, PodStatus } from "@kip/k8s-types";
 import { podWith, type PodParts } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
 import * as fc from "fast-check";
+import { VirtualKubeletError } from "../errors.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
 import { resolvedWith } from "../testing/resolved-pod.ts";
@@ -17,8 +18,8 @@ const outcomes = {
   ok: undefined,
   fails: new Error("A failure"),
   busy: new CodedError("X", "Cannot now", { retryAfterMs: 30_000 }),
-  unknown: new CodedError("VK_NOT_FOUND", "There is no such pod"),
-  invalid: new CodedError("VK_INVALID_POD", "Cannot run it"),
+  unknown: new VirtualKubeletError("VK_NOT_FOUND", "There is no such pod"),
+  invalid: new VirtualKubeletError("VK_INVALID_POD", "Cannot run it"),
 } as const;
 
 /** What the test does between two turns of the event loop. */
