@@ -27,7 +27,25 @@ export type ProviderFactory = (
   setup: ProviderSetup,
 ) => PodProvider | PolledPodProvider | Promise<PodProvider | PolledPodProvider>;
 
-/** Providers by name. */
+/**
+ * Providers by name.
+ *
+ * @example
+ * ```ts
+ * import { VirtualKubeletError } from "@kip/virtual-kubelet";
+ * import { ProviderStore } from "@kip/virtual-kubelet/command";
+ *
+ * const store = new ProviderStore();
+ * store.register("none", () => {
+ *   throw new Error("not called here");
+ * });
+ * assert.deepEqual(store.list(), ["none"]);
+ * await assert.rejects(
+ *   store.find("nome"),
+ *   (error) => VirtualKubeletError.is(error, "VK_PROVIDER_UNKNOWN") && error.remedy === "Did you mean none?",
+ * );
+ * ```
+ */
 export class ProviderStore {
   readonly #factories = new Map<string, ProviderFactory>();
 

@@ -37,6 +37,13 @@ export type VariableLookup = (name: string) => string | undefined;
  * @param budget shared by all texts of the container
  * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if the result exceeds the budget
  * @see https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
+ * @example
+ * ```ts
+ * import { expandVariables } from "@kip/virtual-kubelet/environment";
+ *
+ * const variables = new Map([["HOST", "db"]]);
+ * assert.equal(expandVariables("$(HOST):$(PORT) costs $$1", variables), "db:$(PORT) costs $1");
+ * ```
  */
 export function expandVariables(
   text: string,

@@ -25,6 +25,20 @@ const pieceBytes = 128;
 /**
  * A container's output in memory, read as `kubectl logs` asks for it: the last lines, those since a
  * time, with timestamps, one stream alone, cut off, followed. For providers whose backend has no log.
+ *
+ * @example
+ * ```ts
+ * import { text } from "node:stream/consumers";
+ * import { ContainerLog, systemClock } from "@kip/virtual-kubelet";
+ *
+ * const log = new ContainerLog({ clock: systemClock });
+ * log.write("Stdout", "starting\nlistening on 80\n");
+ * log.write("Stderr", "no TLS\n");
+ * log.end();
+ * const options = { follow: false, previous: false, timestamps: false, tailLines: 2 };
+ * const { signal } = new AbortController();
+ * assert.equal(await text(log.read(options, signal)), "listening on 80\nno TLS\n");
+ * ```
  */
 export class ContainerLog {
   readonly #clock: Pick<Clock, "now">;

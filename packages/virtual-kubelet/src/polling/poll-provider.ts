@@ -24,7 +24,28 @@ export interface PollOptions {
 /** A pod that has just been accepted may not show in the provider's answers yet, milliseconds. */
 const settlingMs = 60_000;
 
-/** Adapts a polled provider to one that reports statuses. The status of a pod is also asked for right after each `apply`. */
+/**
+ * Adapts a polled provider to one that reports statuses. The status of a pod is also asked for right after each `apply`.
+ *
+ * @example
+ * ```ts
+ * import { createLogger, pollProvider, systemClock, type PolledPodProvider } from "@kip/virtual-kubelet";
+ *
+ * const pods = new Map<string, string>();
+ * const polled: PolledPodProvider = {
+ *   apply: async ({ pod }) => void pods.set(pod.metadata.uid, pod.metadata.name),
+ *   status: async ({ metadata: { uid } }) => (pods.has(uid) ? { phase: "Running" } : undefined),
+ *   remove: async ({ metadata: { uid } }) => void pods.delete(uid),
+ *   removeUnknown: async (uid) => void pods.delete(uid),
+ *   presence: async (uid) => (pods.has(uid) ? "present" : "absent"),
+ *   list: async () => [...pods].map(([uid, name]) => ({ uid, name, namespace: "default" })),
+ *   nodeFacts: async () => ({ capacity: { pods: "10" }, internalIp: "192.0.2.1" }),
+ *   ping: async () => {},
+ * };
+ * const provider = pollProvider(polled, { clock: systemClock, logger: createLogger() });
+ * assert.deepEqual(await provider.list(), []);
+ * ```
+ */
 export function pollProvider(provider: PolledPodProvider, options: PollOptions): PodProvider {
   const poller = new Poller(provider, options);
   return {

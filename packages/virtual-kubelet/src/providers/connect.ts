@@ -12,6 +12,18 @@ import type { ProcessExit } from "../pod-provider.ts";
  * process that was killed counts as 137.
  *
  * @throws the error of a program that could not be started
+ * @example
+ * ```ts
+ * import { spawn } from "node:child_process";
+ * import { PassThrough } from "node:stream";
+ * import { text } from "node:stream/consumers";
+ * import { connectProcess } from "@kip/virtual-kubelet";
+ *
+ * const stdout = new PassThrough();
+ * const exit = connectProcess(spawn("sh", ["-c", "echo hello; exit 3"]), { stdout, tty: false });
+ * assert.equal(await text(stdout), "hello\n");
+ * assert.deepEqual(await exit, { exitCode: 3 });
+ * ```
  */
 export async function connectProcess(
   child: ChildProcess,

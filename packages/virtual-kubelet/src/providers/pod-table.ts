@@ -3,6 +3,18 @@ import type { Pod } from "@kip/k8s-types";
 /**
  * A provider's pods by UID, with its answers to `presence` and `list`. It lasts as long as the process:
  * a provider whose backend outlives it asks the backend instead.
+ *
+ * @example
+ * ```ts
+ * import { PodTable, type Pod } from "@kip/virtual-kubelet";
+ *
+ * const pod: Pod = { metadata: { name: "web", namespace: "default", uid: "1", resourceVersion: "1" }, spec: { containers: [] } };
+ * const machines = new PodTable<{ readonly address: string }>();
+ * machines.set(pod, { address: "192.0.2.7" });
+ * assert.equal(machines.get("1")?.address, "192.0.2.7");
+ * assert.equal(machines.presence("2"), "absent");
+ * assert.deepEqual(machines.list(), [{ uid: "1", namespace: "default", name: "web" }]);
+ * ```
  */
 export class PodTable<T> {
   readonly #rows = new Map<string, { readonly pod: Pod; readonly value: T }>();

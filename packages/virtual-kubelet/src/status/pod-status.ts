@@ -46,6 +46,19 @@ export interface PodFacts {
  * A pod has ended when all its containers have; leave `ended` out for a container that will be restarted.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
+ * @example
+ * ```ts
+ * import { podStatus, type ContainerRun, type Pod } from "@kip/virtual-kubelet";
+ *
+ * const pod: Pod = {
+ *   metadata: { name: "web", namespace: "default", uid: "1", resourceVersion: "1" },
+ *   spec: { containers: [{ name: "main" }, { name: "side" }] },
+ * };
+ * const runs = new Map<string, ContainerRun>([["main", { startedAtMs: Date.now() }]]);
+ * assert.equal(podStatus(pod, { runs, nowMs: Date.now() }).phase, "Pending"); // "side" still waits
+ * runs.set("side", { startedAtMs: Date.now() });
+ * assert.equal(podStatus(pod, { runs, nowMs: Date.now() }).phase, "Running");
+ * ```
  */
 export function podStatus(pod: Pod, { runs, podIp, hostIp, nowMs }: PodFacts): PodStatus {
   const { initContainers = [], containers, ephemeralContainers = [] } = pod.spec;
