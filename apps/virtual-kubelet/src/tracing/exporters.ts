@@ -1,4 +1,5 @@
-import { CodedError, type Clock, type Logger } from "@kip/base";
+import type { Clock, Logger } from "@kip/base";
+import { CommandLineError } from "../errors.ts";
 import { jaegerTarget, ocagentTarget } from "./older-targets.ts";
 import { OtlpExporter } from "./otlp-exporter.ts";
 import type { OtlpSpan } from "./otlp-tracer.ts";
@@ -45,11 +46,11 @@ export function availableExporters(): readonly string[] {
   return Object.keys(exporters).sort();
 }
 
-/** Makes an exporter. @throws {CodedError} `TRACE_EXPORTER_UNKNOWN` */
+/** Makes an exporter. @throws {CommandLineError} `TRACE_EXPORTER_UNKNOWN` */
 export function createExporter(name: string, setup: ExporterSetup): SpanExporter {
   const create = Object.hasOwn(exporters, name) ? exporters[name] : undefined;
   if (create) return create(setup);
-  throw new CodedError("TRACE_EXPORTER_UNKNOWN", `Cannot export traces with "${name}"`, {
+  throw new CommandLineError("TRACE_EXPORTER_UNKNOWN", `Cannot export traces with "${name}"`, {
     remedy: `Use one of ${availableExporters().join(", ")}`,
   });
 }

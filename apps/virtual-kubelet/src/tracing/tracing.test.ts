@@ -3,7 +3,8 @@ import { once } from "node:events";
 import http from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "node:test";
-import { createLogger, hasCode, silentLogger, systemClock, OptionError } from "@kip/base";
+import { createLogger, OptionError, silentLogger, systemClock } from "@kip/base";
+import { CommandLineError } from "../errors.ts";
 import { availableExporters, createExporter, type ExporterSetup } from "./exporters.ts";
 import { jaegerTarget, ocagentTarget } from "./older-targets.ts";
 import { createTracer, type OtlpSpan } from "./otlp-tracer.ts";
@@ -61,7 +62,7 @@ describe("traces", () => {
     assert.deepEqual(availableExporters(), ["jaeger", "log", "ocagent", "otlp", "zpages"]);
     assert.throws(
       () => createExporter("zipkin", setup),
-      (error) => hasCode(error, "TRACE_EXPORTER_UNKNOWN"),
+      (error) => CommandLineError.is(error, "TRACE_EXPORTER_UNKNOWN"),
     );
   });
 

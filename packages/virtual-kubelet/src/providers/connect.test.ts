@@ -5,7 +5,7 @@ import net, { type AddressInfo } from "node:net";
 import { duplexPair, PassThrough, Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { isSystemError } from "@kip/base";
 import { connectPort, connectProcess } from "./connect.ts";
 
 describe("connectProcess()", () => {
@@ -29,7 +29,7 @@ describe("connectProcess()", () => {
 
   it("fails if the program cannot be started", async () => {
     await assert.rejects(connectProcess(spawn("/no/such/program"), { tty: false }), (error) =>
-      hasCode(error, "ENOENT"),
+      isSystemError(error, "ENOENT"),
     );
   });
 });
@@ -49,7 +49,7 @@ describe("connectPort()", () => {
     server.close();
     await once(server, "close");
     await assert.rejects(connectPort(to, far, new AbortController().signal), (error) =>
-      hasCode(error, "ECONNREFUSED"),
+      isSystemError(error, "ECONNREFUSED"),
     );
   });
 });
