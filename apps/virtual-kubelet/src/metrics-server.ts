@@ -16,7 +16,7 @@ export interface MetricsServer extends AsyncDisposable {
  * @throws {VirtualKubeletError} `VK_LISTEN_FAILED`
  */
 export async function serveMetrics(
-  where: { readonly host?: string; readonly port: number },
+  where: { readonly host?: string | undefined; readonly port: number },
   text: () => string,
 ): Promise<MetricsServer> {
   // Strangers may ask: they get no more than a few of the process's file descriptors.

@@ -38,10 +38,10 @@ export function choice<const T extends string>(flag: string, text: string, all: 
 export function address(
   flag: string,
   text: string,
-): { readonly host?: string; readonly port: number } {
+): { readonly host?: string | undefined; readonly port: number } {
   const [, host = "", port = ""] = /^(.*):(\d{1,5})$/.exec(text) ?? [];
   if (port === "" || Number(port) > 65_535) throw wrong(flag, text, "host:port is expected");
-  return { port: Number(port), ...(host !== "" && { host: host.replace(/^\[|\]$/g, "") }) };
+  return { port: Number(port), host: host === "" ? undefined : host.replace(/^\[|\]$/g, "") };
 }
 
 /** A provider's name as a label's value may be: of a file its name, of a package its name without `@` and `/`. */

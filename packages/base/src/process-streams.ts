@@ -13,12 +13,12 @@ export interface TerminalSize {
  */
 export interface ProcessStreams {
   /** What the client types; its end is the process's end of input. */
-  readonly stdin?: Readable;
+  readonly stdin?: Readable | undefined;
   /** What the process prints; the server ends it. With a terminal, standard error comes here too. */
-  readonly stdout?: Writable;
-  readonly stderr?: Writable;
+  readonly stdout?: Writable | undefined;
+  readonly stderr?: Writable | undefined;
   /** Whether the process has a terminal. */
   readonly tty: boolean;
   /** Sizes the client's terminal takes, the first one soon after the start; only with `tty`. */
-  readonly resizes?: AsyncIterable<TerminalSize>;
+  readonly resizes?: AsyncIterable<TerminalSize> | undefined;
 }

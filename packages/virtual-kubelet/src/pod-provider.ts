@@ -33,13 +33,13 @@ export interface ResolvedPod {
    * Values that refer to late variables: container name → variable → text with their `$(NAME)`
    * references left in it. `bindLateEnv` fills in both.
    */
-  readonly lateTemplates?: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  readonly lateTemplates?: ReadonlyMap<string, ReadonlyMap<string, string>> | undefined;
   /** Files of each configMap, secret, downwardAPI and projected volume, by volume name. */
   readonly files: ReadonlyMap<string, readonly VolumeFile[]>;
   /** `.dockerconfigjson` documents of the pod's imagePullSecrets, parsed. */
   readonly pullSecrets: readonly unknown[];
   /** When something in here must be resolved again (a token expires), milliseconds since the epoch. */
-  readonly refreshAt?: number;
+  readonly refreshAt?: number | undefined;
 }
 
 /** Options of a log request, as the kubelet's `containerLogs` takes them. */
@@ -48,13 +48,13 @@ export interface LogOptions {
   readonly previous: boolean;
   readonly timestamps: boolean;
   /** Lines from the end, 0 or more. */
-  readonly tailLines?: number;
+  readonly tailLines?: number | undefined;
   /** Milliseconds since the epoch. */
-  readonly sinceTimeMs?: number;
+  readonly sinceTimeMs?: number | undefined;
   /** Largest answer in bytes, 1 or more. */
-  readonly limitBytes?: number;
+  readonly limitBytes?: number | undefined;
   /** One stream only; asked of providers with {@link PodProvider.hasLogStreams} alone. @default both */
-  readonly stream?: "Stdout" | "Stderr";
+  readonly stream?: "Stdout" | "Stderr" | undefined;
 }
 
 /** The end of a process that a client was connected to. */
@@ -68,13 +68,13 @@ export interface PodStatusUpdate {
   /** The whole new status of the pod. */
   readonly status: PodStatus;
   /** Annotations to set on the pod; its others stay. */
-  readonly annotations?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
   /**
    * The backend has removed the pod for good. The status is written (containers that still run in it
    * have ended with 137) and the pod's object is deleted, so that its owner makes another one.
    * @default false
    */
-  readonly isDeleted?: boolean;
+  readonly isDeleted?: boolean | undefined;
 }
 
 /** An event the provider wants on a pod. */
@@ -84,7 +84,7 @@ export interface PodEvent {
   readonly reason: string;
   readonly message: string;
   /** Field path of the container concerned, for example `spec.containers{web}`. */
-  readonly fieldPath?: string;
+  readonly fieldPath?: string | undefined;
 }
 
 /** Callbacks through which a provider reports. They never block. */
@@ -93,7 +93,7 @@ export interface ProviderCallbacks {
    * Where replicas of one node stand by for each other: the number of this replica's term. It rises
    * with each change of the active replica, so that a backend that remembers the highest can refuse an outdated one.
    */
-  readonly term?: number;
+  readonly term?: number | undefined;
   podStatus(update: PodStatusUpdate): void;
   podEvent(event: PodEvent): void;
   /** The node's facts changed: {@link PodProvider.nodeFacts} is called again. */
@@ -102,13 +102,13 @@ export interface ProviderCallbacks {
 
 /** The provider's part of the Node object; the library adds names, leases and conditions. */
 export interface NodeFacts {
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
   readonly capacity: Readonly<Record<string, string>>;
-  readonly allocatable?: Readonly<Record<string, string>>;
+  readonly allocatable?: Readonly<Record<string, string>> | undefined;
   readonly internalIp: string;
-  readonly providerId?: string;
-  readonly nodeInfo?: Partial<NonNullable<NonNullable<Node["status"]>["nodeInfo"]>>;
+  readonly providerId?: string | undefined;
+  readonly nodeInfo?: Partial<NonNullable<NonNullable<Node["status"]>["nodeInfo"]>> | undefined;
   /** Absent when all is well; else why the node cannot take pods. */
   readonly notReady?: { readonly reason: string; readonly message: string };
 }
@@ -159,7 +159,7 @@ export interface PodProvider {
   /** Optional: `kubectl logs`. Ends with the log, or never with `follow` until `signal`. */
   logs?(pod: Pod, container: string, options: LogOptions, signal: AbortSignal): Promise<Readable>;
   /** Whether its logs can tell standard output from standard error (KEP-3288). @default false */
-  readonly hasLogStreams?: boolean;
+  readonly hasLogStreams?: boolean | undefined;
   /** Optional: `kubectl exec`. */
   exec?(
     pod: Pod,

@@ -3,18 +3,18 @@ export interface Usage {
   /** When it was measured, milliseconds since the epoch. */
   readonly timeMs: number;
   /** Processor time since the start, nanoseconds. */
-  readonly cpuNanoseconds?: number;
+  readonly cpuNanoseconds?: number | undefined;
   /** Memory, file cache included. */
-  readonly memoryBytes?: number;
+  readonly memoryBytes?: number | undefined;
   /** Memory without the file cache that can be dropped at once; what is held against a limit. */
-  readonly workingSetBytes?: number;
+  readonly workingSetBytes?: number | undefined;
 }
 
 /** What a container uses. */
 export interface ContainerUsage extends Usage {
   readonly name: string;
   /** Milliseconds since the epoch. */
-  readonly startTimeMs?: number;
+  readonly startTimeMs?: number | undefined;
 }
 
 /** Bytes that a pod has received and sent since its start. */
@@ -30,15 +30,15 @@ export interface PodUsage {
   readonly uid: string;
   readonly containers: readonly ContainerUsage[];
   /** The pod as a whole. @default the sum of its containers */
-  readonly total?: Usage;
-  readonly network?: NetworkUsage;
+  readonly total?: Usage | undefined;
+  readonly network?: NetworkUsage | undefined;
 }
 
 /** What the pods of a node use; pods whose figures are not available are left out. */
 export interface ProviderStats {
   readonly pods: readonly PodUsage[];
   /** The node as a whole. @default the sum of its pods */
-  readonly node?: Usage;
+  readonly node?: Usage | undefined;
 }
 
 /** How the probes of one kind of one container went since its pod was started. */
@@ -50,5 +50,5 @@ export interface ProbeCounts {
   readonly successful: number;
   readonly failed: number;
   /** Probes without a known outcome. @default 0 */
-  readonly unknown?: number;
+  readonly unknown?: number | undefined;
 }

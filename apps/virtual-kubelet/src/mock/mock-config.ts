@@ -8,7 +8,7 @@ export interface MockConfig {
   readonly memory: string;
   readonly pods: string;
   readonly others: Readonly<Record<string, string>>;
-  readonly providerID?: string;
+  readonly providerID?: string | undefined;
 }
 
 const defaults = { cpu: "20", memory: "100Gi", pods: "20", others: {} } as const;
@@ -38,7 +38,7 @@ export function mockConfig(document: unknown, nodeName: string): MockConfig {
     memory: memory ?? defaults.memory,
     pods: pods ?? defaults.pods,
     others: others ?? defaults.others,
-    ...(providerID !== undefined && { providerID }),
+    providerID,
   };
   for (const quantity of [config.cpu, config.memory, config.pods, ...Object.values(config.others)])
     parseQuantity(quantity);

@@ -65,8 +65,8 @@ class MockProvider implements PodProvider {
   async list(): Promise<{ uid: string; namespace: string; name: string }[]> {
     return [...this.#pods].map(([uid, { metadata }]) => ({
       uid,
-      namespace: metadata?.namespace ?? "",
-      name: metadata?.name ?? "",
+      namespace: metadata.namespace,
+      name: metadata.name,
     }));
   }
 
@@ -79,7 +79,7 @@ class MockProvider implements PodProvider {
         "alpha.service-controller.kubernetes.io/exclude-balancer": "true",
         "node.kubernetes.io/exclude-from-external-load-balancers": "true",
       },
-      ...(providerID !== undefined && { providerId: providerID }),
+      providerId: providerID,
     };
   }
 

@@ -37,7 +37,7 @@ export interface TracerOptions {
   /** Takes spans that have ended. */
   readonly onEnd: (span: OtlpSpan) => void;
   /** Share of the traces that are taken, 0 to 1. @default 1 */
-  readonly sampleShare?: number;
+  readonly sampleShare?: number | undefined;
 }
 
 /** A tracer whose spans are traces of their own. */

@@ -6,7 +6,7 @@ export interface TokenRequestOptions {
   readonly namespace: string;
   readonly serviceAccount: string;
   /** @default the API server's own audience */
-  readonly audiences?: readonly string[];
+  readonly audiences?: readonly string[] | undefined;
   /** Seconds, 600 or more. @default 3600 */
   readonly expirationSeconds?: number;
   /** The token dies with this pod. */

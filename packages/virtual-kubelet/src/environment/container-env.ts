@@ -30,7 +30,7 @@ export interface EnvSources {
   readonly allocatable: Readonly<Record<string, string>>;
   readonly notify: Notify;
   /** Shared by all containers and volumes of the pod. @default one of its own */
-  readonly budget?: ContentBudget;
+  readonly budget?: ContentBudget | undefined;
 }
 
 /** A container's environment. */

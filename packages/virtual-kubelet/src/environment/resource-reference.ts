@@ -6,7 +6,7 @@ export interface ResourceReference {
   /** For example `limits.cpu`. */
   readonly resource: string;
   /** Unit of the value; "0" and absent mean 1. */
-  readonly divisor?: string;
+  readonly divisor?: string | undefined;
 }
 
 /**

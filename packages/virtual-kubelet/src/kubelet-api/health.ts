@@ -9,7 +9,7 @@ export interface HealthCheck {
 /** How a health request is to be answered. */
 export interface HealthQuery {
   /** Only this check. */
-  readonly only?: string;
+  readonly only?: string | undefined;
   readonly isVerbose: boolean;
   /** Checks that are not to be made. */
   readonly excluded: readonly string[];

@@ -1,3 +1,4 @@
+import { defined } from "@kip/base";
 import type { LogOptions } from "../pod-provider.ts";
 import { HttpRefusal } from "./answer.ts";
 
@@ -29,15 +30,15 @@ export function parseLogQuery(query: URLSearchParams, nowMs: number): LogOptions
     throw new HttpRefusal(400, `sinceTime: "${sinceTime}" is not an RFC 3339 time`);
   const sinceTimeMs =
     sinceSeconds === undefined ? Date.parse(sinceTime) : nowMs - sinceSeconds * 1000;
-  return {
+  return defined({
     follow: truth(query, "follow"),
     previous: truth(query, "previous"),
     timestamps: truth(query, "timestamps"),
-    ...(tailLines !== undefined && { tailLines }),
-    ...(Number.isFinite(sinceTimeMs) && { sinceTimeMs }),
-    ...(limitBytes !== undefined && { limitBytes }),
-    ...(stream !== undefined && { stream }),
-  };
+    tailLines,
+    sinceTimeMs: Number.isFinite(sinceTimeMs) ? sinceTimeMs : undefined,
+    limitBytes,
+    stream,
+  });
 }
 
 /** KEP-3288. */

@@ -91,7 +91,7 @@ export class NodeAnswers {
       { name: "syncloop", check: async () => await handlers.checkHealth?.() },
     ];
     const asked = {
-      ...(only !== undefined && { only }),
+      only,
       isVerbose: query.has("verbose"),
       excluded: query.getAll("exclude"),
     };

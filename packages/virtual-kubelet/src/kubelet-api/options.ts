@@ -73,24 +73,24 @@ export interface KubeletLimits {
 /** Options of `startKubeletApi`. */
 export interface KubeletApiOptions extends KubeletTls {
   /** Address to listen on. @default all addresses */
-  readonly host?: string;
+  readonly host?: string | undefined;
   /** TCP port; 0 takes a free one. @default 10250 */
-  readonly port?: number;
+  readonly port?: number | undefined;
   readonly handlers: KubeletHandlers;
   /**
    * Common names of client certificates that are let in. Used by the default `authorize` only.
    * @default every certificate that `clientCa` signed for client authentication
    */
-  readonly allowedUsers?: readonly string[];
+  readonly allowedUsers?: readonly string[] | undefined;
   /** @default the client certificate, verified against `clientCa`; no anonymous access */
-  readonly authenticate?: KubeletAuthenticate;
+  readonly authenticate?: KubeletAuthenticate | undefined;
   /** @default the users of `allowedUsers` */
-  readonly authorize?: KubeletAuthorize;
-  readonly limits?: Partial<KubeletLimits>;
+  readonly authorize?: KubeletAuthorize | undefined;
+  readonly limits?: Partial<KubeletLimits> | undefined;
   /** Milliseconds without any frame from the client before a stream connection is closed. @default 4 hours */
-  readonly streamIdleTimeoutMs?: number;
+  readonly streamIdleTimeoutMs?: number | undefined;
   /** Milliseconds a client has to open the streams it asked for. @default 30 seconds */
-  readonly streamCreationTimeoutMs?: number;
+  readonly streamCreationTimeoutMs?: number | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
 }

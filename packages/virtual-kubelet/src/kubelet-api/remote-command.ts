@@ -109,13 +109,7 @@ const success = { kind: "success" } as const;
 function processStreams(tty: boolean, streams: ReadonlyMap<string, Duplex>): ProcessStreams {
   const [stdin, stdout, stderr] = ["stdin", "stdout", "stderr"].map((name) => streams.get(name));
   const resize = streams.get("resize");
-  return {
-    tty,
-    ...(stdin && { stdin }),
-    ...(stdout && { stdout }),
-    ...(stderr && { stderr }),
-    ...(resize && { resizes: terminalResizes(resize) }),
-  };
+  return { tty, stdin, stdout, stderr, resizes: resize && terminalResizes(resize) };
 }
 
 /**

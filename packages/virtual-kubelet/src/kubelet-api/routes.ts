@@ -4,7 +4,7 @@ import type { KubeletAction } from "./access/user.ts";
 export interface PodPath {
   readonly namespace: string;
   readonly pod: string;
-  readonly uid?: string;
+  readonly uid?: string | undefined;
 }
 
 /** What a request is about. */
@@ -28,7 +28,7 @@ export interface NodeRoute {
     | "cadvisorMetrics"
     | "probeMetrics";
   /** Of `health`: the one check that is asked for. */
-  readonly check?: string;
+  readonly check?: string | undefined;
 }
 
 /** A route of a kubelet whose operator has switched it off. */
@@ -78,7 +78,9 @@ export function findRoute(path: string): Route | undefined {
 function podRoute(first: string, names: readonly string[]): Route | undefined {
   const [namespace = "", pod = "", third = "", fourth] = names;
   if (first === "portForward" && (names.length === 2 || names.length === 3)) {
-    return { kind: first, namespace, pod, ...(third !== "" && { uid: third }) };
+    return third === ""
+      ? { kind: first, namespace, pod }
+      : { kind: first, namespace, pod, uid: third };
   }
   if (first === "containerLogs" && names.length === 3) {
     return { kind: first, namespace, pod, container: third };

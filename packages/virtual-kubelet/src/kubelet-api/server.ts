@@ -78,7 +78,7 @@ class KubeletApi implements RunningKubeletApi {
         enableServer: true,
         port: options.port ?? defaultPort,
         streamingConnectionIdleTimeout: `${this.#services.streamIdleTimeoutMs / 1000}s`,
-        ...(options.host !== undefined && { address: options.host }),
+        address: options.host,
       },
       clock: options.clock,
       logger: options.logger,
@@ -137,7 +137,7 @@ class KubeletApi implements RunningKubeletApi {
           ),
         ),
       );
-      this.#server.listen({ port, ...(host !== undefined && { host }) }, resolve);
+      this.#server.listen({ port, host }, resolve);
     });
   }
 

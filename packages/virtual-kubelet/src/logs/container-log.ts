@@ -15,7 +15,7 @@ interface Piece {
 export interface ContainerLogOptions {
   readonly clock: Pick<Clock, "now">;
   /** Memory for what is kept, some 130 bytes for each line besides its text; the oldest go first. @default 1048576 */
-  readonly maxBytes?: number;
+  readonly maxBytes?: number | undefined;
 }
 
 const newline = 10;

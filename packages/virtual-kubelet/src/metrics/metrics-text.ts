@@ -1,11 +1,11 @@
 /** One figure of a family. */
 export interface MetricSample {
   /** Appended to the family's name, for example `_bucket`. */
-  readonly suffix?: string;
-  readonly labels?: Readonly<Record<string, string>>;
+  readonly suffix?: string | undefined;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
   readonly value: number;
   /** When it was measured, milliseconds since the epoch. @default when it is read */
-  readonly timeMs?: number;
+  readonly timeMs?: number | undefined;
 }
 
 /** Figures of one name. */

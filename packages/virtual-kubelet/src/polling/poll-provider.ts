@@ -14,11 +14,11 @@ export interface PollOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   /** Pause between two rounds, milliseconds. @default 5000 */
-  readonly intervalMs?: number;
+  readonly intervalMs?: number | undefined;
   /** Calls of `status` at once. @default 16 */
-  readonly concurrency?: number;
+  readonly concurrency?: number | undefined;
   /** Time limit of a call; after it the status counts as unknown, milliseconds. @default 30000 */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }
 
 /** A pod that has just been accepted may not show in the provider's answers yet, milliseconds. */

@@ -39,18 +39,11 @@ export class PodTable<T> {
 
   /** As `PodProvider.list`. */
   list(): { uid: string; namespace: string; name: string }[] {
-    return [...this.#rows].map(
-      ([
-        uid,
-        {
-          pod: { metadata },
-        },
-      ]) => ({
-        uid,
-        namespace: metadata?.namespace ?? "",
-        name: metadata?.name ?? "",
-      }),
-    );
+    return [...this.#rows.values()].map(({ pod: { metadata } }) => ({
+      uid: metadata.uid,
+      namespace: metadata.namespace,
+      name: metadata.name,
+    }));
   }
 }
 

@@ -31,7 +31,7 @@ export type Notify = (event: {
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly message: string;
-  readonly fieldPath?: string;
+  readonly fieldPath?: string | undefined;
 }) => void;
 
 /**

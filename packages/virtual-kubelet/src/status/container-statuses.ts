@@ -79,11 +79,9 @@ export function goneStatuses(status: PodStatus, finishedAt: string): ContainerLi
     };
   };
   const { initContainerStatuses, containerStatuses, ephemeralContainerStatuses } = status;
-  return {
-    ...(initContainerStatuses && { initContainerStatuses: initContainerStatuses.map(gone) }),
-    ...(containerStatuses && { containerStatuses: containerStatuses.map(gone) }),
-    ...(ephemeralContainerStatuses && {
-      ephemeralContainerStatuses: ephemeralContainerStatuses.map(gone),
-    }),
-  };
+  return defined({
+    initContainerStatuses: initContainerStatuses?.map(gone),
+    containerStatuses: containerStatuses?.map(gone),
+    ephemeralContainerStatuses: ephemeralContainerStatuses?.map(gone),
+  });
 }

@@ -4,10 +4,10 @@ import { mergeConditions, type ConditionVerdict } from "./conditions.ts";
 /** What {@link podConditions} looks at, besides the pod. */
 export interface PodConditionFacts {
   readonly phase: string;
-  readonly initContainerStatuses?: readonly ContainerStatus[];
-  readonly containerStatuses?: readonly ContainerStatus[];
+  readonly initContainerStatuses?: readonly ContainerStatus[] | undefined;
+  readonly containerStatuses?: readonly ContainerStatus[] | undefined;
   /** Whether the pod has its sandbox and network. @default the phase is not Pending */
-  readonly isReadyToStart?: boolean;
+  readonly isReadyToStart?: boolean | undefined;
   /** As `metav1.Time`. */
   readonly now: string;
 }

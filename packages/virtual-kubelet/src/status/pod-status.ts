@@ -17,26 +17,28 @@ export interface ContainerRun {
   /** Milliseconds since the epoch. */
   readonly startedAtMs: number;
   /** Absent while it runs. */
-  readonly ended?: {
-    readonly exitCode: number;
-    /** Milliseconds since the epoch. */
-    readonly finishedAtMs: number;
-    /** @default "Completed" or "Error", by the exit code */
-    readonly reason?: string;
-  };
+  readonly ended?:
+    | {
+        readonly exitCode: number;
+        /** Milliseconds since the epoch. */
+        readonly finishedAtMs: number;
+        /** @default "Completed" or "Error", by the exit code */
+        readonly reason?: string | undefined;
+      }
+    | undefined;
   /** Whether it can serve. @default it runs */
-  readonly isReady?: boolean;
+  readonly isReady?: boolean | undefined;
   /** @default 0 */
-  readonly restartCount?: number;
-  readonly containerId?: string;
+  readonly restartCount?: number | undefined;
+  readonly containerId?: string | undefined;
 }
 
 /** What {@link podStatus} is made of, besides the pod. */
 export interface PodFacts {
   /** Containers by name, init and ephemeral ones among them; those that are missing wait. */
   readonly runs: ReadonlyMap<string, ContainerRun>;
-  readonly podIp?: string;
-  readonly hostIp?: string;
+  readonly podIp?: string | undefined;
+  readonly hostIp?: string | undefined;
   /** Milliseconds since the epoch. */
   readonly nowMs: number;
 }
@@ -69,19 +71,20 @@ export function podStatus(pod: Pod, { runs, podIp, hostIp, nowMs }: PodFacts): P
   const initContainerStatuses = statuses(initContainers);
   const containerStatuses = statuses(containers);
   const facts = { phase, initContainerStatuses, containerStatuses, now: wireTime(nowMs) };
-  return {
+  return defined({
     phase,
     startTime,
     qosClass: qosClass(pod),
     containerStatuses,
-    ...(initContainers.length > 0 && { initContainerStatuses }),
-    ...(ephemeralContainers.length > 0 && {
-      ephemeralContainerStatuses: statuses(ephemeralContainers),
-    }),
-    ...(hostIp !== undefined && { hostIP: hostIp, hostIPs: [{ ip: hostIp }] }),
-    ...(podIp !== undefined && { podIP: podIp, podIPs: [{ ip: podIp }] }),
+    initContainerStatuses: initContainers.length > 0 ? initContainerStatuses : undefined,
+    ephemeralContainerStatuses:
+      ephemeralContainers.length > 0 ? statuses(ephemeralContainers) : undefined,
+    hostIP: hostIp,
+    hostIPs: hostIp === undefined ? undefined : [{ ip: hostIp }],
+    podIP: podIp,
+    podIPs: podIp === undefined ? undefined : [{ ip: podIp }],
     conditions: podConditions(pod, facts),
-  };
+  });
 }
 
 function phaseOf(runs: readonly (ContainerRun | undefined)[]): string {

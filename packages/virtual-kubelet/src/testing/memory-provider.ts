@@ -69,9 +69,9 @@ export class MemoryProvider implements PodProvider {
   async list(): Promise<{ uid: string; namespace: string; name: string }[]> {
     throwNext(this.failures.list);
     return [...this.pods.values()].map(({ pod: { metadata } }) => ({
-      uid: metadata?.uid ?? "",
-      namespace: metadata?.namespace ?? "",
-      name: metadata?.name ?? "",
+      uid: metadata.uid,
+      namespace: metadata.namespace,
+      name: metadata.name,
     }));
   }
 
@@ -126,7 +126,7 @@ export class MemoryProvider implements PodProvider {
     const nowMs = Date.now();
     const startedAtMs = Date.parse(pod.status?.startTime ?? wireTime(nowMs));
     const ended = { exitCode: phase === "Failed" ? 1 : 0, finishedAtMs: nowMs };
-    const run: ContainerRun = { startedAtMs, ...(phase !== "Running" && { ended }) };
+    const run: ContainerRun = { startedAtMs, ended: phase === "Running" ? undefined : ended };
     const { containers, ephemeralContainers = [] } = pod.spec;
     const runs = new Map([...containers, ...ephemeralContainers].map(({ name }) => [name, run]));
     return podStatus(pod, {

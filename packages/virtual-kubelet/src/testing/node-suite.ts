@@ -57,7 +57,7 @@ const tests: Readonly<Record<string, Test>> = {
   "lists its pods, and only its own, at /pods (K1)": async (target) => {
     const pod = await startPod(target, "listed");
     const { items } = await proxy<{ readonly items: readonly Pod[] }>(target, "pods");
-    assert.ok(items.some(({ metadata }) => metadata?.uid === pod.metadata.uid));
+    assert.ok(items.some(({ metadata }) => metadata.uid === pod.metadata.uid));
     assert.ok(items.every(({ spec }) => spec?.nodeName === target.nodeName));
     await remove(target, pod);
   },
@@ -92,7 +92,7 @@ const tests: Readonly<Record<string, Test>> = {
     assert.ok((await runningUids(target)).includes(pod.metadata.uid));
     const { client, namespace } = target;
     const deleted = await client.delete<Pod>(paths.pods(namespace, pod.metadata.name));
-    assert.ok((deleted.metadata?.deletionGracePeriodSeconds ?? 0) > 0);
+    assert.ok((deleted.metadata.deletionGracePeriodSeconds ?? 0) > 0);
     await gone(target, pod);
     assert.ok(!(await runningUids(target)).includes(pod.metadata.uid));
   },
@@ -186,13 +186,13 @@ async function gone({ client, namespace }: Target, pod: Pod): Promise<void> {
   await until<Pod>({
     client,
     path: paths.pods(namespace),
-    check: (pods) => !pods.some(({ metadata }) => metadata?.uid === pod.metadata.uid),
+    check: (pods) => !pods.some(({ metadata }) => metadata.uid === pod.metadata.uid),
   });
 }
 
 async function runningUids(target: Target): Promise<readonly string[]> {
   const { items } = await proxy<{ readonly items: readonly Pod[] | null }>(target, "runningpods/");
-  return (items ?? []).map(({ metadata }) => metadata?.uid ?? "");
+  return (items ?? []).map(({ metadata }) => metadata.uid);
 }
 
 async function proxy<T>(target: Target, path: string): Promise<T> {

@@ -22,7 +22,7 @@ export function polledVariant(
       nodeFacts: () => memory.nodeFacts(),
       ping: () => memory.ping(),
       ...boundOptionalCalls(memory),
-      status: async ({ metadata }) => memory.statuses.get(metadata?.uid ?? ""),
+      status: async ({ metadata }) => memory.statuses.get(metadata.uid),
     },
     { clock: systemClock, logger: silentLogger, intervalMs: 50, ...options },
   );

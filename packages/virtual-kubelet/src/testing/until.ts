@@ -1,15 +1,15 @@
 import { createInformer, type ApiClient, type KubeObject } from "@kip/k8s-client";
-import { silentLogger, systemClock } from "@kip/base";
+import { defined, silentLogger, systemClock } from "@kip/base";
 
 /** Options of {@link until}. */
 export interface UntilOptions<T> {
   readonly client: ApiClient;
   readonly path: string;
-  readonly fieldSelector?: string;
+  readonly fieldSelector?: string | undefined;
   /** Looks at all objects of the collection after each change; a value ends the wait. */
   readonly check: (objects: readonly T[]) => boolean | undefined;
   /** @default 60000 */
-  readonly limitMs?: number;
+  readonly limitMs?: number | undefined;
 }
 
 /** Waits, with a watch, until the objects of a collection meet a condition. */
@@ -23,7 +23,7 @@ export async function until<T extends KubeObject>(options: UntilOptions<T>): Pro
   const informer = createInformer<T>({
     client,
     path,
-    ...(fieldSelector !== undefined && { query: { fieldSelector } }),
+    query: defined({ fieldSelector }),
     onEvent: () => queueMicrotask(look),
     logger: silentLogger,
     clock: systemClock,

@@ -39,7 +39,7 @@ export function createTokenSource(client: ApiClient, pod: Pod, clock: Clock): To
       serviceAccount,
       expirationSeconds,
       pod: { name, uid },
-      ...(audience !== undefined && { audiences: [audience] }),
+      audiences: audience === undefined ? undefined : [audience],
     });
     const refreshAt = now + Math.min(oldestMs, (expiresAt - now) * lifeShare);
     const fresh = { data: copyBytes(token), refreshAt, expiresAt };

@@ -1,3 +1,4 @@
+import { defined } from "@kip/base";
 import type { Pod, Volume } from "@kip/k8s-types";
 import { fieldValue } from "../environment/field-reference.ts";
 import { containerNamed, resourceValue } from "../environment/resource-reference.ts";
@@ -24,7 +25,7 @@ export interface VolumeSources {
   readonly allocatable: Readonly<Record<string, string>>;
   readonly notify: Notify;
   /** Shared by the pod's environment and all its volumes. @default one of its own */
-  readonly budget?: ContentBudget;
+  readonly budget?: ContentBudget | undefined;
 }
 
 /** The files of a volume, and when they must be made again. */
@@ -42,9 +43,9 @@ type ObjectSource = {
   readonly items?: readonly {
     readonly key: string;
     readonly path: string;
-    readonly mode?: number;
+    readonly mode?: number | undefined;
   }[];
-  readonly optional?: boolean;
+  readonly optional?: boolean | undefined;
 };
 type DownwardItems = NonNullable<NonNullable<Volume["downwardAPI"]>["items"]>;
 
@@ -91,12 +92,7 @@ function projectionsOf(
   }
   if (volume.secret) {
     const { defaultMode: mode = defaultMode, secretName, items, optional } = volume.secret;
-    const secret = {
-      name: secretName ?? "",
-      ...(items && { items }),
-      ...(optional !== undefined && { optional }),
-    };
-    return { mode, list: [{ secret }] };
+    return { mode, list: [{ secret: defined({ name: secretName, items, optional }) }] };
   }
   if (volume.downwardAPI) {
     const { defaultMode: mode = defaultMode, ...downwardAPI } = volume.downwardAPI;

@@ -14,13 +14,13 @@ export interface DelegatedAccessOptions {
   readonly client: ApiClient;
   /** Name of the Node object. */
   readonly nodeName: string;
-  readonly tokens?: Pick<TokenReviewOptions, "audiences" | "cacheMs">;
-  readonly reviews?: Pick<AccessReviewOptions, "allowedCacheMs" | "deniedCacheMs">;
+  readonly tokens?: Pick<TokenReviewOptions, "audiences" | "cacheMs"> | undefined;
+  readonly reviews?: Pick<AccessReviewOptions, "allowedCacheMs" | "deniedCacheMs"> | undefined;
   /**
    * A client without a certificate and a token is `system:anonymous`, who may do what the cluster
    * allows this user. @default false
    */
-  readonly anonymous?: boolean;
+  readonly anonymous?: boolean | undefined;
   readonly clock: Clock;
 }
 

@@ -1,4 +1,4 @@
-import { decode, type Clock } from "@kip/base";
+import { decode, defined, type Clock } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { createReview } from "./review-call.ts";
 import type { KubeletAuthorize, KubeletUser } from "./user.ts";
@@ -10,9 +10,9 @@ export interface AccessReviewOptions {
   /** Name of the Node object. */
   readonly nodeName: string;
   /** Milliseconds a yes is kept. @default 5 minutes */
-  readonly allowedCacheMs?: number;
+  readonly allowedCacheMs?: number | undefined;
   /** Milliseconds a no is kept. @default 30 seconds */
-  readonly deniedCacheMs?: number;
+  readonly deniedCacheMs?: number | undefined;
   readonly clock: Clock;
 }
 
@@ -40,11 +40,11 @@ export function reviewAuthorize(options: AccessReviewOptions): KubeletAuthorize 
         const answer = await createReview<unknown>(options, path, {
           apiVersion: "authorization.k8s.io/v1",
           kind: "SubjectAccessReview",
-          spec: {
+          spec: defined({
             user: user.name,
             groups: user.groups,
-            ...(user.uid !== undefined && { uid: user.uid }),
-            ...(user.extra && { extra: user.extra }),
+            uid: user.uid,
+            extra: user.extra,
             resourceAttributes: {
               verb,
               group: "",
@@ -53,7 +53,7 @@ export function reviewAuthorize(options: AccessReviewOptions): KubeletAuthorize 
               subresource,
               name: nodeName,
             },
-          },
+          }),
         });
         return decodeReview(answer, "SubjectAccessReview").status?.allowed === true;
       });

@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { decode, type Clock } from "@kip/base";
+import { decode, defined, type Clock } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { HttpRefusal } from "../answer.ts";
 import { bearerSubprotocol, offeredProtocols } from "../websocket/upgrade.ts";
@@ -17,9 +17,9 @@ export interface TokenReviewOptions {
    * A token must be meant for one of these.
    * @default those of the API server itself
    */
-  readonly audiences?: readonly string[];
+  readonly audiences?: readonly string[] | undefined;
   /** Milliseconds a verdict is kept, good or bad. @default 2 minutes */
-  readonly cacheMs?: number;
+  readonly cacheMs?: number | undefined;
   readonly clock: Clock;
 }
 
@@ -65,7 +65,7 @@ export function tokenUser(options: TokenReviewOptions): KubeletAuthenticate {
       const answer = await createReview<unknown>(options, path, {
         apiVersion: "authentication.k8s.io/v1",
         kind: "TokenReview",
-        spec: { token, ...(audiences.length > 0 && { audiences }) },
+        spec: defined({ token, audiences: audiences.length > 0 ? audiences : undefined }),
       });
       return reviewedUser(answer, audiences);
     });
@@ -81,7 +81,7 @@ function reviewedUser(answer: unknown, audiences: readonly string[]): KubeletUse
     return undefined;
   const { username = "", uid, groups = [], extra } = status.user ?? {};
   if (username === "") return undefined;
-  return { name: username, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) };
+  return defined({ name: username, groups, uid, extra });
 }
 
 /** Whether a request brings a token, good or not. */

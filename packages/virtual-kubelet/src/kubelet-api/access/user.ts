@@ -8,9 +8,9 @@ export interface KubeletUser {
   readonly name: string;
   /** From a client certificate: its organisations. */
   readonly groups: readonly string[];
-  readonly uid?: string;
+  readonly uid?: string | undefined;
   /** What else the API server knows of a token's user. */
-  readonly extra?: Readonly<Record<string, readonly string[]>>;
+  readonly extra?: Readonly<Record<string, readonly string[]>> | undefined;
 }
 
 /** What is asked of the node, in the terms of a SubjectAccessReview on resource `nodes`. */

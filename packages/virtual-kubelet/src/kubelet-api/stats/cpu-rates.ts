@@ -6,7 +6,7 @@ const leastMs = 1000;
 interface Point {
   readonly timeMs: number;
   readonly cpuNanoseconds: number;
-  readonly nanoCores?: number;
+  readonly nanoCores?: number | undefined;
 }
 
 /** How fast processor time is used, from one look to the next. */

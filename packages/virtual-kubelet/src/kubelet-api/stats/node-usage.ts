@@ -6,7 +6,7 @@ export interface KnownPodUsage {
   readonly pod: Pod;
   readonly containers: readonly ContainerUsage[];
   readonly total: Usage;
-  readonly network?: NetworkUsage;
+  readonly network?: NetworkUsage | undefined;
 }
 
 /** What a node and its pods use at one moment. */
@@ -30,7 +30,7 @@ export function nodeUsage(
     if (usage === undefined) return [];
     const { containers, network } = usage;
     const total = usage.total ?? sum(containers, node.nowMs);
-    return [{ pod, containers, total, ...(network && { network }) }];
+    return [{ pod, containers, total, network }];
   });
   const { nodeName, startTimeMs } = node;
   const totals = known.map(({ total }) => total);

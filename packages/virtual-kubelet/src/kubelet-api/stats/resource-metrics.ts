@@ -41,7 +41,7 @@ export function resourceMetrics({ total, pods }: NodeUsage): readonly MetricFami
 
 interface Measured {
   readonly usage: Usage;
-  readonly labels?: Readonly<Record<string, string>>;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
 }
 
 function counter(name: string, help: string, measured: readonly Measured[]): MetricFamily {
@@ -62,7 +62,7 @@ function sample(
   convert: (figure: number) => number = (value) => value,
 ): readonly MetricSample[] {
   if (figure === undefined) return [];
-  return [{ ...(labels && { labels }), value: convert(figure), timeMs: usage.timeMs }];
+  return [{ labels, value: convert(figure), timeMs: usage.timeMs }];
 }
 
 function podLabels({ pod }: KnownPodUsage): Readonly<Record<string, string>> {

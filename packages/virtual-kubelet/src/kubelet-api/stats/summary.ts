@@ -1,5 +1,6 @@
+import { defined } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
-import type { Usage } from "../../usage.ts";
+import type { NetworkUsage, Usage } from "../../usage.ts";
 import type { CpuRates } from "./cpu-rates.ts";
 import type { KnownPodUsage, NodeUsage } from "./node-usage.ts";
 
@@ -25,7 +26,7 @@ export function statsSummary(
 function podStats(usage: KnownPodUsage, rates: CpuRates, onlyCpuAndMemory: boolean): object {
   const { name, namespace, uid, creationTimestamp } = usage.pod.metadata;
   const { network } = usage;
-  return {
+  return defined({
     podRef: { name, namespace, uid },
     startTime: usage.pod.status?.startTime ?? creationTimestamp ?? null,
     containers: usage.containers.map((container) => ({
@@ -34,36 +35,27 @@ function podStats(usage: KnownPodUsage, rates: CpuRates, onlyCpuAndMemory: boole
       ...cpuAndMemory(`${uid}/${container.name}`, container, rates),
     })),
     ...cpuAndMemory(uid, usage.total, rates),
-    ...(network &&
-      !onlyCpuAndMemory && {
-        network: {
-          time: wireTime(network.timeMs),
-          name: "eth0",
-          rxBytes: network.receivedBytes,
-          txBytes: network.sentBytes,
-        },
-      }),
-  };
+    network: onlyCpuAndMemory ? undefined : networkStats(network),
+  });
 }
 
+function networkStats(network: NetworkUsage | undefined): object | undefined {
+  if (!network) return undefined;
+  const { timeMs, receivedBytes: rxBytes, sentBytes: txBytes } = network;
+  return { time: wireTime(timeMs), name: "eth0", rxBytes, txBytes };
+}
+
+/** What is not known is absent. */
 function cpuAndMemory(key: string, usage: Usage, rates: CpuRates): object {
   const time = wireTime(usage.timeMs);
   const { cpuNanoseconds, memoryBytes, workingSetBytes } = usage;
-  const nanoCores = rates.rate(key, usage);
-  return {
-    ...(cpuNanoseconds !== undefined && {
-      cpu: {
-        time,
-        ...(nanoCores !== undefined && { usageNanoCores: nanoCores }),
-        usageCoreNanoSeconds: Math.round(cpuNanoseconds),
-      },
-    }),
-    ...((memoryBytes !== undefined || workingSetBytes !== undefined) && {
-      memory: {
-        time,
-        ...(memoryBytes !== undefined && { usageBytes: memoryBytes }),
-        ...(workingSetBytes !== undefined && { workingSetBytes }),
-      },
-    }),
-  };
+  const usageNanoCores = rates.rate(key, usage);
+  const hasMemory = memoryBytes !== undefined || workingSetBytes !== undefined;
+  return defined({
+    cpu:
+      cpuNanoseconds === undefined
+        ? undefined
+        : defined({ time, usageNanoCores, usageCoreNanoSeconds: Math.round(cpuNanoseconds) }),
+    memory: hasMemory ? defined({ time, usageBytes: memoryBytes, workingSetBytes }) : undefined,
+  });
 }
