@@ -3,6 +3,8 @@ import {
   logLevels,
   pause,
   systemClock,
+  untilAborted,
+  withTimeout,
   type Logger,
   type OptionValues,
   OptionError,
@@ -130,25 +132,16 @@ async function waitForStart<T>(
   start: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const ending = new AbortController();
-  const isDone = new AbortController();
-  const aborted = Promise.withResolvers<never>();
-  const end = (reason: unknown): void => {
-    ending.abort(reason);
-    aborted.reject(reason instanceof Error ? reason : new Error("stopped"));
-  };
-  const onAbort = (): void => end(signal.reason);
-  // Not once it has started: it is disposed of then, and writes what its pods came to.
-  signal.addEventListener("abort", onAbort, { once: true, signal: isDone.signal });
-  if (signal.aborted) onAbort();
-  if (limitMs > 0)
-    void systemClock.sleep(limitMs, isDone.signal).then(
-      () => end(startTimeout(limitMs)),
-      () => {}, // it started in time
-    );
+  const begin = async (): Promise<T> => await start(ending.signal);
+  const error = (): Error => startTimeout(limitMs);
   try {
-    return await Promise.race([start(ending.signal), aborted.promise]);
-  } finally {
-    isDone.abort();
+    return limitMs === 0
+      ? await untilAborted(begin(), signal)
+      : await withTimeout(begin, { limitMs, clock: systemClock, signal, error });
+  } catch (reason) {
+    // Not once it has started: it is disposed of then, and writes what its pods came to.
+    ending.abort(reason);
+    throw reason;
   }
 }
 

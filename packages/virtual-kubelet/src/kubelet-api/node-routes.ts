@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
-import { errorText, type Clock, type Logger } from "@kip/base";
+import { errorText, withTimeout, type Clock, type Logger } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
-import { answer, HttpRefusal } from "./answer.ts";
+import { answer, HttpRefusal } from "./transport/answer.ts";
 import { healthText, type HealthCheck } from "./health.ts";
 import type { KubeletHandlers } from "./options.ts";
 import type { NodeRoute } from "./routes.ts";
@@ -75,9 +75,12 @@ export class NodeAnswers {
 
   /** Without counts of the provider there is nothing to tell, which is an answer too. */
   async #probes(): Promise<readonly MetricFamily[]> {
-    const { handlers } = this.#options;
+    const { handlers, clock } = this.#options;
     const [counts, pods] = await Promise.all([
-      handlers.probes?.(AbortSignal.timeout(probesTimeoutMs)) ?? [],
+      withTimeout(async (signal) => (await handlers.probes?.(signal)) ?? [], {
+        limitMs: probesTimeoutMs,
+        clock,
+      }),
       handlers.pods(),
     ]);
     return probeMetrics(counts, pods);

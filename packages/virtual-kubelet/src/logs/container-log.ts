@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import type { Clock } from "@kip/base";
+import { untilAborted, type Clock } from "@kip/base";
 import type { LogOptions } from "../pod-provider.ts";
 
 /** A line, or a part of one that was written at once. */
@@ -85,10 +85,6 @@ export class ContainerLog {
 
   async *#read(options: LogOptions, signal: AbortSignal): AsyncGenerator<Buffer> {
     let left = options.limitBytes ?? Number.POSITIVE_INFINITY;
-    const aborted = new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      signal.addEventListener("abort", () => resolve(), { once: true });
-    });
     let next = this.#begin(options);
     while (!signal.aborted) {
       const changed = this.#changed.promise;
@@ -102,7 +98,7 @@ export class ContainerLog {
         if (bytes.length > 0) yield bytes;
       }
       if (left <= 0 || !options.follow || isEnded) return;
-      await Promise.race([changed, aborted]);
+      await untilAborted(changed, signal).catch(() => {}); // the loop ends
     }
   }
 
