@@ -3,7 +3,7 @@ import { pipeline } from "node:stream/promises";
 import { type Clock, type Logger } from "@kip/base";
 import type { ContainerStatus, Pod } from "@kip/k8s-types";
 import { findError } from "../errors.ts";
-import { HttpRefusal } from "./answer.ts";
+import { HttpRefusal } from "./transport/answer.ts";
 import { parseLogQuery } from "./log-query.ts";
 import type { KubeletHandlers } from "./options.ts";
 

@@ -1,4 +1,4 @@
-import { HttpRefusal } from "./answer.ts";
+import { HttpRefusal } from "./transport/answer.ts";
 
 /** A thing that can be wrong with the node; throws if it is. */
 export interface HealthCheck {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { HttpRefusal } from "./answer.ts";
+import { HttpRefusal } from "./transport/answer.ts";
 import { parseLogQuery } from "./log-query.ts";
 
 const nowMs = Date.UTC(2026, 0, 1);

@@ -1,6 +1,6 @@
 import { defined } from "@kip/base";
 import type { LogOptions } from "../pod-provider.ts";
-import { HttpRefusal } from "./answer.ts";
+import { HttpRefusal } from "./transport/answer.ts";
 
 /** Spellings of a truth value that Go reads. */
 const booleans: ReadonlyMap<string, boolean> = new Map([

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { TLSSocket } from "node:tls";
 import { hasClientCertificate } from "./access/user.ts";
-import { HttpRefusal } from "./answer.ts";
+import { HttpRefusal } from "./transport/answer.ts";
 import type { KubeletLimits } from "./options.ts";
 
 /**

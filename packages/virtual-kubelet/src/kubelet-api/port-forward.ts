@@ -1,6 +1,6 @@
 import type { Duplex } from "node:stream";
 import { errorText, pause, type Clock, type Logger } from "@kip/base";
-import type { RemoteStream, RemoteStreams } from "./remote-streams.ts";
+import type { RemoteStream, RemoteStreams } from "./transport/remote-streams.ts";
 
 /** Versions of the port-forward protocol. */
 export const portForwardProtocols = ["portforward.k8s.io"] as const;

@@ -11,7 +11,7 @@ import {
 import { SpdyTestClient } from "../../test/spdy-test-client.ts";
 import type { ProcessExit } from "../pod-provider.ts";
 import { serveRemoteCommand, spdyDialect, type RemoteCommand } from "./remote-command.ts";
-import type { RemoteStream } from "./remote-streams.ts";
+import type { RemoteStream } from "./transport/remote-streams.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
 
 interface Session {

@@ -4,7 +4,12 @@ import { errorText, pause, type Clock, type Logger, type ProcessStreams } from "
 import { VirtualKubeletError } from "../errors.ts";
 import type { ProcessExit } from "../pod-provider.ts";
 import { outcomeStatus, outcomeText, type CommandOutcome } from "./exit-status.ts";
-import type { RemoteStream, RemoteStreams } from "./remote-streams.ts";
+import type {
+  RemoteCommandDialect,
+  RemoteCommandStreams,
+  RemoteStream,
+  RemoteStreams,
+} from "./transport/remote-streams.ts";
 import { terminalResizes } from "./terminal-resizes.ts";
 
 /** Versions of the exec and attach protocol over SPDY, newest first. */
@@ -14,22 +19,6 @@ export const remoteCommandProtocols = [
   "v2.channel.k8s.io",
   "channel.k8s.io",
 ] as const;
-
-/** What the client asked to be connected to. */
-export interface RemoteCommandStreams {
-  readonly stdin: boolean;
-  readonly stdout: boolean;
-  readonly stderr: boolean;
-  readonly tty: boolean;
-}
-
-/** What sets the versions of the protocol apart. */
-export interface RemoteCommandDialect {
-  /** The outcome is a Status in JSON; else it is text, and nothing in case of success. */
-  readonly hasJsonStatus: boolean;
-  /** A terminal has a stream for its sizes. */
-  readonly hasResizes: boolean;
-}
 
 /** The dialect of one of {@link remoteCommandProtocols}. */
 export function spdyDialect(protocol: string): RemoteCommandDialect {

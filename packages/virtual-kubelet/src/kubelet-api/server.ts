@@ -7,7 +7,7 @@ import { errorText, httpModule } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { VirtualKubeletError } from "../errors.ts";
 import { allowUsers, certificateUser, type KubeletUser } from "./access/user.ts";
-import { HttpRefusal, refusalOf, refuse } from "./answer.ts";
+import { HttpRefusal, refusalOf, refuse } from "./transport/answer.ts";
 import { Connections } from "./connections.ts";
 import { sendContainerLogs } from "./container-logs.ts";
 import { LongRequests } from "./long-requests.ts";

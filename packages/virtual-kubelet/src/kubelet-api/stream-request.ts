@@ -2,17 +2,15 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Clock, Logger } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
-import { HttpRefusal } from "./answer.ts";
+import { HttpRefusal } from "./transport/answer.ts";
 import type { KubeletHandlers, KubeletLimits } from "./options.ts";
 import { portForwardProtocols, servePortForward } from "./port-forward.ts";
-import {
-  remoteCommandProtocols,
-  serveRemoteCommand,
-  spdyDialect,
-  type RemoteCommandDialect,
-  type RemoteCommandStreams,
-} from "./remote-command.ts";
-import type { RemoteStreams } from "./remote-streams.ts";
+import { remoteCommandProtocols, serveRemoteCommand, spdyDialect } from "./remote-command.ts";
+import type {
+  RemoteCommandDialect,
+  RemoteCommandStreams,
+  RemoteStreams,
+} from "./transport/remote-streams.ts";
 import type { StreamRoute } from "./routes.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
 import { WebSocketConnection } from "./websocket/connection.ts";

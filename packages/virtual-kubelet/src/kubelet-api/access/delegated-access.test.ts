@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
-import { systemClock, type Clock } from "@kip/base";
+import { systemClock } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { K8sError } from "@kip/k8s-client";
+import { EagerClock } from "@kip/testing";
 import { delegatedAccess, type DelegatedAccessOptions } from "./delegated-access.ts";
 
 interface Review {
@@ -20,10 +21,9 @@ function access(
     audiences?: readonly string[];
   } = {},
 ) {
-  const pauses: number[] = [];
   const reviews: Review[] = [];
   let failures = options.fail ?? 0;
-  const clock: Clock = { ...systemClock, sleep: async (ms) => void pauses.push(ms) };
+  const clock = new EagerClock();
   const create = async (_path: string, body: Review): Promise<unknown> => {
     reviews.push(body);
     if (failures-- > 0)
@@ -40,7 +40,11 @@ function access(
     return { status: { authenticated: true, user, audiences: options.audiences ?? [] } };
   };
   const client = { create } as unknown as ApiClient; // nothing else of it is used
-  return { reviews, pauses, ...delegatedAccess({ client, nodeName: "n1", clock, ...options }) };
+  return {
+    reviews,
+    pauses: clock.pauses,
+    ...delegatedAccess({ client, nodeName: "n1", clock, ...options }),
+  };
 }
 
 function request(headers: Readonly<Record<string, string>>): IncomingMessage {

@@ -2,7 +2,7 @@ import { createHmac, randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { decode, defined, type Clock } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
-import { HttpRefusal } from "../answer.ts";
+import { HttpRefusal } from "../transport/answer.ts";
 import { bearerSubprotocol, offeredProtocols } from "../websocket/upgrade.ts";
 import { createReview } from "./review-call.ts";
 import type { KubeletAuthenticate, KubeletUser } from "./user.ts";

@@ -1,16 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Clock } from "@kip/base";
+import { ManualClock } from "@kip/testing";
 import { VerdictCache } from "./verdict-cache.ts";
 
-function cacheWith(entries = 10): { cache: VerdictCache<string>; advance: (ms: number) => void } {
-  let time = 0;
-  const clock: Clock = { now: () => time, monotonic: () => time, sleep: async () => {} };
+function cacheWith(entries = 10): {
+  cache: VerdictCache<string>;
+  advance: (ms: number) => Promise<void>;
+} {
+  const clock = new ManualClock();
   const cache = new VerdictCache<string>(clock, (verdict) => verdict === "yes", {
     good: { keepMs: 100, entries },
     bad: { keepMs: 10, entries },
   });
-  return { cache, advance: (ms) => void (time += ms) };
+  return { cache, advance: async (ms) => await clock.advance(ms) };
 }
 
 describe("VerdictCache", () => {
@@ -26,9 +28,9 @@ describe("VerdictCache", () => {
     assert.equal(await cache.get("a", ask("no")), "yes");
     assert.equal(await cache.get("b", ask("yes")), "no");
     assert.equal(asked, 2);
-    advance(10);
+    await advance(10);
     assert.equal(await cache.get("b", ask("yes")), "yes");
-    advance(90);
+    await advance(90);
     assert.equal(await cache.get("a", ask("no")), "no");
     assert.equal(asked, 4);
   });

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { silentLogger, systemClock, type Clock } from "@kip/base";
 import * as fc from "fast-check";
 import { SpdyTestClient } from "../../../test/spdy-test-client.ts";
-import type { RemoteStream } from "../remote-streams.ts";
+import type { RemoteStream } from "../transport/remote-streams.ts";
 import { SpdyConnection, type SpdyConnectionOptions } from "./connection.ts";
 
 function connect(options: Partial<SpdyConnectionOptions> = {}): {

@@ -1,8 +1,8 @@
 import type { Duplex } from "node:stream";
 import { AsyncQueue, pause, type Clock, type Logger } from "@kip/base";
 import { VirtualKubeletError } from "../../errors.ts";
-import { watchIdle } from "../idle-watch.ts";
-import type { RemoteStream, RemoteStreams } from "../remote-streams.ts";
+import { watchIdle } from "../transport/idle-watch.ts";
+import type { RemoteStream, RemoteStreams } from "../transport/remote-streams.ts";
 import {
   dataHeader,
   encodeFrame,

@@ -1,6 +1,6 @@
 import { Duplex } from "node:stream";
 import { VirtualKubeletError } from "../../errors.ts";
-import type { RemoteStream } from "../remote-streams.ts";
+import type { RemoteStream } from "../transport/remote-streams.ts";
 import { rstStatus, type Frame } from "./frames.ts";
 import type { SpdyHeaders } from "./headers.ts";
 

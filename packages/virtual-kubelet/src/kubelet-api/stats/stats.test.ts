@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { systemClock, type Clock } from "@kip/base";
+import { systemClock } from "@kip/base";
+import { EagerClock } from "@kip/testing";
 import { podWith } from "@kip/k8s-types/testing";
 import type { ProviderStats } from "../../usage.ts";
 import { cadvisorMetrics } from "./cadvisor-metrics.ts";
@@ -187,7 +188,7 @@ describe("StatsSource", () => {
   });
 
   it("gives up on a provider that hangs, and aborts its signal", async () => {
-    const clock: Clock = { ...systemClock, sleep: async () => {} };
+    const clock = new EagerClock();
     let aborted = false;
     const source = new StatsSource(async (signal) => {
       signal.addEventListener("abort", () => (aborted = true));

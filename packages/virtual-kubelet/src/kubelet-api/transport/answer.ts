@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { errorText, DecodeError } from "@kip/base";
-import { findError } from "../errors.ts";
+import { findError } from "../../errors.ts";
 
 /** A refusal with a kubelet's message; becomes a plain-text answer. */
 export class HttpRefusal extends Error {

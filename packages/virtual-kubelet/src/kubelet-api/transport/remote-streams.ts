@@ -33,3 +33,19 @@ export interface RemoteStreams {
    */
   close(): Promise<void>;
 }
+
+/** What the client asked to be connected to. */
+export interface RemoteCommandStreams {
+  readonly stdin: boolean;
+  readonly stdout: boolean;
+  readonly stderr: boolean;
+  readonly tty: boolean;
+}
+
+/** What sets the versions of the protocol apart. */
+export interface RemoteCommandDialect {
+  /** The outcome is a Status in JSON; else it is text, and nothing in case of success. */
+  readonly hasJsonStatus: boolean;
+  /** A terminal has a stream for its sizes. */
+  readonly hasResizes: boolean;
+}

@@ -1,6 +1,6 @@
 import { Duplex } from "node:stream";
 import { VirtualKubeletError } from "../../errors.ts";
-import type { RemoteStream } from "../remote-streams.ts";
+import type { RemoteStream } from "../transport/remote-streams.ts";
 
 /** Longest message sent: small enough that the channels of one connection share it fairly. */
 const maxMessageBytes = 32 * 1024;

@@ -1,8 +1,8 @@
 import { AsyncQueue, pause, type Clock, type Logger } from "@kip/base";
 import type { WebSocket } from "ws";
 import { VirtualKubeletError } from "../../errors.ts";
-import { watchIdle } from "../idle-watch.ts";
-import type { RemoteStream, RemoteStreams } from "../remote-streams.ts";
+import { watchIdle } from "../transport/idle-watch.ts";
+import type { RemoteStream, RemoteStreams } from "../transport/remote-streams.ts";
 import { ChannelStream, type ChannelCarrier, type ChannelDefinition } from "./channel-stream.ts";
 
 /** Bytes on their way to the client above which writers wait. */

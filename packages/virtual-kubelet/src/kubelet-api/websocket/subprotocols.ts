@@ -1,5 +1,5 @@
-import { HttpRefusal } from "../answer.ts";
-import type { RemoteCommandDialect, RemoteCommandStreams } from "../remote-command.ts";
+import { HttpRefusal } from "../transport/answer.ts";
+import type { RemoteCommandDialect, RemoteCommandStreams } from "../transport/remote-streams.ts";
 import type { ChannelDefinition } from "./channel-stream.ts";
 import type { ChannelProtocol, WebSocketConnectionOptions } from "./connection.ts";
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { createWebSocketStream, WebSocketServer, type ServerOptions, type WebSocket } from "ws";
-import { HttpRefusal } from "../answer.ts";
+import { HttpRefusal } from "../transport/answer.ts";
 
 /**
  * Subprotocol by which browsers hand over a bearer token, as they can set no header: this text and
