@@ -214,20 +214,19 @@ class Life {
       deletePod: () => this.#call(() => {}),
       [Symbol.asyncDispose]: async () => {},
     };
-    return { kind: "connected", client: agent as unknown as AgentClient }; // all that is called
+    const client = agent as unknown as AgentClient; // all that is called
+    return { kind: "connected", client, report: machine.report };
   }
 
   async #follow(client: AgentClient, { state, onReport }: AgentFollower): Promise<void> {
     const machine = this.#world.machines.get(state().machine.instance?.id ?? "");
     const send = async (): Promise<void> => {
+      await setImmediate();
       const isPresent = !this.isDead && state().agent.client === client;
       if (isPresent && machine?.report) onReport(machine.report);
     };
+    machine?.connected.add(send);
     await send();
-    machine?.connected.add(async () => {
-      await setImmediate();
-      await send();
-    });
   }
 }
 

@@ -23,11 +23,11 @@ export function withGeneration(agent: AgentPart, held: number | undefined): Agen
 /** A connection to the agent was made. */
 export function connected(
   state: CellState,
-  { client, generation, isPodLost, startMs }: CellChange<"connected">,
+  { client, generation, report, isPodLost, startMs }: CellChange<"connected">,
   nowMs: number,
 ): CellState {
   const { agent, cell } = state;
-  return {
+  const next = {
     ...state,
     cell: startMs ? { ...cell, startMs: { ...cell.startMs, ...startMs } } : cell,
     agent: {
@@ -39,6 +39,7 @@ export function connected(
       isPodLost: isPodLost ?? agent.isPodLost,
     },
   };
+  return report?.podUid === state.podRef.uid ? reported(next, { kind: "reported", report }) : next;
 }
 
 /** The connection to the agent ended. */

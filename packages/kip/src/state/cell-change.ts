@@ -42,6 +42,8 @@ export interface CellChanges {
     readonly client: AgentClient;
     /** Of the pod that the agent has. */
     readonly generation?: number | undefined;
+    /** Its first report: how the pod ended is known before anything else is asked of the agent. */
+    readonly report?: PodReport | undefined;
     readonly isPodLost?: boolean | undefined;
     /** Times of the start; undefined if it was over before. */
     readonly startMs?: Partial<Readonly<Record<StartPhase, number>>> | undefined;

@@ -58,12 +58,13 @@ async function introduce(
 ): Promise<CellChange> {
   const { state, signal } = context;
   const info = await client.info(signal);
-  const hasPod = info.podUid !== undefined;
-  // An agent of an earlier version has it only in its reports.
-  const mustAsk = hasPod && info.podGeneration === undefined;
-  const first = mustAsk ? await firstReport(client, signal) : undefined;
-  const generation = info.podGeneration ?? first?.generation;
-  if (hasPod) return { kind: "connected", client, generation };
+  if (info.podUid !== undefined) {
+    const report = await firstReport(client, signal);
+    // An agent of an earlier version has it only in its reports.
+    const generation = info.podGeneration ?? report?.generation;
+    return { kind: "connected", client, generation, report };
+  }
+  const generation = info.podGeneration;
   if (isInUse(state().cell.status.phase))
     return { kind: "connected", client, generation, isPodLost: hasRunHere(state()) };
   const startMs = { boot: bootMs, dial: tools.clock.monotonic() - answeredAt };
