@@ -2,17 +2,15 @@
 import assert from "node:assert/strict";
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { it } from "node:test";
+import { describe, it } from "node:test";
 import { runCommand } from "@kip/base";
 import { temporaryFolder } from "@kip/testing";
 import { machineDevices } from "../src/bundle/machine-devices.ts";
 
 const skip = process.getuid?.() === 0 ? false : "needs root";
 
-it(
-  "machineDevices() tells of every device there is now, in folders as well",
-  { skip },
-  async () => {
+describe("machineDevices()", { skip }, () => {
+  it("finds every device there is now, in folders as well", async () => {
     using folder = temporaryFolder();
     const place = (name: string): string => path.join(folder.path, name);
     for (const name of ["mapper", "bus/usb/001", "pts", "shm"])
@@ -48,5 +46,5 @@ it(
     await make("sda", "b", 8, 0);
     rmSync(place("fuse"));
     assert.deepEqual(await names(), ["/dev/bus/usb/001/002", "/dev/mapper/data", "/dev/sda"]);
-  },
-);
+  });
+});
