@@ -10,7 +10,7 @@ export {
   type ProgramName,
 } from "./binaries/pinned-version.ts";
 export { ControlPlaneError, type ControlPlaneErrorCode } from "./errors.ts";
-export type { ControlPlane, ControlPlaneOptions, ProgramExit } from "./control-plane.ts";
+export type { ControlPlane, ControlPlaneOptions, ProgramExit } from "./options/control-plane.ts";
 export {
   mergeKubeconfigContext,
   removeKubeconfigContext,
@@ -25,4 +25,4 @@ export {
   type ProgramSpec,
 } from "./processes/supervised-program.ts";
 export { requireFreePort } from "./processes/ports.ts";
-export { startControlPlane } from "./start-control-plane.ts";
+export { startControlPlane } from "./start/start-control-plane.ts";

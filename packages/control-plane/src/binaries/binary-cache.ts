@@ -4,7 +4,7 @@ import { mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { decode } from "@kip/base";
-import { readIfPresent, writeWhole } from "../files.ts";
+import { readIfPresent, writeWhole } from "../host/files.ts";
 import { binariesIn, programNames, type Binaries, type ProgramName } from "./pinned-version.ts";
 
 /** Where a version of the programs is kept, and for which machine. */

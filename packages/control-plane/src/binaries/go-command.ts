@@ -11,8 +11,8 @@ export interface GoCommandOptions {
   /** Environment variables on top of this process's own. */
   readonly variables: Readonly<Record<string, string>>;
   /** Sees each line of standard error as it comes. */
-  readonly onLine?: (line: string) => void;
-  readonly signal?: AbortSignal;
+  readonly onLine?: ((line: string) => void) | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** How long Go may take to stop its compilers and remove what they were writing. */

@@ -2,7 +2,7 @@ import { mkdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { formatBytes, type Clock } from "@kip/base";
 import { ControlPlaneError } from "../errors.ts";
-import { runGo } from "./go-command.ts";
+import { runGo, type GoCommandOptions } from "./go-command.ts";
 import type { ProgramName } from "./pinned-version.ts";
 
 /** What to build, with what, and where. */
@@ -15,7 +15,7 @@ export interface BuildOptions {
   readonly directory: string;
   readonly clock: Clock;
   readonly onProgress: (line: string) => void;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Where each program's `main` is, and the file name that Go gives it. */
@@ -47,7 +47,20 @@ export async function buildFromModules(
   const out = join(options.directory, "out");
   const temporary = join(options.directory, "tmp");
   await requireSpace(options.directory, out, temporary);
-  const common = {
+  const go = { ...goSettings(options, temporary), report: rateLimited(options) };
+  const packages = await fetchModules(options, go);
+  await compile(options, { go, out, packages });
+  const built = Object.entries(mains).map(([name, main]) => [name, join(out, main.file)]);
+  return Object.fromEntries(built) as Record<ProgramName, string>; // one entry per program
+}
+
+/** How Go is called, and where its progress goes. */
+interface GoSettings extends Omit<GoCommandOptions, "onLine"> {
+  readonly report: (line: string) => void;
+}
+
+function goSettings(options: BuildOptions, temporary: string): Omit<GoSettings, "report"> {
+  return {
     go: options.go,
     directory: options.modulesDir,
     variables: {
@@ -59,42 +72,47 @@ export async function buildFromModules(
       // Object files that nothing else needs; they go once the programs are built.
       GOCACHE: join(options.directory, "objects"),
     },
-    ...(options.signal && { signal: options.signal }),
+    signal: options.signal,
   };
-  const paths = Object.values(mains).map((main) => main.path);
+}
 
+/** Import paths of the programs. */
+const mainPaths = Object.values(mains).map((main) => main.path);
+
+/** Fetches the modules; returns how many packages the programs consist of, together. */
+async function fetchModules(options: BuildOptions, go: GoSettings): Promise<number> {
   options.onProgress(`Fetching the modules of Kubernetes ${options.kubernetes}`);
-  const report = rateLimited(options);
   let modules = 0;
-  const listed = await runGo(["list", "-deps", ...paths], {
-    ...common,
+  const listed = await runGo(["list", "-deps", ...mainPaths], {
+    ...go,
     onLine: (line) => {
-      if (line.startsWith("go: downloading ")) report(`Fetched ${++modules} modules`);
+      if (line.startsWith("go: downloading ")) go.report(`Fetched ${++modules} modules`);
     },
   });
-  const total = listed.trim().split("\n").length;
+  return listed.trim().split("\n").length;
+}
 
+interface Compilation {
+  readonly go: GoSettings;
+  /** Folder of the programs. */
+  readonly out: string;
+  /** How many packages there are at most: some are of earlier builds. */
+  readonly packages: number;
+}
+
+async function compile(options: BuildOptions, { go, out, packages }: Compilation): Promise<void> {
   options.onProgress(`Compiling Kubernetes ${options.kubernetes}, about ${minutes} the first time`);
   let compiled = 0;
-  await runGo(
-    ["build", "-v", "-trimpath", "-buildvcs=false", "-mod=readonly"].concat([
-      `-ldflags=${linkerFlags(options.kubernetes)}`,
-      `-o=${out}/`,
-      ...paths,
-    ]),
-    {
-      ...common,
-      onLine: (line) => {
-        if (line.startsWith("go: ")) return;
-        compiled++;
-        const program = Object.entries(mains).find(([, main]) => main.path === line);
-        if (program) options.onProgress(`Linking ${program[0]}`);
-        else report(`Compiled ${compiled} packages, ${total} at most`);
-      },
-    },
-  );
-  const built = Object.entries(mains).map(([name, main]) => [name, join(out, main.file)]);
-  return Object.fromEntries(built) as Record<ProgramName, string>; // one entry per program
+  const onLine = (line: string): void => {
+    if (line.startsWith("go: ")) return;
+    compiled++;
+    const program = Object.entries(mains).find(([, main]) => main.path === line);
+    if (program) options.onProgress(`Linking ${program[0]}`);
+    else go.report(`Compiled ${compiled} packages, ${packages} at most`);
+  };
+  const flags = ["-v", "-trimpath", "-buildvcs=false", "-mod=readonly"];
+  const results = [`-ldflags=${linkerFlags(options.kubernetes)}`, `-o=${out}/`];
+  await runGo(["build", ...flags, ...results, ...mainPaths], { ...go, onLine });
 }
 
 /** The version that programs tell of themselves, as upstream's build sets it; no debug data. */

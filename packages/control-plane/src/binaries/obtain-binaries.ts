@@ -28,7 +28,7 @@ export interface ObtainOptions {
   readonly onProgress?: (line: string) => void;
   readonly logger?: Logger;
   readonly clock?: Clock;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Where downloads find their proxies, as `curl` does: HTTP_PROXY, HTTPS_PROXY, NO_PROXY. @default no proxy */
   readonly env?: NodeJS.ProcessEnv | undefined;
   /** Whether the official release may be downloaded. @default true */
@@ -69,7 +69,7 @@ export async function obtainBinaries(options: ObtainOptions): Promise<Binaries> 
   const lockPath = join(root, `${kubernetes}.lock`);
   await using _lock = await acquireFileLock(lockPath, {
     onWait: () => options.onProgress?.("Waiting for another process that obtains Kubernetes"),
-    ...(options.signal && { signal: options.signal }),
+    signal: options.signal,
   });
   // The holder of the lock before us may have done it all.
   return (await readCache(entry)) ?? (await obtainAndCache(entry, options));
@@ -130,7 +130,7 @@ async function build(work: string, options: ObtainOptions, clock: Clock): Promis
       directory: join(work, "build"),
       clock,
       onProgress: options.onProgress ?? (() => {}),
-      ...(options.signal && { signal: options.signal }),
+      signal: options.signal,
     });
   } catch (error) {
     if (ControlPlaneError.is(error, "GO_MISSING")) throw unobtainable(kubernetes, error);

@@ -9,7 +9,7 @@ import {
   type IssueOptions,
   type KeyPair,
 } from "@kip/pki";
-import { readIfPresent, writeWhole } from "../files.ts";
+import { readIfPresent, writeWhole } from "../host/files.ts";
 
 const day = 24 * 3_600_000;
 const authorityValidMs = 3650 * day;

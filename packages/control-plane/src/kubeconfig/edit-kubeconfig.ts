@@ -2,8 +2,8 @@ import { chmod, chown, link, mkdtemp, open, readFile, rename, rm, stat } from "n
 import { dirname, join } from "node:path";
 import { isProcessRunning, isSystemError, runCommand, thisProcess } from "@kip/base";
 import { ControlPlaneError } from "../errors.ts";
-import { readIfPresent, writeWhole } from "../files.ts";
-import { parseIdentity } from "../processes/process-identity.ts";
+import { readIfPresent, writeWhole } from "../host/files.ts";
+import { parseIdentity } from "../host/recorded-process.ts";
 
 /** A kubeconfig that is being changed: a copy of it, until the change is complete. */
 export interface KubeconfigEdit {

@@ -1,7 +1,7 @@
 import { chown, mkdir, realpath, rm, rmdir, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { decode, isSystemError } from "@kip/base";
-import { readIfPresent, writeWhole } from "../files.ts";
+import { readIfPresent, writeWhole } from "../host/files.ts";
 import { editKubeconfig, type EditTarget, type KubeconfigEdit } from "./edit-kubeconfig.ts";
 
 /** Which context, in which file; see {@link removeKubeconfigContext}. */

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import type { ProgramName } from "../binaries/pinned-version.ts";
 import type { ControlPlaneCertificates } from "../certificates/control-plane-certificates.ts";
-import { writeWhole } from "../files.ts";
+import { writeWhole } from "../host/files.ts";
 import { kubeconfigText } from "../kubeconfig/kubeconfig-file.ts";
-import type { ResolvedOptions } from "../resolve-options.ts";
+import type { ResolvedOptions } from "../options/resolve-options.ts";
 import {
   apiServerArgs,
   controllerManagerArgs,
@@ -11,7 +11,7 @@ import {
   schedulerArgs,
   type ProgramArgsInput,
 } from "./program-args.ts";
-import { endLeftover } from "./leftover.ts";
+import { endLeftover } from "../host/recorded-process.ts";
 import { SupervisedProgram, type ProgramEnd } from "./supervised-program.ts";
 
 /** The four programs, started together; disposing of them ends them. */

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { acquireFileLock, createLogger } from "@kip/base";
 import { obtainBinaries } from "../binaries/obtain-binaries.ts";
 import { findRelease, pinned } from "../binaries/pinned-version.ts";
-import { startControlPlane } from "../start-control-plane.ts";
+import { startControlPlane } from "../start/start-control-plane.ts";
 import { followTestRun } from "./test-run.ts";
 
 /** How long a control plane that test files share waits for the next one, milliseconds. */

@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import type { KeyPair } from "@kip/pki";
-import type { ProgramName } from "./binaries/pinned-version.ts";
-import type { ControlPlaneCertificates } from "./certificates/control-plane-certificates.ts";
-import type { ControlPlane } from "./control-plane.ts";
-import { forwardConnections } from "./processes/forward.ts";
-import type { Programs } from "./processes/programs.ts";
-import type { ResolvedOptions } from "./resolve-options.ts";
+import type { ProgramName } from "../binaries/pinned-version.ts";
+import type { ControlPlaneCertificates } from "../certificates/control-plane-certificates.ts";
+import type { ControlPlane } from "../options/control-plane.ts";
+import { forwardConnections } from "../processes/forward.ts";
+import type { Programs } from "../processes/programs.ts";
+import type { ResolvedOptions } from "../options/resolve-options.ts";
 
 interface Parts {
   readonly resolved: ResolvedOptions;

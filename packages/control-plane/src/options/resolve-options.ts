@@ -1,14 +1,11 @@
-import { silentLogger, systemClock, type Clock, type Logger } from "@kip/base";
+import { silentLogger, systemClock } from "@kip/base";
 import { join, resolve } from "node:path";
 import type { ControlPlaneOptions } from "./control-plane.ts";
 
+type Resolved<T> = { readonly [K in keyof T]-?: NonNullable<T[K]> };
+
 /** {@link ControlPlaneOptions} with every default filled in, and the paths that follow from them. */
-export interface ResolvedOptions extends Required<
-  Omit<ControlPlaneOptions, "signal" | "onExit" | "clock" | "logger">
-> {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly onExit: NonNullable<ControlPlaneOptions["onExit"]>;
+export interface ResolvedOptions extends Resolved<Omit<ControlPlaneOptions, "signal">> {
   readonly signal: AbortSignal | undefined;
   /** Where etcd keeps its data and sockets: working directory of etcd and the API server. */
   readonly etcdDir: string;

@@ -1,4 +1,4 @@
-import { kipUser, kubeletClientUser } from "./certificates/control-plane-certificates.ts";
+import { kipUser, kubeletClientUser } from "../certificates/control-plane-certificates.ts";
 
 const read = ["get", "list", "watch"] as const;
 const own = [...read, "create", "update", "patch", "delete"] as const;

@@ -1,7 +1,23 @@
 import { rm } from "node:fs/promises";
-import { isProcessRunning, signalProcess, type Clock } from "@kip/base";
-import { readIfPresent } from "../files.ts";
-import { parseIdentity } from "./process-identity.ts";
+import {
+  decode,
+  isProcessRunning,
+  signalProcess,
+  type Clock,
+  type ProcessIdentity,
+} from "@kip/base";
+import { readIfPresent } from "./files.ts";
+
+const decodeIdentity = decode.object({ pid: decode.integer, startTicks: decode.string });
+
+/** The process that a file of ours names in JSON; undefined if it names none, or was cut off by a crash. */
+export function parseIdentity(text: string): ProcessIdentity | undefined {
+  try {
+    return decodeIdentity(JSON.parse(text), "");
+  } catch {
+    return undefined;
+  }
+}
 
 /** Ends a process that an earlier start left behind and recorded in `path`, and forgets it. */
 export async function endLeftover(path: string, clock: Clock): Promise<void> {

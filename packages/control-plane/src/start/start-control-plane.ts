@@ -1,20 +1,24 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { acquireFileLock, errorText, runCommand, LockError } from "@kip/base";
-import { ControlPlaneError } from "./errors.ts";
-import { CertificateFiles } from "./certificates/certificate-files.ts";
+import { ControlPlaneError } from "../errors.ts";
+import { CertificateFiles } from "../certificates/certificate-files.ts";
 import {
   controlPlaneCertificates,
   type ControlPlaneCertificates,
-} from "./certificates/control-plane-certificates.ts";
-import type { ControlPlane, ControlPlaneOptions } from "./control-plane.ts";
-import { readIfPresent, writeWhole } from "./files.ts";
-import { kubeconfigText } from "./kubeconfig/kubeconfig-file.ts";
-import { freePort, requireFreePort } from "./processes/ports.ts";
-import { startPrograms, type Programs } from "./processes/programs.ts";
-import { waitUntilReady } from "./processes/readiness.ts";
+} from "../certificates/control-plane-certificates.ts";
+import type { ControlPlane, ControlPlaneOptions } from "../options/control-plane.ts";
+import { readIfPresent, writeWhole } from "../host/files.ts";
+import { kubeconfigText } from "../kubeconfig/kubeconfig-file.ts";
+import { freePort, requireFreePort } from "../processes/ports.ts";
+import { startPrograms, type Programs } from "../processes/programs.ts";
+import { waitUntilReady } from "../processes/readiness.ts";
 import { startingObjects } from "./rbac.ts";
-import { firstServiceAddress, resolveOptions, type ResolvedOptions } from "./resolve-options.ts";
+import {
+  firstServiceAddress,
+  resolveOptions,
+  type ResolvedOptions,
+} from "../options/resolve-options.ts";
 import { RunningControlPlane } from "./running-control-plane.ts";
 
 /**
@@ -154,7 +158,7 @@ async function applyStartingObjects(resolved: ResolvedOptions, signal: AbortSign
     await runCommand(
       resolved.binaries.paths.kubectl,
       [`--kubeconfig=${join(resolved.dataDir, "admin.kubeconfig")}`, ...args],
-      { env: { HOME: resolved.dataDir }, signal, ...(input !== undefined && { input }) },
+      { env: { HOME: resolved.dataDir }, signal, input },
     );
   await Promise.all([
     kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"], startingObjects()),

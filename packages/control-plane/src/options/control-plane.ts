@@ -1,6 +1,6 @@
 import type { Clock, Logger } from "@kip/base";
 import type { KeyPair } from "@kip/pki";
-import type { Binaries, ProgramName } from "./binaries/pinned-version.ts";
+import type { Binaries, ProgramName } from "../binaries/pinned-version.ts";
 
 /** Options of {@link startControlPlane}. */
 export interface ControlPlaneOptions {
@@ -13,28 +13,28 @@ export interface ControlPlaneOptions {
    * Port of the API server; 0 takes a free one and keeps it for later starts on the same `dataDir`.
    * @default 6443
    */
-  readonly port?: number;
+  readonly port?: number | undefined;
   /** Address the API server listens at. @default "127.0.0.1" */
-  readonly bindAddress?: string;
+  readonly bindAddress?: string | undefined;
   /**
    * Address of the `kubernetes` Service as pods see it; not loopback, need not exist yet.
    * @default "198.18.0.1"
    */
-  readonly advertiseAddress?: string;
+  readonly advertiseAddress?: string | undefined;
   /** Further host names and addresses that the API server's certificate is good for. @default none */
-  readonly serverNames?: readonly string[];
+  readonly serverNames?: readonly string[] | undefined;
   /** Range of Service addresses. @default "10.96.0.0/16" */
-  readonly serviceCidr?: string;
+  readonly serviceCidr?: string | undefined;
   /** Longest wait until the API is ready, milliseconds. @default 60,000 */
-  readonly readyTimeoutMs?: number;
+  readonly readyTimeoutMs?: number | undefined;
   /** Environment of the programs, besides PATH. @default empty */
-  readonly environment?: Readonly<NodeJS.ProcessEnv>;
+  readonly environment?: Readonly<NodeJS.ProcessEnv> | undefined;
   /** Called for each program that ended unasked; it is started again. */
-  readonly onExit?: (exit: ProgramExit) => void;
+  readonly onExit?: ((exit: ProgramExit) => void) | undefined;
   /** Abandons the start. A control plane that is up is stopped with {@link ControlPlane.stop}. */
-  readonly signal?: AbortSignal;
-  readonly clock?: Clock;
-  readonly logger?: Logger;
+  readonly signal?: AbortSignal | undefined;
+  readonly clock?: Clock | undefined;
+  readonly logger?: Logger | undefined;
 }
 
 /** An unexpected end of a program. */
