@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmod, mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
-import { runCommand } from "@kip/base";
 import { controlGroupPath } from "../src/host/control-group.ts";
 import { findProcesses } from "../src/host/processes.ts";
 import { hostSnapshot } from "./support/host-snapshot.ts";
 import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
+import { programFile } from "./support/program-file.ts";
 
 const name = "kiptcrash";
 const test = await prepareTestCloud(name, 3);
@@ -111,6 +111,8 @@ async function killEverywhere(
   for (let nth = 1; nth < 200; nth++) {
     await rm(counter, { recursive: true, force: true });
     await mkdir(counter);
+    const settings = `kill_at=${nth} moment=${moment} counter=${counter} path=${process.env["PATH"]}`;
+    await writeFile(path.join(shims, "settings"), settings);
     const script = path.join(import.meta.dirname, "support/act.ts");
     const child = spawn(
       process.execPath,
@@ -119,9 +121,6 @@ async function killEverywhere(
         env: {
           ...process.env,
           PATH: `${shims}:${process.env["PATH"]}`,
-          KILL_AT: String(nth),
-          KILL_MOMENT: moment,
-          COUNTER: counter,
         },
         stdio: ["ignore", "ignore", "inherit"],
       },
@@ -144,24 +143,9 @@ async function controlGroups(): Promise<readonly string[]> {
 /** Programs of the same names that kill the process that started the n-th of them. */
 async function prepareShims(): Promise<void> {
   await mkdir(shims, { recursive: true });
+  const starter = await readFile(programFile("kill-starter.sh"));
   for (const program of programs) {
-    const real = (await runCommand("sh", ["-c", `command -v ${program}`])).stdout.trim();
-    const script = `#!/bin/sh
-n=1
-while ! mkdir "$COUNTER/$n" 2>/dev/null; do n=$((n + 1)); done
-[ "$n" = "$KILL_AT" ] || exec ${real} "$@"
-case "$KILL_MOMENT $*" in
-before*) ;;
-*" -S "*/ctl.sock*) # QEMU does not return
-  control=$(printf '%s\n' "$@" | sed -n 's/^socket,id=command,.*,path=//p')
-  ${real} "$@" &
-  while [ ! -S "$control" ]; do sleep 0.01; done ;;
-*" monitor "*) ${real} "$@" & ;; # does not return either
-*) ${real} "$@" ;;
-esac
-kill -KILL "$PPID"
-`;
-    await writeFile(path.join(shims, program), script);
+    await writeFile(path.join(shims, program), starter);
     await chmod(path.join(shims, program), 0o755);
   }
 }

@@ -19,6 +19,7 @@ import {
   udpPacket,
   type BridgeGuest,
 } from "./support/bridge-guest.ts";
+import { programFile } from "./support/program-file.ts";
 
 const name = "kiptiso";
 const options: LocalNetworkOptions = {
@@ -235,11 +236,8 @@ describe("what a machine reaches", { timeout: 120_000 }, () => {
       // What was not asked for does not come, what answers does: through the agent's port, too.
       const received: string[] = [];
       asker.on("message", (text, { port }) => received.push(`${text.toString()} from ${port}`));
-      const script = `use Socket; socket(my $s, 2, 2, 17); bind($s, sockaddr_in(6421, INADDR_ANY)) or die $!;
-        socket(my $t, 2, 2, 17); $| = 1; print "listening\n";
-        send($t, "unasked", 0, sockaddr_in(${asker.address().port}, inet_aton("${host}")));
-        my $from = recv($s, my $b, 100, 0); send($s, "answer", 0, $from);`;
-      const answerer = cell.start("perl", ["-e", script]);
+      const to = [host, String(asker.address().port)];
+      const answerer = cell.start("perl", [programFile("answer-udp.pl"), "6421", ...to]);
       await once(answerer.stdout, "data");
       asker.send("question", 6421, cell.machineIp);
       await once(asker, "message");
@@ -262,10 +260,7 @@ describe("what a machine reaches", { timeout: 120_000 }, () => {
         [8080, other.machineIp, true],
         [6421, other.machineIp, false],
       ] as const) {
-        const reply = "HTTP/1.0 200 OK\\r\\n\\r\\nhello";
-        const script = `use Socket; socket(my $s, 2, 1, 6); setsockopt($s, 1, 2, 1); bind($s, sockaddr_in(${port}, INADDR_ANY)) or die $!;
-          listen($s, 5); $| = 1; print "listening\\n"; while (accept(my $c, $s)) { recv($c, my $b, 9999, 0); send($c, "${reply}", 0); close $c; }`;
-        const server = other.start("perl", ["-e", script]);
+        const server = other.start("perl", [programFile("serve-hello.pl"), String(port)]);
         await once(server.stdout, "data");
         const where = `${address}:${port}`;
         if (isOpen) assert.equal(await cell.fetch(`http://${where}/`), "hello", where);

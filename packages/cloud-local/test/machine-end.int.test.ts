@@ -11,6 +11,7 @@ import { findProcesses } from "../src/host/processes.ts";
 import { parseMachineRecord, type MachineRecord } from "../src/machine/machine-record.ts";
 import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
+import { programFile } from "./support/program-file.ts";
 
 const test = await prepareTestCloud("kiptend", 2);
 after(() => test.remove());
@@ -37,14 +38,13 @@ async function usersOf(argument: string): Promise<readonly number[]> {
 async function standIn(
   uid: number,
 ): Promise<{ readonly child: ChildProcess; readonly end: Promise<string> }> {
-  const idle = `$| = 1; $0 = "other"; print "ready\\n"; sleep 1000 while 1;`;
   const child = spawn("setpriv", [
     `--reuid=${uid}`,
     `--regid=${uid}`,
     "--clear-groups",
     "perl",
-    "-e",
-    idle,
+    programFile("linger.pl"),
+    "change arguments",
   ]);
   const end = once(child, "exit").then(([, signal]) => String(signal));
   await once(child.stdout, "data");

@@ -24,6 +24,7 @@ import { parseMachineRecord } from "../src/machine/machine-record.ts";
 import { runCommands } from "../src/qemu/qmp-session.ts";
 import { machineRequest } from "./support/machine-request.ts";
 import { prepareTestCloud } from "./support/test-cloud.ts";
+import { programFile } from "./support/program-file.ts";
 
 const test = await prepareTestCloud("kiptvol", 5);
 after(() => test.remove());
@@ -193,13 +194,16 @@ describe("LocalVolumes", { timeout: 240_000 }, () => {
     const volume = await cloud.createVolume(volumeRequest());
     const record = path.join(machineFolder(machine.id), "machine.json");
     const { userId } = parseMachineRecord(await readFile(record, "utf8"), record);
-    // mmap(2) of the disk, shared, to read and write; then only the mapping is left.
-    const mapped = "syscall(9, 0, 4096, 3, 1, 0, 0); close(STDIN);";
-    for (const keep of ["", mapped]) {
+    for (const way of ["stay", "map standard input"]) {
       await cloud.attachVolume(volume.id, machine.id);
       await using disk = await open(volumeFile(volume.id), "r+");
-      const script = `$| = 1; ${keep} print "ready\\n"; sleep 1000 while 1;`;
-      const command = [`--reuid=${userId}`, "--clear-groups", "perl", "-e", script];
+      const command = [
+        `--reuid=${userId}`,
+        "--clear-groups",
+        "perl",
+        programFile("linger.pl"),
+        way,
+      ];
       const other = spawn("setpriv", command, { stdio: [disk.fd, "pipe", "inherit"] });
       const ended = once(other, "exit");
       assert.ok(other.stdout);

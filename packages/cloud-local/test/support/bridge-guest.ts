@@ -6,6 +6,7 @@ import type { Readable } from "node:stream";
 import type { LocalNetwork } from "../../src/network/local-network.ts";
 import { machinePort, type MachinePort } from "../../src/network/machine-port.ts";
 import { namespaceOf, type Namespace } from "../../src/network/namespace.ts";
+import { programFile } from "./program-file.ts";
 
 /** What stands for a machine: a namespace whose end of a cable is on the bridge in place of a tap. */
 export interface BridgeGuest extends AsyncDisposable {
@@ -27,15 +28,6 @@ export interface BridgeGuest extends AsyncDisposable {
   /** Fails if something answers at one of the addresses (with their ports) within a second. */
   reachesNone(places: readonly string[]): Promise<void>;
 }
-
-/** AF_PACKET, SOCK_RAW, all protocols: perl is in every Debian, and speaks it without a library. */
-const openSocket = `
-  socket(my $s, 17, 3, unpack("n", pack("S", 3))) or die $!;
-  my $a = pack("SnlSCC a8", 17, 3, shift, 0, 0, 6, "");
-`;
-const sender = `${openSocket} while (<STDIN>) { chomp; send($s, pack("H*", $_), 0, $a) or die $!; }`;
-const receiver = `${openSocket} bind($s, $a) or die $!; $| = 1; print "listening\\n";
-  while (1) { recv($s, my $b, 65536, 0); print unpack("H*", $b), "\\n"; }`;
 
 /** Puts a guest at the port of a machine. */
 export async function joinBridge(network: LocalNetwork, slot: number): Promise<BridgeGuest> {
@@ -75,11 +67,11 @@ export async function joinBridge(network: LocalNetwork, slot: number): Promise<B
     namespace,
     send: async (...frames) => {
       const input = frames.map((frame) => `${frame.toString("hex")}\n`).join("");
-      await namespace.run("perl", ["-e", sender, await index()], input);
+      await namespace.run("perl", [programFile("send-frames.pl"), await index()], input);
     },
     start,
     receive: async () => {
-      const child = start("perl", ["-e", receiver, await index()]);
+      const child = start("perl", [programFile("receive-frames.pl"), await index()]);
       const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
       await lines.next();
       return {
@@ -104,11 +96,8 @@ export async function joinBridge(network: LocalNetwork, slot: number): Promise<B
       return (await namespace.run("curl", args)).stdout;
     },
     askByUdp: async (address, port, source) => {
-      const script = `use Socket; socket(my $s, 2, 2, 17); my ($to, $port, $from) = @ARGV;
-        bind($s, sockaddr_in(0, inet_aton($from))) or die $!; connect($s, sockaddr_in($port, inet_aton($to))) or die $!;
-        setsockopt($s, 1, 20, pack("qq", 5, 0)) or die $!; send($s, "question", 0);
-        print defined(recv($s, my $b, 100, 0)) ? "an answer" : $!{EAGAIN} ? "no answer" : "$!";`;
-      return (await namespace.run("perl", ["-e", script, address, String(port), source])).stdout;
+      const question = [programFile("ask-udp.pl"), address, String(port), source];
+      return (await namespace.run("perl", question)).stdout;
     },
     reachesNone: async (places) => {
       const curl = ["--silent", "--max-time", "1", "--noproxy", "*"];

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import path from "node:path";
 import { runCommand } from "@kip/base";
 import { namespaceOf } from "../../src/network/namespace.ts";
 
@@ -47,8 +48,8 @@ export async function internet(
   }
   await away.run("ip", ["route", "add", "default", "dev", "eth0"]);
   await away.run("nft", ["-f", "-"], counters);
-  const script = `require("http").createServer((_, r) => r.end("hello")).listen(${port}, () => console.log("up"))`;
-  const server = spawn("nsenter", [`--net=${away.file}`, process.execPath, "-e", script], {
+  const program = [process.execPath, path.join(import.meta.dirname, "hello-server.ts"), `${port}`];
+  const server = spawn("nsenter", [`--net=${away.file}`, ...program], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   await once(server.stdout, "data");
