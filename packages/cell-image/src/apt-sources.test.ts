@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { suite, test } from "node:test";
+import { describe, it } from "node:test";
 import { temporaryFolder } from "@kip/testing";
 import { hostAptSources } from "./apt-sources.ts";
 
@@ -13,8 +13,8 @@ async function sourcesOf(files: Readonly<Record<string, string>>): Promise<reado
   return await hostAptSources(apt.path, "bookworm");
 }
 
-suite("hostAptSources", () => {
-  test("reads stanzas", async () => {
+describe("hostAptSources()", () => {
+  it("reads stanzas", async () => {
     const text = [
       "Types: deb deb-src",
       "# a note",
@@ -36,7 +36,7 @@ suite("hostAptSources", () => {
     ]);
   });
 
-  test("reads lines, with and without options", async () => {
+  it("reads lines, with and without options", async () => {
     const text = [
       "# deb http://commented.example/debian bookworm main",
       "deb [arch=amd64 signed-by=/k/debian-archive.gpg] http://a.example/debian/ bookworm main # note",
@@ -49,7 +49,7 @@ suite("hostAptSources", () => {
     ]);
   });
 
-  test("leaves out third parties and other components", async () => {
+  it("leaves out third parties and other components", async () => {
     const text = [
       "deb http://a.example/debian bookworm main",
       "deb [signed-by=/k/vendor.gpg] http://vendor.example/debian bookworm main",
@@ -61,7 +61,7 @@ suite("hostAptSources", () => {
     ]);
   });
 
-  test("gives none on a host of another suite", async () => {
+  it("gives none on a host of another suite", async () => {
     assert.deepEqual(
       await sourcesOf({ "sources.list": "deb http://a.example/debian sid main" }),
       [],

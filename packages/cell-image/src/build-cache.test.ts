@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { suite, test } from "node:test";
+import { describe, it } from "node:test";
 import { temporaryFolder } from "@kip/testing";
 import { markImageUsed, cachedBuild, type CachedBuild } from "./build-cache.ts";
 
@@ -26,8 +26,8 @@ async function withCache(
   });
 }
 
-suite("cachedBuild", () => {
-  test("builds once", async () => {
+describe("cachedBuild()", () => {
+  it("builds once", async () => {
     await withCache(async (folder, build) => {
       assert.equal(await build({}), path.join(folder, "k"));
       await build({ build: async () => assert.fail("built twice") });
@@ -35,7 +35,7 @@ suite("cachedBuild", () => {
     });
   });
 
-  test("leaves nothing of a build that fails, and builds again", async () => {
+  it("leaves nothing of a build that fails, and builds again", async () => {
     await withCache(async (folder, build) => {
       const failing = build({
         build: async (work) => {
@@ -50,7 +50,7 @@ suite("cachedBuild", () => {
     });
   });
 
-  test("removes what a killed builder left", async () => {
+  it("removes what a killed builder left", async () => {
     await withCache(async (folder, build) => {
       await mkdir(path.join(folder, ".part-dead"), { recursive: true });
       await build({});
@@ -58,7 +58,7 @@ suite("cachedBuild", () => {
     });
   });
 
-  test("has every file on the disk before the product has its name", async () => {
+  it("has every file on the disk before the product has its name", async () => {
     await withCache(async (folder, build) => {
       const synced: string[] = [];
       const sync = async (place: string): Promise<void> => {
@@ -77,7 +77,7 @@ suite("cachedBuild", () => {
     });
   });
 
-  test("makes a second builder wait, who then finds the product", async () => {
+  it("makes a second builder wait, who then finds the product", async () => {
     await withCache(async (_folder, build) => {
       const started = Promise.withResolvers<void>();
       const waiting = Promise.withResolvers<void>();
@@ -96,7 +96,7 @@ suite("cachedBuild", () => {
     });
   });
 
-  test("stops waiting when its signal aborts", async () => {
+  it("stops waiting when its signal aborts", async () => {
     await withCache(async (_folder, build) => {
       const started = Promise.withResolvers<void>();
       const release = Promise.withResolvers<void>();
@@ -118,7 +118,7 @@ suite("cachedBuild", () => {
     });
   });
 
-  test("collects products unused for a day, but not the last ones", async () => {
+  it("collects products unused for a day, but not the last ones", async () => {
     await withCache(async (folder, build) => {
       for (const [index, key] of ["a", "b", "c", "d"].entries()) {
         await build({ key });
@@ -130,7 +130,7 @@ suite("cachedBuild", () => {
     });
   });
 
-  test("keeps an image that a running cluster uses", async () => {
+  it("keeps an image that a running cluster uses", async () => {
     await withCache(async (folder, build) => {
       const images = path.join(folder, "../images");
       const keys = ["running", "a", "b", "c"];

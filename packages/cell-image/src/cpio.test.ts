@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { suite, test } from "node:test";
+import { describe, it } from "node:test";
 import { runCommand } from "@kip/base";
 import { cpioArchive } from "./cpio.ts";
 
-suite("cpioArchive", () => {
-  test("is read by cpio, folders before their files", async (t) => {
+describe("cpioArchive()", () => {
+  it("is read by cpio, folders before their files", async (t) => {
     const archive = cpioArchive([
       { path: "a/b/file", content: Buffer.from("text"), isExecutable: true },
       { path: "empty" },
@@ -23,7 +23,7 @@ suite("cpioArchive", () => {
     }
   });
 
-  test("gives the same bytes for the same entries", () => {
+  it("gives the same bytes for the same entries", () => {
     const entries = [{ path: "x", content: Buffer.from("1") }];
     assert.deepEqual(cpioArchive(entries), cpioArchive(entries));
   });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { suite, test } from "node:test";
+import { describe, it } from "node:test";
 import { moduleClosure } from "./kernel-modules.ts";
 
 const modulesDep = [
@@ -10,8 +10,8 @@ const modulesDep = [
   "kernel/fs/other.ko:",
 ].join("\n");
 
-suite("moduleClosure", () => {
-  test("takes the dependencies along, each once", () => {
+describe("moduleClosure()", () => {
+  it("takes the dependencies along, each once", () => {
     const closure = moduleClosure(["virtio_blk", "virtio_rng"], modulesDep);
     assert.deepEqual([...closure.keys()].sort(), [
       "kernel/block/virtio_blk.ko.xz",
@@ -22,7 +22,7 @@ suite("moduleClosure", () => {
     assert.equal(closure.get("kernel/virtio/virtio_ring.ko"), "kernel/virtio/virtio_ring.ko:");
   });
 
-  test("skips what is built into the kernel", () => {
+  it("skips what is built into the kernel", () => {
     assert.equal(moduleClosure(["ext4"], modulesDep).size, 0);
   });
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { suite, test } from "node:test";
+import { describe, it } from "node:test";
 import { temporaryFolder } from "@kip/testing";
 import { writeOciLayout, type SingleLayerImage } from "./oci-layout.ts";
 
@@ -13,8 +13,8 @@ const image: SingleLayerImage = {
   tag: "latest",
 };
 
-suite("writeOciLayout", () => {
-  test("names every blob by its hash and the manifest in the index", async () => {
+describe("writeOciLayout()", () => {
+  it("names every blob by its hash and the manifest in the index", async () => {
     using directory = temporaryFolder();
     const digest = await writeOciLayout(directory.path, image);
     const blobs = path.join(directory.path, "blobs", "sha256");
@@ -27,7 +27,7 @@ suite("writeOciLayout", () => {
     assert.ok(index.includes('"org.opencontainers.image.ref.name":"latest"'));
   });
 
-  test("gives the same digest each time", async () => {
+  it("gives the same digest each time", async () => {
     using one = temporaryFolder();
     using two = temporaryFolder();
     assert.equal(await writeOciLayout(one.path, image), await writeOciLayout(two.path, image));

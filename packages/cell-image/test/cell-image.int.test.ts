@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { access, mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { createInterface } from "node:readline";
-import { before, suite, test } from "node:test";
+import { before, describe, it } from "node:test";
 import { decode, runCommand } from "@kip/base";
 import { temporaryFolder } from "@kip/testing";
 import { buildCellImage, buildDemoImage, type CellImage } from "../src/index.ts";
@@ -32,7 +32,7 @@ const decodeFacts = decode.object({
 
 const skip = process.getuid?.() === 0 ? false : "the image is built by root only";
 
-suite("cell image", { skip, timeout: 280_000 }, () => {
+describe("cell image", { skip, timeout: 280_000 }, () => {
   let image: CellImage;
 
   before(async () => {
@@ -43,7 +43,7 @@ suite("cell image", { skip, timeout: 280_000 }, () => {
     });
   });
 
-  test("is found again, not built again", async () => {
+  it("is found again, not built again", async () => {
     const messages: string[] = [];
     const again = await buildCellImage({
       cacheDir,
@@ -54,7 +54,7 @@ suite("cell image", { skip, timeout: 280_000 }, () => {
     assert.deepEqual(messages, []);
   });
 
-  test("boots to a machine that is ready for containers, and starts its agent again", async () => {
+  it("boots to a machine that is ready for containers, and starts its agent again", async () => {
     using directory = temporaryFolder();
     const [first, second] = await boot(image, directory.path);
     assert.equal(first?.run, 1);
@@ -79,13 +79,13 @@ suite("cell image", { skip, timeout: 280_000 }, () => {
     assert.ok((second?.diskBytes ?? 0) > image.rootDiskBytes * 2, String(second?.diskBytes));
   });
 
-  test("comes with a demo image that skopeo can read", async () => {
+  it("comes with a demo image that skopeo can read", async () => {
     const demo = await buildDemoImage({ cacheDir });
     const { stdout } = await runCommand("skopeo", ["inspect", `oci:${demo.layoutDir}:${demo.tag}`]);
     assert.ok(stdout.includes(demo.digest));
   });
 
-  test("comes with a demo image in which the usual network commands work", async () => {
+  it("comes with a demo image in which the usual network commands work", async () => {
     using root = temporaryFolder();
     const { layoutDir } = await buildDemoImage({ cacheDir });
     const { stdout } = await runCommand("skopeo", ["inspect", `oci:${layoutDir}:latest`]);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { suite, test } from "node:test";
+import { describe, it } from "node:test";
 import { temporaryFolder } from "@kip/testing";
 import { applyUserData } from "./apply-user-data.ts";
 import { readNoCloudSeed } from "./no-cloud.ts";
@@ -10,8 +10,8 @@ import { CloudInitError } from "./errors.ts";
 
 const nothing: CloudConfig = { writeFiles: [], runCommands: [], warnings: [] };
 
-suite("applyUserData", () => {
-  test("writes files whole, with their mode, and leaves no temporary file", async () => {
+describe("applyUserData()", () => {
+  it("writes files whole, with their mode, and leaves no temporary file", async () => {
     using root = temporaryFolder();
     const content = Buffer.from("secret");
     const writeFiles = [{ path: "/var/lib/x/key", content, mode: 0o400 }];
@@ -24,7 +24,7 @@ suite("applyUserData", () => {
   });
 
   for (const umask of [0o027, 0o077]) {
-    test(`lets all users into the folders that it makes, with umask ${umask.toString(8)}`, async () => {
+    it(`lets all users into the folders that it makes, with umask ${umask.toString(8)}`, async () => {
       using root = temporaryFolder();
       const writeFiles = [{ path: "/etc/x/y/file", content: Buffer.from("x"), mode: 0o644 }];
       const before = process.umask(umask);
@@ -38,7 +38,7 @@ suite("applyUserData", () => {
     });
   }
 
-  test("replaces a file that is there", async () => {
+  it("replaces a file that is there", async () => {
     using root = temporaryFolder();
     await writeFile(path.join(root.path, "a"), "old");
     const writeFiles = [{ path: "/a", content: Buffer.from("new"), mode: 0o644 }];
@@ -46,7 +46,7 @@ suite("applyUserData", () => {
     assert.equal(await readFile(path.join(root.path, "a"), "utf8"), "new");
   });
 
-  test("goes on after a failure and reports it", async () => {
+  it("goes on after a failure and reports it", async () => {
     using root = temporaryFolder();
     await mkdir(path.join(root.path, "taken"));
     const content = Buffer.from("x");
@@ -79,8 +79,8 @@ suite("applyUserData", () => {
   });
 });
 
-suite("readNoCloudSeed", () => {
-  test("reads both files; user data may be missing", async () => {
+describe("readNoCloudSeed()", () => {
+  it("reads both files; user data may be missing", async () => {
     using seed = temporaryFolder();
     const metaData = { "instance-id": "i-1", "local-hostname": "cell-1" };
     await writeFile(path.join(seed.path, "meta-data"), JSON.stringify(metaData));
@@ -89,7 +89,7 @@ suite("readNoCloudSeed", () => {
     assert.equal(userData.length, 0);
   });
 
-  test("refuses meta-data without an instance-id", async () => {
+  it("refuses meta-data without an instance-id", async () => {
     using seed = temporaryFolder();
     await writeFile(path.join(seed.path, "meta-data"), "{}");
     assert.throws(

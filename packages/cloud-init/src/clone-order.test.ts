@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { suite, test } from "node:test";
+import { describe, it } from "node:test";
 import { orderLine, parseOrder, type ImagePreload, type CloneIdentity } from "./clone-order.ts";
 import { CloudInitError } from "./errors.ts";
 
@@ -28,8 +28,8 @@ const preload: ImagePreload = {
   network: identity.network,
 };
 
-suite("parseOrder", () => {
-  test("reads what orderLine wrote, which is one line", () => {
+describe("parseOrder()", () => {
+  it("reads what orderLine wrote, which is one line", () => {
     const line = orderLine(identity);
     assert.equal(line.indexOf("\n"), line.length - 1);
     assert.deepEqual(parseOrder(line), { kind: "become", identity });
@@ -43,7 +43,7 @@ suite("parseOrder", () => {
     ["no network", { network: undefined }],
   ];
   for (const [name, change] of invalid) {
-    test(`refuses ${name}`, () => {
+    it(`refuses ${name}`, () => {
       const line = JSON.stringify({ ...identity, ...change });
       assert.throws(
         () => parseOrder(line),
@@ -52,14 +52,14 @@ suite("parseOrder", () => {
     });
   }
 
-  test("refuses an image preload with too little entropy", () => {
+  it("refuses an image preload with too little entropy", () => {
     assert.throws(
       () => parseOrder(JSON.stringify({ ...preload, entropy: "" })),
       (error) => CloudInitError.is(error, "PERSONALITY_INVALID"),
     );
   });
 
-  test("refuses half a line", () => {
+  it("refuses half a line", () => {
     assert.throws(
       () => parseOrder(orderLine(identity).slice(0, 50)),
       (error) => CloudInitError.is(error, "PERSONALITY_INVALID"),

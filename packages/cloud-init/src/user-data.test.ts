@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { suite, test } from "node:test";
+import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { maxUserDataBytes, parseUserData } from "./user-data.ts";
@@ -9,8 +9,8 @@ function userData(config: unknown): Buffer {
   return Buffer.from(`#cloud-config\n${JSON.stringify(config)}\n`);
 }
 
-suite("parseUserData", () => {
-  test("reads files, host name and commands", () => {
+describe("parseUserData()", () => {
+  it("reads files, host name and commands", () => {
     const config = parseUserData(
       userData({
         hostname: "cell-1",
@@ -32,11 +32,11 @@ suite("parseUserData", () => {
     assert.deepEqual(config.warnings, []);
   });
 
-  test("unpacks gzip, told by its first bytes", () => {
+  it("unpacks gzip, told by its first bytes", () => {
     assert.equal(parseUserData(gzipSync(userData({ hostname: "x" }))).hostname, "x");
   });
 
-  test("refuses files that are small only as long as they are packed", () => {
+  it("refuses files that are small only as long as they are packed", () => {
     const packed = gzipSync(Buffer.alloc(1 << 20)).toString("base64");
     const file = { path: "/a", content: packed, encoding: "gz+b64" };
     assert.equal(
@@ -56,7 +56,7 @@ suite("parseUserData", () => {
     assert.ok(process.memoryUsage().arrayBuffers - before < 100 << 20);
   });
 
-  test("names some of very many mistakes", () => {
+  it("names some of very many mistakes", () => {
     const wrong = userData({ runcmd: Array(100_000).fill(1) });
     assert.throws(
       () => parseUserData(wrong),
@@ -69,7 +69,7 @@ suite("parseUserData", () => {
   });
 
   for (const key of [{ append: true }, { source: { uri: "http://192.0.2.1/" } }]) {
-    test(`refuses a file with ${Object.keys(key)[0]}, whose content would be another one`, () => {
+    it(`refuses a file with ${Object.keys(key)[0]}, whose content would be another one`, () => {
       const file = { path: "/etc/hosts", content: "192.0.2.1 x", ...key };
       assert.throws(() => parseUserData(userData({ write_files: [file] })), {
         code: "USER_DATA_INVALID",
@@ -78,17 +78,17 @@ suite("parseUserData", () => {
     });
   }
 
-  test("takes a header with nothing after it", () => {
+  it("takes a header with nothing after it", () => {
     assert.deepEqual(parseUserData(Buffer.from("#cloud-config")).writeFiles, []);
   });
 
-  test("warns of unknown keys and names the nearest", () => {
+  it("warns of unknown keys and names the nearest", () => {
     const { warnings } = parseUserData(userData({ write_file: [], apt: {} }));
     assert.match(warnings[0] ?? "", /"write_file".*"write_files"/);
     assert.match(warnings[1] ?? "", /"apt"/);
   });
 
-  test("names every wrong value in one error", () => {
+  it("names every wrong value in one error", () => {
     const bad = userData({
       hostname: 7,
       write_files: [
@@ -109,14 +109,14 @@ suite("parseUserData", () => {
     );
   });
 
-  test("says that YAML is not read", () => {
+  it("says that YAML is not read", () => {
     assert.throws(
       () => parseUserData(Buffer.from("#cloud-config\nhostname: a\n")),
       (error) => CloudInitError.is(error, "USER_DATA_YAML_UNSUPPORTED"),
     );
   });
 
-  test("refuses a bomb", () => {
+  it("refuses a bomb", () => {
     const bomb = gzipSync(Buffer.alloc(maxUserDataBytes + 1));
     assert.throws(
       () => parseUserData(bomb),
@@ -124,7 +124,7 @@ suite("parseUserData", () => {
     );
   });
 
-  test("gives a result or one of its own errors for any bytes", () => {
+  it("gives a result or one of its own errors for any bytes", () => {
     const anything = fc.oneof(
       fc.uint8Array(),
       fc.json().map((json) => Buffer.from(`#cloud-config\n${json}`)),

@@ -135,6 +135,22 @@ export interface NetworkFacts {
  *
  * The driver is bound to one *owner* (the ID of this kip installation); it lists and touches only
  * instances that carry the owner's tag.
+ *
+ * @example
+ * ```ts
+ * import type { CloudDriver, Instance } from "@kip/cloud";
+ * import { createSimulatedCloud } from "@kip/cloud/simulated";
+ *
+ * // Ends what has no owner in a list of tokens: any driver will do.
+ * async function endOthers(driver: CloudDriver, tokens: ReadonlySet<string>): Promise<readonly Instance[]> {
+ *   const others = (await driver.list()).filter(({ token }) => !tokens.has(token));
+ *   await Promise.all(others.map(({ id }) => driver.terminate(id)));
+ *   return others;
+ * }
+ *
+ * await using driver = createSimulatedCloud().open({ owner: "me" });
+ * assert.deepEqual(await endOthers(driver, new Set(["kept"])), []);
+ * ```
  */
 export interface CloudDriver extends AsyncDisposable {
   /** Short name: "local", "aws", "gce", "azure", "simulated". */

@@ -48,7 +48,24 @@ export interface CloudErrorOptions extends Omit<CodedErrorOptions, "retryable"> 
   readonly scope?: CapacityScope | undefined;
 }
 
-/** A failure of a {@link CloudDriver}. */
+/**
+ * A failure of a {@link CloudDriver}.
+ *
+ * @example
+ * ```ts
+ * import { CloudError } from "@kip/cloud";
+ * import { createSimulatedCloud } from "@kip/cloud/simulated";
+ *
+ * await using driver = createSimulatedCloud().open({ owner: "me" });
+ * try {
+ *   await driver.resolveImage({ name: "unknown" });
+ *   assert.fail("it was found");
+ * } catch (error) {
+ *   if (!CloudError.is(error, "CLOUD_NOT_FOUND")) throw error; // another code would not compile
+ *   assert.equal(error.retryable, false);
+ * }
+ * ```
+ */
 export class CloudError extends CodedError<CloudErrorCode> {
   override readonly name = "CloudError";
   readonly scope: CapacityScope;

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { setImmediate } from "node:timers/promises";
-import type { Clock } from "@kip/base";
+import { ManualClock } from "@kip/testing";
 import type { Instance, LaunchRequest } from "../cloud-driver.ts";
 import { describeCloudDriver } from "../testing/index.ts";
 import { simulatedConformance } from "../testing/simulated-conformance.ts";
@@ -23,35 +22,16 @@ const request = (token: string, changes: Partial<LaunchRequest> = {}): LaunchReq
   ...changes,
 });
 
-/** Time that passes when nothing else is left to do, from one sleeper to the next. */
-function steppingClock(): Clock & { run: () => Promise<void> } {
-  let now = Date.parse("2026-01-01T00:00:00Z");
-  const sleepers = new Set<{ readonly at: number; readonly wake: () => void }>();
-  return {
-    now: () => now,
-    monotonic: () => now,
-    sleep: async (ms, signal) => {
-      const { promise, resolve, reject } = Promise.withResolvers<void>();
-      const sleeper = { at: now + ms, wake: resolve };
-      sleepers.add(sleeper);
-      signal?.addEventListener("abort", () => reject(new Error("Aborted")), { once: true });
-      await promise.finally(() => sleepers.delete(sleeper));
-    },
-    run: async () => {
-      for (;;) {
-        for (let turn = 0; turn < 5; turn++) await setImmediate();
-        if (sleepers.size === 0) return;
-        now = Math.min(...[...sleepers].map(({ at }) => at));
-        for (const { at, wake } of sleepers) if (at === now) wake();
-      }
-    },
-  };
+/** Lets time pass until nothing waits for it. */
+async function runOut(clock: ManualClock): Promise<void> {
+  do await clock.advance(1000);
+  while (clock.sleepers > 0);
 }
 
 describe("createSimulatedCloud()", () => {
   it("does the same at the same times for the same seed", async () => {
     const story = async (seed: number): Promise<readonly unknown[]> => {
-      const clock = steppingClock();
+      const clock = new ManualClock();
       const range = { minMs: 10, maxMs: 500 };
       const cloud = createSimulatedCloud({ clock, seed, startMs: range, callMs: range });
       const driver = cloud.open({ owner: "me" });
@@ -64,7 +44,7 @@ describe("createSimulatedCloud()", () => {
         told.push(clock.now(), id);
       };
       const lives = Promise.all(["a", "b", "c"].map(life));
-      await clock.run();
+      await runOut(clock);
       await lives;
       return told;
     };
@@ -73,36 +53,36 @@ describe("createSimulatedCloud()", () => {
   });
 
   it("is pending, runs and stops by the clock alone", async () => {
-    const clock = steppingClock();
+    const clock = new ManualClock();
     const cloud = createSimulatedCloud({ clock, startMs: 60_000, stopMs: 30_000 });
     const driver = cloud.open({ owner: "me" });
     const began = clock.now();
     const { id, state } = await driver.launch(request("a"));
     assert.equal(state, "pending");
     const running = driver.waitForRunning(id);
-    await clock.run();
+    await runOut(clock);
     assert.equal((await running).state, "running");
     assert.equal(clock.now() - began, 60_000);
     await driver.terminate(id);
     assert.equal((await driver.describe(id))?.state, "stopping");
     const second = driver.launch(request("a")); // the token is taken until the end
-    await clock.run();
+    await runOut(clock);
     assert.notEqual((await second).id, id);
     assert.equal(clock.now() - began, 150_000);
   });
 
   it("lists and describes what was so a while ago", async () => {
-    const clock = steppingClock();
+    const clock = new ManualClock();
     const cloud = createSimulatedCloud({ clock, lagMs: 5000 });
     const driver = cloud.open({ owner: "me" });
     const { id } = await driver.launch(request("a"));
     assert.deepEqual([await driver.describe(id), await driver.list()], [undefined, []]);
     assert.equal((await driver.launch(request("a"))).id, id);
-    await clock.run();
+    await runOut(clock);
     assert.equal((await driver.describe(id))?.state, "running");
     await driver.terminate(id);
     assert.equal((await driver.describe(id))?.state, "running");
-    await clock.run();
+    await runOut(clock);
     assert.equal(await driver.describe(id), undefined);
   });
 
@@ -136,13 +116,13 @@ describe("createSimulatedCloud()", () => {
   });
 
   it("keeps 5,000 instances, each with addresses of its own", async () => {
-    const clock = steppingClock();
+    const clock = new ManualClock();
     const cloud = createSimulatedCloud({ clock, startMs: 1000 });
     const driver = cloud.open({ owner: "me" });
     const launch = async (index: number): Promise<Instance> =>
       await driver.waitForRunning((await driver.launch(request(`token ${index}`))).id);
     const launching = Promise.all(Array.from({ length: 5000 }, (_, index) => launch(index)));
-    await clock.run();
+    await runOut(clock);
     const running = await launching;
     const addresses = new Set(running.flatMap(({ managementIp, podIp }) => [managementIp, podIp]));
     assert.equal(addresses.size, 10_000);

@@ -39,8 +39,32 @@ export interface SimulatedCloud {
  * happens, and when, depends on the options, the seed and the clock alone.
  *
  * @example
+ * ```ts
+ * import type { LaunchRequest } from "@kip/cloud";
+ * import { createSimulatedCloud } from "@kip/cloud/simulated";
+ *
  * const cloud = createSimulatedCloud({ startMs: 50 });
  * await using driver = cloud.open({ owner: "me" });
+ * const request: LaunchRequest = {
+ *   token: "the UID of a Cell",
+ *   name: "web",
+ *   instanceType: "sim.1",
+ *   launchType: "on-demand",
+ *   image: await driver.resolveImage({ name: "cell" }),
+ *   rootDiskBytes: 2 ** 30,
+ *   userData: "",
+ *   privateIpOnly: true,
+ *   tags: {},
+ * };
+ * const { id } = await driver.launch(request);
+ * const { id: same } = await driver.launch(request); // the same token
+ * assert.equal(same, id);
+ * const running = await driver.waitForRunning(id);
+ * assert.equal(running.state, "running");
+ * await driver.terminate(id);
+ * await driver.waitForTerminated(id);
+ * assert.deepEqual(await driver.list(), []);
+ * ```
  */
 export function createSimulatedCloud(given: SimulatedCloudOptions = {}): SimulatedCloud {
   const options = resolveSimulatedCloudOptions(given);

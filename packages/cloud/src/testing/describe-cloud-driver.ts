@@ -7,6 +7,21 @@ import { conformanceTopics } from "./conformance-topics.ts";
 /**
  * The tests that every driver of a cloud passes, one per clause of the contract. They start real
  * instances of the smallest types, and end them.
+ *
+ * @example
+ * ```ts
+ * import { createSimulatedCloud } from "@kip/cloud/simulated";
+ * import { describeCloudDriver } from "@kip/cloud/testing";
+ *
+ * const cloud = createSimulatedCloud();
+ * describeCloudDriver("my cloud", {
+ *   open: async () => await Promise.resolve(cloud.open({ owner: "tests" })),
+ *   openAsStranger: async () => await Promise.resolve(cloud.open({ owner: "another" })),
+ *   imageSpec: { name: "cell" },
+ *   consoleText: /Simulated instance/,
+ *   topics: ["offers", "lifecycle"], // without it, the whole contract
+ * });
+ * ```
  */
 export function describeCloudDriver(name: string, options: CloudConformanceOptions): void {
   const timeout = options.timeoutMs ?? 120_000;
