@@ -80,22 +80,12 @@ export async function startImageRegistry(
   const served: string[] = [];
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     const url = new URL(request.url ?? "", `https://${registryHost}`);
-    const basic = `Basic ${Buffer.from(`${account.username}:${account.password}`).toString("base64")}`;
-    const { authorization } = request.headers;
-    if (url.pathname === "/token") {
-      if (authorization === basic) response.end(JSON.stringify({ token: "good" }));
-      else response.writeHead(401).end();
-      return;
-    }
+    if (url.pathname === "/token") return answerToken(request, response);
     const [, repository = "", kind, id = ""] =
       /^\/v2\/(.+)\/(manifests|blobs)\/(.+)$/.exec(url.pathname) ?? [];
-    const [area = ""] = repository.split("/");
-    const challenge = {
-      basic: 'Basic realm="images"',
-      token: `Bearer realm="https://${registryHost}/token",service="images"`,
-    }[area];
-    const isKnown = authorization === (area === "basic" ? basic : "Bearer good");
-    if (challenge !== undefined && !isKnown) {
+    const { authorization } = request.headers;
+    const challenge = challengeOf(repository, authorization);
+    if (challenge !== undefined) {
       response.writeHead(401, { "www-authenticate": challenge }).end();
       return;
     }
@@ -117,6 +107,22 @@ export async function startImageRegistry(
       await new Promise((resolve) => server.close(resolve));
     },
   };
+}
+
+const basic = `Basic ${Buffer.from(`${account.username}:${account.password}`).toString("base64")}`;
+
+function answerToken({ headers }: IncomingMessage, response: ServerResponse): void {
+  if (headers.authorization === basic) response.end(JSON.stringify({ token: "good" }));
+  else response.writeHead(401).end();
+}
+
+/** What a client without the right authorization is asked for. */
+function challengeOf(repository: string, authorization: string | undefined): string | undefined {
+  const [area] = repository.split("/");
+  if (area === "basic" && authorization !== basic) return 'Basic realm="images"';
+  if (area === "token" && authorization !== "Bearer good")
+    return `Bearer realm="https://${registryHost}/token",service="images"`;
+  return undefined;
 }
 
 function read(layout: string, id: string): Buffer | undefined {

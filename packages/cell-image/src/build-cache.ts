@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import path from "node:path";
-import { acquireFileLock, isSystemError } from "@kip/base";
+import { acquireFileLock, isSystemError, systemClock } from "@kip/base";
 
 /** Kind of the images that cells boot. */
 export const imagesKind = "images";
@@ -104,6 +104,8 @@ async function collect(folder: string, current: string): Promise<void> {
     others.push({ name, usedAt: (await stat(path.join(folder, name))).mtimeMs });
   }
   others.sort((a, b) => b.usedAt - a.usedAt);
-  const unused = others.slice(keptProducts).filter(({ usedAt }) => usedAt < Date.now() - keptMs);
+  const unused = others
+    .slice(keptProducts)
+    .filter(({ usedAt }) => usedAt < systemClock.now() - keptMs);
   for (const { name } of unused) await rm(path.join(folder, name), { recursive: true });
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { link, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { silentLogger, type Clock, type Logger } from "@kip/base";
+import { silentLogger, type Clock, type Logger, systemClock } from "@kip/base";
 import { bundleAgent, bundleName, compileBundle } from "./agent-bundle.ts";
 import { cachedBuild, imagesKind } from "./build-cache.ts";
 import { asBuildFailure } from "./build-failure.ts";
@@ -41,8 +41,9 @@ export interface BuildCellImageOptions {
  * `CELL_IMAGE_BUILD_FAILED` when a step fails; the signal's reason
  */
 export async function buildCellImage(options: BuildCellImageOptions): Promise<CellImage> {
-  const { signal, logger = silentLogger, nodeBinary = process.execPath } = options;
-  const startedAt = performance.now();
+  const { signal, logger = silentLogger, clock = systemClock } = options;
+  const { nodeBinary = process.execPath } = options;
+  const startedAt = clock.monotonic();
   await requireHostTools([
     "mmdebstrap",
     "mke2fs",
@@ -69,7 +70,7 @@ export async function buildCellImage(options: BuildCellImageOptions): Promise<Ce
         await assemble({ work, id, system: system.directory, agent });
       },
     });
-    const durationMs = Math.round(performance.now() - startedAt);
+    const durationMs = Math.round(clock.monotonic() - startedAt);
     logger.info("Cell image ready", { image: id, durationMs });
     return await readCellImage(dir);
   });

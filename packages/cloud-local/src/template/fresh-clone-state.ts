@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { systemClock } from "@kip/base";
 import type { ImagePreload } from "@kip/cloud-init";
 import type { AddressPlan } from "../network/address-plan.ts";
 import { machinePort } from "../network/machine-port.ts";
@@ -10,7 +11,7 @@ export function freshCloneState(
   nameservers: readonly string[],
 ): Pick<ImagePreload, "unixMs" | "entropy" | "network"> {
   return {
-    unixMs: Date.now(),
+    unixMs: systemClock.now(),
     entropy: randomBytes(64).toString("base64"),
     network: {
       mac: machinePort(plan, slot).mac,

@@ -1,6 +1,13 @@
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { acquireFileLock, decode, LockError, readJsonRecord, isSystemError } from "@kip/base";
+import {
+  acquireFileLock,
+  decode,
+  LockError,
+  readJsonRecord,
+  isSystemError,
+  systemClock,
+} from "@kip/base";
 import { endProcessGroup, type ProcessGroup } from "../host/processes.ts";
 import { allocatedBytes } from "../machine/machine-process.ts";
 import { chooseForRemoval, type StoredTemplate } from "./template-policy.ts";
@@ -151,7 +158,7 @@ export class TemplateStore {
 
   /** Takes a template out of use; removes it unless a machine's disk stands on it. */
   async setAside(key: string, isInUse: boolean): Promise<void> {
-    const name = `.aside-${key}.${process.pid}.${Date.now()}`;
+    const name = `.aside-${key}.${process.pid}.${systemClock.now()}`;
     await this.#rename(key, name);
     if (!isInUse) await this.#delete(name);
   }

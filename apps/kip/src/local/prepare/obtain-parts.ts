@@ -1,5 +1,5 @@
 import path from "node:path";
-import { silentLogger, type OptionValues } from "@kip/base";
+import { silentLogger, type OptionValues, systemClock } from "@kip/base";
 import { buildCellImage, buildDemoImage } from "@kip/cell-image";
 import { findRelease, obtainBinaries } from "@kip/control-plane";
 import type { LocalLayout } from "../cluster/layout.ts";
@@ -21,9 +21,11 @@ export async function obtainParts(
   const stop = new AbortController();
   const onInterrupt = (): void => stop.abort(new Error("Interrupted"));
   process.once("SIGINT", onInterrupt).once("SIGTERM", onInterrupt);
-  const began = performance.now();
+  const began = systemClock.monotonic();
   const onProgress = (message: string): void => {
-    console.log(`[${((performance.now() - began) / 1000).toFixed(0).padStart(3)} s] ${message}`);
+    console.log(
+      `[${((systemClock.monotonic() - began) / 1000).toFixed(0).padStart(3)} s] ${message}`,
+    );
   };
   const { cacheDir } = layout;
   const release = findRelease(options.required("kubernetes"));

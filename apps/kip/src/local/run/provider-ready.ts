@@ -1,4 +1,4 @@
-import { systemClock, untilAborted } from "@kip/base";
+import { systemClock, withTimeout } from "@kip/base";
 import type { ProgramEnd } from "@kip/control-plane";
 import { printedFailure } from "../../cli/printed-failure.ts";
 import { KipError } from "../../errors.ts";
@@ -24,24 +24,20 @@ export async function providerReady(
   { failing, logFile, signal }: ProviderReadyOptions,
   untilReady: (limit: AbortSignal) => Promise<void>,
 ): Promise<void> {
-  const over = new AbortController();
-  const limit = AbortSignal.any([signal, over.signal]);
-  void systemClock.sleep(readyMs, limit).then(
-    () => over.abort(failed("its node was not ready in time", logFile)),
-    () => {}, // ready, or stopped
-  );
+  const failed = new AbortController();
   void failing.then(({ output, how }) => {
     const { message, remedy } = printedFailure(output) ?? { message: how, remedy: undefined };
-    over.abort(failed(message, logFile, remedy));
+    failed.abort(notStarted(message, logFile, remedy));
   });
-  try {
-    await untilAborted(untilReady(limit), limit);
-  } finally {
-    over.abort();
-  }
+  await withTimeout(untilReady, {
+    limitMs: readyMs,
+    clock: systemClock,
+    signal: AbortSignal.any([signal, failed.signal]),
+    error: () => notStarted("its node was not ready in time", logFile),
+  });
 }
 
-function failed(reason: string, logFile: string, remedy?: string): KipError {
+function notStarted(reason: string, logFile: string, remedy?: string): KipError {
   return new KipError("LOCAL_CLUSTER_FAILED", `Cannot start the provider: ${reason}`, {
     remedy: `${remedy === undefined ? "" : `${remedy}. `}See ${logFile}`,
   });
