@@ -13,7 +13,6 @@ export interface NodeOptionDefaults {
  * releases.
  */
 export function nodeOptions({ certificate, clientCa }: NodeOptionDefaults): readonly Option[] {
-  const authority = "authority of the client certificates that the kubelet API accepts";
   return [
     {
       flag: "nodename",
@@ -41,6 +40,20 @@ export function nodeOptions({ certificate, clientCa }: NodeOptionDefaults): read
       env: "VKUBELET_POD_IP",
       help: "InternalIP of the node; the API server must reach it",
     },
+    ...kubeletOptions({ certificate, clientCa }),
+    {
+      flag: "log-level",
+      type: "string",
+      fallback: "info",
+      help: "trace, debug, info, warn or error",
+    },
+    { flag: "help", type: "boolean", help: "show this text" },
+  ];
+}
+
+function kubeletOptions({ certificate, clientCa }: NodeOptionDefaults): readonly Option[] {
+  const authority = "authority of the client certificates that the kubelet API accepts";
+  return [
     {
       flag: "kubelet-port",
       type: "string",
@@ -66,12 +79,5 @@ export function nodeOptions({ certificate, clientCa }: NodeOptionDefaults): read
       env: "APISERVER_CA_CERT_LOCATION",
       help: clientCa === undefined ? authority : `${authority}; default ${clientCa}`,
     },
-    {
-      flag: "log-level",
-      type: "string",
-      fallback: "info",
-      help: "trace, debug, info, warn or error",
-    },
-    { flag: "help", type: "boolean", help: "show this text" },
   ];
 }

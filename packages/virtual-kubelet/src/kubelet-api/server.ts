@@ -83,28 +83,12 @@ class KubeletApi implements RunningKubeletApi {
       clock: options.clock,
       logger: options.logger,
     });
-    this.#server = withTlsErrors(() =>
-      https.createServer({
-        ...secureContext(options),
-        // Requested, not required: a client without one gets an HTTP answer, as from a kubelet.
-        requestCert: true,
-        rejectUnauthorized: false,
-        ALPNProtocols: ["http/1.1"],
-        handshakeTimeout: handshakeTimeoutMs,
-        maxHeaderSize: limits.requestHeaderBytes,
-        shouldUpgradeCallback: isStreamUpgrade,
-        connectionsCheckingInterval: checkIntervalMs,
-        keepAlive: true, // finds clients whose machine is gone
-        keepAliveInitialDelay: keepAliveProbeMs,
-      }),
-    );
+    this.#server = createServer(options, limits.requestHeaderBytes);
     this.#longRequests = new LongRequests(limits);
     // Node's own listener, which comes after this one, reads the limit for the connection it takes over.
     this.#server.prependListener("secureConnection", (socket) =>
       Object.assign(this.#server, { maxHeaderSize: this.#longRequests.headLimit(socket) }),
     );
-    this.#server.headersTimeout = headersTimeoutMs;
-    this.#server.keepAliveTimeout = keepAliveTimeoutMs;
     this.#server.on("request", (request, response) => void this.#request(request, response));
     this.#server.on(
       "upgrade",
@@ -300,6 +284,28 @@ type PlainRoute = Exclude<AnsweredRoute, StreamRoute>;
 interface Admitted {
   readonly route: AnsweredRoute;
   readonly query: URLSearchParams;
+}
+
+/** @throws {VirtualKubeletError} `VK_TLS_INVALID` */
+function createServer(tls: KubeletTls, maxHeaderSize: number): https.Server {
+  const server = withTlsErrors(() =>
+    https.createServer({
+      ...secureContext(tls),
+      // Requested, not required: a client without one gets an HTTP answer, as from a kubelet.
+      requestCert: true,
+      rejectUnauthorized: false,
+      ALPNProtocols: ["http/1.1"],
+      handshakeTimeout: handshakeTimeoutMs,
+      maxHeaderSize,
+      shouldUpgradeCallback: isStreamUpgrade,
+      connectionsCheckingInterval: checkIntervalMs,
+      keepAlive: true, // finds clients whose machine is gone
+      keepAliveInitialDelay: keepAliveProbeMs,
+    }),
+  );
+  server.headersTimeout = headersTimeoutMs;
+  server.keepAliveTimeout = keepAliveTimeoutMs;
+  return server;
 }
 
 function secureContext(tls: KubeletTls): https.ServerOptions {

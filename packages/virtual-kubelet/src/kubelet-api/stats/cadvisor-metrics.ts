@@ -11,24 +11,7 @@ export function cadvisorMetrics({ pods }: NodeUsage): readonly MetricFamily[] {
   const containers = pods.flatMap(({ pod, containers: usages }) =>
     usages.map((usage) => ({ usage, labels: labelsOf(pod, usage.name) })),
   );
-  const family = (
-    name: string,
-    type: MetricFamily["type"],
-    help: string,
-    value: (usage: ContainerUsage) => number | undefined,
-    more: Readonly<Record<string, string>> = {},
-  ): MetricFamily => ({
-    name,
-    type,
-    help,
-    samples: containers.flatMap(({ usage, labels }): MetricSample[] => {
-      const figure = value(usage);
-      if (figure === undefined) return [];
-      return [{ labels: { ...labels, ...more }, value: figure, timeMs: usage.timeMs }];
-    }),
-  });
-  const seconds = (figure: number | undefined, divisor: number): number | undefined =>
-    figure === undefined ? undefined : figure / divisor;
+  const family = familyOf(containers);
   return [
     family(
       "container_cpu_usage_seconds_total",
@@ -63,6 +46,35 @@ export function cadvisorMetrics({ pods }: NodeUsage): readonly MetricFamily[] {
     ),
     ...networkFamilies(pods),
   ];
+}
+
+interface Measured {
+  readonly usage: ContainerUsage;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** Makes families with a figure of each container; those without it are left out. */
+function familyOf(containers: readonly Measured[]) {
+  return (
+    name: string,
+    type: MetricFamily["type"],
+    help: string,
+    value: (usage: ContainerUsage) => number | undefined,
+    more: Readonly<Record<string, string>> = {},
+  ): MetricFamily => ({
+    name,
+    type,
+    help,
+    samples: containers.flatMap(({ usage, labels }): MetricSample[] => {
+      const figure = value(usage);
+      if (figure === undefined) return [];
+      return [{ labels: { ...labels, ...more }, value: figure, timeMs: usage.timeMs }];
+    }),
+  });
+}
+
+function seconds(figure: number | undefined, divisor: number): number | undefined {
+  return figure === undefined ? undefined : figure / divisor;
 }
 
 function networkFamilies(pods: NodeUsage["pods"]): readonly MetricFamily[] {
