@@ -1,0 +1,17 @@
+export {
+  addressNumber,
+  canonicalAddress,
+  contains,
+  ipFamily,
+  outermost,
+  parseCidr,
+  type Cidr,
+  type IpFamily,
+} from "./address.ts";
+export type { Protocol } from "./decoders.ts";
+export { endpointText, parseEndpoint, type Endpoint } from "./endpoint.ts";
+export { limits } from "./limits.ts";
+export type { PolicyBlock, PolicyPort, PolicyRule, PolicyView } from "./policy-view.ts";
+export type { ServicePortView, ServiceView } from "./service-view.ts";
+export { bucketOf, decodeSums, TableDigest } from "./table-digest.ts";
+export { decodeLine, encodeLine, type GroupLine, type ViewLine } from "./view-line.ts";

@@ -1,0 +1,20 @@
+/**
+ * How much one part of a view may hold. The API server allows a Service 100 ports in practice; 5,000 endpoints are
+ * five times what Kubernetes supports for one Service.
+ */
+export const limits = {
+  /** Addresses of one kind of a Service: cluster IPs, external IPs, addresses of load balancers, source ranges. */
+  addresses: 256,
+  /** Ports of a Service. */
+  ports: 256,
+  /** Endpoints of one port. */
+  endpoints: 5000,
+  /** Rules of one direction of a policy, and ports or blocks of one rule. */
+  rules: 4096,
+  /** Addresses that one line adds to a group, or takes from it. */
+  groupAddresses: 5000,
+  /** Characters of a key: namespace and name of a Service, or the name of a group. */
+  keyCharacters: 320,
+  /** Bytes of a line. */
+  lineBytes: 2 * 1024 * 1024,
+} as const;

@@ -1,0 +1,27 @@
+import type { IpFamily } from "@kip/network-view";
+
+/** How nftables names what differs between the two IP versions. */
+export interface Family {
+  readonly number: IpFamily;
+  /** Family of tables, and the protocol in expressions. */
+  readonly ip: "ip" | "ip6";
+  /** Type of addresses in sets. */
+  readonly type: "ipv4_addr" | "ipv6_addr";
+  readonly loopback: string;
+}
+
+/** Both families. A table for each; all else is data. */
+export const families: readonly Family[] = [
+  { number: 4, ip: "ip", type: "ipv4_addr", loopback: "127.0.0.0/8" },
+  { number: 6, ip: "ip6", type: "ipv6_addr", loopback: "::1" },
+];
+
+/** The addresses, CIDRs or endpoints of a list that are of the family. */
+export function ofFamily(list: readonly string[], { number }: Family): readonly string[] {
+  return list.filter((text) => isIpv6(text) === (number === 6));
+}
+
+/** Addresses, CIDRs and endpoints in brackets: only those of IPv4 have fewer than two colons. */
+function isIpv6(text: string): boolean {
+  return text.indexOf(":") !== text.lastIndexOf(":");
+}

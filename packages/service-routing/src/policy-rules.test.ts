@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { PolicyView } from "@kip/network-view";
+import { families } from "./family.ts";
+import { policyRules } from "./policy-rules.ts";
+
+const [ip4, ip6] = families;
+const groups = new Map([["g", new Set(["10.0.0.1", "fd00::1"])]]);
+
+function rules(policy: PolicyView, family = ip4) {
+  assert.ok(family);
+  return policyRules(policy, groups, family);
+}
+
+describe("policyRules()", () => {
+  it("gives each family its own addresses of a group and of blocks", () => {
+    const blocks = [{ cidr: "10.0.0.0/8" }, { cidr: "fd00::/8", except: ["fd01::/16"] }];
+    const policy = { egress: [{ groups: ["g"], blocks }] };
+    assert.deepEqual(rules(policy).chains.get("egress"), [
+      "ip daddr @group/g accept",
+      "ip daddr { 10.0.0.0/8 } accept",
+    ]);
+    assert.deepEqual(rules(policy, ip6).chains.get("egress"), [
+      "ip6 daddr @group/g accept",
+      "ip6 daddr fd00::/8 ip6 daddr != { fd01::/16 } accept",
+    ]);
+    assert.deepEqual([...rules(policy, ip6).elements.keys()], ["group/g fd00::1"]);
+  });
+
+  it("accepts everything in a direction that no policy restricts, and nothing in an empty one", () => {
+    assert.deepEqual(rules({ egress: [] }).chains.get("egress"), []);
+    assert.deepEqual(rules({}).chains.get("egress"), ["accept"]);
+  });
+
+  it("accepts nothing from peers of which there are none", () => {
+    assert.deepEqual(rules({ egress: [{ groups: [], blocks: [] }] }).chains.get("egress"), []);
+  });
+
+  it("writes ports by protocol, and ranges that overlap as one", () => {
+    const ports = [
+      { protocol: "TCP", port: 80, endPort: 90 },
+      { protocol: "TCP", port: 85, endPort: 95 },
+      { protocol: "TCP", port: 443 },
+      { protocol: "UDP" },
+    ] as const;
+    assert.deepEqual(rules({ egress: [{ ports }] }).chains.get("egress"), [
+      "meta l4proto tcp th dport { 80-95, 443 } accept",
+      "meta l4proto udp accept",
+    ]);
+  });
+});

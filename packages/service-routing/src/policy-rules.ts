@@ -1,0 +1,141 @@
+import {
+  outermost,
+  parseCidr,
+  type PolicyBlock,
+  type PolicyPort,
+  type PolicyRule,
+  type PolicyView,
+} from "@kip/network-view";
+import { ofFamily, type Family } from "./family.ts";
+import { RuleSetBuilder, type RuleSet } from "./rule-set.ts";
+
+/** Addresses of each group that a policy names, both families. */
+export type Groups = ReadonlyMap<string, ReadonlySet<string>>;
+
+/** What a pod's policy has in the table of one family. */
+export function policyRules(policy: PolicyView, groups: Groups, family: Family): RuleSet {
+  const rules = new RuleSetBuilder();
+  for (const [name, addresses] of groups) {
+    rules.sets.set(groupSet(name), `type ${family.type};`);
+    for (const address of ofFamily([...addresses], family)) rules.element(groupSet(name), address);
+  }
+  rules.chains.set("ingress", [
+    `${family.ip} saddr @nodes accept`,
+    ...directionRules(policy.ingress, { field: "saddr", family, groups }),
+  ]);
+  rules.chains.set("egress", directionRules(policy.egress, { field: "daddr", family, groups }));
+  return rules;
+}
+
+/** A chain that is in the table of policies from its beginning; flushing it shows whether there is a table. */
+export const markerChain = "marker";
+
+/**
+ * The table of policies without rules: until it gets some, the pod neither sends nor receives.
+ *
+ * It looks at packets behind the translation of Services, so at the endpoint's address. Answers pass, and connections that
+ * were allowed once stay. A pod always reaches itself. What the machine itself sends to the pod does not pass here.
+ */
+export function closedPolicyTable(
+  table: string,
+  { family, cable, nodes }: { family: Family; cable: string; nodes: readonly string[] },
+): string {
+  const list = ofFamily(nodes, family).join(", ");
+  return `
+add table ${table}
+delete table ${table}
+table ${table} {
+  set nodes {
+    type ${family.type}
+    ${list === "" ? "" : `elements = { ${list} }`}
+  }
+  chain ${markerChain} {
+  }
+  chain ingress {
+  }
+  chain egress {
+  }
+  chain through {
+    type filter hook forward priority filter - 5
+    iifname "${cable}" oifname "${cable}" accept
+    ct state established,related accept
+    iifname "${cable}" jump egress
+    oifname "${cable}" jump ingress
+    iifname "${cable}" drop
+    oifname "${cable}" drop
+  }
+}
+`;
+}
+
+/** Name of the set of a group. */
+function groupSet(name: string): string {
+  return `group/${name}`;
+}
+
+interface Direction {
+  /** Where the peer is in a packet. */
+  readonly field: "saddr" | "daddr";
+  readonly family: Family;
+  readonly groups: Groups;
+}
+
+function directionRules(
+  list: readonly PolicyRule[] | undefined,
+  direction: Direction,
+): readonly string[] {
+  if (list === undefined) return ["accept"];
+  return list.flatMap((rule) => {
+    const peers = peerMatches(rule, direction);
+    const ports = portMatches(rule.ports);
+    return peers.flatMap((peer) => ports.map((port) => `${peer}${port}accept`));
+  });
+}
+
+/** One expression per way to be a peer of the rule; an empty one matches all. */
+function peerMatches(rule: PolicyRule, { field, family, groups }: Direction): readonly string[] {
+  if (rule.groups === undefined && rule.blocks === undefined) return [""];
+  const match = `${family.ip} ${field}`;
+  const known = (rule.groups ?? []).filter((name) => groups.has(name));
+  const blocks = (rule.blocks ?? []).filter(({ cidr }) => ofFamily([cidr], family).length > 0);
+  const whole = blocks.filter(({ except = [] }) => except.length === 0);
+  return [
+    ...known.map((name) => `${match} @${groupSet(name)} `),
+    ...(whole.length === 0 ? [] : [`${match} ${rangeSet(whole.map(({ cidr }) => cidr))} `]),
+    ...blocks.filter((block) => !whole.includes(block)).flatMap((b) => exceptMatch(match, b)),
+  ];
+}
+
+function exceptMatch(match: string, { cidr, except = [] }: PolicyBlock): readonly string[] {
+  return [`${match} ${cidr} ${match} != ${rangeSet(except)} `];
+}
+
+/** nftables takes no ranges that overlap. */
+function rangeSet(cidrs: readonly string[]): string {
+  const ranges = outermost(cidrs.flatMap((text) => parseCidr(text) ?? []));
+  return `{ ${ranges.map(({ text }) => text).join(", ")} }`;
+}
+
+/** One expression per protocol; an empty one matches all. */
+function portMatches(ports: readonly PolicyPort[] | undefined): readonly string[] {
+  if (ports === undefined) return [""];
+  return [...Map.groupBy(ports, ({ protocol }) => protocol)].map(([protocol, entries]) => {
+    const match = `meta l4proto ${protocol.toLowerCase()} `;
+    if (entries.some(({ port }) => port === undefined)) return match;
+    return `${match}th dport { ${portRanges(entries).join(", ")} } `;
+  });
+}
+
+/** Ranges that do not overlap. */
+function portRanges(ports: readonly PolicyPort[]): readonly string[] {
+  const ranges = ports
+    .map(({ port = 0, endPort = port }) => ({ first: port, last: endPort }))
+    .sort((a, b) => a.first - b.first);
+  const merged: { first: number; last: number }[] = [];
+  for (const { first, last } of ranges) {
+    const before = merged.at(-1);
+    if (before && first <= before.last + 1) before.last = Math.max(before.last, last);
+    else merged.push({ first, last });
+  }
+  return merged.map(({ first, last }) => (first === last ? String(first) : `${first}-${last}`));
+}

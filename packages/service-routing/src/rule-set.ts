@@ -1,0 +1,118 @@
+/**
+ * A part of a table: what one Service, or one policy, has in it. Two of them differ by a few elements and chains, and
+ * only those are sent to the kernel.
+ */
+export interface RuleSet {
+  /** By the name of a set or map, a space, and the key: the value, empty in sets. */
+  readonly elements: ReadonlyMap<string, string>;
+  /** Rules by the name of their chain. */
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+  /** Definitions by the name of a set. A name always has the same definition. */
+  readonly sets: ReadonlyMap<string, string>;
+}
+
+/** A {@link RuleSet} that is being made. */
+export class RuleSetBuilder implements RuleSet {
+  readonly elements = new Map<string, string>();
+  readonly chains = new Map<string, readonly string[]>();
+  readonly sets = new Map<string, string>();
+
+  /** Adds an element to a map, or to a set if there is no value. */
+  element(map: string, key: string, value = ""): void {
+    this.elements.set(`${map} ${key}`, value);
+  }
+}
+
+/** Nothing. */
+export const emptyRuleSet: RuleSet = {
+  elements: new Map(),
+  chains: new Map(),
+  sets: new Map(),
+};
+
+/** Gathers differences of rule sets of one table and writes them as one transaction. */
+export class TableChange {
+  readonly #table: string;
+  readonly #gone = new Map<string, string[]>();
+  readonly #added = new Map<string, string[]>();
+  readonly #newSets: string[] = [];
+  readonly #newChains: string[] = [];
+  readonly #rules: string[] = [];
+  readonly #goneChains: string[] = [];
+  readonly #goneSets: string[] = [];
+  /** About the number of characters of {@link TableChange.text}. */
+  size = 0;
+
+  /** @param table its family and name */
+  constructor(table: string) {
+    this.#table = table;
+  }
+
+  /** Takes what leads from one rule set to another. */
+  add(before: RuleSet, after: RuleSet): void {
+    this.#elements(before, after);
+    this.#chains(before, after);
+    for (const [name, definition] of after.sets)
+      if (!before.sets.has(name)) this.#note(this.#newSets, `${name} { ${definition} }`);
+    for (const name of before.sets.keys())
+      if (!after.sets.has(name)) this.#note(this.#goneSets, name);
+  }
+
+  /** The commands, in an order in which nothing names what does not exist; empty if nothing has changed. */
+  text(): string {
+    const table = this.#table;
+    const lines = [
+      ...elementLines("delete", table, this.#gone),
+      ...this.#newSets.map((set) => `add set ${table} ${set}`),
+      ...this.#newChains.map((chain) => `add chain ${table} ${chain}`),
+      ...this.#rules,
+      ...elementLines("add", table, this.#added),
+      ...this.#goneChains.map((chain) => `flush chain ${table} ${chain}`),
+      ...this.#goneChains.map((chain) => `delete chain ${table} ${chain}`),
+      ...this.#goneSets.map((set) => `delete set ${table} ${set}`),
+    ];
+    return lines.map((line) => `${line}\n`).join("");
+  }
+
+  #elements(before: RuleSet, after: RuleSet): void {
+    for (const [element, value] of before.elements)
+      if (after.elements.get(element) !== value) this.#element(this.#gone, element, "");
+    for (const [element, value] of after.elements)
+      if (before.elements.get(element) !== value) this.#element(this.#added, element, value);
+  }
+
+  #element(lists: Map<string, string[]>, element: string, value: string): void {
+    const space = element.indexOf(" ");
+    const map = element.slice(0, space);
+    const key = element.slice(space + 1);
+    const list = lists.get(map) ?? [];
+    lists.set(map, list);
+    this.#note(list, value === "" ? key : `${key} : ${value}`);
+  }
+
+  #chains(before: RuleSet, after: RuleSet): void {
+    const table = this.#table;
+    for (const [name, rules] of after.chains) {
+      const old = before.chains.get(name);
+      if (old && old.length === rules.length && old.every((rule, i) => rule === rules[i])) continue;
+      if (old) this.#note(this.#rules, `flush chain ${table} ${name}`);
+      else this.#note(this.#newChains, name);
+      for (const rule of rules) this.#note(this.#rules, `add rule ${table} ${name} ${rule}`);
+    }
+    for (const name of before.chains.keys())
+      if (!after.chains.has(name)) this.#note(this.#goneChains, name);
+  }
+
+  #note(list: string[], text: string): void {
+    list.push(text);
+    this.size += text.length + 2;
+  }
+}
+
+function elementLines(
+  verb: "add" | "delete",
+  table: string,
+  lists: ReadonlyMap<string, readonly string[]>,
+): readonly string[] {
+  return [...lists].map(([map, list]) => `${verb} element ${table} ${map} { ${list.join(", ")} }`);
+}

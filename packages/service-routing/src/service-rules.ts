@@ -1,0 +1,262 @@
+import { createHash } from "node:crypto";
+import {
+  parseEndpoint,
+  type Endpoint,
+  type ServicePortView,
+  type ServiceView,
+} from "@kip/network-view";
+import { ofFamily, type Family } from "./family.ts";
+import type { RoutingPlace } from "./routing-place.ts";
+import { RuleSetBuilder, type RuleSet } from "./rule-set.ts";
+
+/** A Service, and where its rules are for. */
+export interface ServiceRulesOptions {
+  /** Namespace and name. */
+  readonly key: string;
+  readonly view: ServiceView;
+  readonly family: Family;
+  readonly place: RoutingPlace;
+}
+
+/** One port of a Service in one family. */
+interface PortContext extends ServiceRulesOptions {
+  readonly port: ServicePortView;
+  /** Part of the names of chains and sets: at most 80 characters. */
+  readonly id: string;
+  readonly protocol: string;
+  /** Endpoints for traffic policy `Cluster`, and those for `Local`. */
+  readonly anywhere: readonly Endpoint[];
+  readonly local: readonly Endpoint[];
+  readonly rules: RuleSetBuilder;
+}
+
+/** Where packets go that a lookup has found. */
+type Target =
+  | { readonly kind: "balance"; readonly endpoints: readonly Endpoint[]; readonly chain: string }
+  | { readonly kind: "chain"; readonly chain: string }
+  | { readonly kind: "refuse" }
+  | { readonly kind: "drop" };
+
+/**
+ * What one Service has in the table of one family.
+ *
+ * Most Services have only elements, in maps that all share: the address and port of a Service lead to the shared chain
+ * for its number of endpoints, and that chain picks one of them by the same key and a random number. So a change takes
+ * the same time in a table of any size. NodePorts, session affinity and `externalTrafficPolicy: Local` have chains of
+ * their own.
+ *
+ * What is refused, dropped and balanced follows kube-proxy.
+ */
+export function serviceRules(options: ServiceRulesOptions): RuleSet {
+  const { key, view, family, place } = options;
+  const rules = new RuleSetBuilder();
+  for (const address of ofFamily(view.clusterIps, family)) rules.element("cluster_ips", address);
+  for (const port of view.ports) {
+    const anywhere = read(port.endpoints, family);
+    const onNode = read(port.localEndpoints ?? [], family);
+    const local = view.isExternalLocal
+      ? externalLocal([...anywhere, ...onNode], onNode, place)
+      : [];
+    const protocol = port.protocol.toLowerCase();
+    const id = shortened(`${key}/${protocol}-${port.port}`);
+    const context = { ...options, port, id, protocol, anywhere, local, rules };
+    addClusterIps(context, onNode);
+    addExternal(context);
+    addFirewall(context);
+  }
+  return rules;
+}
+
+/** Name of the shared chain that picks one of so many endpoints. */
+export function balanceChain(count: number): string {
+  return `balance/${count}`;
+}
+
+/** How many endpoints a value of the map of services picks from; undefined if it leads to a chain of a Service. */
+export function balancedCount(value: string): number | undefined {
+  return value.startsWith("goto balance/")
+    ? Number(value.slice("goto balance/".length))
+    : undefined;
+}
+
+/**
+ * Rules of {@link balanceChain}. The random number is the packet's mark until it leaves: nftables takes no plain number
+ * as a part of a key whose types are written down, and nft 1.0.6 cannot read back those that are not.
+ */
+export function balanceRules(count: number, { ip }: Family): readonly string[] {
+  const key = `${ip} daddr . meta l4proto . th dport . meta mark`;
+  return [
+    `meta mark set numgen random mod ${count}`,
+    `meta l4proto { tcp, udp, sctp } dnat ${ip} to ${key} map @endpoints`,
+  ];
+}
+
+function read(list: readonly string[], family: Family): readonly Endpoint[] {
+  return ofFamily(list, family).flatMap((text) => parseEndpoint(text) ?? []);
+}
+
+function externalLocal(
+  all: readonly Endpoint[],
+  onNode: readonly Endpoint[],
+  { localEndpoints, podAddresses }: RoutingPlace,
+): readonly Endpoint[] {
+  if (localEndpoints === "node") return onNode;
+  const own = all.filter(({ address }) => podAddresses.includes(address));
+  return [...new Map(own.map((endpoint) => [dataOf(endpoint), endpoint])).values()];
+}
+
+function addClusterIps(context: PortContext, onNode: readonly Endpoint[]): void {
+  const { view, family, id, anywhere } = context;
+  const isLocal = view.isInternalLocal ?? false;
+  const endpoints = isLocal ? onNode : anywhere;
+  const target = choose(context, {
+    endpoints,
+    isDropped: isLocal && anywhere.length > 0,
+    chain: `${isLocal ? "local" : "all"}/${id}`,
+  });
+  for (const address of ofFamily(view.clusterIps, family)) addVip(context, address, target);
+}
+
+function addExternal(context: PortContext): void {
+  const { view, family, port, rules, protocol } = context;
+  const addresses = [...(view.externalIps ?? []), ...(view.loadBalancerIps ?? [])];
+  const vips = ofFamily([...new Set(addresses)], family);
+  if (vips.length === 0 && port.nodePort === undefined) return;
+  const target = view.isExternalLocal ? externalLocalTarget(context) : clusterTarget(context);
+  for (const address of vips) addVip(context, address, target);
+  if (port.nodePort === undefined) return;
+  const key = `${protocol} . ${port.nodePort}`;
+  if (target.kind === "refuse" || target.kind === "drop")
+    rules.element("refused_nodeports", key, verdict(target));
+  else rules.element("nodeports", key, `goto ${ownChain(context, target)}`);
+}
+
+function clusterTarget(context: PortContext): Target {
+  const { anywhere: endpoints, id } = context;
+  return choose(context, { endpoints, isDropped: false, chain: `all/${id}` });
+}
+
+/** Clients here reach every endpoint, as their packets need not keep a source; others only local ones. */
+function externalLocalTarget(context: PortContext): Target {
+  const { family, id, local, rules } = context;
+  const all = clusterTarget(context);
+  if (all.kind === "refuse" || all.kind === "drop") return all;
+  const chain = `external/${id}`;
+  const everywhere = ownChain(context, all);
+  rules.chains.set(chain, [
+    `${family.ip} saddr @pods goto ${everywhere}`,
+    `fib saddr type local goto ${everywhere}`,
+    local.length === 0 ? "drop" : translate(context, local),
+  ]);
+  return { kind: "chain", chain };
+}
+
+function choose(
+  context: PortContext,
+  options: {
+    readonly endpoints: readonly Endpoint[];
+    readonly isDropped: boolean;
+    readonly chain: string;
+  },
+): Target {
+  const { endpoints, isDropped, chain } = options;
+  if (endpoints.length === 0) return { kind: isDropped ? "drop" : "refuse" };
+  if (context.view.affinitySeconds === undefined) return { kind: "balance", endpoints, chain };
+  addAffinity(context, chain, endpoints);
+  return { kind: "chain", chain };
+}
+
+function addVip(context: PortContext, address: string, target: Target): void {
+  const { rules, protocol, port } = context;
+  const key = `${address} . ${protocol} . ${port.port}`;
+  switch (target.kind) {
+    case "balance": {
+      rules.element("services", key, `goto ${balanceChain(target.endpoints.length)}`);
+      for (const [index, endpoint] of target.endpoints.entries())
+        rules.element("endpoints", `${key} . ${index}`, dataOf(endpoint));
+      return;
+    }
+    case "chain":
+      return rules.element("services", key, `goto ${target.chain}`);
+    case "refuse":
+    case "drop":
+      return rules.element("refused", key, verdict(target));
+  }
+}
+
+function verdict({ kind }: { readonly kind: "refuse" | "drop" }): string {
+  return kind === "drop" ? "drop" : "goto refuse";
+}
+
+/** The name of a chain that does what the target says. */
+function ownChain(
+  context: PortContext,
+  target: Exclude<Target, { kind: "refuse" | "drop" }>,
+): string {
+  if (target.kind === "balance")
+    context.rules.chains.set(target.chain, [translate(context, target.endpoints)]);
+  return target.chain;
+}
+
+/** Sends packets to one of the endpoints. */
+function translate({ family, protocol }: PortContext, endpoints: readonly Endpoint[]): string {
+  const data = endpoints.map((endpoint, index) => `${index} : ${dataOf(endpoint)}`).join(", ");
+  const pick = `numgen random mod ${endpoints.length} map { ${data} }`;
+  return `meta l4proto ${protocol} dnat ${family.ip} to ${pick}`;
+}
+
+/**
+ * Each endpoint has a set of the clients that came to it within the time limit. A chain's end means that the client is
+ * in none of them.
+ */
+function addAffinity(context: PortContext, chain: string, endpoints: readonly Endpoint[]): void {
+  const { rules, family, id, protocol } = context;
+  const seconds = context.view.affinitySeconds ?? 0;
+  const named = endpoints.map((endpoint) => ({
+    endpoint,
+    target: `endpoint/${id}/${plainName(endpoint)}`,
+    clients: `clients/${seconds}/${id}/${plainName(endpoint)}`,
+  }));
+  const picks = named.map(({ target }, index) => `${index} : goto ${target}`).join(", ");
+  rules.chains.set(chain, [
+    ...named.map(({ clients, target }) => `${family.ip} saddr @${clients} goto ${target}`),
+    `numgen random mod ${named.length} vmap { ${picks} }`,
+  ]);
+  for (const { endpoint, target, clients } of named) {
+    const limit = `timeout ${seconds}s; size 65536`;
+    rules.sets.set(clients, `type ${family.type}; flags dynamic,timeout; ${limit};`);
+    rules.chains.set(target, [
+      `update @${clients} { ${family.ip} saddr }`,
+      translate({ ...context, protocol }, [endpoint]),
+    ]);
+  }
+}
+
+/** A load balancer's address is closed to clients outside its source ranges. */
+function addFirewall(context: PortContext): void {
+  const { view, family, rules, protocol, port, id } = context;
+  if (view.sourceRanges === undefined) return;
+  const vips = ofFamily(view.loadBalancerIps ?? [], family);
+  const ranges = ofFamily(view.sourceRanges, family);
+  if (vips.length === 0 || ranges.length === 0) return;
+  const chain = `sources/${id}`;
+  const allowed = ranges.map((range) => `${family.ip} saddr ${range} return`);
+  rules.chains.set(chain, [...allowed, "drop"]);
+  for (const address of vips)
+    rules.element("firewall", `${address} . ${protocol} . ${port.port}`, `goto ${chain}`);
+}
+
+function dataOf({ address, port }: Endpoint): string {
+  return `${address} . ${port}`;
+}
+
+/** Names of nftables have no colons. */
+function plainName({ address, port }: Endpoint): string {
+  return `${address.replaceAll(":", "-")}/${port}`;
+}
+
+/** nftables takes names of up to 127 characters, and the id is only a part. */
+function shortened(id: string): string {
+  if (id.length <= 64) return id;
+  return `${id.slice(0, 40)}/${createHash("sha256").update(id).digest("hex").slice(0, 16)}`;
+}

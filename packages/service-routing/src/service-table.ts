@@ -1,0 +1,115 @@
+import { limits } from "@kip/network-view";
+import type { Family } from "./family.ts";
+import { ofFamily } from "./family.ts";
+import type { RoutingPlace } from "./routing-place.ts";
+
+/** Sets and maps of the table, without hooks: nothing passes it yet. */
+export function emptyTable(table: string, family: Family, place: RoutingPlace): string {
+  const { type } = family;
+  const target = `${type} . inet_proto . inet_service`;
+  return `
+add table ${table}
+delete table ${table}
+table ${table} {
+  map services {
+    type ${target} : verdict
+  }
+  map endpoints {
+    type ${target} . mark : ${type} . inet_service
+  }
+  map nodeports {
+    type inet_proto . inet_service : verdict
+  }
+  map refused {
+    type ${target} : verdict
+  }
+  map refused_nodeports {
+    type inet_proto . inet_service : verdict
+  }
+  map firewall {
+    type ${target} : verdict
+  }
+  set cluster_ips {
+    type ${type}
+  }
+  set pods {
+    type ${type}
+    ${elements(ofFamily(place.podAddresses, family))}
+  }
+  set nodes {
+    type ${type}
+    ${elements(ofFamily(place.nodeAddresses, family))}
+  }
+  set service_ranges {
+    type ${type}
+    flags interval
+    auto-merge
+    ${elements(ofFamily(place.serviceRanges, family))}
+  }
+  chain refuse {
+    meta l4proto tcp reject with tcp reset
+    reject
+  }
+}
+`;
+}
+
+/**
+ * The hooks of the table, at the priorities of kube-proxy's: from here on, packets pass it.
+ *
+ * What is translated and comes from elsewhere gets the machine's own address as its source, so that answers come back
+ * this way. What the pod sends to itself does, too, as no machine takes a packet from its own address.
+ */
+export function tableHooks(table: string, { ip, loopback }: Family): string {
+  const target = `${ip} daddr . meta l4proto . th dport`;
+  const nodeport = "meta l4proto . th dport";
+  const toOwn = `fib daddr type local ${ip} daddr != ${loopback}`;
+  const translate = `
+    ${target} vmap @services
+    ${toOwn} ${nodeport} vmap @nodeports
+    ${ip} daddr @nodes ${nodeport} vmap @nodeports`;
+  const refuse = `
+    ct state != new accept
+    ${target} vmap @refused
+    ${toOwn} ${nodeport} vmap @refused_nodeports
+    ${ip} daddr @nodes ${nodeport} vmap @refused_nodeports
+    ${ip} daddr @cluster_ips goto refuse
+    ${ip} daddr @service_ranges drop`;
+  return `
+table ${table} {
+  chain sources_in {
+    type filter hook prerouting priority dstnat - 10
+    ct state new ${target} vmap @firewall
+  }
+  chain sources_out {
+    type filter hook output priority -110
+    ct state new ${target} vmap @firewall
+  }
+  chain translate_in {
+    type nat hook prerouting priority dstnat${translate}
+  }
+  chain translate_out {
+    type nat hook output priority -100${translate}
+  }
+  chain refuse_in {
+    type filter hook input priority filter${refuse}
+  }
+  chain refuse_through {
+    type filter hook forward priority filter${refuse}
+  }
+  chain refuse_out {
+    type filter hook output priority filter${refuse}
+  }
+  chain own_source {
+    type nat hook postrouting priority srcnat
+    ct status dnat meta mark < ${limits.endpoints} meta mark set 0
+    ct status dnat ${ip} saddr @pods ${ip} daddr @pods masquerade
+    ct status dnat fib saddr type != local ${ip} saddr != @pods ${ip} daddr != @pods masquerade fully-random
+  }
+}
+`;
+}
+
+function elements(list: readonly string[]): string {
+  return list.length === 0 ? "" : `elements = { ${list.join(", ")} }`;
+}

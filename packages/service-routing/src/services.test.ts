@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { encodeLine, TableDigest, type ServiceView } from "@kip/network-view";
+import { arrange } from "./arrange.ts";
+import type { RoutingPlace } from "./routing-place.ts";
+import { Services } from "./services.ts";
+import { conntrackArguments, staleFlows } from "./stale-flows.ts";
+
+const place: RoutingPlace = {
+  podAddresses: ["10.1.0.2"],
+  nodeAddresses: [],
+  serviceRanges: [],
+  localEndpoints: "own",
+};
+
+function view(endpoints: readonly string[], protocol: "TCP" | "UDP" = "TCP"): ServiceView {
+  return { clusterIps: ["10.96.0.1"], ports: [{ name: "", protocol, port: 80, endpoints }] };
+}
+
+describe("Services", () => {
+  const many = (count: number): Services => {
+    const services = new Services(place);
+    const all = Array.from({ length: count }, (_, i) => {
+      const address = `10.${96 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`;
+      return [
+        `ns/s${i}`,
+        { ...view(["10.1.0.1:80", "10.1.0.2:80"]), clusterIps: [address] },
+      ] as const;
+    });
+    services.change(new Map(all));
+    return services;
+  };
+
+  it("changes one endpoint by two elements, whatever the number of Services", () => {
+    const next = { ...view(["10.1.0.3:80", "10.1.0.2:80"]), clusterIps: ["10.96.0.5"] };
+    const [few, more] = [10, 1000].map((count) => many(count).change(new Map([["ns/s5", next]])));
+    assert.equal(
+      few?.text,
+      "delete element ip kip_services_a endpoints { 10.96.0.5 . tcp . 80 . 0 }\n" +
+        "add element ip kip_services_a endpoints { 10.96.0.5 . tcp . 80 . 0 : 10.1.0.3 . 80 }\n",
+    );
+    assert.equal(more?.text, few?.text);
+  });
+
+  it("writes nothing for a Service that is as before, in whatever order its endpoints come", () => {
+    const services = many(3);
+    const same = { ...view(["10.1.0.2:80", "10.1.0.1:80"]), clusterIps: ["10.96.0.1"] };
+    assert.equal(services.change(new Map([["ns/s1", same]])).text, "");
+  });
+
+  it("has the sums of the lines that were sent, whatever order it keeps", () => {
+    const services = many(0);
+    services.change(new Map([["ns/a", view(["10.1.0.1:80", "10.1.0.9:80"])]]));
+    services.change(new Map([["ns/a", view(["10.1.0.5:80", "10.1.0.9:80"])]]));
+    const digest = new TableDigest();
+    const last = view(["10.1.0.5:80", "10.1.0.9:80"]);
+    digest.change("ns/a", undefined, encodeLine({ kind: "service", key: "ns/a", view: last }));
+    assert.deepEqual(services.sums, digest.sums);
+  });
+
+  it("fills a new table in parts and puts it in force by the last one", () => {
+    const texts = [...many(10_000).rebuild()];
+    assert.ok(Math.max(...texts.map((text) => text.length)) < 400_000);
+    assert.ok(texts.slice(0, -1).every((text) => !text.includes("hook")));
+    assert.match(texts.at(-1) ?? "", /hook prerouting[^]*delete table ip kip_services_a/);
+  });
+});
+
+describe("arrange()", () => {
+  it("keeps what is in both lists in its place and fills gaps with the rest", () => {
+    assert.deepEqual(arrange(["a", "b", "c"], ["c", "d", "a"]), ["a", "d", "c"]);
+    assert.deepEqual(arrange(["a", "b", "c"], ["c"]), ["c"]);
+    assert.deepEqual(arrange([], ["b", "a"]), ["b", "a"]);
+  });
+});
+
+describe("staleFlows()", () => {
+  it("names UDP endpoints that are gone, and Services that had none", () => {
+    const [none, one] = [view([], "UDP"), view(["10.1.0.1:53"], "UDP")];
+    const gone = { address: "10.96.0.1", port: 80, endpoint: { address: "10.1.0.1", port: 53 } };
+    assert.deepEqual(staleFlows(one, none), [gone]);
+    assert.deepEqual(staleFlows(one, undefined), [gone]);
+    assert.deepEqual(staleFlows(none, one), [{ address: "10.96.0.1", port: 80 }]);
+    assert.deepEqual(staleFlows(one, one), []);
+  });
+
+  it("does not name TCP connections, which end by themselves", () => {
+    assert.deepEqual(staleFlows(view(["10.1.0.1:80"]), view([])), []);
+  });
+});
+
+describe("conntrackArguments()", () => {
+  it("selects by the destination that clients use and by the endpoint", () => {
+    const flow = { address: "fd00::1", port: 53, endpoint: { address: "fd00:1::2", port: 5353 } };
+    assert.deepEqual(
+      conntrackArguments(flow).join(" "),
+      "-D -f ipv6 -p udp --orig-dst fd00::1 --dport 53 --reply-src fd00:1::2",
+    );
+  });
+});

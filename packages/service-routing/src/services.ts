@@ -1,0 +1,174 @@
+import { encodeLine, TableDigest, type ServiceView } from "@kip/network-view";
+import { arrange } from "./arrange.ts";
+import { families, type Family } from "./family.ts";
+import type { RoutingPlace } from "./routing-place.ts";
+import { emptyRuleSet, RuleSetBuilder, TableChange, type RuleSet } from "./rule-set.ts";
+import { balanceChain, balancedCount, balanceRules, serviceRules } from "./service-rules.ts";
+import { emptyTable, tableHooks } from "./service-table.ts";
+import { staleFlows, type StaleFlows } from "./stale-flows.ts";
+
+/** Services that have changed; undefined for those that are gone. */
+export type ServiceChanges = ReadonlyMap<string, ServiceView | undefined>;
+
+/** Two tables: a new one is filled while the other one is in use. */
+const tableNames = ["kip_services_a", "kip_services_b"] as const;
+
+/**
+ * How much text goes to nft at once when a table is filled. It takes about 50 times as much memory, and a cell may be
+ * small.
+ */
+const batchCharacters = 256 * 1024;
+
+/**
+ * The Services of this machine and the commands that bring them into the kernel. Does no I/O: the commands are in force
+ * if nft took them, and are not taken again.
+ */
+export class Services {
+  readonly #place: RoutingPlace;
+  /** Each Service as one text: as objects, ten thousand take three times the memory. */
+  readonly #views = new Map<string, string>();
+  readonly #digest = new TableDigest();
+  /** For each family, which shared chains there are. They stay: there are as many as there are numbers of endpoints. */
+  #balanced = new Map<Family, Set<number>>();
+  #table: (typeof tableNames)[number] = tableNames[0];
+
+  constructor(place: RoutingPlace) {
+    this.#place = place;
+  }
+
+  /** Sums of the Services, to find out what has been missed. */
+  get sums(): readonly number[] {
+    return this.#digest.sums;
+  }
+
+  /** Names of all Services. */
+  keys(): Iterable<string> {
+    return this.#views.keys();
+  }
+
+  /** Takes changes. The commands go to nft as one transaction. */
+  change(changes: ServiceChanges): {
+    readonly text: string;
+    readonly stale: readonly StaleFlows[];
+  } {
+    const tables = families.map((family) => new TableChange(`${family.ip} ${this.#table}`));
+    const stale: StaleFlows[] = [];
+    for (const [key, next] of changes) {
+      const before = this.#view(key);
+      const after = next && arranged(before, next);
+      stale.push(...staleFlows(before, after));
+      for (const [index, family] of families.entries())
+        this.#addChange(tables[index], { family, key, before, after });
+      this.#store(key, before, after);
+    }
+    return { text: tables.map((table) => table.text()).join(""), stale };
+  }
+
+  /**
+   * Makes the whole table again beside the one that is in use. Each text is a transaction, and the last one replaces the
+   * old table.
+   */
+  *rebuild(): Generator<string> {
+    const old = this.#table;
+    this.#table = tableNames[1 - tableNames.indexOf(old)] ?? tableNames[0];
+    this.#balanced = new Map();
+    for (const family of families)
+      yield emptyTable(`${family.ip} ${this.#table}`, family, this.#place);
+    for (const family of families) yield* this.#fill(family);
+    yield families
+      .map(
+        (family) =>
+          `${tableHooks(`${family.ip} ${this.#table}`, family)}add table ${family.ip} ${old}\ndelete table ${family.ip} ${old}\n`,
+      )
+      .join("");
+  }
+
+  *#fill(family: Family): Generator<string> {
+    let batch = new TableChange(`${family.ip} ${this.#table}`);
+    for (const key of this.#views.keys()) {
+      this.#addChange(batch, { family, key, before: undefined, after: this.#view(key) });
+      if (batch.size < batchCharacters) continue;
+      yield batch.text();
+      batch = new TableChange(`${family.ip} ${this.#table}`);
+    }
+    if (batch.size > 0) yield batch.text();
+  }
+
+  #addChange(
+    table: TableChange | undefined,
+    change: {
+      readonly family: Family;
+      readonly key: string;
+      readonly before: ServiceView | undefined;
+      readonly after: ServiceView | undefined;
+    },
+  ): void {
+    const { family, key } = change;
+    const place = this.#place;
+    const rules = (view: ServiceView | undefined): RuleSet =>
+      view ? serviceRules({ key, view, family, place }) : emptyRuleSet;
+    const after = rules(change.after);
+    table?.add(emptyRuleSet, this.#missingChains(after, family));
+    table?.add(rules(change.before), after);
+  }
+
+  /** Shared chains that the elements lead to and that are not there yet. */
+  #missingChains(rules: RuleSet, family: Family): RuleSet {
+    const there = this.#balanced.get(family) ?? new Set();
+    this.#balanced.set(family, there);
+    const missing = new RuleSetBuilder();
+    for (const value of rules.elements.values()) {
+      const count = balancedCount(value);
+      if (count === undefined || there.has(count)) continue;
+      there.add(count);
+      missing.chains.set(balanceChain(count), balanceRules(count, family));
+    }
+    return missing;
+  }
+
+  #view(key: string): ServiceView | undefined {
+    const text = this.#views.get(key);
+    // Written by #store.
+    return text === undefined ? undefined : (JSON.parse(text) as ServiceView);
+  }
+
+  #store(key: string, before: ServiceView | undefined, after: ServiceView | undefined): void {
+    this.#digest.change(key, lineOf(key, before), lineOf(key, after));
+    if (after) this.#views.set(key, JSON.stringify(after));
+    else this.#views.delete(key);
+  }
+}
+
+/** The line as kip writes it, whatever the order of endpoints is here. */
+function lineOf(key: string, view: ServiceView | undefined): string | undefined {
+  if (!view) return undefined;
+  const sorted = mapEndpoints(view, (list) => [...list].sort());
+  return encodeLine({ kind: "service", key, view: sorted });
+}
+
+function arranged(before: ServiceView | undefined, next: ServiceView): ServiceView {
+  if (!before) return next;
+  return mapEndpoints(next, (list, index, field) => {
+    const port = next.ports[index];
+    const old = before.ports.find((p) => p.port === port?.port && p.protocol === port.protocol);
+    return arrange(old?.[field] ?? [], list);
+  });
+}
+
+function mapEndpoints(
+  view: ServiceView,
+  change: (
+    list: readonly string[],
+    index: number,
+    field: "endpoints" | "localEndpoints",
+  ) => readonly string[],
+): ServiceView {
+  const ports = view.ports.map((port, index) => ({
+    ...port,
+    endpoints: change(port.endpoints, index, "endpoints"),
+    ...(port.localEndpoints && {
+      localEndpoints: change(port.localEndpoints, index, "localEndpoints"),
+    }),
+  }));
+  return { ...view, ports };
+}

@@ -1,0 +1,74 @@
+import { parseEndpoint, type ServiceView } from "@kip/network-view";
+
+/**
+ * Connections that the kernel must forget: UDP has no end, so it would go on sending them where no endpoint is, and a
+ * client that had met a Service without endpoints would go on missing those it has now.
+ */
+export interface StaleFlows {
+  /** The destination that clients use. */
+  readonly address: string;
+  /** Port of the Service or of nodes. */
+  readonly port: number;
+  /** The endpoint that is gone; absent for connections that were not translated. */
+  readonly endpoint?: { readonly address: string; readonly port: number } | undefined;
+}
+
+const none: ReadonlySet<string> = new Set();
+
+/** What is stale when a Service changes; undefined stands for a Service that is not there. */
+export function staleFlows(
+  before: ServiceView | undefined,
+  after: ServiceView | undefined,
+): readonly StaleFlows[] {
+  const old = udpTargets(before);
+  const now = udpTargets(after);
+  const result: StaleFlows[] = [];
+  for (const [key, { address, port }] of new Map([...old, ...now])) {
+    const was = old.get(key)?.endpoints ?? none;
+    const is = now.get(key)?.endpoints ?? none;
+    for (const text of was) {
+      const endpoint = is.has(text) ? undefined : parseEndpoint(text);
+      if (endpoint)
+        result.push({
+          address,
+          port,
+          endpoint: { address: endpoint.address, port: endpoint.port },
+        });
+    }
+    if (was.size === 0 && is.size > 0) result.push({ address, port });
+  }
+  return result;
+}
+
+/** Arguments of conntrack(8) that delete them. */
+export function conntrackArguments({ address, port, endpoint }: StaleFlows): readonly string[] {
+  const family = address.includes(":") ? "ipv6" : "ipv4";
+  const flow = ["-D", "-f", family, "-p", "udp", "--orig-dst", address, "--dport", String(port)];
+  if (!endpoint) return flow;
+  return [...flow, "--reply-src", endpoint.address];
+}
+
+interface UdpTarget {
+  readonly address: string;
+  readonly port: number;
+  readonly endpoints: ReadonlySet<string>;
+}
+
+function udpTargets(view: ServiceView | undefined): ReadonlyMap<string, UdpTarget> {
+  const result = new Map<string, UdpTarget>();
+  if (!view) return result;
+  const addresses = [
+    ...view.clusterIps,
+    ...(view.externalIps ?? []),
+    ...(view.loadBalancerIps ?? []),
+  ];
+  for (const { protocol, port, endpoints, localEndpoints = [] } of view.ports) {
+    if (protocol !== "UDP") continue;
+    for (const address of addresses) {
+      const isIpv6 = address.includes(":");
+      const usable = [...endpoints, ...localEndpoints].filter((e) => e.startsWith("[") === isIpv6);
+      result.set(`${address}/${port}`, { address, port, endpoints: new Set(usable) });
+    }
+  }
+  return result;
+}

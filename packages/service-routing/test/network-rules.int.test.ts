@@ -1,0 +1,301 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { silentLogger } from "@kip/base";
+import type { PolicyView, ServiceView } from "@kip/network-view";
+import { NetworkRules, type NetworkChange, type RoutingPlace } from "../src/index.ts";
+import { cable, podAddresses, TestNetwork } from "./test-network.ts";
+
+const backends = ["10.0.0.11", "10.0.0.12", "10.0.0.13"] as const;
+const vip = "10.96.0.10";
+const place: RoutingPlace = {
+  podAddresses,
+  cable,
+  nodeAddresses: ["10.0.0.200"],
+  serviceRanges: ["10.96.0.0/16", "fd00:96::/112"],
+  localEndpoints: "own",
+};
+
+/** A Service at `vip`, port 80, with these endpoints. */
+function service(
+  endpoints: readonly string[],
+  more: Partial<ServiceView> & { readonly protocol?: "TCP" | "UDP"; nodePort?: number } = {},
+): ServiceView {
+  const { protocol = "TCP", nodePort, ...view } = more;
+  return {
+    clusterIps: [vip, "fd00:96::a"],
+    ...view,
+    ports: [
+      {
+        name: "",
+        protocol,
+        port: 80,
+        endpoints,
+        ...(nodePort !== undefined && { nodePort }),
+        ...((view.isExternalLocal ?? view.isInternalLocal) && { localEndpoints: [] }),
+      },
+    ],
+  };
+}
+
+describe("NetworkRules", () => {
+  let network: TestNetwork;
+  let rules: NetworkRules;
+
+  const newRules = (): NetworkRules =>
+    new NetworkRules({
+      place,
+      runNft: async (text) => await network.nft(text),
+      forget: async () => {},
+      logger: silentLogger,
+    });
+  const apply = async (change: Partial<NetworkChange>): Promise<void> =>
+    await rules.apply({ services: new Map(), ...change });
+  const applyService = async (view: ServiceView | undefined): Promise<void> =>
+    await apply({ services: new Map([["default/web", view]]) });
+  const setPolicy = async (policy: PolicyView, ...addresses: readonly string[]): Promise<void> =>
+    await apply({
+      policy,
+      groups: [{ kind: "group", name: "peers", change: "reset", add: addresses, remove: [] }],
+    });
+  const answers = async (count: number, host = vip): Promise<ReadonlySet<string | undefined>> => {
+    const texts: string[] = [];
+    for (let i = 0; i < count; i++) texts.push(await network.pod.tcp(host, 80));
+    return new Set(texts.map((text) => text.split(" ")[0]));
+  };
+
+  before(async () => {
+    network = await TestNetwork.open();
+    for (const host of [...backends, "fd00::11", "fd00::12"]) {
+      await network.others.listen(host, 8080);
+      await network.others.listen(host, 8080, "udp");
+    }
+    await network.pod.listen(podAddresses[0], 8080);
+    await network.pod.listen(podAddresses[1], 8080);
+    rules = newRules();
+  });
+  after(async () => await network[Symbol.asyncDispose]());
+
+  it("lets nothing to and from the pod before there is a policy", async () => {
+    await rules.close();
+    assert.equal(await network.pod.tcp(backends[0], 8080, 300), "error: timeout");
+    assert.equal(await network.others.tcp(podAddresses[0], 8080, 300), "error: timeout");
+    await setPolicy({});
+    assert.equal(await network.pod.tcp(backends[0], 8080), "10.0.0.11 10.1.0.2");
+    assert.equal(await network.others.tcp(podAddresses[0], 8080), "10.1.0.2 10.0.0.11");
+  });
+
+  it("leaves rules in force that an earlier process has made", async () => {
+    await newRules().close();
+    assert.equal(await network.pod.tcp(backends[0], 8080), "10.0.0.11 10.1.0.2");
+  });
+
+  it("spreads connections to a ClusterIP over its endpoints, and keeps their source", async () => {
+    await applyService(service(backends.map((host) => `${host}:8080`)));
+    assert.equal((await answers(40)).size, 3);
+    assert.match(await network.pod.tcp(vip, 80), / 10\.1\.0\.2$/);
+  });
+
+  it("leads processes of the machine itself to a ClusterIP", async () => {
+    assert.match(await network.cell.tcp(vip, 80), /^10\.0\.0\.1[123] 10\.0\.0\.2$/);
+  });
+
+  it("leads IPv6 by the same rules", async () => {
+    await applyService(service(["10.0.0.11:8080", "[fd00::11]:8080", "[fd00::12]:8080"]));
+    assert.deepEqual(await answers(20, "fd00:96::a"), new Set(["fd00::11", "fd00::12"]));
+    assert.deepEqual(await answers(5), new Set(["10.0.0.11"]));
+  });
+
+  it("leads UDP to its endpoints", async () => {
+    await applyService(service(["10.0.0.12:8080"], { protocol: "UDP" }));
+    assert.equal(await network.pod.udp(vip, 80), "10.0.0.12 10.1.0.2");
+  });
+
+  it("refuses connections at once to a Service without endpoints, and to ports that it does not have", async () => {
+    await applyService(service([]));
+    assert.equal(await network.pod.tcp(vip, 80), "error: ECONNREFUSED");
+    assert.equal(await network.cell.tcp(vip, 80), "error: ECONNREFUSED");
+    assert.equal(await network.pod.tcp("fd00:96::a", 80), "error: ECONNREFUSED");
+    assert.equal(await network.pod.tcp(vip, 81), "error: ECONNREFUSED");
+    assert.equal(await network.pod.udp(vip, 81), "error: ECONNREFUSED");
+  });
+
+  it("drops what goes to addresses of the Service range that no Service has", async () => {
+    assert.equal(await network.pod.tcp("10.96.7.7", 80, 300), "error: timeout");
+  });
+
+  it("drops packets to a Service that is local and has endpoints elsewhere only", async () => {
+    await applyService(service(["10.0.0.11:8080"], { isInternalLocal: true }));
+    assert.equal(await network.pod.tcp(vip, 80, 300), "error: timeout");
+  });
+
+  it("has a pod reach itself through its Service", async () => {
+    await applyService(
+      service(podAddresses.map((a) => (a.includes(":") ? `[${a}]:8080` : `${a}:8080`))),
+    );
+    assert.match(await network.pod.tcp(vip, 80), /^10\.1\.0\.2 /);
+    assert.match(await network.pod.tcp("fd00:96::a", 80), /^fd00:1::2 /);
+  });
+
+  it("sends a client to the same endpoint while its affinity lasts", async () => {
+    const endpoints = backends.map((host) => `${host}:8080`);
+    await applyService(service(endpoints, { affinitySeconds: 10_800, nodePort: 30_080 }));
+    const [chosen = ""] = await answers(20);
+    assert.deepEqual(await answers(20), new Set([chosen]));
+    await applyService(
+      service(
+        endpoints.filter((e) => !e.startsWith(chosen)),
+        { affinitySeconds: 10_800 },
+      ),
+    );
+    const others = await answers(20);
+    assert.equal(others.size, 1);
+    assert.ok(!others.has(chosen));
+  });
+
+  it("answers NodePorts at the machine's own address, as a client's detour", async () => {
+    await applyService(service(["10.0.0.12:8080"], { nodePort: 30_080 }));
+    assert.equal(await network.others.tcp("10.0.0.2", 30_080), "10.0.0.12 10.0.0.2");
+    assert.equal(await network.pod.tcp("10.0.0.200", 30_080), "10.0.0.12 10.1.0.2");
+    await applyService(service([], { nodePort: 30_080 }));
+    assert.equal(await network.others.tcp("10.0.0.2", 30_080), "error: ECONNREFUSED");
+  });
+
+  it("keeps the client's address with externalTrafficPolicy Local, and leads pods everywhere", async () => {
+    const endpoints = ["10.1.0.2:8080", "10.0.0.12:8080"];
+    await applyService(service(endpoints, { isExternalLocal: true, nodePort: 30_080 }));
+    for (let i = 0; i < 5; i++)
+      assert.equal(await network.others.tcp("10.0.0.2", 30_080), "10.1.0.2 10.0.0.11");
+    const fromPod = new Set<string | undefined>();
+    for (let i = 0; i < 20; i++)
+      fromPod.add((await network.pod.tcp("10.0.0.200", 30_080)).split(" ")[0]);
+    assert.equal(fromPod.size, 2);
+    await applyService(service(["10.0.0.12:8080"], { isExternalLocal: true, nodePort: 30_080 }));
+    assert.equal(await network.others.tcp("10.0.0.2", 30_080, 300), "error: timeout");
+  });
+
+  it("leads addresses of load balancers to endpoints, for clients of their source ranges alone", async () => {
+    const view = service(["10.0.0.12:8080"], { loadBalancerIps: ["192.0.2.1"] });
+    await applyService({ ...view, sourceRanges: ["10.1.0.0/16"] });
+    assert.equal(await network.pod.tcp("192.0.2.1", 80), "10.0.0.12 10.1.0.2");
+    await applyService({ ...view, sourceRanges: ["10.2.0.0/16"] });
+    assert.equal(await network.pod.tcp("192.0.2.1", 80, 300), "error: timeout");
+  });
+
+  it("loses no connection while endpoints are replaced", async () => {
+    await applyService(service(["10.0.0.11:8080"]));
+    const done = new AbortController();
+    const results = new Map<string, number>();
+    const load = (async () => {
+      while (!done.signal.aborted) {
+        const [host = ""] = (await network.pod.tcp(vip, 80)).split(" ");
+        results.set(host, (results.get(host) ?? 0) + 1);
+      }
+    })();
+    for (let round = 0; round < 10; round++) {
+      const now = backends.filter((_, index) => index !== round % 3);
+      await applyService(service(now.map((host) => `${host}:8080`)));
+    }
+    done.abort();
+    await load;
+    assert.deepEqual(
+      [...results.keys()].filter((host) => host === "error:"),
+      [],
+    );
+    assert.equal(results.size, 3);
+  });
+
+  it("drops no connection when a new process writes everything again", async () => {
+    await applyService(service(["10.0.0.11:8080"]));
+    const { id } = await network.pod.start({ do: "hold", host: vip, port: 80 });
+    rules = newRules();
+    await apply({
+      services: new Map([["default/web", service(["10.0.0.12:8080"])]]),
+      policy: {},
+    });
+    const again = { do: "echo", host: "", port: id } as const;
+    assert.equal(await network.pod.ask(again), "again");
+    assert.deepEqual(await answers(5), new Set(["10.0.0.12"]));
+  });
+
+  it("writes everything again after a transaction that failed", async () => {
+    await network.nft("delete table ip kip_services_a\n").catch(() => {});
+    await network.nft("delete table ip kip_services_b\n").catch(() => {});
+    await assert.rejects(applyService(service(["10.0.0.13:8080"])));
+    await apply({});
+    assert.deepEqual(await answers(5), new Set(["10.0.0.13"]));
+  });
+
+  it("removes what belongs to a Service that is gone", async () => {
+    await applyService(undefined);
+    assert.equal(await network.pod.tcp(vip, 80, 300), "error: timeout");
+    const list = await network.cell.run("nft", ["list", "ruleset"]);
+    assert.doesNotMatch(list, /default\/web|10\.96\.0\.10/);
+  });
+
+  describe("with policies", () => {
+    it("lets in only peers of a rule, on its ports", async () => {
+      await network.pod.listen(podAddresses[0], 8085);
+      await setPolicy(
+        {
+          ingress: [{ groups: ["peers"], ports: [{ protocol: "TCP", port: 8084, endPort: 8086 }] }],
+        },
+        "10.0.0.11",
+      );
+      assert.equal(await network.others.tcp(podAddresses[0], 8085), "10.1.0.2 10.0.0.11");
+      assert.equal(await network.others.tcp(podAddresses[0], 8080, 300), "error: timeout");
+      await apply({
+        groups: [
+          {
+            kind: "group",
+            name: "peers",
+            change: "change",
+            add: ["10.0.0.12"],
+            remove: ["10.0.0.11"],
+          },
+        ],
+      });
+      assert.equal(await network.others.tcp(podAddresses[0], 8085, 300), "error: timeout");
+      assert.equal(await network.pod.tcp(backends[0], 8080), "10.0.0.11 10.1.0.2");
+    });
+
+    it("closes a direction that has no rule, and leaves the other one open", async () => {
+      await setPolicy({ egress: [] });
+      assert.equal(await network.pod.tcp(backends[0], 8080, 300), "error: timeout");
+      assert.equal(await network.others.tcp(podAddresses[0], 8080), "10.1.0.2 10.0.0.11");
+    });
+
+    it("looks at the endpoint behind a Service, not at the Service's address", async () => {
+      await applyService(service(["10.0.0.12:8080"]));
+      const ports = [{ protocol: "TCP", port: 8080 }] as const;
+      await setPolicy({ egress: [{ groups: ["peers"], ports }] }, "10.0.0.12");
+      assert.equal(await network.pod.tcp(vip, 80), "10.0.0.12 10.1.0.2");
+      await setPolicy({ egress: [{ groups: ["peers"], ports }] }, "10.0.0.13");
+      assert.equal(await network.pod.tcp(vip, 80, 300), "error: timeout");
+    });
+
+    it("leaves exceptions out of a block, overlapping ones too", async () => {
+      const except = ["10.0.0.12/32", "10.0.0.12/31"];
+      await setPolicy({ egress: [{ blocks: [{ cidr: "10.0.0.0/24", except }] }] });
+      assert.equal(await network.pod.tcp("10.0.0.11", 8080), "10.0.0.11 10.1.0.2");
+      assert.equal(await network.pod.tcp("10.0.0.12", 8080, 300), "error: timeout");
+      await setPolicy({
+        egress: [
+          { blocks: [{ cidr: "10.0.0.0/24", except }] },
+          { blocks: [{ cidr: "10.0.0.12/32" }, { cidr: "10.0.0.12/32" }] },
+        ],
+      });
+      assert.equal(await network.pod.tcp("10.0.0.12", 8080), "10.0.0.12 10.1.0.2");
+    });
+
+    it("leaves open connections and lets a pod reach itself when everything is closed", async () => {
+      await setPolicy({});
+      const { id } = await network.pod.start({ do: "hold", host: backends[0], port: 8080 });
+      await applyService(service(["10.1.0.2:8080"]));
+      await setPolicy({ ingress: [], egress: [] });
+      assert.equal(await network.pod.ask({ do: "echo", host: "", port: id }), "again");
+      assert.match(await network.pod.tcp(vip, 80), /^10\.1\.0\.2 /);
+      assert.equal(await network.cell.tcp(podAddresses[0], 8080), "10.1.0.2 10.0.0.2");
+      assert.equal(await network.others.tcp(podAddresses[0], 8080, 300), "error: timeout");
+    });
+  });
+});
