@@ -8,10 +8,11 @@ export {
   type Cidr,
   type IpFamily,
 } from "./address.ts";
+export { ChangeReader, type ViewChange } from "./change-reader.ts";
 export type { Protocol } from "./decoders.ts";
 export { endpointText, parseEndpoint, type Endpoint } from "./endpoint.ts";
 export { limits } from "./limits.ts";
 export type { PolicyBlock, PolicyPort, PolicyRule, PolicyView } from "./policy-view.ts";
 export type { ServicePortView, ServiceView } from "./service-view.ts";
-export { bucketOf, decodeSums, TableDigest } from "./table-digest.ts";
+export { bucketCount, bucketOf, decodeSums, TableDigest } from "./table-digest.ts";
 export { decodeLine, encodeLine, type GroupLine, type ViewLine } from "./view-line.ts";

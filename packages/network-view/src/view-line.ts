@@ -117,12 +117,20 @@ const anyList: Decoder<readonly unknown[]> = decode.list(decode.unknownValue, { 
 /**
  * Reads one line, without its line end.
  *
- * @throws {CodedError} `DECODE_FAILED`, {@link SyntaxError}
+ * @throws {CodedError} `DECODE_FAILED`
  */
 export function decodeLine(text: string): ViewLine {
   if (Buffer.byteLength(text) > limits.lineBytes)
     throw decode.failure("line", `at most ${limits.lineBytes} bytes`, text);
-  const [kind, ...values] = anyList(JSON.parse(text), "line");
+  const [kind, ...values] = anyList(parsed(text), "line");
   const known = decode.oneOf("service", "bucket", "group", "policy", "end")(kind, "line[0]");
   return readers[known](values);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw decode.failure("line", "JSON", text);
+  }
 }

@@ -1,4 +1,4 @@
-import { bucketOf, type GroupLine, type PolicyView } from "@kip/network-view";
+import { bucketOf, type PolicyView, type ViewChange } from "@kip/network-view";
 import { SerialQueue, type Logger } from "@kip/base";
 import { families } from "./family.ts";
 import { closedPolicyTable, markerChain, policyRules } from "./policy-rules.ts";
@@ -6,15 +6,6 @@ import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, TableChange, type RuleSet } from "./rule-set.ts";
 import { Services, type ServiceChanges } from "./services.ts";
 import type { StaleFlows } from "./stale-flows.ts";
-
-/** What is put in force together. */
-export interface NetworkChange {
-  readonly services: ServiceChanges;
-  /** Services of these buckets that `services` does not name are gone. */
-  readonly buckets?: readonly number[] | undefined;
-  readonly groups?: readonly GroupLine[] | undefined;
-  readonly policy?: PolicyView | undefined;
-}
 
 /** Options of {@link NetworkRules}. */
 export interface NetworkRulesOptions {
@@ -73,11 +64,11 @@ export class NetworkRules {
    *
    * @throws {CodedError} `COMMAND_FAILED`; a repetition is safe
    */
-  async apply(change: NetworkChange): Promise<void> {
+  async apply(change: ViewChange): Promise<void> {
     await this.#queue.run(async () => await this.#apply(change));
   }
 
-  async #apply(change: NetworkChange): Promise<void> {
+  async #apply(change: ViewChange): Promise<void> {
     const before = this.#policyRules();
     this.#note(change);
     const { text, stale } = this.#services.change(this.#withBuckets(change));
@@ -98,7 +89,7 @@ export class NetworkRules {
       });
   }
 
-  #note({ groups = [], policy }: NetworkChange): void {
+  #note({ groups, policy }: ViewChange): void {
     for (const group of groups) {
       if (group.change === "gone") {
         this.#groups.delete(group.name);
@@ -113,7 +104,7 @@ export class NetworkRules {
     if (policy) this.#policy = policy;
   }
 
-  #withBuckets({ services, buckets = [] }: NetworkChange): ServiceChanges {
+  #withBuckets({ services, buckets }: ViewChange): ServiceChanges {
     if (buckets.length === 0) return services;
     const gone = [...this.#services.keys()].filter(
       (key) => !services.has(key) && buckets.includes(bucketOf(key)),

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
-import type { PolicyView, ServiceView } from "@kip/network-view";
-import { NetworkRules, type NetworkChange, type RoutingPlace } from "../src/index.ts";
+import type { PolicyView, ServiceView, ViewChange } from "@kip/network-view";
+import { NetworkRules, type RoutingPlace } from "../src/index.ts";
 import { cable, podAddresses, TestNetwork } from "./test-network.ts";
 
 const backends = ["10.0.0.11", "10.0.0.12", "10.0.0.13"] as const;
@@ -48,8 +48,8 @@ describe("NetworkRules", () => {
       forget: async () => {},
       logger: silentLogger,
     });
-  const apply = async (change: Partial<NetworkChange>): Promise<void> =>
-    await rules.apply({ services: new Map(), ...change });
+  const apply = async (change: Partial<ViewChange>): Promise<void> =>
+    await rules.apply({ number: 0, services: new Map(), buckets: [], groups: [], ...change });
   const applyService = async (view: ServiceView | undefined): Promise<void> =>
     await apply({ services: new Map([["default/web", view]]) });
   const setPolicy = async (policy: PolicyView, ...addresses: readonly string[]): Promise<void> =>
