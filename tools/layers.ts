@@ -19,6 +19,7 @@ export const layers: Readonly<Record<string, number>> = {
   "@kip/service-routing": 2,
   "@kip/cloud-local": 2,
   "@kip/control-plane": 3,
+  "@kip/cluster-network": 3,
   "@kip/virtual-kubelet": 3,
   "@kip/cell-agent": 3,
   "@kip/cell-image": 4,

@@ -1,0 +1,159 @@
+import type { NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort } from "@kip/k8s-types/network";
+import {
+  parseCidr,
+  type PolicyBlock,
+  type PolicyPort,
+  type PolicyRule,
+  type PolicyView,
+} from "@kip/network-view";
+import { protocolOf } from "../services/service-view-of.ts";
+import type { GroupSelector } from "./address-groups.ts";
+import type { PodFacts } from "./pod-facts.ts";
+import { matches } from "./selector.ts";
+
+/** What the computation asks of the groups of addresses. */
+export interface GroupNames {
+  /** Name of the group of pods that a selector chooses. */
+  name(selector: GroupSelector): string;
+  /** Numbers that pods of a group have for a named port. */
+  portNumbers(selector: GroupSelector, port: { name: string; protocol: string }): readonly number[];
+}
+
+/** A policy of one pod, with the policies that it is made of. */
+export interface PodPolicy {
+  readonly view: PolicyView;
+  /** Names of the policies that restrict each direction. */
+  readonly ingress: readonly string[];
+  readonly egress: readonly string[];
+}
+
+/**
+ * What may reach a pod, and what it may reach: a direction that a policy restricts lets pass what any of the policies
+ * allows, and one that none restricts lets pass everything.
+ *
+ * @param policies of the pod's namespace
+ */
+export function podPolicy(
+  pod: PodFacts,
+  policies: Iterable<NetworkPolicy>,
+  groups: GroupNames,
+): PodPolicy {
+  const selecting = [...policies].filter(({ spec }) =>
+    matches(spec?.podSelector ?? {}, pod.labels),
+  );
+  const ingress = selecting.filter((policy) => restricts(policy, "Ingress"));
+  const egress = selecting.filter((policy) => restricts(policy, "Egress"));
+  return {
+    view: {
+      ...(ingress.length > 0 && { ingress: ingress.flatMap((p) => ingressRules(p, pod, groups)) }),
+      ...(egress.length > 0 && { egress: egress.flatMap((p) => egressRules(p, groups)) }),
+    },
+    ingress: ingress.map(({ metadata }) => metadata.name),
+    egress: egress.map(({ metadata }) => metadata.name),
+  };
+}
+
+function restricts({ spec }: NetworkPolicy, direction: "Ingress" | "Egress"): boolean {
+  const types = spec?.policyTypes ?? ["Ingress", ...(spec?.egress?.length ? ["Egress"] : [])];
+  return types.includes(direction);
+}
+
+function ingressRules(
+  { metadata, spec }: NetworkPolicy,
+  pod: PodFacts,
+  groups: GroupNames,
+): readonly PolicyRule[] {
+  return (spec?.ingress ?? []).flatMap(({ from = [], ports = [] }) => {
+    const { selectors, blocks } = peersOf(from, metadata.namespace);
+    // Named ports are the pod's own.
+    const known = ports.flatMap((port) => numbered(port) ?? ownPorts(pod, port));
+    if (ports.length > 0 && known.length === 0) return [];
+    const names = selectors.map((selector) => groups.name(selector));
+    return [rule({ isAll: from.length === 0, names, blocks, ports: known })];
+  });
+}
+
+function egressRules({ metadata, spec }: NetworkPolicy, groups: GroupNames): readonly PolicyRule[] {
+  return (spec?.egress ?? []).flatMap(({ to = [], ports = [] }) => {
+    const isAll = to.length === 0;
+    const { selectors, blocks } = peersOf(to, metadata.namespace);
+    const known = ports.flatMap((port) => numbered(port) ?? []);
+    const names = selectors.map((selector) => groups.name(selector));
+    const plain =
+      ports.length === 0 || known.length > 0 ? [rule({ isAll, names, blocks, ports: known })] : [];
+    // A named port is another number in each pod; addresses outside of the cluster have no names.
+    const everyPod = { namespaceSelector: {}, podSelector: {} };
+    const named = ports.filter((port) => typeof port.port === "string");
+    return [
+      ...plain,
+      ...named.flatMap((port) =>
+        (isAll ? [everyPod] : selectors).flatMap((selector) => namedRules(selector, port, groups)),
+      ),
+    ];
+  });
+}
+
+function namedRules(
+  selector: GroupSelector,
+  { port, protocol: text }: NetworkPolicyPort,
+  groups: GroupNames,
+): readonly PolicyRule[] {
+  const protocol = protocolOf(text);
+  const name = String(port);
+  return groups.portNumbers(selector, { name, protocol }).map((number) => ({
+    groups: [groups.name({ ...selector, port: { name, protocol, number } })],
+    ports: [{ protocol, port: number }],
+  }));
+}
+
+function peersOf(
+  peers: readonly NetworkPolicyPeer[],
+  namespace: string,
+): { readonly selectors: readonly GroupSelector[]; readonly blocks: readonly PolicyBlock[] } {
+  const selectors: GroupSelector[] = [];
+  const blocks: PolicyBlock[] = [];
+  for (const { ipBlock, namespaceSelector, podSelector = {} } of peers) {
+    if (!ipBlock) {
+      selectors.push(
+        namespaceSelector ? { namespaceSelector, podSelector } : { namespace, podSelector },
+      );
+      continue;
+    }
+    const cidr = parseCidr(ipBlock.cidr)?.text;
+    const except = (ipBlock.except ?? []).flatMap((text) => parseCidr(text)?.text ?? []);
+    if (cidr !== undefined) blocks.push({ cidr, ...(except.length > 0 && { except }) });
+  }
+  return { selectors, blocks };
+}
+
+function rule(options: {
+  readonly isAll: boolean;
+  readonly names: readonly string[];
+  readonly blocks: readonly PolicyBlock[];
+  readonly ports: readonly PolicyPort[];
+}): PolicyRule {
+  const { isAll, names, blocks, ports } = options;
+  return {
+    ...(!isAll && { groups: names }),
+    ...(blocks.length > 0 && { blocks }),
+    ...(ports.length > 0 && { ports }),
+  };
+}
+
+/** A port that is not named; undefined for one that is. */
+function numbered({ port, endPort, protocol: text }: NetworkPolicyPort): PolicyPort | undefined {
+  const protocol = protocolOf(text);
+  if (typeof port === "string") return undefined;
+  if (port === undefined) return { protocol };
+  return { protocol, port, ...(endPort !== undefined && endPort > port && { endPort }) };
+}
+
+function ownPorts(
+  pod: PodFacts,
+  { port: name, protocol: text }: NetworkPolicyPort,
+): readonly PolicyPort[] {
+  const protocol = protocolOf(text);
+  return pod.ports
+    .filter((port) => port.name === name && port.protocol === protocol)
+    .map(({ port }) => ({ protocol, port }));
+}

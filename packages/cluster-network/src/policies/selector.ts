@@ -1,0 +1,30 @@
+import type { LabelSelector } from "@kip/k8s-types/network";
+
+/** Labels of an object. */
+export type Labels = Readonly<Record<string, string>>;
+
+/**
+ * Whether labels match a selector; an empty one matches everything. An operator that the API does not have matches nothing:
+ * a policy that is not understood must not open anything.
+ */
+export function matches(selector: LabelSelector, labels: Labels): boolean {
+  const { matchLabels = {}, matchExpressions = [] } = selector;
+  return (
+    Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
+    matchExpressions.every(({ key, operator, values = [] }) => {
+      const value = labels[key];
+      switch (operator) {
+        case "In":
+          return value !== undefined && values.includes(value);
+        case "NotIn":
+          return value === undefined || !values.includes(value);
+        case "Exists":
+          return value !== undefined;
+        case "DoesNotExist":
+          return value === undefined;
+        default:
+          return false;
+      }
+    })
+  );
+}

@@ -1,0 +1,104 @@
+import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
+import type { ServiceView } from "@kip/network-view";
+import { AddressClaims, claimsOf } from "./address-claims.ts";
+import { isProxied, serviceViewOf } from "./service-view-of.ts";
+import type { ViewNode } from "./usable-endpoints.ts";
+
+/** Label of an EndpointSlice that names its Service. */
+export const serviceNameLabel = "kubernetes.io/service-name";
+
+/** Services and slices as they come, and the views of those that have changed. */
+export class ServiceIndex {
+  readonly #node: ViewNode;
+  readonly #services = new Map<string, StoredService>();
+  readonly #byNamespace = new Map<string, Set<string>>();
+  /** By Service, then by the slice's name. */
+  readonly #slices = new Map<string, Map<string, EndpointSlice>>();
+  readonly #claims = new AddressClaims();
+  readonly #changed = new Set<string>();
+
+  constructor(node: ViewNode) {
+    this.#node = node;
+  }
+
+  /** Takes a Service; undefined if it is gone. */
+  setService(key: string, service: StoredService | undefined): void {
+    const namespace = namespaceOf(key);
+    const keys = this.#byNamespace.get(namespace) ?? new Set<string>();
+    if (service) {
+      this.#services.set(key, service);
+      keys.add(key);
+    } else {
+      this.#services.delete(key);
+      keys.delete(key);
+    }
+    if (keys.size > 0) this.#byNamespace.set(namespace, keys);
+    else this.#byNamespace.delete(namespace);
+    this.#changed.add(key);
+  }
+
+  /** Takes a slice; one without the label of a Service is ignored. */
+  setSlice(slice: EndpointSlice, isGone = false): void {
+    const service = slice.metadata.labels?.[serviceNameLabel];
+    if (service === undefined) return;
+    const key = `${slice.metadata.namespace}/${service}`;
+    const slices = this.#slices.get(key) ?? new Map<string, EndpointSlice>();
+    if (isGone) slices.delete(slice.metadata.name);
+    else slices.set(slice.metadata.name, slice);
+    if (slices.size > 0) this.#slices.set(key, slices);
+    else this.#slices.delete(key);
+    this.#changed.add(key);
+  }
+
+  /** A Service as it is now; undefined if there is none, or nodes do not lead its packets. */
+  view(key: string): ServiceView | undefined {
+    const view = this.#wanted(key);
+    return view && this.#claims.withoutLost(key, view);
+  }
+
+  /** The Service itself. */
+  service(key: string): StoredService | undefined {
+    return this.#services.get(key);
+  }
+
+  /** Slices of a Service. */
+  slices(key: string): readonly EndpointSlice[] {
+    return [...(this.#slices.get(key)?.values() ?? [])];
+  }
+
+  /** Names of all Services. */
+  keys(): Iterable<string> {
+    return this.#services.keys();
+  }
+
+  /** Names of the Services of a namespace. */
+  keysOf(namespace: string): readonly string[] {
+    return [...(this.#byNamespace.get(namespace) ?? [])];
+  }
+
+  /** The Services that may have changed since the last call, as they are now. */
+  takeChanges(): ReadonlyMap<string, ServiceView | undefined> {
+    const wanted = new Map([...this.#changed].map((key) => [key, this.#wanted(key)] as const));
+    this.#changed.clear();
+    const affected = new Set<string>();
+    for (const [key, view] of wanted) {
+      const created = this.#services.get(key)?.metadata.creationTimestamp ?? "";
+      const claims = view ? claimsOf(key, created, view) : [];
+      for (const other of this.#claims.replace(key, claims)) affected.add(other);
+    }
+    const views = new Map<string, ServiceView | undefined>();
+    for (const [key, view] of wanted) views.set(key, view && this.#claims.withoutLost(key, view));
+    for (const key of affected) if (!views.has(key)) views.set(key, this.view(key));
+    return views;
+  }
+
+  #wanted(key: string): ServiceView | undefined {
+    const service = this.#services.get(key);
+    if (!service || !isProxied(service)) return undefined;
+    return serviceViewOf(service, this.#slices.get(key)?.values() ?? [], this.#node);
+  }
+}
+
+function namespaceOf(key: string): string {
+  return key.slice(0, key.indexOf("/"));
+}

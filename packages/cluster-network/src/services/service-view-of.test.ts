@@ -1,0 +1,185 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Endpoint, EndpointSlice, StoredService } from "@kip/k8s-types/network";
+import { ServiceIndex } from "./service-index.ts";
+import { isProxied, serviceViewOf } from "./service-view-of.ts";
+
+const node = { name: "kip", zone: "a" };
+
+function service(
+  spec: StoredService["spec"] = {},
+  more: { name?: string; created?: string; labels?: Record<string, string> } = {},
+): StoredService {
+  const { name = "web", created = "2026-01-01T00:00:00Z", labels = {} } = more;
+  return {
+    metadata: {
+      namespace: "default",
+      name,
+      uid: name,
+      resourceVersion: "1",
+      creationTimestamp: created,
+      labels,
+    },
+    spec: {
+      clusterIP: "10.96.0.1",
+      clusterIPs: ["10.96.0.1"],
+      ports: [{ name: "http", port: 80, protocol: "TCP" }],
+      ...spec,
+    },
+  };
+}
+
+function slice(
+  endpoints: readonly Endpoint[],
+  more: { name?: string; addressType?: string; port?: string; of?: string } = {},
+): EndpointSlice {
+  const { name = "web-1", addressType = "IPv4", port = "http", of = "web" } = more;
+  return {
+    metadata: {
+      namespace: "default",
+      name,
+      uid: name,
+      resourceVersion: "1",
+      labels: { "kubernetes.io/service-name": of },
+    },
+    addressType,
+    ports: [{ name: port, port: 8080, protocol: "TCP" }],
+    endpoints,
+  };
+}
+
+function endpoint(address: string, more: Partial<Endpoint> = {}): Endpoint {
+  return { addresses: [address], ...more };
+}
+
+function endpoints(...list: readonly Endpoint[]): readonly string[] | undefined {
+  return serviceViewOf(service(), [slice(list)], node).ports[0]?.endpoints;
+}
+
+describe("serviceViewOf()", () => {
+  it("takes an endpoint without conditions as ready", () => {
+    assert.deepEqual(endpoints(endpoint("10.0.0.1")), ["10.0.0.1:8080"]);
+  });
+
+  it("takes endpoints that terminate and still serve only if none is ready", () => {
+    const terminating = endpoint("10.0.0.1", {
+      conditions: { ready: false, serving: true, terminating: true },
+    });
+    const ended = endpoint("10.0.0.2", {
+      conditions: { ready: false, serving: false, terminating: true },
+    });
+    const starting = endpoint("10.0.0.3", { conditions: { ready: false, serving: false } });
+    assert.deepEqual(endpoints(terminating, ended, starting), ["10.0.0.1:8080"]);
+    assert.deepEqual(endpoints(terminating, endpoint("10.0.0.4")), ["10.0.0.4:8080"]);
+  });
+
+  it("gathers ports by their names from slices of both families, each endpoint once", () => {
+    const view = serviceViewOf(
+      service({ clusterIPs: ["10.96.0.1", "FD00::1"] }),
+      [
+        slice([endpoint("10.0.0.2"), endpoint("10.0.0.1")]),
+        slice([endpoint("10.0.0.2")], { name: "web-2" }),
+        slice([endpoint("fd00:1::1")], { name: "web-3", addressType: "IPv6" }),
+        slice([endpoint("example.com")], { name: "web-4", addressType: "FQDN" }),
+        slice([endpoint("10.0.0.9")], { name: "web-5", port: "other" }),
+      ],
+      node,
+    );
+    assert.deepEqual(view.clusterIps, ["10.96.0.1", "fd00::1"]);
+    assert.deepEqual(view.ports[0]?.endpoints, [
+      "10.0.0.1:8080",
+      "10.0.0.2:8080",
+      "[fd00:1::1]:8080",
+    ]);
+  });
+
+  it("follows hints for the zone only if every ready endpoint has one", () => {
+    const near = endpoint("10.0.0.1", { hints: { forZones: [{ name: "a" }] } });
+    const far = endpoint("10.0.0.2", { hints: { forZones: [{ name: "b" }] } });
+    assert.deepEqual(endpoints(near, far), ["10.0.0.1:8080"]);
+    assert.equal(endpoints(near, far, endpoint("10.0.0.3"))?.length, 3);
+    assert.equal(endpoints(far)?.length, 1);
+  });
+
+  it("prefers hints for the node to those for the zone", () => {
+    const hints = { forZones: [{ name: "a" }] };
+    const here = endpoint("10.0.0.1", { hints: { ...hints, forNodes: [{ name: "kip" }] } });
+    const there = endpoint("10.0.0.2", { hints: { ...hints, forNodes: [{ name: "other" }] } });
+    assert.deepEqual(endpoints(here, there), ["10.0.0.1:8080"]);
+  });
+
+  it("gives endpoints on the node if a traffic policy is local", () => {
+    const list = [endpoint("10.0.0.1", { nodeName: "kip" }), endpoint("10.0.0.2")];
+    const view = serviceViewOf(service({ internalTrafficPolicy: "Local" }), [slice(list)], node);
+    assert.equal(view.isInternalLocal, true);
+    assert.deepEqual(view.ports[0]?.localEndpoints, ["10.0.0.1:8080"]);
+    assert.equal(view.ports[0]?.endpoints.length, 2);
+  });
+
+  it("leaves out addresses of load balancers that act as proxies", () => {
+    const withStatus = {
+      ...service({ type: "LoadBalancer", loadBalancerSourceRanges: [" 10.1.2.3/8 "] }),
+      status: {
+        loadBalancer: {
+          ingress: [{ ip: "192.0.2.1" }, { ip: "192.0.2.2", ipMode: "Proxy" }, { hostname: "x" }],
+        },
+      },
+    };
+    const view = serviceViewOf(withStatus, [], node);
+    assert.deepEqual(view.loadBalancerIps, ["192.0.2.1"]);
+    assert.deepEqual(view.sourceRanges, ["10.0.0.0/8"]);
+  });
+
+  it("has an affinity of three hours if the Service names no time", () => {
+    assert.equal(
+      serviceViewOf(service({ sessionAffinity: "ClientIP" }), [], node).affinitySeconds,
+      10_800,
+    );
+  });
+});
+
+describe("isProxied()", () => {
+  it("leaves out headless and external Services and those of another proxy", () => {
+    assert.equal(isProxied(service()), true);
+    assert.equal(isProxied(service({ clusterIP: "None" })), false);
+    assert.equal(isProxied(service({ clusterIP: "" })), false);
+    assert.equal(isProxied(service({ type: "ExternalName" })), false);
+    const labels = { "service.kubernetes.io/service-proxy-name": "mesh" };
+    assert.equal(isProxied(service({}, { labels })), false);
+  });
+});
+
+describe("ServiceIndex", () => {
+  it("gives only Services that have changed", () => {
+    const index = new ServiceIndex(node);
+    index.setService("default/a", service({}, { name: "a" }));
+    index.setService("default/b", service({ clusterIPs: ["10.96.0.2"] }, { name: "b" }));
+    assert.deepEqual([...index.takeChanges().keys()], ["default/a", "default/b"]);
+    index.setSlice(slice([endpoint("10.0.0.1")], { of: "b" }));
+    assert.deepEqual([...index.takeChanges().keys()], ["default/b"]);
+    index.setService("default/b", undefined);
+    assert.deepEqual(index.takeChanges(), new Map([["default/b", undefined]]));
+    assert.deepEqual(index.takeChanges(), new Map());
+  });
+
+  it("gives an external address that several Services name to the oldest, and a cluster IP to no other", () => {
+    const index = new ServiceIndex(node);
+    const externalIPs = ["192.0.2.1", "10.96.0.1"];
+    index.setService("default/web", service());
+    index.setService(
+      "default/new",
+      service({ clusterIPs: ["10.96.0.2"], externalIPs }, { name: "new", created: "2026-03" }),
+    );
+    assert.deepEqual(index.takeChanges().get("default/new")?.externalIps, ["192.0.2.1"]);
+    index.setService(
+      "default/old",
+      service({ clusterIPs: ["10.96.0.3"], externalIPs }, { name: "old", created: "2026-02" }),
+    );
+    const changes = index.takeChanges();
+    assert.deepEqual(changes.get("default/old")?.externalIps, ["192.0.2.1"]);
+    assert.ok(changes.has("default/new"));
+    assert.equal(changes.get("default/new")?.externalIps, undefined);
+    index.setService("default/old", undefined);
+    assert.deepEqual(index.takeChanges().get("default/new")?.externalIps, ["192.0.2.1"]);
+  });
+});

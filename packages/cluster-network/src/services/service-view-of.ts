@@ -1,0 +1,91 @@
+import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
+import {
+  canonicalAddress,
+  limits,
+  parseCidr,
+  type Protocol,
+  type ServicePortView,
+  type ServiceView,
+} from "@kip/network-view";
+import { usableEndpoints, type ViewNode } from "./usable-endpoints.ts";
+
+/** Label of Services and EndpointSlices that another proxy serves. */
+const proxyNameLabel = "service.kubernetes.io/service-proxy-name";
+
+/** For how long a client keeps its endpoint if the Service does not say: three hours, as in the API. */
+const defaultAffinitySeconds = 10_800;
+
+/**
+ * Whether nodes lead packets of a Service anywhere: one without a cluster IP, an `ExternalName` and one of another proxy have
+ * no rules.
+ */
+export function isProxied({ metadata, spec }: StoredService): boolean {
+  const ip = spec?.clusterIP ?? "";
+  const isHeadless = ip === "" || ip === "None";
+  return (
+    !isHeadless && spec?.type !== "ExternalName" && metadata.labels?.[proxyNameLabel] === undefined
+  );
+}
+
+/** A Service and its endpoints as cells of the node see them. Addresses and endpoints that no rule can be made of are left out. */
+export function serviceViewOf(
+  service: StoredService,
+  slices: Iterable<EndpointSlice>,
+  node: ViewNode,
+): ServiceView {
+  const { spec = {}, status } = service;
+  const all = [...slices];
+  const isExternal = spec.type === "NodePort" || spec.type === "LoadBalancer";
+  const external = addresses(spec.externalIPs);
+  const isInternalLocal = spec.internalTrafficPolicy === "Local";
+  const isExternalLocal =
+    (isExternal || external.length > 0) && spec.externalTrafficPolicy === "Local";
+  const loadBalancer = addresses(
+    (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, ipMode }) =>
+      ip !== undefined && ipMode !== "Proxy" ? [ip] : [],
+    ),
+  );
+  const ranges = (spec.loadBalancerSourceRanges ?? []).flatMap(
+    (range) => parseCidr(range.trim())?.text ?? [],
+  );
+  return {
+    clusterIps: addresses(spec.clusterIPs ?? [spec.clusterIP ?? ""]),
+    externalIps: some(external),
+    loadBalancerIps: some(loadBalancer),
+    sourceRanges: some(ranges.slice(0, limits.addresses)),
+    affinitySeconds:
+      spec.sessionAffinity === "ClientIP"
+        ? (spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds)
+        : undefined,
+    isInternalLocal: isInternalLocal || undefined,
+    isExternalLocal: isExternalLocal || undefined,
+    ports: (spec.ports ?? []).slice(0, limits.ports).map((port) => {
+      const protocol = protocolOf(port.protocol);
+      const portName = port.name ?? "";
+      const { cluster, local } = usableEndpoints(all, { portName, protocol, node });
+      return {
+        name: portName,
+        protocol,
+        port: port.port,
+        nodePort: port.nodePort === 0 ? undefined : port.nodePort,
+        endpoints: cluster.slice(0, limits.endpoints),
+        localEndpoints:
+          isInternalLocal || isExternalLocal ? local.slice(0, limits.endpoints) : undefined,
+      } satisfies ServicePortView;
+    }),
+  };
+}
+
+/** The protocol of a port; what is absent or unknown is TCP, as the API's default. */
+export function protocolOf(text: string | undefined): Protocol {
+  return text === "UDP" || text === "SCTP" ? text : "TCP";
+}
+
+function addresses(list: readonly string[] = []): readonly string[] {
+  const valid = list.flatMap((text) => canonicalAddress(text) ?? []);
+  return [...new Set(valid)].sort().slice(0, limits.addresses);
+}
+
+function some(list: readonly string[]): readonly string[] | undefined {
+  return list.length === 0 ? undefined : list;
+}

@@ -1,0 +1,124 @@
+import { bucketCount, bucketOf, encodeLine, type PolicyView } from "@kip/network-view";
+import type { GroupLines } from "./group-lines.ts";
+import type { ServiceLines } from "./service-lines.ts";
+
+/** About as many bytes of buckets go into one change: a cell takes it as one transaction. */
+const changeBytes = 128 * 1024;
+
+/** What all cells share. */
+export interface SharedLines {
+  readonly version: number;
+  readonly services: ServiceLines;
+  group(name: string): GroupLines | undefined;
+}
+
+/** Names of the groups that a policy uses. */
+export function groupsOf({ ingress = [], egress = [] }: PolicyView): ReadonlySet<string> {
+  return new Set([...ingress, ...egress].flatMap(({ groups = [] }) => groups));
+}
+
+/**
+ * What one cell has of the network, and what it lacks. Keeps numbers and names only: lines are shared by all cells.
+ *
+ * A new cell first gets its policy and the Services that its pod is most likely to use; with that its pod may start. The
+ * rest of the table follows in parts.
+ */
+export class CellView {
+  readonly #shared: SharedLines;
+  #first: readonly string[];
+  #missingBuckets: number[];
+  #version: number;
+  #policy: PolicyView;
+  #isPolicyNew = true;
+  /** Groups that the cell has. */
+  #groups: ReadonlySet<string> = new Set();
+  #isFirst = true;
+  #number = 0;
+
+  /**
+   * @param options `sums` of the Services that the cell has already; `first` names Services that come before all others
+   */
+  constructor(
+    shared: SharedLines,
+    options: {
+      readonly sums: readonly number[];
+      readonly first: () => readonly string[];
+      readonly policy: PolicyView;
+    },
+  ) {
+    const { sums, first, policy } = options;
+    this.#shared = shared;
+    this.#policy = policy;
+    this.#version = shared.version;
+    const own = shared.services.sums;
+    this.#missingBuckets = allBuckets().filter((bucket) => own[bucket] !== sums[bucket]);
+    const missing = new Set(this.#missingBuckets);
+    this.#first = missing.size === 0 ? [] : first().filter((key) => missing.has(bucketOf(key)));
+  }
+
+  /** Whether the cell lacks something. */
+  get isBehind(): boolean {
+    return (
+      this.#isFirst ||
+      this.#isPolicyNew ||
+      this.#missingBuckets.length > 0 ||
+      this.#version < this.#shared.version
+    );
+  }
+
+  /** Replaces the policy of the pod. */
+  setPolicy(policy: PolicyView): void {
+    this.#policy = policy;
+    this.#isPolicyNew = true;
+  }
+
+  /** The next change for the cell, ended by its number; undefined if the cell lacks nothing. */
+  next(): readonly Buffer[] | undefined {
+    if (!this.isBehind) return undefined;
+    const parts = [...this.#policyParts(), ...this.#serviceParts()].filter((b) => b.length > 0);
+    this.#version = this.#shared.version;
+    this.#isPolicyNew = false;
+    const isOnlyFirst = this.#isFirst;
+    this.#isFirst = false;
+    if (parts.length === 0 && !isOnlyFirst) return undefined;
+    this.#number += 1;
+    return [...parts, Buffer.from(encodeLine({ kind: "end", number: this.#number }))];
+  }
+
+  *#policyParts(): Generator<Buffer> {
+    const wanted = this.#isPolicyNew ? groupsOf(this.#policy) : this.#groups;
+    for (const name of wanted) {
+      const group = this.#shared.group(name);
+      if (group) yield this.#groups.has(name) ? group.since(this.#version) : group.all();
+    }
+    if (!this.#isPolicyNew) return;
+    yield Buffer.from(encodeLine({ kind: "policy", policy: this.#policy }));
+    for (const name of this.#groups)
+      if (!wanted.has(name)) yield Buffer.from(encodeLine({ kind: "group", name, change: "gone" }));
+    this.#groups = wanted;
+  }
+
+  *#serviceParts(): Generator<Buffer> {
+    const { services } = this.#shared;
+    const difference = services.since(this.#version);
+    if (difference) yield difference;
+    else this.#missingBuckets = allBuckets();
+    if (this.#isFirst) {
+      yield Buffer.from(this.#first.map((key) => services.line(key) ?? "").join(""));
+      this.#first = [];
+      return;
+    }
+    let bytes = 0;
+    while (bytes < changeBytes) {
+      const bucket = this.#missingBuckets.pop();
+      if (bucket === undefined) return;
+      const lines = services.bucket(bucket);
+      bytes += lines.length;
+      yield lines;
+    }
+  }
+}
+
+function allBuckets(): number[] {
+  return Array.from({ length: bucketCount }, (_, bucket) => bucket);
+}

@@ -1,0 +1,338 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { podWith, type PodParts } from "@kip/k8s-types/testing";
+import type { EndpointSlice, NetworkPolicy, StoredService } from "@kip/k8s-types/network";
+import { bucketCount, decodeLine, type ViewLine } from "@kip/network-view";
+import { ManualClock } from "@kip/testing";
+import { explainNetwork } from "../explain/explain-network.ts";
+import { isAllowed } from "../explain/is-allowed.ts";
+import { NetworkViews, type ViewSubscription } from "./network-views.ts";
+
+const noSums = Array<number>(bucketCount).fill(0);
+
+function meta(name: string, namespace = "default") {
+  return { namespace, name, uid: name, resourceVersion: "1" };
+}
+
+function service(name: string, address: string): StoredService {
+  return {
+    metadata: meta(name),
+    spec: { clusterIP: address, clusterIPs: [address], ports: [{ port: 80 }] },
+  };
+}
+
+function slice(name: string, ...addresses: readonly string[]): EndpointSlice {
+  return {
+    metadata: { ...meta(`${name}-1`), labels: { "kubernetes.io/service-name": name } },
+    addressType: "IPv4",
+    ports: [{ name: "", port: 8080, protocol: "TCP" }],
+    endpoints: addresses.map((address) => ({ addresses: [address] })),
+  };
+}
+
+function pod(name: string, ip: string, parts: PodParts & { namespace?: string } = {}) {
+  const { namespace = "default", metadata, spec } = parts;
+  return podWith({
+    metadata: { ...meta(name, namespace), labels: { app: name }, ...metadata },
+    spec,
+    status: { podIP: ip, podIPs: [{ ip }], phase: "Running" },
+  });
+}
+
+function policy(name: string, spec: NonNullable<NetworkPolicy["spec"]>): NetworkPolicy {
+  return { metadata: meta(name), spec };
+}
+
+class Bench {
+  readonly clock = new ManualClock();
+  readonly stop = new AbortController();
+  readonly views = new NetworkViews({
+    node: { name: "kip" },
+    clock: this.clock,
+    signal: this.stop.signal,
+  });
+
+  constructor() {
+    for (const name of ["default", "other"])
+      this.views.setNamespace({ metadata: { ...meta(name), labels: { name } } });
+  }
+
+  async flush(): Promise<void> {
+    await this.clock.advance(100);
+  }
+
+  subscribe(podUid: string, sums: readonly number[] = noSums): ViewSubscription {
+    return this.views.subscribe({ podUid, namespace: "default", sums });
+  }
+
+  async lines(subscription: ViewSubscription): Promise<readonly ViewLine[]> {
+    const pieces = await subscription.next(this.stop.signal);
+    const text = Buffer.concat(pieces).toString().trimEnd();
+    return text.split("\n").map(decodeLine);
+  }
+
+  /** All that a cell gets until it lacks nothing. */
+  async all(subscription: ViewSubscription): Promise<readonly ViewLine[]> {
+    const lines: ViewLine[] = [];
+    const stop = new AbortController();
+    for (;;) {
+      const next = subscription.next(stop.signal).catch(() => undefined);
+      const pieces = await Promise.race([
+        next,
+        new Promise<undefined>((resolve) => setImmediate(resolve, undefined)),
+      ]);
+      if (!pieces) break;
+      lines.push(...Buffer.concat(pieces).toString().trimEnd().split("\n").map(decodeLine));
+    }
+    stop.abort();
+    return lines;
+  }
+}
+
+const keys = (lines: readonly ViewLine[]): readonly string[] =>
+  lines.flatMap((line) => (line.kind === "service" ? [line.key] : []));
+
+describe("NetworkViews", () => {
+  it("sends a new cell its policy and common Services first, then the rest of the table", async () => {
+    const bench = new Bench();
+    bench.views.setService(service("web", "10.96.0.1"));
+    bench.views.setService({
+      ...service("db", "10.96.0.2"),
+      metadata: meta("db", "other"),
+    });
+    bench.views.setPod(pod("a", "10.0.0.1"));
+    const cell = bench.subscribe("a");
+    const first = await bench.lines(cell);
+    assert.deepEqual(
+      first.map(({ kind }) => kind),
+      ["policy", "service", "end"],
+    );
+    assert.deepEqual(keys(first), ["default/web"]);
+    assert.ok(keys(await bench.all(cell)).includes("other/db"));
+  });
+
+  it("sends a cell that has the table already nothing of it", async () => {
+    const bench = new Bench();
+    bench.views.setService({ ...service("db", "10.96.0.2"), metadata: meta("db", "other") });
+    bench.views.setPod(pod("a", "10.0.0.1"));
+    await bench.flush();
+    const cell = bench.subscribe("a", [...bench.views.services.sums]);
+    assert.deepEqual(keys(await bench.all(cell)), []);
+  });
+
+  it("makes changes within the period one, and sends only what differs", async () => {
+    const bench = new Bench();
+    for (let i = 1; i < 50; i++) bench.views.setService(service(`s${i}`, `10.96.0.${i}`));
+    bench.views.setPod(pod("a", "10.0.0.1"));
+    const cell = bench.subscribe("a");
+    await bench.all(cell);
+    const next = bench.lines(cell);
+    bench.views.setSlice(slice("s1", "10.0.0.1"));
+    bench.views.setSlice(slice("s1", "10.0.0.1", "10.0.0.2"));
+    bench.views.setSlice(slice("s2", "10.0.0.3"));
+    await bench.flush();
+    assert.deepEqual(keys(await next).toSorted(), ["default/s1", "default/s2"]);
+  });
+
+  it("sends a slow cell each Service once, however often it has changed", async () => {
+    const bench = new Bench();
+    bench.views.setService(service("web", "10.96.0.1"));
+    bench.views.setPod(pod("a", "10.0.0.1"));
+    const cell = bench.subscribe("a");
+    await bench.all(cell);
+    for (let i = 1; i < 20; i++) {
+      bench.views.setSlice(slice("web", `10.0.0.${i}`));
+      await bench.flush();
+    }
+    const lines = await bench.lines(cell);
+    assert.deepEqual(keys(lines), ["default/web"]);
+    assert.match(JSON.stringify(lines), /10\.0\.0\.19:8080/);
+  });
+
+  it("encodes a change once for all cells", async () => {
+    const bench = new Bench();
+    bench.views.setService(service("web", "10.96.0.1"));
+    const cells = Array.from({ length: 3 }, (_, i) => {
+      bench.views.setPod(pod(`p${i}`, `10.0.0.${i}`));
+      return bench.subscribe(`p${i}`);
+    });
+    for (const cell of cells) await bench.all(cell);
+    bench.views.setSlice(slice("web", "10.0.0.9"));
+    await bench.flush();
+    const pieces = await Promise.all(cells.map((cell) => cell.next(bench.stop.signal)));
+    assert.equal(new Set(pieces.map(([piece]) => piece)).size, 1);
+  });
+
+  it("sends a cell that is far behind the whole table again", async () => {
+    const bench = new Bench();
+    bench.views.setService(service("web", "10.96.0.1"));
+    bench.views.setPod(pod("a", "10.0.0.1"));
+    const cell = bench.subscribe("a");
+    await bench.all(cell);
+    for (let i = 0; i < 9000; i++) bench.views.services.set(`x/s${i}`, undefined, 0);
+    for (let i = 0; i < 9000; i++) {
+      bench.views.version += 1;
+      bench.views.services.set(
+        "x/y",
+        { clusterIps: [`10.97.${i >> 8}.${i & 255}`], ports: [] },
+        bench.views.version,
+      );
+    }
+    const lines = await bench.all(cell);
+    assert.equal(lines.filter(({ kind }) => kind === "bucket").length, bucketCount);
+  });
+
+  it("lets nothing pass to a pod that is not known yet", async () => {
+    const bench = new Bench();
+    const cell = bench.subscribe("a");
+    const [closed] = await bench.lines(cell);
+    assert.deepEqual(closed, { kind: "policy", policy: { ingress: [], egress: [] } });
+    const next = bench.lines(cell);
+    bench.views.setPod(pod("a", "10.0.0.1"));
+    await bench.flush();
+    assert.deepEqual((await next)[0], { kind: "policy", policy: {} });
+  });
+
+  describe("policies", () => {
+    const fromB = policy("from-b", {
+      podSelector: { matchLabels: { app: "a" } },
+      policyTypes: ["Ingress"],
+      ingress: [{ from: [{ podSelector: { matchLabels: { app: "b" } } }], ports: [{ port: 80 }] }],
+    });
+
+    it("names a group for a selector and sends its changes, not the policy again", async () => {
+      const bench = new Bench();
+      bench.views.setPolicy(fromB);
+      bench.views.setPod(pod("a", "10.0.0.1"));
+      bench.views.setPod(pod("b", "10.0.0.2"));
+      bench.views.setPod(pod("c", "10.0.0.3"));
+      const cell = bench.subscribe("a");
+      const first = await bench.lines(cell);
+      const group = first.find((line) => line.kind === "group");
+      assert.ok(group?.kind === "group" && group.change === "reset");
+      assert.deepEqual(group.add, ["10.0.0.2"]);
+      await bench.all(cell);
+      const next = bench.lines(cell);
+      bench.views.setPod(pod("b", "10.0.0.4"));
+      await bench.flush();
+      assert.deepEqual((await next).slice(0, -1), [
+        { ...group, change: "change", add: ["10.0.0.4"], remove: ["10.0.0.2"] },
+      ]);
+    });
+
+    it("takes a pod with its host's network out of groups", async () => {
+      const bench = new Bench();
+      bench.views.setPolicy(fromB);
+      bench.views.setPod(pod("a", "10.0.0.1"));
+      bench.views.setPod(pod("b", "10.0.0.2", { spec: { hostNetwork: true } }));
+      const lines = await bench.lines(bench.subscribe("a"));
+      assert.deepEqual(
+        lines.flatMap((line) => (line.kind === "group" && line.change !== "gone" ? line.add : [])),
+        [],
+      );
+    });
+
+    it("unites policies of one pod, and leaves a direction open that none restricts", () => {
+      const bench = new Bench();
+      bench.views.setPolicy(fromB);
+      bench.views.setPolicy(
+        policy("all", {
+          podSelector: {},
+          ingress: [{ from: [{ ipBlock: { cidr: "10.0.0.9/32" } }] }],
+        }),
+      );
+      bench.views.setPod(pod("a", "10.0.0.1"));
+      const found = bench.views.policyOf("a");
+      assert.deepEqual(found?.ingress, ["from-b", "all"]);
+      assert.equal(found.view.ingress?.length, 2);
+      assert.equal(found.view.egress, undefined);
+    });
+
+    it("resolves named ports by the pod itself inwards, and by each peer outwards", () => {
+      const bench = new Bench();
+      const named = (number: number) => ({
+        spec: { containers: [{ name: "c", ports: [{ name: "web", containerPort: number }] }] },
+      });
+      bench.views.setPod(pod("a", "10.0.0.1", named(8080)));
+      bench.views.setPod(pod("b", "10.0.0.2", named(9090)));
+      bench.views.setPod(pod("c", "10.0.0.3", named(9091)));
+      const ports = [{ port: "web", protocol: "TCP" }];
+      const to = [
+        { podSelector: { matchExpressions: [{ key: "app", operator: "In", values: ["b", "c"] }] } },
+      ];
+      bench.views.setPolicy(
+        policy("p", { podSelector: {}, ingress: [{ ports }], egress: [{ to, ports }] }),
+      );
+      const view = bench.views.policyOf("a")?.view;
+      assert.deepEqual(view?.ingress, [{ ports: [{ protocol: "TCP", port: 8080 }] }]);
+      const allowed = (address: string, port: number): boolean =>
+        isAllowed(view?.egress, { address, port, protocol: "TCP" }, (name) =>
+          bench.views.groups.addresses(name),
+        );
+      assert.equal(allowed("10.0.0.2", 9090), true);
+      assert.equal(allowed("10.0.0.3", 9091), true);
+      assert.equal(allowed("10.0.0.2", 9091), false);
+    });
+
+    it("chooses namespaces by their labels, also when those change", async () => {
+      const bench = new Bench();
+      const from = [{ namespaceSelector: { matchLabels: { team: "x" } } }];
+      bench.views.setPolicy(policy("p", { podSelector: {}, ingress: [{ from }] }));
+      bench.views.setPod(pod("a", "10.0.0.1"));
+      bench.views.setPod(pod("b", "10.0.0.2", { namespace: "other" }));
+      const cell = bench.subscribe("a");
+      await bench.all(cell);
+      const next = bench.lines(cell);
+      bench.views.setNamespace({ metadata: { ...meta("other"), labels: { team: "x" } } });
+      await bench.flush();
+      const [line] = await next;
+      assert.ok(line?.kind === "group" && line.change === "change");
+      assert.deepEqual(line.add, ["10.0.0.2"]);
+    });
+
+    it("forgets groups that no cell uses", async () => {
+      const bench = new Bench();
+      bench.views.setPolicy(fromB);
+      bench.views.setPod(pod("a", "10.0.0.1"));
+      const cell = bench.subscribe("a");
+      const [line] = await bench.lines(cell);
+      assert.ok(line?.kind === "group");
+      assert.ok(bench.views.group(line.name));
+      cell[Symbol.dispose]();
+      assert.equal(bench.views.group(line.name), undefined);
+    });
+  });
+
+  describe("explainNetwork()", () => {
+    const bench = new Bench();
+    bench.views.setPod(pod("a", "10.0.0.1"));
+    bench.views.setPod(pod("b", "10.0.0.2"));
+    bench.views.setService(service("web", "10.96.0.1"));
+    bench.views.setService(service("none", "10.96.0.2"));
+    bench.views.setSlice(slice("web", "10.0.0.2"));
+    bench.views.setPolicy(
+      policy("closed", { podSelector: { matchLabels: { app: "b" } }, policyTypes: ["Ingress"] }),
+    );
+    const explain = (address: string, port: number): string =>
+      explainNetwork(bench.views, {
+        podUid: "a",
+        target: { kind: "address", address, port },
+      }).join("; ");
+
+    it("names the Service, the endpoint and the policy that decides", () => {
+      assert.match(explain("10.96.0.1", 80), /Service default\/web.*1 endpoint.*policy closed/);
+    });
+
+    it("says why a Service has no endpoint", () => {
+      assert.match(explain("10.96.0.2", 80), /refuses connections: no pod matches/);
+    });
+
+    it("says which ports a Service has", () => {
+      assert.match(explain("10.96.0.1", 81), /no port 81\/TCP, only 80\/TCP/);
+    });
+
+    it("says that nothing stands in between", () => {
+      assert.match(explain("192.0.2.1", 443), /No policy stands between/);
+    });
+  });
+});

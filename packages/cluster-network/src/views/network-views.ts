@@ -1,0 +1,247 @@
+import type { Pod } from "@kip/k8s-types";
+import type {
+  EndpointSlice,
+  Namespace,
+  NetworkPolicy,
+  StoredService,
+} from "@kip/k8s-types/network";
+import { pause, untilAborted, type Clock } from "@kip/base";
+import type { PolicyView } from "@kip/network-view";
+import { AddressGroups } from "../policies/address-groups.ts";
+import { podFacts, type PodFacts } from "../policies/pod-facts.ts";
+import { podPolicy, type PodPolicy } from "../policies/pod-policy.ts";
+import { ServiceIndex } from "../services/service-index.ts";
+import type { ViewNode } from "../services/usable-endpoints.ts";
+import { CellView, groupsOf, type SharedLines } from "./cell-view.ts";
+import { GroupLines } from "./group-lines.ts";
+import { ServiceLines } from "./service-lines.ts";
+
+/** Options of {@link NetworkViews}. */
+export interface NetworkViewsOptions {
+  readonly node: ViewNode;
+  readonly clock: Clock;
+  /** Least time between two versions, milliseconds: changes in between are one. @default 100 */
+  readonly periodMs?: number | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** A cell that is kept up to date. */
+export interface ViewSubscription extends Disposable {
+  /**
+   * The next change for the cell, as lines in pieces. The caller calls it again when the cell has confirmed the last one:
+   * what changes in between is one change.
+   *
+   * @throws the signal's reason
+   */
+  next(signal: AbortSignal): Promise<readonly Buffer[]>;
+}
+
+interface Subscriber {
+  readonly podUid: string;
+  readonly view: CellView;
+  /** The policy that the view has, to find out whether it is another one. */
+  policy: string;
+  groups: ReadonlySet<string>;
+  wake: () => void;
+}
+
+const defaultPeriodMs = 100;
+
+/** Namespaces whose Services nearly every pod uses: the API server's and DNS. */
+const commonNamespaces: readonly string[] = ["default", "kube-system"];
+
+/**
+ * The cluster's network as each cell sees it. Objects of the API go in as they change; nothing is computed before the next
+ * version, and then only what has changed, once for all cells.
+ */
+export class NetworkViews implements SharedLines {
+  version = 0;
+  readonly services = new ServiceLines();
+  readonly index: ServiceIndex;
+  readonly groups = new AddressGroups();
+  readonly #options: NetworkViewsOptions;
+  readonly #policies = new Map<string, Map<string, NetworkPolicy>>();
+  readonly #groupLines = new Map<string, GroupLines>();
+  readonly #subscribers = new Set<Subscriber>();
+  /** Namespaces whose pods may have other policies now. */
+  readonly #changedNamespaces = new Set<string>();
+  readonly #changedPods = new Set<string>();
+  #arePortsChanged = false;
+  #isScheduled = false;
+
+  constructor(options: NetworkViewsOptions) {
+    this.#options = options;
+    this.index = new ServiceIndex(options.node);
+  }
+
+  setService(service: StoredService, isGone = false): void {
+    const { namespace, name } = service.metadata;
+    this.index.setService(`${namespace}/${name}`, isGone ? undefined : service);
+    this.#schedule();
+  }
+
+  setSlice(slice: EndpointSlice, isGone = false): void {
+    this.index.setSlice(slice, isGone);
+    this.#schedule();
+  }
+
+  setNamespace({ metadata }: Namespace, isGone = false): void {
+    this.groups.setNamespace(metadata.name, isGone ? undefined : (metadata.labels ?? {}));
+    this.#schedule();
+  }
+
+  setPod(pod: Pod, isGone = false): void {
+    const { uid } = pod.metadata;
+    const facts = isGone ? undefined : podFacts(pod);
+    const before = this.groups.pod(uid);
+    if (JSON.stringify(before) === JSON.stringify(facts)) return;
+    if ((facts ?? before)?.ports.length) this.#arePortsChanged = true;
+    this.groups.setPod(uid, facts);
+    this.#changedPods.add(uid);
+    this.#schedule();
+  }
+
+  setPolicy(policy: NetworkPolicy, isGone = false): void {
+    const { namespace, uid } = policy.metadata;
+    const policies = this.#policies.get(namespace) ?? new Map<string, NetworkPolicy>();
+    if (isGone) policies.delete(uid);
+    else policies.set(uid, policy);
+    if (policies.size > 0) this.#policies.set(namespace, policies);
+    else this.#policies.delete(namespace);
+    this.#changedNamespaces.add(namespace);
+    this.#schedule();
+  }
+
+  /** The policy of a pod; undefined if the pod is not known. */
+  policyOf(podUid: string): PodPolicy | undefined {
+    const pod = this.groups.pod(podUid);
+    return pod && podPolicy(pod, this.#policies.get(pod.namespace)?.values() ?? [], this.groups);
+  }
+
+  /** The pod that has an address. */
+  podAt(address: string): { readonly uid: string; readonly facts: PodFacts } | undefined {
+    for (const [uid, facts] of this.groups.pods())
+      if (facts.addresses.includes(address)) return { uid, facts };
+    return undefined;
+  }
+
+  /** Lines of a group that a cell uses. */
+  group(name: string): GroupLines | undefined {
+    return this.#groupLines.get(name);
+  }
+
+  /**
+   * Keeps a cell up to date from now on.
+   *
+   * @param cell the pod on it, and sums of the Services that it has already
+   */
+  subscribe(cell: {
+    readonly podUid: string;
+    readonly namespace: string;
+    readonly sums: readonly number[];
+  }): ViewSubscription {
+    this.#flush();
+    // Until the pod is known, nothing may pass: it is added before its cell in normal operation.
+    const policy = this.policyOf(cell.podUid)?.view ?? { ingress: [], egress: [] };
+    const groups = this.#use(policy);
+    const namespaces = new Set([...commonNamespaces, cell.namespace]);
+    const first = (): readonly string[] =>
+      [...namespaces].flatMap((name) => this.index.keysOf(name));
+    const view = new CellView(this, { sums: cell.sums, first, policy });
+    const subscriber: Subscriber = {
+      podUid: cell.podUid,
+      view,
+      policy: JSON.stringify(policy),
+      groups,
+      wake: () => {},
+    };
+    this.#subscribers.add(subscriber);
+    return {
+      next: async (signal) => await this.#next(subscriber, signal),
+      [Symbol.dispose]: () => {
+        this.#subscribers.delete(subscriber);
+        for (const name of subscriber.groups) this.#release(name);
+      },
+    };
+  }
+
+  async #next(subscriber: Subscriber, signal: AbortSignal): Promise<readonly Buffer[]> {
+    for (;;) {
+      signal.throwIfAborted();
+      const change = subscriber.view.next();
+      if (change) return change;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      subscriber.wake = resolve;
+      await untilAborted(promise, signal);
+    }
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    const { clock, periodMs = defaultPeriodMs, signal } = this.#options;
+    void pause(periodMs, clock, signal).then((isOver) => {
+      this.#isScheduled = false;
+      if (isOver) this.#flush();
+    });
+  }
+
+  /** Makes the next version, if anything has changed. */
+  #flush(): void {
+    const version = this.version + 1;
+    let isChanged = false;
+    for (const [key, view] of this.index.takeChanges())
+      if (this.services.set(key, view, version)) isChanged = true;
+    for (const [name, change] of this.groups.takeChanges()) {
+      this.#groupLines.get(name)?.change(change, version);
+      isChanged = true;
+    }
+    const replaced = this.#affected().filter((subscriber) => this.#replacePolicy(subscriber));
+    this.groups.prune();
+    if (isChanged) this.version = version;
+    for (const { wake } of isChanged ? this.#subscribers : replaced) wake();
+  }
+
+  /** Cells whose policy may be another one. */
+  #affected(): readonly Subscriber[] {
+    const areAll = this.#arePortsChanged && this.#policies.size > 0;
+    const result = [...this.#subscribers].filter(({ podUid }) => {
+      const namespace = this.groups.pod(podUid)?.namespace ?? "";
+      const hasPolicies = this.#policies.has(namespace);
+      if (this.#changedNamespaces.has(namespace) || this.#changedPods.has(podUid)) return true;
+      return areAll && hasPolicies;
+    });
+    this.#arePortsChanged = false;
+    this.#changedNamespaces.clear();
+    this.#changedPods.clear();
+    return result;
+  }
+
+  /** Returns whether it is another one. */
+  #replacePolicy(subscriber: Subscriber): boolean {
+    const policy = this.policyOf(subscriber.podUid)?.view;
+    // A pod that is gone keeps its rules until its cell ends.
+    const text = policy && JSON.stringify(policy);
+    if (!policy || text === undefined || text === subscriber.policy) return false;
+    subscriber.policy = text;
+    const before = subscriber.groups;
+    subscriber.groups = this.#use(policy);
+    for (const name of before) this.#release(name);
+    subscriber.view.setPolicy(policy);
+    return true;
+  }
+
+  #use(policy: PolicyView): ReadonlySet<string> {
+    const names = groupsOf(policy);
+    for (const name of names) {
+      this.groups.use(name, 1);
+      if (!this.#groupLines.has(name))
+        this.#groupLines.set(name, new GroupLines(name, this.groups.addresses(name)));
+    }
+    return names;
+  }
+
+  #release(name: string): void {
+    if (this.groups.use(name, -1) === 0) this.#groupLines.delete(name);
+  }
+}

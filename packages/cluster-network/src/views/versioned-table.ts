@@ -1,0 +1,51 @@
+/** How many changes are remembered at least. */
+const leastRemembered = 4096;
+
+/**
+ * Values by key, and since when each has been as it is. A reader that has seen a version gets each key that has changed since
+ * once, however often it changed.
+ */
+export class VersionedTable<V> {
+  readonly #values = new Map<string, V>();
+  #log: { readonly version: number; readonly key: string }[] = [];
+  /** Changes up to this version are no longer remembered one by one. */
+  #forgotten = 0;
+
+  get size(): number {
+    return this.#values.size;
+  }
+
+  get(key: string): V | undefined {
+    return this.#values.get(key);
+  }
+
+  entries(): Iterable<readonly [string, V]> {
+    return this.#values.entries();
+  }
+
+  /** Sets a value, or removes it with undefined. Versions never fall. */
+  set(key: string, value: V | undefined, version: number): void {
+    if (value === undefined) this.#values.delete(key);
+    else this.#values.set(key, value);
+    this.#log.push({ version, key });
+    if (this.#log.length > 2 * Math.max(leastRemembered, this.#values.size)) this.#forget();
+  }
+
+  /** What has changed after a version, undefined for keys that are gone; undefined if that is not remembered. */
+  since(version: number): ReadonlyMap<string, V | undefined> | undefined {
+    if (version < this.#forgotten) return undefined;
+    const changes = new Map<string, V | undefined>();
+    for (let i = this.#log.length - 1; i >= 0; i--) {
+      const entry = this.#log[i];
+      if (!entry || entry.version <= version) break;
+      changes.set(entry.key, this.#values.get(entry.key));
+    }
+    return changes;
+  }
+
+  #forget(): void {
+    const half = Math.floor(this.#log.length / 2);
+    this.#forgotten = this.#log[half - 1]?.version ?? this.#forgotten;
+    this.#log = this.#log.slice(half);
+  }
+}

@@ -1,0 +1,31 @@
+import type * as gen from "../gen/kubernetes.gen.ts";
+import type { StoredMeta } from "../index.ts";
+
+export type {
+  Endpoint,
+  LabelSelector,
+  NetworkPolicyEgressRule,
+  NetworkPolicyIngressRule,
+  NetworkPolicyPeer,
+  NetworkPolicyPort,
+} from "../gen/kubernetes.gen.ts";
+
+/** A Service that was read from an API server. */
+export interface StoredService extends gen.Service {
+  readonly metadata: StoredMeta;
+}
+
+/** A part of the endpoints of a Service, as it was read from an API server. */
+export interface EndpointSlice extends gen.EndpointSlice {
+  readonly metadata: StoredMeta;
+}
+
+/** A network policy that was read from an API server. */
+export interface NetworkPolicy extends gen.NetworkPolicy {
+  readonly metadata: StoredMeta;
+}
+
+/** A namespace that was read from an API server. */
+export interface Namespace extends gen.Namespace {
+  readonly metadata: gen.ObjectMeta & { readonly name: string };
+}
