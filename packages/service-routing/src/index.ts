@@ -1,3 +1,4 @@
 export { NetworkRules, type NetworkRulesOptions } from "./network-rules.ts";
 export type { RoutingPlace } from "./routing-place.ts";
-export { conntrackArguments, type StaleFlows } from "./stale-flows.ts";
+export { forgetFlows, type ForgetFlowsOptions } from "./connections/forget-flows.ts";
+export type { StaleFlows } from "./connections/stale-flows.ts";

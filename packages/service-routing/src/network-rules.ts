@@ -5,7 +5,7 @@ import { closedPolicyTable, markerChain, policyRules } from "./policy-rules.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, TableChange, type RuleSet } from "./rule-set.ts";
 import { Services, type ServiceChanges } from "./services.ts";
-import type { StaleFlows } from "./stale-flows.ts";
+import type { StaleFlows } from "./connections/stale-flows.ts";
 
 /** Options of {@link NetworkRules}. */
 export interface NetworkRulesOptions {

@@ -4,7 +4,7 @@ import { encodeLine, TableDigest, type ServiceView } from "@kip/network-view";
 import { arrange } from "./arrange.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { Services } from "./services.ts";
-import { conntrackArguments, staleFlows } from "./stale-flows.ts";
+import { staleFlows } from "./connections/stale-flows.ts";
 
 const place: RoutingPlace = {
   podAddresses: ["10.1.0.2"],
@@ -84,17 +84,18 @@ describe("staleFlows()", () => {
     assert.deepEqual(staleFlows(one, one), []);
   });
 
+  it("names endpoints of NodePorts at whatever address", () => {
+    const one = view(["10.1.0.1:53"], "UDP");
+    const ports = one.ports.map((port) => ({ ...port, nodePort: 30_053 }));
+    const flows = staleFlows({ ...one, ports }, undefined);
+    const endpoint = { address: "10.1.0.1", port: 53 };
+    assert.deepEqual(flows, [
+      { address: undefined, port: 30_053, endpoint },
+      { address: "10.96.0.1", port: 80, endpoint },
+    ]);
+  });
+
   it("does not name TCP connections, which end by themselves", () => {
     assert.deepEqual(staleFlows(view(["10.1.0.1:80"]), view([])), []);
-  });
-});
-
-describe("conntrackArguments()", () => {
-  it("selects by the destination that clients use and by the endpoint", () => {
-    const flow = { address: "fd00::1", port: 53, endpoint: { address: "fd00:1::2", port: 5353 } };
-    assert.deepEqual(
-      conntrackArguments(flow).join(" "),
-      "-D -f ipv6 -p udp --orig-dst fd00::1 --dport 53 --reply-src fd00:1::2",
-    );
   });
 });

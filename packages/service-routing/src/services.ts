@@ -5,7 +5,7 @@ import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, RuleSetBuilder, TableChange, type RuleSet } from "./rule-set.ts";
 import { balanceChain, balancedCount, balanceRules, serviceRules } from "./service-rules.ts";
 import { emptyTable, tableHooks } from "./service-table.ts";
-import { staleFlows, type StaleFlows } from "./stale-flows.ts";
+import { staleFlows, type StaleFlows } from "./connections/stale-flows.ts";
 
 /** Services that have changed; undefined for those that are gone. */
 export type ServiceChanges = ReadonlyMap<string, ServiceView | undefined>;

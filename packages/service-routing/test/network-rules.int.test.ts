@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import type { PolicyView, ServiceView, ViewChange } from "@kip/network-view";
-import { NetworkRules, type RoutingPlace } from "../src/index.ts";
+import { forgetFlows, NetworkRules, type RoutingPlace } from "../src/index.ts";
 import { cable, podAddresses, TestNetwork } from "./test-network.ts";
 
 const backends = ["10.0.0.11", "10.0.0.12", "10.0.0.13"] as const;
@@ -45,7 +45,10 @@ describe("NetworkRules", () => {
     new NetworkRules({
       place,
       runNft: async (text) => await network.nft(text),
-      forget: async () => {},
+      forget: async (flows) => {
+        const inNamespace = ["nsenter", "--target", String(network.cell.pid), "--net"];
+        await forgetFlows(flows, { inNamespace });
+      },
       logger: silentLogger,
     });
   const apply = async (change: Partial<ViewChange>): Promise<void> =>
@@ -108,6 +111,16 @@ describe("NetworkRules", () => {
   it("leads UDP to its endpoints", async () => {
     await applyService(service(["10.0.0.12:8080"], { protocol: "UDP" }));
     assert.equal(await network.pod.udp(vip, 80), "10.0.0.12 10.1.0.2");
+  });
+
+  it("leads a UDP client that keeps its port to another endpoint when its own is gone", async () => {
+    const ask = async (): Promise<string> => await network.pod.udp(vip, 80, 40_000, 500);
+    await applyService(service([], { protocol: "UDP" }));
+    assert.equal(await ask(), "error: ECONNREFUSED");
+    for (const host of ["10.0.0.11", "10.0.0.12", "10.0.0.13"]) {
+      await applyService(service([`${host}:8080`], { protocol: "UDP" }));
+      assert.equal(await ask(), `${host} 10.1.0.2`);
+    }
   });
 
   it("refuses connections at once to a Service without endpoints, and to ports that it does not have", async () => {

@@ -5,8 +5,8 @@ import { parseEndpoint, type ServiceView } from "@kip/network-view";
  * client that had met a Service without endpoints would go on missing those it has now.
  */
 export interface StaleFlows {
-  /** The destination that clients use. */
-  readonly address: string;
+  /** The destination that clients use; absent for NodePorts, which have several. */
+  readonly address?: string | undefined;
   /** Port of the Service or of nodes. */
   readonly port: number;
   /** The endpoint that is gone; absent for connections that were not translated. */
@@ -40,16 +40,8 @@ export function staleFlows(
   return result;
 }
 
-/** Arguments of conntrack(8) that delete them. */
-export function conntrackArguments({ address, port, endpoint }: StaleFlows): readonly string[] {
-  const family = address.includes(":") ? "ipv6" : "ipv4";
-  const flow = ["-D", "-f", family, "-p", "udp", "--orig-dst", address, "--dport", String(port)];
-  if (!endpoint) return flow;
-  return [...flow, "--reply-src", endpoint.address];
-}
-
 interface UdpTarget {
-  readonly address: string;
+  readonly address?: string;
   readonly port: number;
   readonly endpoints: ReadonlySet<string>;
 }
@@ -62,11 +54,13 @@ function udpTargets(view: ServiceView | undefined): ReadonlyMap<string, UdpTarge
     ...(view.externalIps ?? []),
     ...(view.loadBalancerIps ?? []),
   ];
-  for (const { protocol, port, endpoints, localEndpoints = [] } of view.ports) {
+  for (const { protocol, port, nodePort, endpoints, localEndpoints = [] } of view.ports) {
     if (protocol !== "UDP") continue;
+    const all = new Set([...endpoints, ...localEndpoints]);
+    if (nodePort !== undefined) result.set(`/${nodePort}`, { port: nodePort, endpoints: all });
     for (const address of addresses) {
       const isIpv6 = address.includes(":");
-      const usable = [...endpoints, ...localEndpoints].filter((e) => e.startsWith("[") === isIpv6);
+      const usable = [...all].filter((endpoint) => endpoint.startsWith("[") === isIpv6);
       result.set(`${address}/${port}`, { address, port, endpoints: new Set(usable) });
     }
   }

@@ -1,0 +1,167 @@
+import { canonicalAddress, type IpFamily } from "@kip/network-view";
+import type { StaleFlows } from "./stale-flows.ts";
+
+/**
+ * Messages of the kernel's connection table, as nf_conntrack_netlink(7) has them: numbers of the machine's byte order in
+ * headers, of the network's in addresses and ports.
+ *
+ * @see include/uapi/linux/netfilter/nfnetlink_conntrack.h
+ */
+const types = { noop: 1, error: 2, done: 3, get: 0x01_01, new: 0x01_00, delete: 0x01_02 } as const;
+const flags = { request: 0x01, acknowledge: 0x04, dump: 0x03_00 } as const;
+const attributes = { original: 1, reply: 2, address: 1, protocol: 2 } as const;
+const addressFields = { v4Source: 1, v4Destination: 2, v6Source: 3, v6Destination: 4 } as const;
+const protocolFields = { number: 1, sourcePort: 2, destinationPort: 3 } as const;
+
+const headerBytes = 16;
+const familyBytes = 4;
+const udp = 17;
+
+/** A connection of the table. */
+export interface Flow {
+  readonly family: IpFamily;
+  readonly protocol: number;
+  /** Where the client sends to. */
+  readonly destination: string;
+  readonly port: number;
+  /** Where answers come from. */
+  readonly answerer: string;
+  readonly answererPort: number;
+  /** The attribute that names it, as the kernel has sent it. */
+  readonly tuple: Buffer;
+}
+
+/** A message of the kernel. */
+export type Answer =
+  | { readonly kind: "flow"; readonly flow: Flow }
+  /** `errno` 0 means that a request was carried out. */
+  | { readonly kind: "result"; readonly errno: number }
+  | { readonly kind: "done" };
+
+/** Asks for all connections of a family. */
+export function listRequest(family: IpFamily): Buffer {
+  return request(types.get, flags.dump, { family, attribute: Buffer.alloc(0) });
+}
+
+/** Asks for the end of one connection; the kernel answers with a result. */
+export function deleteRequest({ family, tuple }: Flow): Buffer {
+  return request(types.delete, flags.acknowledge, { family, attribute: tuple });
+}
+
+/** Whether a connection is one of those that the kernel must forget. */
+export function isStale(flow: Flow, stale: StaleFlows): boolean {
+  if (flow.protocol !== udp || flow.port !== stale.port) return false;
+  if (stale.address !== undefined && flow.destination !== stale.address) return false;
+  if (!stale.endpoint) return flow.answerer === flow.destination;
+  return flow.answerer === stale.endpoint.address && flow.answererPort === stale.endpoint.port;
+}
+
+/**
+ * Reads the messages that are complete.
+ *
+ * @returns the messages, and the bytes behind them
+ */
+export function readAnswers(bytes: Buffer): {
+  readonly answers: readonly Answer[];
+  readonly rest: Buffer;
+} {
+  const answers: Answer[] = [];
+  let at = 0;
+  while (at + headerBytes <= bytes.length) {
+    const length = Math.max(bytes.readUInt32LE(at), headerBytes);
+    if (at + length > bytes.length) break;
+    const message = bytes.subarray(at, at + length);
+    const answer = readAnswer(message);
+    if (answer) answers.push(answer);
+    at += aligned(length);
+  }
+  return { answers, rest: bytes.subarray(Math.min(at, bytes.length)) };
+}
+
+function readAnswer(message: Buffer): Answer | undefined {
+  const type = message.readUInt16LE(4);
+  if (type === types.done) return { kind: "done" };
+  if (type === types.error) return { kind: "result", errno: -message.readInt32LE(headerBytes) };
+  if (type !== types.new) return undefined;
+  const family: IpFamily = message[headerBytes] === 10 ? 6 : 4;
+  const found = readAttributes(message.subarray(headerBytes + familyBytes));
+  const [original, reply] = [found.get(attributes.original), found.get(attributes.reply)];
+  if (!original || !reply) return undefined;
+  const [to, back] = [readTuple(original.payload), readTuple(reply.payload)];
+  const flow: Flow = {
+    family,
+    protocol: to.protocol,
+    destination: to.destination,
+    port: to.destinationPort,
+    answerer: back.source,
+    answererPort: back.sourcePort,
+    tuple: original.whole,
+  };
+  return { kind: "flow", flow };
+}
+
+interface Attribute {
+  readonly whole: Buffer;
+  readonly payload: Buffer;
+}
+
+function readAttributes(bytes: Buffer): ReadonlyMap<number, Attribute> {
+  const found = new Map<number, Attribute>();
+  for (let at = 0; at + 4 <= bytes.length;) {
+    const length = Math.max(bytes.readUInt16LE(at), 4);
+    // The two highest bits say how the payload is written.
+    const type = bytes.readUInt16LE(at + 2) & 0x3f_ff;
+    const end = Math.min(at + aligned(length), bytes.length);
+    found.set(type, {
+      whole: bytes.subarray(at, end),
+      payload: bytes.subarray(at + 4, Math.min(at + length, bytes.length)),
+    });
+    at = end;
+  }
+  return found;
+}
+
+function readTuple(bytes: Buffer) {
+  const parts = readAttributes(bytes);
+  const none = Buffer.alloc(0);
+  const addresses = readAttributes(parts.get(attributes.address)?.payload ?? none);
+  const protocol = readAttributes(parts.get(attributes.protocol)?.payload ?? none);
+  const address = (v4: number, v6: number): string =>
+    addressText((addresses.get(v4) ?? addresses.get(v6))?.payload ?? none);
+  const port = (field: number): number => {
+    const payload = protocol.get(field)?.payload;
+    return payload && payload.length >= 2 ? payload.readUInt16BE(0) : 0;
+  };
+  return {
+    source: address(addressFields.v4Source, addressFields.v6Source),
+    destination: address(addressFields.v4Destination, addressFields.v6Destination),
+    protocol: protocol.get(protocolFields.number)?.payload[0] ?? 0,
+    sourcePort: port(protocolFields.sourcePort),
+    destinationPort: port(protocolFields.destinationPort),
+  };
+}
+
+function addressText(bytes: Buffer): string {
+  if (bytes.length === 4) return bytes.join(".");
+  const groups = bytes.toString("hex").match(/.{4}/g) ?? [];
+  return canonicalAddress(groups.join(":")) ?? "";
+}
+
+function request(
+  type: number,
+  more: number,
+  { family, attribute }: { readonly family: IpFamily; readonly attribute: Buffer },
+): Buffer {
+  const head = Buffer.alloc(headerBytes + familyBytes);
+  head.writeUInt32LE(head.length + attribute.length, 0);
+  head.writeUInt16LE(type, 4);
+  head.writeUInt16LE(flags.request | more, 6);
+  head.writeUInt32LE(1, 8);
+  head[headerBytes] = family === 4 ? 2 : 10; // AF_INET, AF_INET6
+  return Buffer.concat([head, attribute]);
+}
+
+/** Messages and attributes begin at multiples of four bytes. */
+function aligned(length: number): number {
+  return (length + 3) & ~3;
+}

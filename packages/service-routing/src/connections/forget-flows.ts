@@ -1,0 +1,107 @@
+import type { Readable } from "node:stream";
+import { CodedError } from "@kip/base";
+import type { IpFamily } from "@kip/network-view";
+import {
+  deleteRequest,
+  isStale,
+  listRequest,
+  readAnswers,
+  type Answer,
+  type Flow,
+} from "./conntrack-messages.ts";
+import type { StaleFlows } from "./stale-flows.ts";
+
+/** A pipe hands on this many bytes as one piece, and a piece is one datagram: no message is cut. */
+const pieceBytes = 4096;
+
+/** Options of {@link forgetFlows}. */
+export interface ForgetFlowsOptions {
+  /** A command that runs another one in the namespace of the rules, with its arguments. @default none */
+  readonly inNamespace?: readonly string[] | undefined;
+  /** @default 5000 */
+  readonly timeoutMs?: number | undefined;
+}
+
+/**
+ * Has the kernel forget connections. Node opens no netlink sockets; socat, which cells have for port-forward, does.
+ *
+ * @returns how many there were
+ * @throws {CodedError} `COMMAND_FAILED`; a repetition is safe
+ */
+export async function forgetFlows(
+  stale: readonly StaleFlows[],
+  { inNamespace = [], timeoutMs = 5000 }: ForgetFlowsOptions = {},
+): Promise<number> {
+  const { spawn } = process.getBuiltinModule("node:child_process");
+  // Address family 16 is netlink, type 3 a raw socket, protocol 12 netfilter; the peer is the kernel.
+  const socat = ["socat", "-b", "65536", "-", "SOCKET-SENDTO:16:3:12:x00000000000000000000"];
+  const [program = "", ...words] = [...inNamespace, ...socat];
+  const child = spawn(program, words, {
+    stdio: ["pipe", "pipe", "ignore"],
+    timeout: timeoutMs,
+    killSignal: "SIGKILL",
+  });
+  const ended = new Promise((resolve) => child.once("close", resolve).once("error", resolve));
+  child.stdin.on("error", () => {}); // the answers end, too
+  try {
+    const answers = answersOf(child.stdout);
+    const flows: Flow[] = [];
+    for (const family of familiesOf(stale)) {
+      child.stdin.write(listRequest(family));
+      for (let answer = await answers(); answer.kind !== "done"; answer = await answers())
+        if (answer.kind === "flow" && stale.some((one) => isStale(answer.flow, one)))
+          flows.push(answer.flow);
+    }
+    for (const piece of pieces(flows.map(deleteRequest))) {
+      child.stdin.write(piece.bytes);
+      // One that has ended meanwhile has no effect, so results are counted only.
+      for (let left = piece.count; left > 0;) if ((await answers()).kind === "result") left -= 1;
+    }
+    return flows.length;
+  } finally {
+    child.kill("SIGKILL");
+    await ended;
+  }
+}
+
+/** Both, unless all are of one: a flow without an address is of both. */
+function familiesOf(stale: readonly StaleFlows[]): readonly IpFamily[] {
+  const isWanted = (isIpv6: boolean): boolean =>
+    stale.some(({ address }) => address === undefined || address.includes(":") === isIpv6);
+  return [...(isWanted(false) ? [4 as const] : []), ...(isWanted(true) ? [6 as const] : [])];
+}
+
+/** The next message at each call. */
+function answersOf(output: Readable): () => Promise<Answer> {
+  const chunks = output[Symbol.asyncIterator]() as AsyncIterator<Buffer>; // no encoding is set
+  const waiting: Answer[] = [];
+  let rest: Buffer = Buffer.alloc(0);
+  return async () => {
+    for (;;) {
+      const answer = waiting.shift();
+      if (answer) return answer;
+      const { value, done } = await chunks.next();
+      if (done === true) {
+        const reason = "socat ended before the kernel had answered";
+        throw new CodedError("COMMAND_FAILED", `Cannot end stale connections: ${reason}`);
+      }
+      const read = readAnswers(Buffer.concat([rest, value]));
+      waiting.push(...read.answers);
+      rest = read.rest;
+    }
+  };
+}
+
+function pieces(
+  requests: readonly Buffer[],
+): readonly { readonly bytes: Buffer; readonly count: number }[] {
+  const result: { bytes: Buffer; count: number }[] = [];
+  for (const request of requests) {
+    const last = result.at(-1);
+    if (last && last.bytes.length + request.length <= pieceBytes) {
+      last.bytes = Buffer.concat([last.bytes, request]);
+      last.count += 1;
+    } else result.push({ bytes: request, count: 1 });
+  }
+  return result;
+}
