@@ -79,8 +79,7 @@ export class NetworkRules {
     } else {
       this.#isKnown = false;
       const policy = this.#closedTables() + this.#policyText(undefined);
-      if (policy !== "") await this.#options.runNft(policy);
-      for (const batch of this.#services.rebuild()) await this.#options.runNft(batch);
+      for (const batch of this.#services.rebuild(policy)) await this.#options.runNft(batch);
     }
     this.#isKnown = true;
     if (stale.length > 0)

@@ -6,6 +6,8 @@ export interface RoutingPlace {
   readonly cable?: string | undefined;
   /** Addresses at which NodePorts are answered besides the machine's own, and which every pod lets in. */
   readonly nodeAddresses: readonly string[];
+  /** Addresses whose packets to Services are led on. A router has machines behind it that have rules of their own. @default all */
+  readonly clients?: readonly string[] | undefined;
   /** CIDRs of ClusterIPs. What goes to one of them and is not a Service's is dropped. */
   readonly serviceRanges: readonly string[];
   /**

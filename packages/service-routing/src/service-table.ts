@@ -40,6 +40,10 @@ table ${table} {
     type ${type}
     ${elements(ofFamily(place.nodeAddresses, family))}
   }
+  set clients {
+    type ${type}
+    ${elements(ofFamily(place.clients ?? [], family))}
+  }
   set service_ranges {
     type ${type}
     flags interval
@@ -60,7 +64,8 @@ table ${table} {
  * What is translated and comes from elsewhere gets the machine's own address as its source, so that answers come back
  * this way. What the pod sends to itself does, too, as no machine takes a packet from its own address.
  */
-export function tableHooks(table: string, { ip, loopback }: Family): string {
+export function tableHooks(table: string, { ip, loopback }: Family, place: RoutingPlace): string {
+  const others = place.clients === undefined ? "" : `\n    ${ip} saddr != @clients return`;
   const target = `${ip} daddr . meta l4proto . th dport`;
   const nodeport = "meta l4proto . th dport";
   const toOwn = `fib daddr type local ${ip} daddr != ${loopback}`;
@@ -86,7 +91,7 @@ table ${table} {
     ct state new ${target} vmap @firewall
   }
   chain translate_in {
-    type nat hook prerouting priority dstnat${translate}
+    type nat hook prerouting priority dstnat${others}${translate}
   }
   chain translate_out {
     type nat hook output priority -100${translate}

@@ -67,20 +67,36 @@ export class Services {
   /**
    * Makes the whole table again beside the one that is in use. Each text is a transaction, and the last one replaces the
    * old table.
+   *
+   * @param first commands for the first transaction
    */
-  *rebuild(): Generator<string> {
-    const old = this.#table;
-    this.#table = tableNames[1 - tableNames.indexOf(old)] ?? tableNames[0];
+  *rebuild(first = ""): Generator<string> {
+    let batch = first;
+    for (const text of this.#tables()) {
+      batch += text;
+      if (batch.length < batchCharacters) continue;
+      yield batch;
+      batch = "";
+    }
+    yield batch + this.#replacement();
+  }
+
+  *#tables(): Generator<string> {
+    this.#table = otherTable(this.#table);
     this.#balanced = new Map();
     for (const family of families)
       yield emptyTable(`${family.ip} ${this.#table}`, family, this.#place);
     for (const family of families) yield* this.#fill(family);
-    yield families
-      .map(
-        (family) =>
-          `${tableHooks(`${family.ip} ${this.#table}`, family)}add table ${family.ip} ${old}\ndelete table ${family.ip} ${old}\n`,
-      )
-      .join("");
+  }
+
+  /** Puts the new table in force in place of the old one, which may not be there. */
+  #replacement(): string {
+    const old = otherTable(this.#table);
+    const texts = families.map((family) => {
+      const hooks = tableHooks(`${family.ip} ${this.#table}`, family, this.#place);
+      return `${hooks}add table ${family.ip} ${old}\ndelete table ${family.ip} ${old}\n`;
+    });
+    return texts.join("");
   }
 
   *#fill(family: Family): Generator<string> {
@@ -137,6 +153,10 @@ export class Services {
     if (after) this.#views.set(key, JSON.stringify(after));
     else this.#views.delete(key);
   }
+}
+
+function otherTable(name: (typeof tableNames)[number]): (typeof tableNames)[number] {
+  return name === tableNames[0] ? tableNames[1] : tableNames[0];
 }
 
 /** The line as kip writes it, whatever the order of endpoints is here. */

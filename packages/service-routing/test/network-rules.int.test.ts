@@ -245,6 +245,23 @@ describe("NetworkRules", () => {
     assert.doesNotMatch(list, /default\/web|10\.96\.0\.10/);
   });
 
+  it("leads on only what comes from a router's clients", async () => {
+    const router = new NetworkRules({
+      place: { ...place, podAddresses: [], cable: undefined, clients: ["10.0.0.11"] },
+      runNft: async (text) => await network.nft(text),
+      forget: async () => {},
+      logger: silentLogger,
+    });
+    const services = new Map([["default/web", service(["10.1.0.2:8080"])]]);
+    await router.apply({ number: 1, services, buckets: [], groups: [] });
+    await network.others.ip("route add 10.96.0.0/16 via 10.0.0.2 src 10.0.0.11");
+    assert.equal(await network.others.tcp(vip, 80), "10.1.0.2 10.0.0.2");
+    await network.others.ip("route replace 10.96.0.0/16 via 10.0.0.2 src 10.0.0.12");
+    assert.equal(await network.others.tcp(vip, 80, 300), "error: ECONNREFUSED");
+    rules = newRules();
+    await apply({ policy: {} });
+  });
+
   describe("with policies", () => {
     it("lets in only peers of a rule, on its ports", async () => {
       await network.pod.listen(podAddresses[0], 8085);
