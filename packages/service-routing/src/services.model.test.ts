@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import * as fc from "fast-check";
+import type { ServiceView } from "@kip/network-view";
+import type { RoutingPlace } from "./routing-place.ts";
+import { Services } from "./services.ts";
+
+const place: RoutingPlace = {
+  podAddresses: ["10.1.0.1"],
+  nodeAddresses: [],
+  serviceRanges: [],
+  localEndpoints: "own",
+};
+
+/** One table as the kernel would have it. Fails where nft would. */
+class Kernel {
+  readonly elements = new Map<string, string>();
+  readonly chains = new Map<string, string[]>();
+  readonly sets = new Set<string>();
+
+  apply(text: string): void {
+    for (const line of text.split("\n")) {
+      const words = line.split(" ");
+      const [verb, kind, family, table, name = ""] = words;
+      if (kind === "table" || family !== "ip" || !table?.startsWith("kip_services")) continue;
+      const rest = words.slice(5).join(" ");
+      if (kind === "element") this.#elements(verb === "add", name, rest.slice(2, -2));
+      else if (kind === "set") this.#set(verb === "add", name);
+      else this.#chain(`${verb} ${kind}`, name, rest);
+    }
+    this.#checkNames();
+  }
+
+  #elements(isAdd: boolean, map: string, list: string): void {
+    for (const entry of list.split(", ")) {
+      const [key = "", value = ""] = entry.split(" : ");
+      const isThere = this.elements.has(`${map} ${key}`);
+      assert.equal(isThere, !isAdd, `${isAdd ? "add" : "delete"} ${map} ${key}`);
+      if (isAdd) this.elements.set(`${map} ${key}`, value);
+      else this.elements.delete(`${map} ${key}`);
+    }
+  }
+
+  #set(isAdd: boolean, name: string): void {
+    assert.equal(this.sets.has(name), !isAdd, `set ${name}`);
+    if (isAdd) this.sets.add(name);
+    else this.sets.delete(name);
+  }
+
+  #chain(action: string, name: string, rule: string): void {
+    if (action === "add chain") {
+      if (!this.chains.has(name)) this.chains.set(name, []);
+      return;
+    }
+    const rules = this.chains.get(name);
+    assert.ok(rules, `${action} ${name}`);
+    if (action === "add rule") rules.push(rule);
+    else if (action === "flush chain") rules.length = 0;
+    else {
+      assert.equal(rules.length, 0);
+      this.chains.delete(name);
+    }
+  }
+
+  /** Elements and rules name only what is there. */
+  #checkNames(): void {
+    const texts = [...this.elements.values(), ...[...this.chains.values()].flat()];
+    for (const text of texts) {
+      for (const [, chain = ""] of text.matchAll(/goto ([^ ,]+)/g))
+        assert.ok(chain === "refuse" || this.chains.has(chain), `goto ${chain}`);
+      for (const [, set = ""] of text.matchAll(/@(clients\/[^ ]+)/g)) assert.ok(this.sets.has(set));
+    }
+  }
+
+  /** What leads packets, without the order of endpoints. */
+  summary() {
+    const endpoints = new Map<string, string[]>();
+    const others = new Map<string, string>();
+    for (const [key, value] of this.elements) {
+      if (!key.startsWith("endpoints ")) {
+        others.set(key, value);
+        continue;
+      }
+      const vip = key.slice(0, key.lastIndexOf(" . "));
+      endpoints.set(vip, [...(endpoints.get(vip) ?? []), value].sort());
+    }
+    const sorted = <V>(map: ReadonlyMap<string, V>) =>
+      [...map].sort(([a], [b]) => (a < b ? -1 : 1));
+    const chains = [...this.chains.keys()].filter((name) => !name.startsWith("balance/"));
+    return {
+      endpoints: sorted(endpoints),
+      others: sorted(others),
+      chains: chains.sort(),
+      sets: [...this.sets].sort(),
+    };
+  }
+}
+
+const endpoint = fc.integer({ min: 1, max: 5 }).map((host) => `10.1.0.${host}:80`);
+const list = fc.uniqueArray(endpoint, { maxLength: 4 });
+const maybe = fc.boolean().map((is) => is || undefined);
+
+/** Service `n`; addresses and ports that no other one has. */
+function serviceArbitrary(n: number): fc.Arbitrary<ServiceView | undefined> {
+  const port = fc.record({
+    name: fc.constant(""),
+    protocol: fc.constantFrom("TCP", "UDP"),
+    port: fc.constantFrom(80, 81),
+    nodePort: fc.option(fc.constant(30_000 + n), { nil: undefined }),
+    endpoints: list,
+    localEndpoints: list,
+  });
+  const view = fc.record({
+    clusterIps: fc.constant([`10.96.0.${n}`]),
+    externalIps: fc.option(fc.constant([`192.0.2.${n}`]), { nil: undefined }),
+    loadBalancerIps: fc.option(fc.constant([`198.51.100.${n}`]), { nil: undefined }),
+    sourceRanges: fc.option(fc.constant(["10.0.0.0/8"]), { nil: undefined }),
+    affinitySeconds: fc.option(fc.constantFrom(10, 20), { nil: undefined }),
+    isInternalLocal: maybe,
+    isExternalLocal: maybe,
+    ports: port.map((one) => [one]),
+  });
+  return fc.option(view, { nil: undefined });
+}
+
+const change = fc
+  .integer({ min: 1, max: 4 })
+  .chain((n) => serviceArbitrary(n).map((view) => [`default/s${n}`, view] as const));
+
+describe("Services, by a model of the kernel", () => {
+  it("has after any changes what a new table has, and no change fails", () => {
+    const steps = fc.array(fc.array(change, { minLength: 1, maxLength: 4 }), { maxLength: 12 });
+    const check = (
+      batches: readonly (readonly (readonly [string, ServiceView | undefined])[])[],
+    ) => {
+      const services = new Services(place);
+      const kernel = new Kernel();
+      for (const batch of batches) kernel.apply(services.change(new Map(batch)).text);
+      const fresh = new Kernel();
+      for (const text of services.rebuild()) fresh.apply(text);
+      assert.deepEqual(kernel.summary(), fresh.summary());
+    };
+    fc.assert(fc.property(steps, check), { numRuns: 300 });
+  });
+});
