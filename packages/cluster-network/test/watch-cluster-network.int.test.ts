@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { silentLogger, systemClock } from "@kip/base";
+import { NetworkViews, watchClusterNetwork } from "@kip/cluster-network";
+import { sharedControlPlane } from "@kip/control-plane/testing";
+import { createApiClient, loadKubeConfig, paths, type KubeObject } from "@kip/k8s-client";
+import { bucketCount, ChangeReader, type ViewChange } from "@kip/network-view";
+
+describe("watchClusterNetwork()", () => {
+  it("gives a cell the Services and the policy that the API server has, and their changes", async () => {
+    await using plane = await sharedControlPlane();
+    const client = createApiClient(await loadKubeConfig({ path: plane.kubeconfigPath }), {
+      userAgent: "test/1",
+      logger: silentLogger,
+      clock: systemClock,
+    });
+    const stop = new AbortController();
+    const { signal } = stop;
+    const options = { clock: systemClock, signal };
+    const namespace = await plane.createNamespace();
+    const create = async <T extends object>(path: string, body: T): Promise<T> =>
+      await client.create(path, body);
+    await create(paths.services(namespace), {
+      metadata: { name: "web" },
+      spec: { ports: [{ port: 80 }] },
+    });
+    await create(paths.services(namespace), {
+      metadata: { name: "headless" },
+      spec: { clusterIP: "None", ports: [{ port: 80 }] },
+    });
+    await create(paths.networkPolicies(namespace), {
+      metadata: { name: "closed" },
+      spec: { podSelector: {}, policyTypes: ["Ingress"] },
+    });
+    const pod = await client.create<KubeObject>(paths.pods(namespace), {
+      metadata: { name: "web", namespace },
+      spec: { nodeName: "kip", containers: [{ name: "c", image: "x" }] },
+    });
+    const views = new NetworkViews({ node: { name: "kip" }, ...options });
+    await watchClusterNetwork({ client, views, logger: silentLogger, ...options });
+    const podUid = pod.metadata?.uid ?? "";
+    using cell = views.subscribe({ podUid, namespace, sums: Array<number>(bucketCount).fill(0) });
+    const reader = new ChangeReader();
+    const next = async (): Promise<ViewChange> => {
+      const [change] = [...reader.push(Buffer.concat(await cell.next(signal)))];
+      assert.ok(change);
+      return change;
+    };
+    const first = await next();
+    assert.deepEqual(first.policy, { ingress: [] });
+    assert.ok(first.services.has("default/kubernetes"));
+    assert.ok(!first.services.has(`${namespace}/headless`));
+    assert.deepEqual(first.services.get(`${namespace}/web`)?.ports[0]?.endpoints, []);
+    await create(paths.endpointSlices(namespace), {
+      metadata: { name: "web-1", labels: { "kubernetes.io/service-name": "web" } },
+      addressType: "IPv4",
+      ports: [{ name: "", port: 8080, protocol: "TCP" }],
+      endpoints: [{ addresses: ["10.9.9.9"] }],
+    });
+    const endpoints = (change: ViewChange) =>
+      change.services.get(`${namespace}/web`)?.ports[0]?.endpoints ?? [];
+    let change = await next();
+    while (endpoints(change).length === 0) change = await next();
+    assert.deepEqual(endpoints(change), ["10.9.9.9:8080"]);
+    await client.delete(paths.networkPolicies(namespace, "closed"));
+    while (change.policy === undefined) change = await next();
+    assert.deepEqual(change.policy, {});
+    stop.abort();
+    client.close();
+  });
+});
