@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import type { Writable } from "node:stream";
 import { AgentError } from "./errors.ts";
 /**
@@ -107,11 +106,9 @@ export class FrameParser {
 /** Writes frames to a stream, for several writers at once; each waits for its own room. */
 export class FrameWriter {
   readonly #stream: Writable;
-  readonly #closed: Promise<unknown>;
 
   constructor(stream: Writable) {
     this.#stream = stream;
-    this.#closed = new Promise((resolve) => stream.once("close", resolve));
     // Each writer that waits for room listens for "drain".
     stream.setMaxListeners(20);
   }
@@ -128,7 +125,7 @@ export class FrameWriter {
       if (this.#stream.destroyed || this.#stream.writableEnded) return;
       this.#stream.write(frameHeader(channel, part.length));
       if (part.length > 0) this.#stream.write(part);
-      if (this.#stream.writableNeedDrain) await this.#room();
+      if (this.#stream.writableNeedDrain) await room(this.#stream);
     } while (start < payload.length);
   }
 
@@ -136,28 +133,22 @@ export class FrameWriter {
   async writeJson(channel: Channel, value: unknown): Promise<void> {
     await this.write(channel, Buffer.from(JSON.stringify(value)));
   }
-
-  async #room(): Promise<void> {
-    const waiting = new AbortController();
-    try {
-      await Promise.race([once(this.#stream, "drain", waiting), this.#closed]);
-    } catch {
-      // The stream failed: its reader tells.
-    } finally {
-      waiting.abort();
-    }
-  }
 }
 
 /** A sink that takes bytes; resolves when it has room for more, at once if it is closed. */
 export async function writeTo(sink: Writable, bytes: Uint8Array): Promise<void> {
   if (sink.destroyed || sink.writableEnded || sink.write(bytes)) return;
+  await room(sink);
+}
+
+/** Waits until the stream takes more, or is closed. */
+async function room(stream: Writable): Promise<void> {
   await new Promise<void>((resolve) => {
     const done = (): void => {
-      sink.off("drain", done).off("close", done);
+      stream.off("drain", done).off("close", done);
       resolve();
     };
-    sink.once("drain", done).once("close", done);
+    stream.once("drain", done).once("close", done);
   });
 }
 

@@ -1,5 +1,5 @@
 import net, { type Socket } from "node:net";
-import { isRetryable, systemClock, type Clock } from "@kip/base";
+import { isRetryable, pause, systemClock, type Clock } from "@kip/base";
 import { AgentClient, type AgentClientOptions } from "./agent-client.ts";
 import { agentPort } from "./routes.ts";
 
@@ -8,9 +8,9 @@ export type WaitForAgentOptions = AgentClientOptions & {
   /** Gives up waiting. */
   readonly signal: AbortSignal;
   /** Called when the agent's port accepts a connection, before TLS. May be called again after a failure. */
-  readonly onAccepted?: () => void;
+  readonly onAccepted?: (() => void) | undefined;
   /** @default systemClock */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 };
 
 /** Pause after a refused attempt: the machine is there, its agent is not yet. */
@@ -72,7 +72,7 @@ async function dial(options: WaitForAgentOptions, clock: Clock): Promise<Socket>
         closed.abort();
       });
       const enough = AbortSignal.any([options.signal, won.signal, closed.signal]);
-      await clock.sleep(silenceMs, enough).catch(() => {});
+      await pause(silenceMs, clock, enough);
       options.signal.throwIfAborted();
       const [winner] = accepted;
       if (winner) return winner.setTimeout(0);

@@ -22,13 +22,12 @@ export async function askGrpcHealth(
 ): Promise<string | undefined> {
   const { host, port, service } = options;
   const session = http2.connect(`http://${host.includes(":") ? `[${host}]` : host}:${port}`);
-  const failed = Promise.withResolvers<never>();
-  failed.promise.catch(() => {}); // raced below
-  session.on("error", failed.reject);
+  const lost = new AbortController();
+  session.on("error", (error) => lost.abort(error));
   try {
     signal.throwIfAborted();
-    const answer = Promise.race([ask(session, service), failed.promise]);
-    const { status, body } = await untilAborted(answer, signal);
+    const over = AbortSignal.any([signal, lost.signal]);
+    const { status, body } = await untilAborted(ask(session, service), over);
     if (status === unimplemented)
       return "error: this server does not implement the grpc health protocol (grpc.health.v1.Health)";
     if (status !== "0") return `error: health rpc probe failed: code = ${status ?? "none"}`;

@@ -18,6 +18,17 @@ export interface ObtainedImage {
   readonly timingsMs?: { readonly pull: number; readonly unpack: number };
 }
 
+/** Options of {@link obtainImage}. */
+export interface ObtainOptions {
+  readonly pod: DesiredPod;
+  readonly images: Pick<ImageStore, "find" | "pull">;
+  /** @default no cache */
+  readonly cacheFolder?: CacheFolder | undefined;
+  readonly events: PodEvents;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
 /**
  * Gets the image of a container by its pull policy, with the kubelet's events, in its words.
  *
@@ -25,34 +36,11 @@ export interface ObtainedImage {
  */
 export async function obtainImage(
   container: DesiredContainer,
-  options: {
-    readonly pod: DesiredPod;
-    readonly images: Pick<ImageStore, "find" | "pull">;
-    readonly cacheFolder?: CacheFolder | undefined;
-    readonly events: PodEvents;
-    readonly clock: Clock;
-    readonly signal: AbortSignal;
-  },
+  options: ObtainOptions,
 ): Promise<ObtainedImage> {
-  const { events, images, clock } = options;
+  const { events, images } = options;
   const { image: name, name: owner, imagePullPolicy: policy } = container;
-  const fail = (
-    imageProblem: ImageProblem,
-    event: string,
-    message: string,
-    cause?: unknown,
-  ): AgentError => {
-    events.warning(event, message, owner);
-    return new AgentError("AGENT_IMAGE_FAILED", message, { cause, imageProblem });
-  };
-  let reference: Reference;
-  try {
-    reference = parseReference(name);
-  } catch (error) {
-    const why = `couldn't parse image name: ${errorText(error)}`;
-    const message = `Failed to apply default image tag "${name}": ${why}`;
-    throw fail("InvalidImageName", "InspectFailed", message, error);
-  }
+  const reference = referenceOf(container, events);
   if (policy !== "Always") {
     const present = await images.find(reference);
     if (present) {
@@ -61,23 +49,47 @@ export async function obtainImage(
     }
     if (policy === "Never") {
       const message = `Container image "${name}" is not present with pull policy of Never`;
-      throw fail("ErrImageNeverPull", "ErrImageNeverPull", message);
+      events.warning("ErrImageNeverPull", message, owner);
+      throw failed("ErrImageNeverPull", message);
     }
   }
+  return await pull(reference, container, options);
+}
+
+function referenceOf({ image, name: owner }: DesiredContainer, events: PodEvents): Reference {
+  try {
+    return parseReference(image);
+  } catch (error) {
+    const why = `couldn't parse image name: ${errorText(error)}`;
+    const message = `Failed to apply default image tag "${image}": ${why}`;
+    events.warning("InspectFailed", message, owner);
+    throw failed("InvalidImageName", message, error);
+  }
+}
+
+async function pull(
+  reference: Reference,
+  { image: name, name: owner }: DesiredContainer,
+  options: ObtainOptions,
+): Promise<ObtainedImage> {
+  const { events, clock, signal } = options;
   events.normal("Pulling", `Pulling image "${name}"`, owner);
   const begin = clock.monotonic();
   try {
     const image = await pullAs(reference, options);
     const took = goDuration(clock.monotonic() - begin);
-    events.normal(
-      "Pulled",
-      `Successfully pulled image "${name}" in ${took} (${took} including waiting). Image size: ${image.sizeBytes} bytes.`,
-      owner,
-    );
+    const size = `Image size: ${image.sizeBytes} bytes.`;
+    const message = `Successfully pulled image "${name}" in ${took} (${took} including waiting). ${size}`;
+    events.normal("Pulled", message, owner);
     return { image, timingsMs: image.timingsMs };
   } catch (error) {
-    options.signal.throwIfAborted();
+    signal.throwIfAborted();
     const message = `Failed to pull image "${name}": ${errorText(error)}`;
-    throw fail("ErrImagePull", "Failed", message, error);
+    events.warning("Failed", message, owner);
+    throw failed("ErrImagePull", message, error);
   }
+}
+
+function failed(imageProblem: ImageProblem, message: string, cause?: unknown): AgentError {
+  return new AgentError("AGENT_IMAGE_FAILED", message, { cause, imageProblem });
 }

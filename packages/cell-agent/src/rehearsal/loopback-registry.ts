@@ -15,46 +15,7 @@ const manifestType = "application/vnd.oci.image.manifest.v1+json";
 
 /** @param directory where its files go; the caller removes it */
 export async function startLoopbackRegistry(directory: string): Promise<LoopbackRegistry> {
-  const blobs = new Map<string, Buffer>();
-  const add = (data: Buffer): { readonly digest: string; readonly size: number } => {
-    const digest = digestOf(data);
-    blobs.set(digest, data);
-    return { digest, size: data.length };
-  };
-  const file = `${directory}/layer.tar`;
-  // A program, a file, and a folder with links.
-  await runCommand("tar", [
-    "-C",
-    "/",
-    "-cf",
-    file,
-    "bin/busybox",
-    "etc/passwd",
-    "etc/alternatives",
-  ]);
-  const layer = readFileSync(file);
-  const config = {
-    architecture: process.arch === "x64" ? "amd64" : process.arch,
-    os: "linux",
-    config: { Env: ["PATH=/bin"] },
-    rootfs: { type: "layers", diff_ids: [digestOf(layer)] },
-  };
-  const manifest = Buffer.from(
-    JSON.stringify({
-      schemaVersion: 2,
-      mediaType: manifestType,
-      config: {
-        mediaType: "application/vnd.oci.image.config.v1+json",
-        ...add(Buffer.from(JSON.stringify(config))),
-      },
-      layers: [
-        {
-          mediaType: "application/vnd.oci.image.layer.v1.tar+gzip",
-          ...add(gzipSync(layer, { level: 1 })),
-        },
-      ],
-    }),
-  );
+  const { manifest, blobs } = makeImage(await readLayer(directory));
   const server = http.createServer((request, response) => {
     const digest = request.url?.split("/blobs/")[1];
     const data = digest === undefined ? manifest : blobs.get(digest);
@@ -71,6 +32,42 @@ export async function startLoopbackRegistry(directory: string): Promise<Loopback
       await new Promise((resolve) => server.close(resolve));
     },
   };
+}
+
+/** A layer with a program, a file, and a folder with links. */
+async function readLayer(directory: string): Promise<Buffer> {
+  const file = `${directory}/layer.tar`;
+  const content = ["bin/busybox", "etc/passwd", "etc/alternatives"];
+  await runCommand("tar", ["-C", "/", "-cf", file, ...content]);
+  return readFileSync(file);
+}
+
+function makeImage(layer: Buffer): {
+  readonly manifest: Buffer;
+  readonly blobs: ReadonlyMap<string, Buffer>;
+} {
+  const config = Buffer.from(
+    JSON.stringify({
+      architecture: process.arch === "x64" ? "amd64" : process.arch,
+      os: "linux",
+      config: { Env: ["PATH=/bin"] },
+      rootfs: { type: "layers", diff_ids: [digestOf(layer)] },
+    }),
+  );
+  const compressed = gzipSync(layer, { level: 1 });
+  const entry = (mediaType: string, data: Buffer) => ({
+    mediaType,
+    digest: digestOf(data),
+    size: data.length,
+  });
+  const manifest = {
+    schemaVersion: 2,
+    mediaType: manifestType,
+    config: entry("application/vnd.oci.image.config.v1+json", config),
+    layers: [entry("application/vnd.oci.image.layer.v1.tar+gzip", compressed)],
+  };
+  const blobs = new Map([config, compressed].map((data) => [digestOf(data), data]));
+  return { manifest: Buffer.from(JSON.stringify(manifest)), blobs };
 }
 
 function digestOf(data: Buffer): string {

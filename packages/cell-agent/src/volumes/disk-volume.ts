@@ -1,10 +1,13 @@
+import { existsSync } from "node:fs";
 import fs from "node:fs/promises";
 import path from "node:path";
 import { runCommand } from "@kip/base";
-import { loadDiskDrivers } from "./disk-drivers.ts";
 import { canGrow, grow, prepareFileSystem } from "./file-system.ts";
 import { findDisk, type FindDiskOptions } from "./find-disk.ts";
 import { isMounted } from "./mount-points.ts";
+
+/** What a cell finds disks with that are plugged in: as the kernel names modules, and as it asks for them. */
+const drivers = ["virtio_scsi", "sd_mod"];
 
 /** A disk that a pod wants. */
 export interface DiskVolume {
@@ -59,4 +62,15 @@ async function openToGroup(root: string, group: number): Promise<void> {
   if (!stat.isDirectory()) return;
   for await (const entry of await fs.opendir(root))
     await openToGroup(path.join(root, entry.name), group);
+}
+
+/**
+ * Loads the drivers of disks that are plugged in. Nothing else does: cells have no udev, and what is loaded at the
+ * start makes every pod wait.
+ */
+async function loadDiskDrivers(): Promise<void> {
+  const missing = drivers.filter((name) => !existsSync(`/sys/module/${name}`));
+  if (missing.length === 0) return;
+  // A machine whose disks come otherwise need not have them; whether the disk comes is seen afterwards.
+  await runCommand("modprobe", ["-a", ...missing]).catch(() => {});
 }
