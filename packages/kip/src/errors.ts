@@ -1,4 +1,4 @@
-import { CodedError } from "@kip/base";
+import { CodedError, errorText, isCodedError } from "@kip/base";
 
 /** Codes of {@link ProviderError}; docs/errors.md says what to do about each. */
 export type ProviderErrorCode =
@@ -22,4 +22,20 @@ export type ProviderErrorCode =
 /** Why the provider cannot run a pod, reach its cell, or start. */
 export class ProviderError extends CodedError<ProviderErrorCode> {
   override readonly name = "ProviderError";
+}
+
+/** An error as an event and a condition of a pod: a reason in camel case, and a message with the remedy if there is one. */
+export function problemOf(error: unknown): { readonly reason: string; readonly message: string } {
+  if (!isCodedError(error)) return { reason: "CellStepFailed", message: errorText(error) };
+  const remedy = error.remedy === undefined ? "" : `. ${error.remedy}`;
+  return { reason: problemReason(error.code), message: `${errorText(error)}${remedy}` };
+}
+
+/** `CLOUD_NO_CAPACITY` → `CloudNoCapacity`: event reasons are words in camel case. */
+function problemReason(code: string): string {
+  return code
+    .toLowerCase()
+    .split("_")
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join("");
 }

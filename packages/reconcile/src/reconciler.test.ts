@@ -284,25 +284,6 @@ describe("Reconciler", () => {
     await reconciler.stop();
   });
 
-  it("pauses a step whose outcome cannot be taken over, and goes on", async () => {
-    let isDefect = true;
-    const { clock, reconciler } = create(
-      {},
-      {
-        reduce: (state, change) => {
-          if (isDefect && change.body !== undefined) throw new TypeError("A defect");
-          return { ...state, ...change };
-        },
-      },
-    );
-    reconciler.apply({ url: "a" });
-    await turns();
-    isDefect = false;
-    await clock.advance(1000);
-    await reconciler.settled;
-    assert.equal(reconciler.state.isSaved, true);
-  });
-
   it("retryNow() ends the back-off", async () => {
     let calls = 0;
     const fetch = async (): Promise<Change> => {

@@ -1,9 +1,10 @@
-import { errorText, isCodedError, type Clock, type Logger } from "@kip/base";
+import type { Clock, Logger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { Instance, InterruptionNotice } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import { NoEffectError, Reconciler, type StepFailure } from "@kip/reconcile";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
+import { problemOf } from "../errors.ts";
 import type { CellChange } from "../state/cell-change.ts";
 import { newCellState, type CellState, type PodRef } from "../state/cell-state.ts";
 import type { Cell } from "../state/cell.ts";
@@ -183,20 +184,9 @@ export class CellActor {
   }
 
   #failed({ step, failures, error }: StepFailure<CellStep>): CellChange | undefined {
-    const reason = isCodedError(error) ? problemReason(error.code) : "CellStepFailed";
-    const remedy = isCodedError(error) && error.remedy !== undefined ? `. ${error.remedy}` : "";
     const fields = { step: step.kind, attempt: failures - 1, err: error };
     this.#options.logger.warn("Could not do a step of a cell", fields);
     if (error instanceof NoEffectError) return undefined;
-    return { kind: "waits", reason, message: `${errorText(error)}${remedy}` };
+    return { kind: "waits", ...problemOf(error) };
   }
-}
-
-/** `CLOUD_NO_CAPACITY` → `CloudNoCapacity`: event reasons are words in camel case. */
-function problemReason(code: string): string {
-  return code
-    .toLowerCase()
-    .split("_")
-    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
-    .join("");
 }

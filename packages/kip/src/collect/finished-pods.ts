@@ -1,5 +1,5 @@
 import type { ApiClient } from "@kip/k8s-client";
-import type { PodRef } from "../state/cell-state.ts";
+import { hasEnded, type PodRef } from "../state/cell-state.ts";
 import type { Cell } from "../state/cell.ts";
 import { readPod } from "../store/pod-in-api.ts";
 
@@ -18,15 +18,12 @@ export interface FinishedPodsOptions {
  * is not applied again, and its cell would cost money until the pod is deleted.
  */
 export async function freeFinishedPods(options: FinishedPodsOptions): Promise<void> {
-  const { client, provider } = options;
-  const { cells } = options;
+  const { client, cells, provider } = options;
   for (const { spec } of cells.filter((cell) => !provider.isAtWork(cell.spec.podRef.uid))) {
     const { podRef } = spec;
     const pod = await readPod(client, podRef);
-    const phase = pod?.status?.phase;
-    const isFinished = phase === "Succeeded" || phase === "Failed";
     // A pod that is being deleted is removed soon, if it is not already.
-    if (!isFinished || pod?.metadata?.deletionTimestamp !== undefined) continue;
+    if (!hasEnded(pod?.status) || pod?.metadata.deletionTimestamp !== undefined) continue;
     if (!provider.isAtWork(podRef.uid)) provider.freeCell(podRef);
   }
 }

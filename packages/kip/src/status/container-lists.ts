@@ -1,3 +1,4 @@
+import { defined } from "@kip/base";
 import type { ContainerReport, PodReport } from "@kip/agent-api";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { waitingStatuses } from "@kip/virtual-kubelet/status";
@@ -46,17 +47,13 @@ export function reportedLists(
     });
   };
   const ephemeral = ephemeralStatuses(report, containers, known.ephemeralContainerStatuses);
-  return {
-    ...(waiting.initContainerStatuses && {
-      initContainerStatuses: build(
-        report.initContainers,
-        waiting.initContainerStatuses,
-        known.initContainerStatuses,
-      ),
-    }),
+  return defined({
+    initContainerStatuses:
+      waiting.initContainerStatuses &&
+      build(report.initContainers, waiting.initContainerStatuses, known.initContainerStatuses),
     containerStatuses: build(report.containers, waiting.containerStatuses, known.containerStatuses),
-    ...(ephemeral.length > 0 && { ephemeralContainerStatuses: ephemeral }),
-  };
+    ephemeralContainerStatuses: ephemeral.length > 0 ? ephemeral : undefined,
+  });
 }
 
 interface ContainerFacts {

@@ -1,3 +1,4 @@
+import { defined } from "@kip/base";
 import type { ContainerState, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { goneStatuses, waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { EndedContainer, PodEnd } from "../state/cell.ts";
@@ -49,13 +50,12 @@ export function afterLoss(
       ? each
       : { ...each, ready: false, started: false, state: { terminated: unknownEnd } },
   );
-  return {
-    ...(initContainerStatuses && {
-      initContainerStatuses: lost(initContainerStatuses, lists.initContainerStatuses),
-    }),
+  return defined({
+    initContainerStatuses:
+      initContainerStatuses && lost(initContainerStatuses, lists.initContainerStatuses),
     containerStatuses: lost(containerStatuses, lists.containerStatuses),
-    ...(ephemeral.length > 0 && { ephemeralContainerStatuses: ephemeral }),
-  };
+    ephemeralContainerStatuses: ephemeral.length > 0 ? ephemeral : undefined,
+  });
 }
 
 /**
@@ -148,13 +148,13 @@ function endedContainer({
   startedAt,
   finishedAt,
 }: NonNullable<ContainerState["terminated"]>): EndedContainer {
-  return {
+  // The API has null for an unknown time.
+  return defined({
     exitCode,
-    // The API has null for an unknown time.
-    ...(reason !== undefined && { reason }),
-    ...(startedAt && { startedAt }),
-    ...(finishedAt && { finishedAt }),
-  };
+    reason,
+    startedAt: startedAt ?? undefined,
+    finishedAt: finishedAt ?? undefined,
+  });
 }
 
 /** A restart is counted when the next run begins, which is on another cell. */

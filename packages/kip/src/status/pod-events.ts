@@ -1,3 +1,4 @@
+import { defined } from "@kip/base";
 import type { PodReport } from "@kip/agent-api";
 import type { PodEvent } from "@kip/virtual-kubelet";
 
@@ -12,13 +13,13 @@ export function eventsOfReport(
     return {
       sequence,
       time,
-      event: {
+      event: defined({
         uid: podUid,
         type,
         reason,
         message,
-        ...(container !== undefined && { fieldPath: `spec.${list}{${container}}` }),
-      },
+        fieldPath: container === undefined ? undefined : `spec.${list}{${container}}`,
+      }),
     };
   });
 }

@@ -1,6 +1,6 @@
 import { isNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
-import type { PodRef } from "../state/cell-state.ts";
+import { hasEnded, type PodRef } from "../state/cell-state.ts";
 
 /** A pod in the API: "ended" has a terminal phase; "gone" also if another pod has its name. */
 export type PodInApi = "open" | "ended" | "gone";
@@ -9,8 +9,7 @@ export type PodInApi = "open" | "ended" | "gone";
 export async function readPodInApi(client: Pick<ApiClient, "get">, ref: PodRef): Promise<PodInApi> {
   const pod = await readPod(client, ref);
   if (!pod) return "gone";
-  const phase = pod.status?.phase;
-  return phase === "Succeeded" || phase === "Failed" ? "ended" : "open";
+  return hasEnded(pod.status) ? "ended" : "open";
 }
 
 /** Reads the pod with this UID from the API, not from a cache; undefined if there is none. @throws as {@link ApiClient.get} */
