@@ -42,8 +42,9 @@ export interface StartedQemu extends Disposable {
  * @throws {CloudError} `CLOUD_UNAVAILABLE` with what QEMU said
  */
 export async function startQemu(options: StartQemuOptions): Promise<StartedQemu> {
-  const child = await spawnQemu(options);
-  const ended = endOf(child, options.logFile);
+  await using log = await open(options.logFile, "w", 0o600);
+  const child = spawnQemu(options, log);
+  const ended = endOf(child, options.logFile); // at once: it may end at any time
   const commands = new QmpSession(asSocket(child.stdio[3]));
   const port = asSocket(child.stdio[4]);
   port.on("error", () => {}); // followed by "close"
@@ -70,8 +71,7 @@ export async function startQemu(options: StartQemuOptions): Promise<StartedQemu>
   }
 }
 
-async function spawnQemu({ program, args, logFile, state }: StartQemuOptions) {
-  await using log = await open(logFile, "w", 0o600);
+function spawnQemu({ program, args, state }: StartQemuOptions, log: FileHandle): ChildProcess {
   const [file = "", ...rest] = program;
   return spawn(file, [...rest, ...args], {
     cwd: "/",
