@@ -48,18 +48,12 @@ export function containerSpec(input: SpecInput): ContainerSpec {
     logPath: input.logPath,
     oomScoreAdj,
     resources: resources(container),
-    ...(container.readOnlyRootFilesystem !== undefined && {
-      readOnlyRootfs: container.readOnlyRootFilesystem,
-    }),
-    ...(container.privileged !== undefined && { privileged: container.privileged }),
-    ...(container.addCapabilities && { addCapabilities: container.addCapabilities }),
-    ...(container.dropCapabilities && { dropCapabilities: container.dropCapabilities }),
-    ...(container.allowPrivilegeEscalation !== undefined && {
-      allowPrivilegeEscalation: container.allowPrivilegeEscalation,
-    }),
-    ...(pod.sysctls && {
-      sysctls: Object.fromEntries(pod.sysctls.map(({ name, value }) => [name, value])),
-    }),
+    readOnlyRootfs: container.readOnlyRootFilesystem,
+    privileged: container.privileged,
+    addCapabilities: container.addCapabilities,
+    dropCapabilities: container.dropCapabilities,
+    allowPrivilegeEscalation: container.allowPrivilegeEscalation,
+    sysctls: pod.sysctls && Object.fromEntries(pod.sysctls.map(({ name, value }) => [name, value])),
   };
 }
 
@@ -122,9 +116,9 @@ function checkNonRoot({ container, pod }: SpecInput, uid: number, imageUser: str
 function resources(container: DesiredContainer): NonNullable<ContainerSpec["resources"]> {
   const { cpuMilliLimit, cpuMilliRequest, memoryBytesLimit } = container;
   return {
-    ...(cpuMilliLimit !== undefined && { cpuMilliLimit }),
+    cpuMilliLimit,
     // One that asks for nothing gets what the others leave, as with a kubelet.
     cpuMilliRequest: cpuMilliRequest ?? cpuMilliLimit ?? 0,
-    ...(memoryBytesLimit !== undefined && { memoryBytesLimit }),
+    memoryBytesLimit,
   };
 }

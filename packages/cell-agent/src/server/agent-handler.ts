@@ -112,10 +112,10 @@ function readLogOptions(query: URLSearchParams): LogReadOptions {
   return {
     follow: query.has("follow"),
     timestamps: query.has("timestamps"),
-    ...(tailLines !== undefined && { tailLines }),
-    ...(tailBytes !== undefined && { tailBytes }),
-    ...(limitBytes !== undefined && { limitBytes }),
-    ...(sinceTimeMs !== undefined && { sinceTimeMs }),
+    tailLines,
+    tailBytes,
+    limitBytes,
+    sinceTimeMs,
   };
 }
 

@@ -44,7 +44,7 @@ export async function serveProcess(
     });
   const streams: ProcessStreams = {
     tty: query.has("tty"),
-    ...(stdin && { stdin }),
+    stdin,
     ...(query.has("stdout") && { stdout: output(channels.stdout) }),
     ...(query.has("stderr") && { stderr: output(channels.stderr) }),
     ...(query.has("tty") && { resizes }),

@@ -14,10 +14,8 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
       dependencies.createSandbox({
         runDir: directories.runtime,
         hostname: pod.hostname,
-        ...(!pod.hostNetwork && pod.podIp !== undefined && { podIp: pod.podIp }),
-        ...(pod.shareProcessNamespace !== undefined && {
-          shareProcessNamespace: pod.shareProcessNamespace,
-        }),
+        podIp: pod.hostNetwork ? undefined : pod.podIp,
+        shareProcessNamespace: pod.shareProcessNamespace,
         logger,
       }),
       (async () => {
