@@ -11,8 +11,8 @@ for await (const file of glob(["packages/*/src/**/*.ts", "apps/*/src/**/*.ts"]))
   const text = readFileSync(file, "utf8");
   if (!/^\w+\/[\w-]+\/src\/errors\.ts$/.test(file)) {
     sources.push(text);
-    for (const [, code = ""] of text.matchAll(/\w*Error\(\s*"([A-Z][A-Z0-9_]+)"/g))
-      declared.add(code);
+    if (/new CodedError\(/.test(text))
+      problems.push(`${file}: CodedError is a base class: throw the error class of the package`);
     continue;
   }
   const { codes, rest } = codesOfUnions(text);

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { suite, test } from "node:test";
-import { hasCode, silentLogger } from "@kip/base";
+import { silentLogger } from "@kip/base";
 import { temporaryFolder } from "@kip/testing";
 import { applySeedOnce } from "./first-boot.ts";
 
@@ -29,8 +29,6 @@ suite("applySeedOnce", () => {
 
   test("says that there is no seed", async () => {
     using directory = temporaryFolder();
-    await assert.rejects(applySeedOnce(directory.path, silentLogger), (error) =>
-      hasCode(error, "SEED_INVALID"),
-    );
+    await assert.rejects(applySeedOnce(directory.path, silentLogger), { code: "SEED_INVALID" });
   });
 });

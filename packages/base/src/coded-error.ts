@@ -71,13 +71,8 @@ export type SystemErrorCode = keyof typeof constants.errno | "EAI_AGAIN" | "ENOT
 
 /** Whether an error is a system error of Node with one of the given codes, such as `ENOENT`. */
 export function isSystemError(error: unknown, ...codes: readonly SystemErrorCode[]): boolean {
-  return hasCode(error, ...codes);
-}
-
-/** Whether an error carries one of the given codes; works for Node's system errors (`ENOENT`) too. */
-export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
   if (typeof error !== "object" || error === null || !("code" in error)) return false;
-  return typeof error.code === "string" && codes.includes(error.code);
+  return codes.some((code) => code === error.code);
 }
 
 /** Whether the error says of itself that the same call may succeed later. */

@@ -1,7 +1,6 @@
 // Errors, data and logs
 export {
   errorText,
-  hasCode,
   isCodedError,
   isRetryable,
   isSystemError,

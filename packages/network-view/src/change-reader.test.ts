@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { DecodeError } from "@kip/base";
 import { ChangeReader } from "./change-reader.ts";
 import { limits } from "./limits.ts";
 import { encodeLine } from "./view-line.ts";
@@ -32,13 +32,13 @@ describe("ChangeReader", () => {
       for (let i = 0; i < 3; i++)
         assert.deepEqual([...reader.push(Buffer.alloc(limits.lineBytes / 2, "x"))], []);
     };
-    assert.throws(push, (error) => hasCode(error, "DECODE_FAILED"));
+    assert.throws(push, (error) => DecodeError.is(error, "DECODE_FAILED"));
   });
 
   it("refuses what is not JSON", () => {
     assert.throws(
       () => [...new ChangeReader().push(Buffer.from("flush ruleset\n"))],
-      (error) => hasCode(error, "DECODE_FAILED"),
+      (error) => DecodeError.is(error, "DECODE_FAILED"),
     );
   });
 });

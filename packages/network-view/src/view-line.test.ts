@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { DecodeError } from "@kip/base";
 import { limits } from "./limits.ts";
 import type { ServiceView } from "./service-view.ts";
 import { TableDigest } from "./table-digest.ts";
@@ -81,7 +81,7 @@ describe("decodeLine()", () => {
     it(`refuses ${what}`, () => {
       assert.throws(
         () => decodeLine(text),
-        (error) => hasCode(error, "DECODE_FAILED"),
+        (error) => DecodeError.is(error, "DECODE_FAILED"),
       );
     });
   }

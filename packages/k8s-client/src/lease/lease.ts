@@ -30,65 +30,71 @@ export interface LeaseHolder {
 
 /** Makes a lease holder; does nothing until {@link LeaseHolder.renew}. */
 export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
-  const { client, namespace, name } = options;
-  const path = paths.leases(namespace, name);
-  let known: Lease | undefined;
+  return new HeldLease(options);
+}
 
-  function desired(from: Lease | undefined): Lease {
-    const owner = options.owner?.();
-    return {
-      apiVersion: "coordination.k8s.io/v1",
-      kind: "Lease",
-      metadata: {
-        ...(from?.metadata ?? { name, namespace }),
-        ...(owner && { ownerReferences: [owner] }),
-      },
-      spec: {
-        ...from?.spec,
-        holderIdentity: options.holder,
-        leaseDurationSeconds: options.durationSeconds,
-        renewTime: microTime(renewTime(from)),
-      },
-    };
+/** Another client may delete or write the lease between our read and our write; so often in a row is unlikely. */
+const maxAttempts = 5;
+
+class HeldLease implements LeaseHolder {
+  readonly #options: LeaseHolderOptions;
+  /** As last read or written; undefined if there is none. */
+  #known: Lease | undefined;
+
+  constructor(options: LeaseHolderOptions) {
+    this.#options = options;
   }
 
-  /** Strictly increasing: a clock that was set back must not look like a dead node. */
-  function renewTime(from: Lease | undefined): number {
-    const last = Date.parse(from?.spec?.renewTime ?? "");
-    const now = options.clock.now();
-    return Number.isNaN(last) ? now : Math.max(now, last + 1);
+  async renew(signal?: AbortSignal): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        this.#known = await this.#write(signal);
+        return;
+      } catch (error) {
+        if (attempt === maxAttempts) throw error;
+        if (isNotFound(error) && this.#known) this.#known = undefined;
+        else if (K8sError.is(error, "K8S_CONFLICT", "K8S_ALREADY_EXISTS"))
+          this.#known = await this.#read(signal);
+        else throw error;
+      }
+    }
   }
 
-  async function write(signal: AbortSignal | undefined): Promise<Lease> {
+  async #write(signal: AbortSignal | undefined): Promise<Lease> {
+    const { client, namespace, name } = this.#options;
     const request = { signal, isUrgent: true };
-    return known
-      ? client.replace<Lease>(path, desired(known), request)
-      : client.create<Lease>(paths.leases(namespace), desired(undefined), request);
+    return this.#known
+      ? client.replace<Lease>(paths.leases(namespace, name), this.#desired(this.#known), request)
+      : client.create<Lease>(paths.leases(namespace), this.#desired({}), request);
   }
 
   /** Undefined if the lease is gone, for example garbage-collected with its node. */
-  async function read(signal: AbortSignal | undefined): Promise<Lease | undefined> {
-    return await ignoreNotFound(client.get<Lease>(path, { signal, isUrgent: true }));
+  async #read(signal: AbortSignal | undefined): Promise<Lease | undefined> {
+    const { client, namespace, name } = this.#options;
+    const request = { signal, isUrgent: true };
+    return await ignoreNotFound(client.get<Lease>(paths.leases(namespace, name), request));
   }
 
-  return {
-    renew: async (signal) => {
-      // Another client may delete or write the lease between our read and our write; five times in a row is unlikely.
-      for (let attempt = 0; ; attempt++) {
-        try {
-          known = await write(signal);
-          return;
-        } catch (error) {
-          if (attempt === 4) throw error;
-          if (isNotFound(error) && known) {
-            known = undefined;
-          } else if (K8sError.is(error, "K8S_CONFLICT", "K8S_ALREADY_EXISTS")) {
-            known = await read(signal);
-          } else {
-            throw error;
-          }
-        }
-      }
-    },
-  };
+  #desired({ metadata, spec }: Lease): Lease {
+    const { namespace, name, holder, durationSeconds, clock } = this.#options;
+    const owner = this.#options.owner?.();
+    const identity = metadata ?? { name, namespace };
+    return {
+      apiVersion: "coordination.k8s.io/v1",
+      kind: "Lease",
+      metadata: owner ? { ...identity, ownerReferences: [owner] } : identity,
+      spec: {
+        ...spec,
+        holderIdentity: holder,
+        leaseDurationSeconds: durationSeconds,
+        renewTime: microTime(increasingTime(spec?.renewTime, clock.now())),
+      },
+    };
+  }
+}
+
+/** Strictly increasing: a clock that was set back must not look like a dead node. */
+function increasingTime(last: string | undefined, now: number): number {
+  const lastMs = Date.parse(last ?? "");
+  return Number.isNaN(lastMs) ? now : Math.max(now, lastMs + 1);
 }

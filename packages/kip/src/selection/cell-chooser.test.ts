@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "@kip/base";
+import { isCodedError } from "@kip/base";
 import { growth } from "@kip/base/testing";
 import type { CloudDriver } from "@kip/cloud";
 import { cellAnnotations, CellChooser, type CellRequest } from "./cell-chooser.ts";
@@ -36,7 +36,7 @@ async function choose(annotations: Record<string, string>) {
 async function isRefused(annotations: Record<string, string>, code: string): Promise<void> {
   await assert.rejects(choose(annotations), (error) => {
     // It becomes an event of the pod.
-    return hasCode(error, code) && String(error).length < 500;
+    return isCodedError(error) && error.code === code && String(error).length < 500;
   });
 }
 

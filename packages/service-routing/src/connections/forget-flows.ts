@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import { CodedError } from "@kip/base";
+import { CommandError } from "@kip/base";
 import type { IpFamily } from "@kip/network-view";
 import {
   deleteRequest,
@@ -26,7 +26,7 @@ export interface ForgetFlowsOptions {
  * Has the kernel forget connections. Node opens no netlink sockets; socat, which cells have for port-forward, does.
  *
  * @returns how many there were
- * @throws {CodedError} `COMMAND_FAILED`; a repetition is safe
+ * @throws {CommandError} `COMMAND_FAILED`; a repetition is safe
  */
 export async function forgetFlows(
   stale: readonly StaleFlows[],
@@ -83,7 +83,7 @@ function answersOf(output: Readable): () => Promise<Answer> {
       const { value, done } = await chunks.next();
       if (done === true) {
         const reason = "socat ended before the kernel had answered";
-        throw new CodedError("COMMAND_FAILED", `Cannot end stale connections: ${reason}`);
+        throw new CommandError("COMMAND_FAILED", `Cannot end stale connections: ${reason}`);
       }
       const read = readAnswers(Buffer.concat([rest, value]));
       waiting.push(...read.answers);
