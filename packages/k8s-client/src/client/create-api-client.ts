@@ -44,7 +44,34 @@ const defaultTimeoutMs = 30_000;
 /** How much of the body of a failed request is read: a `Status` is far smaller. */
 const maxFailureBytes = 1024 * 1024;
 
-/** A client over kept-alive HTTP/1.1 connections. */
+/**
+ * A client over kept-alive HTTP/1.1 connections.
+ *
+ * @example
+ * ```ts
+ * import { once } from "node:events";
+ * import { createServer } from "node:http";
+ * import type { AddressInfo } from "node:net";
+ * import { silentLogger, systemClock } from "@kip/base";
+ * import { createApiClient, ignoreNotFound, paths } from "@kip/k8s-client";
+ *
+ * // Instead of a cluster, which `loadKubeConfig()` would find: a server that has no objects.
+ * const server = createServer((_request, response) => response.writeHead(404).end());
+ * await once(server.listen(0, "127.0.0.1"), "listening");
+ * const config = {
+ *   server: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+ *   namespace: "default",
+ *   source: "example",
+ *   credentials: async () => ({ verifyServer: true, headers: {} }),
+ * };
+ * const userAgent = "example/1.0";
+ * const client = createApiClient(config, { userAgent, logger: silentLogger, clock: systemClock });
+ * const pod = await ignoreNotFound(client.get(paths.pods("default", "web")));
+ * assert.equal(pod, undefined);
+ * client.close();
+ * server.close();
+ * ```
+ */
 export function createApiClient(config: KubeConfig, options: ApiClientOptions): ApiClient {
   return new HttpApiClient(config, options);
 }

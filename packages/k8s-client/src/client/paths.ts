@@ -1,6 +1,17 @@
 import { K8sError } from "../errors.ts";
 
-/** Paths of the API server's resources. Without a name: the collection. Without a namespace: of all namespaces. */
+/**
+ * Paths of the API server's resources. Without a name: the collection. Without a namespace: of all namespaces.
+ *
+ * @example
+ * ```ts
+ * import { paths } from "@kip/k8s-client";
+ *
+ * assert.equal(paths.pods(), "/api/v1/pods");
+ * assert.equal(paths.pods("team", "web", "status"), "/api/v1/namespaces/team/pods/web/status");
+ * assert.equal(paths.nodes("a"), "/api/v1/nodes/a");
+ * ```
+ */
 export const paths = {
   pods: core("pods"),
   configMaps: core("configmaps"),
