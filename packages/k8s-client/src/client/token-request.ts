@@ -43,7 +43,7 @@ export async function requestToken(
       spec: {
         audiences: options.audiences ?? [],
         expirationSeconds: options.expirationSeconds ?? 3600,
-        ...(pod && { boundObjectRef: { apiVersion: "v1", kind: "Pod", ...pod } }),
+        boundObjectRef: pod && { apiVersion: "v1", kind: "Pod", ...pod },
       },
     },
     options.signal ? { signal: options.signal } : {},

@@ -28,7 +28,7 @@ export async function runPlugin({ command, env, installHint, signal }: PluginRun
     new K8sError("K8S_CREDENTIALS_FAILED", `Cannot run credential plugin "${program}": ${reason}`, {
       cause,
       retryable: true,
-      ...(installHint !== undefined && { remedy: installHint }),
+      remedy: installHint,
     });
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const child = spawn(program, args, { env, stdio: ["ignore", "pipe", "pipe"], detached: true });

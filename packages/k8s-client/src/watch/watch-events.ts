@@ -69,6 +69,6 @@ function parseLine<T extends KubeObject>(line: string, path: string): WatchEvent
 function broken(path: string, reason: string, cause?: unknown): K8sError {
   return new K8sError("K8S_UNAVAILABLE", `Cannot WATCH ${path}: ${reason}`, {
     retryable: true,
-    ...(cause !== undefined && { cause }),
+    cause,
   });
 }
