@@ -174,7 +174,7 @@ for (const { name: variant, make } of variants)
       assert.equal(text("settings", "color"), "blue");
     });
 
-    it("gives a recreated pod of the same name an actor of its own (P12)", async () => {
+    it("gives a recreated pod of the same name a worker of its own (P12)", async () => {
       const { memory, provider } = make();
       await using running = await nodeWith(cluster, provider);
       const namespace = await cluster.plane.createNamespace();

@@ -4,7 +4,7 @@ import { metricsText } from "./metrics-text.ts";
 /** Upper bounds of duration buckets, seconds. */
 const bounds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
-/** How many pods are in which state of their actors. */
+/** How many pods are in which state of their workers. */
 export interface PodCounts {
   readonly known: number;
   /** A step is under way. */
@@ -21,7 +21,7 @@ export class NodeMetrics {
   /** Asked for when the metrics are read. */
   podCounts: () => PodCounts = () => ({ known: 0, busy: 0, failing: 0 });
 
-  /** A step of a pod's actor ended. */
+  /** A step of a pod's worker ended. */
   step(step: string, result: "ok" | "failed", ms: number): void {
     this.#steps.observe({ step, result }, ms / 1000);
   }
@@ -43,7 +43,7 @@ export class NodeMetrics {
       {
         name: "virtual_kubelet_pods",
         type: "gauge",
-        help: "Pods bound to the node, by what their actors do.",
+        help: "Pods bound to the node, by what their workers do.",
         samples: Object.entries({ idle: known - busy - failing, busy, failing }).map(
           ([state, value]) => ({ labels: { state }, value }),
         ),
@@ -51,7 +51,7 @@ export class NodeMetrics {
       {
         name: "virtual_kubelet_pod_step_duration_seconds",
         type: "histogram",
-        help: "Steps of pods' actors: apply, finish, remove, finalize, forget.",
+        help: "Steps of pods' workers: apply, finish, remove, finalize, forget.",
         samples: this.#steps.samples(),
       },
       {

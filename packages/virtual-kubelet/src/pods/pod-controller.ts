@@ -14,7 +14,7 @@ import type { NodeMetrics, PodCounts } from "../metrics/node-metrics.ts";
 import type { PodEvent, PodProvider, PodStatusUpdate } from "../pod-provider.ts";
 import type { Tracer } from "../tracing.ts";
 import { createTokenSource } from "../volumes/token-source.ts";
-import { PodActor } from "./pod-actor.ts";
+import { PodWorker } from "./pod-worker.ts";
 import { PodResolver } from "./pod-resolver.ts";
 import { PodSweep } from "./pod-sweep.ts";
 
@@ -42,10 +42,10 @@ export interface PodControllerOptions {
   readonly signal: AbortSignal;
 }
 
-/** The pods bound to one node: an actor for each UID, and the comparison of API and provider. */
+/** The pods bound to one node: a worker for each UID, and the comparison of API and provider. */
 export class PodController {
   readonly #options: PodControllerOptions;
-  readonly #actors = new Map<string, PodActor>();
+  readonly #workers = new Map<string, PodWorker>();
   readonly #resolver: PodResolver;
   readonly #pods: Informer<Pod>;
   readonly #sweep: PodSweep;
@@ -59,7 +59,7 @@ export class PodController {
       allocatable: options.allocatable,
       resolveEnv: options.resolveEnv,
       onChange: (uids) => {
-        for (const uid of uids) this.#actors.get(uid)?.wake();
+        for (const uid of uids) this.#workers.get(uid)?.wake();
       },
       recordEvent: (pod, event, fieldPath) => this.#record(pod, event, fieldPath),
       clock,
@@ -81,7 +81,7 @@ export class PodController {
       provider,
       providerTimeoutMs,
       pods: this.#pods,
-      actors: this.#actors,
+      workers: this.#workers,
       start: (pod) => this.#update(pod),
       clock,
       logger,
@@ -111,29 +111,29 @@ export class PodController {
     return this.#pods.byUid(uid);
   }
 
-  /** How many pods there are, and what their actors do. */
+  /** How many pods there are, and what their workers do. */
   counts(): PodCounts {
-    const actors = [...this.#actors.values()];
-    const failing = actors.filter(({ isFailing }) => isFailing).length;
-    const busy = actors.filter(({ isBusy }) => isBusy).length - failing;
-    return { known: actors.length, busy, failing };
+    const workers = [...this.#workers.values()];
+    const failing = workers.filter(({ isFailing }) => isFailing).length;
+    const busy = workers.filter(({ isBusy }) => isBusy).length - failing;
+    return { known: workers.length, busy, failing };
   }
 
   /** Takes a status that the provider reports, perhaps of a pod that is not listed yet. */
   podStatus(update: PodStatusUpdate): void {
-    const actor = this.#actors.get(update.uid);
-    if (actor) actor.reportStatus(update);
+    const worker = this.#workers.get(update.uid);
+    if (worker) worker.reportStatus(update);
     else if (!this.#pods.isSynced) this.#options.bufferedStatuses.set(update.uid, update);
   }
 
   /** Writes the terminal statuses that the API does not have yet; resolves when it has them all. */
   async flushEnds(): Promise<void> {
-    await Promise.all([...this.#actors.values()].map((actor) => actor.flushEnd()));
+    await Promise.all([...this.#workers.values()].map((worker) => worker.flushEnd()));
   }
 
   /** Records an event that the provider reports. */
   podEvent({ uid, type, reason, message, fieldPath }: PodEvent): void {
-    const pod = this.#actors.get(uid)?.pod;
+    const pod = this.#workers.get(uid)?.pod;
     if (pod) this.#record(pod, { type, reason, message }, fieldPath);
   }
 
@@ -147,27 +147,27 @@ export class PodController {
   }
 
   #handleEvent({ type, object }: InformerEvent<Pod>): void {
-    if (type === "deleted") this.#actors.get(object.metadata.uid)?.objectDeleted();
+    if (type === "deleted") this.#workers.get(object.metadata.uid)?.objectDeleted();
     else this.#update(object);
   }
 
   #update(pod: Pod): void {
     const { uid } = pod.metadata;
     const { bufferedStatuses } = this.#options;
-    const actor = this.#actors.get(uid) ?? this.#create(pod);
-    actor.update(pod);
+    const worker = this.#workers.get(uid) ?? this.#create(pod);
+    worker.update(pod);
     const buffered = bufferedStatuses.get(uid);
     if (!buffered) return;
     bufferedStatuses.delete(uid);
-    actor.reportStatus(buffered);
+    worker.reportStatus(buffered);
   }
 
-  #create(pod: Pod): PodActor {
+  #create(pod: Pod): PodWorker {
     const { client, provider, clock, slowCallMs, metrics, tracer } = this.#options;
     const { backoffMs, backoffMaxMs } = this.#options;
     const { namespace, name, uid } = pod.metadata;
     const tokens = createTokenSource(client, pod, clock);
-    const actor = new PodActor(pod, {
+    const worker = new PodWorker(pod, {
       client,
       provider,
       clock,
@@ -179,12 +179,12 @@ export class PodController {
       metrics,
       tracer,
       onEnd: () => {
-        this.#actors.delete(uid);
+        this.#workers.delete(uid);
         this.#resolver.release(uid);
       },
     });
-    this.#actors.set(uid, actor);
-    return actor;
+    this.#workers.set(uid, worker);
+    return worker;
   }
 
   #record(pod: Pod, event: RecordedEvent, fieldPath?: string): void {
@@ -197,7 +197,7 @@ export class PodController {
   }
 
   #end(): void {
-    for (const actor of this.#actors.values()) actor.stop();
+    for (const worker of this.#workers.values()) worker.stop();
     this.#resolver.stop();
   }
 }

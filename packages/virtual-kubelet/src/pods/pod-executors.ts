@@ -14,7 +14,7 @@ import { findError, type FoundError } from "../errors.ts";
 import type { Tracer } from "../tracing.ts";
 import { goneStatus } from "./own-statuses.ts";
 import { gracePeriod, isFinished } from "./pod-changes.ts";
-import { isPlanned, type PodSteps } from "./pod-plan.ts";
+import { isPlanned, type PodStepArgs } from "./pod-plan.ts";
 import type { PodChange, PodState } from "./pod-state.ts";
 import type { ProviderProblems } from "./provider-problems.ts";
 import type { StatusWriter } from "./status-writer.ts";
@@ -32,16 +32,20 @@ export interface PodExecutorOptions {
   readonly tracer: Tracer;
   readonly status: StatusWriter;
   readonly problems: ProviderProblems;
-  /** Ends with the pod's actor. */
+  /** Ends with the pod's worker. */
   readonly signal: AbortSignal;
 }
 
-type Context<K extends keyof PodSteps> = StepContext<PodState, PodChange, StepOf<PodSteps, K>>;
+type Context<K extends keyof PodStepArgs> = StepContext<
+  PodState,
+  PodChange,
+  StepOf<PodStepArgs, K>
+>;
 
 /** Carries out each kind of step, traced and measured. */
 export function podExecutors(
   options: PodExecutorOptions,
-): Executors<PodSteps, PodState, PodChange> {
+): Executors<PodStepArgs, PodState, PodChange> {
   return {
     apply: async (step, context) => {
       try {
@@ -66,7 +70,7 @@ export function podExecutors(
 
 async function measured<T>(
   { clock, metrics, tracer }: PodExecutorOptions,
-  kind: keyof PodSteps,
+  kind: keyof PodStepArgs,
   { state }: Pick<Context<"apply">, "state">,
   execute: () => Promise<T>,
 ): Promise<T> {
@@ -131,7 +135,7 @@ async function finish(
 /** Starts a second, more urgent removal beside the first when the grace period gets shorter. It is done when either ends. */
 async function remove(
   options: PodExecutorOptions,
-  { graceSeconds }: StepOf<PodSteps, "remove">,
+  { graceSeconds }: StepOf<PodStepArgs, "remove">,
   { state, signal, onReplanned }: Context<"remove">,
 ): Promise<PodChange> {
   const { provider, problems, logger } = options;

@@ -3,7 +3,7 @@ import { gracePeriod, isFinished } from "./pod-changes.ts";
 import type { PodState } from "./pod-state.ts";
 
 /** The steps of a pod, and their arguments. */
-export interface PodSteps {
+export interface PodStepArgs {
   /** Gives the pod's newest content to the provider. */
   readonly apply: { readonly revision: number };
   /** Has the provider stop what still runs of the pod, because it is terminal in the API. */
@@ -20,7 +20,7 @@ export interface PodSteps {
   readonly forget: NoArguments;
 }
 
-export type PodStep = StepOf<PodSteps>;
+export type PodStep = StepOf<PodStepArgs>;
 
 /** What to do next for a pod: one step, or nothing. */
 export function planPod(state: PodState): Plan<PodStep> {
@@ -29,7 +29,7 @@ export function planPod(state: PodState): Plan<PodStep> {
 }
 
 /** Whether a step of this kind is what to do next. */
-export function isPlanned(state: PodState, kind: keyof PodSteps): boolean {
+export function isPlanned(state: PodState, kind: keyof PodStepArgs): boolean {
   return nextStep(state)?.kind === kind;
 }
 

@@ -2,7 +2,7 @@ import { withTimeout, type Clock, type Logger } from "@kip/base";
 import { paths, type ApiClient, type Informer } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type { PodProvider } from "../pod-provider.ts";
-import type { PodActor } from "./pod-actor.ts";
+import type { PodWorker } from "./pod-worker.ts";
 
 /** Options of {@link PodSweep}. */
 export interface PodSweepOptions {
@@ -14,8 +14,8 @@ export interface PodSweepOptions {
   /** The pods of the node in the API. */
   readonly pods: Informer<Pod>;
   /** By UID. */
-  readonly actors: ReadonlyMap<string, PodActor>;
-  /** Starts the actor of a pod that has none. */
+  readonly workers: ReadonlyMap<string, PodWorker>;
+  /** Starts the worker of a pod that has none. */
   readonly start: (pod: Pod) => void;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -38,42 +38,42 @@ export class PodSweep {
    * @throws the error of the provider's `list` or of the API server; nothing was changed then
    */
   async run(): Promise<void> {
-    const { provider, pods, actors, start } = this.#options;
+    const { provider, pods, workers, start } = this.#options;
     if (!pods.isSynced) return;
     this.#refresh();
     const listed = await this.#ask(() => provider.list());
     const present = new Set(listed.map(({ uid }) => uid));
-    const unknown = [...present].filter((uid) => !actors.has(uid) && !pods.byUid(uid));
+    const unknown = [...present].filter((uid) => !workers.has(uid) && !pods.byUid(uid));
     if (unknown.length > 0) await this.#removeUnknownPods(unknown);
-    for (const pod of pods.list()) if (!actors.has(pod.metadata.uid)) start(pod);
+    for (const pod of pods.list()) if (!workers.has(pod.metadata.uid)) start(pod);
     const checks: Promise<void>[] = [];
-    for (const [uid, actor] of actors) {
-      if (!present.has(uid) && actor.shouldBePresent) checks.push(this.#checkPresence(actor));
-      actor.repairStatus();
+    for (const [uid, worker] of workers) {
+      if (!present.has(uid) && worker.shouldBePresent) checks.push(this.#checkPresence(worker));
+      worker.repairStatus();
     }
     await Promise.all(checks);
   }
 
   /** Resolves content again that is due, such as tokens that expire soon. */
   #refresh(): void {
-    const { clock, actors } = this.#options;
+    const { clock, workers } = this.#options;
     const now = clock.now();
-    for (const actor of actors.values()) if (actor.isRefreshDue(now)) actor.wake();
+    for (const worker of workers.values()) if (worker.isRefreshDue(now)) worker.wake();
   }
 
   /** Never rejects: an error of the provider for one pod must not affect the others. */
-  async #checkPresence(actor: PodActor): Promise<void> {
+  async #checkPresence(worker: PodWorker): Promise<void> {
     const { provider, logger } = this.#options;
-    const podUid = actor.uid;
+    const podUid = worker.uid;
     try {
       if ((await this.#ask(() => provider.presence(podUid))) !== "absent") return;
     } catch (err) {
       logger.warn("Could not ask the provider for a pod", { podUid, err });
       return;
     }
-    if (!actor.shouldBePresent) return;
+    if (!worker.shouldBePresent) return;
     logger.warn("The provider lost a pod; applying it again", { podUid });
-    actor.wake();
+    worker.wake();
   }
 
   #ask<T>(call: () => Promise<T>): Promise<T> {
@@ -86,7 +86,7 @@ export class PodSweep {
     const known = await this.#listUids();
     // A removal may take as long as the backend needs: neither the other pods nor the next sweep wait for it.
     for (const uid of uids) {
-      if (!known.has(uid) && !this.#options.actors.has(uid)) void this.#removeUnknown(uid);
+      if (!known.has(uid) && !this.#options.workers.has(uid)) void this.#removeUnknown(uid);
     }
   }
 

@@ -11,7 +11,7 @@ import { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
 import { resolvedWith } from "../testing/resolved-pod.ts";
 import { noTracer } from "../tracing.ts";
-import { PodActor } from "./pod-actor.ts";
+import { PodWorker } from "./pod-worker.ts";
 import { isFinished } from "./pod-changes.ts";
 
 const outcomes = {
@@ -85,7 +85,7 @@ class Backend {
         this.drop();
       },
     };
-    return provider as unknown as PodProvider; // the calls that an actor makes
+    return provider as unknown as PodProvider; // the calls that a worker makes
   }
 
   drop(): void {
@@ -115,7 +115,7 @@ class Backend {
 class World {
   readonly clock = new ManualClock();
   readonly backend = new Backend();
-  readonly actor: PodActor;
+  readonly worker: PodWorker;
   /** The pod as the API server has it; undefined once it is deleted. */
   stored: Pod | undefined = podWith({ spec: { containers: [{ name: "main", image: "x:0" }] } });
   ends = 0;
@@ -123,7 +123,7 @@ class World {
   #isApiAway = false;
 
   constructor(canFinish: boolean) {
-    this.actor = new PodActor(podWith(this.stored), {
+    this.worker = new PodWorker(podWith(this.stored), {
       client: this.#client(),
       provider: this.backend.provider(canFinish),
       clock: this.clock,
@@ -156,7 +156,7 @@ class World {
         this.#report(next.what);
         break;
       case "wake":
-        if (this.ends === 0) this.actor.wake();
+        if (this.ends === 0) this.worker.wake();
         break;
       case "end":
         [...this.backend.calls][next.call]?.end(outcomes[next.outcome]);
@@ -177,7 +177,7 @@ class World {
     for (let round = 0; round < 30; round++) {
       for (const call of this.backend.calls) call.end(undefined);
       await this.clock.advance(60_000);
-      if (this.stored) this.actor.repairStatus(); // as the sweep does
+      if (this.stored) this.worker.repairStatus(); // as the sweep does
     }
     assert.equal(this.backend.calls.size, 0);
     const { stored, backend } = this;
@@ -188,7 +188,7 @@ class World {
     else if (isFinished(stored)) assert.equal(backend.isRunning, false);
     else assert.deepEqual(backend.content?.pod.spec, stored.spec);
     if (!stored) return;
-    assert.deepEqual([this.actor.isBusy, this.clock.sleepers], [false, 0]);
+    assert.deepEqual([this.worker.isBusy, this.clock.sleepers], [false, 0]);
   }
 
   #client(): ApiClient {
@@ -207,7 +207,7 @@ class World {
         this.#remove();
       },
     };
-    return client as unknown as ApiClient; // all that an actor uses of it
+    return client as unknown as ApiClient; // all that a worker uses of it
   }
 
   /** The API server takes a change, and its watch shows it. */
@@ -221,7 +221,7 @@ class World {
       metadata: { ...metadata, resourceVersion },
     });
     this.stored = stored;
-    queueMicrotask(() => this.actor.update(stored));
+    queueMicrotask(() => this.worker.update(stored));
   }
 
   #delete(graceSeconds: number): void {
@@ -234,7 +234,7 @@ class World {
   #remove(): void {
     if (!this.stored) return;
     this.stored = undefined;
-    queueMicrotask(() => this.actor.objectDeleted());
+    queueMicrotask(() => this.worker.objectDeleted());
   }
 
   /** Only what the provider has can be reported, and an end once. */
@@ -251,11 +251,11 @@ class World {
       backend.isDeleted = true;
     }
     const status = { phase: what === "Running" ? "Running" : "Succeeded" };
-    this.actor.reportStatus({ uid: this.actor.uid, status, isDeleted });
+    this.worker.reportStatus({ uid: this.worker.uid, status, isDeleted });
   }
 }
 
-describe("PodActor with random changes, failures and times", () => {
+describe("PodWorker with random changes, failures and times", () => {
   it("runs one step at a time, and ends with what the API wants", async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -263,11 +263,11 @@ describe("PodActor with random changes, failures and times", () => {
         fc.array(command, { maxLength: 40 }),
         async (canFinish, commands) => {
           const world = new World(canFinish);
-          if (world.stored) world.actor.update(world.stored);
+          if (world.stored) world.worker.update(world.stored);
           await world.clock.advance(0);
           for (const each of commands) await world.do(each);
           await world.converge();
-          world.actor.stop();
+          world.worker.stop();
         },
       ),
       { numRuns: 200 },

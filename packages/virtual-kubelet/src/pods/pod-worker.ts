@@ -7,13 +7,13 @@ import { explainFailure } from "./explain-failure.ts";
 import { terminalFields } from "./own-statuses.ts";
 import { hasStarted, isFinished } from "./pod-changes.ts";
 import { podExecutors, type PodExecutorOptions } from "./pod-executors.ts";
-import { planPod, shouldBePresent, stepInput, type PodSteps } from "./pod-plan.ts";
+import { planPod, shouldBePresent, stepInput, type PodStepArgs } from "./pod-plan.ts";
 import { initialPodState, reducePod, type PodChange, type PodState } from "./pod-state.ts";
 import { ProviderProblems } from "./provider-problems.ts";
 import { StatusWriter } from "./status-writer.ts";
 
-/** Options of {@link PodActor}. */
-export interface PodActorOptions extends Omit<
+/** Options of {@link PodWorker}. */
+export interface PodWorkerOptions extends Omit<
   PodExecutorOptions,
   "status" | "problems" | "signal"
 > {
@@ -24,8 +24,8 @@ export interface PodActorOptions extends Omit<
   readonly onEnd: () => void;
 }
 
-/** Reason of all aborted waits, made once: an error with a stack trace per actor is measurably slow. */
-const actorEnded = new DOMException("The pod's actor has ended", "AbortError");
+/** Reason of all aborted waits, made once: an error with a stack trace per worker is measurably slow. */
+const workerEnded = new DOMException("The pod's worker has ended", "AbortError");
 
 /**
  * Drives one pod, identified by its UID, towards its desired state: calls the provider, and writes the status.
@@ -36,16 +36,16 @@ const actorEnded = new DOMException("The pod's actor has ended", "AbortError");
  * - A failing step is repeated without end, with a back-off that a relevant change ends.
  * - Without work there is no timer and no waiting promise.
  */
-export class PodActor {
+export class PodWorker {
   readonly uid: string;
-  readonly #options: PodActorOptions;
+  readonly #options: PodWorkerOptions;
   readonly #status: StatusWriter;
   readonly #problems: ProviderProblems;
-  readonly #reconciler: Reconciler<PodSteps, PodState, PodChange>;
+  readonly #reconciler: Reconciler<PodStepArgs, PodState, PodChange>;
   readonly #stop = new AbortController();
   #isEnding = false;
 
-  constructor(pod: Pod, options: PodActorOptions) {
+  constructor(pod: Pod, options: PodWorkerOptions) {
     this.uid = pod.metadata.uid;
     this.#options = options;
     const { client, provider, clock, logger, recordEvent, slowCallMs, backoff } = options;
@@ -94,7 +94,7 @@ export class PodActor {
     return this.#reconciler.state.api.pod;
   }
 
-  /** Takes a newer state of the pod, and starts the actor if it is not running. */
+  /** Takes a newer state of the pod, and starts the worker if it is not running. */
   update(pod: Pod): void {
     this.#change({ kind: "seen", pod, source: "watch" });
     this.#status.repair();
@@ -157,9 +157,9 @@ export class PodActor {
     await this.#status.flushEnd();
   }
 
-  /** Ends the actor; the pod goes on. */
+  /** Ends the worker; the pod goes on. */
   stop(): void {
-    this.#stop.abort(actorEnded);
+    this.#stop.abort(workerEnded);
     void this.#reconciler.stop();
   }
 

@@ -11,7 +11,7 @@ import { MemoryProvider } from "../testing/memory-provider.ts";
 import { resolvedWith } from "../testing/resolved-pod.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
 import { noTracer } from "../tracing.ts";
-import { PodActor } from "./pod-actor.ts";
+import { PodWorker } from "./pod-worker.ts";
 
 let clock: ManualClock;
 let provider: MemoryProvider;
@@ -50,16 +50,16 @@ function client(hold: () => Promise<void> = () => Promise.resolve()): ApiClient 
       return pod({ ...stored, status: { ...stored.status, ...body.status } });
     },
     delete: async () => ({}),
-  } as unknown as ApiClient; // all that an actor uses of it
+  } as unknown as ApiClient; // all that a worker uses of it
 }
 
-async function start(first: Pod = pod(), api: ApiClient = client()): Promise<PodActor> {
+async function start(first: Pod = pod(), api: ApiClient = client()): Promise<PodWorker> {
   await provider.start({
-    podStatus: (update) => actor.reportStatus(update),
+    podStatus: (update) => worker.reportStatus(update),
     podEvent: () => {},
     nodeChanged: () => {},
   });
-  const actor: PodActor = new PodActor(first, {
+  const worker: PodWorker = new PodWorker(first, {
     client: api,
     provider,
     clock,
@@ -72,17 +72,17 @@ async function start(first: Pod = pod(), api: ApiClient = client()): Promise<Pod
     tracer: noTracer,
     onEnd: () => void ended++,
   });
-  actor.update(first);
+  worker.update(first);
   await clock.advance(0);
-  return actor;
+  return worker;
 }
 
 const deleting = { deletionTimestamp: "2030-01-01T00:00:00Z", deletionGracePeriodSeconds: 0 };
 
-describe("PodActor", () => {
+describe("PodWorker", () => {
   it("repeats a failing step without end, with pauses that grow to a limit (Q1)", async () => {
     provider.failures.apply.push(...Array.from({ length: 24 }, () => new Error("no")));
-    const actor = await start();
+    const worker = await start();
     assert.equal(provider.count("apply"), 1);
     await clock.advance(1000 + 2000 + 4000);
     assert.equal(provider.count("apply"), 4);
@@ -90,7 +90,7 @@ describe("PodActor", () => {
     assert.equal(provider.count("apply"), 24);
     await clock.advance(8000);
     assert.equal(provider.count("apply"), 25);
-    assert.equal(actor.pod.status?.phase, "Running");
+    assert.equal(worker.pod.status?.phase, "Running");
     assert.deepEqual([...new Set(events)], ["ProviderCreateFailed"]);
   });
 
@@ -107,8 +107,8 @@ describe("PodActor", () => {
 
   it("does not repeat a step that is no longer needed (Q3)", async () => {
     provider.failures.apply.push(new Error("no"), new Error("no"));
-    const actor = await start();
-    actor.objectDeleted();
+    const worker = await start();
+    worker.objectDeleted();
     await clock.advance(60_000);
     assert.equal(provider.count("apply"), 1);
     assert.equal(provider.count("removeUnknown"), 1);
@@ -120,39 +120,39 @@ describe("PodActor", () => {
     const created = { creationTimestamp: "2030-01-01T00:00:00Z" };
     const first = pod({ metadata: created });
     provider.report = () => {};
-    const actor = await start(
+    const worker = await start(
       first,
       client(async () => {
         // The watch is faster than the answer, which carries the same state.
-        actor.update(pod({ ...stored, status: { phase: "Running" } }));
+        worker.update(pod({ ...stored, status: { phase: "Running" } }));
         version--;
         await held.promise;
       }),
     );
-    actor.reportStatus({ uid: "u", status: { phase: "Running" } });
+    worker.reportStatus({ uid: "u", status: { phase: "Running" } });
     await clock.advance(0);
-    const seen = actor.pod;
+    const seen = worker.pod;
     assert.equal(seen.status?.phase, "Running");
     held.resolve();
     await clock.advance(0);
-    assert.equal(actor.pod, seen);
+    assert.equal(worker.pod, seen);
     assert.match(metrics.text(), /pod_start_duration_seconds_count 1\n/);
   });
 
   it("waits without a timer when there is nothing to do (Q4)", async () => {
-    const actor = await start();
+    const worker = await start();
     assert.equal(clock.sleepers, 0);
     await clock.advance(3_600_000);
     assert.equal(provider.calls.length, 1);
-    actor.stop();
+    worker.stop();
   });
 
   it("ends its pause on a change, and begins with short pauses again (Q5, Q8)", async () => {
     provider.failures.apply.push(...Array.from({ length: 5 }, () => new Error("no")));
-    const actor = await start();
+    const worker = await start();
     await clock.advance(1000 + 2000 + 4000);
     assert.equal(provider.count("apply"), 4);
-    actor.update(pod({ spec: { containers: [{ name: "main", image: "x:2" }] } }));
+    worker.update(pod({ spec: { containers: [{ name: "main", image: "x:2" }] } }));
     await clock.advance(0);
     assert.equal(provider.count("apply"), 5);
     await clock.advance(1000);
@@ -162,9 +162,9 @@ describe("PodActor", () => {
 
   it("pauses between failing attempts, however often the pod changes", async () => {
     provider.failures.apply.push(...Array.from({ length: 1000 }, () => new Error("no")));
-    const actor = await start();
+    const worker = await start();
     for (let change = 0; change < 200; change++) {
-      actor.update(pod({ metadata: { annotations: { change: String(change) } } }));
+      worker.update(pod({ metadata: { annotations: { change: String(change) } } }));
       await clock.advance(10);
     }
     assert.ok(provider.count("apply") <= 4, `${provider.count("apply")} attempts in 2 s`);
@@ -174,8 +174,8 @@ describe("PodActor", () => {
     provider.failures.apply.push(
       new CodedError("X", "Cannot now: throttled", { retryAfterMs: 30_000 }),
     );
-    const actor = await start();
-    actor.wake();
+    const worker = await start();
+    worker.wake();
     await clock.advance(29_999);
     assert.equal(provider.count("apply"), 1);
     await clock.advance(1);
@@ -185,9 +185,9 @@ describe("PodActor", () => {
   it("applies the pod once more after several changes during a call (Q6)", async () => {
     const held = Promise.withResolvers<void>();
     provider.gate = () => held.promise;
-    const actor = await start();
+    const worker = await start();
     for (const image of ["x:2", "x:3", "x:4"])
-      actor.update(pod({ spec: { containers: [{ name: "main", image }] } }));
+      worker.update(pod({ spec: { containers: [{ name: "main", image }] } }));
     held.resolve();
     await clock.advance(0);
     assert.equal(provider.count("apply"), 2);
@@ -210,12 +210,12 @@ describe("PodActor", () => {
   it("writes the latest of many statuses, and no unchanged one (M1)", async () => {
     provider.report = () => {};
     let held = Promise.withResolvers<void>();
-    const actor = await start(
+    const worker = await start(
       pod(),
       client(() => held.promise),
     );
     const tell = (message: string): void =>
-      actor.reportStatus({ uid: "u", status: { phase: "Running", message } });
+      worker.reportStatus({ uid: "u", status: { phase: "Running", message } });
     tell("0");
     await clock.advance(0);
     assert.equal(writes.length, 1);
@@ -237,8 +237,8 @@ describe("PodActor", () => {
       cause: new VirtualKubeletError("VK_INVALID_POD", "Cannot run it: too big"),
     });
     provider.failures.apply.push(wrapped);
-    const actor = await start();
-    assert.equal(actor.pod.status?.phase, "Failed");
+    const worker = await start();
+    assert.equal(worker.pod.status?.phase, "Failed");
     await clock.advance(60_000);
     assert.equal(provider.count("apply"), 1);
     provider.failures.remove.push(
@@ -261,14 +261,14 @@ describe("PodActor", () => {
       throw new Error("no answer of the backend in time");
     };
     const answered = Promise.withResolvers<void>();
-    const actor = await start(
+    const worker = await start(
       pod(),
       client(() => answered.promise),
     );
     answered.resolve();
     await clock.advance(60_000);
     assert.equal(provider.count("apply"), 2);
-    assert.equal(actor.pod.status?.phase, "Running");
+    assert.equal(worker.pod.status?.phase, "Running");
     assert.deepEqual(
       writes.flatMap((status) => (status as Pod["status"])?.phase ?? []),
       ["Running"],
@@ -282,52 +282,53 @@ describe("PodActor", () => {
         if (++refused > 10) throw new Error("it goes on");
         throw new K8sError("K8S_INVALID", "Cannot PATCH: a policy does not let anybody");
       },
-    } as unknown as ApiClient; // all that an actor uses of it here
-    const actor = await start(pod(), api);
+    } as unknown as ApiClient; // all that a worker uses of it here
+    const worker = await start(pod(), api);
     await clock.advance(1000);
     assert.equal(refused, 4, "the status, two shorter ones, and the condition that reports it");
-    assert.equal(actor.isBusy, false);
+    assert.equal(worker.isBusy, false);
   });
 
   it("uses the terminal phase of a status that is otherwise invalid", async () => {
-    const actor = await start();
+    const worker = await start();
     const status = { phase: "Failed", reason: "Broken", containerStatuses: 7 as never };
-    actor.reportStatus({ uid: "u", status });
+    worker.reportStatus({ uid: "u", status });
     await clock.advance(0);
-    assert.deepEqual([actor.pod.status?.phase, actor.pod.status?.reason], ["Failed", "Broken"]);
+    assert.deepEqual([worker.pod.status?.phase, worker.pod.status?.reason], ["Failed", "Broken"]);
     assert.deepEqual(events, ["ProviderStatusInvalid"]);
-    actor.reportStatus({ uid: "u", status: null as never });
+    worker.reportStatus({ uid: "u", status: null as never });
   });
 
   it("goes on showing that a status is invalid when the call that reported it returns", async () => {
-    provider.gate = async ({ uid }) => actor?.reportStatus({ uid, status: { phase: "Excellent" } });
+    provider.gate = async ({ uid }) =>
+      worker?.reportStatus({ uid, status: { phase: "Excellent" } });
     provider.report = () => {};
-    let actor: PodActor | undefined;
-    actor = await start();
-    actor.wake();
+    let worker: PodWorker | undefined;
+    worker = await start();
+    worker.wake();
     await clock.advance(0);
     const shown = (): string | undefined =>
-      actor?.pod.status?.conditions?.find(({ type }) => type.endsWith("ProviderReady"))?.status;
+      worker?.pod.status?.conditions?.find(({ type }) => type.endsWith("ProviderReady"))?.status;
     assert.equal(shown(), "False");
     provider.gate = async () => {};
-    actor.wake();
+    worker.wake();
     await clock.advance(0);
     assert.equal(shown(), "True");
   });
 
   it("fails a pod that never ran before it deletes the object, so that its Job sees an end", async () => {
     provider.report = () => {};
-    const actor = await start(pod({ status: { phase: "Pending" } }));
-    actor.update(pod({ metadata: deleting }));
+    const worker = await start(pod({ status: { phase: "Pending" } }));
+    worker.update(pod({ metadata: deleting }));
     await clock.advance(0);
     assert.equal((writes.at(-1) as Pod["status"])?.phase, "Failed");
   });
 
   it("keeps the current conditions of other writers, not those that the provider has seen", async () => {
     const theirs = (status: string) => ({ conditions: [{ type: "theirs", status }] });
-    const actor = await start(pod({ status: theirs("False") }));
+    const worker = await start(pod({ status: theirs("False") }));
     // The server keeps what a write does not name.
-    actor.update(pod({ status: { ...stored.status, ...theirs("True") } }));
+    worker.update(pod({ status: { ...stored.status, ...theirs("True") } }));
     provider.report("u", "Succeeded");
     await clock.advance(0);
     const written = writes.flatMap((status) => (status as Pod["status"])?.conditions ?? []);
@@ -339,18 +340,18 @@ describe("PodActor", () => {
     const type = "virtual-kubelet.io/ProviderReady";
     const conditions = [{ type, status: "False", reason: "ProviderCreateFailed" }];
     provider.report = () => {};
-    const actor = await start(pod({ status: { phase: "Running", conditions } }));
+    const worker = await start(pod({ status: { phase: "Running", conditions } }));
     const complaint = (): string | undefined =>
-      actor.pod.status?.conditions?.find((each) => each.type === type)?.status;
+      worker.pod.status?.conditions?.find((each) => each.type === type)?.status;
     assert.equal(complaint(), "True");
     // Such a provider copies what it was given.
-    actor.reportStatus({ uid: "u", status: { phase: "Running", reason: "Fine", conditions } });
+    worker.reportStatus({ uid: "u", status: { phase: "Running", reason: "Fine", conditions } });
     await clock.advance(0);
     assert.equal(complaint(), "True");
   });
 });
 
-describe("PodActor, while a removal fails", () => {
+describe("PodWorker, while a removal fails", () => {
   /** Fails each removal with a message of its own, as clouds do that put a request's ID into it. */
   function refuseRemovals(options: CodedErrorOptions = {}): void {
     let count = 0;
@@ -361,18 +362,18 @@ describe("PodActor, while a removal fails", () => {
     };
   }
 
-  /** As a watch: each write comes back to the actor. */
-  async function watched(): Promise<PodActor> {
-    let actor: PodActor | undefined;
-    const echo = async (): Promise<void> => queueMicrotask(() => actor?.update(stored));
-    actor = await start(pod(), client(echo));
-    return actor;
+  /** As a watch: each write comes back to the worker. */
+  async function watched(): Promise<PodWorker> {
+    let worker: PodWorker | undefined;
+    const echo = async (): Promise<void> => queueMicrotask(() => worker?.update(stored));
+    worker = await start(pod(), client(echo));
+    return worker;
   }
 
   it("pauses between attempts although its own status changes with each of them", async () => {
     refuseRemovals();
-    const actor = await watched();
-    actor.update(pod({ metadata: deleting }));
+    const worker = await watched();
+    worker.update(pod({ metadata: deleting }));
     await clock.advance(0);
     assert.equal(provider.count("remove"), 1);
     await clock.advance(999);
@@ -383,12 +384,12 @@ describe("PodActor, while a removal fails", () => {
 
   it("pauses whatever is written to the pod, and as long as the provider asked", async () => {
     refuseRemovals({ retryAfterMs: 30_000 });
-    const actor = await watched();
-    actor.update(pod({ metadata: deleting }));
+    const worker = await watched();
+    worker.update(pod({ metadata: deleting }));
     for (let second = 0; second < 29; second++) {
       await clock.advance(1000);
-      actor.update(pod({ metadata: { ...deleting, annotations: { tick: String(second) } } }));
-      actor.wake();
+      worker.update(pod({ metadata: { ...deleting, annotations: { tick: String(second) } } }));
+      worker.wake();
     }
     assert.equal(provider.count("remove"), 1);
     await clock.advance(1000);
@@ -397,24 +398,24 @@ describe("PodActor, while a removal fails", () => {
 
   it("removes at once when the deletion is new, and when its grace period gets shorter", async () => {
     refuseRemovals();
-    const actor = await watched();
+    const worker = await watched();
     provider.failures.apply.push(new Error("no"));
-    actor.wake();
+    worker.wake();
     await clock.advance(0);
-    assert.equal(actor.isFailing, true);
-    actor.update(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 30 } }));
+    assert.equal(worker.isFailing, true);
+    worker.update(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 30 } }));
     await clock.advance(0);
     assert.equal(provider.count("remove"), 1);
-    actor.update(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 5 } }));
+    worker.update(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 5 } }));
     await clock.advance(0);
     assert.equal(provider.count("remove"), 2);
-    actor.update(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 5 } }));
+    worker.update(pod({ metadata: { ...deleting, deletionGracePeriodSeconds: 5 } }));
     await clock.advance(0);
     assert.equal(provider.count("remove"), 2);
   });
 });
 
-describe("PodActor, of a pod that is terminal in the API", () => {
+describe("PodWorker, of a pod that is terminal in the API", () => {
   /** A provider that can stop a pod and keep its logs; resolves to the UIDs it was called with. */
   function withFinish(failures: Error[] = []): string[] {
     const finished: string[] = [];
@@ -430,10 +431,10 @@ describe("PodActor, of a pod that is terminal in the API", () => {
 
   it("stops it once if another client set the phase", async () => {
     const finished = withFinish();
-    const actor = await start();
-    actor.update(failed());
+    const worker = await start();
+    worker.update(failed());
     await clock.advance(0);
-    actor.update(pod({ metadata: { annotations: { a: "b" } } }));
+    worker.update(pod({ metadata: { annotations: { a: "b" } } }));
     await clock.advance(3_600_000);
     assert.deepEqual(finished, ["u"]);
     assert.equal(provider.count("remove"), 0);
@@ -441,44 +442,44 @@ describe("PodActor, of a pod that is terminal in the API", () => {
 
   it("stops it if the provider rejects a change of it", async () => {
     const finished = withFinish();
-    const actor = await start();
+    const worker = await start();
     provider.failures.apply.push(
       new VirtualKubeletError("VK_INVALID_POD", "Cannot run it: too big"),
     );
-    actor.update(pod({ spec: { containers: [{ name: "main", image: "x:2" }] } }));
+    worker.update(pod({ spec: { containers: [{ name: "main", image: "x:2" }] } }));
     await clock.advance(0);
-    assert.equal(actor.pod.status?.phase, "Failed");
+    assert.equal(worker.pod.status?.phase, "Failed");
     assert.deepEqual(finished, ["u"]);
   });
 
   it("removes it and keeps its object if the provider cannot finish pods", async () => {
     const deleted: string[] = [];
     const api = { ...client(), delete: async (path: string) => void deleted.push(path) };
-    const actor = await start(pod(), api as unknown as ApiClient); // all that an actor uses of it
-    actor.update(failed());
+    const worker = await start(pod(), api as unknown as ApiClient); // all that a worker uses of it
+    worker.update(failed());
     await clock.advance(60_000);
     assert.deepEqual(
       [provider.count("remove"), await provider.presence("u"), deleted],
       [1, "absent", []],
     );
-    actor.update(pod({ metadata: deleting }));
+    worker.update(pod({ metadata: deleting }));
     await clock.advance(0);
     assert.deepEqual([provider.count("remove"), deleted.length], [1, 1]);
   });
 
   it("leaves it and its logs alone if the provider reported its end", async () => {
     const finished = withFinish();
-    const actor = await start();
+    const worker = await start();
     provider.report("u", "Succeeded");
     await clock.advance(60_000);
-    assert.equal(actor.pod.status?.phase, "Succeeded");
+    assert.equal(worker.pod.status?.phase, "Succeeded");
     assert.deepEqual([finished, provider.count("remove")], [[], 0]);
   });
 
   it("repeats a stop that fails, with pauses that grow", async () => {
     const finished = withFinish(Array.from({ length: 3 }, (_, index) => new Error(`no ${index}`)));
-    const actor = await start();
-    actor.update(failed());
+    const worker = await start();
+    worker.update(failed());
     await clock.advance(0);
     assert.equal(finished.length, 1);
     await clock.advance(999);
@@ -493,8 +494,8 @@ describe("PodActor, of a pod that is terminal in the API", () => {
   it("ends an apply that hangs, and one that waits to be repeated", async () => {
     const finished = withFinish();
     provider.failures.apply.push(new Error("no"));
-    const actor = await start();
-    actor.update(failed());
+    const worker = await start();
+    worker.update(failed());
     await clock.advance(0);
     assert.deepEqual([finished.length, clock.sleepers], [1, 0]);
     const other = await start(pod({ metadata: { uid: "v" }, status: { phase: "Pending" } }));
@@ -543,10 +544,10 @@ describe("PodActor, of a pod that is terminal in the API", () => {
       });
     };
     Object.assign(provider, { finish });
-    const actor = await start();
-    actor.update(failed());
+    const worker = await start();
+    worker.update(failed());
     await clock.advance(0);
-    actor.update(pod({ metadata: deleting }));
+    worker.update(pod({ metadata: deleting }));
     await clock.advance(0);
     assert.deepEqual([isAborted, provider.count("remove")], [true, 1]);
   });
