@@ -21,18 +21,26 @@ export type {
   PodStatus,
   Probe,
   Secret,
-  Service,
   Status,
   Volume,
   VolumeMount,
 } from "./gen/kubernetes.gen.ts";
 
-/** Metadata of a namespaced object that an API server has stored: it always has these fields. */
-export interface StoredMeta extends gen.ObjectMeta {
-  readonly namespace: string;
+/** What the metadata of every object that an API server has stored contains. */
+export interface Identity {
   readonly name: string;
   readonly uid: string;
   readonly resourceVersion: string;
+}
+
+/** Metadata of a namespaced object that an API server has stored: it always has these fields. */
+export interface StoredMeta extends Identity, Omit<gen.ObjectMeta, keyof Identity> {
+  readonly namespace: string;
+}
+
+/** A Service that was read from an API server. */
+export interface Service extends gen.Service {
+  readonly metadata: StoredMeta;
 }
 
 /** A pod that was read from an API server. */

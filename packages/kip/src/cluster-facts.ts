@@ -16,7 +16,7 @@ export async function installCells(client: ApiClient): Promise<void> {
  */
 export async function readControllerID(client: ApiClient): Promise<string> {
   const namespace = await client.get<KubeObject>(paths.namespaces("kube-system"));
-  return namespace.metadata?.uid ?? "";
+  return namespace.metadata.uid;
 }
 
 /**

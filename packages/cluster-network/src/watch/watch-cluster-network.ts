@@ -36,16 +36,17 @@ const proxied = {
  */
 export async function watchClusterNetwork(options: WatchClusterNetworkOptions): Promise<void> {
   const { views } = options;
-  const watch = async <T extends KubeObject>(
+  const watch = async <T>(
     path: string,
-    take: (object: T, isGone: boolean) => void,
+    take: (object: T & KubeObject, isGone: boolean) => void,
     more: {
       readonly query?: { readonly labelSelector: string };
-      transform?: (object: T) => T;
+      transform?: (object: T & KubeObject) => T & KubeObject;
     } = {},
   ): Promise<void> => {
     const { client, clock, logger, signal } = options;
-    const onEvent = ({ type, object }: InformerEvent<T>): void => take(object, type === "deleted");
+    const onEvent = ({ type, object }: InformerEvent<T & KubeObject>): void =>
+      take(object, type === "deleted");
     await createInformer<T>({ client, path, clock, logger, signal, onEvent, ...more }).synced;
   };
   await Promise.all([

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from "node:http";
-import type { ListMeta, ObjectMeta } from "@kip/k8s-types";
+import type { Identity, ListMeta, ObjectMeta } from "@kip/k8s-types";
 
-/** Any Kubernetes object. */
+/** Any object that an API server has stored. */
 export interface KubeObject {
   readonly apiVersion?: string;
   readonly kind?: string;
-  readonly metadata?: ObjectMeta;
+  readonly metadata: ObjectMeta & Identity;
 }
 
 /** The answer to a list request. The items carry no `apiVersion` and `kind`, as the server sends them. */

@@ -1,7 +1,7 @@
 import { backoffDelay, pause, type Clock, type Logger } from "@kip/base";
 import type { Lease } from "@kip/k8s-types";
 import { ignoreNotFound, K8sError, isNotFound } from "../errors.ts";
-import type { ApiClient, RequestOptions } from "../client/api-client.ts";
+import type { ApiClient, KubeObject, RequestOptions } from "../client/api-client.ts";
 import { createInformer } from "../watch/informer.ts";
 import { paths } from "../client/paths.ts";
 import { microTime } from "../client/wire-time.ts";
@@ -114,10 +114,14 @@ class Candidate {
     const lease = await this.#read();
     if (!lease) {
       const body = this.#claim({ metadata: { name, namespace } }, 0);
-      const made = await client.create<Lease>(paths.leases(namespace), body, this.#request);
+      const made = await client.create<Lease & KubeObject>(
+        paths.leases(namespace),
+        body,
+        this.#request,
+      );
       return new Term(this.#options, made, startedAt);
     }
-    const version = lease.metadata?.resourceVersion ?? "";
+    const version = lease.metadata.resourceVersion;
     // From when it was seen, not from when it was asked for: it may have been renewed in between.
     const seenAt = clock.monotonic();
     if (this.#seen?.version !== version) this.#seen = { version, at: seenAt };
@@ -126,13 +130,19 @@ class Candidate {
     const remainingMs = this.#seen.at + heldMs - seenAt;
     if (!isFree && remainingMs > 0) return remainingMs;
     const body = this.#claim(lease, (lease.spec?.leaseTransitions ?? 0) + 1);
-    const taken = await client.replace<Lease>(paths.leases(namespace, name), body, this.#request);
+    const taken = await client.replace<Lease & KubeObject>(
+      paths.leases(namespace, name),
+      body,
+      this.#request,
+    );
     return new Term(this.#options, taken, startedAt);
   }
 
-  async #read(): Promise<Lease | undefined> {
+  async #read(): Promise<(Lease & KubeObject) | undefined> {
     const { client, namespace, name } = this.#options;
-    return await ignoreNotFound(client.get<Lease>(paths.leases(namespace, name), this.#request));
+    return await ignoreNotFound(
+      client.get<Lease & KubeObject>(paths.leases(namespace, name), this.#request),
+    );
   }
 
   #claim(from: Lease, transitions: number): Lease {
@@ -239,7 +249,7 @@ class Term implements LeaderTerm {
       ...this.#lease,
       spec: { ...this.#lease.spec, renewTime: microTime(clock.now()) },
     };
-    this.#lease = await client.replace<Lease>(paths.leases(namespace, name), renewed, {
+    this.#lease = await client.replace<Lease & KubeObject>(paths.leases(namespace, name), renewed, {
       signal: this.#stop.signal,
       timeoutMs: durationMs / renewalsPerDuration,
       isUrgent: true,
@@ -251,7 +261,7 @@ class Term implements LeaderTerm {
   async #checkHolder(): Promise<void> {
     const { client, namespace, name, identity, logger } = this.#options;
     try {
-      const lease = await client.get<Lease>(paths.leases(namespace, name), {
+      const lease = await client.get<Lease & KubeObject>(paths.leases(namespace, name), {
         signal: this.#stop.signal,
         isUrgent: true,
       });

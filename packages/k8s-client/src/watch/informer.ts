@@ -5,7 +5,7 @@ import type { ApiClient, KubeObject } from "../client/api-client.ts";
 import { dropManagedFields } from "./drop-managed-fields.ts";
 import { ObjectStore } from "./object-store.ts";
 import { requireIdentity } from "./require-identity.ts";
-import { watchEvents } from "./watch-events.ts";
+import { watchEvents, type WatchEvent } from "./watch-events.ts";
 
 /** A change of an object. `previous` is the state that the store held before. */
 export type InformerEvent<T> =
@@ -61,9 +61,12 @@ export interface Informer<T> {
  * The watch goes on from the last version it has seen, bookmarks included; a version that the server
  * has forgotten (410) leads to a new list, and so does a second refusal in a row without an event in
  * between, whatever its code (but 429): an event that the server cannot deliver is met again at each
- * attempt from the same version. Failures are repeated with a back-off, indefinitely.
+ * attempt from the same version. Failures are repeated with a back-off, indefinitely. An object without name, UID or version
+ * is a failure, too, so that the objects of an informer always have them.
  */
-export function createInformer<T extends KubeObject>(options: InformerOptions<T>): Informer<T> {
+export function createInformer<T>(
+  options: InformerOptions<T & KubeObject>,
+): Informer<T & KubeObject> {
   const informer = new ListWatch(options);
   void informer.run();
   return informer;
@@ -181,7 +184,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     for await (const event of watchEvents<T>(this.#untilSilent(body), path)) {
       events++;
       this.#resetFailures();
-      this.#apply(event.type, event.object);
+      this.#apply(event);
     }
     // A server that ends watches as soon as they start must not be asked in a tight loop.
     if (events === 0 && clock.monotonic() - startedAt < 1000)
@@ -216,12 +219,13 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     return { accept: `application/json;as=${kind};g=meta.k8s.io;v=v1` };
   }
 
-  #apply(type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK", received: T): void {
-    const version = received.metadata?.resourceVersion;
-    if (type !== "BOOKMARK") {
-      const object = this.#shrink(received);
-      const events = type === "DELETED" ? this.#store.remove(object) : this.#store.put(object);
-      for (const event of events) this.#emit(event);
+  #apply(received: WatchEvent<T>): void {
+    const version = received.object.metadata?.resourceVersion;
+    if (received.type !== "BOOKMARK") {
+      const object = this.#shrink(received.object);
+      const isEnd = received.type === "DELETED";
+      for (const event of isEnd ? this.#store.remove(object) : this.#store.put(object))
+        this.#emit(event);
     }
     if (version !== undefined) this.#version = version;
   }

@@ -26,7 +26,7 @@ export class ObjectStore<T extends KubeObject> {
     const all = [...this.#byName.values()];
     return namespace === undefined
       ? all
-      : all.filter((object) => object.metadata?.namespace === namespace);
+      : all.filter((object) => object.metadata.namespace === namespace);
   }
 
   /** Takes an object in; one of another UID under the same name was deleted. */
@@ -66,14 +66,14 @@ function key(namespace: string | undefined, name: string): string {
   return `${namespace ?? ""}/${name}`;
 }
 
-function keyOf(object: KubeObject): string {
-  return key(object.metadata?.namespace, object.metadata?.name ?? "");
+function keyOf({ metadata }: KubeObject): string {
+  return key(metadata.namespace, metadata.name);
 }
 
-function uidOf(object: KubeObject): string {
-  return object.metadata?.uid ?? keyOf(object);
+function uidOf({ metadata }: KubeObject): string {
+  return metadata.uid;
 }
 
-function versionOf(object: KubeObject): string | undefined {
-  return object.metadata?.resourceVersion;
+function versionOf({ metadata }: KubeObject): string {
+  return metadata.resourceVersion;
 }

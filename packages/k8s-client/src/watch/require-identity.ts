@@ -1,5 +1,5 @@
 import { K8sError } from "../errors.ts";
-import type { KubeObject } from "../client/api-client.ts";
+import type { ObjectMeta } from "@kip/k8s-types";
 
 /**
  * Checks what every object of an API server has, and what types such as `Pod` promise: name, UID and version. An empty UID as
@@ -7,7 +7,7 @@ import type { KubeObject } from "../client/api-client.ts";
  *
  * @throws {K8sError} `K8S_UNAVAILABLE` if one of them is missing, as for any other answer that is not of Kubernetes' form
  */
-export function requireIdentity(object: KubeObject, path: string): void {
+export function requireIdentity(object: { readonly metadata?: ObjectMeta }, path: string): void {
   const { name, uid, resourceVersion } = object.metadata ?? {};
   if (isText(name) && isText(uid) && isText(resourceVersion)) return;
   throw new K8sError(

@@ -1,13 +1,13 @@
-import type { Status } from "@kip/k8s-types";
+import type { ObjectMeta, Status } from "@kip/k8s-types";
 import { K8sError } from "../errors.ts";
 import type { KubeObject } from "../client/api-client.ts";
 import { statusError } from "../client/status-error.ts";
 
 /** One line of a watch. An `ERROR` line is thrown instead. */
-export interface WatchEvent<T> {
-  readonly type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK";
-  readonly object: T;
-}
+export type WatchEvent<T> =
+  | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: T }
+  /** Says only up to which version the watch has come. */
+  | { readonly type: "BOOKMARK"; readonly object: { readonly metadata?: ObjectMeta } };
 
 const lineEnd = 10;
 
@@ -52,8 +52,9 @@ function parseLine<T extends KubeObject>(line: string, path: string): WatchEvent
     case "ADDED":
     case "MODIFIED":
     case "DELETED":
-    case "BOOKMARK":
       return { type: event.type, object: event.object as T }; // the API server keeps to its schema
+    case "BOOKMARK":
+      return { type: event.type, object: event.object as { readonly metadata?: ObjectMeta } }; // as above
     case "ERROR": {
       const status = event.object as Status | undefined; // what an ERROR carries
       throw statusError(

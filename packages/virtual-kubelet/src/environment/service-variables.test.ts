@@ -5,7 +5,7 @@ import { serviceVariables } from "./service-variables.ts";
 
 function service(namespace: string, name: string, clusterIP: string, port = 80): Service {
   return {
-    metadata: { namespace, name },
+    metadata: { namespace, name, uid: `u-${name}`, resourceVersion: "1" },
     spec: {
       clusterIP,
       ports: [
@@ -17,7 +17,7 @@ function service(namespace: string, name: string, clusterIP: string, port = 80):
 }
 
 const kubernetes: Service = {
-  metadata: { namespace: "default", name: "kubernetes" },
+  metadata: { namespace: "default", name: "kubernetes", uid: "u", resourceVersion: "1" },
   spec: { clusterIP: "10.0.0.1", ports: [{ name: "https", port: 443, protocol: "TCP" }] },
 };
 

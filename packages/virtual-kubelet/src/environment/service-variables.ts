@@ -13,15 +13,13 @@ export function serviceVariables(
   hasServiceLinks: boolean,
 ): ReadonlyMap<string, string> {
   const isIn = (wanted: string) => (service: Service) =>
-    service.metadata?.namespace === wanted && hasAddress(service);
+    service.metadata.namespace === wanted && hasAddress(service);
   const master = services
     .filter(isIn("default"))
-    .filter((service) => service.metadata?.name === "kubernetes");
+    .filter((service) => service.metadata.name === "kubernetes");
   const own = hasServiceLinks ? services.filter(isIn(namespace)) : [];
   // A service "kubernetes" of the pod's namespace comes second, and so overrides.
-  const chosen = new Map(
-    [...master, ...own].map((service) => [service.metadata?.name ?? "", service]),
-  );
+  const chosen = new Map([...master, ...own].map((service) => [service.metadata.name, service]));
   const names = [...chosen.keys()].sort();
   return new Map(names.flatMap((name) => variablesOf(name, chosen.get(name))));
 }

@@ -71,7 +71,7 @@ export class NodeController {
       logger,
       signal,
     });
-    createInformer<Node & KubeObject>({
+    createInformer<Node>({
       client,
       path: paths.nodes(),
       query: { fieldSelector: `metadata.name=${identity.nodeName}` },
@@ -194,7 +194,7 @@ export class NodeController {
     }
   }
 
-  #deleted(node: Node): void {
+  #deleted(node: Node & KubeObject): void {
     const { logger, recorder, identity, signal } = this.#options;
     if (!this.#node.deleted(node) || signal.aborted) return;
     logger.warn("The Node object was deleted; registering it again");

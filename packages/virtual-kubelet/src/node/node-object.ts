@@ -7,6 +7,7 @@ import {
   paths,
   wireTime,
   type ApiClient,
+  type KubeObject,
 } from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
 import type { NodeFacts } from "../pod-provider.ts";
@@ -20,6 +21,9 @@ import {
   type NodeIdentity,
   type NotReady,
 } from "./node-status.ts";
+
+/** A Node that was read from the API server. */
+type StoredNode = Node & KubeObject;
 
 /** What changes during the life of a node. */
 export interface NodeFindings {
@@ -53,7 +57,7 @@ const fieldManager = "virtual-kubelet";
 export class NodeObject {
   readonly #options: NodeObjectOptions;
   /** As the API has it. */
-  #node: Node | undefined;
+  #node: StoredNode | undefined;
   #written: unknown;
   #writtenAt = Number.NEGATIVE_INFINITY;
   #isRegistered = false;
@@ -65,11 +69,11 @@ export class NodeObject {
   }
 
   get uid(): string | undefined {
-    return this.#node?.metadata?.uid;
+    return this.#node?.metadata.uid;
   }
 
   /** The watch shows a version of the Node. */
-  seen(node: Node): void {
+  seen(node: StoredNode): void {
     this.#node = node;
   }
 
@@ -78,9 +82,9 @@ export class NodeObject {
    *
    * @returns whether it must be registered again; not if that was another object than the present one
    */
-  deleted(node: Node): boolean {
+  deleted(node: StoredNode): boolean {
     // Our own registration may have made a new one already.
-    if (this.#node && this.uid !== node.metadata?.uid) return false;
+    if (this.#node && this.uid !== node.metadata.uid) return false;
     this.#node = undefined;
     this.#written = undefined;
     return this.#isRegistered;
@@ -109,7 +113,7 @@ export class NodeObject {
     const { client, identity, logger, signal } = this.#options;
     const path = paths.nodes(identity.nodeName);
     try {
-      this.#node = await client.get<Node>(path, { signal });
+      this.#node = await client.get<StoredNode>(path, { signal });
     } catch (error) {
       if (!isNotFound(error)) throw error;
       this.#node = await this.#create();
@@ -122,7 +126,7 @@ export class NodeObject {
     this.#isRegistered = true;
   }
 
-  async #create(): Promise<Node> {
+  async #create(): Promise<StoredNode> {
     const { client, identity, taints, findings, signal } = this.#options;
     const node: Node = {
       apiVersion: "v1",
@@ -134,15 +138,15 @@ export class NodeObject {
       }),
     };
     try {
-      return await client.create<Node>(paths.nodes(), node, { signal });
+      return await client.create<StoredNode>(paths.nodes(), node, { signal });
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
-      return client.get<Node>(paths.nodes(identity.nodeName), { signal });
+      return client.get<StoredNode>(paths.nodes(identity.nodeName), { signal });
     }
   }
 
   /** The list of taints has one owner for all, so ours are added to what is there. */
-  async #addTaints(node: Node): Promise<void> {
+  async #addTaints(node: StoredNode): Promise<void> {
     const { client, identity, taints, findings, logger, signal } = this.#options;
     const providerID = findings().facts.providerId;
     const needsId = providerID !== undefined && (node.spec?.providerID ?? "") === "";
@@ -151,7 +155,7 @@ export class NodeObject {
     const others = (node.spec?.taints ?? []).filter(
       ({ key, effect }) => !own.has(`${key} ${effect}`),
     );
-    const { resourceVersion } = node.metadata ?? {};
+    const { resourceVersion } = node.metadata;
     const patch = {
       metadata: { resourceVersion },
       spec: { taints: [...others, ...taints], providerID: needsId ? providerID : undefined },
@@ -191,7 +195,7 @@ export class NodeObject {
     if (isCurrent) return;
     const body = { apiVersion: "v1", kind: "Node", ...content };
     try {
-      this.#node = await client.patch<Node>(
+      this.#node = await client.patch<StoredNode>(
         paths.nodes(identity.nodeName, "status"),
         body,
         "apply",

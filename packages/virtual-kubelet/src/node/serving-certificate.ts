@@ -69,7 +69,7 @@ async function request(options: ServingCertificateOptions): Promise<KeyPair> {
     dnsNames: [nodeName],
     ipAddresses,
   });
-  const made = await client.create<CertificateSigningRequest>(
+  const made = await client.create<KubeObject>(
     paths.certificateSigningRequests(),
     {
       apiVersion: "certificates.k8s.io/v1",
@@ -84,7 +84,7 @@ async function request(options: ServingCertificateOptions): Promise<KeyPair> {
     },
     { signal },
   );
-  const certificate = await decision(made.metadata?.name ?? "", options);
+  const certificate = await decision(made.metadata.name, options);
   return { certificate, key };
 }
 
@@ -94,7 +94,7 @@ async function decision(name: string, options: ServingCertificateOptions): Promi
   const done = new AbortController();
   const ended = AbortSignal.any([signal, done.signal]);
   const decided = Promise.withResolvers<string>();
-  createInformer<CertificateSigningRequest & KubeObject>({
+  createInformer<CertificateSigningRequest>({
     client,
     path: paths.certificateSigningRequests(),
     query: { fieldSelector: `metadata.name=${name}` },

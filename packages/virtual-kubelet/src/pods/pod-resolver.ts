@@ -4,7 +4,6 @@ import {
   paths,
   type ApiClient,
   type Informer,
-  type KubeObject,
   type RecordedEvent,
 } from "@kip/k8s-client";
 import type { Pod, Service } from "@kip/k8s-types";
@@ -44,7 +43,7 @@ export class PodResolver {
     this.#options = options;
     const { client, onChange, clock, logger, signal } = options;
     this.#references = new ReferenceStore({ client, clock, logger, onChange });
-    this.#services = createInformer<Service & KubeObject>({
+    this.#services = createInformer<Service>({
       client,
       path: paths.services(),
       transform: prunedService,
@@ -105,7 +104,7 @@ export class PodResolver {
 
 /** The parts of a service that environment variables need: a cluster may have thousands of services. */
 function prunedService({ metadata, spec }: Service): Service {
-  const { namespace = "", name = "", uid = "", resourceVersion = "" } = metadata ?? {};
+  const { namespace, name, uid, resourceVersion } = metadata;
   return {
     metadata: { namespace, name, uid, resourceVersion },
     spec: defined({

@@ -186,20 +186,20 @@ class Scope {
     if (name === rootCaName) return this.#options.clock.monotonic() - entry.readAt < rootCaMaxAgeMs;
     if (this.#informer?.isSynced !== true || this.#informer.error) return false;
     const seen = this.#informer.get(this.#options.namespace, name);
-    return seen?.metadata?.resourceVersion === entry.version;
+    return seen?.metadata.resourceVersion === entry.version;
   }
 
   async #fetch(name: string, entry: Entry): Promise<ReferencedContent | undefined> {
     const { client, clock, kind, namespace } = this.#options;
     try {
       if (kind === "ConfigMap") {
-        const object = await client.get<ConfigMap>(paths.configMaps(namespace, name));
+        const object = await client.get<ConfigMap & KubeObject>(paths.configMaps(namespace, name));
         entry.content = configMapContent(object);
-        entry.version = object.metadata?.resourceVersion ?? "";
+        entry.version = object.metadata.resourceVersion;
       } else {
-        const object = await client.get<Secret>(paths.secrets(namespace, name));
+        const object = await client.get<Secret & KubeObject>(paths.secrets(namespace, name));
         entry.content = secretContent(object);
-        entry.version = object.metadata?.resourceVersion ?? "";
+        entry.version = object.metadata.resourceVersion;
       }
     } catch (error) {
       if (!isNotFound(error)) throw error;
@@ -215,7 +215,7 @@ class Scope {
   /** A change whose event arrived during the read has not been reported yet. */
   #wakeIfOvertaken(name: string, entry: Entry): void {
     if (!this.#informer?.isSynced || this.#informer.error) return;
-    const seen = this.#informer.get(this.#options.namespace, name)?.metadata?.resourceVersion;
+    const seen = this.#informer.get(this.#options.namespace, name)?.metadata.resourceVersion;
     if (seen === undefined) return;
     // Versions of one resource are comparable numbers (etcd revisions).
     if (entry.version === "" || BigInt(seen) > BigInt(entry.version ?? "0"))
@@ -229,18 +229,11 @@ class Scope {
       client,
       path: kind === "ConfigMap" ? paths.configMaps(namespace) : paths.secrets(namespace),
       isMetadataOnly: true,
-      transform: ({ metadata }) => ({
-        metadata: {
-          namespace: metadata?.namespace ?? namespace,
-          name: metadata?.name ?? "",
-          uid: metadata?.uid ?? "",
-          resourceVersion: metadata?.resourceVersion ?? "",
-        },
+      transform: ({ metadata: { name, uid, resourceVersion } }) => ({
+        metadata: { namespace, name, uid, resourceVersion },
       }),
-      onEvent: (event) => {
-        const { name = "", resourceVersion = "" } = event.object.metadata ?? {};
-        this.#changed(name, event.type === "deleted" ? "" : resourceVersion);
-      },
+      onEvent: ({ type, object: { metadata } }) =>
+        this.#changed(metadata.name, type === "deleted" ? "" : metadata.resourceVersion),
       clock,
       logger,
       signal: this.#stop.signal,

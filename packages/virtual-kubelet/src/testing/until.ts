@@ -13,10 +13,10 @@ export interface UntilOptions<T> {
 }
 
 /** Waits, with a watch, until the objects of a collection meet a condition. */
-export async function until<T extends KubeObject>(options: UntilOptions<T>): Promise<T[]> {
+export async function until<T>(options: UntilOptions<T & KubeObject>): Promise<(T & KubeObject)[]> {
   const { client, path, fieldSelector, check, limitMs = 60_000 } = options;
   const stop = new AbortController();
-  const done = Promise.withResolvers<T[]>();
+  const done = Promise.withResolvers<(T & KubeObject)[]>();
   const look = (): void => {
     if (informer.isSynced && check(informer.list()) === true) done.resolve(informer.list());
   };
