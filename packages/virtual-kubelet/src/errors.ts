@@ -84,11 +84,17 @@ export function findError(
 ): FoundError | undefined {
   let current = error;
   for (let depth = 0; depth < 5 && current instanceof Error; depth++) {
-    if ("code" in current && codes.some((code) => (current as FoundError).code === code))
-      return current as FoundError; // it has the code
+    if (hasCode(current, codes)) return current;
     current = current.cause;
   }
   return undefined;
+}
+
+function hasCode(
+  error: Error & { readonly code?: unknown },
+  codes: readonly VirtualKubeletErrorCode[],
+): error is FoundError {
+  return codes.some((code) => code === error.code);
 }
 
 /** An error with a code of this package, maybe of another copy's class. */

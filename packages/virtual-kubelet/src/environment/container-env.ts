@@ -5,6 +5,7 @@ import { ContentBudget } from "../references/content-budget.ts";
 import {
   absent,
   nameOf,
+  reference,
   unresolved,
   type Notify,
   type Reference,
@@ -108,17 +109,15 @@ async function addSources(
   sources: EnvSources,
 ): Promise<void> {
   for (const source of container.envFrom ?? []) {
+    const { prefix = "" } = source;
     const selector = source.configMapRef ?? source.secretRef;
     if (!selector) continue;
-    const reference: Reference = {
-      kind: source.configMapRef ? "ConfigMap" : "Secret",
-      name: selector.name ?? "",
-    };
-    const access = { reference, optional: selector.optional === true, container, sources };
+    const object = reference(source.configMapRef ? "ConfigMap" : "Secret", selector);
+    const access = { reference: object, optional: selector.optional === true, container, sources };
     const content = await readContent(access);
     const skipped: string[] = [];
     for (const [key, value] of [...(content?.text ?? [])].sort(([a], [b]) => (a < b ? -1 : 1))) {
-      const name = `${source.prefix ?? ""}${key}`;
+      const name = `${prefix}${key}`;
       if (isVariableName(name)) put(state, name, state.budget.take(value));
       else {
         state.podBudget.take(name.length);
@@ -129,7 +128,7 @@ async function addSources(
       sources.notify({
         type: "Warning",
         reason: "InvalidEnvironmentVariableNames",
-        message: `Keys [${skipped.join(", ")}] of ${nameOf(reference)} in namespace "${sources.pod.metadata.namespace}" were skipped: they are not valid names of environment variables`,
+        message: `Keys [${skipped.join(", ")}] of ${nameOf(object)} in namespace "${sources.pod.metadata.namespace}" were skipped: they are not valid names of environment variables`,
       });
     }
   }
@@ -216,11 +215,8 @@ async function referencedValue(
   const { configMapKeyRef, secretKeyRef, fieldRef, resourceFieldRef } = variable.valueFrom ?? {};
   const selector = configMapKeyRef ?? secretKeyRef;
   if (selector) {
-    const reference: Reference = {
-      kind: configMapKeyRef ? "ConfigMap" : "Secret",
-      name: selector.name ?? "",
-    };
-    const access = { reference, optional: selector.optional === true, container, sources };
+    const object = reference(configMapKeyRef ? "ConfigMap" : "Secret", selector);
+    const access = { reference: object, optional: selector.optional === true, container, sources };
     return readKey(access, selector.key);
   }
   if (fieldRef) {

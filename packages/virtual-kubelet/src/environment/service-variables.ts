@@ -12,26 +12,39 @@ export function serviceVariables(
   namespace: string,
   hasServiceLinks: boolean,
 ): ReadonlyMap<string, string> {
-  const isIn = (wanted: string) => (service: Service) =>
-    service.metadata.namespace === wanted && hasAddress(service);
-  const master = services
-    .filter(isIn("default"))
-    .filter((service) => service.metadata.name === "kubernetes");
-  const own = hasServiceLinks ? services.filter(isIn(namespace)) : [];
+  const master = clusterServices(services, "default").filter(({ name }) => name === "kubernetes");
+  const own = hasServiceLinks ? clusterServices(services, namespace) : [];
   // A service "kubernetes" of the pod's namespace comes second, and so overrides.
-  const chosen = new Map([...master, ...own].map((service) => [service.metadata.name, service]));
-  const names = [...chosen.keys()].sort();
-  return new Map(names.flatMap((name) => variablesOf(name, chosen.get(name))));
+  const chosen = new Map([...master, ...own].map((service) => [service.name, service]));
+  return new Map([...chosen.values()].sort(byName).flatMap(variablesOf));
 }
 
-function hasAddress({ spec }: Service): boolean {
-  return spec?.clusterIP !== undefined && spec.clusterIP !== "" && spec.clusterIP !== "None";
+/** A service that has an address of the cluster. */
+interface ClusterService {
+  readonly name: string;
+  readonly ip: string;
+  readonly ports: NonNullable<NonNullable<Service["spec"]>["ports"]>;
 }
 
-function variablesOf(name: string, service: Service | undefined): [string, string][] {
+function clusterServices(
+  services: readonly Service[],
+  namespace: string,
+): readonly ClusterService[] {
+  return services.flatMap(({ metadata, spec }) => {
+    const { clusterIP: ip = "", ports = [] } = spec ?? {};
+    const hasAddress = ip !== "" && ip !== "None";
+    return metadata.namespace === namespace && hasAddress
+      ? [{ name: metadata.name, ip, ports }]
+      : [];
+  });
+}
+
+function byName(a: ClusterService, b: ClusterService): number {
+  return a.name < b.name ? -1 : 1;
+}
+
+function variablesOf({ name, ip, ports }: ClusterService): [string, string][] {
   const prefix = envName(name);
-  const ip = service?.spec?.clusterIP ?? "";
-  const ports = service?.spec?.ports ?? [];
   const [first] = ports;
   if (!first) return [[`${prefix}_SERVICE_HOST`, ip]];
   const urlHost = ip.includes(":") ? `[${ip}]` : ip;
@@ -40,12 +53,11 @@ function variablesOf(name: string, service: Service | undefined): [string, strin
   return [
     [`${prefix}_SERVICE_HOST`, ip],
     [`${prefix}_SERVICE_PORT`, String(first.port)],
-    ...ports
-      .filter((port) => port.name !== undefined && port.name !== "")
-      .map((port): [string, string] => [
-        `${prefix}_SERVICE_PORT_${envName(port.name ?? "")}`,
-        String(port.port),
-      ]),
+    ...ports.flatMap(({ name: portName, port }): [string, string][] =>
+      portName === undefined || portName === ""
+        ? []
+        : [[`${prefix}_SERVICE_PORT_${envName(portName)}`, String(port)]],
+    ),
     [`${prefix}_PORT`, url(first)],
     ...ports.flatMap((port): [string, string][] => {
       const portPrefix = `${prefix}_PORT_${port.port}_${protocolOf(port).toUpperCase()}`;

@@ -20,7 +20,7 @@ export function parseLogQuery(query: URLSearchParams, nowMs: number): LogOptions
   const tailLines = wholeNumber(query, "tailLines", 0);
   const limitBytes = wholeNumber(query, "limitBytes", 1);
   const sinceSeconds = wholeNumber(query, "sinceSeconds", 1);
-  const sinceTime = query.get("sinceTime") ?? "";
+  const sinceTime = valueOf(query, "sinceTime");
   if (sinceSeconds !== undefined && sinceTime !== "")
     throw new HttpRefusal(400, "at most one of sinceTime or sinceSeconds may be specified");
   const stream = streamOf(query);
@@ -41,16 +41,21 @@ export function parseLogQuery(query: URLSearchParams, nowMs: number): LogOptions
   });
 }
 
+/** A value of the query; "" if it is absent, which means the same. */
+function valueOf(query: URLSearchParams, key: string): string {
+  return query.get(key) ?? "";
+}
+
 /** KEP-3288. */
 function streamOf(query: URLSearchParams): LogOptions["stream"] {
-  const stream = query.get("stream") ?? "";
+  const stream = valueOf(query, "stream");
   if (stream === "" || stream === "All") return undefined;
   if (stream === "Stdout" || stream === "Stderr") return stream;
   throw new HttpRefusal(400, `stream: "${stream}" is not one of All, Stdout, Stderr`);
 }
 
 function wholeNumber(query: URLSearchParams, key: string, least: number): number | undefined {
-  const text = query.get(key) ?? "";
+  const text = valueOf(query, key);
   if (text === "") return undefined;
   const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN;
   if (!Number.isSafeInteger(value))
@@ -61,7 +66,7 @@ function wholeNumber(query: URLSearchParams, key: string, least: number): number
 }
 
 function truth(query: URLSearchParams, key: string): boolean {
-  const text = query.get(key) ?? "";
+  const text = valueOf(query, key);
   if (text === "") return false;
   const value = booleans.get(text);
   if (value === undefined) throw new HttpRefusal(400, `${key}: "${text}" is not true or false`);

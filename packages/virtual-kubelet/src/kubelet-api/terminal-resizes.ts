@@ -65,5 +65,5 @@ function parseSize(text: string): TerminalSize | undefined {
 }
 
 function isSize(value: unknown): value is number {
-  return Number.isInteger(value) && (value as number) > 0 && (value as number) <= maxSize;
+  return typeof value === "number" && Number.isInteger(value) && value > 0 && value <= maxSize;
 }

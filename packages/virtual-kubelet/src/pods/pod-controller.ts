@@ -1,4 +1,4 @@
-import type { Clock, Logger } from "@kip/base";
+import { defined, type Clock, type Logger } from "@kip/base";
 import {
   createInformer,
   paths,
@@ -188,12 +188,8 @@ export class PodController {
   }
 
   #record(pod: Pod, event: RecordedEvent, fieldPath?: string): void {
-    const reference = referenceTo(pod, {
-      apiVersion: "v1",
-      kind: "Pod",
-      ...(fieldPath !== undefined && { fieldPath }),
-    });
-    this.#options.recorder.record(reference, event);
+    const involved = referenceTo(pod, defined({ apiVersion: "v1", kind: "Pod", fieldPath }));
+    this.#options.recorder.record(involved, event);
   }
 
   #end(): void {

@@ -65,7 +65,7 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
     lateTemplates,
     files,
     pullSecrets: await pullSecrets(pod, sources.references, sources.notify),
-    ...(Number.isFinite(refreshAt) && { refreshAt }),
+    refreshAt: Number.isFinite(refreshAt) ? refreshAt : undefined,
   };
 }
 

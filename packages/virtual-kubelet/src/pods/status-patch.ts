@@ -63,8 +63,7 @@ export function statusPatch(
   const changes = changedFields(current, wanted);
   const conditions = changedConditions(current.conditions ?? [], wanted.conditions ?? [], now);
   if (conditions.length > 0) changes["conditions"] = conditions;
-  const known = (current as { readonly observedGeneration?: number }).observedGeneration ?? 0;
-  if (observedGeneration !== undefined && observedGeneration > known)
+  if (observedGeneration !== undefined && observedGeneration > (current.observedGeneration ?? 0))
     changes["observedGeneration"] = observedGeneration;
   const marked = Object.entries(annotations).filter(
     ([key, value]) => pod.metadata.annotations?.[key] !== value,
@@ -86,7 +85,7 @@ function changedFields(current: PodStatus, given: PodStatus): Record<string, unk
     if (isSame(current[field], next)) continue;
     if (next === undefined || (Array.isArray(next) && next.length === 0)) {
       if (!stickyFields.has(field)) changes[field] = null;
-    } else if (mergedLists.has(field)) {
+    } else if (Array.isArray(next) && mergedLists.has(field)) {
       changes[field] = [...(next as readonly unknown[]), { $patch: "replace" }];
     } else {
       changes[field] = next;
@@ -114,8 +113,8 @@ function changedConditions(
     // Probe times do not count as a change; a transition time counts only with its transition.
     const isChanged =
       known.status !== condition.status ||
-      (known.reason ?? "") !== (condition.reason ?? "") ||
-      (known.message ?? "") !== (condition.message ?? "");
+      !isSameText(known.reason, condition.reason) ||
+      !isSameText(known.message, condition.message);
     const lastTransitionTime = transitionTime(known, condition) ?? now;
     if (!isChanged) return [];
     return [
@@ -129,12 +128,17 @@ function changedConditions(
   });
 }
 
+/** An absent text and "" are the same on the wire. */
+function isSameText(a = "", b = ""): boolean {
+  return a === b;
+}
+
 function clearedText(
   field: "reason" | "message",
   known: PodCondition,
   condition: PodCondition,
 ): { readonly [field]?: null } {
-  const isStale = (known[field] ?? "") !== "" && (condition[field] ?? "") === "";
+  const isStale = !isEmpty(known[field]) && isEmpty(condition[field]);
   return isStale ? { [field]: null } : {};
 }
 

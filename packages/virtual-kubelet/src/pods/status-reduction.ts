@@ -7,6 +7,14 @@ import type { StatusPatch } from "./status-patch.ts";
 /** How much of a status is written. */
 type Extent = "undisputed" | "essential" | "minimal" | "nothing";
 
+/** What is left out next. */
+const nextExtent: Readonly<Record<Extent, Extent | undefined>> = {
+  undisputed: "essential",
+  essential: "minimal",
+  minimal: "nothing",
+  nothing: undefined,
+};
+
 const keptFields: Readonly<Record<Extent, ReadonlySet<string> | undefined>> = {
   undisputed: undefined, // all but the fields that were named
   essential: new Set(["phase", "reason", "message", "conditions", "podIP", "podIPs"]),
@@ -56,9 +64,7 @@ export class StatusReduction {
       if (this.#omitNamed(error, isEnd)) return true;
       if (isEnd) for (const field of containerLists) this.#shortened.add(field);
     }
-    const next = ({ undisputed: "essential", essential: "minimal", minimal: "nothing" } as const)[
-      this.#extent as Exclude<Extent, "nothing">
-    ] as Extent | undefined;
+    const next = nextExtent[this.#extent];
     if (next === undefined || (next === "nothing" && isEnd)) return false;
     this.#extent = next;
     return true;

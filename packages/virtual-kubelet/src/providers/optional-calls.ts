@@ -4,7 +4,9 @@ import { optionalCalls, type OptionalCalls } from "../pod-provider.ts";
 export function boundOptionalCalls(provider: OptionalCalls): OptionalCalls {
   const bound = optionalCalls.flatMap((name) => {
     const call: unknown = provider[name];
-    return typeof call === "function" ? [[name, call.bind(provider) as unknown] as const] : [];
+    if (typeof call !== "function") return [];
+    const bound: unknown = call.bind(provider);
+    return [[name, bound] as const];
   });
   return {
     ...Object.fromEntries(bound),

@@ -10,6 +10,14 @@ export interface Reference {
   readonly name: string;
 }
 
+/** A reference as pods write it. An empty name, which Kubernetes allows for old objects, finds nothing. */
+export function reference(
+  kind: ReferenceKind,
+  { name = "" }: { readonly name?: string },
+): Reference {
+  return { kind, name };
+}
+
 /** Content of a ConfigMap or Secret: each key's bytes. */
 export interface ReferencedContent {
   /** Keys that are text (`data`): what environment variables can take. */

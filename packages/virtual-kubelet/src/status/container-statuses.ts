@@ -49,10 +49,11 @@ export function waitingStatuses(
           ? { reason: problem.reason, message: problem.message }
           : { reason },
     });
-  return {
-    ...(initContainers.length > 0 && { initContainerStatuses: initContainers.map(waiting) }),
+  const initContainerStatuses = initContainers.map(waiting);
+  return defined({
+    initContainerStatuses: initContainerStatuses.length > 0 ? initContainerStatuses : undefined,
     containerStatuses: containers.map(waiting),
-  };
+  });
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   copyBytes,
   isAbsent,
   nameOf,
+  reference,
   unresolved,
   type Notify,
   type Reference,
@@ -112,12 +113,12 @@ async function projectionContent(
 ): Promise<VolumeContent> {
   const { configMap, secret, downwardAPI, serviceAccountToken } = projection;
   if (configMap) {
-    const reference: Reference = { kind: "ConfigMap", name: configMap.name ?? "" };
-    return { files: await objectFiles(reference, configMap, { mode, sources }) };
+    const object = reference("ConfigMap", configMap);
+    return { files: await objectFiles(object, configMap, { mode, sources }) };
   }
   if (secret) {
-    const reference: Reference = { kind: "Secret", name: secret.name ?? "" };
-    return { files: await objectFiles(reference, secret, { mode, sources }) };
+    const object = reference("Secret", secret);
+    return { files: await objectFiles(object, secret, { mode, sources }) };
   }
   if (downwardAPI) return { files: downwardFiles(downwardAPI.items ?? [], mode, sources) };
   if (serviceAccountToken) {
@@ -141,15 +142,15 @@ interface FileContext {
 }
 
 async function objectFiles(
-  reference: Reference,
+  object: Reference,
   source: ObjectSource,
   { mode, sources }: FileContext,
 ): Promise<readonly VolumeFile[]> {
   const optional = source.optional === true;
-  const content = await sources.references.read(reference);
+  const content = await sources.references.read(object);
   if (!content) {
     if (optional) return [];
-    throw absent(`${nameOf(reference)} not found`);
+    throw absent(`${nameOf(object)} not found`);
   }
   const { budget } = sources;
   if (!source.items) {
@@ -163,7 +164,7 @@ async function objectFiles(
     budget.take(path.length + (data?.length ?? 0));
     if (data) return [{ path, data, mode: own ?? mode }];
     if (optional) return [];
-    const kind = reference.kind === "ConfigMap" ? "config" : "secret";
+    const kind = object.kind === "ConfigMap" ? "config" : "secret";
     throw absent(`references non-existent ${kind} key: ${key}`);
   });
 }
