@@ -5,9 +5,9 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import net, { type AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
-import { systemClock, type Clock } from "@kip/base";
 import { KubeletApiFixture } from "./kubelet-api-fixture.ts";
 import { connectTunnel, WebSocketTestClient } from "./websocket-test-client.ts";
+import { noLingerClock } from "./no-linger-clock.ts";
 
 const success = { metadata: {}, status: "Success" };
 const tenMegabytes = randomBytes(10_000_000);
@@ -115,9 +115,7 @@ describe("kubelet API over WebSocket", { timeout: 120_000 }, () => {
   });
 
   it("exec: a reader that is slow holds the program up, and loses nothing at its end", async () => {
-    const sleep: Clock["sleep"] = async (ms, signal) =>
-      ms === 10_000 ? undefined : await systemClock.sleep(ms, signal); // lingering takes no time
-    await using hasty = await KubeletApiFixture.start({ clock: { ...systemClock, sleep } });
+    await using hasty = await KubeletApiFixture.start({ clock: noLingerClock });
     const path = "/exec/ns/p/c?command=head&command=-c&command=30000000&command=/dev/zero&output=1";
     const protocols = ["v5.channel.k8s.io"];
     const client = await WebSocketTestClient.connect(hasty.port, path, protocols, hasty.client);

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
-import { temporaryFolder } from "@kip/testing";
+import { ManualClock, temporaryFolder } from "@kip/testing";
 import { cacheFolder, type MountShare } from "./cache-folder.ts";
 
 const logger = silentLogger;
@@ -27,22 +27,21 @@ describe("cacheFolder()", () => {
 
   it("is none for a minute when the share cannot be mounted", async () => {
     using work = temporaryFolder();
-    let now = 0;
     let tries = 0;
     const mountShare: MountShare = async () => {
       tries++;
       throw new Error("no route");
     };
-    const clock = { ...systemClock, monotonic: () => now };
+    const clock = new ManualClock();
     const find = cacheFolder({ logger, clock, mountShare });
     const share = { path: work.path, nfs: "[::1]:/data" };
     assert.equal(await find(share), undefined);
     assert.equal(await find(share), undefined);
     assert.equal(tries, 1);
-    now = 60_000;
+    await clock.advance(60_000);
     assert.equal(await find(share), undefined);
     assert.equal(tries, 2);
-    now = 120_000;
+    await clock.advance(60_000);
     assert.equal(await find({ path: work.path, nfs: "no share" }), undefined);
     assert.equal(tries, 2);
   });

@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { AgentError, type DesiredContainer, type DesiredPod } from "@kip/agent-api";
-import { systemClock } from "@kip/base";
 import {
   ImageError,
   parseReference,
@@ -10,6 +9,7 @@ import {
   type PulledImage,
   type PullOptions,
 } from "@kip/oci-image";
+import { EagerClock } from "@kip/testing";
 import { container, desiredPod } from "../../test/desired-pod.ts";
 import { eventList } from "../../test/event-list.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
@@ -30,8 +30,7 @@ interface Trial {
 /** @returns the reason of the failure, if it failed, and the events */
 async function obtain(trial: Trial): Promise<{ reason: string; told: string[]; pulls: number }> {
   let pulls = 0;
-  let now = 0;
-  const clock = { ...systemClock, monotonic: () => (now += 1204.9) };
+  const clock = new EagerClock({ lookMs: 1204.9 });
   const { events, list } = eventList();
   const images = {
     find: async () => (trial.isPresent === true ? pulled : undefined),

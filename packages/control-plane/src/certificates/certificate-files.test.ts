@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { systemClock } from "@kip/base";
-import { temporaryFolder } from "@kip/testing";
+import { ManualClock, temporaryFolder } from "@kip/testing";
 import { CertificateFiles, type LeafOptions } from "./certificate-files.ts";
 
 const day = 24 * 3_600_000;
@@ -70,7 +69,7 @@ function temporaryFiles() {
     files: (afterMs = 0) =>
       new CertificateFiles({
         directory,
-        clock: { ...systemClock, now: () => Date.now() + afterMs },
+        clock: new ManualClock(Date.now() + afterMs),
       }),
     [Symbol.dispose]: () => folder.remove(),
   };

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { Secret, systemClock } from "@kip/base";
+import { Secret } from "@kip/base";
 import type { CloudDriver, RegistryLogIns } from "@kip/cloud";
-import { temporaryFolder } from "@kip/testing";
+import { ManualClock, temporaryFolder } from "@kip/testing";
 import { logInSource } from "./log-in-source.ts";
 
-const clock = { ...systemClock, now: () => 0 };
+const clock = new ManualClock(0);
 
 describe("logInSource()", () => {
   it("asks the file of docker login, its helpers, then the cloud", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
-import { systemClock } from "@kip/base";
+import { ManualClock } from "@kip/testing";
 import { certificateUser } from "./user.ts";
 
 const clientAuth = "1.3.6.1.5.5.7.3.2";
@@ -19,7 +19,7 @@ describe("certificateUser()", () => {
     ext_key_usage: [clientAuth],
     valid_to: "Jan  2 00:00:00 2030 GMT",
   };
-  const at = (now: number) => ({ ...systemClock, now: () => now });
+  const at = (now: number) => new ManualClock(now);
 
   it("names the user and the groups of a verified certificate", async () => {
     const user = await certificateUser(requestOf(certificate), at(end - 1));

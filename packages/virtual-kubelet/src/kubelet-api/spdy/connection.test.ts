@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { duplexPair, type Duplex } from "node:stream";
 import { describe, it } from "node:test";
-import { silentLogger, systemClock, type Clock } from "@kip/base";
+import { silentLogger, systemClock } from "@kip/base";
 import * as fc from "fast-check";
 import { SpdyTestClient } from "../../../test/spdy-test-client.ts";
 import type { RemoteStream } from "../transport/remote-streams.ts";
 import { SpdyConnection, type SpdyConnectionOptions } from "./connection.ts";
+import { noLingerClock } from "../../../test/no-linger-clock.ts";
 
 function connect(options: Partial<SpdyConnectionOptions> = {}): {
   server: SpdyConnection;
@@ -183,14 +184,12 @@ describe("SpdyConnection", () => {
     const [serverSocket, far] = duplexPair();
     const [near, clientSocket] = duplexPair();
     near.pipe(far); // what the client sends arrives; what it is sent waits
-    const sleep: Clock["sleep"] = async (ms, signal) =>
-      ms === 10_000 ? undefined : await systemClock.sleep(ms, signal); // lingering takes no time
     const server = new SpdyConnection(serverSocket, Buffer.alloc(0), {
       streamsPerConnection: 4,
       streamHeaderBytes: 4096,
       streamBufferBytes: 64 * 1024,
       idleTimeoutMs: 3_600_000,
-      clock: { ...systemClock, sleep },
+      clock: noLingerClock,
       logger: silentLogger,
     });
     const client = new SpdyTestClient(clientSocket);

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import { describe, it } from "node:test";
-import { silentLogger, systemClock, type Clock } from "@kip/base";
+import { silentLogger } from "@kip/base";
 import type { WebSocket } from "ws";
 import { WebSocketConnection } from "./connection.ts";
 import { commandChannels } from "./subprotocols.ts";
+import { noLingerClock } from "../../../test/no-linger-clock.ts";
 
 /** A WebSocket whose messages leave when the test says so. */
 class HeldWebSocket extends EventEmitter {
@@ -34,14 +35,12 @@ class HeldWebSocket extends EventEmitter {
 describe("WebSocketConnection.close()", () => {
   it("does not hurry a client that reads the last bytes late", async () => {
     const socket = new HeldWebSocket();
-    const sleep: Clock["sleep"] = async (ms, signal) =>
-      ms === 10_000 ? undefined : await systemClock.sleep(ms, signal); // lingering takes no time
     const wanted = { stdin: false, stdout: true, stderr: false, tty: false };
     const connection = new WebSocketConnection(socket as unknown as WebSocket, {
       ...commandChannels("v5.channel.k8s.io", wanted),
       streamBufferBytes: 1024,
       idleTimeoutMs: 3_600_000,
-      clock: { ...systemClock, sleep },
+      clock: noLingerClock,
       logger: silentLogger,
     });
     const closing = connection.close();
