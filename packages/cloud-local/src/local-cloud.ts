@@ -12,6 +12,16 @@ export interface PrepareTemplateOptions {
   readonly images?: LaunchImages | undefined;
 }
 
+/** Where a name server for pods runs, and the resolvers that it asks. */
+export interface ClusterDnsPlace {
+  /** File of the network namespace that it runs in. */
+  readonly namespaceFile: string;
+  /** Address that is for it alone: machines, pods and the host reach its port 53. */
+  readonly address: string;
+  /** Addresses of the host's resolvers as the namespace reaches them; none without a way out. */
+  readonly resolvers: readonly string[];
+}
+
 /** The local cloud: what every cloud does, and the network that `kip up` and `kip down` care for. */
 export interface LocalCloud extends CloudDriver {
   /** Address of the host as machines and pods see it: kip's InternalIP. 198.18.0.1 by default. */
@@ -28,6 +38,8 @@ export interface LocalCloud extends CloudDriver {
    * namespace are killed, so terminate the machines first.
    */
   removeNetwork(): Promise<void>;
+  /** Where the cluster's own name server belongs. */
+  clusterDns(): Promise<ClusterDnsPlace>;
   /**
    * Makes a template for machines of this type, image and disk size, if there is none: machines that are launched
    * later start from it. Without this one is made in the background when the first such machine has booted, and one

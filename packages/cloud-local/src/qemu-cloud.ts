@@ -13,7 +13,7 @@ import { growRootDisk } from "./launch/grow-root-disk.ts";
 import { findOffer, machineSize } from "./launch/machine-reservation.ts";
 import { machineNotFound } from "./launch/machines.ts";
 import type { LocalCloudParts } from "./local-cloud-parts.ts";
-import type { LocalCloud, PrepareTemplateOptions } from "./local-cloud.ts";
+import type { ClusterDnsPlace, LocalCloud, PrepareTemplateOptions } from "./local-cloud.ts";
 import { keepConsolesShort } from "./machine/console-size.ts";
 
 /**
@@ -54,6 +54,13 @@ export class QemuCloud implements LocalCloud {
     await this.#parts.sharedNetwork.prepare();
     // Known by the time the first machine is asked for.
     this.#parts.accelerator.get().catch(() => {}); // asked again, and reported, by the launch
+  }
+
+  async clusterDns(): Promise<ClusterDnsPlace> {
+    const { network } = this.#parts;
+    const { clusterDns: address, uplinkDns } = network.plan;
+    const resolvers = (await network.hasInternet()) ? [uplinkDns] : [];
+    return { namespaceFile: network.namespace.file, address, resolvers };
   }
 
   async removeNetwork(): Promise<void> {

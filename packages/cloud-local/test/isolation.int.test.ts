@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import os from "node:os";
@@ -364,6 +365,42 @@ describe("what a machine reaches", { timeout: 120_000 }, () => {
       assert.deepEqual(await findProcesses(network.namespace.file), []);
     }
     return undefined;
+  });
+
+  it("is the cluster's name server at its Service, and nothing else in the namespace", async () => {
+    const dnsService = "10.96.0.10";
+    const network = new LocalNetwork({ ...options, internet: false, dnsService });
+    await network.prepare();
+    await using cell = await joinBridge(network, 0);
+    const { host, clusterDns } = network.plan;
+    try {
+      for (const port of [53, 8080]) {
+        const words = [`--net=${network.namespace.file}`, "perl", programFile("serve-hello.pl")];
+        const server = spawn("nsenter", [...words, `${port}`], {
+          stdio: ["ignore", "pipe", "inherit"],
+        });
+        await once(server.stdout, "data");
+        const places = [dnsService, clusterDns].map((address) => `${address}:${port}`);
+        if (port === 53)
+          for (const place of places) assert.equal(await cell.fetch(`http://${place}/`), "hello");
+        else await cell.reachesNone(places);
+        server.kill("SIGKILL");
+        await once(server, "close");
+      }
+      for (const source of [cell.machineIp, cell.podIp])
+        for (const address of [dnsService, clusterDns]) {
+          const words = [programFile("answer-udp.pl"), "53", host, "9", clusterDns];
+          const server = spawn("nsenter", [`--net=${network.namespace.file}`, "perl", ...words], {
+            stdio: ["ignore", "pipe", "inherit"],
+          });
+          const closed = once(server, "close");
+          await once(server.stdout, "data");
+          assert.equal(await cell.askByUdp(address, 53, source), "an answer");
+          await closed;
+        }
+    } finally {
+      await network.remove();
+    }
   });
 
   for (const isLedOut of [true, false]) {

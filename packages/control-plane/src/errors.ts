@@ -6,6 +6,10 @@ export type ControlPlaneErrorCode =
   | "CONTROL_PLANE_IN_USE"
   /** A program of the control plane ended, or the API was not ready in time. */
   | "CONTROL_PLANE_START_FAILED"
+  /** The build of CoreDNS failed. */
+  | "COREDNS_BUILD_FAILED"
+  /** CoreDNS cannot be built here. */
+  | "COREDNS_UNOBTAINABLE"
   /** A downloaded program is not the pinned one. */
   | "DIGEST_MISMATCH"
   /** Less space is free than the build of the programs needs. */

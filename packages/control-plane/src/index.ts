@@ -1,3 +1,4 @@
+export { obtainCoredns, type ObtainCorednsOptions } from "./binaries/obtain-coredns.ts";
 export { obtainBinaries, type ObtainOptions } from "./binaries/obtain-binaries.ts";
 export {
   binariesIn,

@@ -6,7 +6,13 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { isCodedError, runCommand } from "@kip/base";
-import { obtainBinaries, pinned, programNames, type ObtainOptions } from "@kip/control-plane";
+import {
+  obtainBinaries,
+  obtainCoredns,
+  pinned,
+  programNames,
+  type ObtainOptions,
+} from "@kip/control-plane";
 import { temporaryFolder } from "@kip/testing";
 import { ControlPlaneError } from "../src/errors.ts";
 
@@ -147,6 +153,44 @@ describe("obtainBinaries()", () => {
   });
 });
 
+describe("obtainCoredns()", () => {
+  it("builds once for callers at the same time, beside Kubernetes", async () => {
+    using place = await temporaryPlace();
+    const all = [1, 2].map(async () => await obtainCoredns(place.options));
+    const [program = "", other] = await Promise.all(all);
+    assert.equal(program, other);
+    assert.match(program, /\/coredns\/v[\d.]+\/coredns$/);
+    await runCommand(program);
+    assert.equal(await place.builds(), 1);
+    assert.ok(place.progress.includes("Waiting for another process that obtains CoreDNS"));
+    await obtainBinaries(place.options);
+    assert.equal(await obtainCoredns(place.options), program);
+    assert.equal(await place.builds(), 2);
+  });
+
+  it("takes the program of a directory that the user names, if there is one", async () => {
+    using place = await temporaryPlace();
+    const userDir = join(place.options.cacheDir, "mine");
+    await mkdir(userDir);
+    assert.notEqual(await obtainCoredns({ ...place.options, userDir }), join(userDir, "coredns"));
+    await writeFile(join(userDir, "coredns"), "#!/bin/sh\n", { mode: 0o755 });
+    assert.equal(await obtainCoredns({ ...place.options, userDir }), join(userDir, "coredns"));
+  });
+
+  it("says in a sentence what is missing or wrong", async () => {
+    using place = await temporaryPlace();
+    await assert.rejects(obtainCoredns({ ...place.options, go: "no-such-go" }), (error) =>
+      ControlPlaneError.is(error, "COREDNS_UNOBTAINABLE"),
+    );
+    const go = await place.fakeGo("fail", "echo 'no such host' >&2; exit 1");
+    await assert.rejects(obtainCoredns({ ...place.options, go }), (error) => {
+      assert.ok(ControlPlaneError.is(error, "COREDNS_BUILD_FAILED"));
+      assert.match(error.message, /^Cannot build CoreDNS v[\d.]+: .*no such host$/);
+      return true;
+    });
+  });
+});
+
 async function temporaryPlace() {
   const folder = temporaryFolder();
   const directory = folder.path;
@@ -171,7 +215,7 @@ ${build}
     `for arg; do case "$arg" in -o=*) out="\${arg#-o=}";; esac; done
 [ -n "$GOCACHE" ] && [ -d "$GOTMPDIR" ] || exit 9
 echo built >> ${count}
-for name in server kube-apiserver kube-controller-manager kube-scheduler kubectl; do
+for name in server kube-apiserver kube-controller-manager kube-scheduler kubectl coredns.local; do
   printf '#!/bin/sh\\nexit 0\\n' > "$out$name"; chmod +x "$out$name"
 done`,
   );

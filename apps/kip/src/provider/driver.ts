@@ -40,6 +40,7 @@ export async function openDriver(
       internet: local.internet === "off" ? false : ("auto" as const),
       hostPorts: local.hostPorts,
       serviceRanges: local.serviceRanges,
+      dnsService: local.dnsService,
       templates: local.templates,
       templatesDir: local.templatesDir,
       logger: logger.with({ component: "cloud", driver: name }),

@@ -19,6 +19,8 @@ export const decodeLocalSettings = object(
     hostPorts: optional(list(integer)),
     /** IPv4 ranges of the cluster's Services, which pods are refused at once. */
     serviceRanges: optional(list(string)),
+    /** The ClusterIP of the name server that `kip up` runs. */
+    dnsService: optional(string),
     /** Whether machines are copied from templates. */
     templates: optional(boolean),
     /** Directory of the templates. */

@@ -8,10 +8,19 @@ describe("planAddresses()", () => {
   it("lays out the default range", () => {
     const plan = planAddresses("198.18.0.0/15");
     assert.deepEqual(
-      [plan.host, plan.gateway, plan.machines, plan.pods, plan.uplink, plan.uplinkDns],
+      [
+        plan.host,
+        plan.gateway,
+        plan.clusterDns,
+        plan.machines,
+        plan.pods,
+        plan.uplink,
+        plan.uplinkDns,
+      ],
       [
         "198.18.0.1",
         "198.18.0.2",
+        "198.18.0.3",
         "198.18.0.0/16",
         "198.19.0.0/16",
         "198.18.255.0/24",
@@ -46,7 +55,7 @@ describe("planAddresses()", () => {
         const [machine, pod] = [plan.machine(slot), plan.pod(slot)];
         assert.ok(cidrsOverlap(machine, plan.machines) && cidrsOverlap(pod, plan.pods));
         assert.ok(!cidrsOverlap(machine, plan.pods) && !cidrsOverlap(machine, plan.uplink));
-        assert.ok(![plan.host, plan.gateway].includes(machine));
+        assert.ok(![plan.host, plan.gateway, plan.clusterDns].includes(machine));
       }),
     );
   });

@@ -13,6 +13,8 @@ export interface AddressPlan {
   readonly host: string;
   /** Gateway and name server of the machines: second address. */
   readonly gateway: string;
+  /** Where the cluster's name server listens, in the namespace: third address. */
+  readonly clusterDns: string;
   /** The last /24 of the machines' half: between the gateway and the process that leads out. */
   readonly uplink: string;
   /** Name server inside {@link AddressPlan.uplink}. */
@@ -54,6 +56,7 @@ export function planAddresses(range: string): AddressPlan {
     pods: `${formatAddress(base + half)}/${prefixLength + 1}`,
     host: formatAddress(base + 1),
     gateway: formatAddress(base + 2),
+    clusterDns: formatAddress(base + 3),
     uplink: `${formatAddress(uplink)}/24`,
     uplinkDns: formatAddress(uplink + 3), // slirp4netns always serves DNS at the third address
     capacity,

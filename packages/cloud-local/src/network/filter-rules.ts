@@ -13,6 +13,8 @@ export interface FilterOptions {
   readonly hostAddresses: readonly string[];
   /** Ranges of the cluster's Services: refused at once. */
   readonly serviceRanges: readonly string[];
+  /** The ClusterIP of the cluster's name server: questions to it are led to `plan.clusterDns`. */
+  readonly dnsService?: string | undefined;
   /** Whether there is an uplink. */
   readonly internet: boolean;
 }
@@ -171,6 +173,7 @@ table ip kip {
     iifname != "${bridgeDevice}" accept
     ct state established,related accept
     icmp type echo-request accept
+    ip daddr ${plan.clusterDns} meta l4proto { tcp, udp } th dport 53 accept
   }
   chain through {
     type filter hook forward priority 0; policy drop;
@@ -180,7 +183,8 @@ table ip kip {
     ${internet ? leaveRules(plan) : ""}
     reject with icmp type admin-prohibited
   }
-  ${internet ? natChains(plan) : ""}
+  ${internet ? leaveChain() : ""}
+  ${resolveChain(options)}
 }
 `;
 }
@@ -215,15 +219,24 @@ function refuse(ranges: readonly string[]): string {
 `;
 }
 
-function natChains(plan: AddressPlan): string {
+function leaveChain(): string {
   return `
   chain leave {
     type nat hook postrouting priority srcnat;
     oifname "${uplinkDevice}" masquerade
   }
+`;
+}
+
+/** Name servers are asked at one address, and are at another. */
+function resolveChain({ plan, internet, dnsService }: FilterOptions): string {
+  const lead = (from: string, to: string): string =>
+    `ip daddr ${from} meta l4proto { tcp, udp } th dport 53 dnat to ${to}`;
+  return `
   chain resolve {
     type nat hook prerouting priority dstnat;
-    ip daddr ${plan.gateway} meta l4proto { tcp, udp } th dport 53 dnat to ${plan.uplinkDns}
+    ${internet ? lead(plan.gateway, plan.uplinkDns) : ""}
+    ${dnsService === undefined ? "" : lead(dnsService, plan.clusterDns)}
   }
 `;
 }

@@ -26,6 +26,8 @@ export interface LocalNetworkOptions {
   readonly managementPorts: readonly number[];
   /** Ranges of the cluster's Services, IPv4 CIDRs: nothing leads to them, and clients learn so at once. */
   readonly serviceRanges: readonly string[];
+  /** The ClusterIP of the cluster's name server: questions to it are led to `plan.clusterDns`. @default none */
+  readonly dnsService?: string | undefined;
   readonly logger: Logger;
 }
 
@@ -243,7 +245,9 @@ export class LocalNetwork {
       `link set ${bridge} addrgenmode none`,
       `link set ${hostLink} addrgenmode none`,
       `link set ${hostLink} master ${bridge} up`,
+      // The first one is the source of what the namespace itself sends.
       `addr replace ${this.plan.gateway}/${this.plan.prefixLength} dev ${bridge}`,
+      `addr replace ${this.plan.clusterDns}/${this.plan.prefixLength} dev ${bridge}`,
       `link set ${bridge} up`,
       // What has no way out is forwarded to nowhere, so that the rules refuse it at once; the kernel would tell rarely.
       "route replace default dev lo metric 65535",

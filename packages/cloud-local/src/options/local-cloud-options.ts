@@ -35,6 +35,8 @@ export interface LocalCloudOptions {
    * instead of leaving by way of the host. @default ["10.96.0.0/16"]
    */
   readonly serviceRanges?: readonly string[] | undefined;
+  /** The ClusterIP of the name server behind {@link LocalCloud.clusterDns}. @default none */
+  readonly dnsService?: string | undefined;
   /** Program that runs a machine. @default "qemu-system-x86_64" */
   readonly qemu?: string | undefined;
   /** "auto" proves KVM with a tiny guest and falls back to software emulation. @default "auto" */
@@ -68,8 +70,9 @@ export interface LocalCloudOptions {
 
 /** {@link LocalCloudOptions} with every default filled in. */
 export interface ResolvedLocalCloudOptions extends Required<
-  Defined<Omit<LocalCloudOptions, "memoryBytes" | "cpus">>
+  Defined<Omit<LocalCloudOptions, "memoryBytes" | "cpus" | "dnsService">>
 > {
+  readonly dnsService?: string | undefined;
   /** What machines may use of this host. */
   readonly host: HostFacts;
 }
@@ -149,6 +152,7 @@ function validate(options: Omit<ResolvedLocalCloudOptions, "host">): void {
     if (!Number.isInteger(port) || port < 1 || port > 65_535)
       throw invalid(`port ${port}: it is not 1 to 65535`);
   for (const range of options.serviceRanges) checkCidr(range);
+  if (options.dnsService !== undefined) checkCidr(options.dnsService);
   for (const option of ["cpuOvercommit", "startsAtOnce"] as const)
     if (options[option] < 1) throw invalid(`${option} ${options[option]}: it is not 1 or more`);
   const { firstUserId } = options;

@@ -1,13 +1,13 @@
 # Prints "listening", sends a datagram that was not asked for from another port, and answers the first one that comes.
 #
-# answer-udp.pl PORT ASKER-ADDRESS ASKER-PORT
+# answer-udp.pl PORT ASKER-ADDRESS ASKER-PORT [OWN-ADDRESS]
 use strict;
 use warnings;
 use Socket;
 
-my ($port, $asker, $asker_port) = @ARGV;
+my ($port, $asker, $asker_port, $own) = @ARGV;
 socket my $socket, PF_INET, SOCK_DGRAM, 17 or die $!;
-bind $socket, sockaddr_in($port, INADDR_ANY) or die $!;
+bind $socket, sockaddr_in($port, $own ? inet_aton($own) : INADDR_ANY) or die $!;
 socket my $other, PF_INET, SOCK_DGRAM, 17 or die $!;
 $| = 1;
 print "listening\n";

@@ -5,19 +5,25 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { decode } from "@kip/base";
 import { readIfPresent, writeWhole } from "../host/files.ts";
-import { binariesIn, programNames, type Binaries, type ProgramName } from "./pinned-version.ts";
 
-/** Where a version of the programs is kept, and for which machine. */
-export interface CacheEntry {
+/** Where programs are kept that are obtained together. */
+export interface CacheEntry<Name extends string> {
+  /** What they are, with the version: "Kubernetes v1.34.10". */
+  readonly title: string;
   readonly directory: string;
-  readonly kubernetes: string;
-  readonly etcd: string;
+  /** What they were made from: an entry with other versions is as good as none. */
+  readonly versions: Readonly<Partial<Record<ProjectName, string>>>;
+  /** File name of each. */
+  readonly programs: readonly Name[];
 }
+
+type ProjectName = "kubernetes" | "etcd" | "coredns";
 
 const platform = `${process.platform}/${process.arch}`;
 const manifestDecoder = decode.object({
-  kubernetes: decode.string,
-  etcd: decode.string,
+  kubernetes: decode.optional(decode.string),
+  etcd: decode.optional(decode.string),
+  coredns: decode.optional(decode.string),
   platform: decode.string,
   programs: decode.map(
     decode.object({ sha256: decode.string, size: decode.number, mtimeMs: decode.number }),
@@ -26,25 +32,22 @@ const manifestDecoder = decode.object({
 type Manifest = decode.Decoded<typeof manifestDecoder>;
 
 /**
- * The programs of a cache entry if all are there and whole: by size and time as its manifest has
+ * Whether all programs of a cache entry are there and whole: by size and time as its manifest has
  * them, which is written last; by digest where only the time differs (a cache that was copied).
  */
-export async function readCache(entry: CacheEntry): Promise<Binaries | undefined> {
+export async function isCached(entry: CacheEntry<string>): Promise<boolean> {
   const manifest = parse(await readIfPresent(manifestPath(entry)));
-  if (
-    manifest?.kubernetes !== entry.kubernetes ||
-    manifest.etcd !== entry.etcd ||
-    manifest.platform !== platform
-  )
-    return undefined;
+  if (manifest?.platform !== platform) return false;
+  for (const project of ["kubernetes", "etcd", "coredns"] as const)
+    if (manifest[project] !== entry.versions[project]) return false;
   let isCopied = false;
-  for (const name of programNames) {
+  for (const name of entry.programs) {
     const state = await compare(join(entry.directory, name), manifest.programs[name]);
-    if (state === "different") return undefined;
+    if (state === "different") return false;
     isCopied ||= state === "copied";
   }
   if (isCopied) await writeManifest(entry);
-  return binariesIn(entry.directory, entry.kubernetes);
+  return true;
 }
 
 /**
@@ -53,30 +56,29 @@ export async function readCache(entry: CacheEntry): Promise<Binaries | undefined
  *
  * @param sources path of each program, on the same file system
  */
-export async function writeCache(
-  entry: CacheEntry,
-  sources: Readonly<Record<ProgramName, string>>,
-): Promise<Binaries> {
+export async function writeCache<Name extends string>(
+  entry: CacheEntry<Name>,
+  sources: Readonly<Record<Name, string>>,
+): Promise<void> {
   await mkdir(entry.directory, { recursive: true, mode: 0o755 });
   await rm(manifestPath(entry), { force: true });
-  for (const name of programNames) {
+  for (const name of entry.programs) {
     await using file = await open(sources[name], "r");
     await file.chmod(0o755);
     await file.sync();
     await rename(sources[name], join(entry.directory, name));
   }
   await writeManifest(entry);
-  return binariesIn(entry.directory, entry.kubernetes);
 }
 
-async function writeManifest(entry: CacheEntry): Promise<void> {
+async function writeManifest(entry: CacheEntry<string>): Promise<void> {
   const programs: Record<string, Manifest["programs"][string]> = {};
-  for (const name of programNames) {
+  for (const name of entry.programs) {
     const path = join(entry.directory, name);
     const { size, mtimeMs } = await stat(path);
     programs[name] = { sha256: await sha256(path), size, mtimeMs };
   }
-  const manifest = { kubernetes: entry.kubernetes, etcd: entry.etcd, platform, programs };
+  const manifest = { ...entry.versions, platform, programs };
   await writeWhole(manifestPath(entry), `${JSON.stringify(manifest, undefined, 2)}\n`, {
     mode: 0o644,
   });
@@ -99,7 +101,7 @@ async function compare(
   return (await sha256(path)) === expected.sha256 ? "copied" : "different";
 }
 
-function manifestPath(entry: CacheEntry): string {
+function manifestPath(entry: CacheEntry<string>): string {
   return join(entry.directory, "manifest.json");
 }
 

@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ControlPlaneError } from "../errors.ts";
+import { corednsVersion } from "./obtain-coredns.ts";
 import { findRelease, newest, pinned } from "./pinned-version.ts";
 
 describe("the releases", () => {
@@ -25,6 +26,13 @@ describe("the releases", () => {
         assert.deepEqual([to, version], [from, staging], from);
       assert.doesNotMatch(modules, /=> \.{0,2}\//);
     });
+
+  it(`CoreDNS ${corednsVersion} is what its Go modules pin`, async () => {
+    const path = join(import.meta.dirname, "../../../../tools/coredns/go.mod");
+    const modules = await readFile(path, "utf8");
+    assert.ok(modules.includes(`\nrequire github.com/coredns/coredns ${corednsVersion}\n`));
+    assert.doesNotMatch(modules, /=>/);
+  });
 
   it("are found by version, the newest by that word", () => {
     assert.equal(findRelease("newest"), newest);

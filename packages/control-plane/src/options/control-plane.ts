@@ -74,6 +74,12 @@ export interface ControlPlane extends AsyncDisposable {
    */
   issueKubeletCertificate(node: string, addresses: readonly string[]): Promise<KeyPair>;
   /**
+   * The text of a kubeconfig for a client that is known by its name alone; what it may do is up to RBAC.
+   *
+   * @param server address of this machine at which the client reaches the API server, as of {@link ControlPlane.exposeAt}
+   */
+  issueKubeconfig(user: string, server: string): Promise<string>;
+  /**
    * Lets the API server be reached at one more address of this machine, for example at the host end
    * of a virtual network, once that address exists. Same port; TLS and authentication are the API
    * server's own.

@@ -3,6 +3,7 @@ import type { KeyPair } from "@kip/pki";
 import type { ProgramName } from "../binaries/pinned-version.ts";
 import type { ControlPlaneCertificates } from "../certificates/control-plane-certificates.ts";
 import type { ControlPlane } from "../options/control-plane.ts";
+import { kubeconfigText } from "../kubeconfig/kubeconfig-file.ts";
 import { forwardConnections } from "../processes/forward.ts";
 import type { Programs } from "../processes/programs.ts";
 import type { ResolvedOptions } from "../options/resolve-options.ts";
@@ -16,7 +17,7 @@ interface Parts {
   readonly startedInMs: number;
 }
 
-const kubeletValidMs = 365 * 24 * 3_600_000;
+const validMs = 365 * 24 * 3_600_000;
 
 /** What {@link startControlPlane} resolves with. */
 export class RunningControlPlane implements ControlPlane {
@@ -55,8 +56,15 @@ export class RunningControlPlane implements ControlPlane {
       dnsNames: [node],
       ipAddresses: addresses,
       usages: ["server"],
-      validMs: kubeletValidMs,
+      validMs,
     });
+  }
+
+  async issueKubeconfig(user: string, server: string): Promise<string> {
+    const { cluster } = this.#parts.certificates;
+    const identity = await cluster.issue({ commonName: user, usages: ["client"], validMs });
+    const ca = cluster.certificate;
+    return kubeconfigText({ server: `https://${server}:${this.port}`, ca, user, identity });
   }
 
   async exposeAt(address: string): Promise<AsyncDisposable> {

@@ -16,6 +16,7 @@ export interface LocalLayout {
   /** In the cache: what a machine is copied from outlives the cluster. */
   readonly templatesDir: string;
   readonly registryDir: string;
+  readonly dnsDir: string;
   readonly podLogDir: string;
   readonly providerConfig: string;
   readonly daemonLog: string;
@@ -38,6 +39,7 @@ export function localLayout(options: OptionValues): LocalLayout {
     machinesDir: below("cells"),
     templatesDir: path.join(cacheDir, "templates"),
     registryDir: below("registry"),
+    dnsDir: below("dns"),
     podLogDir: below("pod-logs"),
     providerConfig: below("provider.yaml"),
     daemonLog: below("logs", "kip-up.log"),

@@ -46,7 +46,7 @@ export const upOptions: readonly Option[] = [
     flag: "binaries-dir",
     type: "string",
     env: "KIP_BINARIES_DIR",
-    help: "directory with kube-apiserver, kube-controller-manager, kube-scheduler, etcd and kubectl",
+    help: "directory with kube-apiserver, kube-controller-manager, kube-scheduler, etcd and kubectl; may have coredns, too",
   },
   {
     flag: "prepare",

@@ -10,6 +10,7 @@ const stateEntries: readonly string[] = [
   "client-ca.crt",
   "control-plane",
   "daemon.json",
+  "dns",
   "kubelet.crt",
   "kubelet.key",
   "logs",
@@ -20,7 +21,14 @@ const stateEntries: readonly string[] = [
 ];
 /** What is in a cache folder; the lock is there from the first moment on. */
 const cacheLock = "up.lock";
-const cacheEntries: readonly string[] = ["demo", "images", "kubernetes", "os", "templates"];
+const cacheEntries: readonly string[] = [
+  "coredns",
+  "demo",
+  "images",
+  "kubernetes",
+  "os",
+  "templates",
+];
 
 /**
  * Checks that a state folder can be used and removed as a whole: it is new, empty, or `kip up` made it.

@@ -1,13 +1,15 @@
 import path from "node:path";
 import { silentLogger, type OptionValues, systemClock } from "@kip/base";
 import { buildCellImage, buildDemoImage } from "@kip/cell-image";
-import { findRelease, obtainBinaries } from "@kip/control-plane";
+import { findRelease, obtainBinaries, obtainCoredns } from "@kip/control-plane";
 import type { LocalLayout } from "../cluster/layout.ts";
 
 /** What a local cluster is made of. */
 export interface ClusterParts {
   /** Directory of the Kubernetes programs. */
   readonly binariesDir: string;
+  /** Path of CoreDNS. */
+  readonly coredns: string;
   readonly imageId: string;
   /** Layout directory of the demo image. */
   readonly demoLayout: string;
@@ -32,8 +34,9 @@ export async function obtainParts(
   const userDir = options.text("binaries-dir");
   const common = { cacheDir, onProgress, logger: silentLogger, signal: stop.signal };
   try {
-    const [binaries, image, demo] = await Promise.all([
+    const [binaries, coredns, image, demo] = await Promise.all([
       obtainBinaries({ ...common, release, userDir, env: process.env }),
+      obtainCoredns({ ...common, userDir }),
       buildCellImage({
         ...common,
         refresh: options.isSet("refresh-image"),
@@ -41,7 +44,12 @@ export async function obtainParts(
       }),
       buildDemoImage(common),
     ]);
-    return { binariesDir: binaries.directory, imageId: image.id, demoLayout: demo.layoutDir };
+    return {
+      binariesDir: binaries.directory,
+      coredns,
+      imageId: image.id,
+      demoLayout: demo.layoutDir,
+    };
   } catch (error) {
     stop.abort(error);
     throw error;

@@ -9,6 +9,9 @@ export const cellDiskBytes = 5 * 2 ** 30;
 /** Addresses of Services. The cells' network refuses them, as nothing leads to Services yet. */
 export const serviceRange = "10.96.0.0/16";
 
+/** The tenth of them, as in clusters of kubeadm: the Service `kube-system/kube-dns`. */
+export const dnsService = "10.96.0.10";
+
 /** Settings of the local cloud, which the daemon and the provider open alike. */
 export function cloudSettings(options: OptionValues, layout: LocalLayout) {
   return {
@@ -20,5 +23,6 @@ export function cloudSettings(options: OptionValues, layout: LocalLayout) {
     range: options.required("network-range"),
     hostPorts: hostPorts(options),
     serviceRanges: [serviceRange],
+    dnsService,
   };
 }

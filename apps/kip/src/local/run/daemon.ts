@@ -18,11 +18,12 @@ import { logLimitBytes } from "./supervise.ts";
 /** Options that `kip up` hands to the daemon besides its own. */
 export const daemonOptions: readonly Option[] = [
   ...upOptions,
+  { flag: "coredns", type: "string", help: "path of CoreDNS" },
   { flag: "image", type: "string", help: "ID of the cell image" },
   { flag: "demo-layout", type: "string", help: "layout directory of the demo image" },
 ];
 
-/** Keeps the local cluster running until SIGTERM: control plane, network, registry, provider. */
+/** Keeps the local cluster running until SIGTERM: control plane, network, name server, registry, provider. */
 export async function daemon(args: readonly string[]): Promise<void> {
   const options = parseOptions(daemonOptions, args, process.env);
   const layout = localLayout(options);

@@ -16,6 +16,7 @@ import { nodeReady, withClient } from "./administrator.ts";
 import { cellDiskBytes, cloudSettings, serviceRange } from "./cloud-settings.ts";
 import type { ClusterContext } from "./cluster-context.ts";
 import { providerReady } from "./provider-ready.ts";
+import { startClusterDns } from "./cluster-dns.ts";
 import { hasRegistry, pushToRegistry, startRegistry } from "./registry.ts";
 import { startProvider } from "./start-provider.ts";
 
@@ -39,7 +40,9 @@ export async function startCluster(context: ClusterContext): Promise<AsyncDispos
   const controlPlane = stack.use(await startKubernetes(context, cloud));
   stack.use(await controlPlane.exposeAt(cloud.hostAddress));
   await withClient(controlPlane, logger, installCells);
+  const dns = stack.use(await startClusterDns(context, cloud, controlPlane));
   if (await hasRegistry()) stack.use(await openRegistry(context, cloud));
+  await dns.ready;
   await template;
 
   onProgress("Registering the virtual node");

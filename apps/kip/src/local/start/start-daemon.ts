@@ -58,6 +58,7 @@ function daemonFlags(
     `--state-dir=${layout.stateDir}`,
     `--cache-dir=${layout.cacheDir}`,
     `--binaries-dir=${parts.binariesDir}`,
+    `--coredns=${parts.coredns}`,
     `--image=${parts.imageId}`,
     `--demo-layout=${parts.demoLayout}`,
     `--kubeconfig=${userKubeconfig(options)}`,

@@ -1,0 +1,137 @@
+import { Resolver } from "node:dns/promises";
+import { chmod, chown, copyFile, mkdir, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { errorText, systemClock, withTimeout } from "@kip/base";
+import type { ClusterDnsPlace, LocalCloud } from "@kip/cloud-local";
+import type { ControlPlane, SupervisedProgram } from "@kip/control-plane";
+import { markerEnvironment } from "../cluster/processes.ts";
+import { KipError } from "../../errors.ts";
+import { withClient } from "./administrator.ts";
+import type { ClusterContext } from "./cluster-context.ts";
+import { corefile, corefileName, dnsKubeconfigName } from "./corefile.ts";
+import { dnsObjects, dnsUser } from "./dns-objects.ts";
+import { logLimitBytes, supervise } from "./supervise.ts";
+
+/** User and group of the name server: a number below those of machines and of the registry. */
+const systemUser = 1_879_075_581;
+const programName = "coredns";
+
+/** How long the name server may take to answer, milliseconds, and how often it is asked. */
+const readyMs = 30_000;
+const retryMs = 100;
+
+/** The cluster's name server. */
+export interface ClusterDns extends AsyncDisposable {
+  /** Resolves when it answers names of the cluster. */
+  readonly ready: Promise<void>;
+}
+
+/**
+ * Starts CoreDNS in the network namespace of the cells, and makes the Service `kube-dns` that leads there. It runs as a user
+ * without a name that may listen at port 53 and nothing else, and ends with this process.
+ *
+ * @throws {KipError} `LOCAL_CLUSTER_FAILED`, by {@link ClusterDns.ready}, if it ends repeatedly or does not answer
+ */
+export async function startClusterDns(
+  context: ClusterContext,
+  cloud: LocalCloud,
+  controlPlane: ControlPlane,
+): Promise<ClusterDns> {
+  const { layout, logger, signal } = context;
+  const place = await cloud.clusterDns();
+  await withClient(controlPlane, logger, async (client) => {
+    for (const { path: object, body } of dnsObjects(place.address))
+      await client.patch(object, body, "apply", { fieldManager: "kip", force: true });
+  });
+  const kubeconfig = await controlPlane.issueKubeconfig(dnsUser, cloud.hostAddress);
+  await prepareFolder(context, {
+    [corefileName]: corefile(place),
+    [dnsKubeconfigName]: kubeconfig,
+  });
+  const logFile = path.join(layout.logDir, "coredns.log");
+  const program = supervise(logger, {
+    name: programName,
+    file: "nsenter",
+    args: [
+      `--net=${place.namespaceFile}`,
+      ...confined(),
+      `./${programName}`,
+      "-conf",
+      corefileName,
+    ],
+    env: markerEnvironment(),
+    directory: layout.dnsDir,
+    logFile,
+    logLimitBytes,
+  });
+  const ready = untilAnswering({ program, place, logFile, signal });
+  ready.catch(() => {}); // the start may fail before it is awaited
+  return { ready, [Symbol.asyncDispose]: async () => await program.stop() };
+}
+
+/** Its own user, with the one capability that port 53 needs. */
+function confined(): readonly string[] {
+  const capability = "-all,+net_bind_service";
+  const capabilities = ["inh-caps", "ambient-caps", "bounding-set"].map(
+    (set) => `--${set}=${capability}`,
+  );
+  const ids = [`--reuid=${systemUser}`, `--regid=${systemUser}`, "--clear-groups"];
+  return ["setpriv", ...ids, ...capabilities, "--no-new-privs", "--pdeathsig=KILL", "--"];
+}
+
+/** A folder that the program works in and cannot change. It enters none above it, so the program itself is in it, too. */
+async function prepareFolder(
+  { options, layout }: ClusterContext,
+  files: Readonly<Record<string, string>>,
+): Promise<void> {
+  const { dnsDir } = layout;
+  await rm(dnsDir, { recursive: true, force: true });
+  await mkdir(dnsDir, { recursive: true });
+  await chmod(dnsDir, 0o755);
+  await copyFile(options.required("coredns"), path.join(dnsDir, programName));
+  await chmod(path.join(dnsDir, programName), 0o755);
+  for (const [name, text] of Object.entries(files)) {
+    const file = path.join(dnsDir, name);
+    await writeFile(file, text, { mode: 0o400 });
+    await chown(file, systemUser, systemUser);
+  }
+}
+
+interface Answering {
+  readonly program: SupervisedProgram;
+  readonly place: ClusterDnsPlace;
+  readonly logFile: string;
+  readonly signal: AbortSignal;
+}
+
+/** It answers names of the cluster once it has read them all, and reports that by its answers alone. */
+async function untilAnswering({ program, place, logFile, signal }: Answering): Promise<void> {
+  const failed = (reason: string): KipError =>
+    new KipError("LOCAL_CLUSTER_FAILED", `Cannot start the cluster's name server: ${reason}`, {
+      remedy: `See ${logFile}`,
+    });
+  const failing = new AbortController();
+  void program.failing.then(({ reason }) => failing.abort(failed(reason)));
+  const resolver = new Resolver({ timeout: 1000, tries: 1 });
+  resolver.setServers([place.address]);
+  let problem = "";
+  await withTimeout(
+    async (limit) => {
+      for (;;) {
+        try {
+          await resolver.resolve4("kubernetes.default.svc.cluster.local");
+          return;
+        } catch (error) {
+          problem = errorText(error);
+          await systemClock.sleep(retryMs, limit);
+        }
+      }
+    },
+    {
+      limitMs: readyMs,
+      clock: systemClock,
+      signal: AbortSignal.any([signal, failing.signal]),
+      error: () => failed(`it did not answer within ${readyMs / 1000} s (${problem})`),
+    },
+  );
+}

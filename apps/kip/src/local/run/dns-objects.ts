@@ -1,0 +1,94 @@
+import { clusterWide, paths } from "@kip/k8s-client";
+import { dnsService } from "./cloud-settings.ts";
+
+/** User of the API that the name server is. */
+export const dnsUser = "system:coredns";
+
+/** An object, and where it is. */
+export interface PlacedObject {
+  readonly path: string;
+  readonly body: object;
+}
+
+const rbac = "rbac.authorization.k8s.io";
+const clusterRoles = clusterWide(`/apis/${rbac}/v1`, "clusterroles");
+const clusterRoleBindings = clusterWide(`/apis/${rbac}/v1`, "clusterrolebindings");
+const namespace = "kube-system";
+const name = "kube-dns";
+const ports = [
+  { name: "dns", port: 53, protocol: "UDP" },
+  { name: "dns-tcp", port: 53, protocol: "TCP" },
+] as const;
+
+/**
+ * What the name server may read, and the Service `kube-dns` that leads to it. The Service has no selector: no pod serves
+ * it, and its EndpointSlice is kip's.
+ *
+ * @param address where the name server listens
+ */
+export function dnsObjects(address: string): readonly PlacedObject[] {
+  return [
+    { path: clusterRoles(dnsUser), body: role() },
+    { path: clusterRoleBindings(dnsUser), body: binding() },
+    { path: paths.services(namespace, name), body: service() },
+    { path: paths.endpointSlices(namespace, name), body: endpointSlice(address) },
+  ];
+}
+
+function role() {
+  const verbs = ["list", "watch"];
+  return {
+    apiVersion: `${rbac}/v1`,
+    kind: "ClusterRole",
+    metadata: { name: dnsUser },
+    rules: [
+      { apiGroups: [""], resources: ["services", "pods", "namespaces"], verbs },
+      { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs },
+    ],
+  };
+}
+
+function binding() {
+  return {
+    apiVersion: `${rbac}/v1`,
+    kind: "ClusterRoleBinding",
+    metadata: { name: dnsUser },
+    roleRef: { apiGroup: rbac, kind: "ClusterRole", name: dnsUser },
+    subjects: [{ apiGroup: rbac, kind: "User", name: dnsUser }],
+  };
+}
+
+function service() {
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: {
+      namespace,
+      name,
+      labels: {
+        "k8s-app": "kube-dns",
+        "kubernetes.io/cluster-service": "true",
+        "kubernetes.io/name": "CoreDNS",
+      },
+    },
+    spec: { clusterIP: dnsService, ports },
+  };
+}
+
+function endpointSlice(address: string) {
+  return {
+    apiVersion: "discovery.k8s.io/v1",
+    kind: "EndpointSlice",
+    metadata: {
+      namespace,
+      name,
+      labels: {
+        "kubernetes.io/service-name": name,
+        "endpointslice.kubernetes.io/managed-by": "kip.elotl.co",
+      },
+    },
+    addressType: "IPv4",
+    endpoints: [{ addresses: [address], conditions: { ready: true, serving: true } }],
+    ports,
+  };
+}

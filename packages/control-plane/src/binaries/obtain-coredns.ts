@@ -1,0 +1,69 @@
+import { access, constants } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import type { CacheEntry } from "./binary-cache.ts";
+import { buildProject, obtainCached, type ObtainSettings } from "./obtain-cached.ts";
+
+/** Version of CoreDNS; `tools/coredns/go.mod` pins the same. */
+export const corednsVersion = "v1.14.7";
+
+/** Options of {@link obtainCoredns}. */
+export interface ObtainCorednsOptions extends ObtainSettings {
+  /** Kept between runs; the program goes to `coredns/<version>/` in it. */
+  readonly cacheDir: string;
+  /** A directory of the user's; its `coredns` is used if there is one. @default none */
+  readonly userDir?: string | undefined;
+  /** Directory of the go.mod that pins the modules. @default the repository's */
+  readonly modulesDir?: string | undefined;
+}
+
+/** Object files of the build (0.6 GB) and the program, rounded up. */
+const neededBytes = 1e9;
+
+/**
+ * Path of CoreDNS, the cluster's name server: from a directory that the user names, else the cache, else built from
+ * pinned Go modules. May be called by several processes at once, and interrupted, as `obtainBinaries`.
+ *
+ * @throws {ControlPlaneError} `COREDNS_UNOBTAINABLE` if there is no Go toolchain
+ * @throws {ControlPlaneError} `COREDNS_BUILD_FAILED`, `DISK_TOO_SMALL`
+ */
+export async function obtainCoredns(options: ObtainCorednsOptions): Promise<string> {
+  const own = options.userDir === undefined ? undefined : join(resolve(options.userDir), "coredns");
+  if (own !== undefined && (await isExecutable(own))) return own;
+  const entry: CacheEntry<"coredns"> = {
+    title: `CoreDNS ${corednsVersion}`,
+    directory: join(resolve(options.cacheDir), "coredns", corednsVersion),
+    versions: { coredns: corednsVersion },
+    programs: ["coredns"],
+  };
+  const make = async (work: string) => await build(work, entry.title, options);
+  await obtainCached({ name: "CoreDNS", entry, make }, options);
+  return join(entry.directory, "coredns");
+}
+
+async function build(work: string, title: string, options: ObtainCorednsOptions) {
+  const modulesDir = join(import.meta.dirname, "../../../../tools/coredns");
+  return await buildProject(
+    {
+      sources: {
+        title,
+        mains: { coredns: { path: "coredns.local", file: "coredns.local" } },
+        variables: {},
+        neededBytes,
+        duration: "2 minutes on 2 cores",
+      },
+      modulesDir: options.modulesDir ?? modulesDir,
+      work,
+      failed: "COREDNS_BUILD_FAILED",
+      unobtainable: { code: "COREDNS_UNOBTAINABLE", reason: "there is no Go toolchain here" },
+      otherwise: "put the program coredns into a directory (--binaries-dir)",
+    },
+    options,
+  );
+}
+
+async function isExecutable(path: string): Promise<boolean> {
+  return await access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}
