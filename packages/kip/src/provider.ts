@@ -18,7 +18,7 @@ import {
   type ResolvedPod,
 } from "@kip/virtual-kubelet";
 import { ProviderError } from "./errors.ts";
-import { CellActor } from "./cell/cell-actor.ts";
+import { CellWorker } from "./cell/cell-worker.ts";
 import type { CellSteps } from "./cell/cell-step.ts";
 import type { CellLimits } from "./cell/observe-cell.ts";
 import { hasEnded, wasClaimed, type PodRef } from "./state/cell-state.ts";
@@ -41,10 +41,10 @@ export interface KipProviderOptions {
   readonly logger: Logger;
 }
 
-/** Runs each pod on a cell of its own, with one {@link CellActor} per pod UID. */
+/** Runs each pod on a cell of its own, with one {@link CellWorker} per pod UID. */
 export class KipProvider implements PodProvider {
   readonly #options: KipProviderOptions;
-  readonly #actors = new Map<string, CellActor>();
+  readonly #workers = new Map<string, CellWorker>();
   readonly #subscriptions = new DisposableStack();
   /** By token; a notice may come before its pod. */
   readonly #notices = new Map<string, InterruptionNotice>();
@@ -63,11 +63,11 @@ export class KipProvider implements PodProvider {
     const stops = [
       driver.onTerminated((instance) => {
         this.#notices.delete(instance.token);
-        for (const actor of this.#actors.values()) actor.instanceEnded(instance);
+        for (const worker of this.#workers.values()) worker.instanceEnded(instance);
       }),
       driver.onInterruption((notice) => {
         this.#notices.set(notice.instance.token, notice);
-        for (const actor of this.#actors.values()) actor.interrupted(notice);
+        for (const worker of this.#workers.values()) worker.interrupted(notice);
       }),
     ];
     for (const stop of stops) this.#subscriptions.defer(stop);
@@ -76,35 +76,35 @@ export class KipProvider implements PodProvider {
 
   /** A Cell was added or changed in the API. */
   cellChanged(cell: Cell): void {
-    this.#actors.get(cell.spec.podRef.uid)?.cellSeen(cell);
+    this.#workers.get(cell.spec.podRef.uid)?.cellSeen(cell);
   }
 
   /** A Cell was deleted from the API. */
   cellGone(cell: Cell): void {
-    this.#actors.get(cell.spec.podRef.uid)?.cellGone(cell);
+    this.#workers.get(cell.spec.podRef.uid)?.cellGone(cell);
   }
 
-  /** Whether this pod has an actor. */
+  /** Whether this pod has a worker. */
   isAtWork(podUid: string): boolean {
-    return this.#actors.has(podUid);
+    return this.#workers.has(podUid);
   }
 
   /** Frees the cell of a finished pod, which the virtual kubelet no longer applies or removes. */
   freeCell(podRef: PodRef): void {
-    this.#actor(podRef).finish();
+    this.#worker(podRef).finish();
   }
 
   async finish(pod: Pod, signal: AbortSignal): Promise<void> {
     const podRef = refOf(pod);
-    if (!this.#actors.has(podRef.uid) && !this.#hasCell(podRef.uid)) return;
-    const actor = this.#actor(podRef);
-    actor.finish(pod);
-    await this.#untilSettled(actor, signal);
+    if (!this.#workers.has(podRef.uid) && !this.#hasCell(podRef.uid)) return;
+    const worker = this.#worker(podRef);
+    worker.finish(pod);
+    await this.#untilSettled(worker, signal);
   }
 
   async apply(resolved: ResolvedPod): Promise<void> {
     const { pod } = resolved;
-    this.#actor(refOf(pod)).apply(resolved);
+    this.#worker(refOf(pod)).apply(resolved);
   }
 
   async remove(pod: Pod, graceSeconds: number, signal?: AbortSignal): Promise<void> {
@@ -113,7 +113,7 @@ export class KipProvider implements PodProvider {
 
   async removeUnknown(uid: string): Promise<void> {
     const cell = this.#options.cells.list().find((each) => each.spec.podRef.uid === uid);
-    const known = this.#actors.get(uid)?.state.podRef ?? cell?.spec.podRef;
+    const known = this.#workers.get(uid)?.state.podRef ?? cell?.spec.podRef;
     if (known) await this.#remove(known, 0);
     await this.#forgetLogs(uid);
   }
@@ -126,12 +126,12 @@ export class KipProvider implements PodProvider {
       signal,
     }: { readonly pod?: Pod | undefined; readonly signal?: AbortSignal | undefined } = {},
   ): Promise<void> {
-    const actor = this.#actor(podRef);
-    actor.remove(graceSeconds, pod);
-    const token = actor.state.cell.object?.metadata.uid;
-    await this.#untilSettled(actor, signal);
+    const worker = this.#worker(podRef);
+    worker.remove(graceSeconds, pod);
+    const token = worker.state.cell.object?.metadata.uid;
+    await this.#untilSettled(worker, signal);
     if (token !== undefined) this.#notices.delete(token);
-    this.#actors.delete(podRef.uid);
+    this.#workers.delete(podRef.uid);
     await this.#forgetLogs(podRef.uid);
   }
 
@@ -144,14 +144,14 @@ export class KipProvider implements PodProvider {
     }
   }
 
-  /** @throws the signal's reason, or that the provider was stopped: a stopped actor never settles */
-  async #untilSettled(actor: CellActor, signal?: AbortSignal): Promise<void> {
+  /** @throws the signal's reason, or that the provider was stopped: a stopped worker never settles */
+  async #untilSettled(worker: CellWorker, signal?: AbortSignal): Promise<void> {
     const ends = signal ? AbortSignal.any([signal, this.#stopped.signal]) : this.#stopped.signal;
-    await untilAborted(actor.settled, ends);
+    await untilAborted(worker.settled, ends);
   }
 
   async presence(uid: string): Promise<PodPresence> {
-    const state = this.#actors.get(uid)?.state;
+    const state = this.#workers.get(uid)?.state;
     // Only the logs of a finished pod remain.
     if (state) return state.end.isPodFinished && !state.cell.object ? "absent" : "present";
     if (!this.#options.cells.isSynced) return "unknown";
@@ -164,7 +164,7 @@ export class KipProvider implements PodProvider {
 
   async list(): Promise<readonly PodRef[]> {
     const refs = new Map<string, PodRef>();
-    for (const { state } of this.#actors.values()) refs.set(state.podRef.uid, state.podRef);
+    for (const { state } of this.#workers.values()) refs.set(state.podRef.uid, state.podRef);
     for (const cell of this.#options.cells.list()) refs.set(cell.spec.podRef.uid, cell.spec.podRef);
     for (const uid of await this.#options.archive.pods()) {
       if (!refs.has(uid)) refs.set(uid, { uid, namespace: "", name: "" });
@@ -248,28 +248,28 @@ export class KipProvider implements PodProvider {
   async stop(): Promise<void> {
     this.#subscriptions.dispose();
     this.#stopped.abort(new DOMException("The provider was stopped", "AbortError"));
-    await Promise.all([...this.#actors.values()].map((actor) => actor.stop()));
+    await Promise.all([...this.#workers.values()].map((worker) => worker.stop()));
   }
 
   /** Waits until the log of a finished pod is saved: its cell is being ended, and a read there might break off. */
   async #logsSaved(podUid: string, signal: AbortSignal): Promise<void> {
-    const actor = this.#actors.get(podUid);
-    const { agent, end } = actor?.state ?? {};
-    if (!actor || !agent?.client || end?.isPodFinished !== true) return;
+    const worker = this.#workers.get(podUid);
+    const { agent, end } = worker?.state ?? {};
+    if (!worker || !agent?.client || end?.isPodFinished !== true) return;
     // A pod that another client ended in the API still writes its log while it stops.
     if (agent.report && !hasEnded(agent.report)) return;
-    await untilAborted(Promise.race([actor.logsSaved, actor.settled]), signal);
+    await untilAborted(Promise.race([worker.logsSaved, worker.settled]), signal);
   }
 
   /** A pod has no logs if it was never dispatched, or if it finished without saving any. */
   #mayHaveLog(pod: Pod): boolean {
-    const state = this.#actors.get(pod.metadata.uid)?.state;
+    const state = this.#workers.get(pod.metadata.uid)?.state;
     if (!state?.agent.client && hasEnded(pod.status)) return false;
     return !state || state.agent.report !== undefined || wasClaimed(state.cell.status);
   }
 
   #connected(): readonly MeasuredPod[] {
-    return [...this.#actors.values()].flatMap(({ state }): MeasuredPod[] => {
+    return [...this.#workers.values()].flatMap(({ state }): MeasuredPod[] => {
       const { podRef, agent, pod } = state;
       if (!agent.client) return [];
       const containers = pod.resolved ? containerNames(pod.resolved.pod) : new Set<string>();
@@ -278,7 +278,7 @@ export class KipProvider implements PodProvider {
   }
 
   #agent(pod: Pod): AgentClient {
-    const agent = this.#actors.get(pod.metadata.uid)?.state.agent.client;
+    const agent = this.#workers.get(pod.metadata.uid)?.state.agent.client;
     if (agent) return agent;
     throw new ProviderError(
       "CELL_NOT_READY",
@@ -291,8 +291,8 @@ export class KipProvider implements PodProvider {
     );
   }
 
-  #actor(podRef: PodRef): CellActor {
-    const known = this.#actors.get(podRef.uid);
+  #worker(podRef: PodRef): CellWorker {
+    const known = this.#workers.get(podRef.uid);
     if (known) return known;
     const { steps, limits, nodeFacts, clock, logger } = this.#options;
     const { namespace, name, uid } = podRef;
@@ -301,7 +301,7 @@ export class KipProvider implements PodProvider {
       callbacks: () => this.#callbacks,
       startedAt: this.#startedAt,
     });
-    const actor = new CellActor({
+    const worker = new CellWorker({
       podRef,
       nodeIp: nodeFacts.internalIp,
       steps,
@@ -312,10 +312,10 @@ export class KipProvider implements PodProvider {
       onReport: (report) => publisher.report(report),
       onProblem: (reason, message) => this.podEvent(uid, "Warning", reason, message),
     });
-    this.#actors.set(uid, actor);
-    actor.cellSeen(newestCell(this.#options.cells.list(), uid));
-    for (const notice of this.#notices.values()) actor.interrupted(notice);
-    return actor;
+    this.#workers.set(uid, worker);
+    worker.cellSeen(newestCell(this.#options.cells.list(), uid));
+    for (const notice of this.#notices.values()) worker.interrupted(notice);
+    return worker;
   }
 
   /** Publishes an event of a pod. */

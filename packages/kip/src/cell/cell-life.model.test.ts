@@ -66,7 +66,7 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 60; turn++) await setImmediate();
 }
 
-/** One life of kip, with its real provider, actors and steps; only the connection to the agent is not real. */
+/** One life of kip, with its real provider, workers and steps; only the connection to the agent is not real. */
 class Life {
   readonly provider: KipProvider;
   readonly #world: World;

@@ -6,7 +6,7 @@ import type { Cell } from "../state/cell.ts";
 import { freeFinishedPods } from "./finished-pods.ts";
 
 describe("freeFinishedPods()", () => {
-  it("frees the cells of finished pods without an actor, and no others", async () => {
+  it("frees the cells of finished pods without a worker, and no others", async () => {
     const pods: Readonly<Record<string, unknown>> = {
       done: { metadata: { uid: "done" }, status: { phase: "Succeeded" } },
       busy: { metadata: { uid: "busy" }, status: { phase: "Failed" } },

@@ -8,7 +8,7 @@ import type { Instance } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
-import { CellActor } from "./cell-actor.ts";
+import { CellWorker } from "./cell-worker.ts";
 import type { CellContext, CellStep } from "./cell-step.ts";
 import type { CellChange } from "../state/cell-change.ts";
 import type { CellState } from "../state/cell-state.ts";
@@ -35,7 +35,7 @@ function newCell(uid: string, attempt = 0): Cell {
   } as unknown as Cell; // all that is looked at
 }
 
-/** An actor whose steps succeed at once, unless the test has one of its own. */
+/** A worker whose steps succeed at once, unless the test has one of its own. */
 function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
   const clock = new ManualClock();
   const steps: string[] = [];
@@ -81,7 +81,7 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
     return (await (fakes[step.kind] ?? usual[step.kind])?.(context, step)) ?? undefined;
   };
   const kinds = Object.keys(usual).map((kind) => [kind, execute]);
-  const actor = new CellActor({
+  const worker = new CellWorker({
     podRef: { namespace: "default", name: "web", uid: "p" },
     nodeIp: "192.0.2.1",
     steps: {
@@ -98,10 +98,10 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
   });
   const count = (kind: string): number => steps.filter((each) => each === kind).length;
   const run = async (): Promise<void> => {
-    actor.apply({ pod: podWith() } as unknown as ResolvedPod); // handed through
+    worker.apply({ pod: podWith() } as unknown as ResolvedPod); // handed through
     await settle();
   };
-  return { actor, clock, steps, problems, count, run };
+  return { worker, clock, steps, problems, count, run };
 }
 
 /** The cloud started an instance, which is in this state. */
@@ -125,9 +125,9 @@ function ended(phase: "Succeeded" | "Failed"): PodReport {
   } as unknown as PodReport; // all that is looked at
 }
 
-describe("CellActor", () => {
+describe("CellWorker", () => {
   it("gives the agent fresh credentials before those it has end", async () => {
-    const { actor, clock, count, run } = start({
+    const { worker, clock, count, run } = start({
       dispatch: ({ change, state }) => {
         change({ kind: "cellStatus", status: { phase: "Claimed" } });
         return dispatched(state(), 3_600_000);
@@ -141,63 +141,63 @@ describe("CellActor", () => {
     assert.equal(count("dispatch"), 2);
     await clock.advance(3_600_000);
     assert.equal(count("dispatch"), 3);
-    actor.remove(30);
+    worker.remove(30);
     await settle();
     await clock.advance(60_000);
     assert.equal(clock.sleepers, 0);
   });
 
   it("starts a pod and stops it, and leaves no timer behind", async () => {
-    const { actor, clock, steps, run } = start();
+    const { worker, clock, steps, run } = start();
     await run();
     assert.deepEqual(steps, ["createCell", "launch", "connect", "dispatch"]);
-    actor.remove(30);
+    worker.remove(30);
     await settle();
-    actor.reportSeen(ended("Succeeded"));
-    await actor.settled;
+    worker.reportSeen(ended("Succeeded"));
+    await worker.settled;
     assert.deepEqual(steps.slice(4), ["drain", "saveLogs", "terminate", "deleteCell"]);
     await settle();
     assert.equal(clock.sleepers, 0);
   });
 
   it("ignores a Cell that it removed and that the watch still reports", async () => {
-    const { actor, count, run } = start({ terminate: untilAborted });
+    const { worker, count, run } = start({ terminate: untilAborted });
     await run();
     const old = newCell("c1");
-    actor.instanceEnded({ token: "c1" } as Parameters<CellActor["instanceEnded"]>[0]);
+    worker.instanceEnded({ token: "c1" } as Parameters<CellWorker["instanceEnded"]>[0]);
     await settle();
-    actor.cellSeen({ ...old, metadata: { ...old.metadata, deletionTimestamp: "now" } });
-    assert.equal(actor.state.cell.object, undefined);
-    assert.equal(actor.state.history.attempt, 1);
+    worker.cellSeen({ ...old, metadata: { ...old.metadata, deletionTimestamp: "now" } });
+    assert.equal(worker.state.cell.object, undefined);
+    assert.equal(worker.state.history.attempt, 1);
     assert.equal(count("createCell"), 1);
   });
 
   it("replaces a machine whose agent never answers", async () => {
-    const { actor, clock, count, run } = start({ connect: untilAborted });
+    const { worker, clock, count, run } = start({ connect: untilAborted });
     await run();
     await clock.advance(1_199_000);
     assert.equal(count("terminate"), 0);
     await clock.advance(3000);
     assert.equal(count("terminate"), 1);
     assert.equal(count("createCell"), 2);
-    await actor.stop();
+    await worker.stop();
   });
 
   it("ends a machine that does not stop its pod in time", async () => {
-    const { actor, clock, count, run } = start({ drain: untilAborted });
+    const { worker, clock, count, run } = start({ drain: untilAborted });
     await run();
-    actor.remove(5);
+    worker.remove(5);
     await clock.advance(19_000);
     assert.equal(count("terminate"), 0);
     await clock.advance(1000);
-    await actor.settled;
+    await worker.settled;
     assert.equal(count("terminate"), 1);
   });
 
   it("backs off while the cloud has no capacity, reports it once, and recovers", async () => {
     let isFull = true;
     let left = 500;
-    const { actor, clock, count, problems, run } = start({
+    const { worker, clock, count, problems, run } = start({
       launch: ({ change }) => {
         if (!isFull) return launched("running");
         change({ kind: "machine", state: "unknown" });
@@ -208,16 +208,16 @@ describe("CellActor", () => {
     await clock.advance(600_000);
     assert.ok(count("launch") >= 5 && count("launch") <= 15, `${count("launch")} launches`);
     assert.deepEqual(problems, ["CloudNoCapacity"]);
-    assert.match(actor.state.wait.reason?.message ?? "", /Cannot launch/);
+    assert.match(worker.state.wait.reason?.message ?? "", /Cannot launch/);
     isFull = false;
     await run();
     assert.equal(count("dispatch"), 1, "a change of the pod ends the pause");
-    await actor.stop();
+    await worker.stop();
   });
 
   it("reports once why a launch waits, and keeps its place in the queue up to date", async () => {
     const launching = Promise.withResolvers<CellContext>();
-    const { actor, problems, run } = start({
+    const { worker, problems, run } = start({
       launch: async (context, step) => {
         launching.resolve(context);
         await untilAborted(context, step);
@@ -231,57 +231,57 @@ describe("CellActor", () => {
       await settle();
     }
     assert.deepEqual(problems, ["CellWaits"]);
-    assert.match(actor.state.wait.reason?.message ?? "", /; 1 asked before/);
-    await actor.stop();
+    assert.match(worker.state.wait.reason?.message ?? "", /; 1 asked before/);
+    await worker.stop();
   });
 
   it("fails a pod that waits for its cell for longer than it may be active", async () => {
-    const { actor, clock, count } = start({ launch: untilAborted });
+    const { worker, clock, count } = start({ launch: untilAborted });
     const status = { startTime: new Date(clock.now()).toISOString() };
     const spec = { containers: [], activeDeadlineSeconds: 60 };
-    actor.apply({ pod: podWith({ spec, status }) } as unknown as ResolvedPod); // all that is looked at
+    worker.apply({ pod: podWith({ spec, status }) } as unknown as ResolvedPod); // all that is looked at
     await clock.advance(59_000);
-    assert.deepEqual([actor.state.end.isPodFinished, count("launch")], [false, 1]);
+    assert.deepEqual([worker.state.end.isPodFinished, count("launch")], [false, 1]);
     await clock.advance(2000);
-    assert.equal(actor.state.end.isPodFinished, true);
-    await actor.settled;
+    assert.equal(worker.state.end.isPodFinished, true);
+    await worker.settled;
     assert.deepEqual([count("createCell"), count("deleteCell")], [1, 1]);
   });
 
   it("leaves the deadline of a dispatched pod to the agent", async () => {
-    const { actor, clock, count } = start();
+    const { worker, clock, count } = start();
     const status = { startTime: new Date(clock.now()).toISOString() };
     const spec = { containers: [], activeDeadlineSeconds: 60 };
-    actor.apply({ pod: podWith({ spec, status }) } as unknown as ResolvedPod); // all that is looked at
+    worker.apply({ pod: podWith({ spec, status }) } as unknown as ResolvedPod); // all that is looked at
     await clock.advance(600_000);
-    assert.deepEqual([actor.state.end.isPodFinished, count("dispatch")], [false, 1]);
+    assert.deepEqual([worker.state.end.isPodFinished, count("dispatch")], [false, 1]);
   });
 
   it("backs off when machines vanish in a row", async () => {
-    const { actor, clock, count, run } = start({
+    const { worker, clock, count, run } = start({
       launch: () => launched("terminated"),
     });
     await run();
     await clock.advance(600_000);
     assert.ok(count("launch") >= 5 && count("launch") <= 15, `${count("launch")} launches`);
-    actor.remove(0);
-    await actor.settled;
+    worker.remove(0);
+    await worker.settled;
   });
 
   it("hostile cell: replaces a machine whose agent answers only for moments", async () => {
-    const { actor, clock, count, run } = start();
+    const { worker, clock, count, run } = start();
     await run();
     for (let turn = 0; turn < 20 && count("terminate") === 0; turn++) {
-      if (actor.state.agent.client) actor.agentLost();
+      if (worker.state.agent.client) worker.agentLost();
       await clock.advance(9000);
     }
     assert.equal(count("terminate"), 1);
     assert.ok(count("connect") < 15);
-    await actor.stop();
+    await worker.stop();
   });
 
   it("replaces a machine that was restarted and has forgotten the pod that it ran", async () => {
-    const { actor, clock, count, run } = start({
+    const { worker, clock, count, run } = start({
       connect: () => ({
         kind: "connected",
         client: { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient, // all that is called
@@ -290,15 +290,15 @@ describe("CellActor", () => {
     });
     await run();
     await clock.advance(10_000);
-    actor.agentLost();
+    worker.agentLost();
     await settle();
     assert.deepEqual([count("terminate"), count("createCell")], [1, 1]);
-    await actor.stop();
+    await worker.stop();
   });
 
   it("does not count a slow boot against an agent that is lost once", async () => {
     const answer = Promise.withResolvers<void>();
-    const { actor, clock, count, run } = start({
+    const { worker, clock, count, run } = start({
       connect: async (context, step) => {
         if (count("connect") > 1) await untilAborted(context, step);
         await answer.promise;
@@ -310,110 +310,110 @@ describe("CellActor", () => {
     await clock.advance(600_000);
     answer.resolve();
     await settle();
-    assert.equal(actor.state.cell.status.phase, "Claimed");
-    actor.agentLost();
+    assert.equal(worker.state.cell.status.phase, "Claimed");
+    worker.agentLost();
     await clock.advance(2000);
     assert.equal(count("terminate"), 0);
-    await actor.stop();
+    await worker.stop();
   });
 
   it("does not take the end of containers for the pod's own when its Cell is deleted", async () => {
-    const { actor, clock, count, run } = start();
+    const { worker, clock, count, run } = start();
     await run();
-    actor.cellGone(newCell("c1"));
+    worker.cellGone(newCell("c1"));
     await settle();
-    actor.reportSeen(ended("Failed"));
+    worker.reportSeen(ended("Failed"));
     await clock.advance(1000);
-    assert.equal(actor.state.end.isPodFinished, false);
+    assert.equal(worker.state.end.isPodFinished, false);
     assert.equal(count("createCell"), 2);
-    await actor.stop();
+    await worker.stop();
   });
 
   it("reports that the logs of a finished pod are saved before its machine has gone", async () => {
-    const { actor, run, count } = start({ terminate: untilAborted });
+    const { worker, run, count } = start({ terminate: untilAborted });
     await run();
-    actor.reportSeen(ended("Succeeded"));
-    await actor.logsSaved;
+    worker.reportSeen(ended("Succeeded"));
+    await worker.logsSaved;
     await settle();
     assert.deepEqual([count("saveLogs"), count("terminate"), count("deleteCell")], [1, 1, 0]);
-    await actor.stop();
+    await worker.stop();
   });
 
   it("writes how a pod ended before its machine goes, and keeps its Cell until the API has it", async () => {
     const inApi = Promise.withResolvers<void>();
-    const { actor, run, steps, count } = start({
+    const { worker, run, steps, count } = start({
       awaitEndInApi: async () => {
         await inApi.promise;
         return { kind: "endInApi" };
       },
     });
     await run();
-    actor.reportSeen(ended("Succeeded"));
+    worker.reportSeen(ended("Succeeded"));
     await settle();
     const expected = ["recordEnd", "saveLogs", "terminate", "awaitEndInApi"];
     assert.deepEqual(steps.slice(-4), expected);
-    assert.deepEqual([actor.state.end.podEnd?.phase, count("deleteCell")], ["Succeeded", 0]);
+    assert.deepEqual([worker.state.end.podEnd?.phase, count("deleteCell")], ["Succeeded", 0]);
     inApi.resolve();
-    await actor.settled;
+    await worker.settled;
     assert.equal(count("deleteCell"), 1);
   });
 
   it("takes over the end in the Cell, and does not start the pod again", async () => {
-    const { actor, count, run } = start({
+    const { worker, count, run } = start({
       observeInstance: () => ({ kind: "machine", state: "gone" }),
     });
     const podEnd = { phase: "Succeeded" } as const;
-    actor.cellSeen({ ...newCell("c1"), status: { phase: "Terminating", podEnd } });
+    worker.cellSeen({ ...newCell("c1"), status: { phase: "Terminating", podEnd } });
     await run();
-    await actor.settled;
-    assert.deepEqual(actor.state.end.podEnd, podEnd);
+    await worker.settled;
+    assert.deepEqual(worker.state.end.podEnd, podEnd);
     assert.deepEqual([count("createCell"), count("awaitEndInApi"), count("deleteCell")], [0, 1, 1]);
   });
 
   it("stops a pod that is finished in the API, within its grace period, and ends its machine", async () => {
-    const { actor, clock, steps, count, run } = start();
+    const { worker, clock, steps, count, run } = start();
     await run();
-    actor.finish();
+    worker.finish();
     await settle();
     assert.deepEqual(steps.slice(4), ["drain"]);
     await clock.advance(44_000);
     assert.equal(count("terminate"), 0);
     await clock.advance(2000);
-    await actor.settled;
+    await worker.settled;
     assert.deepEqual(steps.slice(5), ["terminate", "deleteCell"]);
-    actor.finish();
+    worker.finish();
     await settle();
     assert.equal(steps.length, 7);
   });
 
   it("gives up logs that no connection can fetch, with one time limit for all attempts", async () => {
-    const { actor, clock, count, run } = start({
+    const { worker, clock, count, run } = start({
       saveLogs: ({ change }) => {
         change({ kind: "savingLogs" });
         throw new AgentError("AGENT_UNREACHABLE", "the connection is gone", { retryable: true });
       },
     });
     await run();
-    actor.reportSeen(ended("Failed"));
+    worker.reportSeen(ended("Failed"));
     await clock.advance(110_000);
     assert.ok(count("saveLogs") >= 5);
     assert.equal(count("terminate"), 0);
     await clock.advance(20_000);
-    await actor.settled;
+    await worker.settled;
     assert.equal(count("terminate"), 1);
   });
 
   it("pauses between repetitions of a step that changes nothing", async () => {
-    const { actor, clock, count, run } = start({ launch: async () => {} });
+    const { worker, clock, count, run } = start({ launch: async () => {} });
     await run();
     await clock.advance(60_000);
     assert.ok(count("launch") >= 5 && count("launch") <= 15, `${count("launch")} launches`);
-    await actor.stop();
+    await worker.stop();
   });
 
   it("obeys Retry-After of a server", async () => {
     const options = { retryable: true, retryAfterMs: 30_000 };
-    const { actor, clock, count, run } = start({
+    const { worker, clock, count, run } = start({
       createCell: async () => {
         throw new K8sError("K8S_TOO_MANY_REQUESTS", "busy", options);
       },
@@ -423,43 +423,43 @@ describe("CellActor", () => {
     assert.equal(count("createCell"), 1);
     await clock.advance(2000);
     assert.equal(count("createCell"), 2);
-    await actor.stop();
+    await worker.stop();
   });
 
   it("settles again after new work", async () => {
-    const { actor, run } = start();
+    const { worker, run } = start();
     await run();
-    actor.reportSeen(ended("Succeeded"));
-    await actor.settled;
-    actor.cellSeen(newCell("other"));
+    worker.reportSeen(ended("Succeeded"));
+    await worker.settled;
+    worker.cellSeen(newCell("other"));
     let isSettled = false;
-    void actor.settled.then(() => (isSettled = true));
+    void worker.settled.then(() => (isSettled = true));
     assert.equal(isSettled, false);
-    await actor.settled;
-    assert.equal(actor.state.cell.object, undefined);
+    await worker.settled;
+    assert.equal(worker.state.cell.object, undefined);
   });
 
   it("closes a connection that is made while it stops", async () => {
     const gate = Promise.withResolvers<void>();
     let closed = 0;
     const agent = { [Symbol.asyncDispose]: async () => void closed++ };
-    const { actor, run } = start({
+    const { worker, run } = start({
       connect: async () => {
         await gate.promise;
         return { kind: "connected", client: agent as unknown as AgentClient }; // all that is used of it
       },
     });
     await run();
-    const stopped = actor.stop();
+    const stopped = worker.stop();
     gate.resolve();
     await stopped;
     assert.equal(closed, 1);
   });
 
   it("stops during a step", async () => {
-    const { actor, clock, run } = start({ connect: untilAborted });
+    const { worker, clock, run } = start({ connect: untilAborted });
     await run();
-    await actor.stop();
+    await worker.stop();
     await settle();
     assert.equal(clock.sleepers, 0);
   });

@@ -14,8 +14,8 @@ import type { CellStep, CellStepArgs, CellSteps } from "./cell-step.ts";
 import type { CellLimits } from "./observe-cell.ts";
 import { reduceCell } from "./reduce-cell.ts";
 
-/** What a {@link CellActor} works with. */
-export interface CellActorOptions {
+/** What a {@link CellWorker} works with. */
+export interface CellWorkerOptions {
   readonly podRef: PodRef;
   /** Address of the virtual node. */
   readonly nodeIp: string;
@@ -33,16 +33,16 @@ export interface CellActorOptions {
 
 /**
  * The worker of one pod and its cell: it tells a {@link Reconciler} what the API, the cloud and the agent report, and follows
- * the agent that the state is connected to. Actors of different pods never wait for each other.
+ * the agent that the state is connected to. Workers of different pods never wait for each other.
  */
-export class CellActor {
-  readonly #options: CellActorOptions;
+export class CellWorker {
+  readonly #options: CellWorkerOptions;
   readonly #reconciler: Reconciler<CellStepArgs, CellState, CellChange>;
   readonly #logsSaved = Promise.withResolvers<void>();
   #followed: AgentClient | undefined;
   #reportedWait: string | undefined;
 
-  constructor(options: CellActorOptions) {
+  constructor(options: CellWorkerOptions) {
     const { podRef, nodeIp, steps, limits, clock, logger } = options;
     this.#options = options;
     this.#reconciler = new Reconciler<CellStepArgs, CellState, CellChange>({
@@ -107,7 +107,7 @@ export class CellActor {
     this.#reconciler.apply({ kind: "instanceEnded", token });
   }
 
-  /** The cloud announced that it takes the instance back. {@link CellActor.instanceEnded} reports its end. */
+  /** The cloud announced that it takes the instance back. {@link CellWorker.instanceEnded} reports its end. */
   interrupted({ instance, endsAt }: InterruptionNotice): void {
     const { cell, machine } = this.state;
     if (instance.token !== cell.object?.metadata.uid) return;
