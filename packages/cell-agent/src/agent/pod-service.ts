@@ -1,14 +1,14 @@
 import type { DesiredPod } from "@kip/agent-api";
 import { errorText } from "@kip/base";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
-import { PodSupervisor, type SupervisorOptions } from "../pod/pod-supervisor.ts";
+import { AgentWorker, type AgentWorkerOptions } from "../pod/agent-worker.ts";
 import { agentHandler, type HandlerOptions } from "../server/agent-handler.ts";
 import type { Handler } from "../server/agent-server.ts";
 import { StatusStream } from "../server/status-stream.ts";
 
 /** Options of {@link PodService}. */
-export type PodServiceOptions = Omit<SupervisorOptions, "onChange"> &
-  Omit<HandlerOptions, "supervisor" | "status" | "runtime">;
+export type PodServiceOptions = Omit<AgentWorkerOptions, "onChange"> &
+  Omit<HandlerOptions, "worker" | "status" | "runtime">;
 
 /** Runs the pod of the cell, and serves the requests about it. */
 export class PodService implements AsyncDisposable {
@@ -16,31 +16,31 @@ export class PodService implements AsyncDisposable {
   readonly ready: Promise<void>;
   /** Serves what is asked of the pod. */
   readonly serve: Handler;
-  readonly #supervisor: PodSupervisor;
+  readonly #worker: AgentWorker;
   readonly #status: StatusStream;
   readonly #dependencies = Promise.withResolvers<AgentDependencies>();
 
   /** Knows the pod of an earlier life at once. */
   constructor(options: PodServiceOptions) {
-    this.#status = new StatusStream(() => this.#supervisor.report());
-    this.#supervisor = new PodSupervisor({ ...options, onChange: () => this.#status.changed() });
+    this.#status = new StatusStream(() => this.#worker.report());
+    this.#worker = new AgentWorker({ ...options, onChange: () => this.#status.changed() });
     this.serve = agentHandler({
       ...options,
-      supervisor: this.#supervisor,
+      worker: this.#worker,
       status: this.#status,
       runtime: async () => (await this.#dependencies.promise).runtime,
     });
     this.ready = this.#dependencies.promise
-      .then((loaded) => this.#supervisor.begin(loaded))
+      .then((loaded) => this.#worker.begin(loaded))
       .catch((error: unknown) => {
         options.logger.error("Could not load the agent's dependencies", { err: error });
-        this.#supervisor.fail(`The agent of the cell cannot work: ${errorText(error)}`);
+        this.#worker.fail(`The agent of the cell cannot work: ${errorText(error)}`);
       });
   }
 
   /** The pod that is here, if one is. */
   get pod(): Pick<DesiredPod, "uid" | "generation"> | undefined {
-    return this.#supervisor.pod;
+    return this.#worker.pod;
   }
 
   /** Loads the dependencies and begins. Requests that need a part wait for it; they fail with the reason if it cannot be loaded. */
@@ -52,6 +52,6 @@ export class PodService implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#status[Symbol.dispose]();
     await this.ready;
-    await this.#supervisor[Symbol.asyncDispose]();
+    await this.#worker[Symbol.asyncDispose]();
   }
 }

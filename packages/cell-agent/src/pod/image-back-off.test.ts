@@ -6,7 +6,7 @@ import { ManualClock, temporaryFolder } from "@kip/testing";
 import { desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
-import { PodSupervisor } from "./pod-supervisor.ts";
+import { AgentWorker } from "./agent-worker.ts";
 
 describe("ImagePullBackOff", () => {
   it("holds pulls back as the kubelet does, and shows ErrImagePull after each", async () => {
@@ -15,25 +15,25 @@ describe("ImagePullBackOff", () => {
     const clock = new ManualClock(0);
     const states: string[] = [];
     const missing = new Set(["web"]);
-    await using supervisor = new PodSupervisor({
+    await using worker = new AgentWorker({
       directories,
       clock,
       logger: silentLogger,
       onChange: () => {
-        const report = supervisor.report();
+        const report = worker.report();
         const state = report?.containers[0];
         const reason = state?.waiting?.reason ?? (state?.running ? "running" : "");
         if (states.at(-1) !== reason) states.push(reason);
       },
     });
-    await supervisor.begin(fakeDependencies({ missing }));
-    supervisor.put(desiredPod());
+    await worker.begin(fakeDependencies({ missing }));
+    worker.put(desiredPod());
     for (let second = 0; second < 3000 && states.at(-1) !== "running"; second++) {
       if (second === 1000) missing.clear();
       await clock.advance(1000);
     }
     assert.equal(states.at(-1), "running");
-    const events = supervisor.report()?.events ?? [];
+    const events = worker.report()?.events ?? [];
     const begin = Date.parse(events[0]?.time ?? "");
     const secondsOf = (word: string): number[] =>
       events
@@ -59,6 +59,6 @@ describe("ImagePullBackOff", () => {
       'Normal BackOff: Back-off pulling image "registry.test/web:1"',
       "Warning Failed: Error: ImagePullBackOff",
     ]);
-    supervisor.remove(0);
+    worker.remove(0);
   });
 });

@@ -8,7 +8,7 @@ import * as fc from "fast-check";
 import { container, desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies, FakeRuntime } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
-import { PodSupervisor } from "./pod-supervisor.ts";
+import { AgentWorker } from "./agent-worker.ts";
 
 const names = ["init", "side", "a", "b"] as const;
 
@@ -49,10 +49,10 @@ class World implements AsyncDisposable {
   readonly #runtime = new StrictRuntime();
   readonly #missing = new Set<string>();
   #generation = 1;
-  #supervisor = this.#create();
+  #worker = this.#create();
 
   async start(): Promise<void> {
-    await this.#supervisor.begin(this.#dependencies());
+    await this.#worker.begin(this.#dependencies());
     this.#put("one");
   }
 
@@ -66,16 +66,16 @@ class World implements AsyncDisposable {
       this.#missing[next.isFailing ? "add" : "delete"]("registry.test");
     else if (next.kind === "run") await this.#run();
     else {
-      await this.#supervisor[Symbol.asyncDispose]();
-      this.#supervisor = this.#create();
-      await this.#supervisor.begin(this.#dependencies());
+      await this.#worker[Symbol.asyncDispose]();
+      this.#worker = this.#create();
+      await this.#worker.begin(this.#dependencies());
     }
     await this.#check();
   }
 
   /** Whatever has happened, a pod that is deleted ends, and leaves nothing. */
   async end(): Promise<void> {
-    this.#supervisor.remove(30);
+    this.#worker.remove(30);
     await eventually(async () => {
       await this.#clock.advance(1000);
       return this.#report.isReleased === true;
@@ -86,12 +86,12 @@ class World implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#supervisor[Symbol.asyncDispose]();
+    await this.#worker[Symbol.asyncDispose]();
     this.#folder.remove();
   }
 
   get #report() {
-    const report = this.#supervisor.report();
+    const report = this.#worker.report();
     assert.ok(report);
     return report;
   }
@@ -100,9 +100,9 @@ class World implements AsyncDisposable {
     return fakeDependencies({ runtime: this.#runtime, missing: this.#missing });
   }
 
-  #create(): PodSupervisor {
+  #create(): AgentWorker {
     const { path } = this.#folder;
-    return new PodSupervisor({
+    return new AgentWorker({
       directories: agentDirectories(`${path}/state`, `${path}/run`),
       clock: this.#clock,
       logger: silentLogger,
@@ -112,7 +112,7 @@ class World implements AsyncDisposable {
 
   #put(image: string): void {
     const named = (name: string) => container(name, { image: `registry.test/${image}/${name}:1` });
-    this.#supervisor.put(
+    this.#worker.put(
       desiredPod({
         generation: this.#generation++,
         restartPolicy: "Always",
@@ -155,7 +155,7 @@ class World implements AsyncDisposable {
   }
 }
 
-describe("PodSupervisor with random ends, failures and restarts of the agent", () => {
+describe("AgentWorker with random ends, failures and restarts of the agent", () => {
   it("never runs a container twice, reports what runs, runs when nothing fails, and ends when it has to", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(event, { maxLength: 12 }), async (events) => {

@@ -8,7 +8,7 @@ import { temporaryFolder } from "@kip/testing";
 import { desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
-import { PodSupervisor } from "./pod-supervisor.ts";
+import { AgentWorker } from "./agent-worker.ts";
 
 function podWith(data: string, generation: number): DesiredPod {
   const file = { path: "a", data: Buffer.from(data).toString("base64"), mode: 0o644 };
@@ -36,7 +36,7 @@ describe("a pod's volume of files", () => {
     const until = async (isSo: () => boolean): Promise<void> => {
       while (!isSo()) await changed.promise;
     };
-    await using supervisor = new PodSupervisor({
+    await using worker = new AgentWorker({
       directories,
       clock: systemClock,
       logger: silentLogger,
@@ -45,22 +45,22 @@ describe("a pod's volume of files", () => {
         changed = Promise.withResolvers();
       },
     });
-    await supervisor.begin({ ...dependencies, createSandbox });
-    supervisor.put(podWith("one", 1));
+    await worker.begin({ ...dependencies, createSandbox });
+    worker.put(podWith("one", 1));
     await begun.promise;
-    supervisor.put(podWith("two", 2));
-    supervisor.put(podWith("three", 3));
+    worker.put(podWith("two", 2));
+    worker.put(podWith("three", 3));
     made.resolve(sandbox);
     const file = path.join(directories.secretVolumes, "config", "a");
     const isNewest = (): boolean =>
       fs.existsSync(file) && fs.readFileSync(file, "utf8") === "three";
     await until(isNewest);
     assert.equal(fs.readFileSync(file, "utf8"), "three");
-    supervisor.put(podWith("four", 4));
-    supervisor.remove(0);
-    await until(() => supervisor.report()?.isReleased === true);
+    worker.put(podWith("four", 4));
+    worker.remove(0);
+    await until(() => worker.report()?.isReleased === true);
     assert.deepEqual(
-      [fs.existsSync(path.dirname(file)), supervisor.networkNamespace],
+      [fs.existsSync(path.dirname(file)), worker.networkNamespace],
       [false, undefined],
     );
   });

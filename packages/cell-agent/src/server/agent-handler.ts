@@ -9,7 +9,7 @@ import {
 } from "@kip/agent-api";
 import { type Clock, type Logger, type ProcessStreams } from "@kip/base";
 import type { ContainerRuntime, LogReadOptions } from "@kip/oci-runtime";
-import type { PodSupervisor } from "../pod/pod-supervisor.ts";
+import type { AgentWorker } from "../pod/agent-worker.ts";
 import { answerJson, decodeRequest, invalidRequest, readJson } from "./answers.ts";
 import type { AgentRequest, Handler } from "./agent-server.ts";
 import { CommandFrames } from "./command-frames.ts";
@@ -19,7 +19,7 @@ import type { StatusStream } from "./status-stream.ts";
 
 /** What the handlers work with. */
 export interface HandlerOptions {
-  readonly supervisor: PodSupervisor;
+  readonly worker: AgentWorker;
   readonly status: StatusStream;
   /** The runtime, once it is loaded. */
   readonly runtime: () => Promise<ContainerRuntime>;
@@ -70,19 +70,19 @@ export function agentHandler(options: HandlerOptions): Handler {
 async function putPod(
   stream: ServerHttp2Stream,
   _request: AgentRequest,
-  { supervisor }: HandlerOptions,
+  { worker }: HandlerOptions,
 ): Promise<void> {
   const body = await readJson(stream);
-  supervisor.put(decodeRequest(() => decodeDesiredPod(body, "pod")));
-  answerJson(stream, 202, { generation: supervisor.pod?.generation });
+  worker.put(decodeRequest(() => decodeDesiredPod(body, "pod")));
+  answerJson(stream, 202, { generation: worker.pod?.generation });
 }
 
 async function deletePod(
   stream: ServerHttp2Stream,
   { query }: AgentRequest,
-  { supervisor }: HandlerOptions,
+  { worker }: HandlerOptions,
 ): Promise<void> {
-  supervisor.remove(readNumber(query, "graceSeconds") ?? 0);
+  worker.remove(readNumber(query, "graceSeconds") ?? 0);
   answerJson(stream, 202);
 }
 
@@ -91,7 +91,7 @@ async function logs(
   { query }: AgentRequest,
   options: HandlerOptions & { readonly name: string },
 ): Promise<void> {
-  const log = options.supervisor.log(options.name, query.has("previous"));
+  const log = options.worker.log(options.name, query.has("previous"));
   const runtime = await options.runtime();
   const gone = new AbortController();
   stream.once("close", () => gone.abort(new Error("The client has gone")));
@@ -127,7 +127,7 @@ async function exec(
   const words = query.getAll("command");
   const commandFrames = query.has("commandFrames") ? new CommandFrames() : undefined;
   if (words.length === 0 && !commandFrames) throw invalidRequest("no command");
-  const id = options.supervisor.runningId(options.name);
+  const id = options.worker.runningId(options.name);
   const runtime = await options.runtime();
   const run = async (streams: ProcessStreams, signal: AbortSignal) => {
     const command = commandFrames ? await commandFrames.command : words;
@@ -141,7 +141,7 @@ async function attach(
   { query }: AgentRequest,
   options: HandlerOptions & { readonly name: string },
 ): Promise<void> {
-  const id = options.supervisor.runningId(options.name);
+  const id = options.worker.runningId(options.name);
   const runtime = await options.runtime();
   const run = async (streams: ProcessStreams, signal: AbortSignal) =>
     await runtime.attach(id, streams, signal);
@@ -151,21 +151,21 @@ async function attach(
 async function portForward(
   stream: ServerHttp2Stream,
   { query }: AgentRequest,
-  { supervisor, logger }: HandlerOptions,
+  { worker, logger }: HandlerOptions,
 ): Promise<void> {
   const port = readNumber(query, "port") ?? 0;
   if (port < 1 || port > 65_535) throw invalidRequest("port must be 1 to 65535");
-  if (supervisor.running().size === 0) {
+  if (worker.running().size === 0) {
     throw new AgentError("AGENT_CONTAINER_NOT_RUNNING", `Cannot reach port ${port}: no pod runs`);
   }
-  const { networkNamespace } = supervisor;
+  const { networkNamespace } = worker;
   await servePortForward(stream, { port, networkNamespace, logger });
 }
 
 async function stats(options: HandlerOptions): Promise<AgentStats> {
   const runtime = await options.runtime();
   const containers: Record<string, AgentStats["containers"][string]> = {};
-  for (const [name, id] of options.supervisor.running()) {
+  for (const [name, id] of options.worker.running()) {
     try {
       containers[name] = await runtime.stats(id);
     } catch (error) {
@@ -180,7 +180,7 @@ async function stats(options: HandlerOptions): Promise<AgentStats> {
   return {
     time: new Date(options.clock.now()).toISOString(),
     containers,
-    probes: options.supervisor.probes(),
+    probes: options.worker.probes(),
     agentRssBytes: process.memoryUsage.rss(),
     agentCpuMicroseconds: cpu.user + cpu.system,
   };

@@ -17,7 +17,7 @@ interface OfRun {
 }
 
 /** The steps of a pod's life and their arguments. */
-export interface StepArgs {
+export interface PodStepArgs {
   /** Make namespaces, network and volumes. */
   readonly prepare: NoArguments;
   /** Bring files and volumes up to date with a newer pod. */
@@ -40,7 +40,7 @@ export interface StepArgs {
 }
 
 /** One thing to do for the pod. Steps of one plan are independent of each other. */
-export type Step = StepOf<StepArgs>;
+export type Step = StepOf<PodStepArgs>;
 
 /** What a plan is made from. */
 export interface PodView {

@@ -1,5 +1,5 @@
 import type { Executors } from "@kip/reconcile";
-import type { StepArgs } from "../state/plan.ts";
+import type { PodStepArgs } from "../state/plan.ts";
 import type { PodChange } from "../state/pod-change.ts";
 import type { PodState } from "../state/pod-state.ts";
 import { expire } from "./expire.ts";
@@ -15,7 +15,7 @@ import { discard, type StepTools } from "./step-tools.ts";
 import { stop } from "./stop.ts";
 
 /** The executor of each step, with the tools that are there when it runs. */
-export function podExecutors(tools: () => StepTools): Executors<StepArgs, PodState, PodChange> {
+export function podExecutors(tools: () => StepTools): Executors<PodStepArgs, PodState, PodChange> {
   return {
     prepare: async (step, context) => await prepare(step, context, tools()),
     refresh: async (step, context) => await refresh(step, context, tools()),

@@ -6,7 +6,7 @@ import type { ProbeCounts } from "../checks/probe-counts.ts";
 import { discardRun } from "../container/start-container.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import type { ContainerRecord } from "../state/container-record.ts";
-import type { StepArgs } from "../state/plan.ts";
+import type { PodStepArgs } from "../state/plan.ts";
 import type { PodChange } from "../state/pod-change.ts";
 import type { PodEvents } from "../state/pod-events.ts";
 import type { PodState } from "../state/pod-state.ts";
@@ -24,18 +24,18 @@ export interface StepTools {
   readonly logger: Logger;
 }
 
-type Kind = keyof StepArgs;
+type Kind = keyof PodStepArgs;
 
 /** What a step may see while it runs, and how it tells of progress. */
 export type PodStepContext<K extends Kind = Kind> = StepContext<
   PodState,
   PodChange,
-  StepOf<StepArgs, K>
+  StepOf<PodStepArgs, K>
 >;
 
 /** Takes one kind of step: from its arguments, the newest state and the tools to what changed. */
 export type Executor<K extends Kind> = (
-  step: StepOf<StepArgs, K>,
+  step: StepOf<PodStepArgs, K>,
   context: PodStepContext<K>,
   tools: StepTools,
 ) => Promise<PodChange | undefined>;

@@ -4,7 +4,7 @@ import { Reconciler, type Plan } from "@kip/reconcile";
 import { ProbeCounts } from "../checks/probe-counts.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import { logOf, runningId, runningIds } from "../state/lookups.ts";
-import { laneOf, planPod, type Step, type StepArgs } from "../state/plan.ts";
+import { laneOf, planPod, type Step, type PodStepArgs } from "../state/plan.ts";
 import type { PodChange } from "../state/pod-change.ts";
 import { PodEvents } from "../state/pod-events.ts";
 import { noPod, type PodState } from "../state/pod-state.ts";
@@ -20,8 +20,8 @@ import { takeOver } from "./take-over.ts";
 /** Of steps that fail: the kubelet's, for volumes. Pulls and starts have back-offs of their own in the plan. */
 const backoff = { initialMs: 500, maxMs: 122_000, jitter: 0 };
 
-/** Options of {@link PodSupervisor}. */
-export interface SupervisorOptions {
+/** Options of {@link AgentWorker}. */
+export interface AgentWorkerOptions {
   readonly directories: AgentDirectories;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -30,20 +30,20 @@ export interface SupervisorOptions {
 }
 
 /**
- * Keeps the cell's pod as it is wanted. Everything that happens (a newer pod, an end of a container, a verdict of a probe) is
+ * The worker of the pod on its cell: keeps it as it is wanted. Everything that happens (a newer pod, an end of a container, a verdict of a probe) is
  * a change of the state, see `reduce`; after each, `planPod` says which steps are to be taken. What has to survive the agent
  * is written down before the steps begin.
  */
-export class PodSupervisor implements AsyncDisposable {
-  readonly #options: SupervisorOptions;
+export class AgentWorker implements AsyncDisposable {
+  readonly #options: AgentWorkerOptions;
   readonly #store: PodStore;
   readonly #events: PodEvents;
   readonly #probeCounts = new ProbeCounts();
-  readonly #reconciler: Reconciler<StepArgs, PodState, PodChange>;
+  readonly #reconciler: Reconciler<PodStepArgs, PodState, PodChange>;
   #tools: StepTools | undefined;
 
-  /** Knows at once what an earlier life of the agent knew; does nothing before {@link PodSupervisor.begin}. */
-  constructor(options: SupervisorOptions) {
+  /** Knows at once what an earlier life of the agent knew; does nothing before {@link AgentWorker.begin}. */
+  constructor(options: AgentWorkerOptions) {
     const { clock, logger } = options;
     this.#options = options;
     this.#events = new PodEvents((event) =>
