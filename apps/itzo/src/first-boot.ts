@@ -40,12 +40,12 @@ export async function applySeed(
   const { logger, root } = options;
   const config = parseUserData(seed.userData);
   for (const warning of config.warnings)
-    logger.warn("User data not understood", { reason: warning });
+    logger.warn("Ignored a part of the user data", { reason: warning });
   const result = await applyUserData(
     { ...config, hostname: config.hostname ?? seed.localHostname },
     root === undefined ? {} : { root, setHostname: async () => {} },
   );
-  for (const err of result.errors) logger.error("User data failed", { err });
+  for (const err of result.errors) logger.error("Could not apply a part of the user data", { err });
   writeFileSync(markOf(options.directory), seed.instanceId);
   logger.info("User data applied", { instance: seed.instanceId, files: result.written });
 }

@@ -83,7 +83,7 @@ export async function runNode(
     logger.info("The node is ready", { node: setup.nodeName, port: running.kubeletPort });
   }
   await pause(Number.POSITIVE_INFINITY, systemClock, signal);
-  logger.info("The node is stopping", { reason: String(signal.reason) });
+  logger.info("Began to stop the node", { reason: String(signal.reason) });
 }
 
 /** The options of a node, with a provider that is still to be created. */

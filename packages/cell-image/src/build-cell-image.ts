@@ -71,7 +71,7 @@ export async function buildCellImage(options: BuildCellImageOptions): Promise<Ce
       },
     });
     const durationMs = Math.round(clock.monotonic() - startedAt);
-    logger.info("Cell image ready", { image: id, durationMs });
+    logger.info("Prepared the cell image", { image: id, durationMs });
     return await readCellImage(dir);
   });
 }

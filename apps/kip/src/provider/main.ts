@@ -38,7 +38,7 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   const { signal } = stopRequest();
   const config = await readConfig(options);
   for (const key of config.withoutEffect)
-    logger.warn("Setting has no effect in this version", { key });
+    logger.warn("Ignored a setting that has no effect in this version", { key });
   await using stack = new AsyncDisposableStack();
   const program = { env: process.env, userAgent: "kip/0.1.0", logger };
   const { client } = await openClient(options, program);
@@ -87,7 +87,7 @@ async function serve({ options, logger, config, client, signal }: Serve): Promis
     port: node.kubeletPort,
   });
   await pause(Number.POSITIVE_INFINITY, systemClock, signal);
-  logger.info("Stopping the provider", { reason: String(signal.reason) });
+  logger.info("Began to stop the provider", { reason: String(signal.reason) });
 }
 
 async function readConfig(options: OptionValues): Promise<ProviderConfig> {

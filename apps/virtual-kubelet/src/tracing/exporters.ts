@@ -32,7 +32,7 @@ const exporters: Readonly<Record<string, (setup: ExporterSetup) => SpanExporter>
   ocagent: (setup) => new OtlpExporter(setup, ocagentTarget(setup.env)),
   zpages: ({ logger }) => {
     const useInstead = "--trace-exporter=otlp, with a collector that shows traces";
-    logger.warn("There is no page of traces in this program", { useInstead });
+    logger.warn("Ignored the exporter zpages: there is no page of traces", { useInstead });
     return withoutExport;
   },
   log: ({ logger }) => ({

@@ -45,7 +45,7 @@ export class OtlpExporter implements SpanExporter {
     };
     this.#attributes = attributesOf(Object.entries({ ...tags, "service.name": serviceName }));
     if (older)
-      logger.warn("Traces go out as OTLP: name the collector's OTLP port if it is another", {
+      logger.warn("Chose OTLP for traces: name the collector's OTLP port if it is another", {
         url: this.#url,
         instead: "--trace-exporter=otlp with OTEL_EXPORTER_OTLP_ENDPOINT",
       });

@@ -52,7 +52,7 @@ export function cacheFolder(options: {
       .then(() => settings.path)
       .catch((error: unknown) => {
         failedAtMs = clock.monotonic();
-        logger.warn("Image cache not mounted", { share: settings.nfs, err: error });
+        logger.warn("Could not mount the image cache", { share: settings.nfs, err: error });
         return undefined;
       })
       .finally(() => (underway = undefined));

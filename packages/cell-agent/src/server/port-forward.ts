@@ -61,7 +61,9 @@ function connectInNamespace(namespace: string, port: number, logger: Logger): Du
   void failed.promise.then((error) => connection.destroy(refused(port, error.message)));
   child.stderr
     .setEncoding("utf8")
-    .on("data", (text: string) => logger.debug("Forwarding said", { output: text.trim() }));
+    .on("data", (text: string) =>
+      logger.debug("Received a message of the forwarding program", { output: text.trim() }),
+    );
   child.on("exit", (code) => {
     if (code !== 0) connection.destroy(refused(port, `socat ended with ${code}`));
   });

@@ -94,6 +94,6 @@ export class RunningControlPlane implements ControlPlane {
     undo.use(this.#parts.lock);
     undo.use(this.#parts.programs);
     for (const forward of this.#forwards) undo.use(forward);
-    this.#parts.resolved.logger.info("Control plane is being stopped");
+    this.#parts.resolved.logger.info("Began to stop the control plane");
   }
 }

@@ -130,7 +130,7 @@ async function connect(
     if (!broken.signal.aborted) {
       const pod = `pod ${request.podName}, uid ${request.podUid}`;
       error.write(`error forwarding port ${port} to ${pod}: ${errorText(cause)}`);
-      request.logger.debug("port-forward connection failed", { port, err: errorText(cause) });
+      request.logger.debug("Could not forward a connection", { port, err: errorText(cause) });
     }
   } finally {
     data.off("close", onClose);

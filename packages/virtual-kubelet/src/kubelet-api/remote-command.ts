@@ -48,7 +48,7 @@ export async function serveRemoteCommand(command: RemoteCommand): Promise<void> 
   const { remote, logger } = command;
   const streams = await collectStreams(command);
   if (streams === undefined) {
-    logger.debug("client did not open its streams in time");
+    logger.debug("Refused a client that did not open its streams in time");
     return await remote.close();
   }
   // Their client-to-server direction carries nothing but its end.

@@ -45,7 +45,7 @@ export async function daemon(args: readonly string[]): Promise<void> {
     send({ kind: "ready" });
     if (process.connected) process.disconnect?.();
     await pause(Number.POSITIVE_INFINITY, systemClock, stopped.signal);
-    logger.info("Stopping the local cluster", { reason: String(stopped.signal.reason) });
+    logger.info("Began to stop the local cluster", { reason: String(stopped.signal.reason) });
   } catch (error) {
     logger.error("Could not start the local cluster", { err: error });
     send({
