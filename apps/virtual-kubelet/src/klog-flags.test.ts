@@ -9,7 +9,7 @@ function read(...args: readonly string[]): OptionValues {
   return parseOptions(commandOptions, withKlogNames(args), {});
 }
 
-describe("klog's flags", () => {
+describe("withKlogNames()", () => {
   it("are taken with and without prefix, in both spellings", () => {
     for (const args of [
       ["-v=4"],

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { createLogger } from "@kip/base";
 import { fieldTexts, levelOf, textLine } from "./text-log.ts";
 
-describe("text logs (G1)", () => {
+describe("textLine() (G1)", () => {
   const cases: readonly (readonly [string, Readonly<Record<string, unknown>>, string])[] = [
     ["no field", {}, ""],
     ["one field", { a: 1 }, "a=1"],

@@ -21,10 +21,10 @@ async function* drops(count: number, tell: (bytes: number) => void): AsyncGenera
   tell(usedBytes() - before);
 }
 
-describe("an answer", () => {
+describe("readBody() and readBeginning()", () => {
   const count = 30_000;
 
-  it("that comes byte by byte takes the memory of its bytes", async () => {
+  it("take the memory of its bytes for an answer that comes byte by byte", async () => {
     let used = 0;
     const read = await readBody(
       drops(count, (bytes) => (used = bytes)),
@@ -35,7 +35,7 @@ describe("an answer", () => {
     assert.ok(used < 40 * count, `${used} bytes`);
   });
 
-  it("that is too long is refused, and cut where only its beginning counts", async () => {
+  it("refuse an answer that is too long, and cut it where only its beginning counts", async () => {
     await assert.rejects(
       readBody(
         drops(11, () => {}),

@@ -91,8 +91,8 @@ describe("CertificateAuthority.load()", () => {
   });
 });
 
-describe("certificates in TLS", () => {
-  it("authenticate both sides of a connection by name", async () => {
+describe("CertificateAuthority.issue(), in TLS", () => {
+  it("authenticates both sides of a connection by name", async () => {
     const authority = await CertificateAuthority.create({ commonName: "a", validMs: hourMs });
     const ipAddresses = ["127.0.0.1"];
     const server = await authority.issue({
@@ -109,7 +109,7 @@ describe("certificates in TLS", () => {
     assert.equal(await meet(authority.certificate, server, client), "client");
   });
 
-  it("carry the longest name of a node", async () => {
+  it("carries the longest name of a node", async () => {
     const authority = await CertificateAuthority.create({ commonName: "a", validMs: hourMs });
     const commonName = `system:node:${"n".repeat(253)}`;
     const options = { commonName, ipAddresses: ["127.0.0.1"], validMs: hourMs };

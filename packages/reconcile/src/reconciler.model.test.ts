@@ -177,7 +177,7 @@ class World {
   }
 }
 
-describe("Reconciler with random changes, failures and times", () => {
+describe("Reconciler, with random changes, failures and times", () => {
   it("keeps its invariants and converges", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(command, { maxLength: 60 }), async (commands) => {

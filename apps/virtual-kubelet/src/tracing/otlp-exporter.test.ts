@@ -8,7 +8,7 @@ import { ManualClock } from "@kip/testing";
 import { createExporter, type SpanExporter } from "./exporters.ts";
 import { createTracer } from "./otlp-tracer.ts";
 
-describe("the otlp exporter", () => {
+describe("OtlpExporter", () => {
   let collector: http.Server;
   let requests: http.IncomingHttpHeaders[];
   let connections: number;

@@ -25,7 +25,7 @@ const setup: ExporterSetup = {
   logger: silentLogger,
 };
 
-describe("traces", () => {
+describe("createTracer()", () => {
   it("carry fields, the last of each name, and events with their level (T1, T2)", () => {
     const { spans, tracer } = traced();
     const span = tracer.start("apply", { pod: "a/b", try: 1 });

@@ -92,7 +92,7 @@ describe("parseOptions()", () => {
   });
 });
 
-describe("an option without effect", () => {
+describe("parseOptions(), of an option without effect", () => {
   it("is accepted with a notice, and not shown by --help", () => {
     assert.deepEqual(uselessOptions(table, read("--workers=8")), [
       "--workers is deprecated and has no effect: there are none",

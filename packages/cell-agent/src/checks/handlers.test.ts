@@ -46,7 +46,7 @@ function respond(stream: http2.ServerHttp2Stream, message: readonly number[]): v
   stream.end(Buffer.from([0, 0, 0, 0, message.length, ...message]));
 }
 
-describe("a check by gRPC", () => {
+describe("runCheck(), by gRPC", () => {
   const table: readonly (readonly [string, readonly number[], boolean, string])[] = [
     ["that serves", [8, 1], true, ""],
     ["that does not serve", [8, 2], false, 'service unhealthy (responded with "NOT_SERVING")'],
@@ -104,7 +104,7 @@ describe("a check by gRPC", () => {
   });
 });
 
-describe("an answer 101", () => {
+describe("runCheck(), of an answer 101", () => {
   it(
     "fails a probe at once, as an HTTP client that asked for no upgrade sees it",
     { timeout: 5000 },
@@ -127,7 +127,7 @@ describe("an answer 101", () => {
   );
 });
 
-describe("an answer 500", () => {
+describe("runHook(), of an answer 500", () => {
   it("fails a probe, and no hook", async () => {
     const server = http.createServer((_request, response) => {
       response.statusCode = 500;
@@ -141,7 +141,7 @@ describe("an answer 500", () => {
   });
 });
 
-describe("a hook that sleeps", () => {
+describe("runHook(), of a hook that sleeps", () => {
   const month = 31 * 86_400;
 
   it("does not begin when the container has ended", { timeout: 20_000 }, async () => {

@@ -62,7 +62,7 @@ const present = `Normal Pulled: Container image "${image}" already present on ma
 const pulling = `Normal Pulling: Pulling image "${image}"`;
 const done = `Normal Pulled: Successfully pulled image "${image}" in 1.204s (1.204s including waiting). Image size: 100 bytes.`;
 
-describe("imagePullPolicy", () => {
+describe("obtainImage(), by imagePullPolicy", () => {
   for (const [policy, isPresent, told] of [
     ["Always", true, [pulling, done]],
     ["Always", false, [pulling, done]],
@@ -87,7 +87,7 @@ describe("imagePullPolicy", () => {
   });
 });
 
-describe("an image that cannot be had", () => {
+describe("obtainImage(), of an image that cannot be pulled", () => {
   it("ErrImagePull: its registry refuses", async () => {
     const error = new ImageError("REGISTRY_UNREACHABLE", "no answer", { action: "pull image" });
     assert.deepEqual(await obtain({ policy: "Always", error }), {

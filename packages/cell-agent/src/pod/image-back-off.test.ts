@@ -8,7 +8,7 @@ import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { AgentWorker } from "./agent-worker.ts";
 
-describe("ImagePullBackOff", () => {
+describe("AgentWorker, of an image that cannot be pulled", () => {
   it("holds pulls back as the kubelet does, and shows ErrImagePull after each", async () => {
     using work = temporaryFolder();
     const directories = agentDirectories(path.join(work.path, "s"), path.join(work.path, "r"));

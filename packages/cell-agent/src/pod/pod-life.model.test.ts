@@ -155,7 +155,7 @@ class World implements AsyncDisposable {
   }
 }
 
-describe("AgentWorker with random ends, failures and restarts of the agent", () => {
+describe("AgentWorker, with random ends, failures and restarts of the agent", () => {
   it("never runs a container twice, reports what runs, runs when nothing fails, and ends when it has to", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(event, { maxLength: 12 }), async (events) => {

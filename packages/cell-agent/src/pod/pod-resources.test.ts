@@ -16,7 +16,7 @@ function podWith(data: string, generation: number): DesiredPod {
   return desiredPod({ volumes, generation });
 }
 
-describe("a pod's volume of files", () => {
+describe("AgentWorker, of a volume of files", () => {
   it("has the newest files, also those that come while the first are being written, and none after the end", async () => {
     using folder = temporaryFolder();
     const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);

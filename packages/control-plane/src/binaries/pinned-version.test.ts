@@ -6,7 +6,7 @@ import { ControlPlaneError } from "../errors.ts";
 import { corednsVersion } from "./obtain-coredns.ts";
 import { findRelease, newest, pinned } from "./pinned-version.ts";
 
-describe("the releases", () => {
+describe("findRelease()", () => {
   for (const release of [pinned, newest])
     it(`${release.kubernetes} is what its Go modules pin, and no folder of anybody's`, async () => {
       const path = join(import.meta.dirname, "../../../../tools", release.modules, "go.mod");

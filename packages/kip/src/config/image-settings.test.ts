@@ -10,7 +10,7 @@ const { certificate: ca } = await CertificateAuthority.create({
 });
 const read = (settings: object) => decodeProviderConfig({ cloud: { local: {} }, ...settings });
 
-describe("the section registries", () => {
+describe("decodeProviderConfig(), of the section registries", () => {
   it("has mirrors, certificates, credentials, and registries without TLS by name only", () => {
     const mirror = { host: "mirror.test:5000", ca, username: "u", password: "p" };
     const hub = { host: "docker.io", mirrors: ["https://mirror.test:5000", "http://lab:5000"] };
@@ -68,7 +68,7 @@ describe("the section registries", () => {
   });
 });
 
-describe("the section images", () => {
+describe("decodeProviderConfig(), of the section images", () => {
   it("has a cache and proxies", () => {
     const images = {
       cache: { nfs: "10.20.0.2:/data", options: ["vers=4.1", "nconnect=4"] },

@@ -13,7 +13,7 @@ function policyOf(container: Pick<Container, "image" | "imagePullPolicy">): stri
   return desiredContainer(resolved satisfies ResolvedPod, whole, addresses).imagePullPolicy;
 }
 
-describe("the pull policy", () => {
+describe("desiredContainer(), by pull policy", () => {
   const digest = `sha256:${"0".repeat(64)}`;
   for (const [image, policy] of [
     ["busybox", "Always"],

@@ -46,7 +46,7 @@ describe("LogArchive.read()", () => {
   });
 });
 
-describe("LogArchive with a folder that cannot be written", () => {
+describe("LogArchive, with a folder that cannot be written", () => {
   const folder = mkdtempSync(path.join(tmpdir(), "kip-archive-"));
   after(() => rmSync(folder, { recursive: true }));
   const root = path.join(folder, "file");
@@ -166,7 +166,7 @@ describe("LogArchive.save() of several containers", () => {
   });
 });
 
-describe("LogArchive and what others name", () => {
+describe("LogArchive, of names that others choose", () => {
   it("hostile cell: touches nothing outside of a pod's folder", async () => {
     const folder = mkdtempSync(path.join(tmpdir(), "kip-archive-"));
     after(() => rmSync(folder, { recursive: true }));

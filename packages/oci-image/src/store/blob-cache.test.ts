@@ -12,7 +12,7 @@ import { parseReference } from "../reference.ts";
 import { BlobCache } from "./blob-cache.ts";
 import { throughCache } from "./cached-source.ts";
 
-describe("a cache of blobs", () => {
+describe("BlobCache", () => {
   it("is not written where a link of another filler leads", async () => {
     for (const planted of ["blobs", "blobs/sha256"]) {
       using folder = temporaryFolder();

@@ -37,7 +37,7 @@ const some = <T>(count: number, make: (index: number) => T): T[] =>
 
 const exceeded = (text: RegExp) => ({ code: "IMAGE_LIMIT_EXCEEDED", message: text });
 
-describe("an image that costs more than it weighs", () => {
+describe("applyLayer(), of an image that costs more than it weighs", () => {
   it("hides a folder's content again and again: it is looked through once", () => {
     const files = some(50, (index) => ({ name: `d/s/${index}` }));
     for (const whiteout of ["d/.wh..wh..opq", ".wh.d", "d/.wh.s", "d/s/.wh..wh..opq"]) {
@@ -137,7 +137,7 @@ describe("an image that costs more than it weighs", () => {
   });
 });
 
-describe("an entry", () => {
+describe("TreeWriter, of an entry", () => {
   it("of before 1970 keeps its time, and so does its folder", () => {
     const times = { mtime: "-86400.5" };
     const entries = [

@@ -77,7 +77,7 @@ async function refused(
   });
 }
 
-describe("an image that attacks its unpacker", () => {
+describe("applyLayer(), of an image that attacks it", () => {
   it("CVE-2021-37701: replaces a folder by a link, and goes on below it", async () => {
     await attack(async ({ outside, unpack }) => {
       const tree = await unpack([

@@ -255,7 +255,7 @@ class World {
   }
 }
 
-describe("PodWorker with random changes, failures and times", () => {
+describe("PodWorker, with random changes, failures and times", () => {
   it("runs one step at a time, and ends with what the API wants", async () => {
     await fc.assert(
       fc.asyncProperty(

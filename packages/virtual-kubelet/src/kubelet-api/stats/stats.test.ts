@@ -53,7 +53,7 @@ function usageOf(stats: ProviderStats): NodeUsage {
   return nodeUsage(stats, [pod, podWith()], { nodeName: "n1", startTimeMs, nowMs: timeMs });
 }
 
-describe("figures of a node", () => {
+describe("statsSummary(), resourceMetrics() and cadvisorMetrics()", () => {
   it("K2: the summary names the node, the pod and each container", () => {
     const options = { onlyCpuAndMemory: false };
     const rates = new CpuRates();

@@ -27,7 +27,7 @@ describe("queryPorts()", () => {
   });
 });
 
-describe("channels of the subprotocols", () => {
+describe("commandChannels() and portForwardChannels()", () => {
   it("announces the first channel that is written", () => {
     const none = { stdin: true, stdout: false, stderr: false, tty: false };
     const first = (wanted: Partial<typeof none>): number | undefined =>
