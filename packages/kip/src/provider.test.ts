@@ -168,6 +168,26 @@ describe("KipProvider", () => {
     await provider.stop();
   });
 
+  it("publishes the first events of a pod's next cell, however many they are", async () => {
+    const { provider, events, follower, step } = await start(silentAgent);
+    const replace = (uid: string): void => {
+      const podRef = { namespace: "default", name: "web", uid: "p" };
+      const cell = { metadata: { uid }, spec: { podRef, attempt: 0 } } as unknown as Cell; // all that is looked at
+      step()?.change({ kind: "cellDeleted", isLost: true });
+      step()?.change({ kind: "cellCreated", cell, apiMs: 0 });
+      step()?.change({ kind: "connected", client: silentAgent as unknown as AgentClient });
+    };
+    replace("first");
+    follower()?.onReport(report(1, 2));
+    replace("second");
+    for (const each of [report(1, 2, 3), report(1, 2, 3, 4)]) follower()?.onReport(each);
+    assert.deepEqual(
+      events.map(({ message }) => message),
+      ["1", "2", "1", "2", "3", "4"],
+    );
+    await provider.stop();
+  });
+
   it("reports an interruption once, also to a pod that is applied later", async () => {
     const cellOf = (podUid: string): Cell =>
       ({

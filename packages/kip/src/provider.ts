@@ -309,7 +309,7 @@ export class KipProvider implements PodProvider {
       clock,
       logger: logger.with({ pod: `${namespace}/${name}`, podUid: uid }),
       onChange: ({ status }) => publisher.status(status),
-      onReport: (report) => publisher.report(report),
+      onReport: (report, cellUid) => publisher.report(report, cellUid),
       onProblem: (reason, message) => this.podEvent(uid, "Warning", reason, message),
     });
     this.#workers.set(uid, worker);

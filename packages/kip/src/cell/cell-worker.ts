@@ -26,7 +26,7 @@ export interface CellWorkerOptions {
   /** The state has changed, and with it perhaps the pod's status. */
   readonly onChange: (state: CellState) => void;
   /** A report of the pod's own agent, restricted to its containers. */
-  readonly onReport: (report: PodReport) => void;
+  readonly onReport: (report: PodReport, cellUid: string | undefined) => void;
   /** A problem of the pod, for an event. */
   readonly onProblem: (reason: string, message: string) => void;
 }
@@ -122,7 +122,8 @@ export class CellWorker {
     if (report.podUid !== this.state.podRef.uid) return;
     this.#reconciler.apply({ kind: "reported", report });
     this.#options.steps.noteReport(this.#view);
-    this.#options.onReport(this.state.agent.report ?? report);
+    const { agent, cell } = this.state;
+    this.#options.onReport(agent.report ?? report, cell.object?.metadata.uid);
   }
 
   /** The connection to the agent ended. */

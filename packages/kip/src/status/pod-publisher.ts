@@ -15,9 +15,10 @@ export interface PodPublisherOptions {
 /** Publishes the status and the events of one pod, each new one once. */
 export class PodPublisher {
   readonly #options: PodPublisherOptions;
-  /** What was published last: the status, and the sequence number of the agent's newest event. */
   #status: PodStatus | undefined;
+  /** The sequence number of the newest event that was published, and the cell whose agent counts so. */
   #lastEvent = 0;
+  #cellUid: string | undefined;
 
   constructor(options: PodPublisherOptions) {
     this.#options = options;
@@ -32,14 +33,16 @@ export class PodPublisher {
   }
 
   /** Publishes the events of a report that are new. */
-  report(report: PodReport): void {
+  report(report: PodReport, cellUid: string | undefined): void {
     const { callbacks, podUid, startedAt } = this.#options;
     const newest = report.events.at(-1)?.sequence ?? 0;
-    // An agent that counts from the start was started again.
-    const last = newest < this.#lastEvent ? 0 : this.#lastEvent;
+    // An agent that counts from the start was started again, or is that of another cell.
+    const isSameCount = newest >= this.#lastEvent && cellUid === this.#cellUid;
+    const last = isSameCount ? this.#lastEvent : 0;
     for (const { sequence, time, event } of eventsOfReport(report, podUid)) {
       if (sequence > last && Date.parse(time) >= startedAt) callbacks()?.podEvent(event);
     }
     this.#lastEvent = newest;
+    this.#cellUid = cellUid;
   }
 }
