@@ -59,6 +59,13 @@ describe("parseOptions()", () => {
   for (const [name, args, code] of bad)
     it(`refuses ${name}`, () => assert.throws(() => read(...args), { code }));
 
+  it("refuses a flag of one letter behind one dash, whose value would be read wrongly", () => {
+    const short: readonly Option[] = [{ flag: "n", type: "string", help: "" }];
+    for (const args of [["-n=1"], ["-n1"], ["-n", "1"]])
+      assert.throws(() => parseOptions(short, args, {}), { code: "OPTION_UNKNOWN" });
+    assert.equal(parseOptions(short, ["--n=1"], {}).text("n"), "1");
+  });
+
   it("refuses what is neither true nor false, and no number in range", () => {
     assert.throws(() => read("--quiet=yes").isSet("quiet"), /true or false/);
     assert.throws(() => read("--port=0").integer("port", { min: 1, max: 9 }), /from 1 to 9/);

@@ -110,9 +110,10 @@ function readWords(
         "OPTION_UNKNOWN",
         `Cannot read "${arg}": no further words are expected here`,
       );
-    const option =
-      token.kind === "option" ? table.find(({ flag }) => flag === token.name) : undefined;
-    if (!option || token.kind !== "option") throw unknownFlag(table, arg);
+    // The parser takes "-n=1" for a flag "n" with the value "=1"; only "--n=1" and "-h" are meant here.
+    const isFlag = token.kind === "option" && (token.rawName.startsWith("--") || arg === "-h");
+    const option = isFlag ? table.find(({ flag }) => flag === token.name) : undefined;
+    if (!option || !isFlag) throw unknownFlag(table, arg);
     const value = token.value ?? (option.type === "boolean" ? "true" : undefined);
     if (value === undefined || (token.inlineValue !== true && value.startsWith("-")))
       throw new OptionError("OPTION_INVALID", `Cannot use ${arg}: its value is missing`, {
