@@ -20,6 +20,13 @@ describe("statusError()", () => {
     assert.equal(error.retryable, true);
   });
 
+  it("keeps the time to wait of each refusal, also of those that are not repeated by themselves", () => {
+    for (const status of [400, 401, 403, 404, 408, 409, 410, 422, 429, 500, 503]) {
+      const error = statusError(request, { status, retryAfter: "3", body: "" });
+      assert.equal(error.retryAfterMs, 3000, String(status));
+    }
+  });
+
   it("keeps no time to wait above ten minutes or below zero", () => {
     for (const [retryAfter, ms] of [
       ["86400", 600_000],

@@ -42,36 +42,35 @@ interface Answered {
 
 function errorOf(message: string, answer: Answered): K8sError {
   const { httpStatus, status } = answer;
-  const final = { httpStatus, status };
   const again = { ...answer, retryable: true };
   switch (httpStatus) {
     case 401:
       return new K8sError("K8S_UNAUTHORIZED", message, {
-        ...final,
+        ...answer,
         remedy: "Check the credentials of the kubeconfig or service account",
       });
     case 403:
       return new K8sError("K8S_FORBIDDEN", message, {
-        ...final,
+        ...answer,
         remedy: "Give this identity the missing permission (RBAC), or lift the quota it names",
       });
     case 404:
-      return new K8sError("K8S_NOT_FOUND", message, final);
+      return new K8sError("K8S_NOT_FOUND", message, answer);
     case 409:
       return status?.reason === "AlreadyExists"
-        ? new K8sError("K8S_ALREADY_EXISTS", message, final)
+        ? new K8sError("K8S_ALREADY_EXISTS", message, answer)
         : new K8sError("K8S_CONFLICT", message, again);
     case 410:
       return new K8sError("K8S_GONE", message, again);
     case 400:
     case 422:
-      return new K8sError("K8S_INVALID", message, final);
+      return new K8sError("K8S_INVALID", message, answer);
     case 429:
       return new K8sError("K8S_TOO_MANY_REQUESTS", message, again);
     default:
       return httpStatus >= 500
         ? new K8sError("K8S_UNAVAILABLE", message, again)
-        : new K8sError("K8S_REQUEST_FAILED", message, final);
+        : new K8sError("K8S_REQUEST_FAILED", message, answer);
   }
 }
 
