@@ -19,6 +19,9 @@ let issuer: string;
 /** What the issuer was asked, and how it answers: with these tokens, or not at all. */
 let renewals: string[];
 let answers: object[];
+/** How clients may tell the issuer their secret; and how they did. */
+let accepts: (authorization: string | undefined, form: URLSearchParams) => boolean;
+let logIns: string[];
 
 before(async () => {
   identity = await createSelfSigned({
@@ -37,11 +40,15 @@ after(() => void server.close());
 beforeEach(() => {
   renewals = [];
   answers = [];
+  logIns = [];
+  accepts = () => true;
 });
 
 async function answer(
   url: string,
-  request: AsyncIterable<Buffer>,
+  request: AsyncIterable<Buffer> & {
+    readonly headers: { readonly authorization?: string | undefined };
+  },
   response: { writeHead(status: number, headers?: object): unknown; end(text?: string): unknown },
 ): Promise<void> {
   const json = { "Content-Type": "application/json" };
@@ -49,9 +56,18 @@ async function answer(
     response.writeHead(200, json);
     return void response.end(JSON.stringify({ issuer, token_endpoint: `${issuer}/token` }));
   }
-  let form = "";
-  for await (const chunk of request) form += chunk.toString();
-  renewals.push(new URLSearchParams(form).get("refresh_token") ?? "");
+  let text = "";
+  for await (const chunk of request) text += chunk.toString();
+  const form = new URLSearchParams(text);
+  const { authorization } = request.headers;
+  logIns.push(
+    `${authorization ?? "-"} ${form.get("client_id") ?? "-"} ${form.get("client_secret") ?? "-"}`,
+  );
+  if (!accepts(authorization, form)) {
+    response.writeHead(401, json);
+    return void response.end(JSON.stringify({ error: "invalid_client" }));
+  }
+  renewals.push(form.get("refresh_token") ?? "");
   const tokens = answers.shift();
   response.writeHead(tokens ? 200 : 503, json);
   return void response.end(JSON.stringify(tokens ?? { error: "temporarily_unavailable" }));
@@ -140,5 +156,33 @@ describe("oidcAuthenticator()", () => {
     const fields = { "idp-issuer-url": "http://127.0.0.1:1", "refresh-token": "r1" };
     const config = await configWith(fields, clock);
     await assert.rejects(token(config), /http:/);
+  });
+
+  it("sends the client secret in a header, and in the form from then on to an issuer that refuses that", async () => {
+    const clock = new ManualClock(start);
+    const fields = { "id-token": idToken(0), "refresh-token": "r1", "client-secret": "s:1" };
+    const inHeader = `Basic ${Buffer.from("kip:s%3A1").toString("base64")}`;
+    answers.push({ id_token: idToken(5) });
+    assert.equal(await token(await configWith(fields, clock)), `Bearer ${idToken(5)}`);
+    assert.deepEqual(logIns, [`${inHeader} - -`]);
+    logIns = [];
+    accepts = (authorization, form) =>
+      authorization === undefined && form.get("client_secret") === "s:1";
+    answers.push({ id_token: idToken(5) }, { id_token: idToken(10) });
+    const config = await configWith(fields, clock);
+    assert.equal(await token(config), `Bearer ${idToken(5)}`);
+    await clock.advance(5 * 60_000);
+    assert.equal(await token(config), `Bearer ${idToken(10)}`);
+    assert.deepEqual(logIns, [`${inHeader} - -`, "- kip s:1", "- kip s:1"]);
+  });
+
+  it("keeps its refresh token if the issuer gives an empty one", async () => {
+    const clock = new ManualClock(start);
+    const config = await configWith({ "id-token": idToken(0), "refresh-token": "r1" }, clock);
+    answers.push({ id_token: idToken(5), refresh_token: "" }, { id_token: idToken(10) });
+    await token(config);
+    await clock.advance(5 * 60_000);
+    assert.equal(await token(config), `Bearer ${idToken(10)}`);
+    assert.deepEqual(renewals, ["r1", "r1"]);
   });
 });

@@ -59,6 +59,8 @@ class OidcTokens {
   #idToken: string | undefined;
   #refreshToken: string | undefined;
   #isFirst = true;
+  /** The issuer has refused the client secret in a header, and has taken it in the form. */
+  #isSecretInForm = false;
 
   constructor(options: OidcOptions, config: Decoded<typeof decodeConfig>) {
     this.#options = options;
@@ -95,20 +97,37 @@ class OidcTokens {
     const ca = await this.#authority();
     const wellKnown = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
     const discovery = decodeDiscovery(await request(wellKnown, { ca, signal }), "discovery");
-    const form = new URLSearchParams({
-      grant_type: "refresh_token",
-      refresh_token: this.#refreshToken,
-    });
-    if (!secret) form.set("client_id", id);
-    const answer = await request(discovery.token_endpoint, {
-      ca,
-      signal,
-      form: form.toString(),
-      authorization: secret ? basic(id, secret) : undefined,
-    });
+    const client = { url: discovery.token_endpoint, id, secret, refreshToken: this.#refreshToken };
+    const answer = await this.#exchange(client, { ca, signal });
     const { id_token: idToken, refresh_token: refreshToken } = decodeTokens(answer, "tokens");
     this.#idToken = idToken;
-    this.#refreshToken = refreshToken ?? this.#refreshToken;
+    this.#refreshToken = refreshToken || this.#refreshToken;
+  }
+
+  /**
+   * Sends the refresh token. A client secret goes into a header, or into the form if the issuer refuses that: issuers need
+   * not take both, and client-go tries both (RFC 6749, section 2.3.1).
+   */
+  async #exchange(
+    { url, id, secret, refreshToken }: TokenRequest,
+    options: IssuerRequest,
+  ): Promise<unknown> {
+    const grant = { grant_type: "refresh_token", refresh_token: refreshToken };
+    const form = (fields: Readonly<Record<string, string>>): string =>
+      new URLSearchParams({ ...grant, ...fields }).toString();
+    if (!secret) return await request(url, { ...options, form: form({ client_id: id }) });
+    if (!this.#isSecretInForm) {
+      try {
+        const authorization = basic(id, secret);
+        return await request(url, { ...options, form: form({}), authorization });
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+      }
+    }
+    const withSecret = form({ client_id: id, client_secret: secret });
+    const answer = await request(url, { ...options, form: withSecret });
+    this.#isSecretInForm = true;
+    return answer;
   }
 
   async #authority(): Promise<Buffer | undefined> {
@@ -137,6 +156,13 @@ function basic(id: string, secret: string): string {
   return `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
 }
 
+interface TokenRequest {
+  readonly url: string;
+  readonly id: string;
+  readonly secret: string | undefined;
+  readonly refreshToken: string;
+}
+
 interface IssuerRequest {
   readonly ca: Buffer | undefined;
   readonly signal: AbortSignal;
@@ -163,8 +189,11 @@ async function request(url: string, options: IssuerRequest): Promise<unknown> {
       if (bytes > maxAnswerBytes) answer.destroy(new Error("the issuer's answer is too large"));
     });
     answer.on("end", () => {
-      if (answer.statusCode !== 200)
-        return reject(new Error(`the issuer answered with status ${answer.statusCode}`));
+      if (answer.statusCode !== 200) {
+        const text = `the issuer answered with status ${answer.statusCode}`;
+        const isRefusal = answer.statusCode === 400 || answer.statusCode === 401;
+        return reject(isRefusal ? new Refusal(text) : new Error(text));
+      }
       try {
         return resolve(JSON.parse(Buffer.concat(chunks).toString("utf8")));
       } catch {
@@ -176,3 +205,6 @@ async function request(url: string, options: IssuerRequest): Promise<unknown> {
   sent.end(form);
   return await promise;
 }
+
+/** The issuer does not take what was sent. */
+class Refusal extends Error {}
