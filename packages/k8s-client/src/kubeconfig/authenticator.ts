@@ -52,7 +52,7 @@ export async function authenticatorOf(options: AuthenticatorOptions): Promise<Au
     return fixed({ ...headers, Authorization: `Basic ${basic}` });
   }
   const exec = execOf(user);
-  const { name: provider, config } = user["auth-provider"] ?? {};
+  const provider = user["auth-provider"];
   // Both are loaded only here: few kubeconfigs name them.
   if (exec !== undefined) {
     const { execAuthenticator } = await import("./exec-authenticator.ts");
@@ -61,14 +61,14 @@ export async function authenticatorOf(options: AuthenticatorOptions): Promise<Au
     return execAuthenticator({ config: decoded, cluster, folder, env, headers, clock });
   }
   if (provider === undefined) return fixed(headers);
-  if (provider !== "oidc")
+  if (provider.name !== "oidc")
     throw new K8sError(
       "KUBECONFIG_INVALID",
-      `Cannot use kubeconfig user "${name}": its auth-provider is not known`,
+      `Cannot use kubeconfig user "${name}": its auth-provider "${provider.name ?? ""}" is not known`,
       { remedy: "Use a certificate, a token or an exec plugin" },
     );
   const { oidcAuthenticator } = await import("./oidc-authenticator.ts");
-  return oidcAuthenticator({ name, config, folder, headers, clock });
+  return oidcAuthenticator({ name, config: provider.config, folder, headers, clock });
 }
 
 function fromTokenFile(token: TokenFile, headers: AuthHeaders["headers"]): Authenticator {

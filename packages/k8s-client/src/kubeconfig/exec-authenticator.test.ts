@@ -159,6 +159,7 @@ describe("loadKubeConfig() with an exec plugin", () => {
     for (const output of [
       "secret",
       "{}",
+      '{"status":{"token":""}}',
       '{"status":{"clientCertificateData":"c"}}',
       '{"apiVersion":"client.authentication.k8s.io/v1beta1","status":{"token":"t"}}',
       '{"status":{"token":"t","expirationTimestamp":"soon"}}',

@@ -57,7 +57,11 @@ export function readCredential(text: string, config: ExecConfig): Credential {
     apiVersion !== config.apiVersion
   )
     throw unusable(config, `it answers in ${apiVersion}, not in ${config.apiVersion}`);
-  const { token, clientCertificateData, clientKeyData, expirationTimestamp } = status ?? {};
+  const { expirationTimestamp } = status ?? {};
+  // An empty text says that there is none, as in client-go.
+  const token = status?.token || undefined;
+  const clientCertificateData = status?.clientCertificateData || undefined;
+  const clientKeyData = status?.clientKeyData || undefined;
   if (token === undefined && clientCertificateData === undefined)
     throw unusable(config, "it gives neither a token nor a certificate");
   if ((clientCertificateData === undefined) !== (clientKeyData === undefined))

@@ -51,15 +51,14 @@ async function readConfig(
   const { context, cluster, user, ...found } = wantedContext(options, document);
   checkCluster(cluster);
   const read = async (): Promise<TlsFiles> => ({
-    ca: await material(
-      folder,
-      cluster["certificate-authority"],
-      cluster["certificate-authority-data"],
-    ),
-    cert: await material(folder, user["client-certificate"], user["client-certificate-data"]),
-    key: await material(folder, user["client-key"], user["client-key-data"]),
+    ca: await material(folder, cluster, "certificate-authority"),
+    cert: await material(folder, user, "client-certificate"),
+    key: await material(folder, user, "client-key"),
   });
   const files = await read();
+  // TLS would go on without either: requests would be made without credentials.
+  if (!files.cert !== !files.key)
+    throw new Unusable("its user has client-certificate or client-key without the other");
   const authenticator = await authenticatorOf({
     name: found.userName,
     user,
@@ -136,19 +135,39 @@ function execCluster(cluster: KubeconfigCluster, ca: Buffer | undefined): ExecCl
   });
 }
 
-/** JSON is YAML too, and needs no parser loaded. */
+/** JSON is YAML too, and needs no parser loaded. What parsers say quotes the file, which holds secrets: it is not repeated. */
 async function readDocument(text: string): Promise<unknown> {
-  if (text.trimStart().startsWith("{")) return JSON.parse(text);
+  if (text.trimStart().startsWith("{")) {
+    try {
+      return JSON.parse(text);
+    } catch {
+      throw new Unusable("it is not valid JSON");
+    }
+  }
   const yaml = await import("yaml");
-  return yaml.parse(text);
+  try {
+    return yaml.parse(text, { logLevel: "error" }) ?? {}; // an empty file has no context
+  } catch (error) {
+    const line = error instanceof yaml.YAMLParseError ? error.linePos?.[0].line : undefined;
+    throw new Unusable(`it is not valid YAML${line === undefined ? "" : `, see line ${line}`}`);
+  }
 }
 
-async function material(
+/** PEM texts of a kubeconfig: `NAME` is a file, and `NAME-data`, which comes first, the text in base64. */
+type PemKey = "certificate-authority" | "client-certificate" | "client-key";
+
+/** @throws {Unusable} if the data are not base64: Node would pass over what is not */
+async function material<K extends PemKey>(
   folder: string,
-  file: string | undefined,
-  base64: string | undefined,
+  source: Readonly<Partial<Record<K | `${K}-data`, string | undefined>>>,
+  key: K,
 ): Promise<Buffer | undefined> {
-  if (base64) return Buffer.from(base64, "base64");
+  const data: string = source[`${key}-data`] ?? "";
+  if (data !== "") {
+    if (!/^[A-Za-z0-9+/\s]+[=\s]*$/.test(data)) throw new Unusable(`${key}-data is not base64`);
+    return Buffer.from(data, "base64");
+  }
+  const file = source[key];
   return file ? readFile(path.resolve(folder, file)) : undefined;
 }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, describe, it } from "node:test";
+import { inspect } from "node:util";
 import { temporaryFolder } from "@kip/testing";
 import { K8sError } from "../errors.ts";
 import { loadKubeConfig } from "./kubeconfig.ts";
@@ -199,5 +200,45 @@ describe("loadKubeConfig()", () => {
     await assert.rejects(loadKubeConfig({ path: target, context: "two" }), /no complete context/);
     await writeFile(path.join(folder, "broken"), "a: [");
     await assert.rejects(loadKubeConfig({ path: path.join(folder, "broken") }), isInvalid);
+  });
+
+  it("refuses users that would have no credentials: an auth-provider without a name, a certificate without its key", async () => {
+    for (const [user, reason] of [
+      ["{ auth-provider: { config: { a: b } } }", /auth-provider "" is not known/],
+      ["{ auth-provider: {} }", /auth-provider "" is not known/],
+      ["{ auth-provider: { name: gcp } }", /auth-provider "gcp" is not known/],
+      [`{ client-certificate-data: ${base64("CERT")} }`, /without the other/],
+      [`{ client-key-data: ${base64("KEY")} }`, /without the other/],
+      ['{ client-key-data: "-----BEGIN KEY-----" }', /client-key-data is not base64/],
+    ] as const)
+      await assert.rejects(
+        loadKubeConfig({ path: await file("anonymous", user) }),
+        { code: "KUBECONFIG_INVALID", message: reason },
+        user,
+      );
+  });
+
+  it("quotes nothing of a file that it cannot parse, which may be a secret", async () => {
+    for (const text of [
+      "users:\n- name: u\n  user: { token: hidden, x: [}\n",
+      "users:\n- name: u\n  user:\n    token: *hidden\n",
+      '{ "users": [{ "name": "u", "user": { "token": hidden } }] }',
+    ]) {
+      const target = path.join(folder, "unparsable");
+      await writeFile(target, text);
+      await assert.rejects(loadKubeConfig({ path: target }), (error) => {
+        assert.ok(K8sError.is(error, "KUBECONFIG_INVALID"));
+        assert.doesNotMatch(inspect(error), /hidden/);
+        return true;
+      });
+    }
+  });
+
+  it("finds no context in an empty file", async () => {
+    await writeFile(path.join(folder, "empty"), "\n");
+    await assert.rejects(
+      loadKubeConfig({ path: path.join(folder, "empty") }),
+      /no complete context/,
+    );
   });
 });
