@@ -1,5 +1,4 @@
-import type { AddressInfo } from "node:net";
-import { httpModule } from "@kip/base";
+import { httpModule, portOf } from "@kip/base";
 import { VirtualKubeletError } from "@kip/virtual-kubelet";
 
 const maxConnections = 100;
@@ -41,7 +40,7 @@ export async function serveMetrics(
     );
     server.listen(where, resolve);
   });
-  const { port } = server.address() as AddressInfo; // a TCP server that listens
+  const port = portOf(server);
   return {
     port,
     [Symbol.asyncDispose]: async () => {

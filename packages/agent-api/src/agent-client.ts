@@ -2,6 +2,7 @@ import type { ClientHttp2Session, ClientHttp2Stream, OutgoingHttpHeaders } from 
 import type { Socket } from "node:net";
 import type { Duplex, Readable } from "node:stream";
 import {
+  bytesOf,
   isCodedError,
   systemClock,
   type Decoder,
@@ -175,7 +176,7 @@ export class AgentClient implements AsyncDisposable {
       const budget = new EventLoopBudget(systemClock);
       const onPiece = (bytes: number): void => budget.charge(pieceCostMs + bytes * byteCostMs);
       const stream = await this.#open("GET", "status", { signal, onPiece });
-      for await (const chunk of stream as AsyncIterable<Buffer>) {
+      for await (const chunk of bytesOf(stream)) {
         const line = budget.spend(() => lines.push(chunk));
         await budget.settle(signal);
         if (line === undefined) continue;

@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import { decode, errorText, type Decoder } from "@kip/base";
+import { bytesOf, decode, errorText, type Decoder } from "@kip/base";
 import { AgentError, type AgentErrorCode } from "./errors.ts";
 import { GrowingBuffer } from "./growing-buffer.ts";
 import { plainText } from "./plain-text.ts";
@@ -31,7 +31,7 @@ export function decodeAnswer<T>(text: string, decoder: Decoder<T>): T {
  */
 export async function readText(stream: Readable, maxBytes = maxAnswerBytes): Promise<string> {
   const body = new GrowingBuffer();
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
+  for await (const chunk of bytesOf(stream)) {
     if (body.length + chunk.length > maxBytes)
       throw invalidAnswer(`it has more than ${maxBytes} bytes`);
     body.append(chunk);

@@ -1,5 +1,5 @@
 import type { Duplex, Readable, Writable } from "node:stream";
-import { decode, type ProcessStreams } from "@kip/base";
+import { bytesOf, decode, type ProcessStreams } from "@kip/base";
 import { AgentError } from "./errors.ts";
 import { decodeAnswer } from "./answers.ts";
 import { plainText } from "./plain-text.ts";
@@ -75,7 +75,7 @@ async function sendResizes(
 
 async function receive(stream: Duplex, streams: ProcessStreams): Promise<AgentProcessExit> {
   const parser = new FrameParser();
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
+  for await (const chunk of bytesOf(stream)) {
     for (const frame of parser.push(chunk)) {
       if (frame.channel === channels.exit) return readExit(frame);
       const sink = sinkOf(frame, streams);

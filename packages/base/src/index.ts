@@ -73,6 +73,7 @@ export {
   type ProcessStatus,
 } from "./host/processes.ts";
 export { removeTree } from "./host/remove-tree.ts";
+export { bytesOf, hasPipes, portOf } from "./host/node-objects.ts";
 export { runCommand, type CommandResult, type RunCommandOptions } from "./host/run-command.ts";
 export { waitingMount } from "./host/waiting-mount.ts";
 export { watchOrPoll, type WatchOptions } from "./host/watch-or-poll.ts";

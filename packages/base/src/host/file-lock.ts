@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import type { Readable } from "node:stream";
+import { hasPipes } from "./node-objects.ts";
 import { LockError } from "../errors.ts";
 
 /** Options of {@link acquireFileLock}. */
@@ -57,8 +57,7 @@ async function tryLock(
   const errors: string[] = [];
   const { promise, resolve, reject } = Promise.withResolvers<AsyncDisposable | undefined>();
   holder.once("error", (error) => reject(unavailable(path, error.message, error)));
-  // Where no descriptor is left there are no pipes, whatever their type says.
-  if ((holder.stdout as Readable | undefined) === undefined) return await promise;
+  if (!hasPipes(holder)) return await promise;
   holder.stderr.setEncoding("utf8").on("data", (text: string) => errors.push(text));
   const onAbort = (): void => void holder.kill("SIGKILL");
   options.signal?.addEventListener("abort", onAbort, { once: true });

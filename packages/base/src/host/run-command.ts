@@ -1,5 +1,6 @@
 import type { ChildProcessWithoutNullStreams } from "node:child_process";
 import { Readable } from "node:stream";
+import { hasPipes } from "./node-objects.ts";
 import { systemClock, type Clock } from "../clock.ts";
 import { CommandError } from "../errors.ts";
 import { pause } from "../waiting/pause.ts";
@@ -86,8 +87,7 @@ class Run {
       this.#startError = error;
       if (child.pid === undefined) this.#result.reject(this.#failure(error.message));
     });
-    // Where no descriptor is left there are no pipes, whatever their type says.
-    if ((child.stdout as Readable | undefined) !== undefined) this.#follow(child);
+    if (hasPipes(child)) this.#follow(child);
     return this.#result.promise;
   }
 

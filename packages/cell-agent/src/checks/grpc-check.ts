@@ -1,5 +1,5 @@
 import http2 from "node:http2";
-import { untilAborted } from "@kip/base";
+import { bytesOf, untilAborted } from "@kip/base";
 
 /** What the server may say of its health, by number: grpc.health.v1.HealthCheckResponse.ServingStatus. */
 const servingStatuses = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"] as const;
@@ -60,7 +60,7 @@ async function ask(
   stream.end(request(service));
   const parts: Buffer[] = [];
   let size = 0;
-  for await (const part of stream as AsyncIterable<Buffer>) {
+  for await (const part of bytesOf(stream)) {
     size += part.length;
     if (size > maxAnswerBytes) throw new Error("the answer to a health rpc is too long");
     parts.push(part);

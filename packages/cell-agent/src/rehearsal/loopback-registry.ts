@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import http from "node:http";
-import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
-import { runCommand } from "@kip/base";
+import { portOf, runCommand } from "@kip/base";
 
 /** A registry in this process with one image, of the machine's own busybox, under every name. */
 export interface LoopbackRegistry extends AsyncDisposable {
@@ -24,7 +23,7 @@ export async function startLoopbackRegistry(directory: string): Promise<Loopback
     response.end(data);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // it listens on TCP
+  const port = portOf(server);
   return {
     host: `127.0.0.1:${port}`,
     [Symbol.asyncDispose]: async () => {

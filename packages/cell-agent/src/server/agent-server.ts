@@ -4,10 +4,9 @@ import http2, {
   type IncomingHttpHeaders,
   type ServerHttp2Stream,
 } from "node:http2";
-import type { AddressInfo } from "node:net";
 import type { SecureContextOptions, TLSSocket } from "node:tls";
 import { AgentError, type CellIdentity } from "@kip/agent-api";
-import { type Logger } from "@kip/base";
+import { portOf, type Logger } from "@kip/base";
 import { answerError } from "./answers.ts";
 
 /** Serves one request; a failure becomes an error answer. */
@@ -68,7 +67,7 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
   );
   server.on("stream", (stream, headers) => void serve(stream, headers, options));
   await open(server, options);
-  const { port } = server.address() as AddressInfo; // it listens on TCP
+  const port = portOf(server);
   return {
     port,
     setIdentity: (identity) => server.setSecureContext(secureContext(identity)),

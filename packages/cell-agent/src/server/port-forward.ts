@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import type { ServerHttp2Stream } from "node:http2";
 import net from "node:net";
-import { Duplex, type Readable } from "node:stream";
+import { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { AgentError } from "@kip/agent-api";
-import { type Logger } from "@kip/base";
+import { hasPipes, type Logger } from "@kip/base";
 
 /**
  * Connects a stream with a port of the pod, as seen from inside the pod: programs that listen on
@@ -54,9 +54,7 @@ function connectInNamespace(namespace: string, port: number, logger: Logger): Du
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"] });
   const failed = Promise.withResolvers<Error>();
   child.on("error", failed.resolve);
-  // Where no descriptor is left there are no pipes, whatever their type says.
-  if ((child.stdout as Readable | undefined) === undefined)
-    throw refused(port, "no descriptor is left on the cell");
+  if (!hasPipes(child)) throw refused(port, "no descriptor is left on the cell");
   const connection = Duplex.from({ readable: child.stdout, writable: child.stdin });
   void failed.promise.then((error) => connection.destroy(refused(port, error.message)));
   child.stderr

@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import { backoffDelay, errorText, pause, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, bytesOf, errorText, pause, type Clock, type Logger } from "@kip/base";
 import { K8sError } from "../errors.ts";
 import type { ApiClient, KubeObject } from "../client/api-client.ts";
 import { dropManagedFields } from "./drop-managed-fields.ts";
@@ -205,7 +205,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     };
     void cutWhenSilent();
     try {
-      for await (const chunk of body as AsyncIterable<Buffer>) {
+      for await (const chunk of bytesOf(body)) {
         heardAt = clock.monotonic();
         yield chunk;
       }

@@ -3,7 +3,7 @@ import { lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { errorText, type Logger } from "@kip/base";
+import { bytesOf, errorText, type Logger } from "@kip/base";
 import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import type { LogOptions } from "@kip/virtual-kubelet";
 import { ProviderError } from "../errors.ts";
@@ -179,7 +179,7 @@ async function* firstBytes(
 ): AsyncGenerator<Buffer> {
   let left = limit;
   try {
-    for await (const chunk of source as AsyncIterable<Buffer>) {
+    for await (const chunk of bytesOf(source)) {
       yield chunk.subarray(0, left);
       left -= chunk.length;
       if (left <= 0) return;

@@ -1,4 +1,4 @@
-import { decode, defined, Secret, type Clock } from "@kip/base";
+import { bytesOf, decode, defined, Secret, type Clock } from "@kip/base";
 import { ImageError } from "../errors.ts";
 import { identityUser } from "./credentials.ts";
 import {
@@ -90,7 +90,7 @@ async function fetchToken(
       ? refreshRequest(url, wanted, found.password)
       : tokenRequest(url, wanted, found);
   const response = await exchange.send({ ...request, signal });
-  const paced = withLeastThroughput(response as AsyncIterable<Uint8Array>, {
+  const paced = withLeastThroughput(bytesOf(response), {
     clock: context.clock,
     registry: url.host,
   });

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { backoffDelay, defined, isRetryable, systemClock, type Clock } from "@kip/base";
+import { backoffDelay, bytesOf, defined, isRetryable, systemClock, type Clock } from "@kip/base";
 import { ImageError } from "../errors.ts";
 import type { Reference } from "../reference.ts";
 import { answerChallenge } from "./authentication.ts";
@@ -170,7 +170,7 @@ export class RegistryClient implements AsyncDisposable {
 
   /** Its body, for as long as it is worth waiting for. */
   #paced(response: IncomingMessage): AsyncIterable<Uint8Array> {
-    const body = response as AsyncIterable<Uint8Array>; // no encoding is set, so it gives bytes
+    const body = bytesOf(response);
     return withLeastThroughput(body, { clock: this.#clock, registry: this.#config.host });
   }
 
@@ -179,7 +179,7 @@ export class RegistryClient implements AsyncDisposable {
    * that do not end soon, the oldest give way.
    */
   #discardBody(response: IncomingMessage): void {
-    const body = response as AsyncIterable<Uint8Array>; // no encoding is set, so it gives bytes
+    const body = bytesOf(response);
     this.#unread.add(response);
     response.once("close", () => this.#unread.delete(response));
     readBeginning(body, maxRefusalBytes).catch(() => {});

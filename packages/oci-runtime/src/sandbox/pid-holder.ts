@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
-import type { Readable } from "node:stream";
+import { hasPipes } from "@kip/base";
 import { RuntimeError } from "../errors.ts";
 import { pidHolderScript } from "../gen/scripts.gen.ts";
 import { monitorCgroupProcs } from "../spawn/monitor-cgroup.ts";
@@ -46,8 +46,7 @@ export async function startPidHolder(
   );
   const errors: string[] = [];
   const failed = once(child, "error").then(([error]) => errors.push(String(error)));
-  // Where no descriptor is left there are no pipes, whatever their type says.
-  if ((child.stdout as Readable | undefined) === undefined) await failed;
+  if (!hasPipes(child)) await failed;
   else {
     child.stdout.resume();
     child.stderr.setEncoding("utf8").on("data", (text: string) => errors.push(text));

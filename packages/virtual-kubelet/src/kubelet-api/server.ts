@@ -1,9 +1,9 @@
 import { X509Certificate } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import https from "node:https";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { errorText, httpModule } from "@kip/base";
+import { errorText, httpModule, portOf } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { VirtualKubeletError } from "../errors.ts";
 import { allowUsers, certificateUser, type KubeletUser } from "./access/user.ts";
@@ -99,7 +99,7 @@ class KubeletApi implements RunningKubeletApi {
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port; // a TCP server that listens
+    return portOf(this.#server);
   }
 
   replaceTls(tls: KubeletTls): void {

@@ -1,0 +1,25 @@
+// What Node's types do not say of Node's own objects.
+import type { AddressInfo } from "node:net";
+import type { Readable } from "node:stream";
+
+/** The content of a stream without an encoding, which gives buffers only. The stream is destroyed when the loop ends. */
+export function bytesOf(stream: Readable): AsyncIterable<Buffer> {
+  return stream as AsyncIterable<Buffer>; // without an encoding
+}
+
+/**
+ * The TCP port of a server.
+ *
+ * @throws {TypeError} if it does not listen, or not on TCP
+ */
+export function portOf(server: { address(): string | AddressInfo | null }): number {
+  const address = server.address();
+  if (address === null || typeof address === "string")
+    throw new TypeError("Cannot read the port of a server: it does not listen on TCP");
+  return address.port;
+}
+
+/** Whether a child process has its pipes: where no descriptor is left it has none, whatever its type says. */
+export function hasPipes({ stdout }: { readonly stdout: Readable | null | undefined }): boolean {
+  return stdout !== undefined;
+}
