@@ -67,6 +67,7 @@ describe("bad input gets a sentence and a remedy", () => {
       ...apart,
       `--port=${port}`,
       "--network-range=198.18.252.0/22",
+      "--service-range=10.114.0.0/16",
     );
     assert.equal(result.status, 1, result.stdout);
     assert.match(result.stderr, new RegExp(`${port}.*\\n.*--port`));

@@ -56,6 +56,7 @@ export const upFlags = [
   "--port=16443",
   "--registry-port=15000",
   "--network-range=198.19.0.0/16",
+  "--service-range=10.111.0.0/16",
   "--node-name=kip-e2e",
   `--settings=${stateDir}/settings.yaml`,
   `--host-port=${registryPort}`,

@@ -60,6 +60,7 @@ describe("kip up and kip down", () => {
       "--port=16553",
       "--registry-port=15553",
       "--network-range=198.18.248.0/22",
+      "--service-range=10.113.0.0/16",
     ];
     // Machines of other tests come and go, and templates are made in the background; the next test starts it again.
     assert.equal(removeCluster(), 0);

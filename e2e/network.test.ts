@@ -61,7 +61,7 @@ describe("what a pod reaches", () => {
     // Who refuses is the namespace's own rule.
     const namespace = "--net=/run/kip/kip-e2e/netns";
     const rules = await run("nsenter", [namespace, "nft", "list", "table", "ip", "kip"]);
-    assert.match(rules.stdout, /ip daddr 10\.96\.0\.0\/16[^\n]*reject with tcp reset/);
+    assert.match(rules.stdout, /ip daddr 10\.111\.0\.0\/16[^\n]*reject with tcp reset/);
   });
 
   it("is a registry that only pulls", async () => {

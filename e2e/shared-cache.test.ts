@@ -47,6 +47,7 @@ describe("the shared image cache on NFS", { skip: reason }, () => {
         "--port=16643",
         "--registry-port=15643",
         "--network-range=198.18.240.0/22",
+        "--service-range=10.112.0.0/16",
         "--node-name=kip-e2e-nfs",
         `--settings=${settings}`,
         // A template may have the image: nothing would be pulled.

@@ -62,6 +62,7 @@ function startDaemon(folder: string, namespace: string): ChildProcess {
       `--kubeconfig=${folder}/kubeconfig`,
       `--namespace-name=${namespace}`,
       "--network-range=198.18.240.0/22",
+      "--service-range=10.115.0.0/16",
       "--port=36443",
       "--image=none",
       "--templates=false",

@@ -4,6 +4,7 @@ import {
   type InstanceTypeOffer,
   type LaunchRequest,
   type NetworkFacts,
+  type ServiceSource,
   type Volume,
   type VolumeRequest,
 } from "@kip/cloud";
@@ -14,6 +15,7 @@ import { findOffer, machineSize } from "./launch/machine-reservation.ts";
 import { machineNotFound } from "./launch/machines.ts";
 import type { LocalCloudParts } from "./local-cloud-parts.ts";
 import type { ClusterDnsPlace, LocalCloud, PrepareTemplateOptions } from "./local-cloud.ts";
+import { leadHostServices } from "./network/host-services.ts";
 import { keepConsolesShort } from "./machine/console-size.ts";
 
 /**
@@ -61,6 +63,11 @@ export class QemuCloud implements LocalCloud {
     const { clusterDns: address, uplinkDns } = network.plan;
     const resolvers = (await network.hasInternet()) ? [uplinkDns] : [];
     return { namespaceFile: network.namespace.file, address, resolvers };
+  }
+
+  async leadServices(source: ServiceSource, signal: AbortSignal): Promise<void> {
+    const { options, network } = this.#parts;
+    if (options.hostServices) await leadHostServices(source, { ...options, network }, signal);
   }
 
   async removeNetwork(): Promise<void> {
@@ -143,6 +150,8 @@ export class QemuCloud implements LocalCloud {
       nameservers: await this.#parts.network.nameservers(),
       searchDomains: [],
       cidrs: [plan.machines, plan.pods],
+      // What the host sends to a Service comes from here.
+      nodeAddresses: [plan.gateway],
     };
   }
 

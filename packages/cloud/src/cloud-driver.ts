@@ -121,12 +121,34 @@ export interface InterruptionNotice {
   readonly endsAt: string;
 }
 
+/** Where a driver gets the cluster's Services from. */
+export interface ServiceSource {
+  /**
+   * Begins with all Services that differ from those that the rules have.
+   *
+   * @param sums of the Services in the rules, as `NetworkRules` of `@kip/service-routing` has them
+   */
+  subscribe(sums: readonly number[]): ServiceSubscription;
+}
+
+/** Changes of the cluster's Services, one at a time. */
+export interface ServiceSubscription extends Disposable {
+  /**
+   * The next change, as lines of `@kip/network-view`, in pieces. The last one has been put in force by then.
+   *
+   * @throws the signal's reason
+   */
+  next(signal: AbortSignal): Promise<readonly Buffer[]>;
+}
+
 /** DNS and address facts of the network the cells are in. */
 export interface NetworkFacts {
   readonly nameservers: readonly string[];
   readonly searchDomains: readonly string[];
   /** CIDRs that cells and their pods get addresses from. */
   readonly cidrs: readonly string[];
+  /** Addresses that packets of the node's computer come from besides the node's own; pods let them in. @default none */
+  readonly nodeAddresses?: readonly string[] | undefined;
 }
 
 /**
@@ -189,6 +211,11 @@ export interface CloudDriver extends AsyncDisposable {
   /** The last bytes of the serial console, at most `maxBytes`. */
   consoleOutput(instanceId: string, maxBytes: number): Promise<string>;
   networkFacts(): Promise<NetworkFacts>;
+  /**
+   * Has packets of the computer that the cluster's API server runs on led to Services, until the signal aborts; what is in
+   * force then stays. Only for a cloud in which that computer is not a node of the cluster, so nothing else does it.
+   */
+  leadServices?(source: ServiceSource, signal: AbortSignal): Promise<void>;
   /**
    * Calls back whenever an instance of this owner ends without having been asked to, as far as the
    * cloud tells; returns a function that unsubscribes.

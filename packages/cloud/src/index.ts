@@ -9,6 +9,8 @@ export type {
   LaunchImages,
   LaunchWait,
   NetworkFacts,
+  ServiceSource,
+  ServiceSubscription,
   Volume,
   VolumeRequest,
 } from "./cloud-driver.ts";

@@ -40,6 +40,7 @@ export async function openDriver(
       internet: local.internet === "off" ? false : ("auto" as const),
       hostPorts: local.hostPorts,
       serviceRanges: local.serviceRanges,
+      hostServices: local.hostServices,
       dnsService: local.dnsService,
       templates: local.templates,
       templatesDir: local.templatesDir,

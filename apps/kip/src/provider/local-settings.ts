@@ -17,8 +17,10 @@ export const decodeLocalSettings = object(
     internet: optional(oneOf("auto", "off")),
     /** TCP ports of the host that pods reach. */
     hostPorts: optional(list(integer)),
-    /** IPv4 ranges of the cluster's Services, which pods are refused at once. */
+    /** IPv4 ranges of the cluster's Services. */
     serviceRanges: optional(list(string)),
+    /** Whether the host sends to these ranges by way of the namespace. */
+    hostServices: optional(boolean),
     /** The ClusterIP of the name server that `kip up` runs. */
     dnsService: optional(string),
     /** Whether machines are copied from templates. */

@@ -19,6 +19,31 @@ export async function findCollision(
   range: string,
   ownDevice: string,
 ): Promise<string | undefined> {
+  for (const { line, target, device } of overlaps(routes, range, ownDevice)) {
+    const isEqual = target === planAddresses(range).range;
+    if (isEqual || !(await isLocalCloudDevice(device))) return line;
+  }
+  return undefined;
+}
+
+/**
+ * The first of the host's routes into a range or around it; undefined if there is none.
+ *
+ * @param routes output of `ip -o -4 route show`
+ * @param ownDevice routes through it are ours
+ */
+export function findOverlap(routes: string, range: string, ownDevice: string): string | undefined {
+  const [first] = overlaps(routes, range, ownDevice);
+  return first?.line;
+}
+
+interface Route {
+  readonly line: string;
+  readonly target: string;
+  readonly device: string;
+}
+
+function* overlaps(routes: string, range: string, ownDevice: string): Generator<Route> {
   for (const line of routes.split("\n")) {
     const [target = "", ...words] = line.trim().split(/\s+/);
     if (!/^\d/.test(target)) continue; // "default", "unreachable"
@@ -26,10 +51,8 @@ export async function findCollision(
     const prefixLength = Number(target.split("/")[1] ?? 32);
     if (device === ownDevice || prefixLength <= widestPrefix || !cidrsOverlap(target, range))
       continue;
-    const isEqual = target === planAddresses(range).range;
-    if (isEqual || !(await isLocalCloudDevice(device))) return line.trim();
+    yield { line: line.trim(), target, device };
   }
-  return undefined;
 }
 
 async function isLocalCloudDevice(device: string): Promise<boolean> {

@@ -11,7 +11,7 @@ export interface FilterOptions {
   readonly managementPorts: readonly number[];
   /** The host's own addresses and prefixes: not to be reached by way of the uplink. */
   readonly hostAddresses: readonly string[];
-  /** Ranges of the cluster's Services: refused at once. */
+  /** Ranges of the cluster's Services: what is not led to an endpoint is refused at once. */
   readonly serviceRanges: readonly string[];
   /** The ClusterIP of the cluster's name server: questions to it are led to `plan.clusterDns`. */
   readonly dnsService?: string | undefined;
@@ -36,8 +36,8 @@ const closedNetworks = ["0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0
 const closedServices = ["168.63.129.16", "100.100.100.200", "192.0.0.192"];
 
 /**
- * On what the bridge carries. On hosts with br_netfilter (Docker loads it) that passes the rules of
- * forwarding too, although nothing is forwarded.
+ * On what the bridge carries. Where br_netfilter was loaded after the network was made (Docker does so), that passes the
+ * rules of forwarding too, although nothing is forwarded.
  */
 const bridgedMark = "0x6b6970";
 
@@ -153,7 +153,7 @@ function departureChain(): string {
 }
 
 /**
- * Rules of the namespace's own forwarding: machines get to the uplink and nowhere else, and not to what
+ * Rules of the namespace's own forwarding: the host gets to endpoints of Services, machines get to the uplink and nowhere else, and not to what
  * must not be reached from there; the gateway's port 53 is the uplink's name server.
  */
 export function routingRules(options: FilterOptions): string {
@@ -178,6 +178,7 @@ table ip kip {
   chain through {
     type filter hook forward priority 0; policy drop;
     meta mark ${bridgedMark} accept
+    iifname "${bridgeDevice}" oifname "${bridgeDevice}" ip saddr ${plan.host} ct status dnat accept
     ${refuse(serviceRanges)}
     ct state established,related accept
     ${internet ? leaveRules(plan) : ""}

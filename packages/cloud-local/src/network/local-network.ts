@@ -4,7 +4,7 @@ import { CloudError } from "@kip/cloud";
 import { findNamespaceMembers } from "../host/processes.ts";
 import { SharedRun } from "../host/shared-run.ts";
 import { planAddresses, type AddressPlan } from "./address-plan.ts";
-import { findCollision } from "./collision.ts";
+import { findCollision, findOverlap } from "./collision.ts";
 import { bridgeDevice as bridge, hostLink, uplinkDevice } from "./device-names.ts";
 import { bridgeRules, closePort, openPort, replaceClosed, routingRules } from "./filter-rules.ts";
 import { readLocalAddresses } from "./local-addresses.ts";
@@ -26,6 +26,8 @@ export interface LocalNetworkOptions {
   readonly managementPorts: readonly number[];
   /** Ranges of the cluster's Services, IPv4 CIDRs: nothing leads to them, and clients learn so at once. */
   readonly serviceRanges: readonly string[];
+  /** Whether the host sends to these ranges by way of the namespace. @default false */
+  readonly hostServices?: boolean | undefined;
   /** The ClusterIP of the cluster's name server: questions to it are led to `plan.clusterDns`. @default none */
   readonly dnsService?: string | undefined;
   readonly logger: Logger;
@@ -41,7 +43,7 @@ export interface LocalNetworkOptions {
  *   internet ── slirp4netns ── uplink (masqueraded)     └────── tap ── machine
  * ```
  *
- * On the host there is the veth's end and the route that its address brings; nothing else. The
+ * On the host there is the veth's end with the route that its address brings, and one to Services; nothing else. The
  * bridge decides which machine may talk to which: {@link bridgeRules}.
  */
 export class LocalNetwork {
@@ -79,6 +81,7 @@ export class LocalNetwork {
     }
     const internet = await this.hasInternet();
     await this.#configureNamespace(internet);
+    const ranges = this.#options.hostServices === true ? this.#options.serviceRanges : [];
     const address = `${this.plan.host}/${this.plan.prefixLength}`;
     await ipBatch(
       (input) => runCommand("ip", ["-batch", "-"], { input }),
@@ -86,6 +89,10 @@ export class LocalNetwork {
         `link set ${this.#hostDevice} addrgenmode none`, // no IPv6 address: IPv6 is not used here
         `addr replace ${address} dev ${this.#hostDevice}`,
         `link set ${this.#hostDevice} up`,
+        ...ranges.map((range) => {
+          const way = `via ${this.plan.gateway} dev ${this.#hostDevice} src ${this.plan.host}`;
+          return `route replace ${range} ${way}`;
+        }),
       ],
     );
     // What the host has got since the rules were written, by a process that may not watch the network.
@@ -254,9 +261,14 @@ export class LocalNetwork {
     ]);
     // Each refusal is reported to its sender, not only the first six of a second.
     await this.namespace.run("sysctl", [
-      "-qw",
+      "-qwe", // without br_netfilter the last key is unknown
       "net.ipv4.ip_forward=1",
       "net.ipv4.icmp_ratelimit=0",
+      // The host would go past the rules for Services, which are on this way alone.
+      "net.ipv4.conf.all.send_redirects=0",
+      `net.ipv4.conf.${bridge}.send_redirects=0`,
+      // What is led elsewhere is routed, not bridged: a bridge gives nothing back to the host, even if that is the endpoint.
+      "net.bridge.bridge-nf-call-iptables=0",
     ]);
   }
 
@@ -285,14 +297,23 @@ export class LocalNetwork {
 
   async #refuseCollision(): Promise<void> {
     const routes = (await runCommand("ip", ["-o", "-4", "route", "show"])).stdout;
+    const { hostServices, serviceRanges } = this.#options;
+    for (const range of hostServices === true ? serviceRanges : []) {
+      const route = findOverlap(routes, range, this.#hostDevice);
+      if (route !== undefined) throw collides(range, "Services", route, "10.112.0.0/16");
+    }
     const collision = await findCollision(routes, this.plan.range, this.#hostDevice);
     if (collision === undefined) return;
-    throw new CloudError(
-      "CLOUD_INVALID_REQUEST",
-      `Cannot use range "${this.plan.range}" for the local cloud: this machine has the route "${collision}"`,
-      { remedy: "Choose another range, for example 100.96.0.0/15" },
-    );
+    throw collides(this.plan.range, "the local cloud", collision, "100.96.0.0/15");
   }
+}
+
+function collides(range: string, what: string, route: string, other: string): CloudError {
+  return new CloudError(
+    "CLOUD_INVALID_REQUEST",
+    `Cannot use range "${range}" for ${what}: this machine has the route "${route}"`,
+    { remedy: `Choose another range, for example ${other}` },
+  );
 }
 
 function heldBy(name: string, holder: string): CloudError {

@@ -31,10 +31,15 @@ export interface LocalCloudOptions {
   /** TCP and UDP ports of the machines' own addresses that only the host reaches. @default 6421, the agent's */
   readonly managementPorts?: readonly number[] | undefined;
   /**
-   * Ranges of the cluster's Services, IPv4 CIDRs. Nothing leads to them yet, so connections there are refused at once,
-   * instead of leaving by way of the host. @default ["10.96.0.0/16"]
+   * Ranges of the cluster's Services, IPv4 CIDRs. What is sent there and not led to an endpoint is refused at once, instead
+   * of leaving by way of the host. @default ["10.96.0.0/16"]
    */
   readonly serviceRanges?: readonly string[] | undefined;
+  /**
+   * Whether the host sends to these ranges by way of the namespace, where {@link CloudDriver.leadServices} leads to their
+   * endpoints. The host may have no other route into them. @default false
+   */
+  readonly hostServices?: boolean | undefined;
   /** The ClusterIP of the name server behind {@link LocalCloud.clusterDns}. @default none */
   readonly dnsService?: string | undefined;
   /** Program that runs a machine. @default "qemu-system-x86_64" */
@@ -92,6 +97,7 @@ const defaults = {
   hostPorts: [],
   managementPorts: [agentPort],
   serviceRanges: ["10.96.0.0/16"],
+  hostServices: false,
   qemu: "qemu-system-x86_64",
   accelerator: "auto",
   cpuOvercommit: 16,

@@ -14,6 +14,8 @@ const decodeRecord = object({
   adminKubeconfig: string,
   namespaceName: string,
   networkRange: string,
+  /** Range of Services. Absent in a record of an earlier version. */
+  services: optional(string),
   userKubeconfig: string,
   /** Whether it was still starting when this was written. */
   isStarting: optional(boolean),

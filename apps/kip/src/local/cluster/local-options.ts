@@ -72,6 +72,12 @@ export const upOptions: readonly Option[] = [
     help: "addresses of cells and pods",
   },
   {
+    flag: "service-range",
+    type: "string",
+    fallback: "10.96.0.0/16",
+    help: "addresses of Services; this computer must have no other route there",
+  },
+  {
     flag: "host-port",
     type: "list",
     help: "TCP port of this computer that pods reach, besides those of the cluster; may be repeated",

@@ -1,16 +1,11 @@
 import path from "node:path";
 import type { OptionValues } from "@kip/base";
 import { hostPorts } from "../cluster/host-ports.ts";
+import { dnsService, serviceRange } from "../cluster/service-range.ts";
 import type { LocalLayout } from "../cluster/layout.ts";
 
 /** Root disk of a cell whose pod asks for no other, bytes. */
 export const cellDiskBytes = 5 * 2 ** 30;
-
-/** Addresses of Services. The cells' network refuses them, as nothing leads to Services yet. */
-export const serviceRange = "10.96.0.0/16";
-
-/** The tenth of them, as in clusters of kubeadm: the Service `kube-system/kube-dns`. */
-export const dnsService = "10.96.0.10";
 
 /** Settings of the local cloud, which the daemon and the provider open alike. */
 export function cloudSettings(options: OptionValues, layout: LocalLayout) {
@@ -22,7 +17,8 @@ export function cloudSettings(options: OptionValues, layout: LocalLayout) {
     namespace: options.required("namespace-name"),
     range: options.required("network-range"),
     hostPorts: hostPorts(options),
-    serviceRanges: [serviceRange],
-    dnsService,
+    serviceRanges: [serviceRange(options)],
+    hostServices: true,
+    dnsService: dnsService(options),
   };
 }

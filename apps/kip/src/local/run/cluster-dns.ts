@@ -4,6 +4,7 @@ import path from "node:path";
 import { errorText, systemClock, withTimeout } from "@kip/base";
 import type { ClusterDnsPlace, LocalCloud } from "@kip/cloud-local";
 import type { ControlPlane, SupervisedProgram } from "@kip/control-plane";
+import { dnsService } from "../cluster/service-range.ts";
 import { markerEnvironment } from "../cluster/processes.ts";
 import { KipError } from "../../errors.ts";
 import { withClient } from "./administrator.ts";
@@ -37,10 +38,11 @@ export async function startClusterDns(
   cloud: LocalCloud,
   controlPlane: ControlPlane,
 ): Promise<ClusterDns> {
-  const { layout, logger, signal } = context;
+  const { options, layout, logger, signal } = context;
+  const service = dnsService(options);
   const place = await cloud.clusterDns();
   await withClient(controlPlane, logger, async (client) => {
-    for (const { path: object, body } of dnsObjects(place.address))
+    for (const { path: object, body } of dnsObjects({ service, address: place.address }))
       await client.patch(object, body, "apply", { fieldManager: "kip", force: true });
   });
   const kubeconfig = await controlPlane.issueKubeconfig(dnsUser, cloud.hostAddress);

@@ -1,5 +1,4 @@
 import { clusterWide, paths } from "@kip/k8s-client";
-import { dnsService } from "./cloud-settings.ts";
 
 /** User of the API that the name server is. */
 export const dnsUser = "system:coredns";
@@ -24,13 +23,19 @@ const ports = [
  * What the name server may read, and the Service `kube-dns` that leads to it. The Service has no selector: no pod serves
  * it, and its EndpointSlice is kip's.
  *
- * @param address where the name server listens
+ * @param place `service` is the ClusterIP, `address` where the name server listens
  */
-export function dnsObjects(address: string): readonly PlacedObject[] {
+export function dnsObjects({
+  service: clusterIP,
+  address,
+}: {
+  readonly service: string;
+  readonly address: string;
+}): readonly PlacedObject[] {
   return [
     { path: clusterRoles(dnsUser), body: role() },
     { path: clusterRoleBindings(dnsUser), body: binding() },
-    { path: paths.services(namespace, name), body: service() },
+    { path: paths.services(namespace, name), body: service(clusterIP) },
     { path: paths.endpointSlices(namespace, name), body: endpointSlice(address) },
   ];
 }
@@ -58,7 +63,7 @@ function binding() {
   };
 }
 
-function service() {
+function service(clusterIP: string) {
   return {
     apiVersion: "v1",
     kind: "Service",
@@ -71,7 +76,7 @@ function service() {
         "kubernetes.io/name": "CoreDNS",
       },
     },
-    spec: { clusterIP: dnsService, ports },
+    spec: { clusterIP, ports },
   };
 }
 

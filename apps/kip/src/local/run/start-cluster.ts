@@ -11,9 +11,10 @@ import {
 import { installCells } from "@kip/kip";
 import { writeRecord, type ClusterRecord } from "../cluster/cluster-record.ts";
 import { apiPort, registryPort } from "../cluster/host-ports.ts";
+import { serviceRange } from "../cluster/service-range.ts";
 import { markerEnvironment } from "../cluster/processes.ts";
 import { nodeReady, withClient } from "./administrator.ts";
-import { cellDiskBytes, cloudSettings, serviceRange } from "./cloud-settings.ts";
+import { cellDiskBytes, cloudSettings } from "./cloud-settings.ts";
 import type { ClusterContext } from "./cluster-context.ts";
 import { providerReady } from "./provider-ready.ts";
 import { startClusterDns } from "./cluster-dns.ts";
@@ -70,7 +71,7 @@ async function startKubernetes(
     logDir: layout.logDir,
     port: apiPort(options),
     advertiseAddress: cloud.hostAddress,
-    serviceCidr: serviceRange,
+    serviceCidr: serviceRange(options),
     serverNames: [cloud.hostAddress],
     environment: markerEnvironment(),
     signal,
@@ -163,6 +164,7 @@ function clusterRecord({ options, layout }: ClusterContext): ClusterRecord {
     adminKubeconfig: path.join(layout.controlPlaneDir, "admin.kubeconfig"),
     namespaceName: options.required("namespace-name"),
     networkRange: options.required("network-range"),
+    services: serviceRange(options),
     userKubeconfig: options.required("kubeconfig"),
   };
 }

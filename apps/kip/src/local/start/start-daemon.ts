@@ -15,6 +15,7 @@ const passedOn = [
   "port",
   "registry-port",
   "network-range",
+  "service-range",
   "namespace-name",
   "node-name",
   "templates",

@@ -6,6 +6,7 @@ import { localLayout, type LocalLayout } from "../cluster/layout.ts";
 import { upOptions } from "../cluster/local-options.ts";
 import { lockCache, requireOwnState } from "../cluster/own-folders.ts";
 import { endCluster } from "../cluster/processes.ts";
+import { serviceRange } from "../cluster/service-range.ts";
 import { checkHost } from "../cluster/requirements.ts";
 import { obtainParts } from "../prepare/obtain-parts.ts";
 import { startDaemon } from "./start-daemon.ts";
@@ -23,6 +24,7 @@ export async function up(args: readonly string[]): Promise<void> {
   checkHost();
   await requireOwnState(layout, "use");
   hostPorts(options); // before anything is built
+  serviceRange(options);
   const settings = options.text("settings");
   if (settings !== undefined) {
     const { readUserSettings } = await import("../prepare/user-settings.ts");
@@ -54,17 +56,18 @@ export async function up(args: readonly string[]): Promise<void> {
 async function requireSameNetwork(options: OptionValues, layout: LocalLayout): Promise<void> {
   const before = await readRecord(layout.daemonRecord);
   if (!before) return;
-  const { namespaceName, networkRange } = before;
+  const { namespaceName, networkRange, services = serviceRange(options) } = before;
   if (
     namespaceName === options.required("namespace-name") &&
-    networkRange === options.required("network-range")
+    networkRange === options.required("network-range") &&
+    services === serviceRange(options)
   )
     return;
   throw new KipError(
     "LOCAL_CLUSTER_FAILED",
-    `Cannot start the local cluster: the one before it has another network, ${networkRange} in namespace ${namespaceName}`,
+    `Cannot start the local cluster: the one before it has another network, ${networkRange} in namespace ${namespaceName}, with Services in ${services}`,
     {
-      remedy: `Run kip down first, or give --namespace-name=${namespaceName} --network-range=${networkRange}`,
+      remedy: `Run kip down first, or give --namespace-name=${namespaceName} --network-range=${networkRange} --service-range=${services}`,
     },
   );
 }

@@ -1,0 +1,69 @@
+import { backoffDelay, type Clock, type Logger } from "@kip/base";
+import type { ServiceSource } from "@kip/cloud";
+import { ChangeReader, type ViewChange } from "@kip/network-view";
+import { forgetFlows, NetworkRules } from "@kip/service-routing";
+import type { LocalNetwork } from "./local-network.ts";
+
+/** What {@link leadHostServices} needs. */
+export interface HostServicesOptions {
+  readonly network: LocalNetwork;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Delays before rules are written again that were refused, milliseconds. */
+const backoff = { initialMs: 1000, maxMs: 60_000 } as const;
+
+/** A change that changes nothing: with it, rules that could not be put in force are written again. */
+const nothing: ViewChange = { number: 0, services: new Map(), buckets: [], groups: [] };
+
+/**
+ * Keeps the rules of the namespace up to date that lead the host's packets to endpoints, until the signal aborts. They stay
+ * in force afterwards, and go with the namespace. Never throws.
+ *
+ * Machines have rules of their own; what they send to a Service's address here is refused by the namespace's filter.
+ */
+export async function leadHostServices(
+  source: ServiceSource,
+  { network, clock, logger }: HostServicesOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const { namespace, plan } = network;
+  const rules = new NetworkRules({
+    place: {
+      podAddresses: [],
+      nodeAddresses: [],
+      clients: [plan.host],
+      serviceRanges: [],
+      localEndpoints: "node",
+    },
+    runNft: async (text) => void (await namespace.run("nft", ["-f", "-"], text)),
+    forget: async (flows) => {
+      await forgetFlows(flows, { inNamespace: ["nsenter", `--net=${namespace.file}`] });
+    },
+    logger,
+  });
+  using subscription = source.subscribe(rules.sums);
+  const reader = new ChangeReader();
+  try {
+    for (;;) {
+      const lines = Buffer.concat(await subscription.next(signal));
+      for (const change of reader.push(lines)) await apply(rules, change);
+    }
+  } catch (err) {
+    if (!signal.aborted) logger.error("Could not read the cluster's Services", { err });
+  }
+
+  async function apply(to: NetworkRules, change: ViewChange): Promise<void> {
+    let next = change;
+    for (let attempt = 0; !signal.aborted; attempt++) {
+      try {
+        return await to.apply(next);
+      } catch (err) {
+        logger.warn("Could not lead the host's packets to Services", { err });
+        next = nothing; // the rules know the change already
+        await clock.sleep(backoffDelay(attempt, backoff), signal);
+      }
+    }
+  }
+}
