@@ -17,13 +17,13 @@ import {
   startKip,
   type ProviderConfig,
 } from "@kip/kip";
-import { parse } from "yaml";
 import { openClient } from "@kip/virtual-kubelet/command";
 import { openDriver } from "./driver.ts";
 import { serveNode } from "./node.ts";
 import { providerOptions } from "./provider-options.ts";
 import { KipError } from "../errors.ts";
 import { parseCommand } from "../cli/parse-command.ts";
+import { parseSettings } from "../cli/parse-settings.ts";
 import { stopRequest } from "../cli/stop-request.ts";
 
 const usage =
@@ -102,7 +102,7 @@ async function readConfig(options: OptionValues): Promise<ProviderConfig> {
     });
   }
   try {
-    return decodeProviderConfig(parse(text));
+    return decodeProviderConfig(parseSettings(text));
   } catch (error) {
     if (isCodedError(error)) throw error; // it names what is wrong
     throw new KipError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { decode, defined, OptionError } from "@kip/base";
-import { parse } from "yaml";
+import { parseSettings } from "../../cli/parse-settings.ts";
 import { localRegistryHost } from "../cluster/layout.ts";
 
 /** Sections of `provider.yaml` that a local cluster takes from its user. */
@@ -28,7 +28,7 @@ const sections = decode.object(
 export async function readUserSettings(file: string): Promise<UserSettings> {
   let content: unknown;
   try {
-    content = parse(await readFile(file, "utf8"));
+    content = parseSettings(await readFile(file, "utf8"));
   } catch (cause) {
     throw new OptionError("OPTION_INVALID", `Cannot read --settings "${file}"`, {
       cause,
