@@ -1,7 +1,7 @@
 import type { Moment } from "@kip/reconcile";
 import { carriedContainers } from "../status/lost-containers.ts";
 import { listsAfterLoss } from "../status/lost-cell.ts";
-import { podStatus } from "../status/pod-status.ts";
+import { isAbandoned, podStatus } from "../status/pod-status.ts";
 import { restrictReportToPod } from "../status/restrict-report.ts";
 import type { CellChange, CellChanges } from "../state/cell-change.ts";
 import { wasClaimed, withoutCell, type CellState } from "../state/cell-state.ts";
@@ -34,7 +34,9 @@ const reducers: Reducers = {
     const { wanted } = state.pod;
     if (wanted.kind === "remove" && wanted.graceSeconds <= graceSeconds) return seen;
     const asked = { wanted: { kind: "remove", graceSeconds }, removeSince: nowMs } as const;
-    return retried({ ...seen, pod: { ...seen.pod, ...asked } });
+    // The report of a cell that is lost is outdated: the status goes on from what was shown after the loss.
+    const agent = isAbandoned(seen) ? { ...seen.agent, report: undefined } : seen.agent;
+    return retried({ ...seen, pod: { ...seen.pod, ...asked }, agent });
   },
   finished: (state, { pod }) => {
     const seen = withPod(state, pod);

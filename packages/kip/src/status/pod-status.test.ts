@@ -4,7 +4,8 @@ import { decodePodReport, type PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import type { CellState } from "../state/cell-state.ts";
-import { cellStateWith, type CellStateParts } from "../testing/index.ts";
+import type { Cell } from "../state/cell.ts";
+import { cellStateWith, StateUnderTest, type CellStateParts } from "../testing/index.ts";
 import { cellReadyCondition, podStatus } from "./pod-status.ts";
 
 const now = Date.parse("2026-01-01T01:00:00Z");
@@ -213,6 +214,28 @@ describe("podStatus()", () => {
       const status = podStatus(seen, pod, now);
       assert.deepEqual([status?.podIP, condition(status, "Ready")], [undefined, "False"]);
     }
+  });
+
+  it("does not show a container that its lost cell ran when the pod is removed", () => {
+    const clock = { now: () => now, monotonic: () => 0 };
+    const cell = { metadata: { uid: "c" } } as unknown as Cell; // all that is looked at
+    const seen = new StateUnderTest(
+      cellStateWith({
+        pod: { object: pod },
+        cell: { object: cell, status: { phase: "Claimed" } },
+        machine: { state: "running" },
+      }),
+      clock,
+    );
+    seen.apply({ kind: "reported", report: report("Running") });
+    seen.apply({ kind: "instanceEnded", token: "c" });
+    seen.apply({ kind: "removed", graceSeconds: 30 });
+    seen.apply({ kind: "agentLost" });
+    const { status } = seen.state;
+    assert.deepEqual(states(status?.containerStatuses), [
+      ["main", "waiting", 1, "ContainerStatusUnknown"],
+    ]);
+    assert.equal(condition(status, "Ready"), "False");
   });
 
   it("changes nothing of a pod that may not run again before its end is written", () => {

@@ -91,7 +91,7 @@ function isNotForApi(state: CellState): boolean {
 }
 
 /** Whether the pod will get another cell: the machine of its cell is gone, or is being ended. */
-function isAbandoned({ pod, end, machine, cell }: CellState): boolean {
+export function isAbandoned({ pod, end, machine, cell }: CellState): boolean {
   if (pod.wanted.kind !== "run" || end.isPodFinished || !pod.object) return false;
   // It gets no other cell: its status stays until its end is written.
   if (restartPolicy(pod.object) === "Never") return false;
