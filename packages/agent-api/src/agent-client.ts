@@ -131,7 +131,7 @@ export class AgentClient implements AsyncDisposable {
     const answeredAtMs = systemClock.now();
     const session = await openSession(socket, options, {
       timeoutMs: options.connectTimeoutMs ?? connectTimeoutMs,
-      ...(options.signal && { signal: options.signal }),
+      signal: options.signal,
     });
     return new AgentClient(session, { ...options, answeredAtMs, socket });
   }
@@ -309,7 +309,7 @@ export class AgentClient implements AsyncDisposable {
     const hasBody = options.body !== undefined || options.kind === "duplex";
     const stream = this.#session.request(headers, {
       endStream: !hasBody,
-      ...(options.signal && { signal: options.signal }),
+      signal: options.signal,
     });
     // The listener that reads tells; this one only keeps an error in between from ending the process.
     stream.on("error", () => {});

@@ -35,7 +35,7 @@ export async function serveNode(needs: ServeNodeOptions): Promise<RunningNode> {
     nodeName,
     provider,
     providerName: "kip",
-    ...(options.isSet("disable-taint") && { taints: [] }),
+    taints: options.isSet("disable-taint") ? [] : undefined,
     kubelet: {
       host: nodeIp,
       port: options.integer("kubelet-port", { min: 1, max: 65_535 }),

@@ -1,4 +1,5 @@
 import type { TerminatedReport } from "@kip/agent-api";
+import { defined } from "@kip/base";
 import type { ContainerExit } from "@kip/oci-runtime";
 import { seconds } from "../state/report.ts";
 
@@ -15,14 +16,14 @@ export function exitReport(
 ): TerminatedReport {
   const lost = "The container could not be located when the agent looked";
   const message = exit.lost ? lost : run.message;
-  return {
+  return defined({
     exitCode: exit.lost ? 137 : exit.exitCode,
     reason: exitReason(exit),
-    ...(message !== undefined && { message }),
-    ...(run.startedAtMs !== undefined && { startedAt: seconds(run.startedAtMs) }),
+    message,
+    startedAt: run.startedAtMs === undefined ? undefined : seconds(run.startedAtMs),
     finishedAt: seconds(exit.finishedAtMs),
     containerId: run.containerId,
-  };
+  });
 }
 
 /** The end of a run whose process could not be started: the container is to blame, so it counts for the restart policy. */

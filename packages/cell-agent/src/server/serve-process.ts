@@ -45,9 +45,9 @@ export async function serveProcess(
   const streams: ProcessStreams = {
     tty: query.has("tty"),
     stdin,
-    ...(query.has("stdout") && { stdout: output(channels.stdout) }),
-    ...(query.has("stderr") && { stderr: output(channels.stderr) }),
-    ...(query.has("tty") && { resizes }),
+    stdout: query.has("stdout") ? output(channels.stdout) : undefined,
+    stderr: query.has("stderr") ? output(channels.stderr) : undefined,
+    resizes: query.has("tty") ? resizes : undefined,
   };
   receive(stream, { stdin, resizes, commandFrames: options.commandFrames }).catch(
     (error: unknown) => {

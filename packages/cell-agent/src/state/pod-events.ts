@@ -1,4 +1,5 @@
 import type { PodEventReport } from "@kip/agent-api";
+import { defined } from "@kip/base";
 
 const kept = 100;
 
@@ -28,10 +29,10 @@ export class PodEvents {
   }
 
   normal(reason: string, message: string, container?: string): void {
-    this.#tell({ type: "Normal", reason, message, ...(container !== undefined && { container }) });
+    this.#tell(defined({ type: "Normal" as const, reason, message, container }));
   }
 
   warning(reason: string, message: string, container?: string): void {
-    this.#tell({ type: "Warning", reason, message, ...(container !== undefined && { container }) });
+    this.#tell(defined({ type: "Warning" as const, reason, message, container }));
   }
 }

@@ -1,4 +1,5 @@
 import type { ContainerReport, DesiredPod, PodEventReport, PodReport } from "@kip/agent-api";
+import { defined } from "@kip/base";
 import { shownId } from "./run-id.ts";
 import { isRunning, type ContainerRecord } from "./container-record.ts";
 import { podPhase } from "./phase.ts";
@@ -29,20 +30,20 @@ export function podReport(view: ReportView): PodReport {
     containers
       .filter((record) => kinds.includes(record.kind))
       .map((record) => containerReport(record, { podUid: pod.uid, waiting: { reason } }));
-  return {
+  return defined({
     podUid: pod.uid,
     generation: pod.generation,
     phase,
-    ...(view.reason !== undefined && { reason: view.reason }),
-    ...(view.message !== undefined && { message: view.message }),
+    reason: view.reason,
+    message: view.message,
     startTime: seconds(view.startTimeMs),
     initContainers: part("init", "sidecar"),
     containers: part("main"),
     ephemeralContainers: part("ephemeral"),
     events: view.events,
     timingsMs: view.timingsMs,
-    ...(view.isReleased && { isReleased: true }),
-  };
+    isReleased: view.isReleased ? true : undefined,
+  });
 }
 
 function containerReport(
@@ -53,18 +54,16 @@ function containerReport(
   const { run } = saved;
   const running = isRunning(record);
   const isComplete = kind === "init" && run?.exit?.exitCode === 0;
-  return {
+  return defined({
     name: desired.name,
     ...containerState(record, context.waiting),
     ready: isComplete || (running && saved.ready),
     started: running && saved.started,
     restartCount: run?.attempt ?? 0,
     image: desired.image,
-    ...(run && {
-      imageId: run.imageId,
-      containerId: shownId(context.podUid, desired.name, run.attempt),
-    }),
-  };
+    imageId: run?.imageId,
+    containerId: run && shownId(context.podUid, desired.name, run.attempt),
+  });
 }
 
 type StateReport = Pick<ContainerReport, "waiting" | "running" | "terminated" | "lastTerminated">;

@@ -1,3 +1,4 @@
+import { defined } from "@kip/base";
 import type { NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort } from "@kip/k8s-types/network";
 import {
   parseCidr,
@@ -44,10 +45,10 @@ export function podPolicy(
   const ingress = selecting.filter((policy) => restricts(policy, "Ingress"));
   const egress = selecting.filter((policy) => restricts(policy, "Egress"));
   return {
-    view: {
-      ...(ingress.length > 0 && { ingress: ingress.flatMap((p) => ingressRules(p, pod, groups)) }),
-      ...(egress.length > 0 && { egress: egress.flatMap((p) => egressRules(p, groups)) }),
-    },
+    view: defined({
+      ingress: unlessEmpty(ingress)?.flatMap((p) => ingressRules(p, pod, groups)),
+      egress: unlessEmpty(egress)?.flatMap((p) => egressRules(p, groups)),
+    }),
     ingress: ingress.map(({ metadata }) => metadata.name),
     egress: egress.map(({ metadata }) => metadata.name),
   };
@@ -121,7 +122,7 @@ function peersOf(
     }
     const cidr = parseCidr(ipBlock.cidr)?.text;
     const except = (ipBlock.except ?? []).flatMap((text) => parseCidr(text)?.text ?? []);
-    if (cidr !== undefined) blocks.push({ cidr, ...(except.length > 0 && { except }) });
+    if (cidr !== undefined) blocks.push(defined({ cidr, except: unlessEmpty(except) }));
   }
   return { selectors, blocks };
 }
@@ -133,11 +134,16 @@ function rule(options: {
   readonly ports: readonly PolicyPort[];
 }): PolicyRule {
   const { isAll, names, blocks, ports } = options;
-  return {
-    ...(!isAll && { groups: names }),
-    ...(blocks.length > 0 && { blocks }),
-    ...(ports.length > 0 && { ports }),
-  };
+  return defined({
+    groups: isAll ? undefined : names,
+    blocks: unlessEmpty(blocks),
+    ports: unlessEmpty(ports),
+  });
+}
+
+/** In the view of a policy an absent list means no restriction. */
+function unlessEmpty<T>(list: readonly T[]): readonly T[] | undefined {
+  return list.length > 0 ? list : undefined;
 }
 
 /** A port that is not named; undefined for one that is. */
@@ -145,7 +151,8 @@ function numbered({ port, endPort, protocol: text }: NetworkPolicyPort): PolicyP
   const protocol = protocolOf(text);
   if (typeof port === "string") return undefined;
   if (port === undefined) return { protocol };
-  return { protocol, port, ...(endPort !== undefined && endPort > port && { endPort }) };
+  const isRange = endPort !== undefined && endPort > port;
+  return isRange ? { protocol, port, endPort } : { protocol, port };
 }
 
 function ownPorts(

@@ -212,7 +212,7 @@ class HttpApiClient implements ApiClient {
         }),
         ...options.headers,
       },
-      ...(encoded !== undefined && { body: encoded }),
+      body: encoded,
       credentials,
       signal: options.signal,
       streaming,

@@ -11,7 +11,7 @@ export interface TransportRequest {
   /** Path with query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string | Uint8Array;
+  readonly body?: string | Uint8Array | undefined;
   readonly credentials: Credentials;
   readonly signal: AbortSignal | undefined;
   /** Streams do not take the connections of requests. */
@@ -150,11 +150,7 @@ export class Transport {
 /** One context for all connections: each would parse the certificates again. */
 function secureOptions({ ca, cert, key, serverName, verifyServer }: Credentials) {
   return {
-    secureContext: tls.createSecureContext({
-      ...(ca && { ca }),
-      ...(cert && { cert }),
-      ...(key && { key }),
-    }),
+    secureContext: tls.createSecureContext({ ca, cert, key }),
     ...(serverName !== undefined && { servername: serverName }),
     rejectUnauthorized: verifyServer,
   };

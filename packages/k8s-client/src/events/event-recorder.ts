@@ -1,4 +1,4 @@
-import { backoffDelay, isRetryable, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, defined, isRetryable, type Clock, type Logger } from "@kip/base";
 import type { Event } from "@kip/k8s-types";
 import { isNotFound, K8sError } from "../errors.ts";
 import type { ApiClient, KubeObject } from "../client/api-client.ts";
@@ -51,16 +51,16 @@ export function referenceTo(
   object: KubeObject,
   defaults: { readonly apiVersion: string; readonly kind: string; readonly fieldPath?: string },
 ): EventReference {
-  const { name, namespace, uid, resourceVersion } = object.metadata ?? {};
-  return {
+  const { name, namespace, uid, resourceVersion } = object.metadata;
+  return defined({
     apiVersion: object.apiVersion ?? defaults.apiVersion,
     kind: object.kind ?? defaults.kind,
-    name: name ?? "",
-    ...(namespace !== undefined && { namespace }),
-    ...(uid !== undefined && { uid }),
-    ...(resourceVersion !== undefined && { resourceVersion }),
-    ...(defaults.fieldPath !== undefined && { fieldPath: defaults.fieldPath }),
-  };
+    name,
+    namespace,
+    uid,
+    resourceVersion,
+    fieldPath: defaults.fieldPath,
+  });
 }
 
 /** Makes a recorder. */

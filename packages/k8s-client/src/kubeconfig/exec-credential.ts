@@ -40,7 +40,10 @@ export function execInfo(config: ExecConfig, cluster: ExecCluster): string {
   return JSON.stringify({
     kind: "ExecCredential",
     apiVersion: config.apiVersion,
-    spec: { interactive: false, ...(config.provideClusterInfo === true && { cluster }) },
+    spec: {
+      interactive: false,
+      cluster: config.provideClusterInfo === true ? cluster : undefined,
+    },
   });
 }
 

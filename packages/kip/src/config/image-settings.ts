@@ -141,7 +141,7 @@ function cacheSettings(cache: CacheSection): NonNullable<DesiredImageSettings["c
       remedy: "Cells mount read-only, without programs and devices; write for example vers=4.1",
     });
   }
-  return { path, nfs, ...(options.length > 0 && { options }) };
+  return options.length > 0 ? { path, nfs, options } : { path, nfs };
 }
 
 const forbidden: readonly string[] = ["rw", "suid", "dev", "exec", "hard"];

@@ -52,7 +52,7 @@ export class KnownImages {
     const registries = mergeRegistries(references, { pullSecrets, own });
     if (registries.some((registry) => hosts.has(registry.host) && !isOpen(registry)))
       return undefined;
-    const pull: ImagePull = { registries: own.filter(isOpen), ...(proxy && { proxy }) };
+    const pull: ImagePull = { registries: own.filter(isOpen), proxy };
     return { references, pull: JSON.stringify(pull) };
   }
 }

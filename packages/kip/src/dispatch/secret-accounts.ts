@@ -105,7 +105,7 @@ function someStartsWith(sorted: readonly string[], prefix: string): boolean {
 }
 
 function toAccount({ path, username, password }: SecretEntry): Account {
-  return { ...(path !== "" && { path }), username, password };
+  return path === "" ? { username, password } : { path, username, password };
 }
 
 function distinct(accounts: readonly Account[]): readonly Account[] {

@@ -1,4 +1,4 @@
-import { withTimeout, type Clock, type Logger } from "@kip/base";
+import { defined, withTimeout, type Clock, type Logger } from "@kip/base";
 import type { AgentClient, AgentStats, PodReport } from "@kip/agent-api";
 import type { PodUsage, ProbeCounts } from "@kip/virtual-kubelet";
 
@@ -91,14 +91,14 @@ export function podUsage(uid: string, stats: AgentStats, report: PodReport | und
     uid,
     containers: Object.entries(stats.containers).map(([name, usage]) => {
       const startTimeMs = starts.get(name) ?? Number.NaN;
-      return {
+      return defined({
         name,
         timeMs,
         cpuNanoseconds: usage.cpuUsageNanoseconds,
         memoryBytes: usage.memoryUsageBytes,
         workingSetBytes: usage.memoryWorkingSetBytes,
-        ...(Number.isFinite(startTimeMs) && { startTimeMs }),
-      };
+        startTimeMs: Number.isFinite(startTimeMs) ? startTimeMs : undefined,
+      });
     }),
   };
 }

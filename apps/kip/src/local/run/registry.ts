@@ -202,8 +202,7 @@ export async function pushToRegistry(
   const reference = `${localRegistryHost}/${name}`;
   const registries = [{ host: localRegistryHost, endpoint: `http://127.0.0.1:${port}` }];
   try {
-    const options = { registries, ...(signal && { signal }) };
-    await pushLayout(layoutDir, parseReference(reference), options);
+    await pushLayout(layoutDir, parseReference(reference), { registries, signal });
   } catch (cause) {
     signal?.throwIfAborted();
     throw new KipError(
