@@ -16,13 +16,16 @@ export class SerialQueue {
     // Tasks behind one that gave up still wait for those before it.
     const whole = before ? before.then(() => tail) : tail;
     this.#tails.set(key, whole);
+    // A task that gave up may be the last one while those before it still run.
+    void whole.then(() => {
+      if (this.#tails.get(key) === whole) this.#tails.delete(key);
+    });
     try {
       signal?.throwIfAborted();
       if (before) await untilAborted(before, signal);
       return await task();
     } finally {
       finish();
-      if (this.#tails.get(key) === whole) this.#tails.delete(key);
     }
   }
 

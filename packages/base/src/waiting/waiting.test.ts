@@ -150,6 +150,27 @@ describe("SerialQueue", () => {
     assert.deepEqual(log, ["first", "other key", "second"]);
   });
 
+  it("runs no task beside the one that runs, although the last one of the queue was taken out", async () => {
+    const queue = new SerialQueue();
+    const first = Promise.withResolvers<void>();
+    const order: string[] = [];
+    const running = queue.run(async () => {
+      await first.promise;
+      order.push("first");
+    });
+    const stop = new AbortController();
+    const waiting = queue.run(() => assert.fail("it was taken out"), "", stop.signal);
+    stop.abort(new Error("no longer wanted"));
+    await assert.rejects(waiting, { message: "no longer wanted" });
+    const later = queue.run(async () => void order.push("later"));
+    const idle = queue.idle().then(() => order.push("idle"));
+    await new Promise(setImmediate);
+    assert.deepEqual(order, []);
+    first.resolve();
+    await Promise.all([running, later, idle]);
+    assert.deepEqual(order, ["first", "later", "idle"]);
+  });
+
   it("takes a task out whose signal aborts, and runs the next one after those before it", async () => {
     const queue = new SerialQueue();
     const first = Promise.withResolvers<string>();
