@@ -1,5 +1,4 @@
-import { nearest, OptionError } from "@kip/base";
-import { printFailure } from "./cli/print-failure.ts";
+import { errorText, isCodedError, nearest, OptionError } from "@kip/base";
 
 const help = `Kip runs every pod on a machine of its own.
 
@@ -42,4 +41,19 @@ async function run(args: readonly string[]): Promise<void> {
   throw new OptionError("OPTION_UNKNOWN", `Cannot run "kip ${first}": there is no such command`, {
     remedy: near === undefined ? "See kip help" : `Did you mean kip ${near}?`,
   });
+}
+
+/** Tells a person what failed and what to do, in two lines. */
+function printFailure(error: unknown): void {
+  console.error(`kip: ${errorText(error)}`);
+  const remedy = findRemedy(error);
+  if (remedy !== undefined) console.error(`     ${remedy}`);
+  if (!isCodedError(error) && error instanceof Error) console.error(error.stack);
+}
+
+function findRemedy(error: unknown): string | undefined {
+  for (let current = error; current instanceof Error; current = current.cause) {
+    if (isCodedError(current) && current.remedy !== undefined) return current.remedy;
+  }
+  return undefined;
 }

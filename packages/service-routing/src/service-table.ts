@@ -5,12 +5,21 @@ import type { RoutingPlace } from "./routing-place.ts";
 
 /** Sets and maps of the table, without hooks: nothing passes it yet. */
 export function emptyTable(table: string, family: Family, place: RoutingPlace): string {
-  const { type } = family;
-  const target = `${type} . inet_proto . inet_service`;
   return `
 add table ${table}
 delete table ${table}
-table ${table} {
+table ${table} {${serviceMaps(family)}${addressSets(family, place)}
+  chain refuse {
+    meta l4proto tcp reject with tcp reset
+    reject
+  }
+}
+`;
+}
+
+function serviceMaps({ type }: Family): string {
+  const target = `${type} . inet_proto . inet_service`;
+  return `
   map services {
     type ${target} : verdict
   }
@@ -28,7 +37,12 @@ table ${table} {
   }
   map firewall {
     type ${target} : verdict
-  }
+  }`;
+}
+
+function addressSets(family: Family, place: RoutingPlace): string {
+  const { type } = family;
+  return `
   set cluster_ips {
     type ${type}
   }
@@ -49,13 +63,7 @@ table ${table} {
     flags interval
     auto-merge
     ${elements(ofFamily(place.serviceRanges, family))}
-  }
-  chain refuse {
-    meta l4proto tcp reject with tcp reset
-    reject
-  }
-}
-`;
+  }`;
 }
 
 /**

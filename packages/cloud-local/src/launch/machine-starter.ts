@@ -1,3 +1,4 @@
+import { systemClock } from "@kip/base";
 import type { LaunchImages } from "@kip/cloud";
 import type { LocalImage } from "../host/image.ts";
 import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
@@ -16,7 +17,6 @@ import type { MachineStore } from "../machine/machine-store.ts";
 import { userOfMachine } from "../qemu/machine-user.ts";
 import type { MachineWatch } from "../machine/machine-watch.ts";
 import { readQemuFacts } from "../qemu/qemu-version.ts";
-import { StartSteps } from "./start-steps.ts";
 import { readTail } from "../host/file-text.ts";
 
 /** How much of the console of a copy that failed the log gets. */
@@ -103,5 +103,24 @@ export class MachineStarter {
     const { cpus, memoryBytes, rootDiskBytes } = size;
     const qemu = await readQemuFacts(this.#dependencies.options.qemu);
     return { image, cpus, memoryBytes, rootDiskBytes, qemu, accelerator };
+  }
+}
+
+/** How long each step of a start took, in the order in which they ended. */
+class StartSteps {
+  readonly #started = systemClock.monotonic();
+  readonly #times: [name: string, ms: number][] = [];
+  #last = this.#started;
+
+  /** Notes that a step has ended, and the next one begins. */
+  readonly done = (name: string): void => {
+    const now = systemClock.monotonic();
+    this.#times.push([name, Math.round(now - this.#last)]);
+    this.#last = now;
+  };
+
+  /** Milliseconds of each step and of all of them. */
+  toJSON(): Readonly<Record<string, number>> {
+    return { ...Object.fromEntries(this.#times), total: Math.round(this.#last - this.#started) };
   }
 }

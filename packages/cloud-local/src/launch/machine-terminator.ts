@@ -5,7 +5,6 @@ import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.t
 import type { LocalNetwork } from "../network/local-network.ts";
 import type { LocalVolumes } from "../volume/local-volumes.ts";
 import { controlGroupPath } from "../host/control-group.ts";
-import { describeEnd } from "../machine/end-reason.ts";
 import { endMachineProcess, freeMachine } from "../machine/machine-process.ts";
 import { machineGroupName, toInstance, type MachineRecord } from "../machine/machine-record.ts";
 import type { MachineStore } from "../machine/machine-store.ts";
@@ -197,4 +196,21 @@ export class MachineTerminator {
 
 function lifeOf({ id, launchedAt }: MachineRecord): string {
   return `${id} ${launchedAt}`;
+}
+
+/** QEMU's reason for the end of a machine, as a sentence. */
+function describeEnd(reason: string | undefined): string {
+  switch (reason) {
+    case "guest-shutdown":
+      return "The machine switched itself off";
+    case "guest-reset":
+      return "The machine restarted or its kernel stopped";
+    case "guest-panic":
+      return "The machine's kernel stopped";
+    case "host-signal":
+    case "host-qmp-quit":
+      return "The machine was ended from outside";
+    default:
+      return "The machine's process ended";
+  }
 }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ContainerSpec } from "../contract/container-spec.ts";
-import { buildSpec, type MachineFacts } from "./build-spec.ts";
+import { buildSpec } from "./build-spec.ts";
+import type { MachineFacts } from "./machine-facts.ts";
 import type { OciDevice } from "./oci-spec.ts";
 import { chooseCapabilities, defaultCapabilities } from "./capabilities.ts";
 

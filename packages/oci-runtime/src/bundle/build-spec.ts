@@ -5,15 +5,8 @@ import type {
   ContainerSpec,
 } from "../contract/container-spec.ts";
 import { chooseCapabilities } from "./capabilities.ts";
+import type { MachineFacts } from "./machine-facts.ts";
 import type { OciDevice, OciMount, OciProcess, OciSpec } from "./oci-spec.ts";
-
-/** What {@link buildSpec} must know about the machine. */
-export interface MachineFacts {
-  /** Capabilities that can be given to a container. */
-  readonly capabilities: readonly string[];
-  /** Highest open-files limit that can be given. */
-  readonly openFilesLimit: number;
-}
 
 /** Parts of /proc and /sys that tell or change too much; container runtimes agree on them. */
 const maskedPaths = [

@@ -1,8 +1,15 @@
 import { readFile } from "node:fs/promises";
 import { availableCapabilities } from "./capabilities.ts";
-import type { MachineFacts } from "./build-spec.ts";
 
-/** Reads what {@link buildSpec} must know about this machine. */
+/** What {@link buildSpec} must know about the machine. */
+export interface MachineFacts {
+  /** Capabilities that can be given to a container. */
+  readonly capabilities: readonly string[];
+  /** Highest open-files limit that can be given. */
+  readonly openFilesLimit: number;
+}
+
+/** Reads the facts of this machine. */
 export async function readMachineFacts(): Promise<MachineFacts> {
   const [capabilities, limits] = await Promise.all([
     availableCapabilities(),

@@ -12,9 +12,9 @@ import {
   type ProcessStreams,
 } from "@kip/base";
 import { attachProcess } from "../exec/attach-process.ts";
-import { buildSpec, containerCgroup, type MachineFacts } from "../bundle/build-spec.ts";
+import { buildSpec, containerCgroup } from "../bundle/build-spec.ts";
 import { machineDevices } from "../bundle/machine-devices.ts";
-import { readMachineFacts } from "../bundle/machine-facts.ts";
+import { readMachineFacts, type MachineFacts } from "../bundle/machine-facts.ts";
 import { resolveMounts } from "../bundle/mount-places.ts";
 import type {
   ContainerExit,
