@@ -59,7 +59,7 @@ export async function inClusterConfig(
 }
 
 /** Whether a file is there for us to read. */
-export async function readableFile(file: string): Promise<boolean> {
+async function readableFile(file: string): Promise<boolean> {
   return access(file, constants.R_OK).then(
     () => true,
     () => false,

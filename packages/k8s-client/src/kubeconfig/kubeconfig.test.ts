@@ -234,6 +234,21 @@ describe("loadKubeConfig()", () => {
     }
   });
 
+  it("refuses a named file that is there and cannot be read, instead of going on with another", async () => {
+    const unreadable = path.join(folder, "is-a-folder");
+    await mkdir(unreadable, { recursive: true });
+    const other = await file("other", "{ token: t }");
+    const env = { KUBECONFIG: [unreadable, other].join(path.delimiter) };
+    for (const options of [{ env }, { path: unreadable }])
+      await assert.rejects(loadKubeConfig(options), {
+        code: "KUBECONFIG_INVALID",
+        message: /is-a-folder": EISDIR/,
+      });
+    const home = path.join(folder, "home-of-another");
+    await mkdir(path.join(home, ".kube", "config"), { recursive: true });
+    await assert.rejects(loadKubeConfig({ env: { HOME: home } }), /there is no such file/);
+  });
+
   it("finds no context in an empty file", async () => {
     await writeFile(path.join(folder, "empty"), "\n");
     await assert.rejects(

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { systemClock, type Clock } from "@kip/base";
+import { errorText, isSystemError, systemClock, type Clock } from "@kip/base";
 import { K8sError } from "../errors.ts";
-import { inClusterConfig, readableFile } from "./in-cluster.ts";
+import { inClusterConfig } from "./in-cluster.ts";
 import { configFromFile } from "./kubeconfig-file.ts";
 
 /** How to reach one API server and authenticate to it. */
@@ -65,8 +65,8 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
   const candidates =
     options.path !== undefined ? [options.path] : listed.length > 0 ? listed : home;
   for (const file of candidates) {
-    if (!(await readableFile(file))) continue;
-    const text = await readFile(file, "utf8");
+    const text = await readIfPresent(file, { isNamed: candidates !== home });
+    if (text === undefined) continue;
     const { context } = options;
     return configFromFile({ file, text, context, env, clock });
   }
@@ -79,4 +79,23 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
       : `Cannot read kubeconfig "${candidates.join('", "')}": there is no such file`,
     { remedy: "Name a kubeconfig file with --kubeconfig or KUBECONFIG" },
   );
+}
+
+/**
+ * The text of a file; undefined if there is none. The file of the home folder may also be another user's: in a pod it is
+ * not meant then. One that was named is: going on without it could lead to another cluster.
+ *
+ * @throws {K8sError} code `KUBECONFIG_INVALID`
+ */
+async function readIfPresent(
+  file: string,
+  { isNamed }: { readonly isNamed: boolean },
+): Promise<string | undefined> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (cause) {
+    if (isSystemError(cause, "ENOENT", "ENOTDIR") || !isNamed) return undefined;
+    const message = `Cannot read kubeconfig "${file}": ${errorText(cause)}`;
+    throw new K8sError("KUBECONFIG_INVALID", message, { cause });
+  }
 }
