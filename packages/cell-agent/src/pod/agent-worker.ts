@@ -59,7 +59,7 @@ export class AgentWorker implements AsyncDisposable {
       executors: podExecutors(() => present(this.#tools)),
       backoff,
       onChange: () => {
-        this.#save();
+        this.#trySave();
         options.onChange();
       },
       onFailure: ({ step, error }) => {
@@ -94,6 +94,7 @@ export class AgentWorker implements AsyncDisposable {
       events: this.#events,
       probeCounts: this.#probeCounts,
       save: () => this.#save(),
+      trySave: () => this.#trySave(),
       clock,
       logger,
     };
@@ -196,6 +197,15 @@ export class AgentWorker implements AsyncDisposable {
 
   #save(): void {
     if (this.pod) this.#store.saveState(savedState(this.#state));
+  }
+
+  /** A disk that is full does not keep the pod from going on, nor from being reported; the next change is saved with this one. */
+  #trySave(): void {
+    try {
+      this.#save();
+    } catch (error) {
+      this.#options.logger.error("Could not save the state of the pod", { err: error });
+    }
   }
 }
 

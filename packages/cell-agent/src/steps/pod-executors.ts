@@ -28,6 +28,8 @@ export function podExecutors(tools: () => StepTools): Executors<PodStepArgs, Pod
     probe: async (step, context) => await probe(step, context, tools()),
     noteExit: async (step, context) => await noteExit(step, context, tools()),
     discard: async ({ runId }) => {
+      // With what is removed goes what the runtime knows of the end: that is written down before.
+      tools().save();
       await discard(runId, tools());
       return { kind: "discarded", runId };
     },

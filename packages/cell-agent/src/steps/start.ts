@@ -31,12 +31,12 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
   const input = inputOf(record, context, tools);
   if (!input) return undefined;
   const run = describeRun(input, preparedId(record, tools));
-  // Written down before anything of it exists, so that nothing of it can be lost.
   context.change({ kind: "runBegun", container, run });
-  tools.save();
-  void removeOldestLog(record, tools);
   let isWatched = false;
   try {
+    // Written down before anything of it exists, so that nothing of it can be lost.
+    tools.save();
+    void removeOldestLog(record, tools);
     // Not always: it costs the start of a program, which a first start can do without.
     if (record.saved.run?.id === run.id) await discardRun(run, tools);
     await makeAndStart(run, input, context, tools);
@@ -44,7 +44,7 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
     isWatched = await postStart(run, context, tools, container);
   } catch (error) {
     context.change(failure(run, input, tools, error));
-    tools.save();
+    tools.trySave();
     await discard(run.id, tools);
   }
   return { kind: "startOver", container, isWatched };
@@ -78,7 +78,7 @@ async function makeAndStart(
   run: ContainerRun,
   input: RunInput,
   { state, change }: PodStepContext<"start">,
-  { dependencies, events, clock, logger, save }: StepTools,
+  { dependencies, events, clock, logger, trySave }: StepTools,
 ): Promise<void> {
   const { name: container, targetContainer } = input.container;
   const { runtime } = dependencies;
@@ -96,7 +96,7 @@ async function makeAndStart(
   // The local cloud reads this line from the console, see admission/start-phase.ts.
   if (before !== state().timings.values["start"])
     logger.info("Pod has started", { podUid: input.pod.uid });
-  save();
+  trySave();
 }
 
 /** A command that cannot run is the container's own fault, and counts as its end. */

@@ -20,6 +20,8 @@ export interface StepTools {
   readonly probeCounts: ProbeCounts;
   /** Writes the state down now, before something is done that relies on it. */
   readonly save: () => void;
+  /** Writes the state down if that is possible. Never throws. */
+  readonly trySave: () => void;
   readonly clock: Clock;
   readonly logger: Logger;
 }
