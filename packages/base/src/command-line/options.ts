@@ -1,3 +1,4 @@
+import { textBefore } from "../text-before.ts";
 import { parseArgs } from "node:util";
 import { OptionError } from "../errors.ts";
 import { nearest } from "./nearest.ts";
@@ -126,7 +127,7 @@ function readWords(
 
 function unknownFlag(table: readonly Option[], arg: string): OptionError {
   const known = table.filter(({ hasNoEffect }) => hasNoEffect !== true).map(({ flag }) => flag);
-  const near = nearest(arg.replace(/^--?/, "").split("=")[0] ?? "", known);
+  const near = nearest(textBefore(arg.replace(/^--?/, ""), "="), known);
   return new OptionError("OPTION_UNKNOWN", `Cannot read "${arg}": there is no such flag`, {
     remedy: near === undefined ? "See --help" : `Did you mean --${near}?`,
   });

@@ -1,4 +1,5 @@
 import { AgentError, type DesiredContainer, type DesiredPod } from "@kip/agent-api";
+import { textBefore } from "@kip/base";
 import type { ImageConfig, ResolvedUser } from "@kip/oci-image";
 import type { ContainerMount, ContainerSpec, ContainerUser, PodSandbox } from "@kip/oci-runtime";
 
@@ -76,7 +77,7 @@ function environment({ container, image, imageUser, wantedUser, pod }: SpecInput
   const home = (container.user === undefined ? imageUser : wantedUser)?.home ?? "/";
   const defaults = [defaultPath, `HOSTNAME=${pod.hostname}`, `HOME=${home}`];
   if (container.tty === true) defaults.push("TERM=xterm");
-  for (const entry of [...defaults, ...image.env]) entries.set(entry.split("=", 1)[0] ?? "", entry);
+  for (const entry of [...defaults, ...image.env]) entries.set(textBefore(entry, "="), entry);
   for (const { name, value } of container.env) entries.set(name, `${name}=${value}`);
   return [...entries.values()];
 }
@@ -97,7 +98,7 @@ function containerUser(input: SpecInput): ContainerUser {
 function checkNonRoot({ container, pod }: SpecInput, uid: number, imageUser: string): void {
   if (container.runAsNonRoot !== true) return;
   const where = `(pod: "${pod.name}_${pod.namespace}(${pod.uid})", container: ${container.name})`;
-  const name = imageUser.split(":", 1)[0] ?? "";
+  const name = textBefore(imageUser, ":");
   const fail = (reason: string): never => {
     throw new AgentError("AGENT_CONTAINER_CONFIG", `${reason} ${where}`, {
       remedy: "Set runAsUser to a number above 0",

@@ -1,7 +1,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import { AgentError, type DesiredVolume } from "@kip/agent-api";
-import { makeFolderSync, isSystemError } from "@kip/base";
+import { isSystemError, makeFolderSync, textBefore } from "@kip/base";
 
 type VolumeFile = NonNullable<DesiredVolume["files"]>[number];
 
@@ -58,7 +58,7 @@ function checkPath(file: string): void {
 }
 
 function topName(file: string): string {
-  return file.split("/", 1)[0] ?? "";
+  return textBefore(file, "/");
 }
 
 function makeDirectory(directory: string): string {

@@ -1,4 +1,5 @@
 import { open } from "node:fs/promises";
+import { textBefore } from "@kip/base";
 
 /** The first `maxBytes` of a file as text; empty if it cannot be read. */
 export async function readStart(file: string, maxBytes: number): Promise<string> {
@@ -12,7 +13,7 @@ export async function readTail(file: string, maxBytes: number): Promise<string> 
 
 /** The first line of what a program printed; empty if it printed nothing. */
 export function firstLine(text: unknown): string {
-  return typeof text === "string" ? (text.trim().split("\n")[0] ?? "") : "";
+  return typeof text === "string" ? textBefore(text.trim(), "\n") : "";
 }
 
 async function readPart(

@@ -1,3 +1,5 @@
+import { textBefore } from "@kip/base";
+
 /** The user that a QEMU process runs as: numbers that no account has. */
 export interface MachineUser {
   readonly uid: number;
@@ -16,7 +18,7 @@ export const lastAccountId = 65_535;
  * @see https://systemd.io/UIDS-GIDS
  */
 export function defaultFirstUserId({ range }: { readonly range: string }): number {
-  const octets = (range.split("/")[0] ?? "").split(".").map(Number);
+  const octets = textBefore(range, "/").split(".").map(Number);
   return 0x7000_0000 + (octets.reduce((sum, octet) => sum * 256 + octet, 0) % 0x1000_0000);
 }
 

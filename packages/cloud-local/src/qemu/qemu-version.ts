@@ -1,5 +1,5 @@
 import { stat } from "node:fs/promises";
-import { runCommand } from "@kip/base";
+import { runCommand, textBefore } from "@kip/base";
 
 /** What is known of the QEMU that runs machines. */
 export interface QemuFacts {
@@ -62,7 +62,7 @@ async function findProgram(name: string): Promise<string> {
 
 async function ask(program: string, identity: string): Promise<QemuFacts> {
   const text = await runCommand(program, ["--version"], { timeoutMs: 10_000 }).then(
-    ({ stdout }) => stdout.split("\n")[0] ?? "",
+    ({ stdout }) => textBefore(stdout, "\n"),
     () => "",
   );
   return { program, identity, text, version: parseQemuVersion(text) };

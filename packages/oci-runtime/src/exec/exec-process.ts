@@ -1,6 +1,12 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { constants } from "node:os";
-import { errorText, untilAborted, type ProcessStreams, type TerminalSize } from "@kip/base";
+import {
+  errorText,
+  textBefore,
+  untilAborted,
+  type ProcessStreams,
+  type TerminalSize,
+} from "@kip/base";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 import type { ExecOptions, ExecResult } from "../contract/container-runtime.ts";
 import { RuntimeError } from "../errors.ts";
@@ -103,11 +109,7 @@ export function execSpec(main: OciProcess, options: ExecOptions, tty: boolean): 
     ...main,
     terminal: tty,
     args: options.command,
-    env: [
-      ...main.env.filter((entry) => !replaced.has(entry.split("=", 1)[0] ?? "")),
-      ...term,
-      ...added,
-    ],
+    env: [...main.env.filter((entry) => !replaced.has(textBefore(entry, "="))), ...term, ...added],
     cwd: options.cwd ?? main.cwd,
     user: options.user ?? main.user,
   };

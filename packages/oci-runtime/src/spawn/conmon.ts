@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, writeFileSync } from "node:fs";
 import type { Duplex } from "node:stream";
-import { errorText, type Clock, type Logger } from "@kip/base";
+import { errorText, textBefore, type Clock, type Logger } from "@kip/base";
 import type { ContainerSpec } from "../contract/container-spec.ts";
 import { RuntimeError } from "../errors.ts";
 import type { ContainerPaths, RunPaths } from "../run-paths.ts";
@@ -103,7 +103,7 @@ export class Monitor {
       text += String(chunk);
       if (text.includes("\n")) break;
     }
-    const line = text.split("\n", 1)[0] ?? "";
+    const line = textBefore(text, "\n");
     if (line === "")
       throw createFailed(id, this.#errors.join("").trim() || "conmon ended without a word");
     const message = JSON.parse(line) as { data?: number; pid?: number; message?: string };
