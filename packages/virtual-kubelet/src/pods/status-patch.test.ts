@@ -26,6 +26,18 @@ describe("statusPatch()", () => {
     assert.equal(statusPatch(podOf(status), wanted), undefined);
   });
 
+  it("is undefined when a condition only has null where the API has nothing", () => {
+    const condition = { type: "Ready", status: "True" } as const;
+    const status = {
+      phase: "Running",
+      conditions: [{ ...condition, reason: null, message: null }],
+    } as unknown as PodStatus; // as a provider's JSON may have it
+    assert.equal(
+      statusPatch(podOf({ phase: "Running", conditions: [condition] }), status),
+      undefined,
+    );
+  });
+
   it("carries the UID, never a version, and only what differs (P10, P11)", () => {
     const pod = podOf({ phase: "Pending", qosClass: "Burstable", reason: "ProviderFailed" });
     assert.deepEqual(statusPatch(pod, { phase: "Running", qosClass: "Burstable" }), {

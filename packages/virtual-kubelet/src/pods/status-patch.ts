@@ -128,9 +128,9 @@ function changedConditions(
   });
 }
 
-/** An absent text and "" are the same on the wire. */
-function isSameText(a = "", b = ""): boolean {
-  return a === b;
+/** An absent text, "" and the null that a provider's JSON may have are the same on the wire. */
+function isSameText(a: string | null | undefined, b: string | null | undefined): boolean {
+  return (a ?? "") === (b ?? "");
 }
 
 function clearedText(
