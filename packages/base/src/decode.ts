@@ -1,5 +1,5 @@
 import { DecodeError } from "./errors.ts";
-import { nearest } from "./command-line/nearest.ts";
+import { nearest } from "./nearest.ts";
 
 /** Turns an unknown value into a `T`, or throws {@link DecodeError} `DECODE_FAILED` naming the path. */
 export type Decoder<T> = (value: unknown, path: string) => T;

@@ -82,7 +82,7 @@ export { httpModule } from "./http-module.ts";
 export type { ProcessStreams, TerminalSize } from "./process-streams.ts";
 
 // Command lines
-export { nearest } from "./command-line/nearest.ts";
+export { nearest } from "./nearest.ts";
 export {
   helpText,
   parseOptions,

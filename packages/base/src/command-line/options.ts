@@ -1,7 +1,7 @@
 import { textBefore } from "../text-before.ts";
 import { parseArgs } from "node:util";
 import { OptionError } from "../errors.ts";
-import { nearest } from "./nearest.ts";
+import { nearest } from "../nearest.ts";
 
 /** One option of a command: everything about it on one line. */
 export interface Option {
