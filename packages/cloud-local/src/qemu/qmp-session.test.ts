@@ -4,7 +4,7 @@ import { createServer, Socket } from "node:net";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { decode } from "@kip/base";
+import { decode, runCommand } from "@kip/base";
 import { growth } from "@kip/base/testing";
 import { CloudError } from "@kip/cloud";
 import { temporaryFolder } from "@kip/testing";
@@ -49,6 +49,32 @@ async function fakeQemu(
 }
 
 describe("QmpSession", () => {
+  it(
+    "keeps no process running after unref(), whatever QEMU sends",
+    { timeout: 60_000 },
+    async () => {
+      using folder = temporaryFolder();
+      const file = path.join(folder.path, "qmp.sock");
+      await using server = createServer((socket) => {
+        socket.on("error", () => {});
+        const timer = setInterval(() => socket.write("\n"), 20);
+        socket.on("close", () => clearInterval(timer));
+      });
+      server.listen(file);
+      await once(server, "listening");
+      const { stdout } = await runCommand(process.execPath, [
+        "--input-type=module",
+        "-e",
+        `
+const { QmpSession } = await import(${JSON.stringify(path.join(import.meta.dirname, "qmp-session.ts"))});
+(await QmpSession.connect(${JSON.stringify(file)})).unref();
+await new Promise((resolve) => setTimeout(resolve, 200)); // it has received something
+console.log(process.getActiveResourcesInfo().includes("Timeout"));`,
+      ]);
+      assert.equal(stdout, "false\n");
+    },
+  );
+
   it("gives the answer that belongs to the command", async () => {
     await using qemu = await fakeQemu(({ execute }) => ({ return: { of: execute } }));
     using session = await openCommands(qemu.file);

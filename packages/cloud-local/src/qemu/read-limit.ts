@@ -1,5 +1,4 @@
 import type { Socket } from "node:net";
-import { pause, systemClock } from "@kip/base";
 
 /** What is read at once, UTF-16 code units: many times what QEMU says in a second. Above it, reading pauses. */
 const burstLength = 1_048_576;
@@ -9,9 +8,8 @@ const pauseMs = 500;
 /** Pauses a socket that sends more than {@link burstLength} within {@link pauseMs}. */
 export class ReadLimit implements Disposable {
   readonly #socket: Socket;
-  readonly #closed = new AbortController();
   #length = 0;
-  #isCounting = false;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(socket: Socket) {
     this.#socket = socket;
@@ -21,18 +19,17 @@ export class ReadLimit implements Disposable {
   count(length: number): void {
     this.#length += length;
     if (this.#length > burstLength) this.#socket.pause();
-    if (!this.#isCounting) void this.#startAgain();
+    // A clock's timer would keep the process running, which the socket itself may not do.
+    this.#timer ??= setTimeout(() => this.#startAgain(), pauseMs).unref();
   }
 
   [Symbol.dispose](): void {
-    this.#closed.abort();
+    clearTimeout(this.#timer);
   }
 
-  async #startAgain(): Promise<void> {
-    this.#isCounting = true;
-    const isOver = await pause(pauseMs, systemClock, this.#closed.signal);
-    this.#isCounting = false;
+  #startAgain(): void {
+    this.#timer = undefined;
     this.#length = 0;
-    if (isOver) this.#socket.resume();
+    this.#socket.resume();
   }
 }
