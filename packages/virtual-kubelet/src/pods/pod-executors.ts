@@ -185,6 +185,11 @@ async function forget(
   { provider }: PodExecutorOptions,
   { state }: Context<"forget">,
 ): Promise<PodChange> {
-  await provider.removeUnknown(state().api.pod.metadata.uid);
+  try {
+    await provider.removeUnknown(state().api.pod.metadata.uid);
+  } catch (error) {
+    // A removal that was still running may have been first.
+    if (!findError(error, "VK_NOT_FOUND")) throw error;
+  }
   return { kind: "removed" };
 }

@@ -115,6 +115,22 @@ describe("PodWorker", () => {
     assert.equal(ended, 1);
   });
 
+  it("ends when a removal that runs beside the one for a deleted object was first", async () => {
+    const held = Promise.withResolvers<void>();
+    provider.gate = async ({ call }) => {
+      if (call === "remove") await held.promise;
+      if (call === "removeUnknown") throw new VirtualKubeletError("VK_NOT_FOUND", "none");
+    };
+    const worker = await start();
+    worker.update(pod({ metadata: deleting }));
+    await clock.advance(0);
+    worker.objectDeleted();
+    await clock.advance(0);
+    held.resolve();
+    await clock.advance(60_000);
+    assert.deepEqual([ended, worker.isFailing, provider.count("removeUnknown")], [1, false, 1]);
+  });
+
   it("keeps the watch's copy of a version that a write also returned, and counts the start once", async () => {
     const held = Promise.withResolvers<void>();
     const created = { creationTimestamp: "2030-01-01T00:00:00Z" };
