@@ -144,10 +144,15 @@ describe("oidcAuthenticator()", () => {
     assert.equal(await token(config), `Bearer ${idToken(10)}`);
   });
 
-  it("fails when the token has ended and there is nothing to renew it with", async () => {
+  it("fails for good when the token has ended and there is nothing to renew it with, and names what lacks", async () => {
     const clock = new ManualClock(start);
-    const config = await configWith({ "id-token": idToken(0) }, clock);
-    await assert.rejects(token(config), { code: "K8S_CREDENTIALS_FAILED" });
+    const fields = { "id-token": idToken(0), "idp-issuer-url": "" };
+    const config = await configWith(fields, clock);
+    await assert.rejects(token(config), {
+      code: "K8S_CREDENTIALS_FAILED",
+      message: /its auth-provider has no refresh-token, idp-issuer-url$/,
+      retryable: false,
+    });
     assert.deepEqual(renewals, []);
   });
 

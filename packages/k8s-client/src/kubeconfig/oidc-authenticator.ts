@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import https from "node:https";
 import path from "node:path";
 import { decode, errorText, withTimeout, type Clock, type Decoded } from "@kip/base";
-import { K8sError } from "../errors.ts";
+import { K8sError, type K8sErrorOptions } from "../errors.ts";
 import type { AuthHeaders } from "./authenticator.ts";
 import { RenewedAuthenticator, type Credential } from "./renewed-authenticator.ts";
 
@@ -77,28 +77,40 @@ class OidcTokens {
       this.#isFirst = false;
       return stored;
     }
+    const client = this.#client();
     try {
       const limit = { limitMs: renewalLimitMs, clock: this.#options.clock };
-      await withTimeout(async (signal) => await this.#renew(signal), limit);
+      await withTimeout(async (signal) => await this.#renew(client, signal), limit);
     } catch (cause) {
-      throw new K8sError(
-        "K8S_CREDENTIALS_FAILED",
-        `Cannot get a token for kubeconfig user "${this.#options.name}": ${errorText(cause)}`,
-        { cause, retryable: true },
-      );
+      throw this.#failed(errorText(cause), { cause, retryable: true });
     }
     return { token: this.#idToken, expiresAt: endOf(this.#idToken) };
   }
 
-  async #renew(signal: AbortSignal): Promise<void> {
-    const { "idp-issuer-url": issuer, "client-id": id, "client-secret": secret } = this.#config;
-    if (this.#refreshToken === undefined || !issuer || !id)
-      throw new Error("its token has ended, and it has no refresh token, issuer or client ID");
+  #failed(reason: string, options: K8sErrorOptions): K8sError {
+    const message = `Cannot get a token for kubeconfig user "${this.#options.name}": ${reason}`;
+    return new K8sError("K8S_CREDENTIALS_FAILED", message, options);
+  }
+
+  /** @throws {K8sError} code `K8S_CREDENTIALS_FAILED`, not retryable, if the kubeconfig lacks a key */
+  #client(): OidcClient {
+    const { "idp-issuer-url": issuer = "", "client-id": id = "" } = this.#config;
+    const { "client-secret": secret = "" } = this.#config;
+    const refreshToken = this.#refreshToken ?? "";
+    const keys = { "refresh-token": refreshToken, "idp-issuer-url": issuer, "client-id": id };
+    const missing = Object.entries(keys).filter(([, value]) => value === "");
+    if (missing.length === 0) return { issuer, id, secret, refreshToken };
+    const names = missing.map(([key]) => key).join(", ");
+    throw this.#failed(`it has to be renewed, and its auth-provider has no ${names}`, {
+      remedy: "Log in again, and give the kubeconfig what is missing",
+    });
+  }
+
+  async #renew(client: OidcClient, signal: AbortSignal): Promise<void> {
     const ca = await this.#authority();
-    const wellKnown = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
+    const wellKnown = `${client.issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
     const discovery = decodeDiscovery(await request(wellKnown, { ca, signal }), "discovery");
-    const client = { url: discovery.token_endpoint, id, secret, refreshToken: this.#refreshToken };
-    const answer = await this.#exchange(client, { ca, signal });
+    const answer = await this.#exchange(discovery.token_endpoint, client, { ca, signal });
     const { id_token: idToken, refresh_token: refreshToken } = decodeTokens(answer, "tokens");
     this.#idToken = idToken;
     this.#refreshToken = refreshToken || this.#refreshToken;
@@ -109,13 +121,14 @@ class OidcTokens {
    * not take both, and client-go tries both (RFC 6749, section 2.3.1).
    */
   async #exchange(
-    { url, id, secret, refreshToken }: TokenRequest,
+    url: string,
+    { id, secret, refreshToken }: OidcClient,
     options: IssuerRequest,
   ): Promise<unknown> {
     const grant = { grant_type: "refresh_token", refresh_token: refreshToken };
     const form = (fields: Readonly<Record<string, string>>): string =>
       new URLSearchParams({ ...grant, ...fields }).toString();
-    if (!secret) return await request(url, { ...options, form: form({ client_id: id }) });
+    if (secret === "") return await request(url, { ...options, form: form({ client_id: id }) });
     if (!this.#isSecretInForm) {
       try {
         const authorization = basic(id, secret);
@@ -156,10 +169,12 @@ function basic(id: string, secret: string): string {
   return `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
 }
 
-interface TokenRequest {
-  readonly url: string;
+/** What a token is renewed with. */
+interface OidcClient {
+  readonly issuer: string;
   readonly id: string;
-  readonly secret: string | undefined;
+  /** Empty if it has none. */
+  readonly secret: string;
   readonly refreshToken: string;
 }
 
