@@ -256,7 +256,7 @@ function cellDeleted(state: CellState, isLost: boolean, nowMs: number): CellStat
       attempt: isLost && cell.object ? cell.object.spec.attempt + 1 : history.attempt,
       goneCells,
       losses,
-      createAt: losses > 0 ? nowMs + repeatPauseMs(losses) : undefined,
+      createAt: losses > 0 ? nowMs + repeatPauseMs(state.podRef, losses) : undefined,
     },
     ...(pod.object &&
       lists && {
