@@ -15,6 +15,7 @@ import {
   type RunningKubeletApi,
 } from "../src/kubelet-api/index.ts";
 import { ProcessProvider } from "./process-provider.ts";
+import { askHttps, type Answer } from "./kubelet-api-fixture.ts";
 import { SpdyTestClient } from "./spdy-test-client.ts";
 
 const host = "127.0.0.1";
@@ -35,12 +36,6 @@ const pod = podWith({
     ],
   },
 });
-
-interface Answer {
-  readonly status: number;
-  readonly text: string;
-  readonly headers: Readonly<Record<string, unknown>>;
-}
 
 describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
   let authority: CertificateAuthority;
@@ -324,18 +319,7 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
     port = api.port,
   ): Promise<Answer> {
     const where = { host, port, path, agent: false, ...tlsClient(pair), ...request };
-    return await new Promise<Answer>((resolve, reject) => {
-      const sent = https.request(where, (response) => {
-        let text = "";
-        response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-        response.once("error", reject);
-        response.once("end", () =>
-          resolve({ status: response.statusCode ?? 0, text, headers: response.headers }),
-        );
-      });
-      sent.once("error", reject);
-      sent.end();
-    });
+    return await askHttps(where);
   }
 
   async function upgrade(

@@ -84,18 +84,7 @@ export class KubeletApiFixture implements AsyncDisposable {
     tls: ClientTls = this.client,
   ): Promise<Answer> {
     const where = { host, port: this.port, path, agent: false, ...tls, ...request };
-    return await new Promise<Answer>((resolve, reject) => {
-      const sent = https.request(where, (response) => {
-        let text = "";
-        response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-        response.once("error", reject);
-        response.once("end", () =>
-          resolve({ status: response.statusCode ?? 0, text, headers: response.headers }),
-        );
-      });
-      sent.once("error", reject);
-      sent.end();
-    });
+    return await askHttps(where);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -107,3 +96,19 @@ const pod = podWith({
   metadata: { name: "p", namespace: "ns", uid: "u1" },
   spec: { containers: [{ name: "c", image: "x" }] },
 });
+
+/** Sends a request without a body and reads the whole answer. */
+export async function askHttps(where: https.RequestOptions): Promise<Answer> {
+  return await new Promise<Answer>((resolve, reject) => {
+    const sent = https.request(where, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+      response.once("error", reject);
+      response.once("end", () =>
+        resolve({ status: response.statusCode ?? 0, text, headers: response.headers }),
+      );
+    });
+    sent.once("error", reject);
+    sent.end();
+  });
+}

@@ -306,25 +306,8 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
   }
 
   async function spdy(path: string): Promise<SpdyTestClient> {
-    const headers = {
-      Connection: "Upgrade",
-      Upgrade: "SPDY/3.1",
-      "X-Stream-Protocol-Version": path.startsWith("/exec")
-        ? "v4.channel.k8s.io"
-        : "portforward.k8s.io",
-    };
-    const request = https.request({
-      host,
-      port,
-      path,
-      method: "POST",
-      agent: false,
-      headers,
-      ...client,
-    });
-    request.end();
-    const [, socket] = (await once(request, "upgrade")) as [unknown, tls.TLSSocket];
-    return new SpdyTestClient(socket);
+    const protocol = path.startsWith("/exec") ? "v4.channel.k8s.io" : "portforward.k8s.io";
+    return await SpdyTestClient.connect({ host, port, path, ...client }, protocol);
   }
 
   async function webSocket(path: string): Promise<WebSocketTestClient> {

@@ -1,5 +1,7 @@
 import { EventEmitter, once } from "node:events";
+import https from "node:https";
 import type { Duplex } from "node:stream";
+import type { TLSSocket } from "node:tls";
 import zlib from "node:zlib";
 import { spdyDictionary } from "../src/kubelet-api/spdy/dictionary.ts";
 import { encodeFrame, FrameParser, type Frame } from "../src/kubelet-api/spdy/frames.ts";
@@ -17,6 +19,19 @@ export class SpdyTestClient {
   readonly #events = new EventEmitter().setMaxListeners(0);
   readonly #deflate = zlib.createDeflate({ dictionary: spdyDictionary, level: 9 });
   #nextId = 1;
+
+  /** Asks a server for SPDY with this protocol, and waits until it has upgraded the connection. */
+  static async connect(where: https.RequestOptions, protocol: string): Promise<SpdyTestClient> {
+    const headers = {
+      Connection: "Upgrade",
+      Upgrade: "SPDY/3.1",
+      "X-Stream-Protocol-Version": protocol,
+    };
+    const request = https.request({ ...where, method: "POST", agent: false, headers });
+    request.end();
+    const [, socket] = (await once(request, "upgrade")) as [unknown, TLSSocket]; // as Node documents it
+    return new SpdyTestClient(socket);
+  }
 
   constructor(socket: Duplex) {
     this.socket = socket;

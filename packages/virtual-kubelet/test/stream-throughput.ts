@@ -3,7 +3,6 @@
 // Server, client and the program at the far end are processes of their own on this machine.
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import https from "node:https";
 import net, { type AddressInfo } from "node:net";
 import { finished } from "node:stream/promises";
 import type { Duplex } from "node:stream";
@@ -130,23 +129,7 @@ function execPath(command: string, withInput: boolean): string {
 }
 
 async function spdy(path: string, protocol: string): Promise<SpdyTestClient> {
-  const headers = {
-    Connection: "Upgrade",
-    Upgrade: "SPDY/3.1",
-    "X-Stream-Protocol-Version": protocol,
-  };
-  const request = https.request({
-    host,
-    port,
-    path,
-    method: "POST",
-    agent: false,
-    headers,
-    ...client,
-  });
-  request.end();
-  const [, socket] = (await once(request, "upgrade")) as [unknown, tls.TLSSocket];
-  return new SpdyTestClient(socket);
+  return await SpdyTestClient.connect({ host, port, path, ...client }, protocol);
 }
 
 async function spdySend(session: SpdyTestClient, stream: number): Promise<void> {
