@@ -21,6 +21,19 @@ describe("runCommand()", () => {
     });
   }
 
+  it("shows the last lines of a program that fails, and no more than a part of a long one", async () => {
+    const messageOf = async (script: string): Promise<string> =>
+      await runCommand("sh", ["-c", script]).then(
+        () => assert.fail("it ran"),
+        (error: Error) => error.message,
+      );
+    const lines = await messageOf("for n in 1 2 3 4 5 6 7; do echo line $n; done; exit 3");
+    assert.match(lines, /exit code 3: line 3; line 4; line 5; line 6; line 7$/);
+    const long = await messageOf("yes | head -c 1000000 | tr -d '\\n'; echo the end; exit 1");
+    assert.match(long, /the end$/);
+    assert.ok(long.length < 2000, `${long.length} characters`);
+  });
+
   it("fails, and does not end its program, when no descriptor is left", () => {
     const file = path.join(import.meta.dirname, "run-command.ts");
     const script = `

@@ -123,7 +123,7 @@ class Run {
       const [stdout, stderr] = [this.#stdout.join(""), this.#stderr.join("")];
       if (exitCode === 0 && !isCutOff) return this.#result.resolve({ stdout, stderr });
       const how = killedBy ? `killed by ${killedBy}` : describeExit(exitCode);
-      const last = (stderr || stdout).trim().split("\n").slice(-5).join("; ");
+      const last = lastWords(stderr || stdout);
       const reason = last === "" ? how : `${how}: ${last}`;
       return this.#result.reject(this.#failure(reason, exitCode, killedBy));
     });
@@ -142,6 +142,15 @@ class Run {
       stderr: this.#stderr.join(""),
     });
   }
+}
+
+/** What is shown of a program's output, characters: messages get into logs and events. */
+const maxShownLength = 1000;
+
+/** The end of an output: five lines at most. */
+function lastWords(output: string): string {
+  const lines = output.trimEnd().split("\n").slice(-5).join("; ").trim();
+  return lines.length > maxShownLength ? `…${lines.slice(-maxShownLength)}` : lines;
 }
 
 function describeExit(code: number | null): string {
