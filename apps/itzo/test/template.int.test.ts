@@ -1,7 +1,5 @@
 // Templates and their copies, by QEMU. As root only, as images are built by root only.
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type AddressInfo } from "node:net";
 import path from "node:path";
 import { before, suite, test } from "node:test";
 import { AgentClient, cellServerName, type CellIdentity } from "@kip/agent-api";
@@ -9,7 +7,7 @@ import { decode, silentLogger } from "@kip/base";
 import { buildCellImage, type CellImage } from "@kip/cell-image";
 import type { CloneIdentity } from "@kip/cloud-init";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
-import { temporaryFolder } from "@kip/testing";
+import { temporaryFolder, freePort } from "@kip/testing";
 import { makeTemplate, startCopy, type Template } from "./support/template.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
@@ -203,15 +201,6 @@ async function credentials(): Promise<{ readonly kip: KeyPair; readonly identity
     validMs,
   });
   return { kip, identity: { cellName, ca: authority.certificate, ...server } };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo; // it listens on TCP
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 interface Copy {

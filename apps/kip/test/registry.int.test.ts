@@ -2,26 +2,17 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
-import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import { parseReference, prefetchImage, pushLayout } from "@kip/oci-image";
-import { tar, writeLayout, temporaryFolder } from "@kip/testing";
+import { tar, writeLayout, temporaryFolder, freePort } from "@kip/testing";
 import { hasRegistry, pushToRegistry, startRegistry } from "../src/local/run/registry.ts";
 
 /** Stands for the host's address on the cells' network. */
 const cells = "127.77.1.1";
 const canRun = process.getuid?.() === 0 && (await hasRegistry());
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo; // it listens on TCP
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 describe("startRegistry()", { skip: canRun ? false : "needs root and docker-registry" }, () => {
   const folder = temporaryFolder();
