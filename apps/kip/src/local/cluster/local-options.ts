@@ -78,6 +78,11 @@ export const upOptions: readonly Option[] = [
     help: "addresses of Services; this computer must have no other route there",
   },
   {
+    flag: "resolver",
+    type: "list",
+    help: "name server that pods ask for names outside the cluster, ADDRESS or ADDRESS:PORT; default: as this computer does",
+  },
+  {
     flag: "host-port",
     type: "list",
     help: "TCP port of this computer that pods reach, besides those of the cluster; may be repeated",

@@ -4,6 +4,7 @@ import path from "node:path";
 import { errorText, systemClock, withTimeout } from "@kip/base";
 import type { ClusterDnsPlace, LocalCloud } from "@kip/cloud-local";
 import type { ControlPlane, SupervisedProgram } from "@kip/control-plane";
+import { resolvers } from "../cluster/resolvers.ts";
 import { dnsService } from "../cluster/service-range.ts";
 import { markerEnvironment } from "../cluster/processes.ts";
 import { KipError } from "../../errors.ts";
@@ -40,6 +41,7 @@ export async function startClusterDns(
 ): Promise<ClusterDns> {
   const { options, layout, logger, signal } = context;
   const service = dnsService(options);
+  const given = resolvers(options);
   const place = await cloud.clusterDns();
   await withClient(controlPlane, logger, async (client) => {
     for (const { path: object, body } of dnsObjects({ service, address: place.address }))
@@ -47,7 +49,7 @@ export async function startClusterDns(
   });
   const kubeconfig = await controlPlane.issueKubeconfig(dnsUser, cloud.hostAddress);
   await prepareFolder(context, {
-    [corefileName]: corefile(place),
+    [corefileName]: corefile(given.length > 0 ? { ...place, resolvers: given } : place),
     [dnsKubeconfigName]: kubeconfig,
   });
   const logFile = path.join(layout.logDir, "coredns.log");

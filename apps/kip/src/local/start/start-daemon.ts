@@ -65,6 +65,7 @@ function daemonFlags(
     `--kubeconfig=${userKubeconfig(options)}`,
     ...passedOn.map((flag) => `--${flag}=${options.required(flag)}`),
     ...(settings === undefined ? [] : [`--settings=${path.resolve(settings)}`]),
+    ...options.list("resolver").map((address) => `--resolver=${address}`),
     ...options.list("host-port").map((port) => `--host-port=${port}`),
   ];
 }

@@ -6,6 +6,7 @@ import { localLayout, type LocalLayout } from "../cluster/layout.ts";
 import { upOptions } from "../cluster/local-options.ts";
 import { lockCache, requireOwnState } from "../cluster/own-folders.ts";
 import { endCluster } from "../cluster/processes.ts";
+import { resolvers } from "../cluster/resolvers.ts";
 import { serviceRange } from "../cluster/service-range.ts";
 import { checkHost } from "../cluster/requirements.ts";
 import { obtainParts } from "../prepare/obtain-parts.ts";
@@ -25,6 +26,7 @@ export async function up(args: readonly string[]): Promise<void> {
   await requireOwnState(layout, "use");
   hostPorts(options); // before anything is built
   serviceRange(options);
+  resolvers(options);
   const settings = options.text("settings");
   if (settings !== undefined) {
     const { readUserSettings } = await import("../prepare/user-settings.ts");
