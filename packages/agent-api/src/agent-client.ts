@@ -311,7 +311,7 @@ export class AgentClient implements AsyncDisposable {
       endStream: !hasBody,
       signal: options.signal,
     });
-    // The listener that reads tells; this one only keeps an error in between from ending the process.
+    // The listener that reads reports it; this one only keeps an error in between from ending the process.
     stream.on("error", () => {});
     this.#countContent(stream, options.onPiece);
     if (options.kind !== undefined && !this.#hasWideWindows) {

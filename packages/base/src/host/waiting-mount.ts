@@ -19,7 +19,7 @@ export async function waitingMount(): Promise<Mount> {
     () => false,
   );
   if (!isThere) return mount;
-  shell.catch(() => {}); // told to who waits for the mount
+  shell.catch(() => {}); // the one that waits for the mount gets it
   return async (args, options = {}) => {
     if (input.writableEnded) return await mount(args, options);
     const words = [busybox, "mount", ...args].map(quote).join(" ");

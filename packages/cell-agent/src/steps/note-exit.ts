@@ -12,7 +12,7 @@ export const noteExit: Executor<"noteExit"> = async ({ container, runId }, { sta
   const run = present(record.saved.run);
   const message = exit.lost ? undefined : await lastWords(record, run, exit.exitCode, tools);
   const { clock, logger } = tools;
-  // The start may have told of the beginning only now.
+  // The start may have reported the beginning only now.
   const { startedAtMs } = recordOf(state(), container).saved.run ?? run;
   const containerId = shownId(present(state().desired).uid, container, run.attempt);
   logger.info("Container ended", { container, exitCode: exit.exitCode });

@@ -5,14 +5,14 @@ import { checkCapacity, type CapacityFigures } from "./capacity.ts";
 
 const MiB = 2 ** 20;
 const plenty: CapacityFigures = {
-  neededMemory: 512 * MiB,
-  promisedMemory: 0,
-  untouchedMemory: 0,
-  memoryLimit: 4096 * MiB,
-  availableMemory: 4096 * MiB,
-  neededDisk: 1024 * MiB,
-  unwrittenDisk: 0,
-  freeDisk: 4096 * MiB,
+  neededMemoryBytes: 512 * MiB,
+  promisedMemoryBytes: 0,
+  untouchedMemoryBytes: 0,
+  memoryLimitBytes: 4096 * MiB,
+  availableMemoryBytes: 4096 * MiB,
+  neededDiskBytes: 1024 * MiB,
+  unwrittenDiskBytes: 0,
+  freeDiskBytes: 4096 * MiB,
   neededCpus: 1,
   promisedCpus: 0,
   cpuLimit: 32,
@@ -22,12 +22,16 @@ const check = (changes: Partial<CapacityFigures>) => () =>
 
 describe("checkCapacity()", () => {
   it("lets the last machine that fits start", () => {
-    check({ promisedMemory: 3584 * MiB, untouchedMemory: 3584 * MiB, unwrittenDisk: 3072 * MiB })();
+    check({
+      promisedMemoryBytes: 3584 * MiB,
+      untouchedMemoryBytes: 3584 * MiB,
+      unwrittenDiskBytes: 3072 * MiB,
+    })();
   });
 
   it("keeps to the limit", () => {
     assert.throws(
-      check({ promisedMemory: 3585 * MiB }),
+      check({ promisedMemoryBytes: 3585 * MiB }),
       (error) =>
         CloudError.is(error, "CLOUD_QUOTA") &&
         /needs 512 MiB of memory and 511 MiB of the limit of 4096 MiB are left/.test(String(error)),
@@ -36,7 +40,7 @@ describe("checkCapacity()", () => {
 
   it("counts memory that machines were promised and have not touched yet", () => {
     assert.throws(
-      check({ untouchedMemory: 3585 * MiB }),
+      check({ untouchedMemoryBytes: 3585 * MiB }),
       (error) =>
         CloudError.is(error, "CLOUD_NO_CAPACITY") &&
         /this machine has 511 MiB left/.test(String(error)),
@@ -45,7 +49,7 @@ describe("checkCapacity()", () => {
 
   it("counts disk that machines have not written yet", () => {
     assert.throws(
-      check({ unwrittenDisk: 5000 * MiB }),
+      check({ unwrittenDiskBytes: 5000 * MiB }),
       (error) =>
         CloudError.is(error, "CLOUD_NO_CAPACITY") &&
         /needs 1024 MiB of free disk and this machine has 0 MiB left/.test(String(error)),

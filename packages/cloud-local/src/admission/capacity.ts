@@ -1,23 +1,23 @@
 import { CloudError } from "@kip/cloud";
 import type { Resources } from "./admission-plan.ts";
 
-/** Figures that decide whether one more machine starts; all in bytes. */
+/** Figures that decide whether one more machine starts. */
 export interface CapacityFigures {
   /** Memory of the machine that is asked for, its own overhead included. */
-  readonly neededMemory: number;
+  readonly neededMemoryBytes: number;
   /** Memory promised to machines that exist. */
-  readonly promisedMemory: number;
+  readonly promisedMemoryBytes: number;
   /** Part of it that they have not touched yet, and will. */
-  readonly untouchedMemory: number;
+  readonly untouchedMemoryBytes: number;
   /** Most that all machines may have together. */
-  readonly memoryLimit: number;
+  readonly memoryLimitBytes: number;
   /** What the host could give to new processes now. */
-  readonly availableMemory: number;
+  readonly availableMemoryBytes: number;
   /** Disk that the machine must find free. */
-  readonly neededDisk: number;
+  readonly neededDiskBytes: number;
   /** The same of machines that exist, not written yet. */
-  readonly unwrittenDisk: number;
-  readonly freeDisk: number;
+  readonly unwrittenDiskBytes: number;
+  readonly freeDiskBytes: number;
   /** CPUs of the machine that is asked for, of those that exist, and of all that may be. */
   readonly neededCpus: number;
   readonly promisedCpus: number;
@@ -25,16 +25,19 @@ export interface CapacityFigures {
 }
 
 /** The figures that do not depend on what is asked for. */
-export type HostFigures = Omit<CapacityFigures, "neededMemory" | "neededDisk" | "neededCpus">;
+export type HostFigures = Omit<
+  CapacityFigures,
+  "neededMemoryBytes" | "neededDiskBytes" | "neededCpus"
+>;
 
 /** What there is for further machines. */
 export function roomIn(figures: HostFigures): Resources {
   return {
     memory: Math.min(
-      figures.memoryLimit - figures.promisedMemory,
-      figures.availableMemory - figures.untouchedMemory,
+      figures.memoryLimitBytes - figures.promisedMemoryBytes,
+      figures.availableMemoryBytes - figures.untouchedMemoryBytes,
     ),
-    disk: figures.freeDisk - figures.unwrittenDisk,
+    disk: figures.freeDiskBytes - figures.unwrittenDiskBytes,
     cpus: figures.cpuLimit - figures.promisedCpus,
   };
 }
@@ -47,19 +50,19 @@ export function roomIn(figures: HostFigures): Resources {
  */
 export function checkCapacity(instanceType: string, figures: CapacityFigures): void {
   const subject = `Cannot start a machine of type ${instanceType}`;
-  const limitLeft = figures.memoryLimit - figures.promisedMemory;
-  if (figures.neededMemory > limitLeft) {
+  const limitLeft = figures.memoryLimitBytes - figures.promisedMemoryBytes;
+  if (figures.neededMemoryBytes > limitLeft) {
     throw new CloudError(
       "CLOUD_QUOTA",
-      `${subject}: it needs ${mebibytes(figures.neededMemory)} of memory and ${mebibytes(limitLeft)} of the limit of ${mebibytes(figures.memoryLimit)} are left`,
+      `${subject}: it needs ${mebibytes(figures.neededMemoryBytes)} of memory and ${mebibytes(limitLeft)} of the limit of ${mebibytes(figures.memoryLimitBytes)} are left`,
       { remedy: "Delete pods, or raise the local cloud's memory limit", facts: { ...figures } },
     );
   }
-  const memoryLeft = figures.availableMemory - figures.untouchedMemory;
-  if (figures.neededMemory > memoryLeft) {
+  const memoryLeft = figures.availableMemoryBytes - figures.untouchedMemoryBytes;
+  if (figures.neededMemoryBytes > memoryLeft) {
     throw new CloudError(
       "CLOUD_NO_CAPACITY",
-      `${subject}: it needs ${mebibytes(figures.neededMemory)} of memory and this machine has ${mebibytes(memoryLeft)} left`,
+      `${subject}: it needs ${mebibytes(figures.neededMemoryBytes)} of memory and this machine has ${mebibytes(memoryLeft)} left`,
       {
         remedy: "Delete pods, lower their requests, or end other programs",
         scope: { instanceType },
@@ -67,11 +70,11 @@ export function checkCapacity(instanceType: string, figures: CapacityFigures): v
       },
     );
   }
-  const diskLeft = figures.freeDisk - figures.unwrittenDisk;
-  if (figures.neededDisk > diskLeft) {
+  const diskLeft = figures.freeDiskBytes - figures.unwrittenDiskBytes;
+  if (figures.neededDiskBytes > diskLeft) {
     throw new CloudError(
       "CLOUD_NO_CAPACITY",
-      `${subject}: it needs ${mebibytes(figures.neededDisk)} of free disk and this machine has ${mebibytes(diskLeft)} left`,
+      `${subject}: it needs ${mebibytes(figures.neededDiskBytes)} of free disk and this machine has ${mebibytes(diskLeft)} left`,
       {
         remedy: "Free disk space below the state folder",
         scope: { zone: "local" },

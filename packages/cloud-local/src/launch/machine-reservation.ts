@@ -110,8 +110,8 @@ async function takeTurn(
     refusalOf(() =>
       checkCapacity(asked.offer.name, {
         ...figures,
-        neededMemory: needs.memory,
-        neededDisk: needs.disk,
+        neededMemoryBytes: needs.memory,
+        neededDiskBytes: needs.disk,
         neededCpus: needs.cpus,
       }),
     ),
@@ -148,12 +148,12 @@ async function readFigures(
   const { stateDir, diskReserveBytes, cpuOvercommit } = options;
   const ofVolumes = await unwrittenOfVolumes(stateDir, diskReserveBytes);
   return {
-    promisedMemory: sum(living.map((machine) => machine.memoryBytes)),
-    untouchedMemory: sum(used.map(({ untouched }) => untouched)),
-    memoryLimit: options.host.memoryBytes,
-    availableMemory: await availableMemoryBytes(),
-    unwrittenDisk: sum(used.map(({ unwritten }) => unwritten)) + ofVolumes,
-    freeDisk: await freeDiskBytes(stateDir),
+    promisedMemoryBytes: sum(living.map((machine) => machine.memoryBytes)),
+    untouchedMemoryBytes: sum(used.map(({ untouched }) => untouched)),
+    memoryLimitBytes: options.host.memoryBytes,
+    availableMemoryBytes: await availableMemoryBytes(),
+    unwrittenDiskBytes: sum(used.map(({ unwritten }) => unwritten)) + ofVolumes,
+    freeDiskBytes: await freeDiskBytes(stateDir),
     promisedCpus: sum(living.map((machine) => machine.cpus)),
     cpuLimit: Math.floor(readHostFacts().cpus * cpuOvercommit),
   };

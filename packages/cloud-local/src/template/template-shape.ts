@@ -30,7 +30,7 @@ export function withoutImages(shape: MachineShape): MachineShape {
 /** Everything that a template depends on, as text to compare and to show. */
 export type TemplateFacts = Readonly<Record<string, string>>;
 
-/** Changes when templates of earlier versions of kip cannot be used any more. */
+/** Changes when templates of earlier versions of kip can no longer be used. */
 const formatVersion = "1";
 
 /** Files and names that a machine does not share with another one. */

@@ -93,7 +93,7 @@ async function renew(
       await using handle = await open(file, constants.O_RDWR | careful);
       await handle.writeFile(`${owner} ${count}`);
     } catch {
-      // Stopped; or the share is gone, of which the work tells.
+      // Stopped; or the share is gone, which the work itself reports.
       return;
     }
   }

@@ -81,7 +81,7 @@ export function allowForwarding(hostInterface: string): void {
 
 /** Takes a pod's cable away; parts that are gone already do not matter. */
 export async function disconnectCable(network: PodNetwork): Promise<void> {
-  // -force goes on after a line that failed, and tells it by an exit code of 1.
+  // With -force, ip continues after a line that failed, and exits with 1.
   await runCommand("/usr/sbin/ip", ["-force", "-batch", "-"], {
     input: removeCommands(network),
   }).catch((error: unknown) => {

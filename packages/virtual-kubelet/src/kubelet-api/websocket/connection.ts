@@ -74,7 +74,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
     };
     webSocket.on("message", (data) => {
       sign();
-      this.#take(data as Buffer); // what the library gives unless told otherwise
+      this.#take(data as Buffer); // what the library gives by default
     });
     webSocket.on("ping", sign);
     webSocket.on("pong", sign);
