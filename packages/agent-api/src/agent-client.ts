@@ -30,6 +30,7 @@ import {
   type PeerOptions,
 } from "./open-session.ts";
 import { decodePodReport, type PodReport } from "./pod-report.ts";
+import { sendNetwork, type NetworkChanges } from "./network-stream.ts";
 import { relayProcess, type AgentProcessExit } from "./relay-process.ts";
 import { agentPort, apiVersion } from "./routes.ts";
 
@@ -239,6 +240,25 @@ export class AgentClient implements AsyncDisposable {
     return await this.#open("POST", `portforward?port=${port}`, { signal, kind: "duplex" });
   }
 
+  /**
+   * Keeps the cell's rules for Services and policies up to date until the signal aborts.
+   *
+   * @param open gives the changes for a cell that has Services with these sums, see `network-view`
+   * @throws {AgentError} code `AGENT_NOT_FOUND` if the agent does not know the call, `AGENT_UNREACHABLE`, `AGENT_ANSWER_INVALID`
+   */
+  async sendNetwork(
+    open: (sums: readonly number[]) => NetworkChanges,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (signal.aborted) return;
+    try {
+      const stream = await this.#open("POST", "network", { signal, kind: "lines" });
+      await sendNetwork(stream, open, signal);
+    } catch (error) {
+      if (!signal.aborted) throw this.#lost(error);
+    }
+  }
+
   /** What the containers and the agent use. */
   async stats(signal?: AbortSignal): Promise<AgentStats> {
     return await this.#json("GET", "stats", { signal, decoder: decodeAgentStats });
@@ -299,14 +319,15 @@ export class AgentClient implements AsyncDisposable {
       readonly signal: AbortSignal | undefined;
       /** Called with the length of each piece of the answer's body, before it is read. */
       readonly onPiece?: (bytes: number) => void;
-      /** What follows the heads: a document each way, one long answer, or bytes both ways. @default "document" */
-      readonly kind?: "document" | "download" | "duplex";
+      /** What follows the heads: a document each way, one long answer, or bytes or lines both ways. @default "document" */
+      readonly kind?: "document" | "download" | "duplex" | "lines";
     },
   ): Promise<ClientHttp2Stream> {
     options.signal?.throwIfAborted();
     if (this.#session.closed || this.#session.destroyed) throw this.#lost("the connection is gone");
+    const { kind } = options;
     const headers: OutgoingHttpHeaders = { ":method": method, ":path": `/${apiVersion}/${path}` };
-    const hasBody = options.body !== undefined || options.kind === "duplex";
+    const hasBody = options.body !== undefined || kind === "duplex" || kind === "lines";
     const stream = this.#session.request(headers, {
       endStream: !hasBody,
       signal: options.signal,
@@ -314,7 +335,7 @@ export class AgentClient implements AsyncDisposable {
     // The listener that reads reports it; this one only keeps an error in between from ending the process.
     stream.on("error", () => {});
     this.#countContent(stream, options.onPiece);
-    if (options.kind !== undefined && !this.#hasWideWindows) {
+    if ((kind === "download" || kind === "duplex") && !this.#hasWideWindows) {
       this.#hasWideWindows = true;
       widenWindows(this.#session);
     }

@@ -169,6 +169,18 @@ export const decodeDesiredPod = object({
   restartPolicy: oneOf("Always", "OnFailure", "Never"),
   hostname: string,
   hostNetwork: boolean,
+  /**
+   * Where the pod's rules for Services and policies are for. Its containers start when those of the first change that
+   * `POST /v1/network` brings are in force. Absent: no rules, and nothing is waited for.
+   */
+  network: optional(
+    object({
+      /** Addresses of the virtual node: NodePorts are answered there, and every pod lets them in. */
+      nodeAddresses: list(string),
+      /** CIDRs of ClusterIPs. */
+      serviceRanges: list(string),
+    }),
+  ),
   /** Address of the pod; absent with `hostNetwork`. */
   podIp: optional(string),
   labels: map(string),
@@ -198,6 +210,7 @@ export const decodePodTaken = object({ generation: optional(integer) });
 
 /** Everything the agent needs to run a pod: all references resolved, all secrets inside. */
 export type DesiredPod = Decoded<typeof decodeDesiredPod>;
+export type DesiredNetwork = NonNullable<DesiredPod["network"]>;
 export type DesiredContainer = Decoded<typeof container>;
 export type DesiredVolume = Decoded<typeof volume>;
 export type DesiredVolumeMount = Decoded<typeof volumeMount>;

@@ -32,6 +32,8 @@ export type AgentErrorCode =
   | "AGENT_LISTEN_FAILED"
   /** There is no such call. */
   | "AGENT_NOT_FOUND"
+  /** The rules of Services and policies could not be put in force. */
+  | "AGENT_NETWORK_FAILED"
   /** The cell has no pod. */
   | "AGENT_NO_POD"
   /** The cell has another pod. */

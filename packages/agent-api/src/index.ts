@@ -14,6 +14,7 @@ export {
   type DesiredContainer,
   type DesiredHook,
   type DesiredImageSettings,
+  type DesiredNetwork,
   type DesiredPod,
   type DesiredProbe,
   type DesiredRegistry,
@@ -30,6 +31,7 @@ export {
   type Channel,
   type Frame,
 } from "./framing.ts";
+export type { NetworkChanges } from "./network-stream.ts";
 export {
   decodePodReport,
   type ContainerReport,

@@ -14,6 +14,7 @@
  * | POST /v1/exec/{container}?command=..&command=..&stdin&stdout&stderr&tty | framed duplex, see framing.ts; with `commandFrames` instead of `command` its first frames are the command | container runs, else 409 |
  * | POST /v1/attach/{container}?stdin&stdout&stderr&tty | framed duplex | container runs, else 409 |
  * | POST /v1/portforward?port=N | raw duplex: request body to the port, answer from it | pod runs, else 409 |
+ * | POST /v1/network | lines of `network-view` → `{"sums": [..]}` of the Services that the agent has, then `{"applied": N}` when change N is in force; the next change comes after that, see network-stream.ts | always; a newer call ends the one before |
  * | GET /v1/stats | → {@link AgentStats} | always |
  * | PUT /v1/identity | {@link CellIdentity} → 204, used for new connections | always |
  *

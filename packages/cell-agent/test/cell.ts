@@ -5,7 +5,7 @@ import { AgentClient } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
 import type { KeyPair } from "@kip/pki";
 import { startAgent, type RunningAgent } from "../src/index.ts";
-import { fakeDependencies, FakeRuntime } from "./fake-dependencies.ts";
+import { fakeDependencies, FakeRules, FakeRuntime } from "./fake-dependencies.ts";
 import { cellName, makeCredentials } from "./test-cell.ts";
 
 /** The certificates of the cells of one test file. */
@@ -15,6 +15,7 @@ const { authority, identity, kip } = credentials;
 /** An agent in a directory of its own, and ways to reach it. */
 export class Cell implements AsyncDisposable {
   readonly runtime = new FakeRuntime();
+  readonly rules = new FakeRules();
   readonly missing = new Set<string>();
   /** How often the dependencies were loaded. */
   loads = 0;
@@ -30,7 +31,7 @@ export class Cell implements AsyncDisposable {
   }
 
   async startAgent(): Promise<void> {
-    const dependencies = fakeDependencies({ runtime: this.runtime, missing: this.missing });
+    const dependencies = fakeDependencies(this);
     this.agent = await startAgent({
       identity,
       agentVersion: "0.1.0",

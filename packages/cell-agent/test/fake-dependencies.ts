@@ -12,7 +12,12 @@ import {
   type ContainerState,
   type ExecOptions,
 } from "@kip/oci-runtime";
-import type { AgentDependencies } from "../src/dependencies/agent-dependencies.ts";
+import { bucketCount, type ViewChange } from "@kip/network-view";
+import type {
+  AgentDependencies,
+  PodPlace,
+  PodRules,
+} from "../src/dependencies/agent-dependencies.ts";
 
 /** A runtime in memory: containers do what the test tells them. Outlives agents, like crun does. */
 export class FakeRuntime implements ContainerRuntime {
@@ -154,9 +159,32 @@ export class FakeRuntime implements ContainerRuntime {
   }
 }
 
+/** Rules in memory. Outlive agents, like the kernel's. */
+export class FakeRules {
+  readonly places: PodPlace[] = [];
+  readonly changes: ViewChange[] = [];
+  /** How many of the next changes cannot be put in force. */
+  failures = 0;
+
+  create(place: PodPlace): PodRules {
+    this.places.push(place);
+    return {
+      sums: Array<number>(bucketCount).fill(this.changes.length),
+      apply: async (change) => {
+        if (this.failures-- > 0) throw new Error("nft refused");
+        this.changes.push(change);
+      },
+    };
+  }
+}
+
 /** Parts in memory. `images` names what the registry has. */
 export function fakeDependencies(
-  options: { readonly runtime?: FakeRuntime; readonly missing?: Set<string> } = {},
+  options: {
+    readonly runtime?: FakeRuntime;
+    readonly missing?: Set<string>;
+    readonly rules?: FakeRules;
+  } = {},
 ): AgentDependencies & { readonly runtime: FakeRuntime } {
   const runtime = options.runtime ?? new FakeRuntime();
   const image = (reference: string): StoredImage => ({
@@ -210,6 +238,7 @@ export function fakeDependencies(
       cgroupParent: "",
     }),
     removeSandbox: async () => {},
+    createNetworkRules: (place) => (options.rules ?? new FakeRules()).create(place),
     resolveUser: async (_rootfs, user) => ({ uid: Number(user) || 0, gid: 0, additionalGids: [] }),
   };
 }

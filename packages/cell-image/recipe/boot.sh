@@ -66,11 +66,18 @@ grow_root() {
   resize2fs /dev/vda >/run/kip/resize.log 2>&1 || echo "kip: cannot grow the root file system"
 }
 
+# What rules of Services and policies need. Rules load what is missing, but one after the other.
+load_rules_modules() {
+  nice modprobe -a nf_tables nft_chain_nat nft_ct nft_nat nft_masq nft_numgen nft_fib_ipv4 nft_fib_ipv6 \
+    nft_reject_ipv4 nft_reject_ipv6 nf_conntrack_netlink || echo "kip: cannot load the modules of network rules"
+}
+
 # A template: what belongs to one machine only comes to each of its copies, by the agent.
 prepare_template() {
   ip link set lo up
   # The last two are for disks that are plugged in; the agent of a machine that was not copied loads them when it gets one.
   modprobe -a virtio_console virtio_scsi sd_mod || echo "kip: cannot load the template's modules"
+  load_rules_modules
   mkfifo -m 600 /run/kip/become /run/kip/become-answers
   perl /usr/lib/kip/become </run/kip/become >/run/kip/become-answers &
   grow_root
@@ -101,4 +108,5 @@ esac
   mv /run/kip/boot-timings.part /run/kip/boot-timings
   grow_root
   : >/run/kip/boot-done
+  load_rules_modules
 } &

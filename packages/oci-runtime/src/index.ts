@@ -16,6 +16,7 @@ export type { PodSandbox } from "./contract/pod-sandbox.ts";
 export { RuntimeError, type RuntimeErrorCode } from "./errors.ts";
 export { createRuntime, type RuntimeOptions } from "./runtime/crun-runtime.ts";
 export { readLog, type LogReadOptions } from "./logs/read-log.ts";
+export { cableName } from "./sandbox/pod-network.ts";
 export {
   createPodSandbox,
   preparePodSandbox,

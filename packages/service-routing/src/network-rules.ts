@@ -1,10 +1,10 @@
 import { bucketOf, type PolicyView, type ViewChange } from "@kip/network-view";
 import { SerialQueue, type Logger } from "@kip/base";
 import { families } from "./family.ts";
-import { closedPolicyTable, markerChain, policyRules } from "./policy-rules.ts";
+import { closedPolicyTable, policyRules } from "./policy-rules.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, TableChange, type RuleSet } from "./rule-set.ts";
-import { Services, type ServiceChanges } from "./services.ts";
+import { Services, serviceTables, type ServiceChanges } from "./services.ts";
 import type { StaleFlows } from "./connections/stale-flows.ts";
 
 /** Options of {@link NetworkRules}. */
@@ -21,6 +21,15 @@ const policyTable = "kip_policy";
 
 /** A transaction with more text is not made: nft takes 50 times as much memory, and a new table is filled in parts. */
 const transactionCharacters = 512 * 1024;
+
+/** Commands that remove all that {@link NetworkRules} has put in force, also in an earlier process. */
+export function removalOfRules(): string {
+  const tables = [policyTable, ...serviceTables].flatMap((table) =>
+    families.map(({ ip }) => `${ip} ${table}`),
+  );
+  // A table that is not there cannot be deleted.
+  return tables.map((table) => `add table ${table}\ndelete table ${table}\n`).join("");
+}
 
 /**
  * Services and the policy of one machine as nftables rules. Changes are put in force one after the other, each as one
@@ -46,21 +55,7 @@ export class NetworkRules {
   }
 
   /**
-   * Closes the pod's cable unless an earlier process has put a policy in force. To be called before the pod may send.
-   *
-   * @throws {CodedError} `COMMAND_FAILED`
-   */
-  async close(): Promise<void> {
-    await this.#queue.run(async () => {
-      const text = this.#closedTables();
-      // A table that is there stays: creating it fails, and the transaction with it.
-      const guards = families.map(({ ip }) => `create table ${ip} ${policyTable}\n`).join("");
-      if (text !== "") await this.#options.runNft(guards + text).catch(() => this.#verify());
-    });
-  }
-
-  /**
-   * Puts a change in force. If this fails it is remembered, and the next call writes everything.
+   * Puts a change in force; without a policy so far, the pod neither sends nor receives. If this fails it is remembered, and the next call writes everything.
    *
    * @throws {CodedError} `COMMAND_FAILED`; a repetition is safe
    */
@@ -134,11 +129,5 @@ export class NetworkRules {
     return families
       .map((family) => closedPolicyTable(`${family.ip} ${policyTable}`, { family, cable, nodes }))
       .join("");
-  }
-
-  /** @throws {CodedError} `COMMAND_FAILED` if there is no table of policies */
-  async #verify(): Promise<void> {
-    const lines = families.map(({ ip }) => `flush chain ${ip} ${policyTable} ${markerChain}\n`);
-    await this.#options.runNft(lines.join(""));
   }
 }

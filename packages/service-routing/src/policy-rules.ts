@@ -27,9 +27,6 @@ export function policyRules(policy: PolicyView, groups: Groups, family: Family):
   return rules;
 }
 
-/** A chain that is in the table of policies from its beginning; flushing it shows whether there is a table. */
-export const markerChain = "marker";
-
 /**
  * The table of policies without rules: until it gets some, the pod neither sends nor receives.
  *
@@ -48,8 +45,6 @@ table ${table} {
   set nodes {
     type ${family.type}
     ${list === "" ? "" : `elements = { ${list} }`}
-  }
-  chain ${markerChain} {
   }
   chain ingress {
   }

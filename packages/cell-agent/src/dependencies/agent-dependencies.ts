@@ -1,9 +1,16 @@
 import type { Clock, Logger } from "@kip/base";
 import type { ImageStore, ResolvedUser } from "@kip/oci-image";
 import type { ContainerRuntime, PodSandbox, PodSandboxOptions } from "@kip/oci-runtime";
+import type { NetworkRules, RoutingPlace } from "@kip/service-routing";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import type { CacheFolder } from "../image/cache-folder.ts";
 import type { Mounter } from "../volumes/mounter.ts";
+
+/** Where a pod's rules are for. A pod with addresses of its own has a cable. */
+export type PodPlace = Omit<RoutingPlace, "cable">;
+
+/** A pod's rules, which outlive the agent. */
+export type PodRules = Pick<NetworkRules, "apply" | "sums">;
 
 /** Dependencies of the agent; tests have their own. */
 export interface AgentDependencies {
@@ -14,6 +21,8 @@ export interface AgentDependencies {
   readonly mounter: Mounter;
   createSandbox(options: PodSandboxOptions): Promise<PodSandbox>;
   removeSandbox(options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">): Promise<void>;
+  /** Rules for Services and policies; absent where a pod cannot have any. */
+  readonly createNetworkRules?: (place: PodPlace) => PodRules;
   resolveUser(rootfs: string, user: string): Promise<ResolvedUser>;
   /** Resolves when all is prepared that can be before the pod comes. Never fails: a pod makes what is missing. */
   readonly prepared?: Promise<void>;

@@ -1,4 +1,4 @@
-import { waitingMount } from "@kip/base";
+import { runCommand, waitingMount } from "@kip/base";
 import type { AgentDependencies, LoadDependenciesOptions } from "./agent-dependencies.ts";
 import { cacheFolder } from "../image/cache-folder.ts";
 import { kernelMounter } from "../volumes/mounter.ts";
@@ -9,7 +9,11 @@ export async function loadRealDependencies(
   options: LoadDependenciesOptions,
 ): Promise<AgentDependencies> {
   const { directories, logger, clock } = options;
-  const [oci, imaging] = await Promise.all([import("@kip/oci-runtime"), import("@kip/oci-image")]);
+  const [oci, imaging, routing] = await Promise.all([
+    import("@kip/oci-runtime"),
+    import("@kip/oci-image"),
+    import("@kip/service-routing"),
+  ]);
   const rootfsMount = waitingMount();
   const [runtime, images] = await Promise.all([
     oci.createRuntime({ runDir: directories.runtime, logger, clock }),
@@ -45,6 +49,20 @@ export async function loadRealDependencies(
       return await oci.createPodSandbox({ ...wanted, prepared });
     },
     removeSandbox: oci.removePodSandbox,
+    createNetworkRules: (place) =>
+      new routing.NetworkRules({
+        place: {
+          ...place,
+          ...(place.podAddresses.length > 0 && { cable: oci.cableName("pod") }),
+        },
+        runNft: async (text) => {
+          await runCommand("/usr/sbin/nft", ["-f", "-"], { input: text });
+        },
+        forget: async (flows) => {
+          await routing.forgetFlows(flows);
+        },
+        logger,
+      }),
     resolveUser: imaging.resolveUser,
   };
 }

@@ -3,6 +3,7 @@ import { type Clock, type Logger } from "@kip/base";
 import { Reconciler, type Plan } from "@kip/reconcile";
 import { ProbeCounts } from "../checks/probe-counts.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
+import { CellNetwork } from "../network/cell-network.ts";
 import { logOf, runningId, runningIds } from "../state/lookups.ts";
 import { laneOf, planPod, type Step, type PodStepArgs } from "../state/plan.ts";
 import type { PodChange } from "../state/pod-change.ts";
@@ -35,6 +36,8 @@ export interface AgentWorkerOptions {
  * is written down before the steps begin.
  */
 export class AgentWorker implements AsyncDisposable {
+  /** Where changes of the cluster's network come in. */
+  readonly network = new CellNetwork();
   readonly #options: AgentWorkerOptions;
   readonly #store: PodStore;
   readonly #events: PodEvents;
@@ -91,6 +94,7 @@ export class AgentWorker implements AsyncDisposable {
     this.#tools = {
       dependencies,
       directories,
+      network: this.network,
       events: this.#events,
       probeCounts: this.#probeCounts,
       save: () => this.#save(),
@@ -191,6 +195,7 @@ export class AgentWorker implements AsyncDisposable {
 
   /** Lets go of the containers, which go on running. */
   async [Symbol.asyncDispose](): Promise<void> {
+    this.network[Symbol.dispose]();
     await this.#reconciler.stop();
     await this.#tools?.dependencies.runtime[Symbol.asyncDispose]();
   }
@@ -218,6 +223,7 @@ function plan(state: PodState, nowMs: number, monotonicMs: number): Plan<Step> {
     pod,
     containers: [...containers.values()],
     preparation: preparation(state, pod),
+    network: network(state, pod),
     leftovers,
     isStopping: state.end !== undefined,
     deadlineMs:
@@ -228,6 +234,11 @@ function plan(state: PodState, nowMs: number, monotonicMs: number): Plan<Step> {
     steps,
     wakeAtMs: wakeAtMs === undefined ? undefined : wakeAtMs - nowMs + monotonicMs,
   };
+}
+
+function network({ isNetworkInForce }: PodState, pod: DesiredPod): "none" | "waiting" | "inForce" {
+  if (!pod.network) return "none";
+  return isNetworkInForce ? "inForce" : "waiting";
 }
 
 function preparation(

@@ -12,6 +12,7 @@ export function savedState(state: PodState): SavedPod {
     reason: state.reason?.reason,
     message: state.reason?.message,
     isReleased: state.isReleased,
+    isNetworkInForce: state.isNetworkInForce,
     timingsMs: state.timings.values,
     events: state.events,
     containers: [...state.containers.values()].map(({ saved }) => saved),
@@ -20,7 +21,15 @@ export function savedState(state: PodState): SavedPod {
 
 /** The state that an earlier life of the agent has saved, as it is before anything is looked at. */
 export function restoredState(pod: DesiredPod, saved: SavedPod, nowMs: number): PodState {
-  const { startTimeMs, endMs, reason, message = "", isReleased, events } = saved;
+  const {
+    startTimeMs,
+    endMs,
+    reason,
+    message = "",
+    isReleased,
+    events,
+    isNetworkInForce = false,
+  } = saved;
   const records = containersOf(pod).map(({ desired, kind }) => {
     const own = saved.containers.find(({ name }) => name === desired.name);
     return [desired.name, newRecord(desired, kind, own)] as const;
@@ -35,5 +44,6 @@ export function restoredState(pod: DesiredPod, saved: SavedPod, nowMs: number): 
     timings: { values: saved.timingsMs },
     events,
     isReleased,
+    isNetworkInForce,
   };
 }

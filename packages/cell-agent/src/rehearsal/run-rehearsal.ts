@@ -3,8 +3,16 @@ import fs from "node:fs/promises";
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
 import { createSecureContext } from "node:tls";
-import { AgentError, AgentClient, type DesiredPod, type PodReport } from "@kip/agent-api";
-import { silentLogger } from "@kip/base";
+import {
+  AgentError,
+  AgentClient,
+  type DesiredPod,
+  type NetworkChanges,
+  type PodReport,
+} from "@kip/agent-api";
+import { runCommand, silentLogger, untilAborted } from "@kip/base";
+import { encodeLine, type ViewLine } from "@kip/network-view";
+import { removalOfRules } from "@kip/service-routing";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { loadDependencies, type AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import { startAgent } from "../agent/start-agent.ts";
@@ -42,12 +50,17 @@ export async function runRehearsal(options: RehearsalOptions): Promise<void> {
       connectTimeoutMs,
       logger: silentLogger,
     });
+    const stop = new AbortController();
+    const network = client.sendNetwork(() => emptyNetwork(), stop.signal);
     await client.putPod(rehearsalPod(registry.host));
     await waitFor(client, (report) => report.containers[0]?.ready === true);
     await useContainer(client);
     await client.deletePod(0);
     await waitFor(client, (report) => report.containers[0]?.terminated !== undefined);
+    stop.abort();
+    await network;
   }
+  await removeRules();
   await warmUp();
   await removeFolders([stateDir, runDir]);
   options.logger.info("Rehearsed", { durationMs: Math.round(options.clock.monotonic() - begin) });
@@ -62,6 +75,31 @@ async function removeFolders(folders: readonly string[]): Promise<void> {
       await kernelMounter.unmount(place);
   }
   for (const folder of folders) await fs.rm(folder, { recursive: true, force: true });
+}
+
+/** The network of a cluster of one Service without endpoints. */
+function emptyNetwork(): NetworkChanges {
+  const port = { name: "", protocol: "TCP", port: 80, endpoints: [] } as const;
+  const view = { clusterIps: ["198.51.100.1"], ports: [port] };
+  const lines: readonly ViewLine[] = [
+    { kind: "policy", policy: {} },
+    { kind: "service", key: "rehearsal/rehearsal", view },
+    { kind: "end", number: 1 },
+  ];
+  let isSent = false;
+  return {
+    next: async (signal) => {
+      if (isSent) await untilAborted(new Promise(() => {}), signal);
+      isSent = true;
+      return [Buffer.from(lines.map(encodeLine).join(""))];
+    },
+  };
+}
+
+/** A pod begins with no rules; those of the rehearsal would be in force until it has its own. */
+async function removeRules(): Promise<void> {
+  const input = removalOfRules();
+  await runCommand("/usr/sbin/nft", ["-f", "-"], { input });
 }
 
 /** Generous: templates are made in the background. */
@@ -95,6 +133,7 @@ function rehearsalPod(registry: string): DesiredPod {
     restartPolicy: "Never",
     hostname: "rehearsal",
     hostNetwork: false,
+    network: { nodeAddresses: ["192.0.2.2"], serviceRanges: ["198.51.100.0/24"] },
     // Of a range that no machine has (RFC 5737).
     podIp: "192.0.2.1",
     labels: {},

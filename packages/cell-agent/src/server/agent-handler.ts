@@ -44,6 +44,7 @@ const routes: Readonly<Record<string, Route>> = {
   "POST /v1/exec/*": exec,
   "POST /v1/attach/*": attach,
   "POST /v1/portforward": portForward,
+  "POST /v1/network": async (stream, _request, { worker }) => await worker.network.serve(stream),
   "GET /v1/stats": async (stream, _request, options) =>
     answerJson(stream, 200, await stats(options)),
   "PUT /v1/identity": putIdentity,

@@ -20,6 +20,8 @@ interface OfRun {
 export interface PodStepArgs {
   /** Make namespaces, network and volumes. */
   readonly prepare: NoArguments;
+  /** Put the next change of the cluster's network in force; goes on as long as the pod is there. */
+  readonly network: NoArguments;
   /** Bring files and volumes up to date with a newer pod. */
   readonly refresh: NoArguments;
   /** Everything has ended for good: free what the pod had. */
@@ -48,6 +50,8 @@ export interface PodView {
   readonly containers: readonly ContainerRecord[];
   /** Namespaces, network and volumes; stale: older than the pod. */
   readonly preparation: "none" | "stale" | "done" | "released";
+  /** Rules for Services and policies: none are wanted, or those of the first change are not in force yet. @default "none" */
+  readonly network?: "none" | "waiting" | "inForce";
   /** Runs of which something is still to be removed. */
   readonly leftovers?: readonly string[];
   /** The pod is to end: it was deleted or has run too long. */
@@ -85,6 +89,8 @@ export function laneOf(step: Step): string {
       return "resources";
     case "expire":
       return "deadline";
+    case "network":
+      return "network";
     case "pull":
       return `pull ${step.container} ${step.image}`;
     case "hold":
@@ -104,8 +110,9 @@ export function isFinished(view: Pick<PodView, "pod" | "containers">): boolean {
 }
 
 function dueSteps(view: PodView): readonly Due[] {
-  const { preparation, deadlineMs, containers } = view;
+  const { preparation, deadlineMs, containers, network = "none" } = view;
   const going = [
+    ...(network === "none" || preparation === "released" ? [] : [now({ kind: "network" })]),
     ...(view.leftovers ?? []).map((runId) => now({ kind: "discard", runId })),
     ...containers.flatMap((record) => goingOn(view, record)),
   ];
@@ -121,7 +128,10 @@ function dueSteps(view: PodView): readonly Due[] {
     ...refresh(view),
     ...containers.flatMap((record) => planImage(view, record)),
     ...containers.flatMap((record) => planReplacement(view, record)),
-    ...(preparation === "none" ? [] : startable(view).flatMap((one) => planStart(view, one))),
+    // No process of the pod runs before its policy is in force.
+    ...(preparation === "none" || network === "waiting"
+      ? []
+      : startable(view).flatMap((one) => planStart(view, one))),
     ...going,
     ...deadline,
   ];

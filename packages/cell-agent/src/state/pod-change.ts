@@ -30,6 +30,8 @@ export type PodChange =
   | { readonly kind: "event"; readonly event: NewEvent; readonly nowMs: number }
   /** Made, or brought up to date. */
   | { readonly kind: "prepared"; readonly resources: PodResources }
+  /** A change of the cluster's network is in force. */
+  | { readonly kind: "networkApplied" }
   | { readonly kind: "released" }
   | { readonly kind: "discarded"; readonly runId: string }
   /** The runtime tells of an end. */

@@ -23,6 +23,10 @@ export interface PodState {
   readonly containers: ReadonlyMap<string, ContainerRecord>;
   /** Namespaces, network and volumes, once they are made. */
   readonly resources: PodResources | undefined;
+  /** How many changes of the cluster's network this life of the agent has put in force. */
+  readonly networkChanges: number;
+  /** Rules of the cluster's network are in force, from this life of the agent or an earlier one. */
+  readonly isNetworkInForce: boolean;
   /** Runs that have ended, of which something is still to be removed. */
   readonly leftovers: readonly string[];
   /** Until when the pod has to end: it was deleted or has run too long. */
@@ -44,6 +48,8 @@ export const noPod: PodState = {
   desired: undefined,
   containers: new Map(),
   resources: undefined,
+  networkChanges: 0,
+  isNetworkInForce: false,
   leftovers: [],
   end: undefined,
   reason: undefined,

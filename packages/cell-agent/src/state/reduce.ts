@@ -24,6 +24,8 @@ export function reduce(state: PodState, change: PodChange): PodState {
       return { ...state, events: withEvent(state.events, change.event, change.nowMs) };
     case "prepared":
       return { ...state, resources: change.resources };
+    case "networkApplied":
+      return { ...state, networkChanges: state.networkChanges + 1, isNetworkInForce: true };
     case "released":
       return { ...state, resources: undefined, isReleased: true };
     case "discarded":

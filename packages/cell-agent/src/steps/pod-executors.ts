@@ -4,6 +4,7 @@ import type { PodChange } from "../state/pod-change.ts";
 import type { PodState } from "../state/pod-state.ts";
 import { expire } from "./expire.ts";
 import { hold } from "./hold.ts";
+import { network } from "./network.ts";
 import { noteExit } from "./note-exit.ts";
 import { prepare } from "./prepare.ts";
 import { probe } from "./probe.ts";
@@ -19,6 +20,7 @@ export function podExecutors(tools: () => StepTools): Executors<PodStepArgs, Pod
   return {
     prepare: async (step, context) => await prepare(step, context, tools()),
     refresh: async (step, context) => await refresh(step, context, tools()),
+    network: async (step, context) => await network(step, context, tools()),
     release: async (step, context) => await release(step, context, tools()),
     expire: async (step, context) => await expire(step, context, tools()),
     pull: async (step, context) => await pull(step, context, tools()),

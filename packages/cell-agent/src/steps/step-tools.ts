@@ -5,6 +5,7 @@ import { podAddress, type CheckTarget } from "../checks/handlers.ts";
 import type { ProbeCounts } from "../checks/probe-counts.ts";
 import { discardRun } from "../container/start-container.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
+import type { CellNetwork } from "../network/cell-network.ts";
 import type { ContainerRecord } from "../state/container-record.ts";
 import type { PodStepArgs } from "../state/plan.ts";
 import type { PodChange } from "../state/pod-change.ts";
@@ -16,6 +17,7 @@ import type { AgentDirectories } from "../storage/agent-directories.ts";
 export interface StepTools {
   readonly dependencies: AgentDependencies;
   readonly directories: AgentDirectories;
+  readonly network: CellNetwork;
   readonly events: PodEvents;
   readonly probeCounts: ProbeCounts;
   /** Writes the state down now, before something is done that relies on it. */

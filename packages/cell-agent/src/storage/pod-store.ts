@@ -13,6 +13,8 @@ export interface SavedPod {
   readonly message?: string | undefined;
   /** Everything the pod had is freed. */
   readonly isReleased: boolean;
+  /** Its rules for Services and policies are in the kernel. */
+  readonly isNetworkInForce?: boolean | undefined;
   readonly timingsMs: Readonly<Record<string, number>>;
   readonly events: readonly PodEventReport[];
   readonly containers: readonly SavedContainer[];

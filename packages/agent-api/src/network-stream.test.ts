@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { duplexPair } from "node:stream";
+import { bucketCount } from "@kip/network-view";
+import { sendNetwork } from "./network-stream.ts";
+
+const hello = `${JSON.stringify({ sums: Array<number>(bucketCount).fill(7) })}\n`;
+const never = new AbortController().signal;
+
+/** What becomes of a connection to an agent that sends this, and how many changes it was given. */
+async function talk(...lines: readonly string[]) {
+  const [own, agent] = duplexPair();
+  let changes = 0;
+  let sums: readonly number[] = [];
+  agent.on("data", () => {}).write(lines.join(""));
+  const ended = sendNetwork(
+    own,
+    (known) => {
+      sums = known;
+      return {
+        next: async () => {
+          changes++;
+          return [Buffer.from("change\n")];
+        },
+      };
+    },
+    never,
+  );
+  await assert.rejects(ended, { code: "AGENT_ANSWER_INVALID" });
+  return { changes, sums };
+}
+
+describe("sendNetwork()", () => {
+  it("sends a change when the one before is in force, and ends at a confirmation of another one", async () => {
+    const { changes, sums } = await talk(hello, '{"applied":1}\n{"applied":2}\n{"applied":2}\n');
+    assert.equal(changes, 3);
+    assert.equal(sums[0], 7);
+  });
+
+  it("sends nothing to an agent whose sums are not valid", async () => {
+    assert.equal((await talk('{"sums":[1]}\n')).changes, 0);
+    assert.equal((await talk("nonsense\n")).changes, 0);
+  });
+
+  it("reads no endless line", async () => {
+    assert.equal((await talk(hello, "x".repeat(5000))).changes, 1);
+  });
+
+  it("ends when the agent ends, also while there is no change", async () => {
+    const [own, agent] = duplexPair();
+    agent.write(hello);
+    const waiting = Promise.withResolvers<void>();
+    const ended = sendNetwork(
+      own,
+      () => ({
+        next: async (signal) => {
+          signal.addEventListener("abort", () => waiting.reject(signal.reason));
+          agent.destroy();
+          own.destroy();
+          await waiting.promise;
+          return [];
+        },
+      }),
+      never,
+    );
+    await assert.rejects(ended, { code: "AGENT_ANSWER_INVALID" });
+  });
+});

@@ -1,0 +1,79 @@
+import type { Duplex } from "node:stream";
+import { decode, type Decoder } from "@kip/base";
+import { decodeSums } from "@kip/network-view";
+import { decodeAnswer } from "./answers.ts";
+import { AgentError } from "./errors.ts";
+import { writeTo } from "./framing.ts";
+
+/** What a cell is to be sent, one change after the other. */
+export interface NetworkChanges {
+  /**
+   * The next change, as lines of `network-view` in pieces; waits until there is one. Changes are numbered from 1.
+   *
+   * @throws the signal's reason
+   */
+  next(signal: AbortSignal): Promise<readonly Buffer[]>;
+}
+
+/** Longest line of an agent, bytes: 64 sums of up to 15 digits. */
+const maxAnswerBytes = 4096;
+
+const lineEnd = 0x0a;
+
+/** Decodes the agent's first line: sums of the Services that it has. */
+const decodeHello: Decoder<{ readonly sums: readonly number[] }> = decode.object({
+  sums: decodeSums,
+});
+
+/** Decodes every other line of the agent: the number of the change that is in force. */
+const decodeApplied = decode.object({ applied: decode.integer });
+
+/**
+ * Sends changes to an agent, each when the one before is in force: a slow cell holds up nothing but itself.
+ *
+ * @param changesFor gives the changes for a cell that has Services with these sums
+ * @throws {AgentError} code `AGENT_ANSWER_INVALID`; the signal's reason
+ */
+export async function sendNetwork(
+  stream: Duplex,
+  changesFor: (sums: readonly number[]) => NetworkChanges,
+  signal: AbortSignal,
+): Promise<void> {
+  const closed = new AbortController();
+  stream.once("close", () => closed.abort(invalid("it ended")));
+  const open = AbortSignal.any([signal, closed.signal]);
+  const answers = answerLines(stream);
+  const { sums } = decodeAnswer(await nextLine(answers), decodeHello);
+  const changes = changesFor(sums);
+  for (let number = 1; ; number++) {
+    for (const piece of await changes.next(open)) await writeTo(stream, piece);
+    const { applied } = decodeAnswer(await nextLine(answers), decodeApplied);
+    if (applied !== number) throw invalid(`it confirms change ${applied}, not ${number}`);
+  }
+}
+
+async function nextLine(lines: AsyncIterator<string>): Promise<string> {
+  const { value, done } = await lines.next();
+  if (done === true) throw invalid("it ended");
+  return value;
+}
+
+async function* answerLines(stream: AsyncIterable<Buffer>): AsyncGenerator<string, undefined> {
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const chunk of stream) {
+    rest = Buffer.concat([rest, chunk]);
+    for (let end = rest.indexOf(lineEnd); end >= 0; end = rest.indexOf(lineEnd)) {
+      yield rest.subarray(0, end).toString();
+      rest = rest.subarray(end + 1);
+    }
+    if (rest.length > maxAnswerBytes) throw invalid(`a line has more than ${maxAnswerBytes} bytes`);
+  }
+  return undefined;
+}
+
+function invalid(reason: string): AgentError {
+  return new AgentError(
+    "AGENT_ANSWER_INVALID",
+    `Cannot read what a cell says of its network: ${reason}`,
+  );
+}

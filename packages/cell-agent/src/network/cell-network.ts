@@ -1,0 +1,95 @@
+import type { ServerHttp2Stream } from "node:http2";
+import { AgentError } from "@kip/agent-api";
+import { errorText, untilAborted } from "@kip/base";
+import { bucketCount, ChangeReader, type ViewChange } from "@kip/network-view";
+import type { PodRules } from "../dependencies/agent-dependencies.ts";
+
+/** A change that has come and is not in force. */
+interface Pending {
+  readonly change: ViewChange;
+  readonly inForce: PromiseWithResolvers<void>;
+}
+
+const noSums = Array<number>(bucketCount).fill(0);
+
+/** A change that changes nothing: rules that could not be put in force are written again with it. */
+const nothing: ViewChange = { number: 0, services: new Map(), buckets: [], groups: [] };
+
+/**
+ * Takes what kip sends of the cluster's network, one change at a time: the next one is read when the one before is in force,
+ * and none before there is a pod to make rules for.
+ */
+export class CellNetwork implements Disposable {
+  #stream: ServerHttp2Stream | undefined;
+  #rules: PodRules | undefined;
+  #pending: Pending | undefined;
+  #arrived = Promise.withResolvers<void>();
+  /** The rules know of a change that is not in force. */
+  #isBehind = false;
+
+  /** Serves `POST /v1/network` until the stream is closed, or another one comes. */
+  async serve(stream: ServerHttp2Stream): Promise<void> {
+    this.#stream?.destroy();
+    this.#stream = stream;
+    this.#pending = undefined;
+    stream.respond({ ":status": 200, "content-type": "application/x-ndjson" });
+    send(stream, { sums: this.#rules?.sums ?? noSums });
+    const gone = new AbortController();
+    stream.once("close", () => gone.abort());
+    const reader = new ChangeReader();
+    try {
+      for await (const chunk of stream as AsyncIterable<Buffer>) {
+        for (const change of reader.push(chunk)) {
+          await this.#hand(change, gone.signal);
+          send(stream, { applied: change.number });
+        }
+      }
+    } catch (error) {
+      // Kip has gone, or has connected again.
+      if (!stream.destroyed) throw error;
+    }
+  }
+
+  /**
+   * Waits for the next change and puts it in force. A repetition after a failure writes everything again.
+   *
+   * @param createRules called once
+   * @throws {AgentError} code `AGENT_NETWORK_FAILED`; the signal's reason
+   */
+  async applyNext(createRules: () => PodRules, signal: AbortSignal): Promise<void> {
+    while (!this.#pending && !this.#isBehind) await untilAborted(this.#arrived.promise, signal);
+    const pending = this.#pending;
+    this.#rules ??= createRules();
+    try {
+      // After a failure the rules know the pending change already; taking it again changes nothing.
+      this.#isBehind = true;
+      await this.#rules.apply(pending?.change ?? nothing);
+      this.#isBehind = false;
+    } catch (error) {
+      throw new AgentError(
+        "AGENT_NETWORK_FAILED",
+        `Cannot put the pod's network rules in force: ${errorText(error)}`,
+        { cause: error, retryable: true },
+      );
+    }
+    pending?.inForce.resolve();
+    if (this.#pending === pending) this.#pending = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.#stream?.destroy();
+  }
+
+  async #hand(change: ViewChange, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const pending = { change, inForce: Promise.withResolvers<void>() };
+    this.#pending = pending;
+    this.#arrived.resolve();
+    this.#arrived = Promise.withResolvers();
+    await untilAborted(pending.inForce.promise, signal);
+  }
+}
+
+function send(stream: ServerHttp2Stream, line: object): void {
+  if (!stream.destroyed) stream.write(`${JSON.stringify(line)}\n`);
+}

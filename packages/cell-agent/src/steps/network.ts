@@ -1,0 +1,27 @@
+import type { DesiredPod } from "@kip/agent-api";
+import { errorText } from "@kip/base";
+import type { PodPlace } from "../dependencies/agent-dependencies.ts";
+import { present, type Executor } from "./step-tools.ts";
+
+/** Puts the next change of the cluster's network in force. The rules are those of the pod's first document with a network. */
+export const network: Executor<"network"> = async (_step, { state, signal }, tools) => {
+  const { dependencies, events, network: cellNetwork } = tools;
+  const place = placeOf(present(state().desired));
+  const create = present(dependencies.createNetworkRules);
+  try {
+    await cellNetwork.applyNext(() => create(place), signal);
+  } catch (error) {
+    if (!signal.aborted) events.warning("NetworkNotReady", errorText(error));
+    throw error;
+  }
+  return { kind: "networkApplied" };
+};
+
+function placeOf({ hostNetwork, podIp, network: settings }: DesiredPod): PodPlace {
+  const isOwn = !hostNetwork && podIp !== undefined;
+  return {
+    ...present(settings),
+    podAddresses: isOwn ? [podIp] : [],
+    localEndpoints: "own",
+  };
+}
