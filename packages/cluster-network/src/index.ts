@@ -11,5 +11,6 @@ export {
 } from "./views/network-views.ts";
 export {
   watchClusterNetwork,
+  type ClusterNetworkWatch,
   type WatchClusterNetworkOptions,
 } from "./watch/watch-cluster-network.ts";

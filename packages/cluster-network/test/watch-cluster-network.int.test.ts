@@ -37,7 +37,7 @@ describe("watchClusterNetwork()", () => {
       spec: { nodeName: "kip", containers: [{ name: "c", image: "x" }] },
     });
     const views = new NetworkViews({ node: { name: "kip" }, ...options });
-    await watchClusterNetwork({ client, views, logger: silentLogger, ...options });
+    await watchClusterNetwork({ client, views, logger: silentLogger, ...options }).synced(signal);
     const podUid = pod.metadata?.uid ?? "";
     using cell = views.subscribe({ podUid, namespace, sums: Array<number>(bucketCount).fill(0) });
     const reader = new ChangeReader();

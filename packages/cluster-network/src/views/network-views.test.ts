@@ -184,6 +184,7 @@ describe("NetworkViews", () => {
 
   it("lets nothing pass to a pod that is not known yet", async () => {
     const bench = new Bench();
+    bench.views.setPolicy(policy("of-others", { podSelector: { matchLabels: { app: "b" } } }));
     const cell = bench.subscribe("a");
     const [closed] = await bench.lines(cell);
     assert.deepEqual(closed, { kind: "policy", policy: { ingress: [], egress: [] } });
@@ -191,6 +192,13 @@ describe("NetworkViews", () => {
     bench.views.setPod(pod("a", "10.0.0.1"));
     await bench.flush();
     assert.deepEqual((await next)[0], { kind: "policy", policy: {} });
+  });
+
+  it("does not need to know a pod in whose namespace there is no policy", async () => {
+    const bench = new Bench();
+    const cell = bench.subscribe("a");
+    const [open] = await bench.lines(cell);
+    assert.deepEqual(open, { kind: "policy", policy: {} });
   });
 
   describe("policies", () => {

@@ -38,6 +38,7 @@ export interface ViewSubscription extends Disposable {
 
 interface Subscriber {
   readonly podUid: string;
+  readonly namespace: string;
   readonly view: CellView;
   /** The policy that the view has, to find out whether it is another one. */
   policy: string;
@@ -101,6 +102,11 @@ export class NetworkViews implements SharedLines {
     this.#schedule();
   }
 
+  /** Forgets all pods: there is no policy, and they are no longer watched. */
+  forgetPods(): void {
+    for (const [uid] of this.groups.pods()) this.groups.setPod(uid, undefined);
+  }
+
   setPolicy(policy: NetworkPolicy, isGone = false): void {
     const { namespace, uid } = policy.metadata;
     const policies = this.#policies.get(namespace) ?? new Map<string, NetworkPolicy>();
@@ -141,8 +147,8 @@ export class NetworkViews implements SharedLines {
     readonly sums: readonly number[];
   }): ViewSubscription {
     this.#flush();
-    // Until the pod is known, nothing may pass: it is added before its cell in normal operation.
-    const policy = this.policyOf(cell.podUid)?.view ?? { ingress: [], egress: [] };
+    // Until a pod is known in whose namespace there are policies, nothing may pass.
+    const policy = this.#viewOf(cell) ?? { ingress: [], egress: [] };
     const groups = this.#use(policy);
     const namespaces = new Set([...commonNamespaces, cell.namespace]);
     const first = (): readonly string[] =>
@@ -150,6 +156,7 @@ export class NetworkViews implements SharedLines {
     const view = new CellView(this, { sums: cell.sums, first, policy });
     const subscriber: Subscriber = {
       podUid: cell.podUid,
+      namespace: cell.namespace,
       view,
       policy: JSON.stringify(policy),
       groups,
@@ -205,8 +212,7 @@ export class NetworkViews implements SharedLines {
   /** Cells whose policy may be another one. */
   #affected(): readonly Subscriber[] {
     const areAll = this.#arePortsChanged && this.#policies.size > 0;
-    const result = [...this.#subscribers].filter(({ podUid }) => {
-      const namespace = this.groups.pod(podUid)?.namespace ?? "";
+    const result = [...this.#subscribers].filter(({ podUid, namespace }) => {
       const hasPolicies = this.#policies.has(namespace);
       if (this.#changedNamespaces.has(namespace) || this.#changedPods.has(podUid)) return true;
       return areAll && hasPolicies;
@@ -217,9 +223,14 @@ export class NetworkViews implements SharedLines {
     return result;
   }
 
+  /** What may pass to and from a pod; undefined if that depends on a pod that is not known. */
+  #viewOf(cell: Pick<Subscriber, "podUid" | "namespace">): PolicyView | undefined {
+    return this.#policies.has(cell.namespace) ? this.policyOf(cell.podUid)?.view : {};
+  }
+
   /** Returns whether it is another one. */
   #replacePolicy(subscriber: Subscriber): boolean {
-    const policy = this.policyOf(subscriber.podUid)?.view;
+    const policy = this.#viewOf(subscriber);
     // A pod that is gone keeps its rules until its cell ends.
     const text = policy && JSON.stringify(policy);
     if (!policy || text === undefined || text === subscriber.policy) return false;

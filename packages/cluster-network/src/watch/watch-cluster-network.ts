@@ -5,15 +5,16 @@ import type {
   NetworkPolicy,
   StoredService,
 } from "@kip/k8s-types/network";
-import type { Clock, Logger } from "@kip/base";
+import { untilAborted, type Clock, type Logger } from "@kip/base";
 import {
   createInformer,
   paths,
   type ApiClient,
-  type InformerEvent,
+  type InformerOptions,
   type KubeObject,
 } from "@kip/k8s-client";
 import type { NetworkViews } from "../views/network-views.ts";
+import { PolicySources } from "./policy-sources.ts";
 
 /** Options of {@link watchClusterNetwork}. */
 export interface WatchClusterNetworkOptions {
@@ -29,37 +30,66 @@ const proxied = {
   labelSelector: "!service.kubernetes.io/service-proxy-name,!service.kubernetes.io/headless",
 } as const;
 
+/** A watch of the cluster's network. */
+export interface ClusterNetworkWatch {
+  /**
+   * Resolves when all is known that decides about cells now: before, none must be given a view.
+   *
+   * @throws the signal's reason
+   */
+  synced(signal: AbortSignal): Promise<void>;
+}
+
 /**
- * Keeps the views up to date with the cluster, by one watch for each kind.
- *
- * @returns resolves when all kinds are known: before, no cell must be given a policy
+ * Keeps the views up to date with the cluster, by one watch for each kind; namespaces and pods are watched only while there
+ * is a policy.
  */
-export async function watchClusterNetwork(options: WatchClusterNetworkOptions): Promise<void> {
+export function watchClusterNetwork(options: WatchClusterNetworkOptions): ClusterNetworkWatch {
   const { views } = options;
-  const watch = async <T>(
-    path: string,
-    take: (object: T & KubeObject, isGone: boolean) => void,
-    more: {
-      readonly query?: { readonly labelSelector: string };
-      transform?: (object: T & KubeObject) => T & KubeObject;
-    } = {},
-  ): Promise<void> => {
-    const { client, clock, logger, signal } = options;
-    const onEvent = ({ type, object }: InformerEvent<T & KubeObject>): void =>
-      take(object, type === "deleted");
-    await createInformer<T>({ client, path, clock, logger, signal, onEvent, ...more }).synced;
-  };
-  await Promise.all([
-    watch<StoredService>(paths.services(), (o, gone) => views.setService(o, gone), {
+  const policies = new PolicySources({
+    begin: async (signal) => {
+      const ofPolicies = { ...options, signal: AbortSignal.any([signal, options.signal]) };
+      await Promise.all([
+        watch<Namespace>(ofPolicies, paths.namespaces(), {
+          onEvent: ({ type, object }) => views.setNamespace(object, type === "deleted"),
+        }),
+        watch<Pod>(ofPolicies, paths.pods(), {
+          onEvent: ({ type, object }) => views.setPod(object, type === "deleted"),
+          transform: withoutUnused,
+        }),
+      ]);
+    },
+    forget: () => views.forgetPods(),
+  });
+  const always = Promise.all([
+    watch<StoredService>(options, paths.services(), {
       query: proxied,
+      onEvent: ({ type, object }) => views.setService(object, type === "deleted"),
     }),
-    watch<EndpointSlice>(paths.endpointSlices(), (o, gone) => views.setSlice(o, gone), {
+    watch<EndpointSlice>(options, paths.endpointSlices(), {
       query: proxied,
+      onEvent: ({ type, object }) => views.setSlice(object, type === "deleted"),
     }),
-    watch<Namespace>(paths.namespaces(), (o, gone) => views.setNamespace(o, gone)),
-    watch<NetworkPolicy>(paths.networkPolicies(), (o, gone) => views.setPolicy(o, gone)),
-    watch<Pod>(paths.pods(), (o, gone) => views.setPod(o, gone), { transform: withoutUnused }),
+    watch<NetworkPolicy>(options, paths.networkPolicies(), {
+      onEvent: ({ type, object }) =>
+        policies.change(type, () => views.setPolicy(object, type === "deleted")),
+    }),
   ]);
+  always.catch(() => {}); // it was ended before
+  return {
+    synced: async (signal) => {
+      await untilAborted(always, signal);
+      await untilAborted(policies.synced, signal);
+    },
+  };
+}
+
+async function watch<T>(
+  { client, clock, logger, signal }: WatchClusterNetworkOptions,
+  path: string,
+  more: Pick<InformerOptions<T & KubeObject>, "query" | "onEvent" | "transform">,
+): Promise<void> {
+  await createInformer<T>({ client, path, clock, logger, signal, ...more }).synced;
 }
 
 /** Pods of the whole cluster are kept: only what policies look at. */

@@ -24,6 +24,7 @@ export const paths = {
   leases: namespaced("/apis/coordination.k8s.io/v1", "leases"),
   endpointSlices: namespaced("/apis/discovery.k8s.io/v1", "endpointslices"),
   networkPolicies: namespaced("/apis/networking.k8s.io/v1", "networkpolicies"),
+  serviceCidrs: clusterWide("/apis/networking.k8s.io/v1", "servicecidrs"),
   namespaces: clusterWide("/api/v1", "namespaces"),
   nodes: clusterWide("/api/v1", "nodes"),
   persistentVolumes: clusterWide("/api/v1", "persistentvolumes"),
