@@ -21,6 +21,7 @@ import type { DnsSettings } from "./dispatch/pod-network-files.ts";
 import { CellIdentities } from "./identity/cell-identity.ts";
 import { LogArchive } from "./logs/log-archive.ts";
 import { readNodeFacts } from "./node-facts.ts";
+import { ClusterNetwork } from "./network/cluster-network.ts";
 import { KipProvider } from "./provider.ts";
 import { CellChooser } from "./selection/cell-chooser.ts";
 import { nodeLabel, type Cell } from "./state/cell.ts";
@@ -70,7 +71,8 @@ export async function startKip(options: StartKipOptions): Promise<RunningKip> {
   const opened = await openParts(options);
   const stop = new AbortController();
   try {
-    const { provider, cells } = createProvider(options, opened, stop.signal);
+    const { provider, cells, network } = createProvider(options, opened, stop.signal);
+    network.start();
     await cells.synced;
     const collecting = collect(options, { store: opened.store, cells, provider }, stop.signal);
     return {
@@ -105,12 +107,26 @@ function createProvider(
   options: StartKipOptions,
   opened: OpenedParts,
   signal: AbortSignal,
-): { readonly provider: KipProvider; readonly cells: Informer<Cell & KubeObject> } {
+): {
+  readonly provider: KipProvider;
+  readonly cells: Informer<Cell & KubeObject>;
+  readonly network: ClusterNetwork;
+} {
   const { client, driver, config, nodeName, clock, logger } = options;
   const archive = new LogArchive(options.logDir, logger);
+  const network = new ClusterNetwork({
+    client,
+    node: { name: nodeName, zone: driver.zone },
+    nodeAddresses: [options.nodeIp],
+    clock,
+    logger: logger.with({ component: "network" }),
+    signal,
+  });
   const steps = createSteps(options, opened, {
     archive,
+    network,
     onEvent: (podUid, reason, message) => provider.podEvent(podUid, "Normal", reason, message),
+    onProblem: (podUid, reason, message) => provider.podEvent(podUid, "Warning", reason, message),
   });
   const cells = createInformer<Cell & KubeObject>({
     client,
@@ -136,13 +152,13 @@ function createProvider(
     clock,
     logger,
   });
-  return { provider, cells };
+  return { provider, cells, network };
 }
 
 function createSteps(
   options: StartKipOptions,
   { store, identities }: OpenedParts,
-  { archive, onEvent }: Pick<CellTools, "archive" | "onEvent">,
+  own: Pick<CellTools, "archive" | "network" | "onEvent" | "onProblem">,
 ): CellSteps {
   const { driver, config, nodeName, controllerID, clock, logger } = options;
   const { dockerConfig, registries, images } = config;
@@ -159,14 +175,13 @@ function createSteps(
       privateIPOnly: config.privateIPOnly,
     }),
     identities,
-    archive,
     dns: () => dnsSettings(options),
     registries,
     images,
     logIns: source && new CloudLogIns(source, { clock, logger }),
     clock,
     logger: logger.with({ component: "cells" }),
-    onEvent,
+    ...own,
   });
 }
 

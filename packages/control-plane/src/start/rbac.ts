@@ -24,7 +24,7 @@ const kipRules: readonly PolicyRule[] = [
   rule("events.k8s.io", ["events"], ["create", "patch", "update"]),
   rule("coordination.k8s.io", ["leases"], own),
   rule("discovery.k8s.io", ["endpointslices"], read),
-  rule("networking.k8s.io", ["networkpolicies"], read),
+  rule("networking.k8s.io", ["networkpolicies", "servicecidrs"], read),
   rule("node.k8s.io", ["runtimeclasses"], read),
   rule("storage.k8s.io", ["csidrivers", "storageclasses", "volumeattachments"], read),
   rule("authentication.k8s.io", ["tokenreviews"], ["create"]),

@@ -17,6 +17,8 @@ import { mergeRegistries } from "./registries.ts";
 export interface DesiredPodContext {
   readonly addresses: LateAddresses;
   readonly dns: DnsSettings;
+  /** See `DesiredPod.network`. */
+  readonly network?: DesiredPod["network"];
   readonly registries: readonly DesiredRegistry[];
   /** The cloud's log-ins for its own registries, by host. */
   readonly logIns?: ReadonlyMap<string, RegistryLogIn> | undefined;
@@ -45,6 +47,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     restartPolicy: restartPolicy(pod),
     hostname: kernelHostname(pod, dns.clusterDomain),
     hostNetwork,
+    network: context.network,
     podIp: hostNetwork ? undefined : podIp,
     terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds ?? 30,
     activeDeadlineSeconds: spec.activeDeadlineSeconds,

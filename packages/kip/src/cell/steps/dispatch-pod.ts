@@ -8,7 +8,7 @@ import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
 /** Sends the pod, or its newest version, to the agent. */
 export async function dispatch(tools: CellTools, context: CellContext): Promise<CellChange> {
-  const { clock, registries, images, logIns, dns } = tools;
+  const { clock, registries, images, logIns, dns, network } = tools;
   const { state, change, signal } = context;
   const resolved = required(state().pod.resolved, "the pod is not known");
   const client = required(state().agent.client, "the agent is not connected");
@@ -18,6 +18,7 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   const document = desiredPod(resolved, {
     addresses: { podIPs: [podIp], hostIPs: [state().nodeIp] },
     dns: await dns(),
+    network: await network?.settings(),
     registries,
     images,
     logIns: found?.logIns,

@@ -2,9 +2,10 @@ import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import { keepIdentity } from "../../identity/keep-identity.ts";
 import { startPhases } from "../../state/cell.ts";
 import type { AgentFollower, CellContext } from "../cell-step.ts";
+import { followNetwork } from "./follow-network.ts";
 import { cellOf, rounded, setStatus, type CellTools } from "./step-context.ts";
 
-/** Follows the reports of an agent and renews its identity until the connection ends. */
+/** Follows the reports of an agent, sends it the cluster's network and renews its identity until the connection ends. */
 export async function followAgent(
   tools: CellTools,
   client: AgentClient,
@@ -15,6 +16,7 @@ export async function followAgent(
   void client.closed.then(onLost);
   await Promise.all([
     followReports(tools, client, follower),
+    followNetwork(tools, client, follower),
     keepIdentity({
       agent: client,
       identities,

@@ -7,6 +7,7 @@ import type { DnsSettings } from "../../dispatch/pod-network-files.ts";
 import type { CellIdentities } from "../../identity/cell-identity.ts";
 import type { LogArchive } from "../../logs/log-archive.ts";
 import type { CellChooser } from "../../selection/cell-chooser.ts";
+import type { ClusterNetwork } from "../../network/cluster-network.ts";
 import type { CellPart } from "../../state/cell-state.ts";
 import type { Cell, CellStatus } from "../../state/cell.ts";
 import type { CellStatusWriter } from "../../store/cell-status-writer.ts";
@@ -27,10 +28,14 @@ export interface CellTools {
   readonly knownImages: KnownImages;
   /** Log-ins of the cloud's own registries, if it has some. */
   readonly logIns?: CloudLogIns | undefined;
+  /** The cluster's network for cells. @default cells have no Services and policies */
+  readonly network?: Pick<ClusterNetwork, "settings" | "synced" | "subscribe"> | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Publishes an event of a pod. */
   readonly onEvent: (podUid: string, reason: string, message: string) => void;
+  /** Publishes an event of a pod that is a warning. */
+  readonly onProblem: (podUid: string, reason: string, message: string) => void;
 }
 
 /** Changes the Cell's status, and writes it in the background; the newest one wins. */

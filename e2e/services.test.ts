@@ -1,0 +1,165 @@
+import assert from "node:assert/strict";
+import { before, describe, it } from "node:test";
+import { cluster, eventually, providerProcess, shellPod, type Cluster } from "./cluster.ts";
+
+/** Programs of the cell, which has socat: the demo image has nothing that speaks UDP. */
+const ofCell = {
+  volumes: [{ name: "cell", hostPath: { path: "/" } }],
+};
+const mounts = { volumeMounts: [{ name: "cell", mountPath: "/cell" }] };
+
+/** Asks what the file /url names, over and over, and writes down the answers. */
+const asking = `
+while :; do [ -s /url ] && { wget -qT3 -O- "$(cat /url)" || echo failed; } >>/answers; sleep 0.1; done`;
+
+const serve = `
+chroot /cell socat UDP4-LISTEN:5300,fork SYSTEM:hostname &
+mkdir -p /www; hostname >/www/index.html; httpd -p 8080 -h /www${asking}`;
+
+function pod(name: string, app: string, script: string): object {
+  const made = shellPod(name, script, ofCell, mounts) as { metadata: object };
+  return { ...made, metadata: { ...made.metadata, labels: { app, name } } };
+}
+
+function service(name: string, selector: object, spec: object = {}): object {
+  const tcp = { name: "http", port: 80, targetPort: 8080 };
+  const udp = { name: "udp", port: 53, targetPort: 5300, protocol: "UDP" };
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name },
+    spec: { selector, ports: [tcp, udp], ...spec },
+  };
+}
+
+function policy(name: string, spec: object): object {
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { name },
+    spec: { podSelector: { matchLabels: { app: "web" } }, ...spec },
+  };
+}
+
+describe("Services and network policies", () => {
+  let kube: Cluster;
+  before(async () => {
+    kube = await cluster("services");
+    await kube.apply(
+      pod("one", "web", serve),
+      pod("two", "web", serve),
+      pod("client", "client", asking),
+      service("web", { app: "web" }),
+      service("first", { name: "one" }),
+      service("sticky", { app: "web" }, { sessionAffinity: "ClientIP" }),
+      service("empty", { name: "empty" }),
+    );
+    const pods = ["pod/one", "pod/two", "pod/client"];
+    await kube.ok("wait", "--for=condition=Ready", ...pods, "--timeout=240s");
+    await eventually("both servers", async () => (await servers("web", 8)).size === 2, 30_000);
+  });
+
+  /** What a shell command in a pod prints, whether or not it succeeds. */
+  const within = async (name: string, script: string): Promise<string> =>
+    await kube.ok("exec", name, "--", "sh", "-c", `${script} 2>&1; true`);
+  const addressOf = async (name: string): Promise<string> =>
+    await kube.ok("get", "service", name, "-o", "jsonpath={.spec.clusterIP}");
+  /** A request to a Service from a pod: the name of the server, or why there is none. */
+  const ask = async (from: string, name: string): Promise<string> =>
+    (await within(from, `wget -qT3 -O- http://${await addressOf(name)}/`)).trim();
+  /** Who answers so many requests. */
+  const servers = async (name: string, count: number): Promise<ReadonlySet<string>> => {
+    const loop = `for i in $(seq ${count}); do wget -qT3 -O- http://${await addressOf(name)}/; done`;
+    return new Set((await within("client", loop)).trim().split("\n"));
+  };
+
+  it("lead connections of a pod to all endpoints", async () => {
+    assert.deepEqual(await servers("web", 20), new Set(["one", "two"]));
+  });
+
+  it("lead UDP", async () => {
+    const answer = async (): Promise<string> =>
+      await within("client", `echo | chroot /cell socat -T2 - UDP4:${await addressOf("first")}:53`);
+    await eventually("an answer by UDP", async () => (await answer()).trim() === "one", 20_000);
+  });
+
+  it("lead a pod to itself", async () => {
+    assert.equal(await ask("one", "first"), "one");
+  });
+
+  it("lead to the API server", async () => {
+    const script =
+      "nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT </dev/null && echo open";
+    assert.equal((await within("client", script)).trim(), "open");
+  });
+
+  it("have names", async () => {
+    assert.equal((await within("client", "wget -qT9 -O- http://first/")).trim(), "one");
+  });
+
+  it("refuse at once if they have no endpoints", async () => {
+    const said = await within("client", `nc -w 20 ${await addressOf("empty")} 80 </dev/null`);
+    assert.match(said, /Connection refused/);
+  });
+
+  it("keep a client at its endpoint with session affinity", async () => {
+    assert.equal((await servers("sticky", 12)).size, 1);
+  });
+
+  it("lose no request while their endpoints change", async () => {
+    const url = `http://${await addressOf("first")}/`;
+    const loop = `for i in $(seq 60); do wget -qT5 -O- ${url} || echo failed; sleep 0.1; done`;
+    const asking = within("client", loop);
+    for (const name of ["two", "one", "two", "one"]) await select(name);
+    const said = (await asking).trim().split("\n");
+    assert.deepEqual(new Set(said), new Set(["one", "two"]));
+    assert.equal(said.length, 60);
+  });
+
+  it("obey policies: closed by default, open for the peers that one allows", async () => {
+    await kube.apply(policy("closed", { policyTypes: ["Ingress"] }));
+    await eventually(
+      "the policy",
+      async () => (await ask("client", "first")).includes("timed out"),
+      30_000,
+    );
+    const allowed = {
+      ingress: [
+        {
+          from: [{ podSelector: { matchLabels: { app: "client" } } }],
+          ports: [{ port: 8080 }],
+        },
+      ],
+    };
+    await kube.apply(policy("clients", allowed));
+    await eventually("the client", async () => (await ask("client", "first")) === "one", 30_000);
+    assert.match(await ask("two", "first"), /timed out/);
+    assert.equal(await ask("one", "first"), "one");
+  });
+
+  it("stay in force while kip is killed, and follow again after its start", async () => {
+    const url = `http://${await addressOf("first")}/`;
+    for (const name of ["client", "two"]) await within(name, `echo ${url} >/url`);
+    process.kill(providerProcess(), "SIGKILL");
+    const answers = async (name: string): Promise<readonly string[]> => {
+      const { status, stdout } = await kube.kubectl("exec", name, "--", "cat", "/answers");
+      return status === 0 ? stdout.trim().split("\n") : [];
+    };
+    await eventually("kip again", async () => (await answers("client")).length > 10);
+    assert.deepEqual(new Set(await answers("client")), new Set(["one"]));
+    const refused = (await answers("two")).filter((line) => !line.includes("timed out"));
+    assert.deepEqual(new Set(refused), new Set(["failed"]));
+    await select("two");
+    await eventually("the other server", async () => (await ask("client", "first")) === "two");
+    await select("one");
+    await kube.ok("delete", "networkpolicy", "--all");
+    await eventually("all peers", async () => (await ask("two", "first")) === "one", 60_000);
+    await kube.ok("delete", "pod", "--all", "--timeout=120s");
+  });
+
+  /** Has the Service `first` lead to this pod. */
+  async function select(name: string): Promise<void> {
+    const patch = JSON.stringify({ spec: { selector: { name } } });
+    await kube.ok("patch", "service", "first", "-p", patch);
+  }
+});

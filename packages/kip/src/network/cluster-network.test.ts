@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { silentLogger } from "@kip/base";
+import { K8sError, paths, type ApiClient } from "@kip/k8s-client";
+import { ManualClock } from "@kip/testing";
+import { ClusterNetwork } from "./cluster-network.ts";
+
+/** An API server that forbids these paths. */
+function start(forbidden: Set<string>) {
+  const stop = new AbortController();
+  const clock = new ManualClock();
+  const client = {
+    list: async (path: string) => {
+      if (forbidden.has(path)) throw new K8sError("K8S_FORBIDDEN", "forbidden");
+      const isRange = path === paths.serviceCidrs();
+      const items = isRange ? [{ spec: { cidrs: ["10.96.0.0/16", "fd00::/112"] } }] : [];
+      return { items, metadata: { resourceVersion: "1" } };
+    },
+    stream: async () => await new Promise(() => {}),
+  } as unknown as ApiClient; // all that is called
+  const network = new ClusterNetwork({
+    client,
+    node: { name: "kip" },
+    nodeAddresses: ["10.0.0.1"],
+    clock,
+    logger: silentLogger,
+    signal: stop.signal,
+  });
+  network.start();
+  return { network, clock, stop };
+}
+
+describe("ClusterNetwork", () => {
+  it("gives pods the node's addresses and the ranges of Services that the API server has", async () => {
+    const { network, stop } = start(new Set());
+    assert.deepEqual(await network.settings(), {
+      nodeAddresses: ["10.0.0.1"],
+      serviceRanges: ["10.96.0.0/16", "fd00::/112"],
+    });
+    stop.abort();
+  });
+
+  it("gives pods no network while kip may not watch it, and begins once it may", async () => {
+    const forbidden = new Set([paths.networkPolicies()]);
+    const { network, clock, stop } = start(forbidden);
+    assert.equal(await network.settings(), undefined);
+    forbidden.clear();
+    await clock.advance(60_000);
+    await new Promise(setImmediate);
+    assert.ok(await network.settings());
+    stop.abort();
+  });
+
+  it("leaves the ranges of Services open where the API server does not tell them", async () => {
+    const { network, stop } = start(new Set([paths.serviceCidrs()]));
+    assert.deepEqual((await network.settings())?.serviceRanges, []);
+    stop.abort();
+  });
+});

@@ -1,0 +1,128 @@
+import type { DesiredNetwork } from "@kip/agent-api";
+import { every, type Clock, type Logger } from "@kip/base";
+import {
+  NetworkViews,
+  watchClusterNetwork,
+  type ClusterNetworkWatch,
+  type ViewNode,
+  type ViewSubscription,
+} from "@kip/cluster-network";
+import { isNotFound, K8sError, paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
+
+/** Options of {@link ClusterNetwork}. */
+export interface ClusterNetworkOptions {
+  readonly client: ApiClient;
+  readonly node: ViewNode;
+  /** Addresses of the virtual node. */
+  readonly nodeAddresses: readonly string[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+/** What cells need to know of the cluster's network; all of it is listed and watched. */
+const needed = {
+  services: paths.services(),
+  "endpointslices.discovery.k8s.io": paths.endpointSlices(),
+  "networkpolicies.networking.k8s.io": paths.networkPolicies(),
+} as const;
+
+/** How often a missing permission is looked for again, milliseconds. */
+const grantIntervalMs = 60_000;
+
+/** The network of the cluster for all cells: watched once, by kip alone. */
+export class ClusterNetwork {
+  readonly #options: ClusterNetworkOptions;
+  readonly #views: NetworkViews;
+  readonly #begun = Promise.withResolvers<void>();
+  #watch: ClusterNetworkWatch | undefined;
+  #serviceRanges: readonly string[] = [];
+
+  constructor(options: ClusterNetworkOptions) {
+    this.#options = options;
+    const { node, clock, signal } = options;
+    this.#views = new NetworkViews({ node, clock, signal });
+  }
+
+  /** Begins to watch in the background, as soon as kip may. Ends with the signal. */
+  start(): void {
+    const { clock, logger, signal } = this.#options;
+    const begun = new AbortController();
+    const options = { intervalMs: grantIntervalMs, clock, logger };
+    void every(
+      {
+        ...options,
+        what: "watch the cluster's network",
+        signal: AbortSignal.any([signal, begun.signal]),
+      },
+      async () => {
+        if (await this.#begin()) begun.abort();
+        this.#begun.resolve();
+      },
+    );
+  }
+
+  /** What a pod's rules depend on; undefined while kip may not watch the cluster's network. */
+  async settings(): Promise<DesiredNetwork | undefined> {
+    await this.#begun.promise;
+    if (!this.#watch) return undefined;
+    return { nodeAddresses: this.#options.nodeAddresses, serviceRanges: this.#serviceRanges };
+  }
+
+  /** Resolves when cells can be given what they need. @throws the signal's reason */
+  async synced(signal: AbortSignal): Promise<void> {
+    await this.#watch?.synced(signal);
+  }
+
+  /** Keeps a cell up to date from now on, see {@link NetworkViews.subscribe}. */
+  subscribe(cell: Parameters<NetworkViews["subscribe"]>[0]): ViewSubscription {
+    return this.#views.subscribe(cell);
+  }
+
+  async #begin(): Promise<boolean> {
+    const { logger } = this.#options;
+    const missing = await this.#forbidden();
+    if (missing.length > 0) {
+      logger.error(
+        "Could not watch the cluster's network: pods start without Services and policies",
+        {
+          missing,
+          remedy: "Let kip's role get, list and watch these resources",
+        },
+      );
+      return false;
+    }
+    this.#serviceRanges = await this.#findServiceRanges();
+    this.#watch = watchClusterNetwork({ ...this.#options, views: this.#views });
+    return true;
+  }
+
+  /** Resources that kip may not list. An API server that does not answer is asked again by the watches. */
+  async #forbidden(): Promise<readonly string[]> {
+    const { client, signal } = this.#options;
+    const ask = async ([name, path]: readonly [string, string]): Promise<readonly string[]> => {
+      try {
+        await client.list(path, { query: { limit: 1 }, signal });
+        return [];
+      } catch (error) {
+        return K8sError.is(error, "K8S_FORBIDDEN") ? [name] : [];
+      }
+    };
+    return (await Promise.all(Object.entries(needed).map(ask))).flat();
+  }
+
+  /** Ranges that the API server has; clusters before Kubernetes 1.33 do not tell. */
+  async #findServiceRanges(): Promise<readonly string[]> {
+    const { client, logger, signal } = this.#options;
+    try {
+      const { items } = await client.list<KubeObject & { spec?: { cidrs?: string[] } }>(
+        paths.serviceCidrs(),
+        { signal },
+      );
+      return items.flatMap(({ spec }) => spec?.cidrs ?? []);
+    } catch (error) {
+      if (!isNotFound(error)) logger.warn("Could not list the ranges of Services", { err: error });
+      return [];
+    }
+  }
+}
