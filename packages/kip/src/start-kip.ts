@@ -116,6 +116,7 @@ function createProvider(
   const archive = new LogArchive(options.logDir, logger);
   const network = new ClusterNetwork({
     client,
+    driver,
     node: { name: nodeName, zone: driver.zone },
     nodeAddresses: [options.nodeIp],
     clock,

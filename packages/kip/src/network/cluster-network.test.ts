@@ -9,6 +9,7 @@ import { ClusterNetwork } from "./cluster-network.ts";
 function start(forbidden: Set<string>) {
   const stop = new AbortController();
   const clock = new ManualClock();
+  const led: string[] = [];
   const client = {
     list: async (path: string) => {
       if (forbidden.has(path)) throw new K8sError("K8S_FORBIDDEN", "forbidden");
@@ -20,6 +21,13 @@ function start(forbidden: Set<string>) {
   } as unknown as ApiClient; // all that is called
   const network = new ClusterNetwork({
     client,
+    driver: {
+      leadServices: async (source) => {
+        using subscription = source.subscribe([]);
+        assert.ok(subscription);
+        led.push("led");
+      },
+    },
     node: { name: "kip" },
     nodeAddresses: ["10.0.0.1"],
     clock,
@@ -27,7 +35,7 @@ function start(forbidden: Set<string>) {
     signal: stop.signal,
   });
   network.start();
-  return { network, clock, stop };
+  return { network, clock, stop, led };
 }
 
 describe("ClusterNetwork", () => {
@@ -48,6 +56,15 @@ describe("ClusterNetwork", () => {
     await clock.advance(60_000);
     await new Promise(setImmediate);
     assert.ok(await network.settings());
+    stop.abort();
+  });
+
+  it("has the API server's computer led to Services once they are known", async () => {
+    const { network, stop, led } = start(new Set());
+    await network.settings();
+    await network.synced(stop.signal);
+    await new Promise(setImmediate);
+    assert.deepEqual(led, ["led"]);
     stop.abort();
   });
 

@@ -1,5 +1,6 @@
 import type { DesiredNetwork } from "@kip/agent-api";
 import { every, type Clock, type Logger } from "@kip/base";
+import type { CloudDriver } from "@kip/cloud";
 import {
   NetworkViews,
   watchClusterNetwork,
@@ -12,6 +13,8 @@ import { isNotFound, K8sError, paths, type ApiClient, type KubeObject } from "@k
 /** Options of {@link ClusterNetwork}. */
 export interface ClusterNetworkOptions {
   readonly client: ApiClient;
+  /** Has the API server's computer led to Services, if it can. */
+  readonly driver: Pick<CloudDriver, "leadServices">;
   readonly node: ViewNode;
   /** Addresses of the virtual node. */
   readonly nodeAddresses: readonly string[];
@@ -94,7 +97,22 @@ export class ClusterNetwork {
     }
     this.#serviceRanges = await this.#findServiceRanges();
     this.#watch = watchClusterNetwork({ ...this.#options, views: this.#views });
+    void this.#leadHost();
     return true;
+  }
+
+  /** The API server's computer has the Services of a cell, and no policy. Never throws. */
+  async #leadHost(): Promise<void> {
+    const { driver, logger, signal } = this.#options;
+    try {
+      await this.synced(signal);
+      const subscribe = (sums: readonly number[]) =>
+        this.subscribe({ podUid: "", namespace: "", sums });
+      await driver.leadServices?.({ subscribe }, signal);
+    } catch (err) {
+      if (!signal.aborted)
+        logger.error("Could not lead the API server's computer to Services", { err });
+    }
   }
 
   /** Resources that kip may not list. An API server that does not answer is asked again by the watches. */
