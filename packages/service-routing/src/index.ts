@@ -1,4 +1,4 @@
-export { NetworkRules, removalOfRules, type NetworkRulesOptions } from "./network-rules.ts";
+export { NetworkRules, type NetworkRulesOptions } from "./network-rules.ts";
 export type { RoutingPlace } from "./routing-place.ts";
 export { forgetFlows, type ForgetFlowsOptions } from "./connections/forget-flows.ts";
 export type { StaleFlows } from "./connections/stale-flows.ts";

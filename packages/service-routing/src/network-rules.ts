@@ -4,7 +4,7 @@ import { families } from "./family.ts";
 import { closedPolicyTable, policyRules } from "./policy-rules.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, TableChange, type RuleSet } from "./rule-set.ts";
-import { Services, serviceTables, type ServiceChanges } from "./services.ts";
+import { Services, type ServiceChanges } from "./services.ts";
 import type { StaleFlows } from "./connections/stale-flows.ts";
 
 /** Options of {@link NetworkRules}. */
@@ -21,15 +21,6 @@ const policyTable = "kip_policy";
 
 /** A transaction with more text is not made: nft takes 50 times as much memory, and a new table is filled in parts. */
 const transactionCharacters = 512 * 1024;
-
-/** Commands that remove all that {@link NetworkRules} has put in force, also in an earlier process. */
-export function removalOfRules(): string {
-  const tables = [policyTable, ...serviceTables].flatMap((table) =>
-    families.map(({ ip }) => `${ip} ${table}`),
-  );
-  // A table that is not there cannot be deleted.
-  return tables.map((table) => `add table ${table}\ndelete table ${table}\n`).join("");
-}
 
 /**
  * Services and the policy of one machine as nftables rules. Changes are put in force one after the other, each as one

@@ -11,7 +11,7 @@ import { staleFlows, type StaleFlows } from "./connections/stale-flows.ts";
 export type ServiceChanges = ReadonlyMap<string, ServiceView | undefined>;
 
 /** Two tables: a new one is filled while the other one is in use. */
-export const serviceTables = ["kip_services_a", "kip_services_b"] as const;
+const tableNames = ["kip_services_a", "kip_services_b"] as const;
 
 /**
  * How much text goes to nft at once when a table is filled. It takes about 50 times as much memory, and a cell may be
@@ -30,7 +30,7 @@ export class Services {
   readonly #digest = new TableDigest();
   /** For each family, which shared chains there are. They stay: there are as many as there are numbers of endpoints. */
   #balanced = new Map<Family, Set<number>>();
-  #table: (typeof serviceTables)[number] = serviceTables[0];
+  #table: (typeof tableNames)[number] = tableNames[0];
 
   constructor(place: RoutingPlace) {
     this.#place = place;
@@ -155,8 +155,8 @@ export class Services {
   }
 }
 
-function otherTable(name: (typeof serviceTables)[number]): (typeof serviceTables)[number] {
-  return name === serviceTables[0] ? serviceTables[1] : serviceTables[0];
+function otherTable(name: (typeof tableNames)[number]): (typeof tableNames)[number] {
+  return name === tableNames[0] ? tableNames[1] : tableNames[0];
 }
 
 /** The line as kip writes it, whatever the order of endpoints is here. */

@@ -1,6 +1,7 @@
-import { runCommand, waitingMount } from "@kip/base";
+import { waitingMount } from "@kip/base";
 import type { AgentDependencies, LoadDependenciesOptions } from "./agent-dependencies.ts";
 import { cacheFolder } from "../image/cache-folder.ts";
+import { WaitingNft } from "../network/waiting-nft.ts";
 import { kernelMounter } from "../volumes/mounter.ts";
 import { prepareVolumes } from "../volumes/pod-volumes.ts";
 
@@ -15,6 +16,7 @@ export async function loadRealDependencies(
     import("@kip/service-routing"),
   ]);
   const rootfsMount = waitingMount();
+  const nft = new WaitingNft();
   const [runtime, images] = await Promise.all([
     oci.createRuntime({ runDir: directories.runtime, logger, clock }),
     imaging.openImageStore({
@@ -55,9 +57,7 @@ export async function loadRealDependencies(
           ...place,
           ...(place.podAddresses.length > 0 && { cable: oci.cableName("pod") }),
         },
-        runNft: async (text) => {
-          await runCommand("/usr/sbin/nft", ["-f", "-"], { input: text });
-        },
+        runNft: async (text) => await nft.run(text),
         forget: async (flows) => {
           await routing.forgetFlows(flows);
         },

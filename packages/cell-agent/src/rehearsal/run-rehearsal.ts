@@ -10,9 +10,8 @@ import {
   type NetworkChanges,
   type PodReport,
 } from "@kip/agent-api";
-import { runCommand, silentLogger, untilAborted } from "@kip/base";
+import { silentLogger, untilAborted } from "@kip/base";
 import { encodeLine, type ViewLine } from "@kip/network-view";
-import { removalOfRules } from "@kip/service-routing";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { loadDependencies, type AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import { startAgent } from "../agent/start-agent.ts";
@@ -60,7 +59,6 @@ export async function runRehearsal(options: RehearsalOptions): Promise<void> {
     stop.abort();
     await network;
   }
-  await removeRules();
   await warmUp();
   await removeFolders([stateDir, runDir]);
   options.logger.info("Rehearsed", { durationMs: Math.round(options.clock.monotonic() - begin) });
@@ -77,10 +75,13 @@ async function removeFolders(folders: readonly string[]): Promise<void> {
   for (const folder of folders) await fs.rm(folder, { recursive: true, force: true });
 }
 
-/** The network of a cluster of one Service without endpoints. */
+/**
+ * The network of a cluster of one Service without endpoints, in a range that no machine has. Its rules stay, and each pod
+ * replaces them by its own: the kernel has been made ready for them.
+ */
 function emptyNetwork(): NetworkChanges {
   const port = { name: "", protocol: "TCP", port: 80, endpoints: [] } as const;
-  const view = { clusterIps: ["198.51.100.1"], ports: [port] };
+  const view = { clusterIps: ["192.0.2.3"], ports: [port] };
   const lines: readonly ViewLine[] = [
     { kind: "policy", policy: {} },
     { kind: "service", key: "rehearsal/rehearsal", view },
@@ -94,12 +95,6 @@ function emptyNetwork(): NetworkChanges {
       return [Buffer.from(lines.map(encodeLine).join(""))];
     },
   };
-}
-
-/** A pod begins with no rules; those of the rehearsal would be in force until it has its own. */
-async function removeRules(): Promise<void> {
-  const input = removalOfRules();
-  await runCommand("/usr/sbin/nft", ["-f", "-"], { input });
 }
 
 /** Generous: templates are made in the background. */
@@ -133,7 +128,7 @@ function rehearsalPod(registry: string): DesiredPod {
     restartPolicy: "Never",
     hostname: "rehearsal",
     hostNetwork: false,
-    network: { nodeAddresses: ["192.0.2.2"], serviceRanges: ["198.51.100.0/24"] },
+    network: { nodeAddresses: ["192.0.2.2"], serviceRanges: [] },
     // Of a range that no machine has (RFC 5737).
     podIp: "192.0.2.1",
     labels: {},
