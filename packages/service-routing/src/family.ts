@@ -1,4 +1,5 @@
 import type { IpFamily } from "@kip/network-view";
+import type { RoutingPlace } from "./routing-place.ts";
 
 /** How nftables names what differs between the two IP versions. */
 export interface Family {
@@ -24,4 +25,13 @@ export function ofFamily(list: readonly string[], { number }: Family): readonly 
 /** Addresses, CIDRs and endpoints in brackets: only those of IPv4 have fewer than two colons. */
 function isIpv6(text: string): boolean {
   return text.indexOf(":") !== text.lastIndexOf(":");
+}
+
+/**
+ * The families that rules are for: those of the pod's addresses. Nothing forwards packets of another family to a pod or from it,
+ * and a machine's first rules are half the work with one family.
+ */
+export function familiesOf({ podAddresses }: RoutingPlace): readonly Family[] {
+  if (podAddresses.length === 0) return families;
+  return families.filter((family) => ofFamily(podAddresses, family).length > 0);
 }

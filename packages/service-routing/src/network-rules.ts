@@ -1,6 +1,6 @@
 import { bucketOf, type PolicyView, type ViewChange } from "@kip/network-view";
 import { SerialQueue, type Logger } from "@kip/base";
-import { families } from "./family.ts";
+import { familiesOf, type Family } from "./family.ts";
 import { closedPolicyTable, policyRules } from "./policy-rules.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, TableChange, type RuleSet } from "./rule-set.ts";
@@ -29,6 +29,7 @@ const transactionCharacters = 512 * 1024;
 export class NetworkRules {
   readonly #options: NetworkRulesOptions;
   readonly #services: Services;
+  readonly #families: readonly Family[];
   readonly #queue = new SerialQueue();
   readonly #groups = new Map<string, Set<string>>();
   #policy: PolicyView | undefined;
@@ -38,6 +39,7 @@ export class NetworkRules {
   constructor(options: NetworkRulesOptions) {
     this.#options = options;
     this.#services = new Services(options.place);
+    this.#families = familiesOf(options.place);
   }
 
   /** Sums of the Services in force, for whatever sends changes; see `TableDigest`. */
@@ -100,13 +102,13 @@ export class NetworkRules {
   #policyRules(): readonly RuleSet[] | undefined {
     const policy = this.#policy;
     if (this.#options.place.cable === undefined || policy === undefined) return undefined;
-    return families.map((family) => policyRules(policy, this.#groups, family));
+    return this.#families.map((family) => policyRules(policy, this.#groups, family));
   }
 
   /** What leads from the rules of before to those of now. */
   #policyText(before: readonly RuleSet[] | undefined): string {
     const after = this.#policyRules();
-    const texts = families.map((family, index) => {
+    const texts = this.#families.map((family, index) => {
       const table = new TableChange(`${family.ip} ${policyTable}`);
       table.add(before?.[index] ?? emptyRuleSet, after?.[index] ?? emptyRuleSet);
       return table.text();
@@ -117,7 +119,7 @@ export class NetworkRules {
   #closedTables(): string {
     const { cable, nodeAddresses: nodes } = this.#options.place;
     if (cable === undefined) return "";
-    return families
+    return this.#families
       .map((family) => closedPolicyTable(`${family.ip} ${policyTable}`, { family, cable, nodes }))
       .join("");
   }

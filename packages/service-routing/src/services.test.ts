@@ -31,6 +31,13 @@ describe("Services", () => {
     return services;
   };
 
+  it("has rules of the families that the pod has addresses of, and of both without a pod", () => {
+    const textOf = (podAddresses: readonly string[]): string =>
+      [...new Services({ ...place, podAddresses }).rebuild()].join("");
+    assert.doesNotMatch(textOf(["10.1.0.2"]), /table ip6/);
+    for (const both of [["10.1.0.2", "fd00::2"], []]) assert.match(textOf(both), /table ip6/);
+  });
+
   it("changes one endpoint by two elements, whatever the number of Services", () => {
     const next = { ...view(["10.1.0.3:80", "10.1.0.2:80"]), clusterIps: ["10.96.0.5"] };
     const [few, more] = [10, 1000].map((count) => many(count).change(new Map([["ns/s5", next]])));

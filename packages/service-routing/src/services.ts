@@ -1,6 +1,6 @@
 import { encodeLine, TableDigest, type ServiceView } from "@kip/network-view";
 import { arrange } from "./arrange.ts";
-import { families, type Family } from "./family.ts";
+import { familiesOf, type Family } from "./family.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, RuleSetBuilder, TableChange, type RuleSet } from "./rule-set.ts";
 import { balanceChain, balancedCount, balanceRules, serviceRules } from "./service-rules.ts";
@@ -25,6 +25,7 @@ const batchCharacters = 256 * 1024;
  */
 export class Services {
   readonly #place: RoutingPlace;
+  readonly #families: readonly Family[];
   /** Each Service as one text: as objects, ten thousand take three times the memory. */
   readonly #views = new Map<string, string>();
   readonly #digest = new TableDigest();
@@ -34,6 +35,7 @@ export class Services {
 
   constructor(place: RoutingPlace) {
     this.#place = place;
+    this.#families = familiesOf(place);
   }
 
   /** Sums of the Services, to find out what has been missed. */
@@ -51,13 +53,13 @@ export class Services {
     readonly text: string;
     readonly stale: readonly StaleFlows[];
   } {
-    const tables = families.map((family) => new TableChange(`${family.ip} ${this.#table}`));
+    const tables = this.#families.map((family) => new TableChange(`${family.ip} ${this.#table}`));
     const stale: StaleFlows[] = [];
     for (const [key, next] of changes) {
       const before = this.#view(key);
       const after = next && arranged(before, next);
       stale.push(...staleFlows(before, after));
-      for (const [index, family] of families.entries())
+      for (const [index, family] of this.#families.entries())
         this.#addChange(tables[index], { family, key, before, after });
       this.#store(key, before, after);
     }
@@ -84,15 +86,15 @@ export class Services {
   *#tables(): Generator<string> {
     this.#table = otherTable(this.#table);
     this.#balanced = new Map();
-    for (const family of families)
+    for (const family of this.#families)
       yield emptyTable(`${family.ip} ${this.#table}`, family, this.#place);
-    for (const family of families) yield* this.#fill(family);
+    for (const family of this.#families) yield* this.#fill(family);
   }
 
   /** Puts the new table in force in place of the old one, which may not be there. */
   #replacement(): string {
     const old = otherTable(this.#table);
-    const texts = families.map((family) => {
+    const texts = this.#families.map((family) => {
       const hooks = tableHooks(`${family.ip} ${this.#table}`, family, this.#place);
       return `${hooks}add table ${family.ip} ${old}\ndelete table ${family.ip} ${old}\n`;
     });
