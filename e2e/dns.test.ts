@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
+import { Resolver } from "node:dns/promises";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
-import { cluster, kipCommand, run, shellPod, type Cluster } from "./cluster.ts";
+import { cluster, eventually, kipCommand, run, shellPod, type Cluster } from "./cluster.ts";
 import { startNameServer } from "./name-server.ts";
 
 const work = mkdtempSync(path.join(tmpdir(), "kip-dns-"));
@@ -29,6 +30,18 @@ const flags = {
 };
 
 const serve = "mkdir -p /www; hostname >/www/index.html; exec httpd -f -p 8080 -h /www";
+
+/** A program that verifies TLS: the cell's Node, as the demo image has none. It finds names as the pod does. */
+const askApi = `
+lib=/cell/usr/lib/x86_64-linux-gnu
+credentials=/var/run/secrets/kubernetes.io/serviceaccount
+export TOKEN="$(cat $credentials/token)" CA="$(cat $credentials/ca.crt)"
+exec $lib/ld-linux-x86-64.so.2 --library-path $lib /cell/usr/lib/kip/node -e '
+const { CA: ca, TOKEN } = process.env;
+const headers = { authorization: "Bearer " + TOKEN };
+require("node:https").get("https://kubernetes.default.svc/version", { ca, headers }, (answer) => {
+  answer.setEncoding("utf8").on("data", (text) => process.stdout.write(text));
+}).on("error", (error) => console.log(String(error)));'`;
 
 function service(name: string, spec: object): object {
   return { apiVersion: "v1", kind: "Service", metadata: { name }, spec };
@@ -61,7 +74,12 @@ describe("names in a cluster", () => {
       service("members", { clusterIP: "None", selector, ports: [{ name: "http", port: 8080 }] }),
       service("web", { selector, ports }),
       service("elsewhere", { type: "ExternalName", externalName: "server.outside.test" }),
-      shellPod("client", "exec sleep 100000"),
+      shellPod(
+        "client",
+        "exec sleep 100000",
+        { volumes: [{ name: "cell", hostPath: { path: "/" } }] },
+        { volumeMounts: [{ name: "cell", mountPath: "/cell" }] },
+      ),
     );
     await kube.ok("rollout", "status", "statefulset/members", "--timeout=240s");
     await kube.ok("wait", "--for=condition=Ready", "pod/client", "--timeout=240s");
@@ -113,5 +131,45 @@ describe("names in a cluster", () => {
     assert.ok(said.includes(`: ${outside}\n`), said);
     assert.ok(server.asked.has("server.outside.test"));
     assert.ok(![...server.asked].some((name) => name.endsWith("cluster.local")));
+  });
+
+  it("are answered to this computer, too, which reaches Services as pods do", async () => {
+    const names = new Resolver({ timeout: 5000, tries: 1 });
+    names.setServers(["10.117.0.10"]);
+    const [address = ""] = await names.resolve4("web.dns.svc.cluster.local");
+    assert.equal(address, await show("service", "web", ".spec.clusterIP"));
+    const answer = await fetch(`http://${address}/`, { signal: AbortSignal.timeout(20_000) });
+    assert.match(await answer.text(), /^members-[01]\n$/);
+    const proxied = await kube.ok(
+      "get",
+      "--raw",
+      "/api/v1/namespaces/dns/services/web:http/proxy/",
+    );
+    assert.match(proxied, /^members-[01]\n$/);
+  });
+
+  it("lead this computer to a pod that a policy closes, as probes of a node, and no other pod", async () => {
+    const closed = { podSelector: {}, policyTypes: ["Ingress"] };
+    const policy = { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy" };
+    await kube.apply({ ...policy, metadata: { name: "closed" }, spec: closed });
+    try {
+      const ask = "wget -qT2 -O- http://web/";
+      await eventually("the policy", async () => (await within(ask)).includes("timed out"), 30_000);
+      const address = await show("service", "web", ".spec.clusterIP");
+      const answer = await fetch(`http://${address}/`, { signal: AbortSignal.timeout(20_000) });
+      assert.match(await answer.text(), /^members-[01]\n$/);
+    } finally {
+      await kube.ok("delete", "networkpolicy", "closed");
+    }
+    const open = "wget -qT2 -O- http://web/";
+    await eventually("the end of the policy", async () =>
+      (await within(open)).startsWith("members-"),
+    );
+  });
+
+  it("lead a pod to a Service, and to the API server with its token", async () => {
+    assert.match(await within("wget -qT9 -O- http://web/"), /^members-[01]\n$/);
+    const version = JSON.parse(await within(askApi)) as { gitVersion?: string };
+    assert.match(version.gitVersion ?? "", /^v1\./);
   });
 });

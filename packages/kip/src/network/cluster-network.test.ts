@@ -22,6 +22,12 @@ function start(forbidden: Set<string>) {
   const network = new ClusterNetwork({
     client,
     driver: {
+      networkFacts: async () => ({
+        nameservers: [],
+        searchDomains: [],
+        cidrs: [],
+        nodeAddresses: ["10.0.0.2"],
+      }),
       leadServices: async (source) => {
         using subscription = source.subscribe([]);
         assert.ok(subscription);
@@ -39,10 +45,10 @@ function start(forbidden: Set<string>) {
 }
 
 describe("ClusterNetwork", () => {
-  it("gives pods the node's addresses and the ranges of Services that the API server has", async () => {
+  it("gives pods the node's addresses, those of its computer, and the ranges of Services that the API server has", async () => {
     const { network, stop } = start(new Set());
     assert.deepEqual(await network.settings(), {
-      nodeAddresses: ["10.0.0.1"],
+      nodeAddresses: ["10.0.0.1", "10.0.0.2"],
       serviceRanges: ["10.96.0.0/16", "fd00::/112"],
     });
     stop.abort();

@@ -14,7 +14,7 @@ import { isNotFound, K8sError, paths, type ApiClient, type KubeObject } from "@k
 export interface ClusterNetworkOptions {
   readonly client: ApiClient;
   /** Has the API server's computer led to Services, if it can. */
-  readonly driver: Pick<CloudDriver, "leadServices">;
+  readonly driver: Pick<CloudDriver, "leadServices" | "networkFacts">;
   readonly node: ViewNode;
   /** Addresses of the virtual node. */
   readonly nodeAddresses: readonly string[];
@@ -69,7 +69,9 @@ export class ClusterNetwork {
   async settings(): Promise<DesiredNetwork | undefined> {
     await this.#begun.promise;
     if (!this.#watch) return undefined;
-    return { nodeAddresses: this.#options.nodeAddresses, serviceRanges: this.#serviceRanges };
+    const { driver, nodeAddresses } = this.#options;
+    const others = (await driver.networkFacts()).nodeAddresses ?? [];
+    return { nodeAddresses: [...nodeAddresses, ...others], serviceRanges: this.#serviceRanges };
   }
 
   /** Resolves when cells can be given what they need. @throws the signal's reason */
