@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { isSystemError } from "@kip/base";
+import { hasPipes, isSystemError } from "@kip/base";
 import { ControlPlaneError } from "../errors.ts";
 
 /** How to call Go. */
@@ -35,14 +35,19 @@ export async function runGo(args: readonly string[], options: GoCommandOptions):
     ["--pdeathsig", "INT", "--", "env", ...variables, options.go, ...args],
     { cwd: options.directory, stdio: ["ignore", "pipe", "pipe"], detached: true },
   );
+  const { promise, resolve, reject } = Promise.withResolvers<number | null>();
+  child.once("error", reject);
+  child.once("close", resolve);
   const output: string[] = [];
   const errors: string[] = [];
-  child.stdout.setEncoding("utf8").on("data", (text: string) => output.push(text));
-  createInterface({ input: child.stderr }).on("line", (line) => {
-    errors.push(line);
-    if (errors.length > 200) errors.shift();
-    options.onLine?.(line);
-  });
+  if (hasPipes(child)) {
+    child.stdout.setEncoding("utf8").on("data", (text: string) => output.push(text));
+    createInterface({ input: child.stderr }).on("line", (line) => {
+      errors.push(line);
+      if (errors.length > 200) errors.shift();
+      options.onLine?.(line);
+    });
+  }
 
   let killTimer: NodeJS.Timeout | undefined;
   const interrupt = (): void => {
@@ -50,9 +55,6 @@ export async function runGo(args: readonly string[], options: GoCommandOptions):
     killTimer = setTimeout(() => child.kill("SIGKILL"), stopGraceMs);
   };
   options.signal?.addEventListener("abort", interrupt, { once: true });
-  const { promise, resolve, reject } = Promise.withResolvers<number | null>();
-  child.once("error", reject);
-  child.once("close", resolve);
   try {
     const code = await promise;
     options.signal?.throwIfAborted();

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
@@ -68,6 +69,26 @@ describe("SupervisedProgram", () => {
       assert.ok(!existsSync(path.join(folder, "log")));
       assert.match(ends[1]?.reason ?? "", /exit code 1/);
     });
+  });
+
+  it("reports a program that cannot be started, and does not end its own, when no descriptor is left", () => {
+    const script = `
+      const { SupervisedProgram } = await import(${JSON.stringify(path.join(import.meta.dirname, "supervised-program.ts"))});
+      const { systemClock } = await import("@kip/base");
+      const { openSync } = await import("node:fs");
+      const spec = { name: "etcd", file: "true", args: [], env: process.env, logFile: "/dev/null", logLimitBytes: 1000 };
+      const program = new SupervisedProgram(spec, systemClock);
+      const failing = Promise.withResolvers();
+      try { for (;;) openSync("/dev/null", "r"); } catch {}
+      void program.start();
+      program.supervise(({ reason }) => failing.resolve(reason));
+      process.stdout.write(await failing.promise);
+      await program.stop();`;
+    const limited = 'ulimit -n 64; exec "$0" --input-type=module -e "$1"';
+    const { stdout, stderr } = spawnSync("sh", ["-c", limited, process.execPath, script], {
+      cwd: import.meta.dirname,
+    });
+    assert.match(stdout.toString(), /^etcd could not be started \(.*EMFILE\)$/, stderr.toString());
   });
 
   it("reports a program that ends soon after its start three times in a row", async () => {

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { backoffDelay, identifyProcess, pause, type Clock } from "@kip/base";
+import { backoffDelay, hasPipes, identifyProcess, pause, type Clock } from "@kip/base";
 import { lastErrorLines } from "./last-error-lines.ts";
 import { LimitedLog } from "./limited-log.ts";
 
@@ -133,7 +133,8 @@ export class SupervisedProgram implements AsyncDisposable {
       detached: true,
     });
     let output = "";
-    for (const stream of [child.stdout, child.stderr]) {
+    // Where no descriptor is left it has no pipes, and reports the error below.
+    for (const stream of hasPipes(child) ? [child.stdout, child.stderr] : []) {
       stream.on("data", (bytes: Buffer) => {
         log.write(bytes);
         output = (output + bytes.toString()).slice(-outputLength);
