@@ -1,4 +1,6 @@
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcessByStdio } from "node:child_process";
+import type { Readable } from "node:stream";
+import { hasPipes } from "@kip/base";
 import { K8sError } from "../errors.ts";
 
 /** One run of an exec plugin. */
@@ -23,7 +25,7 @@ const maxErrorBytes = 4096;
  * @throws {K8sError} code `K8S_CREDENTIALS_FAILED`
  */
 export async function runPlugin({ command, env, installHint, signal }: PluginRun): Promise<string> {
-  const [program = "", ...args] = command;
+  const [program = ""] = command;
   const failed = (reason: string, cause?: unknown): K8sError =>
     new K8sError("K8S_CREDENTIALS_FAILED", `Cannot run credential plugin "${program}": ${reason}`, {
       cause,
@@ -31,7 +33,9 @@ export async function runPlugin({ command, env, installHint, signal }: PluginRun
       remedy: installHint,
     });
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const child = spawn(program, args, { env, stdio: ["ignore", "pipe", "pipe"], detached: true });
+  const child = startPlugin(command, env, failed);
+  child.on("error", (error) => reject(failed(error.message, error)));
+  if (!hasPipes(child)) return await promise;
   const end = (error: K8sError): void => {
     reject(error);
     child.stdout.destroy();
@@ -54,7 +58,6 @@ export async function runPlugin({ command, env, installHint, signal }: PluginRun
   child.stderr.on("data", (chunk: Buffer) => {
     errorOutput = (errorOutput + chunk.toString()).slice(-maxErrorBytes);
   });
-  child.on("error", (error) => reject(failed(error.message, error)));
   child.on("close", (code, killedBy) => {
     if (code === 0) return resolve(Buffer.concat(output).toString());
     const how = killedBy === null ? `exit code ${code}` : `ended by ${killedBy}`;
@@ -67,5 +70,21 @@ export async function runPlugin({ command, env, installHint, signal }: PluginRun
     return await promise;
   } finally {
     signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** Node throws some failures of a start, such as arguments that are too long, and reports the rest by an event. */
+function startPlugin(
+  [program = "", ...args]: readonly string[],
+  env: PluginRun["env"],
+  failed: (reason: string, cause: unknown) => K8sError,
+): ChildProcessByStdio<null, Readable, Readable> {
+  try {
+    return spawn(program, args, { env, stdio: ["ignore", "pipe", "pipe"], detached: true });
+  } catch (error) {
+    // What Node says of an argument that it does not take quotes it: it may be a secret.
+    if (!(error instanceof Error) || !("syscall" in error))
+      throw failed("its arguments or variables are not valid", undefined);
+    throw failed(error.message, error);
   }
 }
