@@ -115,6 +115,24 @@ describe("names in a cluster", () => {
     assert.match(await within("nslookup missing.dns.svc.cluster.local"), /NXDOMAIN/);
   });
 
+  it("are answered by a program that may list and watch what has names, and nothing else", async () => {
+    const may = async (verb: string, resource: string): Promise<string> => {
+      const user = ["--as=system:coredns", "--all-namespaces"];
+      return (await kube.kubectl("auth", "can-i", verb, resource, ...user)).stdout.trim();
+    };
+    for (const resource of ["services", "endpointslices.discovery.k8s.io", "pods", "namespaces"])
+      assert.equal(await may("watch", resource), "yes", resource);
+    for (const [verb, resource] of [
+      ["list", "secrets"],
+      ["list", "configmaps"],
+      ["get", "pods"],
+      ["update", "services"],
+    ] as const)
+      assert.equal(await may(verb, resource), "no", `${verb} ${resource}`);
+    const { stdout } = await run("ps", ["-eo", "uid,args"]);
+    assert.match(stdout, /^ *1879075581 \.\/coredns /m);
+  });
+
   it("lead to all pods of a headless Service, and to each member of a StatefulSet", async () => {
     const said = await within("nslookup members.dns.svc.cluster.local");
     for (const address of await podAddresses()) assert.ok(said.includes(`: ${address}\n`), said);

@@ -229,7 +229,10 @@ function leaveChain(): string {
 `;
 }
 
-/** Name servers are asked at one address, and are at another. */
+/**
+ * Name servers are asked at one address, and are at another. A cell with rules of its own leads to the cluster's by itself;
+ * this is for those without, and for the host while nothing leads it.
+ */
 function resolveChain({ plan, internet, dnsService }: FilterOptions): string {
   const lead = (from: string, to: string): string =>
     `ip daddr ${from} meta l4proto { tcp, udp } th dport 53 dnat to ${to}`;
