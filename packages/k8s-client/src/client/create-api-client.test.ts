@@ -3,6 +3,7 @@ import { once } from "node:events";
 import http from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { after, before, beforeEach, describe, it } from "node:test";
+import { inspect } from "node:util";
 import { silentLogger, systemClock } from "@kip/base";
 import { K8sError } from "../errors.ts";
 import type { ApiClient } from "./api-client.ts";
@@ -135,6 +136,14 @@ describe("createApiClient()", () => {
       response.end("<html>log in</html>");
     };
     await assert.rejects(client.get("/"), (error) => K8sError.is(error, "K8S_REQUEST_FAILED"));
+  });
+
+  it("quotes nothing of an answer that is not JSON, which may be a Secret", async () => {
+    answer = (_request, response) => response.end('{"data":{"password":hidden}}');
+    await assert.rejects(client.get("/"), (error) => {
+      assert.doesNotMatch(inspect(error), /hidden/);
+      return K8sError.is(error, "K8S_UNAVAILABLE");
+    });
   });
 
   it("cuts a stream when its signal aborts, and ends the server's side too", async () => {

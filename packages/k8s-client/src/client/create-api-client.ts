@@ -187,8 +187,9 @@ class HttpApiClient implements ApiClient {
     if (answer.status >= 300) throw this.#failure({ method, path }, answer);
     try {
       return JSON.parse(answer.body.toString("utf8")) as T; // the API server keeps to its schema
-    } catch (error) {
-      throw unavailable({ method, path }, error); // a proxy's page, say
+    } catch {
+      // A proxy's page, say. What the parser says quotes the answer, which may be a Secret.
+      throw unavailable({ method, path }, new SyntaxError("the answer is not valid JSON"));
     }
   }
 

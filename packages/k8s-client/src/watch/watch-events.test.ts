@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { Readable } from "node:stream";
 import { describe, it } from "node:test";
+import { inspect } from "node:util";
 import * as fc from "fast-check";
 import { K8sError } from "../errors.ts";
 import type { KubeObject } from "../client/api-client.ts";
@@ -34,6 +35,13 @@ describe("watchEvents()", () => {
     const status = { kind: "Status", code: 410, reason: "Expired", message: "too old" };
     const line = `${JSON.stringify({ type: "ERROR", object: status })}\n`;
     await assert.rejects(read([line]), (error) => K8sError.is(error, "K8S_GONE"));
+  });
+
+  it("quotes nothing of a line that is not JSON, which may be a Secret", async () => {
+    await assert.rejects(read(['{"type":"ADDED","object":{"data":hidden}}\n']), (error) => {
+      assert.doesNotMatch(inspect(error), /hidden/);
+      return K8sError.is(error, "K8S_UNAVAILABLE");
+    });
   });
 
   it("rejects a line that is not a valid event", async () => {

@@ -45,8 +45,8 @@ function parseLine<T extends KubeObject>(line: string, path: string): WatchEvent
   let event: { readonly type?: string; readonly object?: unknown };
   try {
     event = JSON.parse(line) as typeof event; // checked below
-  } catch (error) {
-    throw broken(path, "a line is not valid JSON", error);
+  } catch {
+    throw broken(path, "a line is not valid JSON"); // the parser would quote it: it may be a Secret
   }
   switch (event.type) {
     case "ADDED":
@@ -67,9 +67,6 @@ function parseLine<T extends KubeObject>(line: string, path: string): WatchEvent
   }
 }
 
-function broken(path: string, reason: string, cause?: unknown): K8sError {
-  return new K8sError("K8S_UNAVAILABLE", `Cannot WATCH ${path}: ${reason}`, {
-    retryable: true,
-    cause,
-  });
+function broken(path: string, reason: string): K8sError {
+  return new K8sError("K8S_UNAVAILABLE", `Cannot WATCH ${path}: ${reason}`, { retryable: true });
 }
