@@ -60,6 +60,7 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
       return dispatched(state());
     },
     drain: ({ change }) => {
+      change({ kind: "draining" });
       change({ kind: "cellStatus", status: { phase: "Draining" } });
       return { kind: "drained", graceSeconds: 30, isEmpty: false };
     },

@@ -77,7 +77,7 @@ export function observeCell(state: CellState, limits: CellLimits, nowMs: number)
     isAgentConnected: agent.client !== undefined,
     isDispatched: agent.isDispatched && times.renewalIn > 0,
     drainSent: agent.drain?.graceSeconds,
-    graceSeconds: pod.object?.spec.terminationGracePeriodSeconds ?? defaultGraceSeconds,
+    graceSeconds: graceOf(pod),
     isDrained,
     areLogsSaved: agent.areLogsSaved || times.logsOverdueIn <= 0,
     wasClaimed: isInUse(phase),
@@ -102,13 +102,19 @@ export function cellTimes(state: CellState, limits: CellLimits, nowMs: number) {
   };
 }
 
+/** Seconds that a pod has to stop if it is not removed. */
+function graceOf({ object }: CellState["pod"]): number {
+  return object?.spec.terminationGracePeriodSeconds ?? defaultGraceSeconds;
+}
+
 /** Until the time limit for stopping. */
 function overdueIn({ pod, agent }: CellState, { drainLeewayMs }: CellLimits, now: number): number {
   const { wanted, removeSince } = pod;
   const isRemoved = wanted.kind === "remove";
-  const since = isRemoved ? removeSince : agent.drain?.sentAt;
+  // An agent that does not answer, or connects again and again, has no more time than another.
+  const since = isRemoved ? removeSince : agent.stopSince;
   if (since === undefined) return Infinity;
-  const graceSeconds = isRemoved ? wanted.graceSeconds : (agent.drain?.graceSeconds ?? 0);
+  const graceSeconds = isRemoved ? wanted.graceSeconds : graceOf(pod);
   return since + graceSeconds * 1000 + drainLeewayMs - now;
 }
 

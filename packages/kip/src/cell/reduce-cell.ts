@@ -117,11 +117,15 @@ const reducers: Reducers = {
     },
     wait: {},
   }),
-  drained: (state, { graceSeconds, isEmpty }, nowMs) => ({
+  draining: (state, _change, nowMs) => {
+    if (state.agent.stopSince !== undefined) return state;
+    return { ...state, agent: { ...state.agent, stopSince: nowMs } };
+  },
+  drained: (state, { graceSeconds, isEmpty }) => ({
     ...state,
     agent: {
       ...state.agent,
-      drain: { graceSeconds, sentAt: nowMs },
+      drain: { graceSeconds },
       isEmpty: state.agent.isEmpty || isEmpty,
     },
   }),

@@ -56,6 +56,7 @@ export interface CellChanges {
     /** In how many milliseconds the agent needs fresh credentials. */
     readonly renewInMs?: number | undefined;
   };
+  readonly draining: object;
   readonly drained: { readonly graceSeconds: number; readonly isEmpty: boolean };
   readonly ended: { readonly podEnd: PodEnd };
   readonly endRecorded: object;

@@ -74,8 +74,10 @@ export interface AgentPart {
   readonly renewAt?: number | undefined;
   /** Its machine was started again, and has forgotten the pod that it ran. */
   readonly isPodLost: boolean;
-  /** The request to stop the pod that was sent last. */
-  readonly drain?: { readonly graceSeconds: number; readonly sentAt: number } | undefined;
+  /** Since when it is asked to stop the pod, over all connections. */
+  readonly stopSince?: number | undefined;
+  /** The request to stop the pod that was sent last over this connection. */
+  readonly drain?: { readonly graceSeconds: number } | undefined;
   /** It has no pod to stop: its cell was claimed, and the pod never arrived. */
   readonly isEmpty: boolean;
   /** When saving the logs began. */

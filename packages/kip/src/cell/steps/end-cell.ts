@@ -10,9 +10,10 @@ export async function drain(
   context: CellContext,
   graceSeconds: number,
 ): Promise<CellChange> {
-  const { state, signal } = context;
+  const { state, change, signal } = context;
   const client = required(state().agent.client, "the agent is not connected");
   if (state().cell.status.phase !== "Draining") setStatus(tools, context, { phase: "Draining" });
+  change({ kind: "draining" });
   try {
     await client.deletePod(graceSeconds, signal);
   } catch (error) {

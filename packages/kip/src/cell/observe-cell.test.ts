@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { AgentError, type AgentClient } from "@kip/agent-api";
+import { silentLogger } from "@kip/base";
+import type { Pod } from "@kip/k8s-types";
+import { ManualClock } from "@kip/testing";
+import type { Cell } from "../state/cell.ts";
+import { cellStateWith, StateUnderTest } from "../testing/index.ts";
+import { observeCell } from "./observe-cell.ts";
+import { drain } from "./steps/end-cell.ts";
+import type { CellTools } from "./steps/step-context.ts";
+
+const limits = { bootMs: 1_200_000, unreachableLimitMs: 90_000, drainLeewayMs: 15_000 };
+
+/** A pod that is terminal in the API, and has 30 s to stop on its cell. */
+function start(deletePod: AgentClient["deletePod"]) {
+  const clock = new ManualClock();
+  const client = { deletePod } as unknown as AgentClient; // all that is used
+  const spec = { terminationGracePeriodSeconds: 30, containers: [] };
+  const pod = { metadata: { name: "web", uid: "p" }, spec } as unknown as Pod; // all that is looked at
+  const object = { metadata: { name: "c", uid: "c" }, spec: { attempt: 0 } } as unknown as Cell; // all that is looked at
+  const state = cellStateWith({
+    pod: { object: pod },
+    cell: { object, status: { phase: "Claimed", startMs: {} } },
+    machine: { state: "running" },
+    agent: { client },
+    end: { isPodFinished: true, isInApi: true },
+  });
+  const cell = new StateUnderTest(state, clock);
+  const tools = { statuses: { write: async () => {} }, logger: silentLogger };
+  return {
+    cell,
+    clock,
+    client,
+    drain: async () =>
+      await cell.run((context) => drain(tools as unknown as CellTools, context, 30)),
+    isOverdue: () => observeCell(cell.state, limits, clock.monotonic()).isDrainOverdue,
+  };
+}
+
+describe("observeCell(), the time limit for stopping a pod that is not removed", () => {
+  it("goes on when the connection to the agent ends", async () => {
+    const { cell, clock, client, drain: stop, isOverdue } = start(async () => {});
+    for (let connection = 0; connection < 2; connection++) {
+      await stop();
+      await clock.advance(20_000);
+      assert.equal(isOverdue(), false);
+      cell.apply({ kind: "agentLost" });
+      cell.apply({ kind: "connected", client });
+    }
+    await clock.advance(5_000);
+    assert.equal(isOverdue(), true);
+  });
+
+  it("begins although the agent never answers", async () => {
+    const never = Promise.withResolvers<void>();
+    const { clock, drain: stop, isOverdue } = start(() => never.promise);
+    const stopping = stop();
+    await clock.advance(44_000);
+    assert.equal(isOverdue(), false);
+    await clock.advance(1_000);
+    assert.equal(isOverdue(), true);
+    never.reject(new AgentError("AGENT_UNREACHABLE", "gone"));
+    await assert.rejects(stopping, { code: "AGENT_UNREACHABLE" });
+  });
+});
