@@ -13,11 +13,8 @@ import {
   type ExecOptions,
 } from "@kip/oci-runtime";
 import { bucketCount, type ViewChange } from "@kip/network-view";
-import type {
-  AgentDependencies,
-  PodPlace,
-  PodRules,
-} from "../src/dependencies/agent-dependencies.ts";
+import type { AgentDependencies } from "../src/dependencies/agent-dependencies.ts";
+import type { PodPlace, PodRules } from "../src/network/pod-rules.ts";
 
 /** A runtime in memory: containers do what the test tells them. Outlives agents, like crun does. */
 export class FakeRuntime implements ContainerRuntime {

@@ -114,15 +114,7 @@ function createProvider(
 } {
   const { client, driver, config, nodeName, clock, logger } = options;
   const archive = new LogArchive(options.logDir, logger);
-  const network = new ClusterNetwork({
-    client,
-    driver,
-    node: { name: nodeName, zone: driver.zone },
-    nodeAddresses: [options.nodeIp],
-    clock,
-    logger: logger.with({ component: "network" }),
-    signal,
-  });
+  const network = createNetwork(options, signal);
   const steps = createSteps(options, opened, {
     archive,
     network,
@@ -154,6 +146,19 @@ function createProvider(
     logger,
   });
   return { provider, cells, network };
+}
+
+function createNetwork(options: StartKipOptions, signal: AbortSignal): ClusterNetwork {
+  const { client, driver, nodeName, nodeIp, clock, logger } = options;
+  return new ClusterNetwork({
+    client,
+    driver,
+    node: { name: nodeName, zone: driver.zone },
+    nodeAddresses: [nodeIp],
+    clock,
+    logger: logger.with({ component: "network" }),
+    signal,
+  });
 }
 
 function createSteps(

@@ -1,16 +1,10 @@
 import type { Clock, Logger } from "@kip/base";
 import type { ImageStore, ResolvedUser } from "@kip/oci-image";
 import type { ContainerRuntime, PodSandbox, PodSandboxOptions } from "@kip/oci-runtime";
-import type { NetworkRules, RoutingPlace } from "@kip/service-routing";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import type { CacheFolder } from "../image/cache-folder.ts";
+import type { PodPlace, PodRules } from "../network/pod-rules.ts";
 import type { Mounter } from "../volumes/mounter.ts";
-
-/** Where a pod's rules are for. A pod with addresses of its own has a cable. */
-export type PodPlace = Omit<RoutingPlace, "cable">;
-
-/** A pod's rules, which outlive the agent. */
-export type PodRules = Pick<NetworkRules, "apply" | "sums">;
 
 /** Dependencies of the agent; tests have their own. */
 export interface AgentDependencies {

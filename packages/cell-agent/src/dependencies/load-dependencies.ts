@@ -1,7 +1,7 @@
 import { waitingMount } from "@kip/base";
 import type { AgentDependencies, LoadDependenciesOptions } from "./agent-dependencies.ts";
 import { cacheFolder } from "../image/cache-folder.ts";
-import { WaitingNft } from "../network/waiting-nft.ts";
+import { podRulesFactory } from "../network/pod-rules.ts";
 import { kernelMounter } from "../volumes/mounter.ts";
 import { prepareVolumes } from "../volumes/pod-volumes.ts";
 
@@ -16,7 +16,7 @@ export async function loadRealDependencies(
     import("@kip/service-routing"),
   ]);
   const rootfsMount = waitingMount();
-  const nft = new WaitingNft();
+  const createNetworkRules = podRulesFactory(routing, { cable: oci.cableName("pod"), logger });
   const [runtime, images] = await Promise.all([
     oci.createRuntime({ runDir: directories.runtime, logger, clock }),
     imaging.openImageStore({
@@ -51,18 +51,7 @@ export async function loadRealDependencies(
       return await oci.createPodSandbox({ ...wanted, prepared });
     },
     removeSandbox: oci.removePodSandbox,
-    createNetworkRules: (place) =>
-      new routing.NetworkRules({
-        place: {
-          ...place,
-          ...(place.podAddresses.length > 0 && { cable: oci.cableName("pod") }),
-        },
-        runNft: async (text) => await nft.run(text),
-        forget: async (flows) => {
-          await routing.forgetFlows(flows);
-        },
-        logger,
-      }),
+    createNetworkRules,
     resolveUser: imaging.resolveUser,
   };
 }

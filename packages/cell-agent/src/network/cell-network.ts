@@ -2,7 +2,7 @@ import type { ServerHttp2Stream } from "node:http2";
 import { AgentError } from "@kip/agent-api";
 import { errorText, untilAborted } from "@kip/base";
 import { bucketCount, ChangeReader, type ViewChange } from "@kip/network-view";
-import type { PodRules } from "../dependencies/agent-dependencies.ts";
+import type { PodRules } from "./pod-rules.ts";
 
 /** A change that has come and is not in force. */
 interface Pending {

@@ -1,6 +1,6 @@
 import type { DesiredPod } from "@kip/agent-api";
 import { errorText } from "@kip/base";
-import type { PodPlace } from "../dependencies/agent-dependencies.ts";
+import type { PodPlace } from "../network/pod-rules.ts";
 import { present, type Executor } from "./step-tools.ts";
 
 /** Puts the next change of the cluster's network in force. The rules are those of the pod's first document with a network. */
