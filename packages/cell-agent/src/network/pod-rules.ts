@@ -1,12 +1,12 @@
 import type { Logger } from "@kip/base";
-import type { NetworkRules, RoutingPlace } from "@kip/service-routing";
+import type * as routing from "@kip/service-routing";
 import { WaitingNft } from "./waiting-nft.ts";
 
 /** Where a pod's rules are for. A pod with addresses of its own has a cable. */
-export type PodPlace = Omit<RoutingPlace, "cable">;
+export type PodPlace = Omit<routing.RoutingPlace, "cable">;
 
 /** A pod's rules, which outlive the agent. */
-export type PodRules = Pick<NetworkRules, "apply" | "sums">;
+export type PodRules = Pick<routing.NetworkRules, "apply" | "sums">;
 
 /**
  * Starts nft ahead of the pod, and makes the pod's rules with it.
@@ -14,16 +14,16 @@ export type PodRules = Pick<NetworkRules, "apply" | "sums">;
  * @param cable name of the machine's end of the pod's cable
  */
 export function podRulesFactory(
-  routing: typeof import("@kip/service-routing"),
+  { NetworkRules, forgetFlows }: typeof routing,
   { cable, logger }: { readonly cable: string; readonly logger: Logger },
 ): (place: PodPlace) => PodRules {
   const nft = new WaitingNft();
   return (place) =>
-    new routing.NetworkRules({
+    new NetworkRules({
       place: { ...place, cable: place.podAddresses.length > 0 ? cable : undefined },
       runNft: async (text) => await nft.run(text),
       forget: async (flows) => {
-        await routing.forgetFlows(flows);
+        await forgetFlows(flows);
       },
       logger,
     });
