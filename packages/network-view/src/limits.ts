@@ -9,6 +9,8 @@ export const limits = {
   ports: 256,
   /** Endpoints of one port. */
   endpoints: 5000,
+  /** Endpoints of all ports of a Service, those on the node counted again: with IPv6, about 1.8 MB of its line. */
+  serviceEndpoints: 36_000,
   /** Rules of one direction of a policy, and ports or blocks of one rule. */
   rules: 4096,
   /** Addresses that one line adds to a group, or takes from it. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { decodeLine, encodeLine } from "@kip/network-view";
 import type { Endpoint, EndpointSlice, StoredService } from "@kip/k8s-types/network";
 import { ServiceIndex } from "./service-index.ts";
 import { isProxied, serviceViewOf } from "./service-view-of.ts";
@@ -57,6 +58,26 @@ function endpoints(...list: readonly Endpoint[]): readonly string[] | undefined 
 }
 
 describe("serviceViewOf()", () => {
+  it("stays within one line for as many ports and endpoints as the API server takes", () => {
+    const ports = Array.from({ length: 256 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
+    const pods = Array.from({ length: 1000 }, (_, i) => endpoint(`10.1.${i >> 8}.${i & 255}`));
+    const all = { ...slice(pods), ports: ports.map((port) => ({ ...port, protocol: "TCP" })) };
+    for (const internalTrafficPolicy of ["Cluster", "Local"]) {
+      const view = serviceViewOf(service({ ports, internalTrafficPolicy }), [all], node);
+      decodeLine(encodeLine({ kind: "service", key: "default/web", view }).trimEnd());
+    }
+  });
+
+  it("leaves out ports that a slice may not have", () => {
+    for (const port of [0, 70_000]) {
+      const wrong = {
+        ...slice([endpoint("10.1.0.1")]),
+        ports: [{ name: "http", port, protocol: "TCP" }],
+      };
+      assert.deepEqual(serviceViewOf(service(), [wrong], node).ports[0]?.endpoints, []);
+    }
+  });
+
   it("takes an endpoint without conditions as ready", () => {
     assert.deepEqual(endpoints(endpoint("10.0.0.1")), ["10.0.0.1:8080"]);
   });

@@ -48,6 +48,11 @@ export function serviceViewOf(
   const ranges = (spec.loadBalancerSourceRanges ?? []).flatMap(
     (range) => parseCidr(range.trim())?.text ?? [],
   );
+  const ports = (spec.ports ?? []).slice(0, limits.ports);
+  const hasLocal = isInternalLocal || isExternalLocal;
+  // A line that no cell takes would cut off all of them.
+  const share = Math.floor(limits.serviceEndpoints / (ports.length * (hasLocal ? 2 : 1)));
+  const most = Math.min(limits.endpoints, share);
   return {
     clusterIps: addresses(spec.clusterIPs ?? [spec.clusterIP ?? ""]),
     externalIps: some(external),
@@ -59,7 +64,7 @@ export function serviceViewOf(
         : undefined,
     isInternalLocal: isInternalLocal || undefined,
     isExternalLocal: isExternalLocal || undefined,
-    ports: (spec.ports ?? []).slice(0, limits.ports).map((port) => {
+    ports: ports.map((port) => {
       const protocol = protocolOf(port.protocol);
       const portName = port.name ?? "";
       const { cluster, local } = usableEndpoints(all, { portName, protocol, node });
@@ -68,9 +73,8 @@ export function serviceViewOf(
         protocol,
         port: port.port,
         nodePort: port.nodePort === 0 ? undefined : port.nodePort,
-        endpoints: cluster.slice(0, limits.endpoints),
-        localEndpoints:
-          isInternalLocal || isExternalLocal ? local.slice(0, limits.endpoints) : undefined,
+        endpoints: cluster.slice(0, most),
+        localEndpoints: hasLocal ? local.slice(0, most) : undefined,
       } satisfies ServicePortView;
     }),
   };

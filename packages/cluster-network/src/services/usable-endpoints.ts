@@ -41,7 +41,7 @@ export function usableEndpoints(
   for (const slice of slices) {
     if (slice.addressType !== "IPv4" && slice.addressType !== "IPv6") continue;
     for (const { name = "", protocol: has = "TCP", port } of slice.ports ?? [])
-      if (name === portName && has === protocol && port !== undefined)
+      if (name === portName && has === protocol && port !== undefined && isPort(port))
         for (const endpoint of slice.endpoints) addCandidate(candidates, { endpoint, port, node });
   }
   const local = candidates.filter(({ isOnNode }) => isOnNode);
@@ -49,6 +49,11 @@ export function usableEndpoints(
     cluster: texts(readyOrServing(candidates, (ready) => hinted(ready, node))),
     local: texts(readyOrServing(local, (ready) => ready)),
   };
+}
+
+/** The API server takes any number in a slice. */
+function isPort(port: number): boolean {
+  return port >= 1 && port <= 65_535;
 }
 
 function addCandidate(

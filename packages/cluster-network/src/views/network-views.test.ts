@@ -201,6 +201,20 @@ describe("NetworkViews", () => {
     assert.deepEqual(open, { kind: "policy", policy: {} });
   });
 
+  it("closes a pod whose policies are longer than a cell takes, and cuts off no cell", async () => {
+    const bench = new Bench();
+    const port = { port: 80 };
+    for (let number = 0; number < 5; number++) {
+      const ingress = Array.from({ length: 1000 }, (_, i) => ({ ports: [{ port: i + 1 }, port] }));
+      bench.views.setPolicy(
+        policy(`long-${number}`, { podSelector: {}, policyTypes: ["Ingress"], ingress }),
+      );
+    }
+    bench.views.setPod(pod("a", "10.0.0.1"));
+    const [line] = await bench.lines(bench.subscribe("a"));
+    assert.deepEqual(line, { kind: "policy", policy: { ingress: [] } });
+  });
+
   describe("policies", () => {
     const fromB = policy("from-b", {
       podSelector: { matchLabels: { app: "a" } },

@@ -5,8 +5,9 @@ import type {
   NetworkPolicy,
   StoredService,
 } from "@kip/k8s-types/network";
-import { pause, untilAborted, type Clock } from "@kip/base";
-import type { PolicyView } from "@kip/network-view";
+import { defined, pause, untilAborted, type Clock } from "@kip/base";
+import { encodeLine, type PolicyView } from "@kip/network-view";
+import { isReadable } from "./is-readable.ts";
 import { AddressGroups } from "../policies/address-groups.ts";
 import { podFacts, type PodFacts } from "../policies/pod-facts.ts";
 import { podPolicy, type PodPolicy } from "../policies/pod-policy.ts";
@@ -225,7 +226,9 @@ export class NetworkViews implements SharedLines {
 
   /** What may pass to and from a pod; undefined if that depends on a pod that is not known. */
   #viewOf(cell: Pick<Subscriber, "podUid" | "namespace">): PolicyView | undefined {
-    return this.#policies.has(cell.namespace) ? this.policyOf(cell.podUid)?.view : {};
+    if (!this.#policies.has(cell.namespace)) return {};
+    const view = this.policyOf(cell.podUid)?.view;
+    return view && fitting(view);
   }
 
   /** Returns whether it is another one. */
@@ -255,4 +258,10 @@ export class NetworkViews implements SharedLines {
   #release(name: string): void {
     if (this.groups.use(name, -1) === 0) this.#groupLines.delete(name);
   }
+}
+
+/** A policy that no cell takes lets nothing pass in the directions that it restricts: its line would end the connection. */
+function fitting(policy: PolicyView): PolicyView {
+  if (isReadable(encodeLine({ kind: "policy", policy }))) return policy;
+  return defined({ ingress: policy.ingress && [], egress: policy.egress && [] });
 }

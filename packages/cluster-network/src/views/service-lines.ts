@@ -5,6 +5,7 @@ import {
   TableDigest,
   type ServiceView,
 } from "@kip/network-view";
+import { isReadable } from "./is-readable.ts";
 import { VersionedTable } from "./versioned-table.ts";
 
 /**
@@ -28,13 +29,14 @@ export class ServiceLines {
   }
 
   /**
-   * Takes the state of a Service.
+   * Takes the state of a Service. One that cells would refuse is left out.
    *
    * @returns whether that is a change
    */
   set(key: string, view: ServiceView | undefined, version: number): boolean {
     const before = this.#table.get(key);
-    const after = view && encodeLine({ kind: "service", key, view });
+    const line = view && encodeLine({ kind: "service", key, view });
+    const after = line !== undefined && isReadable(line) ? line : undefined;
     if (before === after) return false;
     this.#table.set(key, after, version);
     this.#digest.change(key, before, after);

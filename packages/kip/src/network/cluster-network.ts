@@ -65,6 +65,12 @@ export class ClusterNetwork {
     );
   }
 
+  /** Whether kip may watch the cluster's network. Makes no call: connections to agents depend on it. */
+  async isWatched(): Promise<boolean> {
+    await this.#begun.promise;
+    return this.#watch !== undefined;
+  }
+
   /** What a pod's rules depend on; undefined while kip may not watch the cluster's network. */
   async settings(): Promise<DesiredNetwork | undefined> {
     await this.#begun.promise;

@@ -7,8 +7,6 @@ import { cellStateWith } from "../../testing/index.ts";
 import { followNetwork } from "./follow-network.ts";
 import type { CellTools } from "./step-context.ts";
 
-const settings = { nodeAddresses: [], serviceRanges: [] };
-
 /** An agent whose call does what the test says, and what becomes of it. */
 function start(
   send: AgentClient["sendNetwork"],
@@ -27,7 +25,8 @@ function start(
   } as unknown as AgentClient; // all that is called
   const tools = {
     network: {
-      settings: async () => settings,
+      settings: async () => assert.fail("asks the cloud"),
+      isWatched: async () => true,
       synced: async () => {},
       subscribe: ({ podUid }: { podUid: string }) => {
         log.push(`subscribed ${podUid}`);
@@ -71,7 +70,7 @@ describe("followNetwork()", () => {
 
   it("says of a pod that kip may not watch the cluster's network, and sends nothing", async () => {
     const { log, ended } = start(async () => assert.fail("sent"), {
-      settings: async () => undefined,
+      isWatched: async () => false,
     });
     await ended;
     assert.deepEqual(log, ["NetworkUnavailable"]);

@@ -21,7 +21,7 @@ export async function followNetwork(
   const { signal } = closed;
   let subscription: ViewSubscription | undefined;
   try {
-    if (!(await network.settings())) {
+    if (!(await network.isWatched())) {
       const reason = "kip may not watch services, endpointslices and networkpolicies";
       onProblem(podUid, "NetworkUnavailable", `The pod has no Services and policies: ${reason}`);
       return;

@@ -29,7 +29,8 @@ export interface CellTools {
   /** Log-ins of the cloud's own registries, if it has some. */
   readonly logIns?: CloudLogIns | undefined;
   /** The cluster's network for cells. @default cells have no Services and policies */
-  readonly network?: Pick<ClusterNetwork, "settings" | "synced" | "subscribe"> | undefined;
+  readonly network?:
+    Pick<ClusterNetwork, "settings" | "isWatched" | "synced" | "subscribe"> | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Publishes an event of a pod. */
