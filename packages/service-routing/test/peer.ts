@@ -59,7 +59,7 @@ async function listen({ host, port, protocol }: PeerRequest): Promise<string> {
   return await promise;
 }
 
-async function talk({ host, port, timeoutMs = 2000 }: PeerRequest): Promise<string> {
+async function talk({ host, port, timeoutMs = 10_000 }: PeerRequest): Promise<string> {
   const socket = connect({ host, port });
   const timer = setTimeout(() => socket.destroy(new Error("timeout")), timeoutMs);
   try {
@@ -77,7 +77,7 @@ async function hold({ id, host, port }: PeerRequest): Promise<string> {
 }
 
 /** Sends something over the connection of an earlier "hold", whose id is the port. */
-async function echo({ port, timeoutMs = 2000 }: PeerRequest): Promise<string> {
+async function echo({ port, timeoutMs = 10_000 }: PeerRequest): Promise<string> {
   const socket = held.get(port);
   if (!socket) throw new Error("no such connection");
   const timer = setTimeout(() => socket.destroy(new Error("timeout")), timeoutMs);
@@ -94,7 +94,7 @@ async function firstLine(socket: Socket): Promise<string> {
 }
 
 async function exchange(request: PeerRequest): Promise<string> {
-  const { host, port, localPort = 0, timeoutMs = 2000 } = request;
+  const { host, port, localPort = 0, timeoutMs = 10_000 } = request;
   const socket = createSocket(host.includes(":") ? "udp6" : "udp4");
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const timer = setTimeout(() => reject(new Error("timeout")), timeoutMs);

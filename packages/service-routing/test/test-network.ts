@@ -48,11 +48,11 @@ export class Peer implements AsyncDisposable {
     return { id, text: text ?? `error: ${error}` };
   }
 
-  async tcp(host: string, port: number, timeoutMs = 2000): Promise<string> {
+  async tcp(host: string, port: number, timeoutMs = 10_000): Promise<string> {
     return await this.ask({ do: "tcp", host, port, timeoutMs });
   }
 
-  async udp(host: string, port: number, localPort = 0, timeoutMs = 2000): Promise<string> {
+  async udp(host: string, port: number, localPort = 0, timeoutMs = 10_000): Promise<string> {
     return await this.ask({ do: "udp", host, port, localPort, timeoutMs });
   }
 
