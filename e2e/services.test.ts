@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { before, describe, it } from "node:test";
+import { after, before, describe, it } from "node:test";
 import { cluster, eventually, providerProcess, shellPod, type Cluster } from "./cluster.ts";
 
 /** Programs of the cell, which has socat: the demo image has nothing that speaks UDP. */
@@ -57,6 +57,11 @@ describe("Services and network policies", () => {
     const pods = ["pod/one", "pod/two", "pod/client"];
     await kube.ok("wait", "--for=condition=Ready", ...pods, "--timeout=240s");
     await eventually("both servers", async () => (await servers("web", 8)).size === 2, 30_000);
+  });
+
+  after(async () => {
+    await kube.ok("delete", "networkpolicy", "--all");
+    await kube.ok("delete", "pod", "--all", "--timeout=120s");
   });
 
   /** What a shell command in a pod prints, whether or not it succeeds. */
@@ -147,14 +152,15 @@ describe("Services and network policies", () => {
     };
     await eventually("kip again", async () => (await answers("client")).length > 10);
     assert.deepEqual(new Set(await answers("client")), new Set(["one"]));
-    const refused = (await answers("two")).filter((line) => !line.includes("timed out"));
-    assert.deepEqual(new Set(refused), new Set(["failed"]));
+    const refused = async (): Promise<readonly string[]> =>
+      (await answers("two")).filter((line) => line !== "" && !line.includes("timed out"));
+    await eventually("a request that was refused", async () => (await refused()).length > 0);
+    assert.deepEqual(new Set(await refused()), new Set(["failed"]));
     await select("two");
     await eventually("the other server", async () => (await ask("client", "first")) === "two");
     await select("one");
     await kube.ok("delete", "networkpolicy", "--all");
     await eventually("all peers", async () => (await ask("two", "first")) === "one", 60_000);
-    await kube.ok("delete", "pod", "--all", "--timeout=120s");
   });
 
   /** Has the Service `first` lead to this pod. */
