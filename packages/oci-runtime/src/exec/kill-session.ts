@@ -1,4 +1,5 @@
-import { readFile, readdir } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
+import { listProcesses } from "@kip/base";
 
 /**
  * Kills a process started by `crun exec` and all that belongs to its session: crun makes a new
@@ -7,12 +8,8 @@ import { readFile, readdir } from "node:fs/promises";
 export async function killSession(pid: number): Promise<void> {
   const session = await sessionOf(pid);
   if (session === undefined) return;
-  const names = await readdir("/proc");
-  for (const name of names) {
-    const other = Number(name);
-    if (!Number.isInteger(other)) continue;
+  for (const other of await listProcesses())
     if (other === pid || (session > 0 && (await sessionOf(other)) === session)) kill(other);
-  }
 }
 
 /** Sends a signal to a process that may be gone by now. */
