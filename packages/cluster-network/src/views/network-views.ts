@@ -41,7 +41,7 @@ interface Subscriber {
   readonly podUid: string;
   readonly namespace: string;
   readonly view: CellView;
-  /** The policy that the view has, to find out whether it is another one. */
+  /** The policy that the view was made from, to find out whether it is another one. */
   policy: string;
   groups: ReadonlySet<string>;
   wake: () => void;
@@ -149,7 +149,8 @@ export class NetworkViews implements SharedLines {
   }): ViewSubscription {
     this.#flush();
     // Until a pod is known in whose namespace there are policies, nothing may pass.
-    const policy = this.#viewOf(cell) ?? { ingress: [], egress: [] };
+    const wanted = this.#viewOf(cell) ?? { ingress: [], egress: [] };
+    const policy = fitting(wanted);
     const groups = this.#use(policy);
     const namespaces = new Set([...commonNamespaces, cell.namespace]);
     const first = (): readonly string[] =>
@@ -159,7 +160,7 @@ export class NetworkViews implements SharedLines {
       podUid: cell.podUid,
       namespace: cell.namespace,
       view,
-      policy: JSON.stringify(policy),
+      policy: JSON.stringify(wanted),
       groups,
       wake: () => {},
     };
@@ -227,17 +228,17 @@ export class NetworkViews implements SharedLines {
   /** What may pass to and from a pod; undefined if that depends on a pod that is not known. */
   #viewOf(cell: Pick<Subscriber, "podUid" | "namespace">): PolicyView | undefined {
     if (!this.#policies.has(cell.namespace)) return {};
-    const view = this.policyOf(cell.podUid)?.view;
-    return view && fitting(view);
+    return this.policyOf(cell.podUid)?.view;
   }
 
   /** Returns whether it is another one. */
   #replacePolicy(subscriber: Subscriber): boolean {
-    const policy = this.#viewOf(subscriber);
+    const wanted = this.#viewOf(subscriber);
     // A pod that is gone keeps its rules until its cell ends.
-    const text = policy && JSON.stringify(policy);
-    if (!policy || text === undefined || text === subscriber.policy) return false;
+    const text = wanted && JSON.stringify(wanted);
+    if (!wanted || text === undefined || text === subscriber.policy) return false;
     subscriber.policy = text;
+    const policy = fitting(wanted);
     const before = subscriber.groups;
     subscriber.groups = this.#use(policy);
     for (const name of before) this.#release(name);
