@@ -13,6 +13,7 @@ import {
   stateDir,
   type Cluster,
 } from "./cluster.ts";
+import { cluster as own } from "./cluster-number.ts";
 
 const launches = Number(process.env["KIP_CHURN_LAUNCHES"] ?? 200);
 const seed = Number(process.env["KIP_CHURN_SEED"] ?? Date.now() % 2 ** 31);
@@ -109,7 +110,7 @@ function ledger(): Readonly<Record<string, number>> {
 
 /** All that a machine could leave behind. */
 async function leftovers(): Promise<Readonly<Record<string, readonly unknown[]>>> {
-  const links = await run("nsenter", ["--net=/run/kip/kip-e2e/netns", "ip", "-o", "link"]);
+  const links = await run("nsenter", [`--net=/run/kip/${own.name}/netns`, "ip", "-o", "link"]);
   const cells = path.join(stateDir, "state", "cells");
   const names = (folder: string): readonly string[] =>
     readdirSync(path.join(cells, folder), { withFileTypes: true }).map(({ name }) => name);

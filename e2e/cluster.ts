@@ -4,7 +4,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { eventually as poll } from "@kip/testing";
-import { registryPort, writeSettings } from "./image-registry.ts";
+import { writeSettings } from "./image-registry.ts";
+import { cluster as own } from "./cluster-number.ts";
 
 const root = path.join(import.meta.dirname, "..");
 const kip = path.join(root, "apps/kip/bin/kip");
@@ -45,21 +46,21 @@ export async function run(
 }
 
 /** Where the end-to-end cluster lives; beside, not instead of, one that a person has started. */
-export const stateDir = process.env["KIP_E2E_DIR"] ?? path.join(tmpdir(), "kip-e2e");
+export const stateDir = process.env["KIP_E2E_DIR"] ?? path.join(tmpdir(), own.name);
 export const clusterFlags = [
   `--state-dir=${stateDir}/state`,
   `--kubeconfig=${stateDir}/user.kubeconfig`,
-  "--namespace-name=kip-e2e",
+  `--namespace-name=${own.name}`,
 ];
 export const upFlags = [
   ...clusterFlags,
-  "--port=16443",
-  "--registry-port=15000",
-  "--network-range=198.19.0.0/16",
-  "--service-range=10.111.0.0/16",
-  "--node-name=kip-e2e",
+  `--port=${own.apiPort}`,
+  `--registry-port=${own.registryPort}`,
+  `--network-range=${own.networkRange}`,
+  `--service-range=${own.serviceRange}`,
+  `--node-name=${own.name}`,
   `--settings=${stateDir}/settings.yaml`,
-  `--host-port=${registryPort}`,
+  `--host-port=${own.hostPort}`,
 ];
 
 /** Runs the kip command. */

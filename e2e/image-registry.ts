@@ -6,11 +6,12 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import https from "node:https";
 import path from "node:path";
 import { CertificateAuthority } from "@kip/pki";
+import { cluster as own } from "./cluster-number.ts";
 import { tar, writeLayout, type RawEntry } from "@kip/testing";
 
 /** Where cells reach it: the host's address in the range of the tests' cluster, and a port that is opened for it. */
-const address = "198.19.0.1";
-export const registryPort = 16_500;
+const address = own.hostAddress;
+export const registryPort = own.hostPort;
 export const registryHost = `${address}:${registryPort}`;
 /** A registry that does not exist: its images come from the mirror. */
 export const mirroredHost = "images.test";

@@ -5,6 +5,7 @@ import { before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { proportionalMiB, residentMiB, rounded } from "../bench/measure.ts";
 import { cluster, machineProcesses, shellPod, type Cluster } from "./cluster.ts";
+import { cluster as own } from "./cluster-number.ts";
 
 const count = Number(process.env["KIP_MANY_CELLS"] ?? 20);
 /** How long the cells are watched while nothing is asked of them: many rounds of probes and of the node's lease. */
@@ -55,7 +56,7 @@ describe(
         const lease = await kube.ok(
           "get",
           "lease",
-          "kip-e2e",
+          own.name,
           "-n",
           "kube-node-lease",
           "-o",

@@ -4,6 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { before, describe, it } from "node:test";
 import { cluster, run, shellPod, type Cluster } from "./cluster.ts";
+import { cluster as own } from "./cluster-number.ts";
 
 const metadata = "169.254.169.254";
 
@@ -50,7 +51,7 @@ describe("what a pod reaches", () => {
     const range = api.split(".").slice(0, 2).join(".");
     assert.equal(await reaches(`${range}.255.254`, 443), false);
     // Nor would it leave the cluster.
-    const namespace = "--net=/run/kip/kip-e2e/netns";
+    const namespace = `--net=/run/kip/${own.name}/netns`;
     const rules = await run("nsenter", [namespace, "nft", "list", "table", "ip", "kip"]);
     const refused = rules.stdout.split("\n").find((line) => line.includes("reject with tcp reset"));
     assert.ok(refused?.includes(`ip daddr ${range}.0.0/16`), rules.stdout);
@@ -58,7 +59,7 @@ describe("what a pod reaches", () => {
 
   it("is a registry that only pulls", async () => {
     const { host } = await addresses();
-    const upload = `http://${host}:15000/v2/demo/blobs/uploads/`;
+    const upload = `http://${host}:${own.registryPort}/v2/demo/blobs/uploads/`;
     const post = ["wget", "-T", "9", "-O-", "--post-data", "x", upload];
     const result = await kube.kubectl("exec", "client", "--", ...post);
     assert.match(result.stderr, /405 Method Not Allowed/);

@@ -137,7 +137,7 @@ describe("a pod in its own machine", () => {
     assert.match(text, /POD NAME.*INSTANCE TYPE.*INSTANCE ID.*IP.*PHASE/);
     assert.match(
       text,
-      /bare\s+pods\s+kip-e2e\s+on-demand\s+local\.\w+\s+\S+\s+198\.19\.\S+\s+Claimed/,
+      /bare\s+pods\s+kip-e2e(?:-\d)?\s+on-demand\s+local\.\w+\s+\S+\s+198\.19\.\S+\s+Claimed/,
     );
   });
 

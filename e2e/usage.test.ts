@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { cluster, eventually, shellPod, type Cluster } from "./cluster.ts";
+import { cluster as own } from "./cluster-number.ts";
 
-const node = "/api/v1/nodes/kip-e2e/proxy";
+const node = `/api/v1/nodes/${own.name}/proxy`;
 
 interface Summary {
   readonly pods: readonly {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { cluster, eventually, machineProcesses, type Cluster } from "./cluster.ts";
+import { cluster as own } from "./cluster-number.ts";
 
 const image = "kip.local/demo:latest";
 
@@ -146,7 +147,7 @@ describe("workloads", () => {
       kind: "Pod",
       metadata: { name: "giant" },
       spec: {
-        nodeName: "kip-e2e",
+        nodeName: own.name,
         containers: [{ name: "main", image, resources: { requests: { memory: "90Gi" } } }],
       },
     });
