@@ -47,7 +47,9 @@ describe("watchEvents()", () => {
   it("rejects a line that is not a valid event", async () => {
     const isUnavailable = (error: unknown): boolean => K8sError.is(error, "K8S_UNAVAILABLE");
     await assert.rejects(read(["<html>\n"]), isUnavailable);
-    await assert.rejects(read(['{"type":"WHAT"}\n']), isUnavailable);
+    const lines = ["null", "1", "[]", '{"type":"ADDED"}', '{"type":"MODIFIED","object":null}'];
+    for (const line of ['{"type":"WHAT"}', '{"type":"BOOKMARK","object":7}', ...lines])
+      await assert.rejects(read([`${line}\n`]), isUnavailable, line);
   });
 
   it("drops a last line that the server did not finish", async () => {

@@ -42,19 +42,21 @@ export async function* watchEvents<T extends KubeObject>(
 }
 
 function parseLine<T extends KubeObject>(line: string, path: string): WatchEvent<T> {
-  let event: { readonly type?: string; readonly object?: unknown };
+  let event: { readonly type?: unknown; readonly object?: unknown } | null;
   try {
     event = JSON.parse(line) as typeof event; // checked below
   } catch {
     throw broken(path, "a line is not valid JSON"); // the parser would quote it: it may be a Secret
   }
-  switch (event.type) {
+  switch (event?.type) {
     case "ADDED":
     case "MODIFIED":
     case "DELETED":
+      if (!hasMetadata(event.object)) throw broken(path, "an event has no object");
       return { type: event.type, object: event.object as T }; // the API server keeps to its schema
     case "BOOKMARK":
-      return { type: event.type, object: event.object as { readonly metadata?: ObjectMeta } }; // as above
+      if (!hasMetadata(event.object)) throw broken(path, "an event has no object");
+      return { type: event.type, object: event.object }; // as above
     case "ERROR": {
       const status = event.object as Status | undefined; // what an ERROR carries
       throw statusError(
@@ -63,8 +65,13 @@ function parseLine<T extends KubeObject>(line: string, path: string): WatchEvent
       );
     }
     default:
-      throw broken(path, `an event has the type "${String(event.type)}"`);
+      throw broken(path, `an event has the type "${String(event?.type)}"`);
   }
+}
+
+function hasMetadata(object: unknown): object is { readonly metadata: ObjectMeta } {
+  const { metadata } = (object ?? {}) as { readonly metadata?: unknown }; // checked here
+  return typeof metadata === "object" && metadata !== null;
 }
 
 function broken(path: string, reason: string): K8sError {
