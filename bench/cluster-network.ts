@@ -94,10 +94,10 @@ async function measureRules(
     "-c",
     `until [ "$(readlink /proc/${holder.pid}/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do :; done`,
   ]);
-  const nft = async (input: string): Promise<void> =>
-    void (await runCommand("nsenter", ["-t", String(holder.pid), "-n", "nft", "-f", "-"], {
-      input,
-    }));
+  const nft = async (input: string): Promise<string> => {
+    const words = ["-t", String(holder.pid), "-n", "nft", "-f", "-"];
+    return (await runCommand("nsenter", words, { input })).stdout;
+  };
   const heapBefore = heapBytes();
   const rules = new NetworkRules({
     place: {

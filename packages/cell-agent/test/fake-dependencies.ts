@@ -14,7 +14,7 @@ import {
 } from "@kip/oci-runtime";
 import { bucketCount, type ViewChange } from "@kip/network-view";
 import type { AgentDependencies } from "../src/dependencies/agent-dependencies.ts";
-import type { PodPlace, PodRules } from "../src/network/pod-rules.ts";
+import type { PodPlace, PodRules, PodRulesOptions } from "../src/network/pod-rules.ts";
 
 /** A runtime in memory: containers do what the test tells them. Outlives agents, like crun does. */
 export class FakeRuntime implements ContainerRuntime {
@@ -160,11 +160,14 @@ export class FakeRuntime implements ContainerRuntime {
 export class FakeRules {
   readonly places: PodPlace[] = [];
   readonly changes: ViewChange[] = [];
+  /** Whether rules that were made took over those of before. */
+  readonly takenOver: boolean[] = [];
   /** How many of the next changes cannot be put in force. */
   failures = 0;
 
-  create(place: PodPlace): PodRules {
+  create(place: PodPlace, { takesOver = false }: PodRulesOptions): PodRules {
     this.places.push(place);
+    this.takenOver.push(takesOver);
     return {
       sums: Array<number>(bucketCount).fill(this.changes.length),
       apply: async (change) => {
@@ -235,7 +238,7 @@ export function fakeDependencies(
       cgroupParent: "",
     }),
     removeSandbox: async () => {},
-    createNetworkRules: (place) => (options.rules ?? new FakeRules()).create(place),
+    createNetworkRules: (...made) => (options.rules ?? new FakeRules()).create(...made),
     resolveUser: async (_rootfs, user) => ({ uid: Number(user) || 0, gid: 0, additionalGids: [] }),
   };
 }

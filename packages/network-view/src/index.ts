@@ -14,5 +14,5 @@ export { endpointText, parseEndpoint, type Endpoint } from "./endpoint.ts";
 export { limits } from "./limits.ts";
 export type { PolicyBlock, PolicyPort, PolicyRule, PolicyView } from "./policy-view.ts";
 export type { ServicePortView, ServiceView } from "./service-view.ts";
-export { bucketCount, bucketOf, decodeSums, TableDigest } from "./table-digest.ts";
+export { bucketCount, bucketOf, decodeSums, TableDigest, unknownSums } from "./table-digest.ts";
 export { decodeLine, encodeLine, type GroupLine, type ViewLine } from "./view-line.ts";

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { decode, type Decoder } from "@kip/base";
 
 /** Into how many parts a table of Services is cut, to find out which parts differ. */
@@ -27,6 +27,12 @@ export class TableDigest {
     const plus = after === undefined ? 0 : lineHash(after);
     this.#sums[bucket] = ((this.#sums[bucket] ?? 0) + minus + plus) % modulus;
   }
+}
+
+/** Sums of a table that is not known: random, so each bucket of any table differs, also an empty one. */
+export function unknownSums(): readonly number[] {
+  const bytes = randomBytes(6 * bucketCount);
+  return Array.from({ length: bucketCount }, (_, bucket) => bytes.readUIntBE(6 * bucket, 6));
 }
 
 /** The bucket of a key, 0 to {@link bucketCount} − 1. */

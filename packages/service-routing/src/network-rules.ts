@@ -1,17 +1,29 @@
-import { bucketOf, type PolicyView, type ViewChange } from "@kip/network-view";
+import {
+  bucketCount,
+  bucketOf,
+  unknownSums,
+  type PolicyView,
+  type ViewChange,
+} from "@kip/network-view";
 import { SerialQueue, type Logger } from "@kip/base";
 import { familiesOf, type Family } from "./family.ts";
 import { closedPolicyTable, policyRules } from "./policy-rules.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, TableChange, type RuleSet } from "./rule-set.ts";
-import { Services, type ServiceChanges } from "./services.ts";
+import { Services, type ServiceChanges, type ServiceTable } from "./services.ts";
+import { tableInForce } from "./table-in-force.ts";
 import type { StaleFlows } from "./connections/stale-flows.ts";
 
 /** Options of {@link NetworkRules}. */
 export interface NetworkRulesOptions {
   readonly place: RoutingPlace;
-  /** Gives commands to nft as one transaction, in the namespace that the rules are for. */
-  readonly runNft: (text: string) => Promise<void>;
+  /** Gives commands to nft as one transaction, in the namespace that the rules are for, and returns what it prints. */
+  readonly runNft: (text: string) => Promise<string>;
+  /**
+   * Whether an earlier process may have left rules in force. They stay until the whole table of Services has come; without
+   * any, the first change is put in force alone. @default false
+   */
+  readonly takesOver?: boolean | undefined;
   /** Has the kernel forget connections. A failure is logged and has no other effect. */
   readonly forget: (flows: readonly StaleFlows[]) => Promise<void>;
   readonly logger: Logger;
@@ -19,12 +31,10 @@ export interface NetworkRulesOptions {
 
 const policyTable = "kip_policy";
 
-/** A transaction with more text is not made: nft takes 50 times as much memory, and a new table is filled in parts. */
-const transactionCharacters = 512 * 1024;
-
 /**
- * Services and the policy of one machine as nftables rules. Changes are put in force one after the other, each as one
- * transaction; after a failure, or by a new process, everything is written again beside the rules that are in force.
+ * Services and the policy of one machine as nftables rules. Changes are put in force one after the other, each by
+ * transactions that change what differs; after a failure, or by a new process, everything is written again beside the rules
+ * that are in force.
  */
 export class NetworkRules {
   readonly #options: NetworkRulesOptions;
@@ -33,18 +43,28 @@ export class NetworkRules {
   readonly #queue = new SerialQueue();
   readonly #groups = new Map<string, Set<string>>();
   #policy: PolicyView | undefined;
-  /** Whether the kernel has exactly what is known here. */
-  #isKnown = false;
+  /** Whether the kernel has exactly the policy, and the Services, that are known here. */
+  readonly #isKnown = { policy: false, services: false };
+  /** The table of Services in force; undefined if the kernel must be asked. */
+  #inForce: ServiceTable | "none" | undefined;
+  /** Buckets of Services that have not come, while the rules of an earlier process stay in force. */
+  readonly #missing = new Set<number>();
 
   constructor(options: NetworkRulesOptions) {
     this.#options = options;
     this.#services = new Services(options.place);
     this.#families = familiesOf(options.place);
+    const takesOver = options.takesOver ?? false;
+    this.#inForce = takesOver ? undefined : "none";
+    if (takesOver) for (let bucket = 0; bucket < bucketCount; bucket++) this.#missing.add(bucket);
   }
 
-  /** Sums of the Services in force, for whatever sends changes; see `TableDigest`. */
+  /** Sums of the Services that are known, for whatever sends changes: buckets that differ are sent whole. See `TableDigest`. */
   get sums(): readonly number[] {
-    return this.#services.sums;
+    const unknown = unknownSums();
+    return this.#services.sums.map((sum, bucket) =>
+      this.#missing.has(bucket) ? (unknown[bucket] ?? 0) : sum,
+    );
   }
 
   /**
@@ -57,23 +77,49 @@ export class NetworkRules {
   }
 
   async #apply(change: ViewChange): Promise<void> {
-    const before = this.#policyRules();
+    const before = this.#isKnown.policy ? this.#policyRules() : undefined;
     this.#note(change);
-    const { text, stale } = this.#services.change(this.#withBuckets(change));
-    if (this.#isKnown && text.length <= transactionCharacters) {
-      this.#isKnown = false;
-      const policy = this.#policyText(before);
-      if (policy + text !== "") await this.#options.runNft(policy + text);
-    } else {
-      this.#isKnown = false;
-      const policy = this.#closedTables() + this.#policyText(undefined);
-      for (const batch of this.#services.rebuild(policy)) await this.#options.runNft(batch);
+    const { texts, stale } = this.#services.change(this.#withBuckets(change));
+    for (const bucket of change.buckets) this.#missing.delete(bucket);
+    const policy = (this.#isKnown.policy ? "" : this.#closedTables()) + this.#policyText(before);
+    const isChange = this.#isKnown.services;
+    this.#isKnown.policy = false;
+    this.#isKnown.services = false;
+    if (isChange) await this.#runAll([policy, ...texts]);
+    else if (await this.#isWhole()) await this.#rebuild(policy);
+    else await this.#runAll([policy]);
+    this.#isKnown.policy = true;
+    this.#isKnown.services = this.#missing.size === 0;
+    if (stale.length > 0 && this.#isKnown.services) await this.#forget(stale);
+  }
+
+  /** Whether all Services are known, or there are no rules in force that would be better. */
+  async #isWhole(): Promise<boolean> {
+    this.#inForce ??= (await tableInForce(this.#families, this.#options.runNft)) ?? "none";
+    if (this.#inForce === "none") this.#missing.clear();
+    return this.#missing.size === 0;
+  }
+
+  async #rebuild(first: string): Promise<void> {
+    const inForce = this.#inForce === "none" ? undefined : this.#inForce;
+    // A command that failed may have been the last one, and have done its work.
+    this.#inForce = undefined;
+    for (const batch of this.#services.rebuild(inForce, first)) await this.#options.runNft(batch);
+    this.#inForce = this.#services.table;
+  }
+
+  /** The policy goes with the first Services, as each run of nft takes time. */
+  async #runAll([policy = "", first = "", ...texts]: readonly string[]): Promise<void> {
+    for (const text of [policy + first, ...texts])
+      if (text !== "") await this.#options.runNft(text);
+  }
+
+  async #forget(stale: readonly StaleFlows[]): Promise<void> {
+    try {
+      await this.#options.forget(stale);
+    } catch (err) {
+      this.#options.logger.warn("Could not end connections to endpoints that are gone", { err });
     }
-    this.#isKnown = true;
-    if (stale.length > 0)
-      await this.#options.forget(stale).catch((err: unknown) => {
-        this.#options.logger.warn("Could not end connections to endpoints that are gone", { err });
-      });
   }
 
   #note({ groups, policy }: ViewChange): void {

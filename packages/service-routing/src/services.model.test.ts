@@ -135,9 +135,10 @@ describe("Services, by a model of the kernel", () => {
     ) => {
       const services = new Services(place);
       const kernel = new Kernel();
-      for (const batch of batches) kernel.apply(services.change(new Map(batch)).text);
+      for (const batch of batches)
+        for (const text of services.change(new Map(batch)).texts) kernel.apply(text);
       const fresh = new Kernel();
-      for (const text of services.rebuild()) fresh.apply(text);
+      for (const text of services.rebuild(undefined)) fresh.apply(text);
       assert.deepEqual(kernel.summary(), fresh.summary());
     };
     fc.assert(fc.property(steps, check), { numRuns: 300 });

@@ -33,7 +33,7 @@ describe("Services", () => {
 
   it("has rules of the families that the pod has addresses of, and of both without a pod", () => {
     const textOf = (podAddresses: readonly string[]): string =>
-      [...new Services({ ...place, podAddresses }).rebuild()].join("");
+      [...new Services({ ...place, podAddresses }).rebuild(undefined)].join("");
     assert.doesNotMatch(textOf(["10.1.0.2"]), /table ip6/);
     for (const both of [["10.1.0.2", "fd00::2"], []]) assert.match(textOf(both), /table ip6/);
   });
@@ -42,17 +42,17 @@ describe("Services", () => {
     const next = { ...view(["10.1.0.3:80", "10.1.0.2:80"]), clusterIps: ["10.96.0.5"] };
     const [few, more] = [10, 1000].map((count) => many(count).change(new Map([["ns/s5", next]])));
     assert.equal(
-      few?.text,
+      few?.texts.join(""),
       "delete element ip kip_services_a endpoints { 10.96.0.5 . tcp . 80 . 0 }\n" +
         "add element ip kip_services_a endpoints { 10.96.0.5 . tcp . 80 . 0 : 10.1.0.3 . 80 }\n",
     );
-    assert.equal(more?.text, few?.text);
+    assert.deepEqual(more?.texts, few?.texts);
   });
 
   it("writes nothing for a Service that is as before, in whatever order its endpoints come", () => {
     const services = many(3);
     const same = { ...view(["10.1.0.2:80", "10.1.0.1:80"]), clusterIps: ["10.96.0.1"] };
-    assert.equal(services.change(new Map([["ns/s1", same]])).text, "");
+    assert.deepEqual(services.change(new Map([["ns/s1", same]])).texts, []);
   });
 
   it("has the sums of the lines that were sent, whatever order it keeps", () => {
@@ -66,10 +66,33 @@ describe("Services", () => {
   });
 
   it("fills a new table in parts and puts it in force by the last one", () => {
-    const texts = [...many(10_000).rebuild()];
+    const texts = [...many(10_000).rebuild("kip_services_a")];
     assert.ok(Math.max(...texts.map((text) => text.length)) < 400_000);
     assert.ok(texts.slice(0, -1).every((text) => !text.includes("hook")));
     assert.match(texts.at(-1) ?? "", /hook prerouting[^]*delete table ip kip_services_a/);
+  });
+
+  it("fills the other table, whichever is in force", () => {
+    for (const [inForce, other] of [
+      ["kip_services_a", "kip_services_b"],
+      ["kip_services_b", "kip_services_a"],
+    ] as const) {
+      const services = many(10_000);
+      const texts = [...services.rebuild(inForce)];
+      assert.ok(texts.slice(0, -1).every((text) => !text.includes(inForce)));
+      assert.equal(services.table, other);
+    }
+  });
+
+  it("takes a change of many Services in parts, what is gone first, and fills no new table", () => {
+    const services = many(10_000);
+    const next = { ...view(["10.1.0.9:80"]), clusterIps: ["10.96.0.5"] };
+    const changes = Array.from({ length: 10_000 }, (_, i) => [`ns/s${i}`, undefined] as const);
+    const { texts } = services.change(new Map([["ns/a", next], ...changes]));
+    assert.ok(texts.length > 1);
+    assert.ok(Math.max(...texts.map((text) => text.length)) < 400_000);
+    assert.ok(texts.slice(0, -1).every((text) => !text.includes("10.1.0.9")));
+    assert.ok(texts.every((text) => !text.includes("table ip")));
   });
 });
 

@@ -11,10 +11,13 @@ import { staleFlows, type StaleFlows } from "./connections/stale-flows.ts";
 export type ServiceChanges = ReadonlyMap<string, ServiceView | undefined>;
 
 /** Two tables: a new one is filled while the other one is in use. */
-const tableNames = ["kip_services_a", "kip_services_b"] as const;
+export const serviceTables = ["kip_services_a", "kip_services_b"] as const;
+
+/** The name of a table of Services. */
+export type ServiceTable = (typeof serviceTables)[number];
 
 /**
- * How much text goes to nft at once when a table is filled. It takes about 50 times as much memory, and a cell may be
+ * About how much text goes to nft at once, unless one Service has more. It takes about 50 times as much memory, and a cell may be
  * small.
  */
 const batchCharacters = 256 * 1024;
@@ -31,7 +34,7 @@ export class Services {
   readonly #digest = new TableDigest();
   /** For each family, which shared chains there are. They stay: there are as many as there are numbers of endpoints. */
   #balanced = new Map<Family, Set<number>>();
-  #table: (typeof tableNames)[number] = tableNames[0];
+  #table: ServiceTable = serviceTables[0];
 
   constructor(place: RoutingPlace) {
     this.#place = place;
@@ -48,31 +51,43 @@ export class Services {
     return this.#views.keys();
   }
 
-  /** Takes changes. The commands go to nft as one transaction. */
+  /** The table that changes go to: that of the last {@link Services.rebuild}. */
+  get table(): ServiceTable {
+    return this.#table;
+  }
+
+  /** Takes changes. Each text goes to nft as one transaction; a Service is never in two of them. */
   change(changes: ServiceChanges): {
-    readonly text: string;
+    readonly texts: readonly string[];
     readonly stale: readonly StaleFlows[];
   } {
-    const tables = this.#families.map((family) => new TableChange(`${family.ip} ${this.#table}`));
+    const texts: string[] = [];
     const stale: StaleFlows[] = [];
-    for (const [key, next] of changes) {
+    let batch = this.#batch();
+    // What is gone comes first: its addresses may be another one's now.
+    for (const [key, next] of [...changes].sort(([, a], [, b]) => Number(!!a) - Number(!!b))) {
       const before = this.#view(key);
       const after = next && arranged(before, next);
       stale.push(...staleFlows(before, after));
       for (const [index, family] of this.#families.entries())
-        this.#addChange(tables[index], { family, key, before, after });
+        this.#addChange(batch[index], { family, key, before, after });
       this.#store(key, before, after);
+      if (batch.reduce((sum, { size }) => sum + size, 0) < batchCharacters) continue;
+      texts.push(textOf(batch));
+      batch = this.#batch();
     }
-    return { text: tables.map((table) => table.text()).join(""), stale };
+    return { texts: [...texts, textOf(batch)].filter((text) => text !== ""), stale };
   }
 
   /**
    * Makes the whole table again beside the one that is in use. Each text is a transaction, and the last one replaces the
    * old table.
    *
+   * @param inForce the table that is in use, if there is one: it is left as it is until then
    * @param first commands for the first transaction
    */
-  *rebuild(first = ""): Generator<string> {
+  *rebuild(inForce: ServiceTable | undefined, first = ""): Generator<string> {
+    this.#table = otherTable(inForce ?? serviceTables[0]);
     let batch = first;
     for (const text of this.#tables()) {
       batch += text;
@@ -83,8 +98,11 @@ export class Services {
     yield batch + this.#replacement();
   }
 
+  #batch(): readonly TableChange[] {
+    return this.#families.map((family) => new TableChange(`${family.ip} ${this.#table}`));
+  }
+
   *#tables(): Generator<string> {
-    this.#table = otherTable(this.#table);
     this.#balanced = new Map();
     for (const family of this.#families)
       yield emptyTable(`${family.ip} ${this.#table}`, family, this.#place);
@@ -157,8 +175,12 @@ export class Services {
   }
 }
 
-function otherTable(name: (typeof tableNames)[number]): (typeof tableNames)[number] {
-  return name === tableNames[0] ? tableNames[1] : tableNames[0];
+function otherTable(name: ServiceTable): ServiceTable {
+  return name === serviceTables[0] ? serviceTables[1] : serviceTables[0];
+}
+
+function textOf(tables: readonly TableChange[]): string {
+  return tables.map((table) => table.text()).join("");
 }
 
 /** The line as kip writes it, whatever the order of endpoints is here. */

@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
-import type { PolicyView, ServiceView, ViewChange } from "@kip/network-view";
+import {
+  bucketCount,
+  bucketOf,
+  type PolicyView,
+  type ServiceView,
+  type ViewChange,
+} from "@kip/network-view";
 import { forgetFlows, NetworkRules, type RoutingPlace } from "../src/index.ts";
 import { cable, podAddresses, TestNetwork } from "./test-network.ts";
 
@@ -41,9 +47,10 @@ describe("NetworkRules", () => {
   let network: TestNetwork;
   let rules: NetworkRules;
 
-  const newRules = (): NetworkRules =>
+  const newRules = (takesOver = false): NetworkRules =>
     new NetworkRules({
       place,
+      takesOver,
       runNft: async (text) => await network.nft(text),
       forget: async (flows) => {
         const inNamespace = ["nsenter", "--target", String(network.cell.pid), "--net"];
@@ -223,6 +230,47 @@ describe("NetworkRules", () => {
     const again = { do: "echo", host: "", port: id } as const;
     assert.equal(await network.pod.ask(again), "again");
     assert.deepEqual(await answers(5), new Set(["10.0.0.12"]));
+  });
+
+  /** Services of this many clients that no test asks: more than one transaction. */
+  const others = (count: number): readonly (readonly [string, ServiceView])[] =>
+    Array.from({ length: count }, (_, i) => {
+      const clusterIps = [`10.96.${4 + (i >> 8)}.${i & 255}`];
+      return [`other/s${i}`, { ...service(["10.0.0.13:8080"]), clusterIps }];
+    });
+  /** Asks without a pause while something happens, and gives all answers. */
+  const answersWhile = async (task: () => Promise<void>): Promise<ReadonlySet<string>> => {
+    const found = new Set<string>();
+    const done = new AbortController();
+    const asking = (async () => {
+      while (!done.signal.aborted) found.add((await network.pod.tcp(vip, 80, 2000)).split(" ")[0]!);
+    })();
+    await task().finally(() => done.abort());
+    await asking;
+    return found;
+  };
+
+  it("leaves what an earlier process has put in force until the whole table has come, and drops nothing", async () => {
+    const web = ["default/web", service(["10.0.0.11:8080"])] as const;
+    await apply({ services: new Map([web]) });
+    // Twice, so that each of the two tables has been the one in force.
+    for (let life = 0; life < 2; life++) {
+      const { id } = await network.pod.start({ do: "hold", host: vip, port: 80 });
+      const found = await answersWhile(async () => {
+        rules = newRules(true);
+        assert.ok(rules.sums.every((sum) => sum !== 0));
+        await apply({ policy: {}, services: new Map() });
+        const all = [...others(4000), web];
+        for (let bucket = 0; bucket < bucketCount; bucket++) {
+          const some = all.filter(([key]) => bucketOf(key) === bucket);
+          await apply({ services: new Map(some), buckets: [bucket] });
+        }
+      });
+      assert.deepEqual(found, new Set(["10.0.0.11"]));
+      assert.equal(await network.pod.ask({ do: "echo", host: "", port: id }), "again");
+    }
+    await applyService(service(["10.0.0.12:8080"]));
+    assert.deepEqual(await answers(3), new Set(["10.0.0.12"]));
   });
 
   it("writes everything again after a transaction that failed", async () => {

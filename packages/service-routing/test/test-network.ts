@@ -146,8 +146,8 @@ export class TestNetwork implements AsyncDisposable {
     );
   }
 
-  async nft(text: string): Promise<void> {
-    await this.cell.run("nft", ["-f", "-"], text);
+  async nft(text: string): Promise<string> {
+    return await this.cell.run("nft", ["-f", "-"], text);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

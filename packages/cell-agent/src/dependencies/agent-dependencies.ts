@@ -3,7 +3,7 @@ import type { ImageStore, ResolvedUser } from "@kip/oci-image";
 import type { ContainerRuntime, PodSandbox, PodSandboxOptions } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import type { CacheFolder } from "../image/cache-folder.ts";
-import type { PodPlace, PodRules } from "../network/pod-rules.ts";
+import type { PodPlace, PodRules, PodRulesOptions } from "../network/pod-rules.ts";
 import type { Mounter } from "../volumes/mounter.ts";
 
 /** Dependencies of the agent; tests have their own. */
@@ -16,7 +16,7 @@ export interface AgentDependencies {
   createSandbox(options: PodSandboxOptions): Promise<PodSandbox>;
   removeSandbox(options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">): Promise<void>;
   /** Rules for Services and policies; absent where a pod cannot have any. */
-  readonly createNetworkRules?: (place: PodPlace) => PodRules;
+  readonly createNetworkRules?: (place: PodPlace, options: PodRulesOptions) => PodRules;
   resolveUser(rootfs: string, user: string): Promise<ResolvedUser>;
   /** Resolves when all is prepared that can be before the pod comes. Never fails: a pod makes what is missing. */
   readonly prepared?: Promise<void>;

@@ -1,7 +1,7 @@
 import type { ServerHttp2Stream } from "node:http2";
 import { AgentError } from "@kip/agent-api";
 import { errorText, untilAborted } from "@kip/base";
-import { bucketCount, ChangeReader, type ViewChange } from "@kip/network-view";
+import { ChangeReader, unknownSums, type ViewChange } from "@kip/network-view";
 import type { PodRules } from "./pod-rules.ts";
 
 /** A change that has come and is not in force. */
@@ -9,8 +9,6 @@ interface Pending {
   readonly change: ViewChange;
   readonly inForce: PromiseWithResolvers<void>;
 }
-
-const noSums = Array<number>(bucketCount).fill(0);
 
 /** A change that changes nothing: rules that could not be put in force are written again with it. */
 const nothing: ViewChange = { number: 0, services: new Map(), buckets: [], groups: [] };
@@ -33,7 +31,7 @@ export class CellNetwork implements Disposable {
     this.#stream = stream;
     this.#pending = undefined;
     stream.respond({ ":status": 200, "content-type": "application/x-ndjson" });
-    send(stream, { sums: this.#rules?.sums ?? noSums });
+    send(stream, { sums: this.#rules?.sums ?? unknownSums() });
     const gone = new AbortController();
     stream.once("close", () => gone.abort());
     const reader = new ChangeReader();

@@ -5,6 +5,9 @@ import { WaitingNft } from "./waiting-nft.ts";
 /** Where a pod's rules are for. A pod with addresses of its own has a cable. */
 export type PodPlace = Omit<routing.RoutingPlace, "cable">;
 
+/** Options of the rules of a pod. */
+export type PodRulesOptions = Pick<routing.NetworkRulesOptions, "takesOver">;
+
 /** A pod's rules, which outlive the agent. */
 export type PodRules = Pick<routing.NetworkRules, "apply" | "sums">;
 
@@ -16,10 +19,11 @@ export type PodRules = Pick<routing.NetworkRules, "apply" | "sums">;
 export function podRulesFactory(
   { NetworkRules, forgetFlows }: typeof routing,
   { cable, logger }: { readonly cable: string; readonly logger: Logger },
-): (place: PodPlace) => PodRules {
+): (place: PodPlace, options: PodRulesOptions) => PodRules {
   const nft = new WaitingNft();
-  return (place) =>
+  return (place, options) =>
     new NetworkRules({
+      ...options,
       place: { ...place, cable: place.podAddresses.length > 0 ? cable : undefined },
       runNft: async (text) => await nft.run(text),
       forget: async (flows) => {

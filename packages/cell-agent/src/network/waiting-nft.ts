@@ -1,5 +1,5 @@
 import { PassThrough } from "node:stream";
-import { runCommand } from "@kip/base";
+import { runCommand, type CommandResult } from "@kip/base";
 
 const nft = ["/usr/sbin/nft", "-f", "-"] as const;
 
@@ -9,7 +9,7 @@ const nft = ["/usr/sbin/nft", "-f", "-"] as const;
  */
 export class WaitingNft {
   readonly #input = new PassThrough();
-  #first: Promise<unknown> | undefined;
+  #first: Promise<CommandResult> | undefined;
 
   constructor() {
     const [program, ...words] = nft;
@@ -17,12 +17,13 @@ export class WaitingNft {
     this.#first.catch(() => {}); // the first run reports it
   }
 
-  /** Gives commands to nft as one transaction. @throws {CommandError} `COMMAND_FAILED` */
-  async run(text: string): Promise<void> {
+  /** Gives commands to nft as one transaction, and returns what it prints. @throws {CommandError} `COMMAND_FAILED` */
+  async run(text: string): Promise<string> {
     const first = this.#first;
     this.#first = undefined;
     if (first) this.#input.end(text);
     const [program, ...words] = nft;
-    await (first ?? runCommand(program, words, { input: text }));
+    const { stdout } = await (first ?? runCommand(program, words, { input: text }));
+    return stdout;
   }
 }

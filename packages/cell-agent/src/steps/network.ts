@@ -6,10 +6,11 @@ import { present, type Executor } from "./step-tools.ts";
 /** Puts the next change of the cluster's network in force. The rules are those of the pod's first document with a network. */
 export const network: Executor<"network"> = async (_step, { state, signal }, tools) => {
   const { dependencies, events, network: cellNetwork } = tools;
-  const place = placeOf(present(state().desired));
+  const { desired, isNetworkInForce: takesOver } = state();
+  const place = placeOf(present(desired));
   const create = present(dependencies.createNetworkRules);
   try {
-    await cellNetwork.applyNext(() => create(place), signal);
+    await cellNetwork.applyNext(() => create(place, { takesOver }), signal);
   } catch (error) {
     if (!signal.aborted) events.warning("NetworkNotReady", errorText(error));
     throw error;

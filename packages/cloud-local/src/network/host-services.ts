@@ -37,11 +37,12 @@ export async function leadHostServices(
       serviceRanges: [],
       localEndpoints: "node",
     },
-    runNft: async (text) => void (await namespace.run("nft", ["-f", "-"], text)),
+    runNft: async (text) => (await namespace.run("nft", ["-f", "-"], text)).stdout,
     forget: async (flows) => {
       await forgetFlows(flows, { inNamespace: ["nsenter", `--net=${namespace.file}`] });
     },
     logger,
+    takesOver: true, // of a kip that was here before
   });
   using subscription = source.subscribe(rules.sums);
   const reader = new ChangeReader();
