@@ -1,6 +1,7 @@
 // What a pod may rely on because every kubelet does it so, on real machines.
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
+import { cluster as own } from "./cluster-number.ts";
 import { cluster, eventually, shellPod, type Cluster } from "./cluster.ts";
 
 const image = "kip.local/demo:latest";
@@ -40,6 +41,41 @@ describe("a kubelet's rules", () => {
       (await kube.kubectl("logs", "web", "-c", "look")).stdout.includes("touch /settings/new"),
     );
     await kube.ok("delete", "pod", "web", "--wait=false");
+  });
+
+  it("keep pods out that the node cannot run, by reason and message", async () => {
+    const sysctls = [{ name: "kernel.msgmax", value: "1" }];
+    const memory = {
+      containers: [{ name: "main", image, resources: { requests: { memory: "9Ti" } } }],
+    };
+    const refused: readonly [string, object, string][] = [
+      ["windows", { os: { name: "windows" } }, "PodOSNotSupported"],
+      ["sysctl", { securityContext: { sysctls } }, "SysctlForbidden"],
+      ["large", memory, "OutOfmemory"],
+    ];
+    for (const [name, spec] of refused)
+      await kube.apply(shellPod(name, "true", { nodeName: own.name, ...spec }));
+    for (const [name, , reason] of refused) {
+      await kube.ok(
+        "wait",
+        "--for=jsonpath={.status.phase}=Failed",
+        `pod/${name}`,
+        "--timeout=60s",
+      );
+      const status = await kube.ok(
+        "get",
+        "pod",
+        name,
+        "-o",
+        "jsonpath={.status.reason}: {.status.message}",
+      );
+      assert.ok(status.startsWith(`${reason}: Pod was rejected: `), status);
+      const events = await kube.ok("events", "--for", `pod/${name}`);
+      assert.ok(events.includes(`Warning   ${reason} `), events);
+    }
+    const cells = await kube.ok("get", "cells", "-o", "jsonpath={.items[*].spec.podRef.name}");
+    assert.doesNotMatch(cells, /windows|sysctl|large/);
+    await kube.ok("delete", "pod", "windows", "sysctl", "large");
   });
 
   it("end a pod that has waited for its machine for too long", async () => {

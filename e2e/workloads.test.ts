@@ -148,7 +148,13 @@ describe("workloads", () => {
       metadata: { name: "giant" },
       spec: {
         nodeName: own.name,
-        containers: [{ name: "main", image, resources: { requests: { memory: "90Gi" } } }],
+        containers: [
+          {
+            name: "main",
+            image,
+            resources: { limits: { memory: "90Gi" }, requests: { memory: "1Mi" } },
+          },
+        ],
       },
     });
     await eventually("the event", async () =>

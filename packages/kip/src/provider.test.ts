@@ -111,6 +111,18 @@ function report(...sequences: readonly number[]): PodReport {
 }
 
 describe("KipProvider", () => {
+  it("does not take a pod that a kubelet would not", async () => {
+    const { provider } = await start();
+    const windows = podWith({ metadata: { uid: "w" }, spec: { os: { name: "windows" } } });
+    assert.throws(
+      () => provider.admit(windows),
+      (error) =>
+        VirtualKubeletError.is(error, "VK_INVALID_POD") && error.reason === "PodOSNotSupported",
+    );
+    provider.admit(podWith({ metadata: { uid: "linux" } }));
+    await provider.stop();
+  });
+
   it("has no log of a container that has not started", async () => {
     const { provider } = await start();
     await assert.rejects(provider.logs(pod, "main", asked, signal), (error) =>

@@ -17,6 +17,7 @@ import {
   type ProviderStats,
   type ResolvedPod,
 } from "@kip/virtual-kubelet";
+import { admitPod } from "./admission/admit-pod.ts";
 import { ProviderError } from "./errors.ts";
 import { CellWorker } from "./cell/cell-worker.ts";
 import type { CellSteps } from "./cell/cell-step.ts";
@@ -45,6 +46,8 @@ export interface KipProviderOptions {
 export class KipProvider implements PodProvider {
   readonly #options: KipProviderOptions;
   readonly #workers = new Map<string, CellWorker>();
+  /** Admitted pods, by UID, until their workers have them. */
+  readonly #admitted = new Map<string, Pod>();
   readonly #subscriptions = new DisposableStack();
   /** By token; a notice may come before its pod. */
   readonly #notices = new Map<string, InterruptionNotice>();
@@ -96,22 +99,44 @@ export class KipProvider implements PodProvider {
 
   async finish(pod: Pod, signal: AbortSignal): Promise<void> {
     const podRef = refOf(pod);
+    this.#admitted.delete(podRef.uid);
     if (!this.#workers.has(podRef.uid) && !this.#hasCell(podRef.uid)) return;
     const worker = this.#worker(podRef);
     worker.finish(pod);
     await this.#untilSettled(worker, signal);
   }
 
+  admit(pod: Pod): void {
+    const { uid } = pod.metadata;
+    const { capacity, allocatable = capacity } = this.#options.nodeFacts;
+    const otherPods = (): readonly Pod[] =>
+      this.#admittedPods().filter((each) => each.metadata.uid !== uid);
+    const rejection = admitPod(pod, { allocatable, otherPods });
+    if (!rejection) return void this.#admitted.set(uid, pod);
+    const { reason, message } = rejection;
+    throw new VirtualKubeletError("VK_INVALID_POD", message, { reason });
+  }
+
+  #admittedPods(): readonly Pod[] {
+    const running = [...this.#workers.values()].flatMap(({ state }) =>
+      state.pod.resolved && !state.end.isPodFinished ? [state.pod.resolved.pod] : [],
+    );
+    return [...running, ...this.#admitted.values()];
+  }
+
   async apply(resolved: ResolvedPod): Promise<void> {
     const { pod } = resolved;
+    this.#admitted.delete(pod.metadata.uid);
     this.#worker(refOf(pod)).apply(resolved);
   }
 
   async remove(pod: Pod, graceSeconds: number, signal?: AbortSignal): Promise<void> {
+    this.#admitted.delete(pod.metadata.uid);
     await this.#remove(refOf(pod), graceSeconds, { pod, signal });
   }
 
   async removeUnknown(uid: string): Promise<void> {
+    this.#admitted.delete(uid);
     const cell = this.#options.cells.list().find((each) => each.spec.podRef.uid === uid);
     const known = this.#workers.get(uid)?.state.podRef ?? cell?.spec.podRef;
     if (known) await this.#remove(known, 0);

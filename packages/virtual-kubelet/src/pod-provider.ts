@@ -126,6 +126,13 @@ export interface PodProvider {
   /** Optional: called once, after everything else, with ten seconds to return. The pods go on. */
   stop?(): Promise<void>;
   /**
+   * Optional: whether the node takes a pod at all, as a kubelet's admission. Called before anything that the pod refers
+   * to is looked up, and not for a pod whose status has a start time: an earlier process has admitted it.
+   *
+   * @throws {VirtualKubeletError} `VK_INVALID_POD` with the reason: the pod fails, and is not applied
+   */
+  admit?(pod: Pod): void;
+  /**
    * Brings the pod to run, or its changed parts into effect. Called with the pod's whole desired
    * state: at first sight, after each change, after a restart of the library for each pod that is not
    * finished, and when resolved content changed. Must be idempotent by the pod's UID. Returns when

@@ -221,7 +221,7 @@ for (const { name: variant, make } of variants)
         ([each]) => each?.status?.phase === "Failed",
       );
       assert.equal(pod?.status?.reason, "OutOfcpu");
-      assert.equal(pod?.status?.message, "Cannot run it: too big");
+      assert.equal(pod?.status?.message, "Pod was rejected: Cannot run it: too big");
     });
 
     it("repeats a failed apply, and does not delay other pods by it", async () => {

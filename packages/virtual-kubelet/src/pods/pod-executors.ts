@@ -11,6 +11,7 @@ import type { Executors, StepContext, StepOf } from "@kip/reconcile";
 import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
 import { findError, type FoundError } from "../errors.ts";
+import { qosClass } from "../status/qos-class.ts";
 import type { Tracer } from "../tracing.ts";
 import { goneStatus } from "./own-statuses.ts";
 import { gracePeriod, isFinished } from "./pod-changes.ts";
@@ -94,6 +95,7 @@ async function apply(
   { state, change, signal }: Context<"apply">,
 ): Promise<PodChange> {
   const { api, content } = state();
+  if (!content.applied && api.pod.status?.startTime === undefined) provider.admit?.(api.pod);
   const resolved = await resolve(api.pod, content.applied);
   signal.throwIfAborted();
   change({ kind: "offered", generation: api.pod.metadata.generation });
@@ -103,16 +105,22 @@ async function apply(
   return { kind: "applied", revision: content.revision, resolved };
 }
 
-/** Fails a pod that can never run here. */
+/** Fails a pod that can never run here, with the words that a kubelet puts before the reason. */
 function reject(
-  { recordEvent, status }: PodExecutorOptions,
+  { clock, recordEvent, status }: PodExecutorOptions,
   pod: Pod,
   invalid: FoundError,
 ): PodChange {
   const message = errorText(invalid);
   const reason = typeof invalid.reason === "string" ? invalid.reason : "ProviderRejected";
   recordEvent(pod, { type: "Warning", reason, message });
-  status.write({ phase: "Failed", reason, message });
+  status.write({
+    phase: "Failed",
+    reason,
+    message: `Pod was rejected: ${message}`,
+    startTime: pod.status?.startTime ?? wireTime(clock.now()),
+    qosClass: qosClass(pod),
+  });
   return { kind: "rejected" };
 }
 

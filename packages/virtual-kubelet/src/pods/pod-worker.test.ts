@@ -267,6 +267,29 @@ describe("PodWorker", () => {
     assert.equal(provider.count("remove"), before + 1);
   });
 
+  it("asks the provider to admit a pod before it looks anything up, once", async () => {
+    const asked: string[] = [];
+    const refusal = new VirtualKubeletError("VK_INVALID_POD", "no", { reason: "NodePorts" });
+    const answers: Record<string, Error | undefined> = { a: undefined, b: refusal };
+    const admit = ({ metadata }: Pod): void => {
+      asked.push(metadata.uid);
+      const answer = answers[metadata.uid];
+      if (answer) throw answer;
+    };
+    Object.assign(provider, { admit });
+    const admitted = await start(pod({ metadata: { uid: "a" } }));
+    admitted.update(pod({ metadata: { uid: "a", labels: { changed: "yes" } } }));
+    await clock.advance(0);
+    const refused = await start(pod({ metadata: { uid: "b" }, status: {} }));
+    assert.deepEqual([asked, provider.count("apply")], [["a", "b"], 2]);
+    const { phase, reason, message } = refused.pod.status ?? {};
+    assert.deepEqual([phase, reason, message], ["Failed", "NodePorts", "Pod was rejected: no"]);
+    assert.equal(events.at(-1), "NodePorts");
+    const status = { phase: "Pending", startTime: "2030-01-01T00:00:00Z" };
+    await start(pod({ metadata: { uid: "c" }, status }));
+    assert.deepEqual(asked, ["a", "b"]);
+  });
+
   it("keeps a status that the provider reported before its call failed", async () => {
     // It writes once, and its next call finds nothing to do.
     provider.gate = async ({ uid }) => {

@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Container, PodSpec } from "@kip/k8s-types";
+import { podWith, type PodParts } from "@kip/k8s-types/testing";
+import { admitPod } from "./admit-pod.ts";
+import type { Rejection } from "./rejection.ts";
+
+const allocatable = { cpu: "2", memory: "4Gi", pods: "20", "ephemeral-storage": "100Gi" };
+
+function judge(spec: Partial<PodSpec>, metadata: PodParts["metadata"] = {}): Rejection | undefined {
+  return admitPod(podWith({ spec, metadata }), { allocatable, otherPods: () => [] });
+}
+
+function sysctl(name: string, spec: Partial<PodSpec> = {}): string | undefined {
+  const securityContext = { sysctls: [{ name, value: "1" }] };
+  const rejection = judge({ ...spec, securityContext });
+  return rejection && `${rejection.reason}: ${rejection.message}`;
+}
+
+function requests(quantities: Container["resources"], more: Partial<PodSpec> = {}) {
+  return judge({ containers: [{ name: "main", resources: quantities ?? {} }], ...more });
+}
+
+describe("admitPod()", () => {
+  it("takes a pod that asks for nothing unusual", () => {
+    const nodeSelector = { "kubernetes.io/os": "linux", "example.com/rack": "7" };
+    assert.equal(judge({ os: { name: "linux" }, nodeSelector }), undefined);
+    assert.equal(judge({}, { labels: { "kubernetes.io/os": "linux" } }), undefined);
+  });
+
+  it("refuses another system, by field, label and node selector", () => {
+    assert.deepEqual(judge({ os: { name: "windows" } }), {
+      reason: "PodOSNotSupported",
+      message: "Failed to admit pod as the OS field doesn't match node OS",
+    });
+    assert.equal(
+      judge({}, { labels: { "kubernetes.io/os": "windows" } })?.reason,
+      "PodOSSelectorNodeLabelDoesNotMatch",
+    );
+    assert.deepEqual(judge({ nodeSelector: { "kubernetes.io/arch": "arm64" } }), {
+      reason: "NodeAffinity",
+      message: "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+    });
+  });
+
+  it("refuses sysctls that are not safe, however they are written", () => {
+    for (const safe of ["kernel.shm_rmid_forced", "net.ipv4.tcp_wmem", "net/ipv4/tcp_syncookies"])
+      assert.equal(sysctl(safe), undefined);
+    assert.equal(
+      sysctl("kernel.msgmax"),
+      'SysctlForbidden: forbidden sysctl: "kernel.msgmax" not allowlisted',
+    );
+    assert.equal(
+      sysctl("net/ipv4/conf/eth0.1/forwarding"),
+      'SysctlForbidden: forbidden sysctl: "net.ipv4.conf.eth0/1.forwarding" not allowlisted',
+    );
+  });
+
+  it("refuses sysctls of a namespace that the pod shares with its node", () => {
+    assert.equal(
+      sysctl("net.ipv4.tcp_syncookies", { hostNetwork: true }),
+      'SysctlForbidden: forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host net enabled',
+    );
+    assert.equal(
+      sysctl("kernel.shm_rmid_forced", { hostIPC: true }),
+      'SysctlForbidden: forbidden sysctl: "kernel.shm_rmid_forced" not allowed with host ipc enabled',
+    );
+    assert.equal(sysctl("kernel.shm_rmid_forced", { hostNetwork: true }), undefined);
+  });
+
+  it("refuses more than the node offers, whatever other pods use", () => {
+    assert.equal(requests({ requests: { cpu: "2", memory: "4Gi" } }), undefined);
+    assert.deepEqual(requests({ requests: { cpu: "2100m" } }), {
+      reason: "OutOfcpu",
+      message: "Node didn't have enough resource: cpu, requested: 2100, used: 0, capacity: 2000",
+    });
+    assert.equal(requests({ requests: { memory: "5Gi" } })?.reason, "OutOfmemory");
+    assert.equal(requests({}, { overhead: { memory: "5Gi" } })?.reason, "OutOfmemory");
+    assert.equal(
+      requests({ requests: { "hugepages-2Mi": "4Mi" } })?.message,
+      "Node didn't have enough resource: hugepages-2Mi, requested: 4194304, used: 0, capacity: 0",
+    );
+    assert.equal(requests({ requests: { "example.com/fpga": "1" } }), undefined);
+  });
+
+  it("counts the largest init container beside the sidecars before it", () => {
+    const of = (name: string, cpu: string, sidecar = false): Container => ({
+      name,
+      resources: { requests: { cpu } },
+      ...(sidecar && { restartPolicy: "Always" }),
+    });
+    const containers = [of("main", "1")];
+    assert.equal(judge({ containers, initContainers: [of("a", "2"), of("b", "2")] }), undefined);
+    assert.equal(
+      judge({ containers, initContainers: [of("proxy", "500m", true), of("b", "1600m")] })?.message,
+      "Node didn't have enough resource: cpu, requested: 2100, used: 0, capacity: 2000",
+    );
+  });
+
+  it("refuses profiles of AppArmor, of the pod, of a container and of an annotation", () => {
+    const refused = {
+      reason: "AppArmor",
+      message: "Cannot enforce AppArmor: AppArmor is not enabled on the host",
+    };
+    const containers = [{ name: "main" }];
+    const securityContext = { appArmorProfile: { type: "RuntimeDefault" } };
+    const unconfined = { appArmorProfile: { type: "Unconfined" } };
+    const annotations = {
+      "container.apparmor.security.beta.kubernetes.io/main": "runtime/default",
+    };
+    assert.deepEqual(judge({ containers, securityContext }), refused);
+    assert.deepEqual(judge({ containers: [{ name: "main", securityContext }] }), refused);
+    assert.deepEqual(judge({ containers }, { annotations }), refused);
+    assert.equal(
+      judge({ securityContext, containers: [{ name: "main", securityContext: unconfined }] }),
+      undefined,
+    );
+  });
+
+  it("names the kubelet's first reason where there are several", () => {
+    const securityContext = { sysctls: [{ name: "kernel.msgmax", value: "1" }] };
+    assert.equal(judge({ os: { name: "windows" }, securityContext })?.reason, "SysctlForbidden");
+  });
+});

@@ -1,0 +1,18 @@
+import type { Pod } from "@kip/k8s-types";
+
+/** Why the node does not take a pod: `status.reason`, and the words of the status' message and of the event. */
+export interface Rejection {
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** What a pod is judged by, besides the pod itself. */
+export interface AdmissionContext {
+  /** What the node offers to pods. */
+  readonly allocatable: Readonly<Record<string, string>>;
+  /** Pods of the node that were admitted and have not ended, without the one that is judged. */
+  readonly otherPods: () => readonly Pod[];
+}
+
+/** One of the checks of admission. Pure; undefined means that nothing speaks against the pod. */
+export type AdmissionCheck = (pod: Pod, context: AdmissionContext) => Rejection | undefined;

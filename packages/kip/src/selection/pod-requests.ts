@@ -1,0 +1,49 @@
+import { parseQuantity } from "@kip/base";
+import type { Pod } from "@kip/k8s-types";
+
+/** Amounts by the name of the resource: processors, bytes, pieces. */
+export type ResourceAmounts = ReadonlyMap<string, number>;
+
+type Quantities = Readonly<Record<string, string>>;
+
+/**
+ * What the scheduler counts for a pod: the requests of its containers, or of the pod as a whole where it has some, and
+ * its overhead. Init containers count with the largest of them, beside the sidecars that were started before.
+ *
+ * @see https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
+ * @throws {Error} `QUANTITY_INVALID`
+ */
+export function podRequests({ spec }: Pod): ResourceAmounts {
+  let sidecars: ResourceAmounts = new Map();
+  let starting: ResourceAmounts = new Map();
+  for (const { resources, restartPolicy } of spec.initContainers ?? []) {
+    const beside = joined(sidecars, amounts(resources?.requests), sum);
+    starting = joined(starting, beside, Math.max);
+    if (restartPolicy === "Always") sidecars = beside;
+  }
+  const running = spec.containers.reduce(
+    (total, { resources }) => joined(total, amounts(resources?.requests), sum),
+    sidecars,
+  );
+  const ofContainers = joined(starting, running, Math.max);
+  const ofPod = new Map([...ofContainers, ...amounts(spec.resources?.requests)]);
+  return joined(ofPod, amounts(spec.overhead), sum);
+}
+
+function amounts(quantities: Quantities = {}): ResourceAmounts {
+  return new Map(Object.entries(quantities).map(([name, text]) => [name, parseQuantity(text)]));
+}
+
+function joined(
+  a: ResourceAmounts,
+  b: ResourceAmounts,
+  by: (x: number, y: number) => number,
+): ResourceAmounts {
+  const result = new Map(a);
+  for (const [name, amount] of b) result.set(name, by(a.get(name) ?? 0, amount));
+  return result;
+}
+
+function sum(x: number, y: number): number {
+  return x + y;
+}
