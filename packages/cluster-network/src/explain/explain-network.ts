@@ -91,7 +91,7 @@ function withoutEndpoints(
 ): string {
   if (isLocal && port.endpoints.length > 0)
     return `Service ${key} has internalTrafficPolicy Local and no endpoint on this virtual node: packets are dropped`;
-  const endpoints = views.index.slices(key).flatMap((slice) => slice.endpoints);
+  const endpoints = views.index.slices(key).flatMap((slice) => slice.endpoints ?? []);
   const notReady = endpoints.filter(({ conditions }) => conditions?.ready === false).length;
   const reason =
     endpoints.length === 0

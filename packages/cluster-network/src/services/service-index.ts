@@ -10,6 +10,7 @@ export const serviceNameLabel = "kubernetes.io/service-name";
 /** Services and slices as they come, and the views of those that have changed. */
 export class ServiceIndex {
   readonly #node: ViewNode;
+  readonly #onFailure: (key: string, error: unknown) => void;
   readonly #services = new Map<string, StoredService>();
   readonly #byNamespace = new Map<string, Set<string>>();
   /** By Service, then by the slice's name. */
@@ -17,8 +18,15 @@ export class ServiceIndex {
   readonly #claims = new AddressClaims();
   readonly #changed = new Set<string>();
 
-  constructor(node: ViewNode) {
+  /** @param onFailure is given a Service whose view cannot be made, and why: it is left out */
+  constructor(node: ViewNode, onFailure: (key: string, error: unknown) => void = () => {}) {
     this.#node = node;
+    this.#onFailure = onFailure;
+  }
+
+  /** Whether {@link ServiceIndex.takeChanges} would give something. */
+  get isChanged(): boolean {
+    return this.#changed.size > 0;
   }
 
   /** Takes a Service; undefined if it is gone. */
@@ -76,10 +84,17 @@ export class ServiceIndex {
     return [...(this.#byNamespace.get(namespace) ?? [])];
   }
 
-  /** The Services that may have changed since the last call, as they are now. */
-  takeChanges(): ReadonlyMap<string, ServiceView | undefined> {
-    const wanted = new Map([...this.#changed].map((key) => [key, this.#wanted(key)] as const));
-    this.#changed.clear();
+  /**
+   * The Services that may have changed since the last call, as they are now.
+   *
+   * @param mostOfNamespace how many of one namespace are given at most; the rest is given by the next calls. Services that
+   * are gone are given in any case, as others may have their addresses already
+   */
+  takeChanges(
+    mostOfNamespace = Number.POSITIVE_INFINITY,
+  ): ReadonlyMap<string, ServiceView | undefined> {
+    const keys = this.#takeKeys(mostOfNamespace);
+    const wanted = new Map(keys.map((key) => [key, this.#tryWanted(key)] as const));
     const affected = new Set<string>();
     for (const [key, view] of wanted) {
       const created = this.#services.get(key)?.metadata.creationTimestamp ?? "";
@@ -90,6 +105,29 @@ export class ServiceIndex {
     for (const [key, view] of wanted) views.set(key, view && this.#claims.withoutLost(key, view));
     for (const key of affected) if (!views.has(key)) views.set(key, this.view(key));
     return views;
+  }
+
+  #takeKeys(mostOfNamespace: number): readonly string[] {
+    const counts = new Map<string, number>();
+    const keys = [...this.#changed].filter((key) => {
+      const service = this.#services.get(key);
+      if (!service || !isProxied(service)) return true;
+      const count = (counts.get(namespaceOf(key)) ?? 0) + 1;
+      counts.set(namespaceOf(key), count);
+      return count <= mostOfNamespace;
+    });
+    for (const key of keys) this.#changed.delete(key);
+    return keys;
+  }
+
+  /** Any user of the cluster may have written what cannot be read: it must not keep others' changes back. */
+  #tryWanted(key: string): ServiceView | undefined {
+    try {
+      return this.#wanted(key);
+    } catch (error) {
+      this.#onFailure(key, error);
+      return undefined;
+    }
   }
 
   #wanted(key: string): ServiceView | undefined {

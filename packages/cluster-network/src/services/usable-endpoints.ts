@@ -42,7 +42,8 @@ export function usableEndpoints(
     if (slice.addressType !== "IPv4" && slice.addressType !== "IPv6") continue;
     for (const { name = "", protocol: has = "TCP", port } of slice.ports ?? [])
       if (name === portName && has === protocol && port !== undefined && isPort(port))
-        for (const endpoint of slice.endpoints) addCandidate(candidates, { endpoint, port, node });
+        for (const endpoint of slice.endpoints ?? [])
+          addCandidate(candidates, { endpoint, port, node });
   }
   const local = candidates.filter(({ isOnNode }) => isOnNode);
   return {

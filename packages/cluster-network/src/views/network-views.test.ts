@@ -149,6 +149,60 @@ describe("NetworkViews", () => {
     assert.match(JSON.stringify(lines), /10\.0\.0\.19:8080/);
   });
 
+  it("takes 250 Services of a namespace at a time, the first changed first, and others' changes with them", async () => {
+    const bench = new Bench();
+    bench.views.setService(service("web", "10.96.0.1"));
+    const cell = bench.subscribe("a");
+    await bench.all(cell);
+    for (let i = 0; i < 1000; i++) {
+      const address = `10.97.${i >> 8}.${i & 255}`;
+      bench.views.setService({
+        ...service(`s${i}`, address),
+        metadata: meta(`s${i}`, "flood"),
+      });
+    }
+    bench.views.setSlice(slice("web", "10.0.0.1"));
+    for (let version = 1; version <= 4; version++) {
+      await bench.flush();
+      const sent = keys(await bench.lines(cell));
+      const ofFlood = sent.filter((key) => key.startsWith("flood/"));
+      assert.equal(ofFlood.length, 250);
+      assert.ok(ofFlood.includes(`flood/s${250 * version - 1}`));
+      assert.deepEqual(
+        sent.filter((key) => key.startsWith("default/")),
+        version === 1 ? ["default/web"] : [],
+      );
+    }
+  });
+
+  it("takes all Services that are gone at once: another one may have the address already", async () => {
+    const bench = new Bench();
+    const flood = (i: number): StoredService => {
+      return {
+        ...service(`s${i}`, `10.97.${i >> 8}.${i & 255}`),
+        metadata: meta(`s${i}`, "flood"),
+      };
+    };
+    for (let i = 0; i < 1000; i++) bench.views.setService(flood(i));
+    const cell = bench.subscribe("a");
+    await bench.all(cell);
+    for (let i = 0; i < 1000; i++) bench.views.setService(flood(i), true);
+    bench.views.setService(service("web", "10.97.3.200"));
+    await bench.flush();
+    assert.equal(keys(await bench.lines(cell)).length, 1001);
+  });
+
+  it("leaves out a Service that cannot be read, and no other one", async () => {
+    const bench = new Bench();
+    bench.views.setService(service("web", "10.96.0.1"));
+    bench.views.setService(service("bad", "10.96.0.2"));
+    bench.views.setService(service("empty", "10.96.0.3"));
+    bench.views.setSlice({ ...slice("bad"), endpoints: [null] } as unknown as EndpointSlice);
+    bench.views.setSlice({ ...slice("empty"), endpoints: null });
+    const sent = keys(await bench.all(bench.subscribe("a")));
+    assert.deepEqual([...new Set(sent)].sort(), ["default/empty", "default/web"]);
+  });
+
   it("encodes a change once for all cells", async () => {
     const bench = new Bench();
     bench.views.setService(service("web", "10.96.0.1"));

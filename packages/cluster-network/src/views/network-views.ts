@@ -5,7 +5,7 @@ import type {
   NetworkPolicy,
   StoredService,
 } from "@kip/k8s-types/network";
-import { defined, pause, untilAborted, type Clock } from "@kip/base";
+import { defined, pause, untilAborted, type Clock, type Logger } from "@kip/base";
 import { encodeLine, type PolicyView } from "@kip/network-view";
 import { isReadable } from "./is-readable.ts";
 import { AddressGroups } from "../policies/address-groups.ts";
@@ -23,6 +23,8 @@ export interface NetworkViewsOptions {
   readonly clock: Clock;
   /** Least time between two versions, milliseconds: changes in between are one. @default 100 */
   readonly periodMs?: number | undefined;
+  /** Is told of objects that cannot be read. @default nothing is logged */
+  readonly logger?: Logger | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -49,6 +51,15 @@ interface Subscriber {
 
 const defaultPeriodMs = 100;
 
+/**
+ * How many Services of one namespace a version has: 2,500 changes per second. One namespace cannot keep the changes of
+ * others back, on kip or on cells.
+ */
+const mostOfNamespace = 250;
+
+/** Nothing passes. */
+const closedPolicy: PolicyView = { ingress: [], egress: [] };
+
 /** Namespaces whose Services nearly every pod uses: the API server's and DNS. */
 const commonNamespaces: readonly string[] = ["default", "kube-system"];
 
@@ -73,7 +84,9 @@ export class NetworkViews implements SharedLines {
 
   constructor(options: NetworkViewsOptions) {
     this.#options = options;
-    this.index = new ServiceIndex(options.node);
+    this.index = new ServiceIndex(options.node, (service, err) =>
+      options.logger?.error("Could not read a Service or its EndpointSlices", { service, err }),
+    );
   }
 
   setService(service: StoredService, isGone = false): void {
@@ -149,7 +162,7 @@ export class NetworkViews implements SharedLines {
   }): ViewSubscription {
     this.#flush();
     // Until a pod is known in whose namespace there are policies, nothing may pass.
-    const wanted = this.#viewOf(cell) ?? { ingress: [], egress: [] };
+    const wanted = this.#viewOf(cell) ?? closedPolicy;
     const policy = fitting(wanted);
     const groups = this.#use(policy);
     const namespaces = new Set([...commonNamespaces, cell.namespace]);
@@ -191,7 +204,9 @@ export class NetworkViews implements SharedLines {
     const { clock, periodMs = defaultPeriodMs, signal } = this.#options;
     void pause(periodMs, clock, signal).then((isOver) => {
       this.#isScheduled = false;
-      if (isOver) this.#flush();
+      if (!isOver) return;
+      this.#flush();
+      if (this.index.isChanged) this.#schedule();
     });
   }
 
@@ -199,7 +214,9 @@ export class NetworkViews implements SharedLines {
   #flush(): void {
     const version = this.version + 1;
     let isChanged = false;
-    for (const [key, view] of this.index.takeChanges())
+    // Before there is a cell, everything is listed for the first time.
+    const most = this.#subscribers.size > 0 ? mostOfNamespace : undefined;
+    for (const [key, view] of this.index.takeChanges(most))
       if (this.services.set(key, view, version)) isChanged = true;
     for (const [name, change] of this.groups.takeChanges()) {
       this.#groupLines.get(name)?.change(change, version);
@@ -228,7 +245,15 @@ export class NetworkViews implements SharedLines {
   /** What may pass to and from a pod; undefined if that depends on a pod that is not known. */
   #viewOf(cell: Pick<Subscriber, "podUid" | "namespace">): PolicyView | undefined {
     if (!this.#policies.has(cell.namespace)) return {};
-    return this.policyOf(cell.podUid)?.view;
+    try {
+      return this.policyOf(cell.podUid)?.view;
+    } catch (err) {
+      this.#options.logger?.error("Could not read the network policies of a pod", {
+        podUid: cell.podUid,
+        err,
+      });
+      return closedPolicy;
+    }
   }
 
   /** Returns whether it is another one. */

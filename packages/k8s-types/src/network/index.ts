@@ -16,8 +16,10 @@ export interface StoredService extends gen.Service {
 }
 
 /** A part of the endpoints of a Service, as it was read from an API server. */
-export interface EndpointSlice extends gen.EndpointSlice {
+export interface EndpointSlice extends Omit<gen.EndpointSlice, "endpoints"> {
   readonly metadata: StoredMeta;
+  /** The API server writes null for an empty list. */
+  readonly endpoints: readonly gen.Endpoint[] | null;
 }
 
 /** A network policy that was read from an API server. */
