@@ -29,7 +29,8 @@ const decodeHello: Decoder<{ readonly sums: readonly number[] }> = decode.object
 const decodeApplied = decode.object({ applied: decode.integer });
 
 /**
- * Sends changes to an agent, each when the one before is in force: a slow cell holds up nothing but itself.
+ * Sends changes to an agent, each when the one before is in force: a slow cell holds up nothing but itself. The stream is
+ * closed when this ends.
  *
  * @param changesFor gives the changes for a cell that has Services with these sums
  * @throws {AgentError} code `AGENT_ANSWER_INVALID`; the signal's reason
@@ -43,12 +44,16 @@ export async function sendNetwork(
   stream.once("close", () => closed.abort(invalid("it ended")));
   const open = AbortSignal.any([signal, closed.signal]);
   const answers = answerLines(stream);
-  const { sums } = decodeAnswer(await nextLine(answers), decodeHello);
-  const changes = changesFor(sums);
-  for (let number = 1; ; number++) {
-    for (const piece of await changes.next(open)) await writeTo(stream, piece);
-    const { applied } = decodeAnswer(await nextLine(answers), decodeApplied);
-    if (applied !== number) throw invalid(`it confirms change ${applied}, not ${number}`);
+  try {
+    const { sums } = decodeAnswer(await nextLine(answers), decodeHello);
+    const changes = changesFor(sums);
+    for (let number = 1; ; number++) {
+      for (const piece of await changes.next(open)) await writeTo(stream, piece);
+      const { applied } = decodeAnswer(await nextLine(answers), decodeApplied);
+      if (applied !== number) throw invalid(`it confirms change ${applied}, not ${number}`);
+    }
+  } finally {
+    stream.destroy();
   }
 }
 

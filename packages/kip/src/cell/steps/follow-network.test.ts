@@ -76,13 +76,58 @@ describe("followNetwork()", () => {
     assert.deepEqual(log, ["NetworkUnavailable"]);
   });
 
-  it("closes a connection over which no more changes go", async () => {
-    const { log, ended } = start(async (open) => {
+  it("keeps the connection when changes cannot be sent, says so, and sends again after a growing pause", async () => {
+    let calls = 0;
+    const { log, ended, clock, close, uid } = start(async (open) => {
+      calls += 1;
       open([]);
       throw new AgentError("AGENT_ANSWER_INVALID", "nonsense");
     });
+    const times: number[] = [];
+    for (let second = 0; second < 3600 && times.length < 20; second++) {
+      const before = calls;
+      await clock.advance(1000);
+      for (let i = 0; i < 5; i++) await new Promise(setImmediate);
+      if (calls > before) times.push(second);
+    }
+    close();
     await ended;
-    assert.deepEqual(log.slice(1), ["connection closed", "disposed"]);
+    assert.ok(!log.includes("connection closed"));
+    assert.deepEqual(log.slice(0, 4), [
+      `subscribed ${uid}`,
+      "disposed",
+      "NetworkNotReady",
+      `subscribed ${uid}`,
+    ]);
+    assert.equal(times.length, 20, "it goes on");
+    assert.ok((times.at(-1) ?? 0) - (times.at(-2) ?? 0) > 40);
+  });
+
+  it("goes on with the newest changes once they can be sent", async () => {
+    let failures = 2;
+    const { log, ended, clock, close, uid } = start(async (open, signal) => {
+      open([]);
+      if (failures-- > 0) throw new Error("Cannot encode the change");
+      await untilAborted(signal);
+    });
+    for (let second = 0; second < 10; second++) {
+      await clock.advance(1000);
+      await new Promise(setImmediate);
+    }
+    assert.equal(log.at(-1), `subscribed ${uid}`);
+    assert.equal(log.filter((line) => line === "NetworkNotReady").length, 2);
+    close();
+    await ended;
+    assert.equal(log.at(-1), "disposed");
+  });
+
+  it("says nothing of a stream that ends because its connection does", async () => {
+    const { log, ended, close } = start(async () => {
+      close();
+      throw new AgentError("AGENT_UNREACHABLE", "gone");
+    });
+    await ended;
+    assert.deepEqual(log, []);
   });
 
   it("says of a pod that waits for the cluster's network for long", async () => {

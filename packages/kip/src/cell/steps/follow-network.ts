@@ -1,48 +1,77 @@
 import { AgentError, type AgentClient } from "@kip/agent-api";
-import { pause } from "@kip/base";
-import type { ViewSubscription } from "@kip/cluster-network";
+import { backoffDelay, errorText, pause } from "@kip/base";
+import type { PodRef } from "../../state/cell-state.ts";
 import type { CellContext } from "../cell-step.ts";
 import type { CellTools } from "./step-context.ts";
 
 /** After how long a pod says that it waits for the cluster's network, milliseconds. */
 const lateMs = 10_000;
 
-/** Keeps the rules of a cell for Services and policies up to date until the connection ends. Never throws. */
+/** Delays before changes are sent again over the same connection, milliseconds. */
+const backoff = { initialMs: 1000, maxMs: 60_000 } as const;
+
+/** What {@link followNetwork} needs. */
+type NetworkTools = Pick<CellTools, "network" | "onProblem" | "clock" | "logger">;
+
+/** A stream that has gone on for so long begins with the shortest delay again, milliseconds. */
+const steadyMs = 60_000;
+
+/**
+ * Keeps the rules of a cell for Services and policies up to date until the connection ends. A failure is a problem of the
+ * network alone: it is shown by an event of the pod, the rules on the cell stay as they are, and the connection is kept.
+ * Never throws.
+ */
 export async function followNetwork(
-  tools: Pick<CellTools, "network" | "onProblem" | "clock" | "logger">,
+  tools: NetworkTools,
   client: AgentClient,
   { state }: Pick<CellContext, "state">,
 ): Promise<void> {
-  const { network, onProblem, logger } = tools;
-  if (!network) return;
-  const { uid: podUid, namespace } = state().podRef;
+  const { onProblem, clock, logger } = tools;
+  const { podRef } = state();
+  const { uid: podUid } = podRef;
   const closed = new AbortController();
   void client.closed.then(() => closed.abort());
   const { signal } = closed;
-  let subscription: ViewSubscription | undefined;
+  for (let attempt = 0; !signal.aborted; attempt++) {
+    const startedAt = clock.monotonic();
+    try {
+      return await sendChanges(tools, client, { podRef, signal });
+    } catch (error) {
+      if (clock.monotonic() - startedAt > steadyMs) attempt = 0;
+      // A stream that ends with its connection is not a problem of its own.
+      if (!(await pause(backoffDelay(attempt, backoff), clock, signal))) return;
+      logger.warn("Could not send a cell more of the cluster's network", { podUid, err: error });
+      const what = "The pod's Services and network policies are not up to date";
+      onProblem(podUid, "NetworkNotReady", `${what}: ${errorText(error)}`);
+    }
+  }
+}
+
+/** Returns when the connection ends, or if the pod is to have no Services and policies. */
+async function sendChanges(
+  tools: NetworkTools,
+  client: AgentClient,
+  { podRef, signal }: { readonly podRef: PodRef; readonly signal: AbortSignal },
+): Promise<void> {
+  const { network, onProblem } = tools;
+  const { uid: podUid, namespace } = podRef;
+  if (!network) return;
+  const without = (reason: string, why: string): void =>
+    onProblem(podUid, reason, `The pod has no Services and policies: ${why}`);
+  if (!(await network.isWatched())) {
+    const what = "services, endpointslices and networkpolicies";
+    return without("NetworkUnavailable", `kip may not watch ${what}`);
+  }
+  await untilSynced(network, { ...tools, podUid, signal });
+  using subscriptions = new DisposableStack();
   try {
-    if (!(await network.isWatched())) {
-      const reason = "kip may not watch services, endpointslices and networkpolicies";
-      onProblem(podUid, "NetworkUnavailable", `The pod has no Services and policies: ${reason}`);
-      return;
-    }
-    await untilSynced(network, { ...tools, podUid, signal });
-    await client.sendNetwork((sums) => {
-      subscription = network.subscribe({ podUid, namespace, sums });
-      return subscription;
-    }, signal);
+    await client.sendNetwork(
+      (sums) => subscriptions.use(network.subscribe({ podUid, namespace, sums })),
+      signal,
+    );
   } catch (error) {
-    if (signal.aborted) return;
-    if (AgentError.is(error, "AGENT_NOT_FOUND")) {
-      const reason = "the agent of its cell is of an earlier version";
-      onProblem(podUid, "NetworkUnsupported", `The pod has no Services and policies: ${reason}`);
-      return;
-    }
-    logger.warn("Could not send a cell more of the cluster's network", { podUid, err: error });
-    // A cell without the newest policies is not left to itself.
-    await client[Symbol.asyncDispose]();
-  } finally {
-    subscription?.[Symbol.dispose]();
+    if (!AgentError.is(error, "AGENT_NOT_FOUND")) throw error;
+    without("NetworkUnsupported", "the agent of its cell is of an earlier version");
   }
 }
 
