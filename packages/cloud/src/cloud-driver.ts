@@ -210,6 +210,13 @@ export interface CloudDriver extends AsyncDisposable {
   list(): Promise<readonly Instance[]>;
   /** The last bytes of the serial console, at most `maxBytes`. */
   consoleOutput(instanceId: string, maxBytes: number): Promise<string>;
+  /**
+   * What pods need to know of the cloud's network. Kip keeps the answer, asks again at most once a minute and while pods are
+   * dispatched, and uses the last one while this fails; it also calls this to find out whether the cloud answers. So a driver
+   * asks its cloud each time, and keeps nothing itself.
+   *
+   * @throws {CloudError} a repetition is safe
+   */
   networkFacts(): Promise<NetworkFacts>;
   /**
    * Has packets of the computer that the cluster's API server runs on led to Services, until the signal aborts; what is in

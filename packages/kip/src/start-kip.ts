@@ -22,6 +22,7 @@ import { CellIdentities } from "./identity/cell-identity.ts";
 import { LogArchive } from "./logs/log-archive.ts";
 import { readNodeFacts } from "./node-facts.ts";
 import { ClusterNetwork } from "./network/cluster-network.ts";
+import { KnownNetworkFacts } from "./network/network-facts.ts";
 import { KipProvider } from "./provider.ts";
 import { CellChooser } from "./selection/cell-chooser.ts";
 import { nodeLabel, type Cell } from "./state/cell.ts";
@@ -114,10 +115,12 @@ function createProvider(
 } {
   const { client, driver, config, nodeName, clock, logger } = options;
   const archive = new LogArchive(options.logDir, logger);
-  const network = createNetwork(options, signal);
+  const facts = new KnownNetworkFacts({ driver, clock, logger });
+  const network = createNetwork(options, facts, signal);
   const steps = createSteps(options, opened, {
     archive,
     network,
+    dns: () => dnsSettings(options, facts),
     onEvent: (podUid, reason, message) => provider.podEvent(podUid, "Normal", reason, message),
     onProblem: (podUid, reason, message) => provider.podEvent(podUid, "Warning", reason, message),
   });
@@ -148,11 +151,16 @@ function createProvider(
   return { provider, cells, network };
 }
 
-function createNetwork(options: StartKipOptions, signal: AbortSignal): ClusterNetwork {
+function createNetwork(
+  options: StartKipOptions,
+  facts: KnownNetworkFacts,
+  signal: AbortSignal,
+): ClusterNetwork {
   const { client, driver, nodeName, nodeIp, clock, logger } = options;
   return new ClusterNetwork({
     client,
     driver,
+    facts,
     node: { name: nodeName, zone: driver.zone },
     nodeAddresses: [nodeIp],
     clock,
@@ -164,7 +172,7 @@ function createNetwork(options: StartKipOptions, signal: AbortSignal): ClusterNe
 function createSteps(
   options: StartKipOptions,
   { store, identities }: OpenedParts,
-  own: Pick<CellTools, "archive" | "network" | "onEvent" | "onProblem">,
+  own: Pick<CellTools, "archive" | "network" | "dns" | "onEvent" | "onProblem">,
 ): CellSteps {
   const { driver, config, nodeName, controllerID, clock, logger } = options;
   const { dockerConfig, registries, images } = config;
@@ -181,7 +189,6 @@ function createSteps(
       privateIPOnly: config.privateIPOnly,
     }),
     identities,
-    dns: () => dnsSettings(options),
     registries,
     images,
     logIns: source && new CloudLogIns(source, { clock, logger }),
@@ -212,8 +219,11 @@ async function collect(
   ]);
 }
 
-async function dnsSettings(options: StartKipOptions): Promise<DnsSettings> {
-  const facts = await options.driver.networkFacts();
+async function dnsSettings(
+  options: StartKipOptions,
+  known: KnownNetworkFacts,
+): Promise<DnsSettings> {
+  const facts = await known.get();
   return {
     clusterDns: options.clusterDns,
     clusterDomain: options.clusterDomain ?? "cluster.local",

@@ -21,13 +21,15 @@ function start(forbidden: Set<string>) {
   } as unknown as ApiClient; // all that is called
   const network = new ClusterNetwork({
     client,
-    driver: {
-      networkFacts: async () => ({
+    facts: {
+      get: async () => ({
         nameservers: [],
         searchDomains: [],
         cidrs: [],
         nodeAddresses: ["10.0.0.2"],
       }),
+    },
+    driver: {
       leadServices: async (source) => {
         using subscription = source.subscribe([]);
         assert.ok(subscription);

@@ -9,12 +9,14 @@ import {
   type ViewSubscription,
 } from "@kip/cluster-network";
 import { isNotFound, K8sError, paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
+import type { KnownNetworkFacts } from "./network-facts.ts";
 
 /** Options of {@link ClusterNetwork}. */
 export interface ClusterNetworkOptions {
   readonly client: ApiClient;
   /** Has the API server's computer led to Services, if it can. */
-  readonly driver: Pick<CloudDriver, "leadServices" | "networkFacts">;
+  readonly driver: Pick<CloudDriver, "leadServices">;
+  readonly facts: Pick<KnownNetworkFacts, "get">;
   readonly node: ViewNode;
   /** Addresses of the virtual node. */
   readonly nodeAddresses: readonly string[];
@@ -43,8 +45,8 @@ export class ClusterNetwork {
 
   constructor(options: ClusterNetworkOptions) {
     this.#options = options;
-    const { node, clock, signal } = options;
-    this.#views = new NetworkViews({ node, clock, signal });
+    const { node, clock, logger, signal } = options;
+    this.#views = new NetworkViews({ node, clock, logger, signal });
   }
 
   /** Begins to watch in the background, as soon as kip may. Ends with the signal. */
@@ -75,8 +77,8 @@ export class ClusterNetwork {
   async settings(): Promise<DesiredNetwork | undefined> {
     await this.#begun.promise;
     if (!this.#watch) return undefined;
-    const { driver, nodeAddresses } = this.#options;
-    const others = (await driver.networkFacts()).nodeAddresses ?? [];
+    const { facts, nodeAddresses } = this.#options;
+    const others = (await facts.get()).nodeAddresses ?? [];
     return { nodeAddresses: [...nodeAddresses, ...others], serviceRanges: this.#serviceRanges };
   }
 
