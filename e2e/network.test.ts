@@ -31,7 +31,7 @@ describe("what a pod reaches", () => {
     return {
       pod: await show("pod", "server", ".status.podIP"),
       machine: await show("cell", `cell-${uid}`, ".status.ip"),
-      host: await show("pod", "server", ".status.hostIP"),
+      host: own.hostAddress,
     };
   }
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { cluster, eventually, providerProcess, shellPod, type Cluster } from "./cluster.ts";
+import { cluster as own } from "./cluster-number.ts";
 
 /** Programs of the cell, which has socat: the demo image has nothing that speaks UDP. */
 const ofCell = {
@@ -16,8 +17,17 @@ const serve = `
 chroot /cell socat UDP4-LISTEN:5300,fork SYSTEM:hostname &
 mkdir -p /www; hostname >/www/index.html; httpd -p 8080 -h /www${asking}`;
 
-function pod(name: string, app: string, script: string): object {
-  const made = shellPod(name, script, ofCell, mounts) as { metadata: object };
+/** Ports of the cell that lead to the servers of `serve`; ready only if one answers at the cell's loopback address. */
+const hostPorts = {
+  ports: [
+    { containerPort: 8080, hostPort: 18_080 },
+    { containerPort: 5300, hostPort: 15_300, protocol: "UDP" },
+  ],
+  readinessProbe: { httpGet: { host: "127.0.0.1", port: 18_080 }, periodSeconds: 1 },
+};
+
+function pod(name: string, app: string, script: string, container: object = {}): object {
+  const made = shellPod(name, script, ofCell, { ...mounts, ...container }) as { metadata: object };
   return { ...made, metadata: { ...made.metadata, labels: { app, name } } };
 }
 
@@ -46,7 +56,7 @@ describe("Services and network policies", () => {
   before(async () => {
     kube = await cluster("services");
     await kube.apply(
-      pod("one", "web", serve),
+      pod("one", "web", serve, hostPorts),
       pod("two", "web", serve),
       pod("client", "client", asking),
       service("web", { app: "web" }),
@@ -121,6 +131,25 @@ describe("Services and network policies", () => {
     assert.equal(said.length, 60);
   });
 
+  it("leave host ports, which lead to the pod from everywhere", async () => {
+    const { url, address } = await hostPort();
+    assert.equal((await (await fetch(url)).text()).trim(), "one");
+    for (const from of ["client", "one"])
+      assert.equal((await within(from, `wget -qT3 -O- ${url}`)).trim(), "one");
+    const answer = async (): Promise<string> =>
+      await within("client", `echo | chroot /cell socat -T2 - UDP4:${address}:15300`);
+    await eventually("an answer by UDP", async () => (await answer()).trim() === "one", 20_000);
+  });
+
+  it("have a pod refused that was bound in spite of its host port", async () => {
+    const second = shellPod("second", "sleep 1000", { nodeName: own.name }, hostPorts);
+    await kube.apply(second);
+    const shows = async (): Promise<string> =>
+      await kube.ok("get", "pod", "second", "-o", "jsonpath={.status.phase} {.status.reason}");
+    await eventually("the refusal", async () => (await shows()) === "Failed NodePorts", 30_000);
+    await kube.ok("delete", "pod", "second");
+  });
+
   it("obey policies: closed by default, open for the peers that one allows", async () => {
     await kube.apply(policy("closed", { policyTypes: ["Ingress"] }));
     await eventually(
@@ -140,6 +169,9 @@ describe("Services and network policies", () => {
     await eventually("the client", async () => (await ask("client", "first")) === "one", 30_000);
     assert.match(await ask("two", "first"), /timed out/);
     assert.equal(await ask("one", "first"), "one");
+    const { url } = await hostPort();
+    assert.match(await within("two", `wget -qT3 -O- ${url}`), /timed out/);
+    assert.equal((await within("client", `wget -qT3 -O- ${url}`)).trim(), "one");
   });
 
   it("stay in force while kip is killed, and follow again after its start", async () => {
@@ -162,6 +194,13 @@ describe("Services and network policies", () => {
     await kube.ok("delete", "networkpolicy", "--all");
     await eventually("all peers", async () => (await ask("two", "first")) === "one", 60_000);
   });
+
+  /** Where the host port of pod `one` answers. */
+  async function hostPort(): Promise<{ readonly url: string; readonly address: string }> {
+    const path = "jsonpath={.status.hostIP}";
+    const address = await kube.ok("get", "pod", "one", "-o", path);
+    return { url: `http://${address}:18080/`, address };
+  }
 
   /** Has the Service `first` lead to this pod. */
   async function select(name: string): Promise<void> {

@@ -109,6 +109,15 @@ const container = object({
   targetContainer: optional(string),
 });
 
+/** A port of the cell's own addresses that leads to one of the pod's. */
+const hostPort = object({
+  protocol: oneOf("TCP", "UDP", "SCTP"),
+  hostPort: integer,
+  containerPort: integer,
+  /** The one address at which it answers, as `canonicalAddress` writes it. @default all of the cell, loopback too */
+  hostIp: optional(string),
+});
+
 const account = object({
   /** Repositories it is for: those that begin with this; absent: all. */
   path: optional(string),
@@ -183,6 +192,8 @@ export const decodeDesiredPod = object({
   ),
   /** Address of the pod; absent with `hostNetwork`. */
   podIp: optional(string),
+  /** Absent with `hostNetwork`. @default none */
+  hostPorts: optional(list(hostPort)),
   labels: map(string),
   annotations: map(string),
   terminationGracePeriodSeconds: integer,
@@ -211,6 +222,7 @@ export const decodePodTaken = object({ generation: optional(integer) });
 /** Everything the agent needs to run a pod: all references resolved, all secrets inside. */
 export type DesiredPod = Decoded<typeof decodeDesiredPod>;
 export type DesiredNetwork = NonNullable<DesiredPod["network"]>;
+export type DesiredHostPort = Decoded<typeof hostPort>;
 export type DesiredContainer = Decoded<typeof container>;
 export type DesiredVolume = Decoded<typeof volume>;
 export type DesiredVolumeMount = Decoded<typeof volumeMount>;

@@ -13,6 +13,7 @@ export {
   decodeImagePull,
   type DesiredContainer,
   type DesiredHook,
+  type DesiredHostPort,
   type DesiredImageSettings,
   type DesiredNetwork,
   type DesiredPod,

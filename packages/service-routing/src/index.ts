@@ -2,3 +2,4 @@ export { NetworkRules, type NetworkRulesOptions } from "./network-rules.ts";
 export type { RoutingPlace } from "./routing-place.ts";
 export { forgetFlows, type ForgetFlowsOptions } from "./connections/forget-flows.ts";
 export type { StaleFlows } from "./connections/stale-flows.ts";
+export { hostPortTables, type HostPort, type HostPortsPlace } from "./host-port-table.ts";

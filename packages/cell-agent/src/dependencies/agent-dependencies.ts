@@ -3,6 +3,7 @@ import type { ImageStore, ResolvedUser } from "@kip/oci-image";
 import type { ContainerRuntime, PodSandbox, PodSandboxOptions } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import type { CacheFolder } from "../image/cache-folder.ts";
+import type { PodLink } from "../network/pod-link.ts";
 import type { PodPlace, PodRules, PodRulesOptions } from "../network/pod-rules.ts";
 import type { Mounter } from "../volumes/mounter.ts";
 
@@ -15,6 +16,8 @@ export interface AgentDependencies {
   readonly mounter: Mounter;
   createSandbox(options: PodSandboxOptions): Promise<PodSandbox>;
   removeSandbox(options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">): Promise<void>;
+  /** Makes what a pod's own link has besides its address, once its sandbox is there; absent where a pod has none. */
+  readonly setUpLink?: (link: PodLink) => Promise<void>;
   /** Rules for Services and policies; absent where a pod cannot have any. */
   readonly createNetworkRules?: (place: PodPlace, options: PodRulesOptions) => PodRules;
   resolveUser(rootfs: string, user: string): Promise<ResolvedUser>;

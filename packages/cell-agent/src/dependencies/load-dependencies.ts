@@ -1,6 +1,7 @@
 import { waitingMount } from "@kip/base";
 import type { AgentDependencies, LoadDependenciesOptions } from "./agent-dependencies.ts";
 import { cacheFolder } from "../image/cache-folder.ts";
+import { linkMaker } from "../network/pod-link.ts";
 import { podRulesFactory } from "../network/pod-rules.ts";
 import { kernelMounter } from "../volumes/mounter.ts";
 import { prepareVolumes } from "../volumes/pod-volumes.ts";
@@ -51,6 +52,7 @@ export async function loadRealDependencies(
       return await oci.createPodSandbox({ ...wanted, prepared });
     },
     removeSandbox: oci.removePodSandbox,
+    setUpLink: linkMaker(routing, oci.cableName("pod")),
     createNetworkRules,
     resolveUser: imaging.resolveUser,
   };

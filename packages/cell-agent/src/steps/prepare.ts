@@ -1,5 +1,6 @@
 import { AgentError } from "@kip/agent-api";
 import { errorText } from "@kip/base";
+import { podLink } from "../network/pod-link.ts";
 import { writePodFiles } from "../volumes/pod-files.ts";
 import { makeVolumes } from "../volumes/pod-volumes.ts";
 import { present, type Executor } from "./step-tools.ts";
@@ -11,13 +12,18 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
   try {
     const podFiles = writePodFiles(directories.podFiles, pod);
     const [sandbox, volumes] = await Promise.all([
-      dependencies.createSandbox({
-        runDir: directories.runtime,
-        hostname: pod.hostname,
-        podIp: pod.hostNetwork ? undefined : pod.podIp,
-        shareProcessNamespace: pod.shareProcessNamespace,
-        logger,
-      }),
+      (async () => {
+        const made = await dependencies.createSandbox({
+          runDir: directories.runtime,
+          hostname: pod.hostname,
+          podIp: pod.hostNetwork ? undefined : pod.podIp,
+          shareProcessNamespace: pod.shareProcessNamespace,
+          logger,
+        });
+        const link = podLink(pod);
+        if (link) await dependencies.setUpLink?.(link);
+        return made;
+      })(),
       (async () => {
         await dependencies.volumesPrepared;
         return await makeVolumes(pod, directories, dependencies.mounter);

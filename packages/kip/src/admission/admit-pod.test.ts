@@ -117,6 +117,30 @@ describe("admitPod()", () => {
     );
   });
 
+  it("refuses a host port that another pod of the node has, or the agent", () => {
+    const spec = (port: object, more: object = {}) => ({
+      containers: [{ name: "main", ports: [{ containerPort: 80, hostPort: 8080, ...port }] }],
+      ...more,
+    });
+    const beside = (own: Partial<PodSpec>, other: Partial<PodSpec>) =>
+      admitPod(podWith({ spec: own }), { allocatable, otherPods: () => [podWith({ spec: other })] })
+        ?.reason;
+    const refused = "NodePorts";
+    const loopback = { hostIP: "127.0.0.1" };
+    assert.equal(beside(spec({}), spec({})), refused);
+    assert.equal(beside(spec({}), spec(loopback)), refused);
+    assert.equal(beside(spec({ hostIP: "0.0.0.0" }), spec(loopback)), refused);
+    assert.equal(beside(spec({}, { hostNetwork: true }), spec({})), refused);
+    assert.equal(beside(spec({ hostIP: "192.0.2.1" }), spec(loopback)), undefined);
+    assert.equal(beside(spec({ protocol: "UDP" }), spec({})), undefined);
+    assert.equal(beside(spec({ hostPort: 8081 }), spec({})), undefined);
+    assert.deepEqual(judge(spec({ hostPort: 6421 })), {
+      reason: refused,
+      message:
+        "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports",
+    });
+  });
+
   it("names the kubelet's first reason where there are several", () => {
     const securityContext = { sysctls: [{ name: "kernel.msgmax", value: "1" }] };
     assert.equal(judge({ os: { name: "windows" }, securityContext })?.reason, "SysctlForbidden");

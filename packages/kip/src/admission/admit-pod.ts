@@ -1,5 +1,6 @@
 import type { Pod } from "@kip/k8s-types";
 import { rejectAppArmor } from "./app-armor.ts";
+import { rejectHostPorts } from "./host-ports.ts";
 import type { AdmissionCheck, AdmissionContext, Rejection } from "./rejection.ts";
 import { rejectTooLarge } from "./resources.ts";
 import { rejectSysctls } from "./sysctls.ts";
@@ -12,6 +13,7 @@ const checks: readonly AdmissionCheck[] = [
   rejectOs,
   rejectTooLarge,
   rejectNodeSelector,
+  rejectHostPorts,
   rejectAppArmor,
 ];
 

@@ -10,11 +10,14 @@ import type { Pod, Volume } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import type { LateAddresses } from "@kip/virtual-kubelet/environment";
 import { desiredContainer } from "./desired-container.ts";
+import { desiredHostPorts } from "./host-ports.ts";
 import { etcHosts, kernelHostname, resolvConf, type DnsSettings } from "./pod-network-files.ts";
 import { mergeRegistries } from "./registries.ts";
 
 /** Options of {@link desiredPod}. */
 export interface DesiredPodContext {
+  /** Address of the virtual node. */
+  readonly nodeIp: string;
   readonly addresses: LateAddresses;
   readonly dns: DnsSettings;
   /** See `DesiredPod.network`. */
@@ -49,6 +52,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     hostNetwork,
     network: context.network,
     podIp: hostNetwork ? undefined : podIp,
+    hostPorts: desiredHostPorts(pod, { cell: addresses.hostIPs[0] ?? "", node: context.nodeIp }),
     terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds ?? 30,
     activeDeadlineSeconds: spec.activeDeadlineSeconds,
     activeForMs: context.activeForMs,

@@ -194,6 +194,11 @@ export function podAddress({ instance }: MachinePart, hostNetwork: boolean): str
   return (hostNetwork ? instance?.managementIp : instance?.podIp) ?? instance?.managementIp ?? "";
 }
 
+/** The address of the pod's host, which is its cell: host ports answer there. Undefined while there is none. */
+export function hostAddress({ machine }: Pick<CellState, "machine">): string | undefined {
+  return machine.instance?.managementIp;
+}
+
 /** For how long a pod has been active on all its cells, milliseconds; undefined before its start was reported. */
 export function activeFor({ status, pod }: CellState, wallMs: number): number | undefined {
   const since = status?.startTime ?? pod.resolved?.pod.status?.startTime;

@@ -122,7 +122,7 @@ describe("podStatus()", () => {
       const status = podStatus(seen, { ...pod, spec: { ...pod.spec, hostNetwork } }, now);
       assert.deepEqual(
         [status?.podIP, status?.podIPs, status?.hostIP],
-        [ip, [{ ip }], "192.0.2.1"],
+        [ip, [{ ip }], own.managementIp],
       );
     }
   });

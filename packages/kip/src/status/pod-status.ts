@@ -9,7 +9,13 @@ import {
   qosClass,
   type ConditionVerdict,
 } from "@kip/virtual-kubelet/status";
-import { hasEnded, podAddress, wasClaimed, type CellState } from "../state/cell-state.ts";
+import {
+  hasEnded,
+  hostAddress,
+  podAddress,
+  wasClaimed,
+  type CellState,
+} from "../state/cell-state.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
 import { disruptionVerdict } from "./disruption.ts";
 import {
@@ -53,7 +59,7 @@ interface StatusFacts {
  */
 export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus | undefined {
   if (isNotForApi(state)) return undefined;
-  const { end, wait, nodeIp } = state;
+  const { end, wait } = state;
   const report = isAbandoned(state) ? undefined : state.agent.report;
   const facts = { state, pod, report, now: wireTime(nowMs) };
   const phase = end.podEnd?.phase ?? shownPhase(facts);
@@ -63,8 +69,7 @@ export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus 
   return defined({
     phase,
     qosClass: qosClass(pod),
-    hostIP: nodeIp,
-    hostIPs: [{ ip: nodeIp }],
+    ...hostAddresses(facts),
     ...addresses(facts),
     // A replaced cell or a restart of kip does not change what was reported first.
     startTime: state.status?.startTime ?? pod.status?.startTime ?? report?.startTime ?? facts.now,
@@ -128,6 +133,12 @@ function conditions(
   return mergeConditions(usual, verdicts, now).filter(
     (each) => ownTypes.has(each.type) || disruption.some((verdict) => verdict.type === each.type),
   );
+}
+
+/** That of the cell; of the last one when it is gone. */
+function hostAddresses({ state, pod }: StatusFacts): Pick<PodStatus, "hostIP" | "hostIPs"> {
+  const ip = hostAddress(state) ?? (state.status ?? pod.status)?.hostIP;
+  return ip === undefined ? {} : { hostIP: ip, hostIPs: [{ ip }] };
 }
 
 function addresses({ state, pod, report }: StatusFacts): Pick<PodStatus, "podIP" | "podIPs"> {

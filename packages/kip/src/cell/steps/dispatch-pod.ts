@@ -2,7 +2,7 @@ import { desiredPod, imagesOf } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
 import { ProviderError } from "../../errors.ts";
 import type { CellChange } from "../../state/cell-change.ts";
-import { activeFor, podAddress } from "../../state/cell-state.ts";
+import { activeFor, hostAddress, podAddress } from "../../state/cell-state.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
@@ -16,7 +16,8 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   const found = await logIns?.find(registriesOf(imagesOf(resolved.pod)), signal);
   const generation = nextGeneration(tools, context);
   const document = desiredPod(resolved, {
-    addresses: { podIPs: [podIp], hostIPs: [state().nodeIp] },
+    nodeIp: state().nodeIp,
+    addresses: { podIPs: [podIp], hostIPs: [hostAddress(state()) ?? state().nodeIp] },
     dns: await dns(),
     network: await network?.settings(),
     registries,

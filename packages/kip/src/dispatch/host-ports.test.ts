@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Pod } from "@kip/k8s-types";
+import { desiredHostPorts } from "./host-ports.ts";
+
+const addresses = { cell: "198.18.0.16", node: "198.18.0.1" };
+
+function pod(spec: object): Pod {
+  return { metadata: {}, spec: { containers: [], ...spec } } as unknown as Pod; // all that is looked at
+}
+
+describe("desiredHostPorts()", () => {
+  it("are those of containers and sidecars, and of no other init container", () => {
+    const one = (number: number) => ({ ports: [{ containerPort: 80, hostPort: number }] });
+    const spec = {
+      initContainers: [one(1), { ...one(2), restartPolicy: "Always" }],
+      containers: [one(3), { ports: [{ containerPort: 80 }] }, {}],
+    };
+    assert.deepEqual(desiredHostPorts(pod(spec), addresses), [
+      { protocol: "TCP", hostPort: 2, containerPort: 80 },
+      { protocol: "TCP", hostPort: 3, containerPort: 80 },
+    ]);
+  });
+
+  it("answer at the cell's address in place of the virtual node's", () => {
+    const at = (hostIP: string) => ({ protocol: "UDP", containerPort: 1, hostPort: 1, hostIP });
+    const ports = ["198.18.0.1", "0.0.0.0", "127.0.0.1"].map(at);
+    const desired = desiredHostPorts(pod({ containers: [{ ports }] }), addresses);
+    assert.deepEqual(
+      desired?.map(({ hostIp }) => hostIp),
+      ["198.18.0.16", undefined, "127.0.0.1"],
+    );
+  });
+
+  it("are none with the cell's own network", () => {
+    const containers = [{ ports: [{ containerPort: 80, hostPort: 80 }] }];
+    assert.equal(desiredHostPorts(pod({ hostNetwork: true, containers }), addresses), undefined);
+  });
+});

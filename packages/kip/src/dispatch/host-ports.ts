@@ -1,0 +1,49 @@
+import { defined } from "@kip/base";
+import type { DesiredHostPort } from "@kip/agent-api";
+import { canonicalAddress } from "@kip/network-view";
+import type { Container, Pod } from "@kip/k8s-types";
+
+/** A port that a pod has of the node's. */
+export interface PodHostPort {
+  readonly protocol: "TCP" | "UDP" | "SCTP";
+  readonly hostPort: number;
+  readonly containerPort: number;
+  /** Absent: all addresses. */
+  readonly hostIp?: string | undefined;
+}
+
+/**
+ * The host ports of a pod's containers and sidecars, as the kubelet counts them. With `hostNetwork` the API server makes each
+ * declared port one.
+ */
+export function hostPortsOf({ spec }: Pod): readonly PodHostPort[] {
+  const sidecars = (spec.initContainers ?? []).filter(
+    ({ restartPolicy }) => restartPolicy === "Always",
+  );
+  return [...sidecars, ...spec.containers].flatMap(({ ports = [] }) => ports.flatMap(hostPort));
+}
+
+/** What the agent gets: none with the cell's own network, where the containers listen themselves. */
+export function desiredHostPorts(
+  pod: Pod,
+  addresses: { readonly cell: string; readonly node: string },
+): readonly DesiredHostPort[] | undefined {
+  if (pod.spec.hostNetwork === true) return undefined;
+  const ports = hostPortsOf(pod).map((port) => {
+    // No cell has the virtual node's address: that of the pod's host is meant.
+    const hostIp = port.hostIp === addresses.node ? addresses.cell : port.hostIp;
+    return defined({ ...port, hostIp });
+  });
+  return ports.length === 0 ? undefined : ports;
+}
+
+type Port = NonNullable<Container["ports"]>[number];
+
+function hostPort(port: Port): readonly PodHostPort[] {
+  const { protocol = "TCP", hostPort: number, containerPort, hostIP } = port;
+  if (number === undefined || number === 0) return [];
+  if (protocol !== "TCP" && protocol !== "UDP" && protocol !== "SCTP") return [];
+  const hostIp = canonicalAddress(hostIP ?? "");
+  const isAny = hostIp === undefined || hostIp === "0.0.0.0" || hostIp === "::";
+  return [{ protocol, hostPort: number, containerPort, hostIp: isAny ? undefined : hostIp }];
+}
