@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { cluster, eventually, providerProcess, shellPod, type Cluster } from "./cluster.ts";
+import {
+  cluster,
+  eventually,
+  kipCommand,
+  providerProcess,
+  shellPod,
+  type Cluster,
+} from "./cluster.ts";
 import { cluster as own } from "./cluster-number.ts";
 
 /** Programs of the cell, which has socat: the demo image has nothing that speaks UDP. */
@@ -88,8 +95,16 @@ describe("Services and network policies", () => {
     return new Set((await within("client", loop)).trim().split("\n"));
   };
 
+  /** What `kip explain network` says, with its exit code before. */
+  const explain = async (pod: string, to: string): Promise<string> => {
+    const flags = [`--kubeconfig=${kube.kubeconfig}`, "--namespace=services", "--to", to];
+    const { status, stdout, stderr } = await kipCommand("explain", "network", pod, ...flags);
+    return `${status}: ${stdout}${stderr}`;
+  };
+
   it("lead connections of a pod to all endpoints", async () => {
     assert.deepEqual(await servers("web", 20), new Set(["one", "two"]));
+    assert.match(await explain("client", "web:80"), /^0: [^]*leads to 2 endpoints/);
   });
 
   it("lead UDP", async () => {
@@ -115,6 +130,8 @@ describe("Services and network policies", () => {
   it("refuse at once if they have no endpoints", async () => {
     const said = await within("client", `nc -w 20 ${await addressOf("empty")} 80 </dev/null`);
     assert.match(said, /Connection refused/);
+    const why = /^2: [^]*No pod has its selector's labels name=empty[^]*refused at once/;
+    assert.match(await explain("client", "empty"), why);
   });
 
   it("keep a client at its endpoint with session affinity", async () => {
@@ -157,6 +174,9 @@ describe("Services and network policies", () => {
       async () => (await ask("client", "first")).includes("timed out"),
       30_000,
     );
+    const closed =
+      /^2: [^]*pod services\/one may not be reached by pod services\/client[^]* closed /;
+    assert.match(await explain("client", "first:80"), closed);
     const allowed = {
       ingress: [
         {
@@ -172,6 +192,10 @@ describe("Services and network policies", () => {
     const { url } = await hostPort();
     assert.match(await within("two", `wget -qT3 -O- ${url}`), /timed out/);
     assert.equal((await within("client", `wget -qT3 -O- ${url}`)).trim(), "one");
+    const open = /^0: [^]*allowed by NetworkPolicy clients \(ingress of pod services\/one\)/;
+    assert.match(await explain("client", "first:80"), open);
+    assert.match(await explain("two", "first:80"), /^2: [^]*NetworkPolicies [^]* restrict /);
+    assert.match(await explain("one", "first:80"), /^0: [^]*A pod always reaches itself/);
   });
 
   it("stay in force while kip is killed, and follow again after its start", async () => {

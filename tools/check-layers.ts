@@ -49,7 +49,7 @@ async function checkWorkspace(folder: string, manifest: Manifest): Promise<void>
 
 function checkFile(file: string, folder: string, declared: readonly string[]): void {
   const text = withoutComments(readFileSync(file, "utf8"));
-  for (const [, specifier = ""] of text.matchAll(/(?:from|import|import\()\s*"([^"]+)"/g)) {
+  for (const [, specifier = ""] of text.matchAll(/(?<!")(?:from|import|import\()\s*"([^"]+)"/g)) {
     if (specifier.startsWith("node:")) continue;
     if (specifier.startsWith(".")) {
       const target = path.join(path.dirname(file), specifier);

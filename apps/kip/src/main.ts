@@ -5,6 +5,7 @@ const help = `Kip runs every pod on a machine of its own.
   kip up          start a local cluster: a real Kubernetes control plane, and cells as virtual machines
   kip down        remove the local cluster without a trace
   kip status      what runs: control plane, node, cells
+  kip explain     what decides whether a pod reaches another pod, a Service or an address (kip explain --help)
   kip local       cause faults in the local cluster: no capacity, lost cells (kip local --help)
   kip [options]   the provider: a virtual node of an existing cluster (kip --help lists the options)
   kip version
@@ -15,6 +16,7 @@ const commands: Readonly<Record<string, (args: readonly string[]) => Promise<voi
   down: async (args) => (await import("./local/stop/down.ts")).down(args),
   status: async (args) => (await import("./local/status.ts")).status(args),
   local: async (args) => (await import("./local/faults/inject-fault.ts")).injectFault(args),
+  explain: async (args) => (await import("./explain/explain.ts")).explain(args),
   "local-daemon": async (args) => (await import("./local/run/daemon.ts")).daemon(args),
   version: async () => void process.stdout.write("kip 0.1.0\n"),
   help: async () => void process.stdout.write(help),

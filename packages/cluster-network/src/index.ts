@@ -1,8 +1,7 @@
-export {
-  explainNetwork,
-  type NetworkQuestion,
-  type NetworkTarget,
-} from "./explain/explain-network.ts";
+export { explainNetwork, type NetworkQuestion } from "./explain/explain-network.ts";
+export type { Finding, Outcome } from "./explain/finding.ts";
+export { listCluster, type ListClusterOptions } from "./explain/list-cluster.ts";
+export type { ClusterObjects } from "./explain/cluster-objects.ts";
 export type { ViewNode } from "./services/usable-endpoints.ts";
 export {
   NetworkViews,

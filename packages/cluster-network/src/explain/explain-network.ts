@@ -1,159 +1,137 @@
+import type { Pod } from "@kip/k8s-types";
+import { canonicalAddress, type Protocol } from "@kip/network-view";
 import {
-  canonicalAddress,
-  parseEndpoint,
-  type Protocol,
-  type ServicePortView,
-} from "@kip/network-view";
-import type { PodFacts } from "../policies/pod-facts.ts";
-import type { NetworkViews } from "../views/network-views.ts";
-import { isAllowed } from "./is-allowed.ts";
-
-/** What is to be reached. */
-export type NetworkTarget =
-  | { readonly kind: "service"; readonly key: string; readonly port?: number | undefined }
-  | { readonly kind: "address"; readonly address: string; readonly port: number };
+  addressesOf,
+  hasEnded,
+  knownCluster,
+  nodeOf,
+  podName,
+  type ClusterObjects,
+  type KnownCluster,
+} from "./cluster-objects.ts";
+import { describePod, troubles } from "./describe-pod.ts";
+import { explainPolicies } from "./explain-policies.ts";
+import { explainService, serviceAt } from "./explain-service.ts";
+import { after, finding, together, type Finding } from "./finding.ts";
+import { isInRange } from "./matching-rule.ts";
+import { whyNotReady } from "./readiness.ts";
+import { findPod, findTarget, placeOfPod, type Target } from "./target.ts";
 
 /** A question about the network. */
 export interface NetworkQuestion {
-  /** UID of the pod that wants to connect. */
-  readonly podUid: string;
-  readonly target: NetworkTarget;
-  /** @default "TCP" */
+  /** The pod that connects: a name, or a namespace and a name. */
+  readonly pod: string;
+  /** What it connects to. Without it the pod is described. */
+  readonly to?: string | undefined;
+  /** Namespace of names that say none. */
+  readonly namespace: string;
+  readonly port?: number | undefined;
+  /** @default TCP, and of a Service every protocol that it has */
   readonly protocol?: Protocol | undefined;
 }
 
 /**
  * Says in sentences what decides whether a pod reaches something: the Service, its endpoints, and the policies of both sides.
- * From the same computation as the rules of cells.
+ * By the same computation that the rules of cells are made by.
  */
-export function explainNetwork(views: NetworkViews, question: NetworkQuestion): readonly string[] {
+export function explainNetwork(objects: ClusterObjects, question: NetworkQuestion): Finding {
+  const source = findPod(knownCluster(objects, ""), question.pod, question.namespace);
+  const found = source
+    ? explainFrom(knownCluster(objects, source.spec.nodeName ?? ""), source, question)
+    : finding("absent", `There is no pod ${question.pod} in namespace ${question.namespace}`);
+  const missing = objects.unread.map(({ resource, consequence }) => `${resource}: ${consequence}`);
+  const isUnsure = found.outcome !== "described" && objects.unread.some(({ decides }) => decides);
+  return {
+    outcome: isUnsure ? "unknown" : found.outcome,
+    sentences: [...found.sentences, ...missing],
+  };
+}
+
+function explainFrom(cluster: KnownCluster, source: Pod, question: NetworkQuestion): Finding {
+  if (question.to === undefined) return describePod(cluster, source);
+  const target = findTarget(cluster, question.to, question.namespace);
+  if (hasEnded(source) || addressesOf(source).length === 0)
+    return finding("absent", whyNotReady(source) ?? `${podName(source)} does not run`);
+  const found = toTarget(cluster, source, { ...question, target });
+  const lacks = troubles(cluster, source);
+  const all = after([placeOfPod(cluster, source), ...lacks], found);
+  return lacks.length > 0 ? { ...all, outcome: "unknown" } : all;
+}
+
+interface TargetQuestion extends NetworkQuestion {
+  readonly target: Target;
+}
+
+function toTarget(cluster: KnownCluster, source: Pod, question: TargetQuestion): Finding {
+  const { target, protocol } = question;
+  switch (target.kind) {
+    case "none":
+      return finding("absent", target.reason);
+    case "name":
+      return finding(
+        "unknown",
+        `${target.name} is not a name of this cluster's Services: policies look at addresses, so ask again with an address that it has`,
+      );
+    case "service": {
+      const port = question.port ?? target.port;
+      return explainService(cluster, { source, key: target.key, port, protocol });
+    }
+    case "pod":
+      return toPod(cluster, source, { ...question, target });
+    case "address":
+      break;
+  }
+  const port = question.port ?? target.port;
+  if (port === undefined) return finding("unknown", "Which port? Give it as HOST:PORT or --port");
+  return toAddress(cluster, source, { address: target.address, port, protocol: protocol ?? "TCP" });
+}
+
+function toPod(
+  cluster: KnownCluster,
+  source: Pod,
+  question: NetworkQuestion & { readonly target: Target & { readonly kind: "pod" } },
+): Finding {
   const { target, protocol = "TCP" } = question;
-  const pod = views.groups.pod(question.podUid);
-  if (!pod) return ["The pod is not known, or has ended"];
-  if (target.kind === "service") return explainService(views, question, target);
-  const address = canonicalAddress(target.address);
-  if (address === undefined) return [`"${target.address}" is not an IP address`];
-  const service = serviceAt(views, { address, port: target.port, protocol });
-  if (service !== undefined) {
-    const { port } = target;
-    return [
-      `${address} is an address of Service ${service}`,
-      ...explainService(views, question, { kind: "service", key: service, port }),
-    ];
-  }
-  return explainPolicies(views, question.podUid, { address, port: target.port, protocol });
-}
-
-function explainService(
-  views: NetworkViews,
-  { podUid, protocol = "TCP" }: NetworkQuestion,
-  { key, port: number }: NetworkTarget & { kind: "service" },
-): readonly string[] {
-  const service = views.index.service(key);
-  if (!service) return [`There is no Service ${key}`];
-  const view = views.index.view(key);
-  if (!view) return [withoutRules(key, service.spec?.type, service.spec?.clusterIP)];
-  const port = view.ports.find(
-    (candidate) =>
-      candidate.protocol === protocol && (number === undefined || candidate.port === number),
+  const { pod } = target;
+  const [address] = addressesOf(pod);
+  if (address === undefined || hasEnded(pod))
+    return finding("absent", whyNotReady(pod) ?? `${podName(pod)} has no address`);
+  const given = question.port ?? target.port;
+  const declared = pod.spec.containers.flatMap(({ ports = [] }) =>
+    ports.filter((each) => (each.protocol ?? "TCP") === protocol).map((each) => each.containerPort),
   );
-  if (!port) {
-    const known = view.ports.map((p) => `${p.port}/${p.protocol}`).join(", ");
-    const wanted = number === undefined ? protocol : `${number}/${protocol}`;
-    return [`Service ${key} has no port ${wanted}, only ${known}: connections are refused`];
-  }
-  const isLocal = view.isInternalLocal === true;
-  const list = isLocal ? (port.localEndpoints ?? []) : port.endpoints;
-  if (list.length === 0) return [withoutEndpoints(views, { key, port, isLocal })];
-  const lead = `Service ${key}, port ${port.port}/${protocol}, leads to ${list.length === 1 ? "1 endpoint" : `${list.length} endpoints`}`;
-  const sentences = list.flatMap((text) => {
-    const endpoint = parseEndpoint(text);
-    return endpoint ? explainPolicies(views, podUid, { ...endpoint, protocol }) : [];
-  });
-  return [lead, ...new Set(sentences)];
+  const ports = given === undefined ? declared : [given];
+  if (ports.length === 0)
+    return finding("unknown", `${podName(pod)} names no port: which one? Give it as --port`);
+  const isHost = pod.spec.hostNetwork === true;
+  const notes = [
+    placeOfPod(cluster, pod),
+    ...(isHost ? [`${podName(pod)} has its node's network: its policies do not apply`] : []),
+    ...troubles(cluster, pod),
+  ];
+  const found = ports.map((port) => explainPolicies(cluster, source, { address, port, protocol }));
+  return after(notes, together(found));
 }
 
-function withoutRules(
-  key: string,
-  type: string | undefined,
-  clusterIp: string | undefined,
-): string {
-  if (type === "ExternalName")
-    return `Service ${key} is a name for another host: DNS answers with that name, and nodes have no rules for it`;
-  if (clusterIp === "None" || clusterIp === undefined || clusterIp === "")
-    return `Service ${key} is headless: DNS answers with the addresses of its pods, and nodes have no rules for it`;
-  return `Service ${key} is left to another proxy by its label service.kubernetes.io/service-proxy-name`;
-}
-
-function withoutEndpoints(
-  views: NetworkViews,
-  { key, port, isLocal }: { key: string; port: ServicePortView; isLocal: boolean },
-): string {
-  if (isLocal && port.endpoints.length > 0)
-    return `Service ${key} has internalTrafficPolicy Local and no endpoint on this virtual node: packets are dropped`;
-  const endpoints = views.index.slices(key).flatMap((slice) => slice.endpoints ?? []);
-  const notReady = endpoints.filter(({ conditions }) => conditions?.ready === false).length;
-  const reason =
-    endpoints.length === 0
-      ? "no pod matches its selector, or none has an address"
-      : notReady === endpoints.length
-        ? `none of its ${endpoints.length} endpoints is ready`
-        : `none of its endpoints has the port "${port.name}"`;
-  return `Service ${key}, port ${port.port}, refuses connections: ${reason}`;
-}
-
-function explainPolicies(
-  views: NetworkViews,
-  podUid: string,
+function toAddress(
+  cluster: KnownCluster,
+  source: Pod,
   attempt: { readonly address: string; readonly port: number; readonly protocol: Protocol },
-): readonly string[] {
-  const { address, port, protocol } = attempt;
-  const addressesOf = (group: string): readonly string[] => views.groups.addresses(group);
-  const own = views.groups.pod(podUid);
-  const policy = views.policyOf(podUid);
-  if (!own || !policy) return [];
-  const where = `${address} port ${port}/${protocol}`;
-  const peer = views.podAt(address);
-  const peerName = peer ? `pod ${nameOf(peer.facts)} (${where})` : where;
-  if (own.addresses.includes(address)) return [`A pod always reaches itself (${where})`];
-  if (!isAllowed(policy.view.egress, attempt, addressesOf))
-    return [`${peerName} is not allowed by the egress rules of ${listed(policy.egress)}`];
-  const peerPolicy = peer && views.policyOf(peer.uid);
-  const back = own.addresses.find((a) => a.includes(":") === address.includes(":")) ?? "";
-  if (!isAllowed(peerPolicy?.view.ingress, { ...attempt, address: back }, addressesOf))
-    return [
-      `${peerName} does not let this pod in: ingress rules of ${listed(peerPolicy?.ingress ?? [])}`,
-    ];
-  const deciding = [...policy.egress, ...(peerPolicy?.ingress ?? [])];
-  if (deciding.length === 0) return [`No policy stands between this pod and ${peerName}`];
-  return [`${peerName} is allowed by ${listed(deciding)}`];
-}
-
-/** The Service that has an address and port. */
-function serviceAt(
-  views: NetworkViews,
-  { address, port, protocol }: { address: string; port: number; protocol: Protocol },
-): string | undefined {
-  for (const key of views.index.keys()) {
-    const view = views.index.view(key);
-    const addresses = [
-      ...(view?.clusterIps ?? []),
-      ...(view?.externalIps ?? []),
-      ...(view?.loadBalancerIps ?? []),
-    ];
-    if (!addresses.includes(address)) continue;
-    const isCluster = view?.clusterIps.includes(address) === true;
-    if (isCluster || view?.ports.some((p) => p.port === port && p.protocol === protocol))
-      return key;
+): Finding {
+  const { address } = attempt;
+  const nodes = nodeOf(cluster.objects, source.spec.nodeName)?.status?.addresses ?? [];
+  const nodeAddresses = nodes.flatMap((each) => canonicalAddress(each.address) ?? []);
+  const service = serviceAt(cluster, attempt, nodeAddresses);
+  if (service) {
+    const lead = service.isNodePort
+      ? `${address} is an address of the pod's node, and the port a NodePort of Service ${service.key}`
+      : `${address} is an address of Service ${service.key}`;
+    return after([lead], explainService(cluster, { source, ...attempt, ...service }));
   }
-  return undefined;
-}
-
-function nameOf({ namespace, name }: PodFacts): string {
-  return `${namespace}/${name}`;
-}
-
-function listed(names: readonly string[]): string {
-  const unique = [...new Set(names)];
-  return `${unique.length === 1 ? "policy" : "policies"} ${unique.join(", ")}`;
+  if (cluster.objects.serviceRanges.some((range) => isInRange(address, range)))
+    return finding(
+      "dropped",
+      `${address} is in the range of Services, and no Service has it: packets are dropped`,
+    );
+  return explainPolicies(cluster, source, attempt);
 }

@@ -20,12 +20,19 @@ export interface GroupNames {
   portNumbers(selector: GroupSelector, port: { name: string; protocol: string }): readonly number[];
 }
 
+/** Where the rules of one direction come from. */
+export interface RuleOrigins {
+  /** Names of the policies that restrict the direction. */
+  readonly restricting: readonly string[];
+  /** For each rule of the view, the name of its policy. */
+  readonly ofRules: readonly string[];
+}
+
 /** A policy of one pod, with the policies that it is made of. */
 export interface PodPolicy {
   readonly view: PolicyView;
-  /** Names of the policies that restrict each direction. */
-  readonly ingress: readonly string[];
-  readonly egress: readonly string[];
+  readonly ingress: RuleOrigins;
+  readonly egress: RuleOrigins;
 }
 
 /**
@@ -42,15 +49,31 @@ export function podPolicy(
   const selecting = [...policies].filter(({ spec }) =>
     matches(spec?.podSelector ?? {}, pod.labels),
   );
-  const ingress = selecting.filter((policy) => restricts(policy, "Ingress"));
-  const egress = selecting.filter((policy) => restricts(policy, "Egress"));
+  const ingress = united(selecting, "Ingress", (policy) => ingressRules(policy, pod, groups));
+  const egress = united(selecting, "Egress", (policy) => egressRules(policy, groups));
   return {
-    view: defined({
-      ingress: unlessEmpty(ingress)?.flatMap((p) => ingressRules(p, pod, groups)),
-      egress: unlessEmpty(egress)?.flatMap((p) => egressRules(p, groups)),
-    }),
-    ingress: ingress.map(({ metadata }) => metadata.name),
-    egress: egress.map(({ metadata }) => metadata.name),
+    view: defined({ ingress: ingress.rules, egress: egress.rules }),
+    ingress: ingress.origins,
+    egress: egress.origins,
+  };
+}
+
+/** The rules of all policies that restrict a direction; no list if none does. */
+function united(
+  selecting: readonly NetworkPolicy[],
+  direction: "Ingress" | "Egress",
+  rulesOf: (policy: NetworkPolicy) => readonly PolicyRule[],
+): { readonly rules: readonly PolicyRule[] | undefined; readonly origins: RuleOrigins } {
+  const restricting = selecting.filter((policy) => restricts(policy, direction));
+  const found = restricting.flatMap((policy) =>
+    rulesOf(policy).map((rule) => ({ rule, name: policy.metadata.name })),
+  );
+  return {
+    rules: restricting.length === 0 ? undefined : found.map(({ rule }) => rule),
+    origins: {
+      restricting: restricting.map(({ metadata }) => metadata.name),
+      ofRules: found.map(({ name }) => name),
+    },
   };
 }
 

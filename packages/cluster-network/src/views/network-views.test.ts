@@ -4,8 +4,7 @@ import { podWith, type PodParts } from "@kip/k8s-types/testing";
 import type { EndpointSlice, NetworkPolicy, StoredService } from "@kip/k8s-types/network";
 import { bucketCount, decodeLine, type ViewLine } from "@kip/network-view";
 import { ManualClock } from "@kip/testing";
-import { explainNetwork } from "../explain/explain-network.ts";
-import { isAllowed } from "../explain/is-allowed.ts";
+import { matchingRule } from "../explain/matching-rule.ts";
 import { NetworkViews, type ViewSubscription } from "./network-views.ts";
 
 const noSums = Array<number>(bucketCount).fill(0);
@@ -318,8 +317,8 @@ describe("NetworkViews", () => {
         }),
       );
       bench.views.setPod(pod("a", "10.0.0.1"));
-      const found = bench.views.policyOf("a");
-      assert.deepEqual(found?.ingress, ["from-b", "all"]);
+      const found = bench.views.policies.policyOf("a");
+      assert.deepEqual(found?.ingress.restricting, ["from-b", "all"]);
       assert.equal(found.view.ingress?.length, 2);
       assert.equal(found.view.egress, undefined);
     });
@@ -339,12 +338,12 @@ describe("NetworkViews", () => {
       bench.views.setPolicy(
         policy("p", { podSelector: {}, ingress: [{ ports }], egress: [{ to, ports }] }),
       );
-      const view = bench.views.policyOf("a")?.view;
+      const view = bench.views.policies.policyOf("a")?.view;
       assert.deepEqual(view?.ingress, [{ ports: [{ protocol: "TCP", port: 8080 }] }]);
       const allowed = (address: string, port: number): boolean =>
-        isAllowed(view?.egress, { address, port, protocol: "TCP" }, (name) =>
+        matchingRule(view?.egress ?? [], { address, port, protocol: "TCP" }, (name) =>
           bench.views.groups.addresses(name),
-        );
+        ) >= 0;
       assert.equal(allowed("10.0.0.2", 9090), true);
       assert.equal(allowed("10.0.0.3", 9091), true);
       assert.equal(allowed("10.0.0.2", 9091), false);
@@ -376,39 +375,6 @@ describe("NetworkViews", () => {
       assert.ok(bench.views.group(line.name));
       cell[Symbol.dispose]();
       assert.equal(bench.views.group(line.name), undefined);
-    });
-  });
-
-  describe("explainNetwork()", () => {
-    const bench = new Bench();
-    bench.views.setPod(pod("a", "10.0.0.1"));
-    bench.views.setPod(pod("b", "10.0.0.2"));
-    bench.views.setService(service("web", "10.96.0.1"));
-    bench.views.setService(service("none", "10.96.0.2"));
-    bench.views.setSlice(slice("web", "10.0.0.2"));
-    bench.views.setPolicy(
-      policy("closed", { podSelector: { matchLabels: { app: "b" } }, policyTypes: ["Ingress"] }),
-    );
-    const explain = (address: string, port: number): string =>
-      explainNetwork(bench.views, {
-        podUid: "a",
-        target: { kind: "address", address, port },
-      }).join("; ");
-
-    it("names the Service, the endpoint and the policy that decides", () => {
-      assert.match(explain("10.96.0.1", 80), /Service default\/web.*1 endpoint.*policy closed/);
-    });
-
-    it("says why a Service has no endpoint", () => {
-      assert.match(explain("10.96.0.2", 80), /refuses connections: no pod matches/);
-    });
-
-    it("says which ports a Service has", () => {
-      assert.match(explain("10.96.0.1", 81), /no port 81\/TCP, only 80\/TCP/);
-    });
-
-    it("says that nothing stands in between", () => {
-      assert.match(explain("192.0.2.1", 443), /No policy stands between/);
     });
   });
 });

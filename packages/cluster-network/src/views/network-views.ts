@@ -5,15 +5,15 @@ import type {
   NetworkPolicy,
   StoredService,
 } from "@kip/k8s-types/network";
-import { defined, pause, untilAborted, type Clock, type Logger } from "@kip/base";
-import { encodeLine, type PolicyView } from "@kip/network-view";
-import { isReadable } from "./is-readable.ts";
-import { AddressGroups } from "../policies/address-groups.ts";
-import { podFacts, type PodFacts } from "../policies/pod-facts.ts";
-import { podPolicy, type PodPolicy } from "../policies/pod-policy.ts";
+import { pause, untilAborted, type Clock, type Logger } from "@kip/base";
+import type { PolicyView } from "@kip/network-view";
+import type { AddressGroups } from "../policies/address-groups.ts";
+import { podFacts } from "../policies/pod-facts.ts";
+import { PolicyIndex } from "../policies/policy-index.ts";
 import { ServiceIndex } from "../services/service-index.ts";
 import type { ViewNode } from "../services/usable-endpoints.ts";
 import { CellView, groupsOf, type SharedLines } from "./cell-view.ts";
+import { fittingPolicy } from "./fitting-policy.ts";
 import { GroupLines } from "./group-lines.ts";
 import { ServiceLines } from "./service-lines.ts";
 
@@ -71,9 +71,8 @@ export class NetworkViews implements SharedLines {
   version = 0;
   readonly services = new ServiceLines();
   readonly index: ServiceIndex;
-  readonly groups = new AddressGroups();
+  readonly policies = new PolicyIndex();
   readonly #options: NetworkViewsOptions;
-  readonly #policies = new Map<string, Map<string, NetworkPolicy>>();
   readonly #groupLines = new Map<string, GroupLines>();
   readonly #subscribers = new Set<Subscriber>();
   /** Namespaces whose pods may have other policies now. */
@@ -87,6 +86,11 @@ export class NetworkViews implements SharedLines {
     this.index = new ServiceIndex(options.node, (service, err) =>
       options.logger?.error("Could not read a Service or its EndpointSlices", { service, err }),
     );
+  }
+
+  /** Addresses of pods by the selectors of policies. */
+  get groups(): AddressGroups {
+    return this.policies.groups;
   }
 
   setService(service: StoredService, isGone = false): void {
@@ -122,27 +126,9 @@ export class NetworkViews implements SharedLines {
   }
 
   setPolicy(policy: NetworkPolicy, isGone = false): void {
-    const { namespace, uid } = policy.metadata;
-    const policies = this.#policies.get(namespace) ?? new Map<string, NetworkPolicy>();
-    if (isGone) policies.delete(uid);
-    else policies.set(uid, policy);
-    if (policies.size > 0) this.#policies.set(namespace, policies);
-    else this.#policies.delete(namespace);
-    this.#changedNamespaces.add(namespace);
+    this.policies.setPolicy(policy, isGone);
+    this.#changedNamespaces.add(policy.metadata.namespace);
     this.#schedule();
-  }
-
-  /** The policy of a pod; undefined if the pod is not known. */
-  policyOf(podUid: string): PodPolicy | undefined {
-    const pod = this.groups.pod(podUid);
-    return pod && podPolicy(pod, this.#policies.get(pod.namespace)?.values() ?? [], this.groups);
-  }
-
-  /** The pod that has an address. */
-  podAt(address: string): { readonly uid: string; readonly facts: PodFacts } | undefined {
-    for (const [uid, facts] of this.groups.pods())
-      if (facts.addresses.includes(address)) return { uid, facts };
-    return undefined;
   }
 
   /** Lines of a group that a cell uses. */
@@ -163,7 +149,7 @@ export class NetworkViews implements SharedLines {
     this.#flush();
     // Until a pod is known in whose namespace there are policies, nothing may pass.
     const wanted = this.#viewOf(cell) ?? closedPolicy;
-    const policy = fitting(wanted);
+    const policy = fittingPolicy(wanted);
     const groups = this.#use(policy);
     const namespaces = new Set([...commonNamespaces, cell.namespace]);
     const first = (): readonly string[] =>
@@ -230,9 +216,9 @@ export class NetworkViews implements SharedLines {
 
   /** Cells whose policy may be another one. */
   #affected(): readonly Subscriber[] {
-    const areAll = this.#arePortsChanged && this.#policies.size > 0;
+    const areAll = this.#arePortsChanged && !this.policies.isEmpty;
     const result = [...this.#subscribers].filter(({ podUid, namespace }) => {
-      const hasPolicies = this.#policies.has(namespace);
+      const hasPolicies = this.policies.concerns(namespace);
       if (this.#changedNamespaces.has(namespace) || this.#changedPods.has(podUid)) return true;
       return areAll && hasPolicies;
     });
@@ -244,9 +230,9 @@ export class NetworkViews implements SharedLines {
 
   /** What may pass to and from a pod; undefined if that depends on a pod that is not known. */
   #viewOf(cell: Pick<Subscriber, "podUid" | "namespace">): PolicyView | undefined {
-    if (!this.#policies.has(cell.namespace)) return {};
+    if (!this.policies.concerns(cell.namespace)) return {};
     try {
-      return this.policyOf(cell.podUid)?.view;
+      return this.policies.policyOf(cell.podUid)?.view;
     } catch (err) {
       this.#options.logger?.error("Could not read the network policies of a pod", {
         podUid: cell.podUid,
@@ -263,7 +249,7 @@ export class NetworkViews implements SharedLines {
     const text = wanted && JSON.stringify(wanted);
     if (!wanted || text === undefined || text === subscriber.policy) return false;
     subscriber.policy = text;
-    const policy = fitting(wanted);
+    const policy = fittingPolicy(wanted);
     const before = subscriber.groups;
     subscriber.groups = this.#use(policy);
     for (const name of before) this.#release(name);
@@ -284,10 +270,4 @@ export class NetworkViews implements SharedLines {
   #release(name: string): void {
     if (this.groups.use(name, -1) === 0) this.#groupLines.delete(name);
   }
-}
-
-/** A policy that no cell takes lets nothing pass in the directions that it restricts: its line would end the connection. */
-function fitting(policy: PolicyView): PolicyView {
-  if (isReadable(encodeLine({ kind: "policy", policy }))) return policy;
-  return defined({ ingress: policy.ingress && [], egress: policy.egress && [] });
 }

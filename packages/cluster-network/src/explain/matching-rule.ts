@@ -9,18 +9,19 @@ export interface Attempt {
 }
 
 /**
- * Whether rules let a connection pass, as the cell decides.
+ * The first rule that a connection matches, as the cell decides.
  *
- * @param rules absent if no policy restricts the direction
  * @param addressesOf addresses of a group
+ * @returns its index, or −1
  */
-export function isAllowed(
-  rules: readonly PolicyRule[] | undefined,
+export function matchingRule(
+  rules: readonly PolicyRule[],
   attempt: Attempt,
   addressesOf: (group: string) => readonly string[],
-): boolean {
-  if (rules === undefined) return true;
-  return rules.some((rule) => isPeer(rule, attempt.address, addressesOf) && isPort(rule, attempt));
+): number {
+  return rules.findIndex(
+    (rule) => isPeer(rule, attempt.address, addressesOf) && isPort(rule, attempt),
+  );
 }
 
 function isPeer(
@@ -31,11 +32,13 @@ function isPeer(
   if (groups === undefined && blocks === undefined) return true;
   if (groups?.some((name) => addressesOf(name).includes(address)) === true) return true;
   return (blocks ?? []).some(
-    ({ cidr, except = [] }) => isIn(address, cidr) && !except.some((range) => isIn(address, range)),
+    ({ cidr, except = [] }) =>
+      isInRange(address, cidr) && !except.some((range) => isInRange(address, range)),
   );
 }
 
-function isIn(address: string, range: string): boolean {
+/** Whether an address is in a CIDR. */
+export function isInRange(address: string, range: string): boolean {
   const [inner, outer] = [parseCidr(address), parseCidr(range)];
   return inner !== undefined && outer !== undefined && contains(outer, inner);
 }

@@ -1,0 +1,154 @@
+import {
+  explainNetwork,
+  listCluster,
+  type Finding,
+  type NetworkQuestion,
+  type Outcome,
+} from "@kip/cluster-network";
+import { OptionError, silentLogger, type Option, type OptionValues } from "@kip/base";
+import { openClient } from "@kip/virtual-kubelet/command";
+import { parseCommand } from "../cli/parse-command.ts";
+import { stopRequest } from "../cli/stop-request.ts";
+
+const usage = `Usage: kip explain network POD [--to POD|SERVICE|HOST:PORT] [options]
+       kip explain network POD --from POD [options]
+
+Says what decides whether a pod reaches something: Services, endpoints and network policies.
+Without --to and --from: where the pod is, what restricts it, and which Services lead to it.
+
+POD is NAME or NAMESPACE/NAME; SERVICE is NAME, NAMESPACE/NAME or a name as pods use it, web.shop.svc;
+pod/NAME and service/NAME where one name is both.
+
+Exit code: 0 it passes, 1 no answer, 2 it does not pass, or not to each endpoint, 3 not known.`;
+
+const options: readonly Option[] = [
+  { flag: "to", type: "string", help: "what the pod connects to" },
+  { flag: "from", type: "string", help: "the pod that connects to POD" },
+  { flag: "port", type: "string", help: "80, 80/TCP or TCP; default those of the Service or pod" },
+  {
+    flag: "kubeconfig",
+    type: "string",
+    help: "kubeconfig; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config",
+  },
+  { flag: "namespace", type: "string", help: "of names that say none; default the context's" },
+  { flag: "output", type: "string", fallback: "text", help: "text or json" },
+  { flag: "help", type: "boolean", help: "show this" },
+];
+
+const protocols = ["TCP", "UDP", "SCTP"] as const;
+
+const exitCodes: Readonly<Record<Outcome, number>> = {
+  described: 0,
+  passes: 0,
+  refused: 2,
+  dropped: 2,
+  absent: 2,
+  partly: 2,
+  unknown: 3,
+};
+
+/** Runs `kip explain`. */
+export async function explain(args: readonly string[]): Promise<void> {
+  const { words, flags } = separate(args);
+  const values = parseCommand(usage, options, flags);
+  if (!values) return;
+  const [topic, pod, ...more] = words;
+  if (topic !== "network" || pod === undefined || more.length > 0)
+    throw new OptionError("OPTION_MISSING", "Cannot explain: write kip explain network POD", {
+      remedy: "See kip explain --help",
+    });
+  const output = values.choice("output", ["text", "json"]);
+  const found = await answer(values, pod);
+  console.log(output === "json" ? JSON.stringify(found, undefined, 2) : textOf(found));
+  process.exitCode = exitCodes[found.outcome];
+}
+
+async function answer(values: OptionValues, pod: string): Promise<Finding> {
+  const asked = questionOf(values, pod);
+  const program = { env: process.env, userAgent: "kip/0.1.0", logger: silentLogger };
+  const { client, config } = await openClient(values, program);
+  try {
+    const question = { ...asked, namespace: values.text("namespace") ?? config.namespace };
+    const namespaces = namespacesOf(question);
+    const { signal } = stopRequest();
+    return explainNetwork(await listCluster(client, { namespaces, signal }), question);
+  } finally {
+    client.close();
+  }
+}
+
+/** @throws {OptionError} */
+function questionOf(values: OptionValues, pod: string): Omit<NetworkQuestion, "namespace"> {
+  const [to, from] = [values.text("to"), values.text("from")];
+  if (to !== undefined && from !== undefined)
+    throw new OptionError(
+      "OPTION_INVALID",
+      "Cannot explain: --to and --from are given, one is expected",
+    );
+  const ends = from === undefined ? { pod, to } : { pod: from, to: podText(pod) };
+  return { ...ends, ...portOf(values.text("port")) };
+}
+
+/** A pod as the other end: its name alone may be a Service's, too. */
+function podText(pod: string): string {
+  return /^(?:pods?|po)\//.test(pod) ? pod : `pod/${pod}`;
+}
+
+/** @throws {OptionError} `OPTION_INVALID` */
+function portOf(text: string | undefined): Pick<NetworkQuestion, "port" | "protocol"> {
+  if (text === undefined) return {};
+  const [, number, protocol] = /^(\d{1,5})?\/?(tcp|udp|sctp)?$/i.exec(text) ?? [];
+  const port = number === undefined ? undefined : Number(number);
+  const isRange = port === undefined || (port >= 1 && port <= 65_535);
+  if ((number === undefined && protocol === undefined) || !isRange)
+    throw new OptionError("OPTION_INVALID", `Cannot use --port ${text}: a port is expected`, {
+      remedy: "Write it like --port=80 or --port=53/UDP",
+    });
+  return { port, protocol: protocols.find((name) => name === protocol?.toUpperCase()) };
+}
+
+/** Namespaces that a question names; only they are listed where the user may list no others. */
+function namespacesOf({ pod, to, namespace }: NetworkQuestion): readonly string[] {
+  const named = [pod, to ?? ""].flatMap((text) => text.split("/").slice(0, -1));
+  const ofName = /^[^/:]+?\.([a-z0-9-]+)(?:\.svc.*)?(?::\d+)?$/.exec(to ?? "")?.[1];
+  const kinds = ["pod", "pods", "po", "service", "services", "svc"];
+  const found = [namespace, ...named, ...(ofName === undefined ? [] : [ofName])];
+  return [...new Set(found)].filter((name) => !kinds.includes(name));
+}
+
+function textOf({ outcome, sentences }: Finding): string {
+  const conclusion = conclusions[outcome];
+  return [...sentences, ...(conclusion === undefined ? [] : ["", conclusion])].join("\n");
+}
+
+const conclusions: Readonly<Record<Outcome, string | undefined>> = {
+  described: undefined,
+  passes: "It passes.",
+  refused: "It does not pass: the connection is refused at once.",
+  dropped: "It does not pass: packets are dropped.",
+  absent: "It does not pass: one end is missing.",
+  partly: "It depends on the endpoint that is chosen.",
+  unknown: "Not known: see above.",
+};
+
+/** Words, and flags with their values. A `-o` or `-n` alone is the flag, as with kubectl. */
+function separate(args: readonly string[]): {
+  readonly words: readonly string[];
+  readonly flags: readonly string[];
+} {
+  const short: Readonly<Record<string, string>> = { "-o": "--output", "-n": "--namespace" };
+  const words: string[] = [];
+  const flags: string[] = [];
+  for (let i = 0; i < args.length; i++) {
+    const arg = short[args[i] ?? ""] ?? args[i] ?? "";
+    if (!arg.startsWith("-")) {
+      words.push(arg);
+      continue;
+    }
+    flags.push(arg);
+    const next = args[i + 1];
+    const takesValue = arg !== "--help" && arg !== "-h" && !arg.includes("=");
+    if (takesValue && next !== undefined && !next.startsWith("-")) flags.push(args[++i] ?? "");
+  }
+  return { words, flags };
+}

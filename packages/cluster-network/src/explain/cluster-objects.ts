@@ -1,0 +1,101 @@
+import type { Event, Node, Pod } from "@kip/k8s-types";
+import type {
+  EndpointSlice,
+  Namespace,
+  NetworkPolicy,
+  StoredService,
+} from "@kip/k8s-types/network";
+import { canonicalAddress } from "@kip/network-view";
+import { podFacts } from "../policies/pod-facts.ts";
+import { PolicyIndex } from "../policies/policy-index.ts";
+import { ServiceIndex } from "../services/service-index.ts";
+
+/** A kind of objects that the user may not read, or that the API server does not have. */
+export interface Unread {
+  /** As RBAC names it. */
+  readonly resource: string;
+  /** What the answer therefore does not include. */
+  readonly consequence: string;
+  /** Whether the answer may be another one with it. */
+  readonly decides: boolean;
+}
+
+/** All that an answer is computed from, as it was listed. */
+export interface ClusterObjects {
+  readonly services: readonly StoredService[];
+  readonly slices: readonly EndpointSlice[];
+  readonly policies: readonly NetworkPolicy[];
+  readonly namespaces: readonly Namespace[];
+  readonly pods: readonly Pod[];
+  readonly nodes: readonly Node[];
+  /** Events of pods. */
+  readonly events: readonly Event[];
+  /** CIDRs of ClusterIPs. */
+  readonly serviceRanges: readonly string[];
+  readonly unread: readonly Unread[];
+}
+
+/** Nothing. */
+export const noObjects: ClusterObjects = {
+  services: [],
+  slices: [],
+  policies: [],
+  namespaces: [],
+  pods: [],
+  nodes: [],
+  events: [],
+  serviceRanges: [],
+  unread: [],
+};
+
+/** Objects with the same indexes that the rules of cells are made from. */
+export interface KnownCluster {
+  readonly objects: ClusterObjects;
+  readonly index: ServiceIndex;
+  readonly policies: PolicyIndex;
+}
+
+/** The cluster as it is for a pod of a node. */
+export function knownCluster(objects: ClusterObjects, nodeName: string): KnownCluster {
+  const zone = nodeOf(objects, nodeName)?.metadata?.labels?.["topology.kubernetes.io/zone"];
+  const index = new ServiceIndex({ name: nodeName, zone });
+  for (const service of objects.services)
+    index.setService(`${service.metadata.namespace}/${service.metadata.name}`, service);
+  for (const slice of objects.slices) index.setSlice(slice);
+  // Decides which Service has an address that several name.
+  index.takeChanges();
+  const policies = new PolicyIndex();
+  for (const { metadata } of objects.namespaces)
+    policies.groups.setNamespace(metadata.name, metadata.labels ?? {});
+  for (const pod of objects.pods) policies.groups.setPod(pod.metadata.uid, podFacts(pod));
+  for (const policy of objects.policies) policies.setPolicy(policy);
+  return { objects, index, policies };
+}
+
+/** A node by its name. */
+export function nodeOf({ nodes }: ClusterObjects, name: string | undefined): Node | undefined {
+  return nodes.find(({ metadata }) => metadata?.name === name);
+}
+
+/** Addresses of a pod, whether policies reach it or not. */
+export function addressesOf({ status }: Pod): readonly string[] {
+  const ips = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP];
+  return ips.flatMap((ip) => canonicalAddress(ip ?? "") ?? []);
+}
+
+/** Whether a pod has ended; its address may belong to another one. */
+export function hasEnded({ status }: Pod): boolean {
+  return status?.phase === "Succeeded" || status?.phase === "Failed";
+}
+
+/** The pod that an address belongs to; pods with their node's network share theirs. */
+export function podAt({ pods }: ClusterObjects, address: string): Pod | undefined {
+  return pods.find(
+    (pod) => pod.spec.hostNetwork !== true && !hasEnded(pod) && addressesOf(pod).includes(address),
+  );
+}
+
+/** As sentences name a pod. */
+export function podName({ metadata }: Pod): string {
+  return `pod ${metadata.namespace}/${metadata.name}`;
+}

@@ -1,0 +1,57 @@
+import type { Pod } from "@kip/k8s-types";
+import { addressesOf, podName, type KnownCluster } from "./cluster-objects.ts";
+import { servicesOf } from "./explain-service.ts";
+import type { Finding } from "./finding.ts";
+import { whyNotReady } from "./readiness.ts";
+import { placeOfPod } from "./target.ts";
+
+/** Events of pods that say that a cell lacks its rules. */
+const troubleReasons: readonly string[] = [
+  "NetworkUnavailable",
+  "NetworkUnsupported",
+  "NetworkNotReady",
+];
+
+/** Where a pod is, what restricts it, and which Services lead to it. */
+export function describePod(cluster: KnownCluster, pod: Pod): Finding {
+  const addresses = addressesOf(pod);
+  const notReady = whyNotReady(pod);
+  return {
+    outcome: "described",
+    sentences: [
+      placeOfPod(cluster, pod),
+      ...(addresses.length > 0 ? [`Its addresses: ${addresses.join(", ")}`] : []),
+      ...(notReady === undefined ? [] : [notReady]),
+      ...troubles(cluster, pod),
+      ...restrictions(cluster, pod),
+      ...servicesOf(cluster, pod),
+    ],
+  };
+}
+
+/** Events that say that a pod's cell lacks its rules; they go an hour after they were written. */
+export function troubles({ objects }: KnownCluster, pod: Pod): readonly string[] {
+  const own = objects.events.filter(
+    ({ involvedObject, reason = "" }) =>
+      involvedObject.uid === pod.metadata.uid && troubleReasons.includes(reason),
+  );
+  const isRunning = pod.status?.phase === "Running";
+  // A pod that runs has got over what it waited for.
+  const lasting = own.filter(({ reason }) => !isRunning || reason !== "NetworkNotReady");
+  return lasting.map(
+    ({ reason = "", message = "" }) => `Event ${reason} of ${podName(pod)}: ${message}`,
+  );
+}
+
+function restrictions({ policies }: KnownCluster, pod: Pod): readonly string[] {
+  if (pod.spec.hostNetwork === true)
+    return ["It has its node's network (hostNetwork): policies do not apply to it"];
+  const policy = policies.policyOf(pod.metadata.uid);
+  return (["ingress", "egress"] as const).map((direction) => {
+    const names = policy?.[direction].restricting ?? [];
+    const what = direction === "ingress" ? "may reach it" : "it may reach";
+    return names.length === 0
+      ? `No policy restricts what ${what} (${direction})`
+      : `What ${what} is restricted by ${names.join(", ")} (${direction})`;
+  });
+}

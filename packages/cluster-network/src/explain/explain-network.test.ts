@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { podWith, type PodParts } from "@kip/k8s-types/testing";
+import type { Pod } from "@kip/k8s-types";
+import type { EndpointSlice, NetworkPolicy, StoredService } from "@kip/k8s-types/network";
+import { noObjects, type ClusterObjects } from "./cluster-objects.ts";
+import { explainNetwork, type NetworkQuestion } from "./explain-network.ts";
+
+function meta(name: string) {
+  return { name, namespace: "shop", uid: name, resourceVersion: "1" };
+}
+
+function pod(name: string, ip: string, parts: PodParts = {}): Pod {
+  return podWith({
+    metadata: { ...meta(name), labels: { app: name }, ...parts.metadata },
+    spec: { nodeName: "kip", ...parts.spec },
+    status: {
+      phase: "Running",
+      podIP: ip,
+      podIPs: [{ ip }],
+      conditions: [{ type: "Ready", status: "True" }],
+      ...parts.status,
+    },
+  });
+}
+
+function service(name: string, ip: string, spec: Partial<StoredService["spec"]> = {}) {
+  const ports = [{ port: 80, targetPort: 8080 }];
+  const base = { clusterIP: ip, clusterIPs: [ip], selector: { app: name }, ports };
+  return { metadata: meta(name), spec: { ...base, ...spec } } satisfies StoredService;
+}
+
+function slice(name: string, ...addresses: readonly string[]): EndpointSlice {
+  return {
+    metadata: { ...meta(`${name}-1`), labels: { "kubernetes.io/service-name": name } },
+    addressType: "IPv4",
+    ports: [{ name: "", port: 8080, protocol: "TCP" }],
+    endpoints: addresses.map((address, at) => ({
+      addresses: [address],
+      hostname: `${name}-${at}`,
+    })),
+  };
+}
+
+function policy(name: string, spec: NonNullable<NetworkPolicy["spec"]>): NetworkPolicy {
+  return { metadata: meta(name), spec };
+}
+
+const nodes = [
+  {
+    metadata: { name: "kip", labels: { type: "virtual-kubelet" } },
+    status: { addresses: [{ type: "InternalIP", address: "10.9.0.1" }] },
+  },
+  { metadata: { name: "n1" } },
+];
+const cluster: ClusterObjects = {
+  ...noObjects,
+  nodes,
+  namespaces: [{ metadata: { name: "shop" } }],
+  pods: [
+    pod("a", "10.0.0.1"),
+    pod("web", "10.0.0.2"),
+    pod("late", "10.0.0.3", {
+      status: {
+        conditions: [{ type: "Ready", status: "False" }],
+        containerStatuses: [
+          {
+            name: "main",
+            ready: false,
+            image: "",
+            imageID: "",
+            restartCount: 3,
+            state: { waiting: { reason: "CrashLoopBackOff" } },
+          },
+        ],
+      },
+    }),
+    pod("host", "10.9.0.1", { spec: { nodeName: "kip", hostNetwork: true } }),
+    pod("far", "10.0.0.9", { spec: { nodeName: "n1" } }),
+  ],
+  services: [
+    service("shop", "10.96.0.1", { selector: { app: "web" } }),
+    service("late", "10.96.0.2"),
+    service("none", "10.96.0.3"),
+    service("db", "None", { selector: { app: "web" } }),
+    service("outside", "", { type: "ExternalName", externalName: "db.example" }),
+    service("web", "10.96.0.4"),
+    service("node", "10.96.0.5", {
+      type: "NodePort",
+      externalTrafficPolicy: "Local",
+      ports: [{ port: 80, nodePort: 30_080 }],
+    }),
+  ],
+  slices: [slice("shop", "10.0.0.2"), slice("db", "10.0.0.2"), slice("node", "10.0.0.2")],
+  serviceRanges: ["10.96.0.0/16"],
+};
+
+function ask(to: string | undefined, more: Partial<NetworkQuestion> = {}, objects = cluster) {
+  const found = explainNetwork(objects, { pod: "a", namespace: "shop", to, ...more });
+  return `${found.outcome}: ${found.sentences.join("; ")}`;
+}
+
+describe("explainNetwork()", () => {
+  it("names the Service, its endpoints and the pod behind an address", () => {
+    for (const to of ["shop", "service/shop", "shop.shop.svc.cluster.local", "10.96.0.1:80"])
+      assert.match(
+        ask(to),
+        /^passes: .*Service shop\/shop, port 80\/TCP .* leads to 1 endpoint; pod shop\/a reaches pod shop\/web \(10\.0\.0\.2 port 8080\/TCP\): no policy/,
+      );
+  });
+
+  it("names the pods that a Service selects, and why none is ready", () => {
+    assert.match(
+      ask("service/late"),
+      /^refused: .*late is not ready \(container main waits: Crash/,
+    );
+    assert.match(ask("none"), /^refused: .*No pod has its selector's labels app=none/);
+  });
+
+  it("says which ports a Service has", () => {
+    assert.match(ask("shop:81"), /^refused: .*no port 81, only 80\/TCP/);
+    assert.match(ask("shop", { protocol: "UDP" }), /^refused: .*no port UDP/);
+  });
+
+  it("says what a name without rules leads to", () => {
+    assert.match(ask("outside"), /^unknown: .*another name for db\.example/);
+    assert.match(ask("db:80"), /^passes: .*headless.*target port 8080.*10\.0\.0\.2 port 80/);
+    assert.match(ask("db-0.db.shop.svc:8080"), /^passes: .*pod shop\/web/);
+    assert.match(ask("example.com:443"), /^unknown: .*not a name of this cluster/);
+  });
+
+  it("says what is missing, or has two meanings", () => {
+    assert.match(ask("pod/gone"), /^absent: .*There is no pod shop\/gone/);
+    assert.match(ask("web"), /^absent: .*is a pod and a Service: write pod\/web or service\/web/);
+    assert.match(ask("shop", { pod: "gone" }), /^absent: There is no pod gone in namespace shop/);
+    assert.match(ask("10.96.7.7:80"), /^dropped: .*no Service has it/);
+  });
+
+  it("names the policies that do not allow, by direction", () => {
+    const closed = policy("closed", {
+      podSelector: { matchLabels: { app: "web" } },
+      policyTypes: ["Ingress"],
+    });
+    const objects = { ...cluster, policies: [closed] };
+    assert.match(
+      ask("shop", {}, objects),
+      /^dropped: .*web may not be reached by pod shop\/a .*closed restricts this direction/,
+    );
+    const noEgress = policy("no-egress", { podSelector: {}, policyTypes: ["Egress"] });
+    assert.match(
+      ask("shop", {}, { ...cluster, policies: [noEgress] }),
+      /^dropped: .*a may not reach pod shop\/web .*no-egress/,
+    );
+    assert.match(ask("shop", { pod: "host" }, objects), /^passes: .*node always reach/);
+  });
+
+  it("names the policy that allows", () => {
+    const ingress = [{ from: [{ podSelector: { matchLabels: { app: "a" } } }] }];
+    const objects = { ...cluster, policies: [policy("from-a", { podSelector: {}, ingress })] };
+    assert.match(ask("shop", {}, objects), /allowed by NetworkPolicy from-a \(ingress of pod/);
+  });
+
+  it("describes a pod without a question", () => {
+    const objects = { ...cluster, policies: [policy("closed", { podSelector: {} })] };
+    assert.match(
+      ask(undefined, { pod: "web" }, objects),
+      /^described: .*on node kip; Its addresses: 10\.0\.0\.2; What may reach it is restricted by closed \(ingress\); No policy .*egress.*; Service shop\/shop leads to/,
+    );
+  });
+
+  it("says of a pod on another node that kip does not decide there", () => {
+    assert.match(ask("pod/far:80"), /far is on node n1, which is not a virtual node/);
+  });
+
+  it("leads a NodePort at the node's address, and says what externalTrafficPolicy means", () => {
+    assert.match(ask("10.9.0.1:30080"), /^passes: .*NodePort of Service shop\/node.*is Local/);
+  });
+
+  it("does not know what becomes of packets of a cell without rules", () => {
+    const events = [
+      {
+        metadata: {},
+        involvedObject: { uid: "a" },
+        reason: "NetworkUnsupported",
+        message: "an earlier version",
+      },
+    ];
+    assert.match(ask("shop", {}, { ...cluster, events }), /^unknown: .*NetworkUnsupported of pod/);
+  });
+
+  it("says what could not be read, and that the answer is not known without it", () => {
+    const unread = [{ resource: "namespaces", consequence: "not allowed", decides: true }];
+    assert.match(ask("shop", {}, { ...cluster, unread }), /^unknown: .*namespaces: not allowed/);
+  });
+});

@@ -1,0 +1,110 @@
+import type { Pod } from "@kip/k8s-types";
+import { ipFamily } from "@kip/network-view";
+import type { PodPolicy } from "../policies/pod-policy.ts";
+import { fittingPolicy } from "../views/fitting-policy.ts";
+import { addressesOf, nodeOf, podAt, podName, type KnownCluster } from "./cluster-objects.ts";
+import { finding, type Finding } from "./finding.ts";
+import { matchingRule, type Attempt } from "./matching-rule.ts";
+
+/** What one direction of a pod's policy does with a connection. */
+interface Decision {
+  readonly isAllowed: boolean;
+  /** Names of the policies that decide; none if the direction is not restricted. */
+  readonly policies: readonly string[];
+  /** The policies have more rules than a cell takes. */
+  readonly isTooLong?: boolean;
+  /** A policy of the pod cannot be read, so nothing passes. */
+  readonly isUnreadable?: boolean;
+}
+
+/** Whether a connection from a pod to an address passes the policies of both sides. */
+export function explainPolicies(cluster: KnownCluster, source: Pod, attempt: Attempt): Finding {
+  const { address, port, protocol } = attempt;
+  const where = `${address} port ${port}/${protocol}`;
+  const target = podAt(cluster.objects, address);
+  const named = target ? `${podName(target)} (${where})` : where;
+  const own = addressesOf(source).find((each) => ipFamily(each) === ipFamily(address));
+  if (own === address) return finding("passes", `A pod always reaches itself (${where})`);
+  if (own === undefined)
+    return finding("dropped", `${podName(source)} has no IPv${ipFamily(address)} address`);
+  const out = decide(cluster, source, "egress", attempt);
+  if (!out.isAllowed) return finding("dropped", refusal(out, podName(source), "reach", named));
+  const isNode = target !== undefined && isNodeAddress(cluster, target, own);
+  const back = { ...attempt, address: own };
+  const into = target && !isNode ? decide(cluster, target, "ingress", back) : free;
+  if (target && !into.isAllowed) {
+    const from = `${podName(source)} (${own}) at port ${port}/${protocol}`;
+    return finding("dropped", refusal(into, podName(target), "be reached by", from));
+  }
+  const deciding = [
+    ...out.policies.map((name) => `${name} (egress of ${podName(source)})`),
+    ...into.policies.map((name) => `${name} (ingress of ${target ? podName(target) : ""})`),
+  ];
+  const reason =
+    deciding.length > 0
+      ? `allowed by ${listed(deciding)}`
+      : isNode
+        ? "the addresses of a pod's node always reach it"
+        : "no policy restricts this";
+  return finding("passes", `${podName(source)} reaches ${named}: ${reason}`);
+}
+
+const free: Decision = { isAllowed: true, policies: [] };
+
+function decide(
+  cluster: KnownCluster,
+  pod: Pod,
+  direction: "ingress" | "egress",
+  attempt: Attempt,
+): Decision {
+  // Policies are in force at a pod's own network.
+  const policy = pod.spec.hostNetwork === true ? undefined : policyOf(cluster, pod);
+  if (policy === "unreadable") return { isAllowed: false, policies: [], isUnreadable: true };
+  const rules = policy?.view[direction];
+  if (!policy || !rules) return free;
+  const { restricting, ofRules } = policy[direction];
+  if (policy.isTooLong) return { isAllowed: false, policies: restricting, isTooLong: true };
+  const index = matchingRule(rules, attempt, (name) => cluster.policies.groups.addresses(name));
+  const name = ofRules[index];
+  if (name === undefined) return { isAllowed: false, policies: restricting };
+  return { isAllowed: true, policies: [name] };
+}
+
+type KnownPolicy = PodPolicy & { readonly isTooLong: boolean };
+
+function policyOf({ policies }: KnownCluster, pod: Pod): KnownPolicy | "unreadable" | undefined {
+  let policy: PodPolicy | undefined;
+  try {
+    policy = policies.policyOf(pod.metadata.uid);
+  } catch {
+    return "unreadable"; // cells are closed then
+  }
+  if (!policy) return undefined;
+  const view = fittingPolicy(policy.view);
+  return { ...policy, view, isTooLong: view !== policy.view };
+}
+
+function isNodeAddress({ objects }: KnownCluster, { spec }: Pod, address: string): boolean {
+  const addresses = nodeOf(objects, spec.nodeName)?.status?.addresses ?? [];
+  return addresses.some((each) => each.address === address);
+}
+
+function refusal(
+  { policies, isTooLong, isUnreadable }: Decision,
+  pod: string,
+  verb: "reach" | "be reached by",
+  peer: string,
+): string {
+  const names = listed(policies);
+  const are = new Set(policies).size === 1;
+  const start = `${pod} may not ${verb} ${peer}: `;
+  if (isUnreadable === true) return `${start}its policies cannot be read, so nothing passes`;
+  if (isTooLong === true)
+    return `${start}${names} ${are ? "has" : "have"} more rules than a cell takes, so nothing passes`;
+  return `${start}${names} ${are ? "restricts" : "restrict"} this direction, and no rule allows it`;
+}
+
+function listed(names: readonly string[]): string {
+  const unique = [...new Set(names)];
+  return `NetworkPolic${unique.length === 1 ? "y" : "ies"} ${unique.join(", ")}`;
+}

@@ -1,0 +1,137 @@
+import { isNotFound, K8sError, paths, type ApiClient } from "@kip/k8s-client";
+import type { Event } from "@kip/k8s-types";
+import type { ClusterObjects, Unread } from "./cluster-objects.ts";
+
+/** What is listed, how RBAC names it, and what an answer lacks without it. */
+interface Kind {
+  readonly resource: string;
+  /** Path of all, or of one namespace's. */
+  readonly path: (namespace?: string) => string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly lacks: string;
+  readonly decides: boolean;
+  /** There are clusters without it. */
+  readonly isOptional?: boolean;
+}
+
+const kinds = {
+  services: {
+    resource: "services",
+    path: (namespace) => paths.services(namespace),
+    lacks: "Services are not known, nor whether an address is one's",
+    decides: true,
+  },
+  slices: {
+    resource: "endpointslices.discovery.k8s.io",
+    path: (namespace) => paths.endpointSlices(namespace),
+    lacks: "endpoints of Services are not known",
+    decides: true,
+  },
+  policies: {
+    resource: "networkpolicies.networking.k8s.io",
+    path: (namespace) => paths.networkPolicies(namespace),
+    lacks: "policies are not included",
+    decides: true,
+  },
+  namespaces: {
+    resource: "namespaces",
+    path: () => paths.namespaces(),
+    lacks: "labels of namespaces are not known, which policies may name",
+    decides: true,
+  },
+  pods: {
+    resource: "pods",
+    path: (namespace) => paths.pods(namespace),
+    lacks: "pods are not known, nor which pod has an address",
+    decides: true,
+  },
+  nodes: {
+    resource: "nodes",
+    path: () => paths.nodes(),
+    lacks: "zones, addresses and kinds of nodes are not included",
+    decides: false,
+  },
+  events: {
+    resource: "events",
+    path: (namespace) => paths.events(namespace),
+    query: { fieldSelector: "involvedObject.kind=Pod" },
+    lacks: "whether a cell has its rules is not included",
+    decides: false,
+  },
+  serviceCidrs: {
+    resource: "servicecidrs.networking.k8s.io",
+    path: () => paths.serviceCidrs(),
+    lacks: "the range of Services is not known",
+    decides: false,
+    isOptional: true,
+  },
+} as const satisfies Readonly<Record<string, Kind>>;
+
+/** Options of {@link listCluster}. */
+export interface ListClusterOptions {
+  /** Listed one by one where the user may not list all namespaces. */
+  readonly namespaces: readonly string[];
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Lists what an answer is computed from. What the user may not list is noted and left out.
+ *
+ * @throws {K8sError} unless the API server answered that it is forbidden
+ */
+export async function listCluster(
+  client: ApiClient,
+  options: ListClusterOptions,
+): Promise<ClusterObjects> {
+  const unread: Unread[] = [];
+  const list = async <T>(kind: Kind): Promise<readonly T[]> =>
+    await listKind<T>(client, { ...options, kind, unread });
+  const [services, slices, policies, namespaces, pods, nodes, events, cidrs] = await Promise.all([
+    list<ClusterObjects["services"][number]>(kinds.services),
+    list<ClusterObjects["slices"][number]>(kinds.slices),
+    list<ClusterObjects["policies"][number]>(kinds.policies),
+    list<ClusterObjects["namespaces"][number]>(kinds.namespaces),
+    list<ClusterObjects["pods"][number]>(kinds.pods),
+    list<ClusterObjects["nodes"][number]>(kinds.nodes),
+    list<Event>(kinds.events),
+    list<{ readonly spec?: { readonly cidrs?: readonly string[] } }>(kinds.serviceCidrs),
+  ]);
+  const serviceRanges = cidrs.flatMap(({ spec }) => spec?.cidrs ?? []);
+  return { services, slices, policies, namespaces, pods, nodes, events, serviceRanges, unread };
+}
+
+async function listKind<T>(
+  client: ApiClient,
+  options: ListClusterOptions & { readonly kind: Kind; readonly unread: Unread[] },
+): Promise<readonly T[]> {
+  const { kind, unread, namespaces } = options;
+  const all = await listPath<T>(client, kind.path(), options);
+  if (all) return all;
+  const isCluster = kind.path("x") === kind.path();
+  const parts = isCluster
+    ? []
+    : await Promise.all(
+        namespaces.map(async (name) => await listPath<T>(client, kind.path(name), options)),
+      );
+  const isPart = parts.length > 0 && parts.every((part) => part !== undefined);
+  const where = isPart ? `only those of ${namespaces.join(", ")} could be listed` : "not allowed";
+  const { resource, lacks, decides } = kind;
+  unread.push({ resource, decides, consequence: `${where}: ${lacks}` });
+  return parts.flatMap((part) => part ?? []);
+}
+
+/** Undefined if the user may not. */
+async function listPath<T>(
+  client: ApiClient,
+  path: string,
+  { kind, signal }: { readonly kind: Kind; readonly signal: AbortSignal },
+): Promise<readonly T[] | undefined> {
+  try {
+    const { items } = await client.list<T>(path, { query: kind.query, signal });
+    return items;
+  } catch (error) {
+    if (K8sError.is(error, "K8S_FORBIDDEN")) return undefined;
+    if (kind.isOptional === true && isNotFound(error)) return [];
+    throw error;
+  }
+}
