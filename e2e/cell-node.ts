@@ -1,0 +1,42 @@
+// Programs of the tests in pods: they run on the Node of their cell, as the demo image has none.
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { shellPod } from "./cluster.ts";
+
+/** Starts the program of {@link nodePod} in the cell's file system. */
+export const startProgram =
+  'exec chroot /cell /usr/lib/kip/node --input-type=module-typescript -e "$PROGRAM"';
+
+/**
+ * A pod that has a program of the folder `programs`.
+ *
+ * @param file imports nothing but Node's modules
+ */
+export function nodePod(
+  name: string,
+  file: string,
+  {
+    script = startProgram,
+    labels = {},
+    env = {},
+    container = {},
+  }: {
+    readonly script?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly env?: Readonly<Record<string, string>>;
+    readonly container?: object;
+  } = {},
+): object {
+  const PROGRAM = readFileSync(path.join(import.meta.dirname, "programs", file), "utf8");
+  const pod = shellPod(
+    name,
+    script,
+    { volumes: [{ name: "cell", hostPath: { path: "/" } }] },
+    {
+      volumeMounts: [{ name: "cell", mountPath: "/cell" }],
+      env: Object.entries({ PROGRAM, ...env }).map(([name, value]) => ({ name, value })),
+      ...container,
+    },
+  ) as { metadata: object };
+  return { ...pod, metadata: { ...pod.metadata, labels } };
+}

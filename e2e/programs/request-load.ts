@@ -1,0 +1,126 @@
+// Requests at a steady rate. Runs in the test's own process, and in a pod by the Node of its cell, which is given this text: so it
+// imports nothing of ours.
+import http from "node:http";
+
+/** What became of the requests. */
+export interface LoadResult {
+  readonly answered: number;
+  /** Requests without a whole answer of status 200, by the first words of the reason. */
+  readonly failures: readonly string[];
+  /** Requests on a kept connection that its server had just closed: HTTP has a client send them again. */
+  readonly repeated: number;
+  /** Requests that were not sent, as too many were open. */
+  readonly skipped: number;
+  /** Milliseconds. */
+  readonly slowest: number;
+  /** How many answers had which text. */
+  readonly answers: Readonly<Record<string, number>>;
+}
+
+/** How long a request may take, milliseconds. Emulated machines start meanwhile. */
+const requestTimeoutMs = 15_000;
+
+/**
+ * How many requests may be open, each at its rate: an emulated machine that cannot keep up would not send the words of a
+ * connection that it has opened, and its server would wait for them until its end.
+ */
+const mostOpen = 10;
+
+/**
+ * Sends requests until it is stopped.
+ *
+ * @param perSecond each on a connection of its own
+ * @param keptPerSecond on one connection that is kept, one after the other
+ */
+export function startLoad(
+  url: string,
+  { perSecond, keptPerSecond }: { readonly perSecond: number; readonly keptPerSecond: number },
+): { stop(): Promise<LoadResult> } {
+  const result = {
+    answered: 0,
+    repeated: 0,
+    skipped: 0,
+    slowest: 0,
+    failures: [] as string[],
+    answers: {} as Record<string, number>,
+  };
+  const kept = new http.Agent({ keepAlive: true, maxSockets: 1 });
+  const running = new Set<Promise<void>>();
+  const send = (agent: http.Agent | false): void => {
+    if (running.size >= mostOpen) {
+      result.skipped += 1;
+      return;
+    }
+    const begun = performance.now();
+    const asked: Promise<void> = ask(url, agent, () => (result.repeated += 1)).then(
+      (text) => {
+        result.answered += 1;
+        result.answers[text] = (result.answers[text] ?? 0) + 1;
+        result.slowest = Math.max(result.slowest, Math.round(performance.now() - begun));
+      },
+      (error: unknown) => {
+        const after = Math.round(performance.now() - begun);
+        result.failures.push(`${new Date().toISOString()} after ${after} ms: ${String(error)}`);
+      },
+    );
+    running.add(asked);
+    void asked.finally(() => running.delete(asked));
+  };
+  const stops = [atRate(perSecond, () => send(false)), atRate(keptPerSecond, () => send(kept))];
+  return {
+    stop: async () => {
+      for (const stop of stops) stop();
+      await Promise.all(running);
+      kept.destroy();
+      return result;
+    },
+  };
+}
+
+/** Calls so many times a second; a timer that comes late makes up for it. */
+function atRate(perSecond: number, call: () => void): () => void {
+  if (perSecond === 0) return () => {};
+  const begun = performance.now();
+  let calls = 0;
+  const timer = setInterval(() => {
+    for (; calls < ((performance.now() - begun) * perSecond) / 1000; calls += 1) call();
+  }, 1000 / perSecond);
+  return () => clearInterval(timer);
+}
+
+async function ask(
+  url: string,
+  agent: http.Agent | false,
+  onRepeated: () => void,
+): Promise<string> {
+  return await new Promise((resolve, reject) => {
+    const request = http.get(url, { agent, timeout: requestTimeoutMs }, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+      answer.on("error", reject);
+      answer.on("end", () => {
+        if (answer.statusCode === 200) resolve(text.trim());
+        else reject(new Error(`status ${answer.statusCode}`));
+      });
+    });
+    request.on("timeout", () => request.destroy(new Error("no answer in time")));
+    request.on("error", (error: NodeJS.ErrnoException) => {
+      if (request.reusedSocket && error.code === "ECONNRESET") {
+        onRepeated();
+        ask(url, agent, onRepeated).then(resolve, reject);
+      } else reject(error);
+    });
+  });
+}
+
+const { LOAD_URL, LOAD_PER_SECOND = "50", LOAD_KEPT_PER_SECOND = "5" } = process.env;
+if (LOAD_URL !== undefined) {
+  const load = startLoad(LOAD_URL, {
+    perSecond: Number(LOAD_PER_SECOND),
+    keptPerSecond: Number(LOAD_KEPT_PER_SECOND),
+  });
+  // Until its input ends.
+  process.stdin.resume().on("end", () => {
+    void load.stop().then((result) => console.log(JSON.stringify(result)));
+  });
+}
