@@ -69,7 +69,12 @@ async function becomeCopy(): Promise<TemplateCopy<AgentDependencies>> {
     logFile,
     load: async () => {
       await rehearse({ stateDir, runDir, hostInterface: "eth0", logger, clock: systemClock });
-      const parts = await loadDependencies({ directories, logger, clock: systemClock });
+      const parts = await loadDependencies({
+        directories,
+        logger,
+        clock: systemClock,
+        preparesRules: true,
+      });
       await parts.prepared;
       return parts;
     },

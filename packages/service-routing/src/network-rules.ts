@@ -7,7 +7,13 @@ import {
 } from "@kip/network-view";
 import { SerialQueue, type Logger } from "@kip/base";
 import { familiesOf, type Family } from "./family.ts";
-import { closedPolicyTable, policyRules } from "./policy-rules.ts";
+import { closedPolicyTable, policyRules, policyTable } from "./policy-rules.ts";
+import {
+  isPreparedFor,
+  placeElements,
+  preparedCounts,
+  type PreparedTables,
+} from "./prepared-tables.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, TableChange, type RuleSet } from "./rule-set.ts";
 import { Services, type ServiceChanges, type ServiceTable } from "./services.ts";
@@ -24,12 +30,12 @@ export interface NetworkRulesOptions {
    * any, the first change is put in force alone. @default false
    */
   readonly takesOver?: boolean | undefined;
+  /** Tables that are in force already, and that the first change is added to if they suit the place. @default none */
+  readonly prepared?: PreparedTables | undefined;
   /** Has the kernel forget connections. A failure is logged and has no other effect. */
   readonly forget: (flows: readonly StaleFlows[]) => Promise<void>;
   readonly logger: Logger;
 }
-
-const policyTable = "kip_policy";
 
 /**
  * Services and the policy of one machine as nftables rules. Changes are put in force one after the other, each by
@@ -43,6 +49,8 @@ export class NetworkRules {
   readonly #queue = new SerialQueue();
   readonly #groups = new Map<string, Set<string>>();
   #policy: PolicyView | undefined;
+  /** Whether the first change can be added to tables that were prepared. */
+  #isPrepared: boolean;
   /** Whether the kernel has exactly the policy, and the Services, that are known here. */
   readonly #isKnown = { policy: false, services: false };
   /** The table of Services in force; undefined if the kernel must be asked. */
@@ -52,9 +60,10 @@ export class NetworkRules {
 
   constructor(options: NetworkRulesOptions) {
     this.#options = options;
-    this.#services = new Services(options.place);
-    this.#families = familiesOf(options.place);
-    const takesOver = options.takesOver ?? false;
+    const { place, prepared, takesOver = false } = options;
+    this.#isPrepared = prepared !== undefined && !takesOver && isPreparedFor(prepared, place);
+    this.#services = new Services(place, this.#isPrepared ? preparedCounts : []);
+    this.#families = familiesOf(place);
     this.#inForce = takesOver ? undefined : "none";
     if (takesOver) for (let bucket = 0; bucket < bucketCount; bucket++) this.#missing.add(bucket);
   }
@@ -76,7 +85,21 @@ export class NetworkRules {
     await this.#queue.run(async () => await this.#apply(change));
   }
 
+  /** Goes on from the tables that were prepared, once: commands for the first change, if there are such tables. */
+  #beginWithPrepared({ policy }: ViewChange): string {
+    const isPrepared = this.#isPrepared;
+    this.#isPrepared = false;
+    // They are open. What has no policy is closed, so it is made from nothing.
+    if (!isPrepared || !policy) return "";
+    this.#policy = {};
+    this.#inForce = this.#services.table;
+    this.#isKnown.policy = true;
+    this.#isKnown.services = true;
+    return placeElements(this.#options.place);
+  }
+
   async #apply(change: ViewChange): Promise<void> {
+    const first = this.#beginWithPrepared(change);
     const before = this.#isKnown.policy ? this.#policyRules() : undefined;
     this.#note(change);
     const { texts, stale } = this.#services.change(this.#withBuckets(change));
@@ -85,7 +108,7 @@ export class NetworkRules {
     const isChange = this.#isKnown.services;
     this.#isKnown.policy = false;
     this.#isKnown.services = false;
-    if (isChange) await this.#runAll([policy, ...texts]);
+    if (isChange) await this.#runAll([first + policy, ...texts]);
     else if (await this.#isWhole()) await this.#rebuild(policy);
     else await this.#runAll([policy]);
     this.#isKnown.policy = true;

@@ -12,6 +12,9 @@ import { RuleSetBuilder, type RuleSet } from "./rule-set.ts";
 /** Addresses of each group that a policy names, both families. */
 export type Groups = ReadonlyMap<string, ReadonlySet<string>>;
 
+/** Name of the table of policies. */
+export const policyTable = "kip_policy";
+
 /** What a pod's policy has in the table of one family. */
 export function policyRules(policy: PolicyView, groups: Groups, family: Family): RuleSet {
   const rules = new RuleSetBuilder();

@@ -36,9 +36,11 @@ export class Services {
   #balanced = new Map<Family, Set<number>>();
   #table: ServiceTable = serviceTables[0];
 
-  constructor(place: RoutingPlace) {
+  /** @param balanced for which numbers of endpoints the table in force has shared chains already; default none */
+  constructor(place: RoutingPlace, balanced: readonly number[] = []) {
     this.#place = place;
     this.#families = familiesOf(place);
+    for (const family of this.#families) this.#balanced.set(family, new Set(balanced));
   }
 
   /** Sums of the Services, to find out what has been missed. */

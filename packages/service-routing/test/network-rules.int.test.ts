@@ -8,7 +8,7 @@ import {
   type ServiceView,
   type ViewChange,
 } from "@kip/network-view";
-import { forgetFlows, NetworkRules, type RoutingPlace } from "../src/index.ts";
+import { forgetFlows, NetworkRules, prepareTables, type RoutingPlace } from "../src/index.ts";
 import { cable, podAddresses, TestNetwork } from "./test-network.ts";
 
 const backends = ["10.0.0.11", "10.0.0.12", "10.0.0.13"] as const;
@@ -301,6 +301,28 @@ describe("NetworkRules", () => {
     assert.equal(await network.others.tcp(vip, 80), "10.1.0.2 10.0.0.2");
     await network.others.ip("route replace 10.96.0.0/16 via 10.0.0.2 src 10.0.0.12");
     assert.equal(await network.others.tcp(vip, 80, 300), "error: ECONNREFUSED");
+    rules = newRules();
+    await apply({ policy: {} });
+  });
+
+  it("begins with tables that were prepared, and closes nothing that the policy opens", async () => {
+    const runNft = async (text: string): Promise<string> => await network.nft(text);
+    const prepared = await prepareTables({ cable, runNft });
+    const begin = async (policy: PolicyView): Promise<void> => {
+      const ownPlace = { ...place, podAddresses: [podAddresses[0]] };
+      const forget = async (): Promise<void> => {};
+      const options = { place: ownPlace, prepared, runNft, forget, logger: silentLogger };
+      rules = new NetworkRules(options);
+      const services = new Map([["default/web", service(["10.0.0.12:8080", "10.1.0.2:8080"])]]);
+      await apply({ services, policy });
+    };
+    await begin({});
+    assert.deepEqual(await answers(40), new Set(["10.0.0.12", "10.1.0.2"]));
+    assert.equal(await network.pod.tcp("10.96.7.7", 80, 300), "error: timeout");
+    assert.equal(await network.others.tcp(podAddresses[0], 8080), "10.1.0.2 10.0.0.11");
+    await prepareTables({ cable, runNft });
+    await begin({ ingress: [] });
+    assert.equal(await network.others.tcp(podAddresses[0], 8080, 300), "error: timeout");
     rules = newRules();
     await apply({ policy: {} });
   });

@@ -30,6 +30,12 @@ export interface AgentDependencies {
 /** What {@link loadDependencies} needs. */
 export interface LoadDependenciesOptions {
   readonly directories: AgentDirectories;
+  /**
+   * Puts tables of network rules in force first, which a pod's own rules begin with: for templates. A machine with a pod must not.
+   *
+   * @default false
+   */
+  readonly preparesRules?: boolean | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
 }

@@ -2,7 +2,7 @@ import { waitingMount } from "@kip/base";
 import type { AgentDependencies, LoadDependenciesOptions } from "./agent-dependencies.ts";
 import { cacheFolder } from "../image/cache-folder.ts";
 import { linkMaker } from "../network/pod-link.ts";
-import { podRulesFactory } from "../network/pod-rules.ts";
+import { podRulesFactory, preparedTables } from "../network/pod-rules.ts";
 import { kernelMounter } from "../volumes/mounter.ts";
 import { prepareVolumes } from "../volumes/pod-volumes.ts";
 
@@ -10,14 +10,16 @@ import { prepareVolumes } from "../volumes/pod-volumes.ts";
 export async function loadRealDependencies(
   options: LoadDependenciesOptions,
 ): Promise<AgentDependencies> {
-  const { directories, logger, clock } = options;
+  const { directories, logger, clock, preparesRules = false } = options;
   const [oci, imaging, routing] = await Promise.all([
     import("@kip/oci-runtime"),
     import("@kip/oci-image"),
     import("@kip/service-routing"),
   ]);
   const rootfsMount = waitingMount();
-  const createNetworkRules = podRulesFactory(routing, { cable: oci.cableName("pod"), logger });
+  const cable = oci.cableName("pod");
+  const prepared = preparesRules ? await preparedTables(routing, { cable, logger }) : undefined;
+  const createNetworkRules = podRulesFactory(routing, { cable, prepared, logger });
   const [runtime, images] = await Promise.all([
     oci.createRuntime({ runDir: directories.runtime, logger, clock }),
     imaging.openImageStore({

@@ -1,6 +1,6 @@
 import type { Logger } from "@kip/base";
 import type * as routing from "@kip/service-routing";
-import { WaitingNft } from "./waiting-nft.ts";
+import { runNft, WaitingNft } from "./waiting-nft.ts";
 
 /** Where a pod's rules are for. A pod with addresses of its own has a cable. */
 export type PodPlace = Omit<routing.RoutingPlace, "cable">;
@@ -15,15 +15,22 @@ export type PodRules = Pick<routing.NetworkRules, "apply" | "sums">;
  * Starts nft ahead of the pod, and makes the pod's rules with it.
  *
  * @param cable name of the machine's end of the pod's cable
+ * @param prepared tables that are in force already, if there are any
  */
 export function podRulesFactory(
   { NetworkRules, forgetFlows }: typeof routing,
-  { cable, logger }: { readonly cable: string; readonly logger: Logger },
+  options: {
+    readonly cable: string;
+    readonly prepared: routing.PreparedTables | undefined;
+    readonly logger: Logger;
+  },
 ): (place: PodPlace, options: PodRulesOptions) => PodRules {
   const nft = new WaitingNft();
-  return (place, options) =>
+  const { cable, prepared, logger } = options;
+  return (place, { takesOver }) =>
     new NetworkRules({
-      ...options,
+      takesOver,
+      prepared,
       place: { ...place, cable: place.podAddresses.length > 0 ? cable : undefined },
       runNft: async (text) => await nft.run(text),
       forget: async (flows) => {
@@ -31,4 +38,17 @@ export function podRulesFactory(
       },
       logger,
     });
+}
+
+/** Puts tables in force that every pod's rules begin with; undefined if that fails, and each pod makes its own. */
+export async function preparedTables(
+  { prepareTables }: typeof routing,
+  { cable, logger }: { readonly cable: string; readonly logger: Logger },
+): Promise<routing.PreparedTables | undefined> {
+  try {
+    return await prepareTables({ cable, runNft });
+  } catch (err) {
+    logger.warn("Could not prepare tables of network rules", { err });
+    return undefined;
+  }
 }

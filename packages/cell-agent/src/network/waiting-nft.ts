@@ -1,7 +1,13 @@
 import { PassThrough } from "node:stream";
-import { runCommand, type CommandResult } from "@kip/base";
+import { runCommand } from "@kip/base";
 
 const nft = ["/usr/sbin/nft", "-f", "-"] as const;
+
+/** Gives commands to nft as one transaction, and returns what it prints. @throws {CommandError} `COMMAND_FAILED` */
+export async function runNft(text: string | PassThrough): Promise<string> {
+  const [program, ...words] = nft;
+  return (await runCommand(program, words, { input: text })).stdout;
+}
 
 /**
  * Runs nft. The first run has begun before and waits for its commands: the start of a program is what takes long of it, and
@@ -9,21 +15,18 @@ const nft = ["/usr/sbin/nft", "-f", "-"] as const;
  */
 export class WaitingNft {
   readonly #input = new PassThrough();
-  #first: Promise<CommandResult> | undefined;
+  #first: Promise<string> | undefined;
 
   constructor() {
-    const [program, ...words] = nft;
-    this.#first = runCommand(program, words, { input: this.#input });
+    this.#first = runNft(this.#input);
     this.#first.catch(() => {}); // the first run reports it
   }
 
-  /** Gives commands to nft as one transaction, and returns what it prints. @throws {CommandError} `COMMAND_FAILED` */
+  /** As {@link runNft}. */
   async run(text: string): Promise<string> {
     const first = this.#first;
     this.#first = undefined;
     if (first) this.#input.end(text);
-    const [program, ...words] = nft;
-    const { stdout } = await (first ?? runCommand(program, words, { input: text }));
-    return stdout;
+    return await (first ?? runNft(text));
   }
 }

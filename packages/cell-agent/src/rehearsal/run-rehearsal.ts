@@ -76,8 +76,8 @@ async function removeFolders(folders: readonly string[]): Promise<void> {
 }
 
 /**
- * The network of a cluster of one Service without endpoints, in a range that no machine has. Its rules stay, and each pod
- * replaces them by its own: the kernel has been made ready for them.
+ * The network of a cluster of one Service without endpoints, in a range that no machine has. The kernel
+ * has been made ready for a pod's rules then; its tables are made again for the pod.
  */
 function emptyNetwork(): NetworkChanges {
   const port = { name: "", protocol: "TCP", port: 80, endpoints: [] } as const;
@@ -105,7 +105,12 @@ async function rehearsalDependencies(
 ): Promise<AgentDependencies> {
   const { hostInterface, clock } = options;
   const directories = agentDirectories(options.stateDir, options.runDir);
-  const dependencies = await loadDependencies({ directories, clock, logger: silentLogger });
+  const dependencies = await loadDependencies({
+    directories,
+    clock,
+    logger: silentLogger,
+    preparesRules: true,
+  });
   return {
     ...dependencies,
     // There is no route yet that would tell the interface.

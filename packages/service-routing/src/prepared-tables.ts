@@ -1,0 +1,97 @@
+import { families, familiesOf, ofFamily, type Family } from "./family.ts";
+import { closedPolicyTable, policyRules, policyTable } from "./policy-rules.ts";
+import type { RoutingPlace } from "./routing-place.ts";
+import { emptyRuleSet, RuleSetBuilder, TableChange, type RuleSet } from "./rule-set.ts";
+import { balanceChain, balanceRules } from "./service-rules.ts";
+import { emptyTable, tableHooks } from "./service-table.ts";
+import { serviceTables } from "./services.ts";
+
+/** Tables in force on a machine that has no pod yet: without Services and addresses, and with an open policy. */
+export interface PreparedTables {
+  /** The machine's end of the cable that the pod will have. */
+  readonly cable: string;
+}
+
+/** Which tables there are: those of the addresses that most pods have. */
+const prepared = families.filter(({ number }) => number === 4);
+
+/** For which numbers of endpoints there are shared chains. Another one costs the start of a pod some milliseconds. */
+export const preparedCounts: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8];
+
+const nowhere: RoutingPlace = {
+  podAddresses: [],
+  nodeAddresses: [],
+  serviceRanges: [],
+  localEndpoints: "own",
+};
+
+/**
+ * Puts {@link PreparedTables} in force in place of all rules of Services and policies. A pod's first change is a few elements
+ * then; making tables and hooks is most of what its network costs.
+ *
+ * @param options.cable the machine's end of the cable that the pod will have
+ * @param options.runNft gives commands to nft as one transaction
+ * @throws what `runNft` throws
+ */
+export async function prepareTables(options: {
+  readonly cable: string;
+  readonly runNft: (text: string) => Promise<unknown>;
+}): Promise<PreparedTables> {
+  const { cable, runNft } = options;
+  await runNft(prepared.map((family) => preparedText(cable, family)).join(""));
+  return { cable };
+}
+
+/** Whether rules for a place can begin with the tables. */
+export function isPreparedFor({ cable }: PreparedTables, place: RoutingPlace): boolean {
+  const isOfFamilies = familiesOf(place).every((family) => prepared.includes(family));
+  return place.cable === cable && place.clients === undefined && isOfFamilies;
+}
+
+/** What a place adds to the tables. */
+export function placeElements(place: RoutingPlace): string {
+  return familiesOf(place)
+    .map((family) => {
+      const nodes = setOf("nodes", place.nodeAddresses, family);
+      return [
+        textOf(servicesTable(family), setOf("pods", place.podAddresses, family)),
+        textOf(servicesTable(family), nodes),
+        textOf(servicesTable(family), setOf("service_ranges", place.serviceRanges, family)),
+        textOf(`${family.ip} ${policyTable}`, nodes),
+      ];
+    })
+    .flat()
+    .join("");
+}
+
+function preparedText(cable: string, family: Family): string {
+  const policies = `${family.ip} ${policyTable}`;
+  const chains = new RuleSetBuilder();
+  for (const count of preparedCounts)
+    chains.chains.set(balanceChain(count), balanceRules(count, family));
+  const others = serviceTables.slice(1).map((name) => `${family.ip} ${name}`);
+  return [
+    emptyTable(servicesTable(family), family, nowhere),
+    textOf(servicesTable(family), chains),
+    tableHooks(servicesTable(family), family, nowhere),
+    ...others.map((table) => `add table ${table}\ndelete table ${table}\n`),
+    closedPolicyTable(policies, { family, cable, nodes: [] }),
+    textOf(policies, policyRules({}, new Map(), family)),
+  ].join("");
+}
+
+function servicesTable({ ip }: Family): string {
+  return `${ip} ${serviceTables[0]}`;
+}
+
+function setOf(name: string, list: readonly string[], family: Family): RuleSet {
+  const rules = new RuleSetBuilder();
+  for (const entry of ofFamily(list, family)) rules.element(name, entry);
+  return rules;
+}
+
+function textOf(table: string, rules: RuleSet): string {
+  const change = new TableChange(table);
+  change.add(emptyRuleSet, rules);
+  return change.text();
+}
