@@ -6,6 +6,13 @@ import { cluster, eventually, shellPod, type Cluster } from "./cluster.ts";
 
 const image = "kip.local/demo:latest";
 
+/** Thousandths of a processor and MiB of the smaller types of the local cloud. */
+const sizes: Readonly<Record<string, readonly number[]>> = {
+  "local.nano": [1000, 256],
+  "local.micro": [1000, 512],
+  "local.small": [1000, 1024],
+};
+
 describe("a kubelet's rules", () => {
   let kube: Cluster;
 
@@ -41,6 +48,47 @@ describe("a kubelet's rules", () => {
       (await kube.kubectl("logs", "web", "-c", "look")).stdout.includes("touch /settings/new"),
     );
     await kube.ok("delete", "pod", "web", "--wait=false");
+  });
+
+  it("hold for namespaces of the node, read-only mounts and limits that are not set", async () => {
+    // Every mount of the machine is below "/": writing to /run, a tmpfs, must fail as well.
+    const script = [
+      'for one in self/ns/pid self/ns/ipc 1/ns/pid 1/ns/ipc; do readlink /proc/$one; done | tr "\\n" " "; echo',
+      "for place in /cell /cell/run /cell/dev/shm; do touch $place/new 2>&1; done",
+      'echo "$CPU $MEMORY"; while :; do sleep 1; done',
+    ];
+    const limit = (name: string, resource: string, divisor: string): object => ({
+      name,
+      valueFrom: { resourceFieldRef: { resource: `limits.${resource}`, divisor } },
+    });
+    const mount = { name: "cell", mountPath: "/cell", readOnly: true };
+    await kube.apply(
+      shellPod(
+        "node",
+        script.join("\n"),
+        {
+          hostPID: true,
+          hostIPC: true,
+          volumes: [{ name: "cell", hostPath: { path: "/" } }],
+        },
+        {
+          volumeMounts: [{ ...mount, recursiveReadOnly: "Enabled" }],
+          securityContext: { privileged: true },
+          env: [limit("CPU", "cpu", "1m"), limit("MEMORY", "memory", "1Mi")],
+        },
+      ),
+    );
+    await kube.ok("wait", "--for=condition=Ready", "pod/node", "--timeout=240s");
+    const lines = (await kube.ok("logs", "node")).split("\n");
+    const [pid, ipc, nodePid, nodeIpc] = (lines[0] ?? "").split(" ");
+    assert.ok(pid !== undefined && pid !== "" && pid === nodePid && ipc === nodeIpc, lines[0]);
+    assert.equal(lines.filter((line) => line.endsWith("Read-only file system")).length, 3);
+    const [cpu, memory] = (lines.at(-2) ?? "").split(" ").map(Number);
+    const type = "jsonpath={.items[?(@.spec.podRef.name=='node')].spec.instanceType}";
+    assert.deepEqual([cpu, memory], sizes[await kube.ok("get", "cells", "-o", type)]);
+    const seen = "jsonpath={.status.containerStatuses[0].volumeMounts[0].recursiveReadOnly}";
+    assert.equal(await kube.ok("get", "pod", "node", "-o", seen), "Enabled");
+    await kube.ok("delete", "pod", "node", "--wait=false");
   });
 
   it("keep pods out that the node cannot run, by reason and message", async () => {

@@ -39,6 +39,8 @@ const volumeMount = object({
   mountPath: string,
   subPath: optional(string),
   readOnly: optional(boolean),
+  /** With `readOnly`: what is mounted below the volume's root is only read, too. */
+  recursiveReadOnly: optional(boolean),
 });
 
 const httpGet = object({
@@ -63,6 +65,7 @@ const probe = object({
   terminationGracePeriodSeconds: optional(integer),
 });
 
+/** One without any of these fails, as a hook by tcpSocket does on a kubelet. */
 const hook = object({
   exec: optional(object({ command: list(string) })),
   httpGet: optional(httpGet),
@@ -91,6 +94,8 @@ const container = object({
   group: optional(integer),
   runAsNonRoot: optional(boolean),
   supplementalGroups: optional(list(integer)),
+  /** Strict: the groups that the image's /etc/group gives the user do not count. @default "Merge" */
+  supplementalGroupsPolicy: optional(oneOf("Merge", "Strict")),
   privileged: optional(boolean),
   readOnlyRootFilesystem: optional(boolean),
   allowPrivilegeEscalation: optional(boolean),
@@ -201,6 +206,10 @@ export const decodeDesiredPod = object({
   /** For how long the pod has been active when this was sent, on earlier cells too; of the first document alone. @default 0 */
   activeForMs: optional(integer),
   shareProcessNamespace: optional(boolean),
+  /** The containers are in the cell's own namespace of processes. */
+  hostPID: optional(boolean),
+  /** The containers are in the cell's own namespace of System V IPC and message queues, with its /dev/shm. */
+  hostIPC: optional(boolean),
   fsGroup: optional(integer),
   sysctls: optional(list(envVar)),
   /** Content of `/etc/resolv.conf`. */

@@ -24,6 +24,10 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
     },
     capacity: nodeResources(config.capacity, offers, config.defaultVolumeBytes),
     internalIp: nodeIp,
+    features: { supplementalGroupsPolicy: true },
+    runtimeHandlers: [
+      { name: "", features: { recursiveReadOnlyMounts: true, userNamespaces: false } },
+    ],
     nodeInfo: nodeInfo(controllerID),
   };
 }

@@ -23,6 +23,7 @@ import { CellWorker } from "./cell/cell-worker.ts";
 import type { CellSteps } from "./cell/cell-step.ts";
 import type { CellLimits } from "./cell/observe-cell.ts";
 import { hasEnded, wasClaimed, type PodRef } from "./state/cell-state.ts";
+import type { CellChooser } from "./selection/cell-chooser.ts";
 import type { Cell } from "./state/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
 import { PodPublisher } from "./status/pod-publisher.ts";
@@ -33,6 +34,7 @@ import { countProbes, measurePods, type MeasuredPod } from "./status/pod-usage.t
 export interface KipProviderOptions {
   readonly driver: CloudDriver;
   readonly steps: CellSteps;
+  readonly chooser: Pick<CellChooser, "sizeOf">;
   /** Cells of this node, as the API has them; synced before the provider starts. */
   readonly cells: Informer<Cell>;
   readonly archive: LogArchive;
@@ -199,6 +201,13 @@ export class KipProvider implements PodProvider {
 
   async nodeFacts(): Promise<NodeFacts> {
     return this.#options.nodeFacts;
+  }
+
+  async podAllocatable(pod: Pod): Promise<Readonly<Record<string, string>>> {
+    const { cells, chooser, nodeFacts } = this.#options;
+    const cell = newestCell(cells.list(), pod.metadata.uid);
+    const { capacity, allocatable = capacity } = nodeFacts;
+    return { ...allocatable, ...(await chooser.sizeOf(pod, cell?.spec.instanceType)) };
   }
 
   async ping(): Promise<void> {

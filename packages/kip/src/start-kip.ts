@@ -117,8 +117,10 @@ function createProvider(
   const archive = new LogArchive(options.logDir, logger);
   const facts = new KnownNetworkFacts({ driver, clock, logger });
   const network = createNetwork(options, facts, signal);
+  const chooser = createChooser(options);
   const steps = createSteps(options, opened, {
     archive,
+    chooser,
     network,
     dns: () => dnsSettings(options, facts),
     onEvent: (podUid, reason, message) => provider.podEvent(podUid, "Normal", reason, message),
@@ -137,6 +139,7 @@ function createProvider(
   const provider: KipProvider = new KipProvider({
     driver,
     steps,
+    chooser,
     cells,
     archive,
     limits: {
@@ -169,25 +172,28 @@ function createNetwork(
   });
 }
 
+function createChooser({ driver, config, nodeName, controllerID }: StartKipOptions): CellChooser {
+  return new CellChooser(driver, {
+    nodeName,
+    controllerID,
+    defaultInstanceType: config.defaultInstanceType,
+    defaultVolumeBytes: config.defaultVolumeBytes,
+    imageSpec: config.bootImageSpec,
+    privateIPOnly: config.privateIPOnly,
+  });
+}
+
 function createSteps(
   options: StartKipOptions,
   { store, identities }: OpenedParts,
-  own: Pick<CellTools, "archive" | "network" | "dns" | "onEvent" | "onProblem">,
+  own: Pick<CellTools, "archive" | "chooser" | "network" | "dns" | "onEvent" | "onProblem">,
 ): CellSteps {
-  const { driver, config, nodeName, controllerID, clock, logger } = options;
+  const { driver, config, clock, logger } = options;
   const { dockerConfig, registries, images } = config;
   const source = logInSource({ dockerConfig, driver, clock, path: options.path });
   return createCellSteps({
     store,
     driver,
-    chooser: new CellChooser(driver, {
-      nodeName,
-      controllerID,
-      defaultInstanceType: config.defaultInstanceType,
-      defaultVolumeBytes: config.defaultVolumeBytes,
-      imageSpec: config.bootImageSpec,
-      privateIPOnly: config.privateIPOnly,
-    }),
     identities,
     registries,
     images,

@@ -1,6 +1,6 @@
 import type { Duplex, Readable } from "node:stream";
 import type { ProcessStreams } from "@kip/base";
-import type { EnvVar, Node, Pod, PodStatus } from "@kip/k8s-types";
+import type { EnvVar, Node, NodeStatus, Pod, PodStatus } from "@kip/k8s-types";
 import type { ProbeCounts, ProviderStats } from "./usage.ts";
 
 /** Whether a provider has a pod. "unknown" means it cannot tell now, and never leads to a deletion. */
@@ -109,6 +109,9 @@ export interface NodeFacts {
   readonly internalIp: string;
   readonly providerId?: string | undefined;
   readonly nodeInfo?: Partial<NonNullable<NonNullable<Node["status"]>["nodeInfo"]>> | undefined;
+  /** What the node's containers can have that others cannot; the scheduler and clients look at it. */
+  readonly features?: NodeStatus["features"];
+  readonly runtimeHandlers?: NodeStatus["runtimeHandlers"];
   /** Absent when all is well; else why the node cannot take pods. */
   readonly notReady?: { readonly reason: string; readonly message: string };
 }
@@ -161,6 +164,11 @@ export interface PodProvider {
   /** Removes a pod that the API no longer has, at once; a `remove` of it may still be running. */
   removeUnknown(uid: string): Promise<void>;
   nodeFacts(): Promise<NodeFacts>;
+  /**
+   * Optional: what the machine of this pod offers, where a node has several. A `resourceFieldRef` of a limit that is not
+   * set shows it. @default what the node offers
+   */
+  podAllocatable?(pod: Pod): Promise<Readonly<Record<string, string>>>;
   /** Throws, or does not return, when the provider cannot work. */
   ping(signal: AbortSignal): Promise<void>;
   /** Optional: `kubectl logs`. Ends with the log, or never with `follow` until `signal`. */

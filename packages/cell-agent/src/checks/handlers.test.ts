@@ -127,6 +127,42 @@ describe("runCheck(), of an answer 101", () => {
   );
 });
 
+describe("runCheck(), by HTTP", () => {
+  it("sends each header as often as it is there, and an own value in place of a default", async () => {
+    const received: string[][] = [];
+    const server = http.createServer((request, response) => {
+      received.push(request.rawHeaders);
+      response.end();
+    });
+    const own = ["X-Word: a", "x-word: b", "User-Agent: me", "Accept: ", "Host: web.test"];
+    const headers = own.map((line) => {
+      const [name = "", value = ""] = line.split(": ");
+      return { name, value };
+    });
+    const httpGet = { path: "/", port: await listen(server), headers };
+    assert.equal((await runCheck({ httpGet }, target, never)).isSuccess, true);
+    server.close();
+    const [raw = []] = received;
+    const lines = raw.flatMap((name, index) =>
+      index % 2 === 0 ? [`${name.toLowerCase()}: ${raw[index + 1] ?? ""}`] : [],
+    );
+    assert.deepEqual(lines.sort(), [
+      "connection: close",
+      "host: web.test",
+      "user-agent: me",
+      "x-word: a",
+      "x-word: b",
+    ]);
+  });
+});
+
+describe("runHook(), of a hook by tcpSocket", () => {
+  it("fails, as on a kubelet: hooks cannot do it", async () => {
+    const result = await runHook({}, target, never);
+    assert.deepEqual(result, { isSuccess: false, output: "invalid handler" });
+  });
+});
+
 describe("runHook(), of an answer 500", () => {
   it("fails a probe, and no hook", async () => {
     const server = http.createServer((_request, response) => {

@@ -48,7 +48,7 @@ export async function runCheck(
     }
     if (check.grpc) return await runGrpc(check.grpc, target, signal);
     if (check.sleepSeconds !== undefined) return await runSleep(check.sleepSeconds, signal);
-    return { isSuccess: true, output: "" };
+    return { isSuccess: false, output: "invalid handler" };
   } catch (error) {
     return { isSuccess: false, output: errorText(error) };
   }
@@ -113,10 +113,9 @@ async function runHttp(
   const path = get.path.startsWith("/") ? get.path : `/${get.path}`;
   const url = `${scheme}://${host.includes(":") ? `[${host}]` : host}:${get.port}${path}`;
   const { promise, resolve, reject } = Promise.withResolvers<number>();
-  const headers = Object.fromEntries((get.headers ?? []).map(({ name, value }) => [name, value]));
   // A probe asks whether the program answers, not who it is: its certificate is not looked at.
   const options = {
-    headers: { "user-agent": "kube-probe/1.34", accept: "*/*", connection: "close", ...headers },
+    headers: requestHeaders(get.headers),
     signal,
     agent: false as const,
   };
@@ -144,6 +143,22 @@ async function runHttp(
   } catch (error) {
     return { isSuccess: false, output: `Get "${url}": ${networkText(error, signal)}` };
   }
+}
+
+/** A name that is there several times is sent as often. An own value, even none, replaces the kubelet's. */
+function requestHeaders(own: HttpGet["headers"] = []): http.OutgoingHttpHeaders {
+  const headers = new Map<string, string | string[]>([["connection", "close"]]);
+  const values = Map.groupBy(own, ({ name }) => name.toLowerCase());
+  for (const [name, list] of values) {
+    const texts = list.map(({ value }) => value);
+    headers.set(name, name === "host" ? (texts[0] ?? "") : texts);
+  }
+  const defaults = { "user-agent": "kube-probe/1.34", accept: "*/*" };
+  for (const [name, value] of Object.entries(defaults)) {
+    if (!headers.has(name)) headers.set(name, value);
+    else if (values.get(name)?.[0]?.value === "") headers.delete(name);
+  }
+  return Object.fromEntries(headers);
 }
 
 async function runTcp(host: string, port: number, signal: AbortSignal): Promise<CheckResult> {

@@ -26,6 +26,30 @@ describe("containerMounts()", () => {
     assert.deepEqual(places, ["/data", "/logs", "/a/c", "/etc/hosts"]);
   });
 
+  it("makes submounts read-only where that is wanted of a mount that is only read", async () => {
+    const web = container("web", {
+      mounts: [
+        { name: "data", mountPath: "/a", readOnly: true, recursiveReadOnly: true },
+        { name: "data", mountPath: "/b", readOnly: true },
+        { name: "data", mountPath: "/c", recursiveReadOnly: true },
+      ],
+      terminationMessagePath: "",
+    });
+    const mounts = await containerMounts({
+      container: web,
+      volumes: new Map([["data", "/volume"]]),
+      readOnlyVolumes: new Set(),
+      podFiles: new Map(),
+      terminationFile: "",
+      subPaths: "",
+      mounter: fakeDependencies().mounter,
+    });
+    assert.deepEqual(
+      mounts.map(({ options }) => options),
+      [["rro"], undefined, undefined],
+    );
+  });
+
   for (const [subPath, message] of [
     ["/tmp", "error SubPath `/tmp` must not be an absolute path"],
     ["a/../b", "unable to provision SubPath `a/../b`: must not contain '..'"],

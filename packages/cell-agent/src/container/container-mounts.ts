@@ -34,7 +34,8 @@ export async function containerMounts(input: MountInput): Promise<readonly Conta
     const source = await mountSource(mount, index, input);
     const destination = inContainer(mount.mountPath);
     const readOnly = mount.readOnly === true || input.readOnlyVolumes.has(mount.name);
-    mounts.push({ source, destination, readOnly });
+    const isRecursive = readOnly && mount.recursiveReadOnly === true;
+    mounts.push({ source, destination, readOnly, ...(isRecursive && { options: ["rro"] }) });
   }
   const taken = new Set(mounts.map((mount) => mount.destination));
   const isReadOnly = container.readOnlyRootFilesystem === true;

@@ -73,6 +73,14 @@ describe("containerSpec()", () => {
     assert.equal(spec({ user: 9, group: 11 }, { wantedUser }).user.gid, 11);
   });
 
+  it("leaves the groups of the image out where the pod wants that", () => {
+    const input = { imageUser: { uid: 5, gid: 6, additionalGids: [7] } };
+    const strict = { supplementalGroups: [8], supplementalGroupsPolicy: "Strict" } as const;
+    assert.deepEqual(spec(strict, input).user.additionalGids, [8]);
+    const merge = { ...strict, supplementalGroupsPolicy: "Merge" } as const;
+    assert.deepEqual(spec(merge, input).user.additionalGids, [7, 8]);
+  });
+
   it("refuses root where the pod forbids it, in the kubelet's words", () => {
     const where = '(pod: "pod_default(uid-1)", container: web)';
     const check = (overrides: Partial<DesiredContainer>, user: string, message: string): void =>

@@ -88,7 +88,7 @@ function containerUser(input: SpecInput): ContainerUser {
   const uid = container.user ?? imageUser.uid;
   checkNonRoot(input, uid, image.user);
   const extra = [
-    ...(base?.additionalGids ?? []),
+    ...(container.supplementalGroupsPolicy === "Strict" ? [] : (base?.additionalGids ?? [])),
     ...(container.supplementalGroups ?? []),
     ...(pod.fsGroup === undefined ? [] : [pod.fsGroup]),
   ];

@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { AgentError, type DesiredPod, type DesiredContainer } from "@kip/agent-api";
-import { removeTree } from "@kip/base";
+import { defined, removeTree } from "@kip/base";
 import type { StoredImage } from "@kip/oci-image";
+import type { PodSandbox } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import type { ContainerRun } from "../state/container-record.ts";
@@ -104,8 +105,7 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     pod: input.pod,
     container,
     image: image.config,
-    sandbox:
-      pidNamespace === undefined ? resources.sandbox : { ...resources.sandbox, pidNamespace },
+    sandbox: { ...sandboxOf(input.pod, resources.sandbox), ...defined({ pidNamespace }) },
     rootfs,
     imageUser,
     wantedUser,
@@ -113,6 +113,18 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     logPath: run.logPath,
   });
   await dependencies.runtime.create(spec);
+}
+
+/** The pod's sandbox, with the namespaces of this machine that the pod wants in place of its own. */
+export function sandboxOf(
+  { hostPID, hostIPC }: Pick<DesiredPod, "hostPID" | "hostIPC">,
+  sandbox: PodSandbox,
+): PodSandbox {
+  return {
+    ...sandbox,
+    ...(hostPID === true && { pidNamespace: "/proc/1/ns/pid" }),
+    ...(hostIPC === true && { ipcNamespace: "/proc/1/ns/ipc", sharedMemoryDir: "/dev/shm" }),
+  };
 }
 
 /**

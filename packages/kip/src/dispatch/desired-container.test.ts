@@ -56,3 +56,151 @@ describe("desiredContainer()", () => {
     assert.equal(desired.targetContainer, "main");
   });
 });
+
+describe("desiredContainer(), of all that an agent knows", () => {
+  const resolvedWith = (pod: ReturnType<typeof podWith>): ResolvedPod => ({
+    pod,
+    env: new Map([["main", [{ name: "WHO", value: "me" }]]]),
+    lateEnv: new Map([["main", new Map([["IP", "status.podIP"]])]]),
+    files: new Map(),
+    pullSecrets: [],
+  });
+  const addresses = { podIPs: ["10.0.0.7"], hostIPs: [] };
+
+  function desired(main: Partial<Container>, securityContext?: object) {
+    const container = { name: "main", image: "busybox:1", ...main };
+    const spec = { containers: [container], ...(securityContext && { securityContext }) };
+    return desiredContainer(resolvedWith(podWith({ spec })), container, addresses);
+  }
+
+  it("expands variables in command, args and subPathExpr", () => {
+    const { command, args, mounts, env } = desired({
+      command: ["echo", "$(WHO)"],
+      args: ["$(WHO)-$$(WHO)", "$(NONE)"],
+      volumeMounts: [
+        { name: "a", mountPath: "/a", subPathExpr: "of-$(WHO)" },
+        { name: "b", mountPath: "/b", subPath: "$(WHO)", readOnly: true },
+      ],
+    });
+    assert.deepEqual(
+      [command, args],
+      [
+        ["echo", "me"],
+        ["me-$(WHO)", "$(NONE)"],
+      ],
+    );
+    assert.deepEqual(mounts, [
+      { name: "a", mountPath: "/a", subPath: "of-me" },
+      { name: "b", mountPath: "/b", subPath: "$(WHO)", readOnly: true },
+    ]);
+    assert.ok(env.some(({ name, value }) => name === "WHO" && value === "me"));
+  });
+
+  it("passes terminal, working directory and termination message on", () => {
+    const own = {
+      workingDir: "/srv",
+      stdin: true,
+      stdinOnce: true,
+      tty: true,
+      terminationMessagePath: "/end",
+      terminationMessagePolicy: "FallbackToLogsOnError",
+      restartPolicy: "Always",
+    } as const;
+    const all: Readonly<Record<string, unknown>> = desired(own);
+    for (const [name, value] of Object.entries(own)) assert.deepEqual(all[name], value, name);
+    assert.equal(desired({}).terminationMessagePath, "/dev/termination-log");
+    assert.equal(desired({}).terminationMessagePolicy, "File");
+  });
+
+  it("passes limits and the CPU request on, in thousandths and bytes", () => {
+    const resources = { limits: { cpu: "1500m", memory: "64Mi" }, requests: { cpu: "1" } };
+    const { cpuMilliLimit, cpuMilliRequest, memoryBytesLimit } = desired({ resources });
+    assert.deepEqual([cpuMilliLimit, cpuMilliRequest, memoryBytesLimit], [1500, 1000, 2 ** 26]);
+  });
+
+  it("prefers the container's security context to the pod's", () => {
+    const ofPod = {
+      runAsUser: 1,
+      runAsGroup: 2,
+      runAsNonRoot: true,
+      supplementalGroups: [3],
+      supplementalGroupsPolicy: "Strict",
+    };
+    const plain = desired({}, ofPod);
+    assert.deepEqual([plain.user, plain.group, plain.runAsNonRoot], [1, 2, true]);
+    assert.deepEqual([plain.supplementalGroups, plain.supplementalGroupsPolicy], [[3], "Strict"]);
+    const securityContext = {
+      runAsUser: 0,
+      runAsGroup: 9,
+      runAsNonRoot: false,
+      privileged: true,
+      readOnlyRootFilesystem: true,
+      allowPrivilegeEscalation: false,
+      capabilities: { add: ["NET_ADMIN"], drop: ["ALL"] },
+    };
+    const own = desired({ securityContext }, ofPod);
+    assert.deepEqual([own.user, own.group, own.runAsNonRoot], [0, 9, false]);
+    assert.deepEqual(
+      [own.privileged, own.readOnlyRootFilesystem, own.allowPrivilegeEscalation],
+      [true, true, false],
+    );
+    assert.deepEqual([own.addCapabilities, own.dropCapabilities], [["NET_ADMIN"], ["ALL"]]);
+  });
+
+  it("passes all kinds of probes on, with ports by name", () => {
+    const times = {
+      initialDelaySeconds: 1,
+      timeoutSeconds: 2,
+      periodSeconds: 3,
+      successThreshold: 4,
+      failureThreshold: 5,
+    };
+    const { livenessProbe, readinessProbe, startupProbe } = desired({
+      ports: [{ name: "web", containerPort: 8080 }],
+      livenessProbe: { tcpSocket: { port: "web", host: "127.0.0.1" }, ...times },
+      readinessProbe: {
+        httpGet: {
+          port: "web",
+          scheme: "HTTPS",
+          host: "example.test",
+          httpHeaders: [
+            { name: "A", value: "1" },
+            { name: "A", value: "2" },
+          ],
+        },
+      },
+      startupProbe: { exec: { command: ["true"] } },
+    });
+    assert.deepEqual(livenessProbe, { tcpSocket: { port: 8080, host: "127.0.0.1" }, ...times });
+    assert.deepEqual(readinessProbe, {
+      httpGet: {
+        path: "/",
+        port: 8080,
+        scheme: "HTTPS",
+        host: "example.test",
+        headers: [
+          { name: "A", value: "1" },
+          { name: "A", value: "2" },
+        ],
+      },
+    });
+    assert.deepEqual(startupProbe, { exec: { command: ["true"] } });
+  });
+
+  it("passes hooks on; one by tcpSocket has nothing to do, and so fails on the cell", () => {
+    const { postStart, preStop } = desired({
+      lifecycle: { postStart: { tcpSocket: { port: 80 } }, preStop: { sleep: { seconds: 3 } } },
+    });
+    assert.deepEqual([postStart, preStop], [{}, { sleepSeconds: 3 }]);
+  });
+
+  it("makes submounts of a mount that is only read read-only, where that is wanted", () => {
+    const mount = { name: "a", mountPath: "/a", readOnly: true };
+    const of = (more: object): unknown =>
+      desired({ volumeMounts: [{ ...mount, ...more }] }).mounts[0]?.recursiveReadOnly;
+    assert.equal(of({}), undefined);
+    assert.equal(of({ recursiveReadOnly: "Disabled" }), undefined);
+    assert.equal(of({ recursiveReadOnly: "Enabled" }), true);
+    assert.equal(of({ recursiveReadOnly: "IfPossible" }), true);
+  });
+});

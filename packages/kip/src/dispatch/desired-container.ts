@@ -1,6 +1,6 @@
 import { bytes, defined, milliCpu } from "@kip/base";
 import type { DesiredContainer, DesiredHook, DesiredProbe } from "@kip/agent-api";
-import type { Container, EphemeralContainer, Pod, Probe } from "@kip/k8s-types";
+import type { Container, EphemeralContainer, Pod, Probe, VolumeMount } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import {
   bindLateEnv,
@@ -38,6 +38,7 @@ export function desiredContainer(
             ? mount.subPath
             : expandSubPath(mount.subPathExpr, variables),
         readOnly: mount.readOnly,
+        recursiveReadOnly: isRecursiveReadOnly(mount) ? true : undefined,
       }),
     ),
     command: container.command && expand(container.command),
@@ -54,6 +55,14 @@ export function desiredContainer(
     targetContainer: "targetContainerName" in container ? container.targetContainerName : undefined,
     restartPolicy: "restartPolicy" in container ? container.restartPolicy : undefined,
   });
+}
+
+/** Cells can do it, so IfPossible is the same as Enabled. */
+export function isRecursiveReadOnly({
+  readOnly,
+  recursiveReadOnly = "Disabled",
+}: VolumeMount): boolean {
+  return readOnly === true && recursiveReadOnly !== "Disabled";
 }
 
 function messagePolicy(container: AnyContainer): DesiredContainer["terminationMessagePolicy"] {
@@ -90,12 +99,17 @@ function security(pod: Pod, container: AnyContainer) {
     group: own.runAsGroup ?? ofPod.runAsGroup,
     runAsNonRoot: own.runAsNonRoot ?? ofPod.runAsNonRoot,
     supplementalGroups: ofPod.supplementalGroups,
+    supplementalGroupsPolicy: groupsPolicy(ofPod.supplementalGroupsPolicy),
     privileged: own.privileged,
     readOnlyRootFilesystem: own.readOnlyRootFilesystem,
     allowPrivilegeEscalation: own.allowPrivilegeEscalation,
     addCapabilities: own.capabilities?.add,
     dropCapabilities: own.capabilities?.drop,
   };
+}
+
+function groupsPolicy(policy: string | undefined): DesiredContainer["supplementalGroupsPolicy"] {
+  return policy === "Strict" ? policy : undefined;
 }
 
 function probesAndHooks(container: AnyContainer) {

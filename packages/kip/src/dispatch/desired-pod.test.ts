@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Pod } from "@kip/k8s-types";
-import { unsupportedVolumes } from "./desired-pod.ts";
+import { podWith } from "@kip/k8s-types/testing";
+import { desiredPod, unsupportedVolumes } from "./desired-pod.ts";
 
 describe("unsupportedVolumes()", () => {
   it("CVE-2024-10220, CVE-2025-1767: has no volume that clones a repository, beside whatever else", () => {
@@ -13,5 +14,89 @@ describe("unsupportedVolumes()", () => {
     ];
     const pod = { spec: { volumes } } as unknown as Pod; // all that is looked at
     assert.deepEqual(unsupportedVolumes(pod), ["code (gitRepo)", "both (gitRepo)"]);
+  });
+});
+
+describe("desiredPod()", () => {
+  const context = {
+    addresses: { podIPs: ["10.0.0.7"], hostIPs: ["192.0.2.1"] },
+    nodeIp: "192.0.2.2",
+    dns: {
+      clusterDns: [],
+      clusterDomain: "cluster.local",
+      hostNameservers: [],
+      hostSearchDomains: [],
+    },
+    registries: [],
+    generation: 1,
+  };
+
+  function desired(spec: Partial<Pod["spec"]>, ended: readonly string[] = []) {
+    const pod = podWith({ spec });
+    const files = new Map([["settings", [{ path: "a", data: Buffer.from("x"), mode: 0o600 }]]]);
+    const resolved = { pod, env: new Map(), lateEnv: new Map(), files, pullSecrets: [] };
+    return desiredPod(resolved, { ...context, ended: new Set(ended) });
+  }
+
+  it("passes what concerns the whole pod on", () => {
+    const sysctls = [{ name: "net.ipv4.tcp_syncookies", value: "0" }];
+    const all: Readonly<Record<string, unknown>> = desired({
+      restartPolicy: "OnFailure",
+      terminationGracePeriodSeconds: 7,
+      activeDeadlineSeconds: 60,
+      shareProcessNamespace: true,
+      hostPID: true,
+      hostIPC: true,
+      hostname: "named",
+      securityContext: { fsGroup: 2000, sysctls },
+    });
+    const expected = {
+      restartPolicy: "OnFailure",
+      terminationGracePeriodSeconds: 7,
+      activeDeadlineSeconds: 60,
+      shareProcessNamespace: true,
+      hostPID: true,
+      hostIPC: true,
+      hostname: "named",
+      fsGroup: 2000,
+      sysctls,
+      podIp: "10.0.0.7",
+    };
+    for (const [name, value] of Object.entries(expected)) assert.deepEqual(all[name], value, name);
+    const plain = desired({ hostNetwork: true });
+    assert.deepEqual([plain.restartPolicy, plain.terminationGracePeriodSeconds], ["Always", 30]);
+    assert.deepEqual([plain.hostNetwork, plain.podIp], [true, undefined]);
+  });
+
+  it("leaves containers out that have ended for good, but no init containers", () => {
+    const containers = [{ name: "a" }, { name: "b" }];
+    const initContainers = [{ name: "first" }];
+    const ephemeralContainers = [{ name: "debug" }];
+    const lists = desired({ containers, initContainers, ephemeralContainers }, [
+      "a",
+      "first",
+      "debug",
+    ]);
+    assert.deepEqual(
+      [lists.initContainers, lists.containers, lists.ephemeralContainers ?? []].map((list) =>
+        list.map(({ name }) => name),
+      ),
+      [["first"], ["b"], []],
+    );
+  });
+
+  it("turns volumes into files, empty directories and paths of the cell", () => {
+    const { volumes } = desired({
+      volumes: [
+        { name: "settings", configMap: { name: "x" } },
+        { name: "fast", emptyDir: { medium: "Memory", sizeLimit: "1Mi" } },
+        { name: "log", hostPath: { path: "/var/log", type: "Directory" } },
+      ],
+    });
+    assert.deepEqual(volumes, [
+      { name: "settings", kind: "files", files: [{ path: "a", data: "eA==", mode: 0o600 }] },
+      { name: "fast", kind: "emptyDir", medium: "Memory", sizeLimitBytes: 2 ** 20 },
+      { name: "log", kind: "hostPath", hostPath: "/var/log", hostPathType: "Directory" },
+    ]);
   });
 });

@@ -57,6 +57,8 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     activeDeadlineSeconds: spec.activeDeadlineSeconds,
     activeForMs: context.activeForMs,
     shareProcessNamespace: spec.shareProcessNamespace,
+    hostPID: spec.hostPID,
+    hostIPC: spec.hostIPC,
     fsGroup: spec.securityContext?.fsGroup,
     sysctls: spec.securityContext?.sysctls,
     resolvConf: resolvConf(pod, dns),

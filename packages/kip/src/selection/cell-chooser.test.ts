@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { isCodedError } from "@kip/base";
 import { growth } from "@kip/base/testing";
 import type { CloudDriver } from "@kip/cloud";
+import { podWith } from "@kip/k8s-types/testing";
 import { cellAnnotations, CellChooser, type CellRequest } from "./cell-chooser.ts";
 
 const driver = {
@@ -39,6 +40,19 @@ async function isRefused(annotations: Record<string, string>, code: string): Pro
     return isCodedError(error) && error.code === code && String(error).length < 500;
   });
 }
+
+describe("CellChooser.sizeOf()", () => {
+  it("is what the type of the pod's cell offers, with the disk that the pod wants", async () => {
+    const annotations = { [cellAnnotations.volumeSize]: "7Gi" };
+    const pod = podWith({ metadata: { annotations } });
+    const size = { cpu: "1000m", memory: "1Gi", "ephemeral-storage": "7Gi" };
+    assert.deepEqual(await chooser.sizeOf(pod), size);
+    assert.deepEqual(await chooser.sizeOf(pod, "local.small"), size);
+    assert.equal(await chooser.sizeOf(pod, "local.gone"), undefined);
+    const none = podWith({ metadata: { annotations: { [cellAnnotations.instanceType]: "x" } } });
+    assert.equal(await chooser.sizeOf(none), undefined);
+  });
+});
 
 describe("CellChooser.choose()", () => {
   it("takes type and disk from the annotations", async () => {

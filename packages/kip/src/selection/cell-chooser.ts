@@ -1,7 +1,7 @@
 import type { CloudDriver, InstanceTypeOffer, LaunchType } from "@kip/cloud";
 import { selectInstanceType } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
-import { bytes, maxGlobLength } from "@kip/base";
+import { bytes, formatBytes, isCodedError, maxGlobLength } from "@kip/base";
 import { ProviderError } from "../errors.ts";
 import type { CellSpec } from "../state/cell.ts";
 import type { PodRef } from "../state/cell-state.ts";
@@ -68,6 +68,35 @@ export class CellChooser {
       attempt,
       restartCounts,
     };
+  }
+
+  /**
+   * What the machine of a pod offers: of this type, or of the one that {@link choose} takes. Undefined if there is no
+   * such type now, which `choose` reports.
+   */
+  async sizeOf(
+    pod: Pod,
+    instanceType?: string,
+  ): Promise<Readonly<Record<string, string>> | undefined> {
+    const annotations = pod.metadata.annotations ?? {};
+    try {
+      const offers = await this.#driver.instanceTypes();
+      const offer =
+        instanceType === undefined
+          ? this.#select(pod, offers, readLaunchType(annotations[cellAnnotations.launchType]))
+          : offers.find(({ name }) => name === instanceType);
+      const disk = readVolumeSize(annotations[cellAnnotations.volumeSize]);
+      return (
+        offer && {
+          cpu: `${offer.cpuMilli}m`,
+          memory: formatBytes(offer.memoryBytes),
+          "ephemeral-storage": formatBytes(disk ?? this.#defaults.defaultVolumeBytes),
+        }
+      );
+    } catch (error) {
+      if (isCodedError(error) && !error.retryable) return undefined;
+      throw error;
+    }
   }
 
   #select(

@@ -1,8 +1,9 @@
 import { defined } from "@kip/base";
 import type { ContainerReport, PodReport } from "@kip/agent-api";
-import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import type { Container, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { CellState, ContainerHistory } from "../state/cell-state.ts";
+import { isRecursiveReadOnly } from "../dispatch/desired-container.ts";
 import { containerStatus } from "./container-status.ts";
 import { afterLoss, byName, endedStatus, finalStatuses } from "./lost-containers.ts";
 
@@ -35,6 +36,7 @@ export function reportedLists(
   const known = status ?? pod.status ?? {};
   const waiting = waitingStatuses(pod);
   const isFinal = finalStatuses(pod);
+  const specs = byName([...(pod.spec.initContainers ?? []), ...pod.spec.containers]);
   const build = (
     reports: readonly ContainerReport[],
     fresh: readonly ContainerStatus[] = [],
@@ -43,7 +45,9 @@ export function reportedLists(
     const [reportsByName, knownByName] = [byName(reports), byName(before)];
     return fresh.map((each) => {
       const facts = { waiting: each, known: knownByName.get(each.name), containers, isFinal };
-      return continued(reportsByName.get(each.name), facts);
+      const report = reportsByName.get(each.name);
+      const volumeMounts = report && mountStatuses(specs.get(each.name));
+      return defined({ ...continued(report, facts), volumeMounts });
     });
   };
   const ephemeral = ephemeralStatuses(report, containers, known.ephemeralContainerStatuses);
@@ -54,6 +58,21 @@ export function reportedLists(
     containerStatuses: build(report.containers, waiting.containerStatuses, known.containerStatuses),
     ephemeralContainerStatuses: ephemeral.length > 0 ? ephemeral : undefined,
   });
+}
+
+/** How a container's volumes are mounted; undefined if it has none. */
+function mountStatuses(container: Container | undefined): ContainerStatus["volumeMounts"] {
+  const { volumeMounts = [] } = container ?? {};
+  if (volumeMounts.length === 0) return undefined;
+  return volumeMounts.map((mount) =>
+    defined({
+      name: mount.name,
+      mountPath: mount.mountPath,
+      readOnly: mount.readOnly,
+      recursiveReadOnly:
+        mount.readOnly === true ? (isRecursiveReadOnly(mount) ? "Enabled" : "Disabled") : undefined,
+    }),
+  );
 }
 
 interface ContainerFacts {

@@ -11,10 +11,10 @@ export interface ResourceReference {
 
 /**
  * The value of a `resourceFieldRef`: the amount in units of the divisor, rounded up. A limit that is
- * not set, or 0, is the node's amount, except for huge pages, of which a container without a limit has none; a request that is not set is the
+ * not set, or 0, is the machine's amount, except for huge pages, of which a container without a limit has none; a request that is not set is the
  * limit, or else 0. Undefined for an unknown resource name.
  *
- * @param allocatable of the node
+ * @param allocatable of the node, or of the pod's own machine
  */
 export function resourceValue(
   container: Container | EphemeralContainer,
@@ -36,6 +36,22 @@ export function resourceValue(
   const scale = name === "cpu" ? 1000 : 1;
   const exact = (parseQuantity(amount) * scale) / (divisor * scale);
   return String(Math.ceil(exact - 1e-9));
+}
+
+/** Whether a variable or a file of the pod shows a request or a limit. */
+export function hasResourceReference({ spec }: Pod): boolean {
+  const { initContainers = [], containers, ephemeralContainers = [], volumes = [] } = spec;
+  const isInEnv = [...initContainers, ...containers, ...ephemeralContainers].some(({ env = [] }) =>
+    env.some(({ valueFrom }) => valueFrom?.resourceFieldRef),
+  );
+  return (
+    isInEnv ||
+    volumes.some(({ downwardAPI, projected }) =>
+      [downwardAPI, ...(projected?.sources ?? []).map((source) => source.downwardAPI)].some(
+        (source) => source?.items?.some(({ resourceFieldRef }) => resourceFieldRef),
+      ),
+    )
+  );
 }
 
 const indexes = new WeakMap<Pod, ReadonlyMap<string, Container>>();

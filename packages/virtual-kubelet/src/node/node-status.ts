@@ -46,6 +46,8 @@ export function nodeStatus(
     declaredFeatures: declaredFeatures.length > 0 ? [...declaredFeatures] : undefined,
     capacity: { ...facts.capacity },
     allocatable: { ...(facts.allocatable ?? facts.capacity) },
+    features: facts.features,
+    runtimeHandlers: facts.runtimeHandlers,
     conditions: [...conditions],
     addresses: [
       { type: "InternalIP", address: facts.internalIp },

@@ -56,7 +56,7 @@ export class PodController {
     const { client, clock, logger, signal, nodeName, provider, providerTimeoutMs } = options;
     this.#resolver = new PodResolver({
       client,
-      allocatable: options.allocatable,
+      allocatable: async (pod) => (await provider.podAllocatable?.(pod)) ?? options.allocatable(),
       resolveEnv: options.resolveEnv,
       onChange: (uids) => {
         for (const uid of uids) this.#workers.get(uid)?.wake();

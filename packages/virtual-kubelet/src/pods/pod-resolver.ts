@@ -8,6 +8,7 @@ import {
 } from "@kip/k8s-client";
 import type { Pod, Service } from "@kip/k8s-types";
 import type { ResolvedPod } from "../pod-provider.ts";
+import { hasResourceReference } from "../environment/resource-reference.ts";
 import { unresolved } from "../references/reference.ts";
 import { ReferenceStore } from "../references/reference-store.ts";
 import type { TokenSource } from "../volumes/token-source.ts";
@@ -16,8 +17,8 @@ import { resolvePod } from "./resolve-pod.ts";
 /** Options of {@link PodResolver}. */
 export interface PodResolverOptions {
   readonly client: ApiClient;
-  /** What the node offers to pods. */
-  readonly allocatable: () => Readonly<Record<string, string>>;
+  /** What the machine of a pod offers. */
+  readonly allocatable: (pod: Pod) => Promise<Readonly<Record<string, string>>>;
   /** Whether environment variables are looked up. */
   readonly resolveEnv: boolean;
   /** Called with the UIDs of the pods that refer to what has changed. */
@@ -71,7 +72,7 @@ export class PodResolver {
       references,
       tokens,
       services: this.#services.list(),
-      allocatable: this.#options.allocatable(),
+      allocatable: hasResourceReference(pod) ? await this.#options.allocatable(pod) : {},
       resolveEnv: this.#options.resolveEnv,
       previous,
       notify: ({ fieldPath, ...event }) => this.#options.recordEvent(pod, event, fieldPath),
