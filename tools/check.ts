@@ -22,6 +22,7 @@ const steps: readonly (readonly [name: string, command: string, ...args: string[
   ["language", "node", "tools/check-language.ts"],
   ["scripts", "node", "tools/embed-scripts.ts", "--check"],
   ["generated types", "node", "tools/generate-kubernetes-types.ts", "--check"],
+  ["pod fields", "node", "tools/generate-pod-compatibility.ts", "--check"],
   ["dead code", "knip", "--no-progress", "--no-config-hints"],
 ];
 

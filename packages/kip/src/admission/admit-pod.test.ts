@@ -141,6 +141,44 @@ describe("admitPod()", () => {
     });
   });
 
+  it("refuses what cells do not have, by the field's path", () => {
+    const message = (spec: Partial<PodSpec>): string | undefined => {
+      const rejection = judge(spec);
+      assert.equal(rejection?.reason ?? "PodFeatureUnsupported", "PodFeatureUnsupported");
+      return rejection?.message.split(": ").slice(0, 2).join(": ");
+    };
+    const main = { name: "main" };
+    assert.equal(message({ hostUsers: false }), "spec.hostUsers: Forbidden");
+    assert.equal(message({ hostUsers: true, resourceClaims: [] }), undefined);
+    const unmasked = { ...main, securityContext: { procMount: "Unmasked" } };
+    assert.equal(
+      message({ containers: [main, unmasked] }),
+      "spec.containers[1].securityContext.procMount: Forbidden",
+    );
+    assert.equal(
+      message({ containers: [{ ...main, securityContext: { procMount: "Default" } }] }),
+      undefined,
+    );
+    const of = (mountPropagation: string): Container => ({
+      ...main,
+      volumeMounts: [{ name: "a", mountPath: "/a", mountPropagation }],
+    });
+    assert.equal(
+      message({ initContainers: [of("Bidirectional")] }),
+      "spec.initContainers[0].volumeMounts[0].mountPropagation: Forbidden",
+    );
+    assert.equal(message({ containers: [of("HostToContainer")] }), undefined);
+    const seccompProfile = { type: "Localhost", localhostProfile: "x.json" };
+    assert.equal(
+      message({ securityContext: { seccompProfile } }),
+      "spec.securityContext.seccompProfile.localhostProfile: Forbidden",
+    );
+    assert.equal(
+      message({ volumes: [{ name: "a", emptyDir: { medium: "HugePages-2Mi" } }] }),
+      "spec.volumes[0].emptyDir.medium: Forbidden",
+    );
+  });
+
   it("names the kubelet's first reason where there are several", () => {
     const securityContext = { sysctls: [{ name: "kernel.msgmax", value: "1" }] };
     assert.equal(judge({ os: { name: "windows" }, securityContext })?.reason, "SysctlForbidden");

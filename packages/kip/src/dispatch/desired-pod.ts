@@ -11,6 +11,7 @@ import type { ResolvedPod } from "@kip/virtual-kubelet";
 import type { LateAddresses } from "@kip/virtual-kubelet/environment";
 import { desiredContainer } from "./desired-container.ts";
 import { desiredHostPorts } from "./host-ports.ts";
+import { podFields } from "../pod-fields/pod-fields.ts";
 import { etcHosts, kernelHostname, resolvConf, type DnsSettings } from "./pod-network-files.ts";
 import { mergeRegistries } from "./registries.ts";
 
@@ -117,20 +118,11 @@ function desiredVolume(resolved: ResolvedPod, volume: Volume): DesiredVolume {
   return defined({ name, kind: "emptyDir" as const, medium: emptyDir?.medium, sizeLimitBytes });
 }
 
-const supportedSources: readonly (keyof Volume)[] = [
-  "emptyDir",
-  "hostPath",
-  "configMap",
-  "secret",
-  "downwardAPI",
-  "projected",
-];
-
 /** The volumes whose kind is not supported, with the kind: `data (nfs)`. */
 export function unsupportedVolumes(pod: Pod): readonly string[] {
   return (pod.spec.volumes ?? []).flatMap((volume) => {
     const sources = Object.keys(volume).filter((key) => key !== "name");
-    const unsupported = sources.filter((key) => !supportedSources.some((known) => known === key));
+    const unsupported = sources.filter((key) => podFields["Volume"]?.[key]?.kind !== "works");
     return unsupported.map((kind) => `${volume.name} (${kind})`);
   });
 }

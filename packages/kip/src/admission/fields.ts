@@ -1,0 +1,54 @@
+import type { Pod } from "@kip/k8s-types";
+import { podFields } from "../pod-fields/pod-fields.ts";
+import { unsupported } from "../pod-fields/field-decision.ts";
+import type { Rejection } from "./rejection.ts";
+
+/** Refuses a pod with a field, or with a value of one, that cells do not have. The message begins with its path. */
+export function rejectUnsupported(pod: Pod): Rejection | undefined {
+  const problem = firstProblem(pod.spec, { type: "PodSpec", path: "spec", pod });
+  return problem === undefined ? undefined : { reason: unsupported, message: problem };
+}
+
+interface Place {
+  /** Type of the value, or of its elements. */
+  readonly type: string;
+  /** Where the value is, for example `spec.containers[0]`. */
+  readonly path: string;
+  readonly pod: Pod;
+}
+
+function firstProblem(value: unknown, { type, path, pod }: Place): string | undefined {
+  if (Array.isArray(value)) {
+    for (const [index, element] of value.entries()) {
+      const problem = firstProblem(element, { type, path: `${path}[${index}]`, pod });
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
+  }
+  if (!isRecord(value)) return undefined;
+  for (const [field, decision] of Object.entries(podFields[type] ?? {})) {
+    const own = value[field];
+    const place = `${path}.${field}`;
+    if (isUnset(own)) continue;
+    if (decision.kind === "refused" && decision.isRefused?.(own, pod) === true)
+      return `${place}: Forbidden: ${decision.words}`;
+    if (decision.kind !== "works" || decision.of === undefined) continue;
+    const problem = firstProblem(own, { type: decision.of, path: place, pod });
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
+}
+
+/** An empty list or text is as good as none. */
+function isUnset(value: unknown): boolean {
+  return (
+    value === undefined ||
+    value === null ||
+    value === "" ||
+    (Array.isArray(value) && value.length === 0)
+  );
+}

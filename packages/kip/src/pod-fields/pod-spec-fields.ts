@@ -1,0 +1,179 @@
+import {
+  differs,
+  elsewhere,
+  refused,
+  refusedAs,
+  works,
+  type FieldDecisions,
+} from "./field-decision.ts";
+import { containerMapping, nodeRules, podMapping, resolved, volumeMapping } from "./tests.ts";
+
+const apiServer = "the API server";
+const scheduler = "the scheduler";
+
+/** Fields of the pod itself, and of its small parts. */
+export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
+  PodSpec: {
+    activeDeadlineSeconds: works(podMapping),
+    affinity: elsewhere(scheduler),
+    automountServiceAccountToken: elsewhere(apiServer),
+    containers: works(podMapping, "Container"),
+    dnsConfig: works(`${nodeRules.network}: takes only dnsConfig with policy None`, "PodDNSConfig"),
+    dnsPolicy: works(`${nodeRules.network}: follows ClusterFirst`),
+    enableServiceLinks: works(
+      "packages/virtual-kubelet/src/environment/service-variables.test.ts: without service links has only the variables of the API server",
+    ),
+    ephemeralContainers: works(
+      "packages/cell-agent/src/state/plan.test.ts: adds a debugging container to a running pod",
+      "EphemeralContainer",
+    ),
+    hostAliases: works(`${nodeRules.network}: has the pod's names and its aliases`, "HostAlias"),
+    hostIPC: works(
+      "e2e/kubelet-rules.test.ts: hold for namespaces of the node, read-only mounts and limits that are not set",
+    ),
+    hostNetwork: works(
+      "e2e/cell-rights.test.ts: a pod with the cell's network has the cell's hosts file",
+    ),
+    hostPID: works(
+      "e2e/kubelet-rules.test.ts: hold for namespaces of the node, read-only mounts and limits that are not set",
+    ),
+    hostUsers: refused(
+      "cells do not have user namespaces; leave it out: the pod has a machine of its own",
+      (value) => value === false,
+    ),
+    hostname: works(podMapping),
+    hostnameOverride: refused("cells do not support it yet; use hostname and subdomain"),
+    imagePullSecrets: works(
+      "packages/virtual-kubelet/src/pods/pull-secrets.test.ts: reads a Secret once, however often a pod names it",
+      "LocalObjectReference",
+    ),
+    initContainers: works(
+      "packages/cell-agent/src/state/plan.test.ts: starts init containers in order, then the others together",
+      "Container",
+    ),
+    nodeName: elsewhere(scheduler),
+    nodeSelector: works(
+      `${nodeRules.admission}: refuses another system, by field, label and node selector`,
+    ),
+    os: works(
+      `${nodeRules.admission}: refuses another system, by field, label and node selector`,
+      "PodOS",
+    ),
+    overhead: works(`${nodeRules.sizes}: counts GPUs and the pod's overhead`),
+    preemptionPolicy: elsewhere(scheduler),
+    priority: elsewhere(scheduler),
+    priorityClassName: elsewhere(apiServer),
+    readinessGates: works(
+      "packages/virtual-kubelet/src/status/pod-conditions.test.ts: waits for readiness gates, keeps transition times, and leaves out conditions of other writers",
+      "PodReadinessGate",
+    ),
+    resourceClaims: refused(
+      "cells do not have devices of claims; choose an instance type with the device",
+    ),
+    resources: differs(
+      "The size of the pod's machine, which is its limit; there is no cgroup for all containers together. Only a resource that a machine has counts.",
+    ),
+    restartPolicy: works(podMapping),
+    runtimeClassName: differs(
+      "Every class has the same runtime: crun, in a machine of the pod's own. What the API server takes from the class counts: its overhead, and where pods of it are scheduled.",
+    ),
+    schedulerName: elsewhere(scheduler),
+    schedulingGates: elsewhere(scheduler),
+    securityContext: works(containerMapping.security, "PodSecurityContext"),
+    serviceAccount: elsewhere(apiServer),
+    serviceAccountName: works(
+      `${resolved.files}: combines several sources in a projected volume, with a token that expires`,
+    ),
+    setHostnameAsFQDN: works(
+      `${nodeRules.network}: is the full name of a pod that wants that and has one`,
+    ),
+    shareProcessNamespace: works(
+      "packages/oci-runtime/test/runtime.int.test.ts: has containers with a shared process namespace see each other",
+    ),
+    subdomain: works(`${nodeRules.network}: is the full name of a pod that wants that and has one`),
+    terminationGracePeriodSeconds: works(
+      "packages/cell-agent/test/agent.int.test.ts: stops within the grace period, and sooner when asked again",
+    ),
+    tolerations: elsewhere(`${scheduler}, and controllers that evict pods`),
+    topologySpreadConstraints: elsewhere(scheduler),
+    volumes: works(volumeMapping, "Volume"),
+  },
+  PodDNSConfig: {
+    nameservers: works(`${nodeRules.network}: takes only dnsConfig with policy None`),
+    options: works(
+      `${nodeRules.network}: takes only dnsConfig with policy None`,
+      "PodDNSConfigOption",
+    ),
+    searches: works(`${nodeRules.network}: takes only dnsConfig with policy None`),
+  },
+  PodDNSConfigOption: {
+    name: works(`${nodeRules.network}: takes only dnsConfig with policy None`),
+    value: works(`${nodeRules.network}: takes only dnsConfig with policy None`),
+  },
+  HostAlias: {
+    hostnames: works(`${nodeRules.network}: has the pod's names and its aliases`),
+    ip: works(`${nodeRules.network}: has the pod's names and its aliases`),
+  },
+  LocalObjectReference: {
+    name: works(
+      "packages/virtual-kubelet/src/pods/pull-secrets.test.ts: reads a Secret once, however often a pod names it",
+    ),
+  },
+  PodOS: {
+    name: works(
+      `${nodeRules.admission}: refuses another system, by field, label and node selector`,
+    ),
+  },
+  PodReadinessGate: {
+    conditionType: works(
+      "packages/virtual-kubelet/src/status/pod-conditions.test.ts: waits for readiness gates, keeps transition times, and leaves out conditions of other writers",
+    ),
+  },
+  PodSecurityContext: {
+    appArmorProfile: refusedAs(
+      "AppArmor",
+      "Cannot enforce AppArmor: AppArmor is not enabled on the host. Unconfined is taken.",
+    ),
+    fsGroup: works(
+      "e2e/cell-rights.test.ts: a user writes to the folders of a subPath of an emptyDir with fsGroup",
+    ),
+    fsGroupChangePolicy: differs(
+      "Volumes are new on each cell, and belong to the group from the start: there is nothing to change.",
+    ),
+    runAsGroup: works(containerMapping.security),
+    runAsNonRoot: works(
+      "packages/cell-agent/src/container/container-spec.test.ts: refuses root where the pod forbids it, in the kubelet's words",
+    ),
+    runAsUser: works(containerMapping.security),
+    seLinuxChangePolicy: differs(
+      "Cells do not have SELinux: no effect, as on any node without it.",
+    ),
+    seLinuxOptions: differs("Cells do not have SELinux: no effect, as on any node without it."),
+    seccompProfile: works(containerMapping.security, "SeccompProfile"),
+    supplementalGroups: works(
+      "packages/cell-agent/src/container/container-spec.test.ts: adds the groups of the pod to those of the image",
+    ),
+    supplementalGroupsPolicy: works(
+      "packages/cell-agent/src/container/container-spec.test.ts: leaves the groups of the image out where the pod wants that",
+    ),
+    sysctls: works(
+      `${nodeRules.admission}: refuses sysctls that are not safe, however they are written`,
+      "Sysctl",
+    ),
+    windowsOptions: elsewhere("nodes of Windows"),
+  },
+  SeccompProfile: {
+    localhostProfile: refused(
+      "cells do not have profiles of their own; use RuntimeDefault or Unconfined",
+    ),
+    type: differs(
+      "RuntimeDefault is not enforced yet: as with Unconfined, the border is that of the pod's machine.",
+    ),
+  },
+  Sysctl: {
+    name: works(
+      `${nodeRules.admission}: refuses sysctls that are not safe, however they are written`,
+    ),
+    value: works(podMapping),
+  },
+};

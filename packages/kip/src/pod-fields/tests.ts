@@ -1,0 +1,32 @@
+/** Tests that show many fields at once, as decisions name them: `<file>: <name of the test>`. */
+
+const dispatch = "packages/kip/src/dispatch";
+const agent = "packages/cell-agent";
+const kubelet = "packages/virtual-kubelet";
+
+export const podMapping = `${dispatch}/desired-pod.test.ts: passes what concerns the whole pod on`;
+export const volumeMapping = `${dispatch}/desired-pod.test.ts: turns volumes into files, empty directories and paths of the cell`;
+const container = `${dispatch}/desired-container.test.ts`;
+export const containerMapping = {
+  variables: `${container}: expands variables in command, args and subPathExpr`,
+  terminal: `${container}: passes terminal, working directory and termination message on`,
+  limits: `${container}: passes limits and the CPU request on, in thousandths and bytes`,
+  security: `${container}: prefers the container's security context to the pod's`,
+  probes: `${container}: passes all kinds of probes on, with ports by name`,
+  grpc: `${container}: passes probes by gRPC on, and a probe's own grace period`,
+  hooks: `${container}: passes hooks on; one by tcpSocket has nothing to do, and so fails on the cell`,
+  recursive: `${container}: makes submounts of a mount that is only read read-only, where that is wanted`,
+  target: `${container}: passes the target of an ephemeral container on`,
+  restarts: `${agent}/src/state/plan.test.ts: lets a sidecar go first and waits until it has started`,
+} as const;
+export const realCell = `${agent}/test/real-pod.int.test.ts: gives a pod its volumes, identity, hooks, sidecar and probes`;
+export const resolved = {
+  environment: `${kubelet}/src/environment/container-env.test.ts`,
+  files: `${kubelet}/src/volumes/volume-files.test.ts`,
+  lists: `${kubelet}/src/pods/resolve-pod.test.ts`,
+} as const;
+export const nodeRules = {
+  admission: "packages/kip/src/admission/admit-pod.test.ts",
+  network: `${dispatch}/pod-network-files.test.ts`,
+  sizes: "packages/kip/src/selection/pod-resources.test.ts",
+} as const;
