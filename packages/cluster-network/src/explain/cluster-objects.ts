@@ -69,6 +69,7 @@ export function knownCluster(objects: ClusterObjects, nodeName: string): KnownCl
     policies.groups.setNamespace(metadata.name, metadata.labels ?? {});
   for (const pod of objects.pods) policies.groups.setPod(pod.metadata.uid, podFacts(pod));
   for (const policy of objects.policies) policies.setPolicy(policy);
+  for (const slice of objects.slices) policies.setSlice(slice);
   return { objects, index, policies };
 }
 

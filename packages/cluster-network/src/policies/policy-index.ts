@@ -1,6 +1,7 @@
-import type { NetworkPolicy } from "@kip/k8s-types/network";
+import type { EndpointSlice, NetworkPolicy } from "@kip/k8s-types/network";
 import { AddressGroups } from "./address-groups.ts";
 import { podPolicy, type PodPolicy } from "./pod-policy.ts";
+import { standInOf, standInUid } from "./stand-in.ts";
 
 /** Policies as they come, and what they mean for each pod. */
 export class PolicyIndex {
@@ -15,6 +16,12 @@ export class PolicyIndex {
     else policies.set(uid, policy);
     if (policies.size > 0) this.#byNamespace.set(namespace, policies);
     else this.#byNamespace.delete(namespace);
+  }
+
+  /** Takes a slice: policies select the name server of `kip up` by it, see {@link standInOf}. */
+  setSlice(slice: EndpointSlice, isGone = false): void {
+    const standIn = standInOf(slice);
+    if (standIn) this.groups.setPod(standInUid, isGone ? undefined : standIn);
   }
 
   /** Whether there is a policy at all. */

@@ -365,6 +365,42 @@ describe("NetworkViews", () => {
       assert.deepEqual(line.add, ["10.0.0.2"]);
     });
 
+    it("has selectors choose the name server of kip up like a pod, also after pods were forgotten", async () => {
+      const bench = new Bench();
+      const ofKip: EndpointSlice = {
+        metadata: {
+          ...meta("kube-dns", "kube-system"),
+          labels: { "endpointslice.kubernetes.io/managed-by": "kip.elotl.co" },
+        },
+        addressType: "IPv4",
+        ports: [{ name: "dns", port: 53, protocol: "UDP" }],
+        endpoints: [{ addresses: ["10.0.0.53"] }],
+      };
+      bench.views.setNamespace({
+        metadata: { ...meta("kube-system"), labels: { name: "system" } },
+      });
+      bench.views.setSlice(ofKip);
+      bench.views.setSlice({ ...ofKip, metadata: { ...ofKip.metadata, name: "another" } });
+      bench.views.forgetPods();
+      const podSelector = { matchLabels: { "k8s-app": "kube-dns" } };
+      const to = [{ namespaceSelector: { matchLabels: { name: "system" } }, podSelector }];
+      const ports = [{ port: "dns", protocol: "UDP" }];
+      bench.views.setPod(pod("a", "10.0.0.1"));
+      bench.views.setPolicy(policy("names", { podSelector: {}, egress: [{ to, ports }] }));
+      const cell = bench.subscribe("a");
+      const groups = (lines: readonly ViewLine[]) =>
+        lines.flatMap((line) => (line.kind === "group" && line.change !== "gone" ? [line] : []));
+      assert.deepEqual(
+        groups(await bench.all(cell)).map(({ add }) => add),
+        [["10.0.0.53"]],
+      );
+      const next = bench.lines(cell);
+      bench.views.setSlice({ ...ofKip, endpoints: [{ addresses: ["10.0.0.54"] }] });
+      await bench.flush();
+      const [{ add, remove } = assert.fail()] = groups(await next);
+      assert.deepEqual([add, remove], [["10.0.0.54"], ["10.0.0.53"]]);
+    });
+
     it("forgets groups that no cell uses", async () => {
       const bench = new Bench();
       bench.views.setPolicy(fromB);

@@ -10,6 +10,7 @@ import type { PolicyView } from "@kip/network-view";
 import type { AddressGroups } from "../policies/address-groups.ts";
 import { podFacts } from "../policies/pod-facts.ts";
 import { PolicyIndex } from "../policies/policy-index.ts";
+import { standInUid } from "../policies/stand-in.ts";
 import { ServiceIndex } from "../services/service-index.ts";
 import type { ViewNode } from "../services/usable-endpoints.ts";
 import { CellView, groupsOf, type SharedLines } from "./cell-view.ts";
@@ -101,6 +102,7 @@ export class NetworkViews implements SharedLines {
 
   setSlice(slice: EndpointSlice, isGone = false): void {
     this.index.setSlice(slice, isGone);
+    this.policies.setSlice(slice, isGone);
     this.#schedule();
   }
 
@@ -122,7 +124,8 @@ export class NetworkViews implements SharedLines {
 
   /** Forgets all pods: there is no policy, and they are no longer watched. */
   forgetPods(): void {
-    for (const [uid] of this.groups.pods()) this.groups.setPod(uid, undefined);
+    for (const [uid] of this.groups.pods())
+      if (uid !== standInUid) this.groups.setPod(uid, undefined);
   }
 
   setPolicy(policy: NetworkPolicy, isGone = false): void {

@@ -76,6 +76,16 @@ describe("ClusterNetwork", () => {
     stop.abort();
   });
 
+  it("leads it again after a minute if that has ended", async () => {
+    const { network, clock, stop, led } = start(new Set());
+    await network.synced(stop.signal);
+    await new Promise(setImmediate);
+    await clock.advance(60_000);
+    await new Promise(setImmediate);
+    assert.deepEqual(led, ["led", "led"]);
+    stop.abort();
+  });
+
   it("leaves the ranges of Services open where the API server does not tell them", async () => {
     const { network, stop } = start(new Set([paths.serviceCidrs()]));
     assert.deepEqual((await network.settings())?.serviceRanges, []);

@@ -35,6 +35,9 @@ const needed = {
 /** How often a missing permission is looked for again, milliseconds. */
 const grantIntervalMs = 60_000;
 
+/** After how long the API server's computer is led again if that has ended, milliseconds. */
+const leadIntervalMs = 60_000;
+
 /** The network of the cluster for all cells: watched once, by kip alone. */
 export class ClusterNetwork {
   readonly #options: ClusterNetworkOptions;
@@ -113,16 +116,15 @@ export class ClusterNetwork {
 
   /** The API server's computer has the Services of a cell, and no policy. Never throws. */
   async #leadHost(): Promise<void> {
-    const { driver, logger, signal } = this.#options;
-    try {
+    const { driver, clock, logger, signal } = this.#options;
+    if (!driver.leadServices) return;
+    const what = "lead the API server's computer to Services";
+    const subscribe = (sums: readonly number[]) =>
+      this.subscribe({ podUid: "", namespace: "", sums });
+    await every({ intervalMs: leadIntervalMs, what, clock, logger, signal }, async () => {
       await this.synced(signal);
-      const subscribe = (sums: readonly number[]) =>
-        this.subscribe({ podUid: "", namespace: "", sums });
       await driver.leadServices?.({ subscribe }, signal);
-    } catch (err) {
-      if (!signal.aborted)
-        logger.error("Could not lead the API server's computer to Services", { err });
-    }
+    });
   }
 
   /** Resources that kip may not list. An API server that does not answer is asked again by the watches. */
