@@ -6,6 +6,7 @@ import { SharedRun } from "../host/shared-run.ts";
 import { planAddresses, type AddressPlan } from "./address-plan.ts";
 import { findCollision, findOverlap } from "./collision.ts";
 import { bridgeDevice as bridge, hostLink, uplinkDevice } from "./device-names.ts";
+import { nameServerRules } from "./name-server-limits.ts";
 import { bridgeRules, closePort, openPort, replaceClosed, routingRules } from "./filter-rules.ts";
 import { readLocalAddresses } from "./local-addresses.ts";
 import { portOfDevice, type MachinePort } from "./machine-port.ts";
@@ -246,6 +247,7 @@ export class LocalNetwork {
     const rules = { ...this.#options, plan: this.plan, hostAddresses: addresses, internet };
     await this.#nft([bridgeRules(rules), ...open, routingRules(rules)].join("\n"));
     this.#closedHost = addresses.join();
+    await this.#limitQuestions();
     await this.#inNamespace([
       "link set lo up", // the namespace's maker may have been killed before
       ...(devices.has(bridge) ? [] : [create]),
@@ -270,6 +272,16 @@ export class LocalNetwork {
       // What is led elsewhere is routed, not bridged: a bridge gives nothing back to the host, even if that is the endpoint.
       "net.bridge.bridge-nf-call-iptables=0",
     ]);
+  }
+
+  async #limitQuestions(): Promise<void> {
+    try {
+      await this.#nft(nameServerRules(this.plan));
+    } catch (err) {
+      this.#options.logger.warn("Could not limit what a machine asks the cluster's name server", {
+        err,
+      });
+    }
   }
 
   async #closeAddresses(): Promise<void> {

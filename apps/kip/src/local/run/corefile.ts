@@ -17,7 +17,7 @@ export function corefile({ address, resolvers }: Omit<ClusterDnsPlace, "namespac
       ? ""
       : `
     forward . ${resolvers.join(" ")} {
-        max_concurrent 1000
+        max_concurrent 8000
     }
     loop`;
   return `.:53 {
