@@ -1,19 +1,48 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { connect, type AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
 import { before, describe, it } from "node:test";
 import { cluster, run, shellPod, type Cluster } from "./cluster.ts";
 import { cluster as own } from "./cluster-number.ts";
 
 const metadata = "169.254.169.254";
 
+/** How much is sent to measure a link: four seconds at a rate of 1M. */
+const loadBytes = 512 * 1024;
+
+/** Ports 9001 and 9002: how many bytes came, and as many as a client wants. */
+const speedServers = `
+while :; do nc -l -p 9001 -e wc -c; done &
+while :; do head -c ${loadBytes} /dev/zero | nc -l -p 9002; done`;
+
+function shaped(name: string, script: string, annotations: Readonly<Record<string, string>>) {
+  const pod = shellPod(name, script) as { metadata: object };
+  return { ...pod, metadata: { ...pod.metadata, annotations } };
+}
+
+/** Seconds that it takes to send, or to receive, {@link loadBytes}. */
+async function transfer(host: string, direction: "up" | "down"): Promise<number> {
+  const startedAt = performance.now();
+  const socket = connect({ host, port: direction === "up" ? 9001 : 9002 });
+  if (direction === "up") socket.end(Buffer.alloc(loadBytes));
+  const received = await buffer(socket);
+  if (direction === "up") assert.equal(received.toString().trim(), String(loadBytes));
+  else assert.equal(received.length, loadBytes);
+  return (performance.now() - startedAt) / 1000;
+}
+
 describe("what a pod reaches", () => {
   let kube: Cluster;
   before(async () => {
     kube = await cluster("network");
-    const serve = "mkdir -p /www; echo hello > /www/index.html; exec httpd -f -p 8080 -h /www";
-    await kube.apply(shellPod("server", serve), shellPod("client", "exec sleep 100000"));
+    const serve = "mkdir -p /www; echo hello > /www/index.html; httpd -f -p 8080 -h /www";
+    const limits = (direction: string) => ({ [`kubernetes.io/${direction}-bandwidth`]: "1M" });
+    await kube.apply(
+      shaped("server", `${serve} &${speedServers}`, limits("egress")),
+      shaped("client", speedServers, limits("ingress")),
+    );
     await kube.ok("wait", "--for=condition=Ready", "pod/server", "pod/client", "--timeout=240s");
   });
 
@@ -39,7 +68,7 @@ describe("what a pod reaches", () => {
     const { pod, host } = await addresses();
     const page = await kube.ok("exec", "client", "--", "wget", "-qO-", `http://${pod}:8080/`);
     assert.equal(page, "hello\n");
-    for (const port of [16_443, 15_000, 10_250])
+    for (const port of [own.apiPort, own.registryPort, 10_250])
       assert.ok(await reaches(host, port), `port ${port} of the host`);
     const fromHost = await fetch(`http://${pod}:8080/`);
     assert.equal(await fromHost.text(), "hello\n");
@@ -55,6 +84,24 @@ describe("what a pod reaches", () => {
     const rules = await run("nsenter", [namespace, "nft", "list", "table", "ip", "kip"]);
     const refused = rules.stdout.split("\n").find((line) => line.includes("reject with tcp reset"));
     assert.ok(refused?.includes(`ip daddr ${range}.0.0/16`), rules.stdout);
+  });
+
+  it("is held back by bandwidth annotations, each in its direction", async (t) => {
+    const ip = async (name: string): Promise<string> =>
+      await kube.ok("get", "pod", name, "-o", "jsonpath={.status.podIP}");
+    const [egress, ingress] = [await ip("server"), await ip("client")];
+    const seconds = {
+      shapedDown: await transfer(egress, "down"),
+      freeUp: await transfer(egress, "up"),
+      shapedUp: await transfer(ingress, "up"),
+      freeDown: await transfer(ingress, "down"),
+    };
+    t.diagnostic(JSON.stringify(seconds));
+    // What may pass at once takes no time; a busy computer makes it slower, never faster.
+    const least = ((loadBytes - 2 * 32 * 1024) * 8) / 1e6;
+    assert.ok(seconds.shapedDown > least && seconds.shapedUp > least, JSON.stringify(seconds));
+    assert.ok(seconds.shapedDown > 2 * seconds.freeDown, JSON.stringify(seconds));
+    assert.ok(seconds.shapedUp > 2 * seconds.freeUp, JSON.stringify(seconds));
   });
 
   it("is a registry that only pulls", async () => {

@@ -4,6 +4,8 @@ import { CodedError, type CodedErrorOptions } from "@kip/base";
 export type AgentErrorCode =
   /** An answer of the agent is malformed or too large. */
   | "AGENT_ANSWER_INVALID"
+  /** An annotation about the pod's bandwidth has no valid value. */
+  | "AGENT_BANDWIDTH_INVALID"
   /** What a pod asks for does not go with its image. */
   | "AGENT_CONTAINER_CONFIG"
   /** The container does not run now. */

@@ -5,6 +5,7 @@ import { AgentClient } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
 import type { KeyPair } from "@kip/pki";
 import { startAgent, type RunningAgent } from "../src/index.ts";
+import type { PodLink } from "../src/network/pod-link.ts";
 import { fakeDependencies, FakeRules, FakeRuntime } from "./fake-dependencies.ts";
 import { cellName, makeCredentials } from "./test-cell.ts";
 
@@ -17,6 +18,7 @@ export class Cell implements AsyncDisposable {
   readonly runtime = new FakeRuntime();
   readonly rules = new FakeRules();
   readonly missing = new Set<string>();
+  readonly links: PodLink[] = [];
   /** How often the dependencies were loaded. */
   loads = 0;
   agent!: RunningAgent;

@@ -14,6 +14,7 @@ import {
 } from "@kip/oci-runtime";
 import { bucketCount, type ViewChange } from "@kip/network-view";
 import type { AgentDependencies } from "../src/dependencies/agent-dependencies.ts";
+import type { PodLink } from "../src/network/pod-link.ts";
 import type { PodPlace, PodRules, PodRulesOptions } from "../src/network/pod-rules.ts";
 
 /** A runtime in memory: containers do what the test tells them. Outlives agents, like crun does. */
@@ -184,6 +185,8 @@ export function fakeDependencies(
     readonly runtime?: FakeRuntime;
     readonly missing?: Set<string>;
     readonly rules?: FakeRules;
+    /** Links that were set up. */
+    readonly links?: PodLink[];
   } = {},
 ): AgentDependencies & { readonly runtime: FakeRuntime } {
   const runtime = options.runtime ?? new FakeRuntime();
@@ -238,6 +241,7 @@ export function fakeDependencies(
       cgroupParent: "",
     }),
     removeSandbox: async () => {},
+    setUpLink: async (link) => void options.links?.push(link),
     createNetworkRules: (...made) => (options.rules ?? new FakeRules()).create(...made),
     resolveUser: async (_rootfs, user) => ({ uid: Number(user) || 0, gid: 0, additionalGids: [] }),
   };

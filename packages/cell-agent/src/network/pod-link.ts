@@ -1,19 +1,37 @@
-import { writeFileSync } from "node:fs";
-import { runCommand } from "@kip/base";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { CommandError, runCommand } from "@kip/base";
 import type { DesiredPod } from "@kip/agent-api";
 import type * as routing from "@kip/service-routing";
+import { bandwidthOf, egressDevice, shapingCommands, type Bandwidth } from "./bandwidth.ts";
 
 /** What a pod's link to its cell has besides the address. */
 export interface PodLink {
   readonly podAddresses: readonly string[];
   readonly hostPorts: readonly routing.HostPort[];
+  readonly bandwidth: Bandwidth;
+  /** Whether a container has run: then the link has its limits, and keeps them. */
+  readonly hasRun: boolean;
 }
 
-/** The link that a pod wants; undefined if it wants nothing of it, or has the cell's own network. */
-export function podLink(pod: DesiredPod): PodLink | undefined {
-  const { hostNetwork, podIp, hostPorts = [] } = pod;
-  if (hostNetwork || podIp === undefined || hostPorts.length === 0) return undefined;
-  return { podAddresses: [podIp], hostPorts };
+/**
+ * The link that a pod wants; undefined with the cell's own network. An annotation that was made invalid after a container
+ * has run is ignored.
+ *
+ * @throws {AgentError} `AGENT_BANDWIDTH_INVALID`
+ */
+export function podLink(pod: DesiredPod, hasRun: boolean): PodLink | undefined {
+  const { hostNetwork, podIp, hostPorts = [], annotations } = pod;
+  if (hostNetwork || podIp === undefined) return undefined;
+  return { podAddresses: [podIp], hostPorts, bandwidth: limits(annotations, hasRun), hasRun };
+}
+
+function limits(annotations: DesiredPod["annotations"], hasRun: boolean): Bandwidth {
+  try {
+    return bandwidthOf(annotations);
+  } catch (error) {
+    if (hasRun) return {};
+    throw error;
+  }
 }
 
 /**
@@ -25,11 +43,45 @@ export function linkMaker(
   { hostPortTables }: Pick<typeof routing, "hostPortTables">,
   cable: string,
 ): (link: PodLink) => Promise<void> {
-  return async ({ podAddresses, hostPorts }) => {
+  return async ({ podAddresses, hostPorts, bandwidth, hasRun }) => {
+    if (!hasRun || !(await isShaped(bandwidth, cable))) await shape(bandwidth, cable);
     if (hostPorts.length === 0) return;
     // The rules come first: they keep the pod from the cell's loopback addresses.
     const rules = hostPortTables(hostPorts, { podAddresses, cable });
     await runCommand("/usr/sbin/nft", ["-f", "-"], { input: rules });
     writeFileSync(`/proc/sys/net/ipv4/conf/${cable}/route_localnet`, "1");
   };
+}
+
+/** Whether the cable has limits in the directions that are wanted. */
+async function isShaped({ ingressBits, egressBits }: Bandwidth, cable: string): Promise<boolean> {
+  const shows = async (command: string, what: string): Promise<boolean> =>
+    (await runCommand("/usr/sbin/tc", command.split(" "))).stdout.includes(what);
+  if (ingressBits !== undefined && !(await shows(`qdisc show dev ${cable} root`, "tbf")))
+    return false;
+  const filters = `filter show dev ${cable} ingress`;
+  return egressBits === undefined || (await shows(filters, egressDevice(cable)));
+}
+
+async function shape(bandwidth: Bandwidth, cable: string): Promise<void> {
+  const { ingressBits, egressBits } = bandwidth;
+  if (ingressBits === undefined && egressBits === undefined) return;
+  const out = egressDevice(cable);
+  // What an earlier try has made, or an earlier life of the agent.
+  await removeIfThere(`qdisc del dev ${cable} root`);
+  await removeIfThere(`qdisc del dev ${cable} ingress`);
+  if (existsSync(`/sys/class/net/${out}`)) await runCommand("/usr/sbin/ip", ["link", "del", out]);
+  if (egressBits !== undefined) {
+    const mtu = readFileSync(`/sys/class/net/${cable}/mtu`, "utf8").trim();
+    const lines = [`link add name ${out} mtu ${mtu} type ifb`, `link set ${out} up`];
+    await runCommand("/usr/sbin/ip", ["-batch", "-"], { input: `${lines.join("\n")}\n` });
+  }
+  const commands = shapingCommands(bandwidth, cable);
+  await runCommand("/usr/sbin/tc", ["-batch", "-"], { input: `${commands.join("\n")}\n` });
+}
+
+async function removeIfThere(command: string): Promise<void> {
+  await runCommand("/usr/sbin/tc", command.split(" ")).catch((error: unknown) => {
+    if (!CommandError.is(error, "COMMAND_FAILED")) throw error;
+  });
 }

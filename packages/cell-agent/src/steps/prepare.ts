@@ -20,7 +20,11 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
           shareProcessNamespace: pod.shareProcessNamespace,
           logger,
         });
-        const link = podLink(pod);
+        const runs = [...context.state().containers.values()].map(({ saved }) => saved.run);
+        const link = podLink(
+          pod,
+          runs.some((run) => run !== undefined),
+        );
         if (link) await dependencies.setUpLink?.(link);
         return made;
       })(),
