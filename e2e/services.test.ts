@@ -5,6 +5,7 @@ import {
   eventually,
   kipCommand,
   providerProcess,
+  run,
   shellPod,
   type Cluster,
 } from "./cluster.ts";
@@ -67,7 +68,7 @@ describe("Services and network policies", () => {
       pod("two", "web", serve),
       pod("client", "client", asking),
       service("web", { app: "web" }),
-      service("first", { name: "one" }),
+      service("first", { name: "one" }, { type: "NodePort" }),
       service("sticky", { app: "web" }, { sessionAffinity: "ClientIP" }),
       service("empty", { name: "empty" }),
     );
@@ -155,6 +156,19 @@ describe("Services and network policies", () => {
       assert.equal((await within(from, `wget -qT3 -O- ${url}`)).trim(), "one");
     const answer = async (): Promise<string> =>
       await within("client", `echo | chroot /cell socat -T2 - UDP4:${address}:15300`);
+    await eventually("an answer by UDP", async () => (await answer()).trim() === "one", 20_000);
+  });
+
+  it("answer at their NodePorts on this computer", async () => {
+    const path = "jsonpath={.spec.ports[*].nodePort}";
+    const ports = await kube.ok("get", "service", "first", "-o", path);
+    const [tcp, udp] = ports.split(" ");
+    for (const address of ["127.0.0.1", own.hostAddress]) {
+      const page = await fetch(`http://${address}:${tcp}/`);
+      assert.equal((await page.text()).trim(), "one");
+    }
+    const answer = async (): Promise<string> =>
+      (await run("socat", ["-T2", "-", `UDP4:127.0.0.1:${udp}`], { input: "\n" })).stdout;
     await eventually("an answer by UDP", async () => (await answer()).trim() === "one", 20_000);
   });
 

@@ -84,7 +84,12 @@ describe("leadHostServices()", { timeout: 120_000 }, () => {
     other = await joinBridge(network, 1);
     const server = cell.start("perl", [programFile("serve-hello.pl"), "8080"]);
     await once(server.stdout, "data");
-    const needs = { network, clock: systemClock, logger: silentLogger };
+    const needs = {
+      network,
+      nodePortAddresses: ["127.0.0.1"],
+      clock: systemClock,
+      logger: silentLogger,
+    };
     leading = leadHostServices(source, needs, stop.signal);
     await source.set(service([`${cell.podIp}:8080`]));
   });
@@ -105,7 +110,8 @@ describe("leadHostServices()", { timeout: 120_000 }, () => {
 
   it("leads the host to the pod behind a ClusterIP and behind a NodePort", async () => {
     for (let repetition = 0; repetition < 3; repetition++) assert.equal(await ask(vip), "hello");
-    assert.equal(await ask(plan.gateway, 30_080), "hello");
+    for (const address of [plan.gateway, plan.host, "127.0.0.1"])
+      assert.equal(await ask(address, 30_080), "hello");
   });
 
   it("leads UDP to it, too", async () => {
@@ -134,6 +140,8 @@ describe("leadHostServices()", { timeout: 120_000 }, () => {
     await source.set(service([]));
     await assert.rejects(ask(vip), isRefused);
     await assert.rejects(ask("10.116.9.9"), isRefused);
+    // Its listener has accepted before it knows.
+    await assert.rejects(ask("127.0.0.1", 30_080), (error) => CommandError.is(error));
     await source.set(service([`${cell.podIp}:8080`]));
     assert.equal(await ask(vip), "hello");
   });

@@ -41,6 +41,7 @@ export async function openDriver(
       hostPorts: local.hostPorts,
       serviceRanges: local.serviceRanges,
       hostServices: local.hostServices,
+      nodePortAddresses: local.nodePortAddresses,
       dnsService: local.dnsService,
       templates: local.templates,
       templatesDir: local.templatesDir,

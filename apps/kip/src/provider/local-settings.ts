@@ -21,6 +21,8 @@ export const decodeLocalSettings = object(
     serviceRanges: optional(list(string)),
     /** Whether the host sends to these ranges by way of the namespace. */
     hostServices: optional(boolean),
+    /** Addresses of the host at which NodePorts answer. */
+    nodePortAddresses: optional(list(string)),
     /** The ClusterIP of the name server that `kip up` runs. */
     dnsService: optional(string),
     /** Whether machines are copied from templates. */

@@ -3,10 +3,13 @@ import type { ServiceSource } from "@kip/cloud";
 import { ChangeReader, type ViewChange } from "@kip/network-view";
 import { forgetFlows, NetworkRules } from "@kip/service-routing";
 import type { LocalNetwork } from "./local-network.ts";
+import { NodePorts } from "./node-ports.ts";
 
 /** What {@link leadHostServices} needs. */
 export interface HostServicesOptions {
   readonly network: LocalNetwork;
+  /** See `LocalCloudOptions`. */
+  readonly nodePortAddresses: readonly string[];
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -25,9 +28,10 @@ const nothing: ViewChange = { number: 0, services: new Map(), buckets: [], group
  */
 export async function leadHostServices(
   source: ServiceSource,
-  { network, clock, logger }: HostServicesOptions,
+  options: HostServicesOptions,
   signal: AbortSignal,
 ): Promise<void> {
+  const { network, clock, logger } = options;
   const { namespace, plan } = network;
   const rules = new NetworkRules({
     place: {
@@ -44,12 +48,22 @@ export async function leadHostServices(
     logger,
     takesOver: true, // of a kip that was here before
   });
+  // Rules answer for them at this address of the namespace.
+  await using nodePorts = new NodePorts({
+    addresses: nodePortAddresses(options),
+    target: plan.gateway,
+    clock,
+    logger,
+  });
   using subscription = source.subscribe(rules.sums);
   const reader = new ChangeReader();
   try {
     for (;;) {
       const lines = Buffer.concat(await subscription.next(signal));
-      for (const change of reader.push(lines)) await apply(rules, change);
+      for (const change of reader.push(lines)) {
+        await apply(rules, change);
+        await nodePorts.apply(change);
+      }
     }
   } catch (err) {
     if (!signal.aborted) logger.error("Could not read the cluster's Services", { err });
@@ -67,4 +81,14 @@ export async function leadHostServices(
       }
     }
   }
+}
+
+/** None if none is wanted; one of its kind if it stands for all. */
+function nodePortAddresses({
+  nodePortAddresses: wanted,
+  network,
+}: HostServicesOptions): readonly string[] {
+  if (wanted.length === 0) return [];
+  if (wanted.includes("0.0.0.0")) return ["0.0.0.0"];
+  return [...new Set([network.plan.host, ...wanted])];
 }

@@ -1,3 +1,4 @@
+import { isIPv4 } from "node:net";
 import path from "node:path";
 import {
   defined,
@@ -40,6 +41,11 @@ export interface LocalCloudOptions {
    * endpoints. The host may have no other route into them. @default false
    */
   readonly hostServices?: boolean | undefined;
+  /**
+   * IPv4 addresses of the host at which NodePorts answer while {@link CloudDriver.leadServices} runs, by TCP and UDP, and at the
+   * host's address in the range; "0.0.0.0" for all. Needs {@link LocalCloudOptions.hostServices}. @default none
+   */
+  readonly nodePortAddresses?: readonly string[] | undefined;
   /** The ClusterIP of the name server behind {@link LocalCloud.clusterDns}. @default none */
   readonly dnsService?: string | undefined;
   /** Program that runs a machine. @default "qemu-system-x86_64" */
@@ -98,6 +104,7 @@ const defaults = {
   managementPorts: [agentPort],
   serviceRanges: ["10.96.0.0/16"],
   hostServices: false,
+  nodePortAddresses: [],
   qemu: "qemu-system-x86_64",
   accelerator: "auto",
   cpuOvercommit: 16,
@@ -157,6 +164,8 @@ function validate(options: Omit<ResolvedLocalCloudOptions, "host">): void {
   for (const port of [...options.hostPorts, ...options.managementPorts])
     if (!Number.isInteger(port) || port < 1 || port > 65_535)
       throw invalid(`port ${port}: it is not 1 to 65535`);
+  for (const address of options.nodePortAddresses)
+    if (!isIPv4(address)) throw invalid(`address "${address}" for NodePorts: it is not of IPv4`);
   for (const range of options.serviceRanges) checkCidr(range);
   if (options.dnsService !== undefined) checkCidr(options.dnsService);
   for (const option of ["cpuOvercommit", "startsAtOnce"] as const)

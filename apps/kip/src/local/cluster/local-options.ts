@@ -88,6 +88,11 @@ export const upOptions: readonly Option[] = [
     help: "TCP port of this computer that pods reach, besides those of the cluster; may be repeated",
   },
   {
+    flag: "nodeport-address",
+    type: "list",
+    help: "address of this computer at which NodePorts answer, 0.0.0.0 for all; default: 127.0.0.1; may be repeated",
+  },
+  {
     flag: "templates",
     type: "boolean",
     fallback: "true",

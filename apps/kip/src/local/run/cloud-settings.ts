@@ -1,6 +1,7 @@
 import path from "node:path";
 import type { OptionValues } from "@kip/base";
 import { hostPorts } from "../cluster/host-ports.ts";
+import { nodePortAddresses } from "../cluster/node-port-addresses.ts";
 import { dnsService, serviceRange } from "../cluster/service-range.ts";
 import type { LocalLayout } from "../cluster/layout.ts";
 
@@ -19,6 +20,7 @@ export function cloudSettings(options: OptionValues, layout: LocalLayout) {
     hostPorts: hostPorts(options),
     serviceRanges: [serviceRange(options)],
     hostServices: true,
+    nodePortAddresses: nodePortAddresses(options),
     dnsService: dnsService(options),
   };
 }

@@ -66,6 +66,7 @@ function daemonFlags(
     ...passedOn.map((flag) => `--${flag}=${options.required(flag)}`),
     ...(settings === undefined ? [] : [`--settings=${path.resolve(settings)}`]),
     ...options.list("resolver").map((address) => `--resolver=${address}`),
+    ...options.list("nodeport-address").map((address) => `--nodeport-address=${address}`),
     ...options.list("host-port").map((port) => `--host-port=${port}`),
   ];
 }

@@ -6,6 +6,7 @@ import { localLayout, type LocalLayout } from "../cluster/layout.ts";
 import { upOptions } from "../cluster/local-options.ts";
 import { lockCache, requireOwnState } from "../cluster/own-folders.ts";
 import { endCluster } from "../cluster/processes.ts";
+import { nodePortAddresses } from "../cluster/node-port-addresses.ts";
 import { resolvers } from "../cluster/resolvers.ts";
 import { serviceRange } from "../cluster/service-range.ts";
 import { checkHost } from "../cluster/requirements.ts";
@@ -27,6 +28,7 @@ export async function up(args: readonly string[]): Promise<void> {
   hostPorts(options); // before anything is built
   serviceRange(options);
   resolvers(options);
+  nodePortAddresses(options);
   const settings = options.text("settings");
   if (settings !== undefined) {
     const { readUserSettings } = await import("../prepare/user-settings.ts");

@@ -1,0 +1,106 @@
+import { errorText, every, type Clock, type Logger } from "@kip/base";
+import { bucketOf, type ServiceView, type ViewChange } from "@kip/network-view";
+import { openTcpRelay, openUdpRelay, type RelayOptions } from "./relay.ts";
+
+/** Options of {@link NodePorts}. */
+export interface NodePortsOptions {
+  /** Addresses of this computer at which NodePorts answer. */
+  readonly addresses: readonly string[];
+  /** Where rules lead each NodePort to its endpoints. */
+  readonly target: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** How often a port that another program has is tried again, milliseconds. */
+const retryMs = 30_000;
+
+/**
+ * NodePorts of Services at addresses of this computer. This process listens there and passes everything on to the
+ * namespace, so nothing of it is left when the process ends. SCTP has no sockets here.
+ */
+export class NodePorts implements AsyncDisposable {
+  readonly #options: NodePortsOptions;
+  readonly #ofServices = new Map<string, readonly string[]>();
+  /** By address, protocol and port; undefined while another program has it. */
+  readonly #relays = new Map<string, AsyncDisposable | undefined>();
+  readonly #stop = new AbortController();
+  readonly #retries: Promise<void>;
+
+  constructor(options: NodePortsOptions) {
+    this.#options = options;
+    this.#retries = every(
+      {
+        ...options,
+        what: "open NodePorts",
+        intervalMs: retryMs,
+        isImmediate: false,
+        signal: this.#stop.signal,
+      },
+      async () => await this.#openMissing(),
+    );
+  }
+
+  /** Opens and closes what a change asks for. To be called once its rules are in force. Never throws. */
+  async apply({ services, buckets }: ViewChange): Promise<void> {
+    for (const key of this.#ofServices.keys())
+      if (buckets.includes(bucketOf(key))) this.#ofServices.delete(key);
+    for (const [key, view] of services) {
+      const ports = view ? nodePortsOf(view) : [];
+      if (ports.length > 0) this.#ofServices.set(key, ports);
+      else this.#ofServices.delete(key);
+    }
+    const wanted = new Set([...this.#ofServices.values()].flat().flatMap((port) => this.#at(port)));
+    for (const [name, relay] of this.#relays) {
+      if (wanted.has(name)) continue;
+      this.#relays.delete(name);
+      await relay?.[Symbol.asyncDispose]();
+    }
+    for (const name of wanted) if (!this.#relays.has(name)) await this.#open(name, true);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#retries;
+    for (const relay of this.#relays.values()) await relay?.[Symbol.asyncDispose]();
+    this.#relays.clear();
+  }
+
+  #at(port: string): readonly string[] {
+    return this.#options.addresses.map((address) => `${address} ${port}`);
+  }
+
+  async #openMissing(): Promise<void> {
+    for (const [name, relay] of this.#relays) if (!relay) await this.#open(name, false);
+  }
+
+  async #open(name: string, isFirst: boolean): Promise<void> {
+    const { logger, target } = this.#options;
+    const [address = "", protocol = "", text] = name.split(" ");
+    const port = Number(text);
+    const open: (options: RelayOptions) => Promise<AsyncDisposable> =
+      protocol === "TCP" ? openTcpRelay : openUdpRelay;
+    this.#relays.set(name, undefined);
+    try {
+      this.#relays.set(name, await open({ address, port, target }));
+      if (!isFirst) logger.info("Opened a NodePort", { address, protocol, port });
+    } catch (error) {
+      if (!isFirst) return;
+      logger.warn("Could not open a NodePort on this computer", {
+        address,
+        protocol,
+        port,
+        reason: errorText(error),
+        remedy:
+          "End the program that has the port, or give the Service another nodePort; it is tried again",
+      });
+    }
+  }
+}
+
+/** Protocol and port of each NodePort. */
+function nodePortsOf({ ports }: ServiceView): readonly string[] {
+  return ports.flatMap(({ protocol, nodePort }) =>
+    nodePort === undefined || protocol === "SCTP" ? [] : [`${protocol} ${nodePort}`],
+  );
+}

@@ -1,0 +1,111 @@
+import { createSocket, type RemoteInfo, type Socket as UdpSocket } from "node:dgram";
+import { once } from "node:events";
+import { connect, createServer, type Socket } from "node:net";
+import { pipeline } from "node:stream";
+
+/** What is passed on, and where. */
+export interface RelayOptions {
+  /** Where this process listens. */
+  readonly address: string;
+  /** The same there and at the target; 0 is for tests. */
+  readonly port: number;
+  readonly target: string;
+  /** @default port */
+  readonly targetPort?: number | undefined;
+}
+
+/** A relay that runs. */
+export interface Relay extends AsyncDisposable {
+  readonly port: number;
+}
+
+/** Most connections of a TCP port at one time, and most clients of a UDP port that answers go back to. */
+const mostClients = 512;
+
+/** Listens on a TCP port and passes each connection on, both ways. @throws the error of listening */
+export async function openTcpRelay(options: RelayOptions): Promise<Relay> {
+  const { address: host, port, target, targetPort = port } = options;
+  const open = new Set<Socket>();
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    const upstream = connect({ host: target, port: targetPort, allowHalfOpen: true });
+    for (const socket of [client, upstream]) {
+      open.add(socket);
+      socket
+        .once("close", () => open.delete(socket))
+        .setNoDelay(true)
+        .setKeepAlive(true);
+    }
+    join(client, upstream);
+  });
+  server.maxConnections = mostClients;
+  server.listen({ host, port });
+  await once(server, "listening");
+  server.on("error", () => {}); // a connection that could not be accepted
+  const address = server.address();
+  return {
+    port: typeof address === "object" && address ? address.port : port,
+    [Symbol.asyncDispose]: async () => {
+      const closed = once(server, "close");
+      server.close();
+      for (const socket of open) socket.destroy();
+      await closed;
+    },
+  };
+}
+
+/** Each direction ends by itself; a failure of one side is one of the other, which learns of it as a reset. */
+function join(client: Socket, upstream: Socket): void {
+  // Before the pipelines see the failure: they would end the other side as if all had come.
+  upstream.once("error", () => client.resetAndDestroy());
+  client.once("error", () => upstream.resetAndDestroy());
+  pipeline(client, upstream, ignoreFailure);
+  pipeline(upstream, client, ignoreFailure);
+}
+
+/** Listens on a UDP port and passes each packet on; answers go back to the client. @throws the error of listening */
+export async function openUdpRelay(options: RelayOptions): Promise<Relay> {
+  const { address, port, target, targetPort = port } = options;
+  const server = createSocket("udp4");
+  /** By client, the one that was silent for longest first. */
+  const flows = new Map<string, UdpSocket>();
+  server.on("message", (message, client) => {
+    const name = `${client.address} ${client.port}`;
+    const flow = flows.get(name) ?? newFlow({ server, client, target });
+    flows.delete(name);
+    flows.set(name, flow);
+    flow.send(message, targetPort, target, ignoreFailure);
+    const [[oldest, socket] = []] = flows;
+    if (flows.size <= mostClients || oldest === undefined) return;
+    flows.delete(oldest);
+    socket?.close();
+  });
+  server.bind(port, address);
+  await once(server, "listening");
+  server.on("error", () => {});
+  return {
+    port: server.address().port,
+    [Symbol.asyncDispose]: async () => {
+      const closed = once(server, "close");
+      server.close();
+      for (const flow of flows.values()) flow.close();
+      await closed;
+    },
+  };
+}
+
+function newFlow(of: {
+  readonly server: UdpSocket;
+  readonly client: RemoteInfo;
+  readonly target: string;
+}): UdpSocket {
+  const { server, client, target } = of;
+  const flow = createSocket("udp4");
+  flow.on("message", (answer, from) => {
+    if (from.address === target) server.send(answer, client.port, client.address, ignoreFailure);
+  });
+  flow.on("error", () => {});
+  return flow;
+}
+
+/** The sockets' own events have shown it, and UDP promises nothing. */
+function ignoreFailure(): void {}

@@ -1,0 +1,113 @@
+// NodePorts over real sockets: 127.0.0.2 stands for the namespace.
+import assert from "node:assert/strict";
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo, type Server } from "node:net";
+import { text } from "node:stream/consumers";
+import { after, before, describe, it } from "node:test";
+import { silentLogger, systemClock, type Logger } from "@kip/base";
+import type { ServiceView, ViewChange } from "@kip/network-view";
+import { ManualClock } from "@kip/testing";
+import { NodePorts } from "../src/network/node-ports.ts";
+
+const here = "127.0.0.1";
+const target = "127.0.0.2";
+
+function change(view: ServiceView | undefined): ViewChange {
+  return { number: 1, services: new Map([["default/web", view]]), buckets: [], groups: [] };
+}
+
+function service(...ports: readonly (readonly ["TCP" | "UDP" | "SCTP", number])[]): ServiceView {
+  const made = ports.map(([protocol, nodePort]) => {
+    return { name: "", protocol, port: 80, endpoints: [], nodePort };
+  });
+  return { clusterIps: ["10.96.0.10"], ports: made };
+}
+
+/** Says what came, when its client has ended its half. */
+async function echo(): Promise<{ readonly server: Server; readonly port: number }> {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    void text(socket).then((said) => socket.end(`heard ${said}`));
+  });
+  server.listen(0, target);
+  await once(server, "listening");
+  return { server, port: (server.address() as AddressInfo).port }; // it listens on TCP
+}
+
+async function say(port: number): Promise<string> {
+  const socket = connect({ host: here, port, allowHalfOpen: true });
+  socket.end("hello");
+  return await text(socket).catch((error: unknown) => (error as NodeJS.ErrnoException).code ?? "");
+}
+
+describe("NodePorts", { timeout: 30_000 }, () => {
+  let server: Server;
+  let port: number;
+  before(async () => ({ server, port } = await echo()));
+  after(() => server.close());
+  const nodePorts = (logger: Logger = silentLogger, clock = systemClock) =>
+    new NodePorts({ addresses: [here], target, clock, logger });
+
+  it("pass connections on, each direction to its own end, while a Service has them", async () => {
+    await using ports = nodePorts();
+    await ports.apply(change(service(["TCP", port], ["SCTP", port])));
+    assert.equal(await say(port), "heard hello");
+    await ports.apply(change(service()));
+    assert.equal(await say(port), "ECONNREFUSED");
+  });
+
+  it("reset a connection that is refused in the namespace", async () => {
+    const { server: other, port: closed } = await echo();
+    other.close();
+    await using ports = nodePorts();
+    await ports.apply(change(service(["TCP", closed])));
+    assert.equal(await say(closed), "ECONNRESET");
+  });
+
+  it("pass packets on, and answers back to their clients", async () => {
+    const answering = createSocket("udp4");
+    answering.on("message", (message, from) =>
+      answering.send(`heard ${message.toString()}`, from.port, from.address),
+    );
+    answering.bind(0, target);
+    await once(answering, "listening");
+    await using ports = nodePorts();
+    await ports.apply(change(service(["UDP", answering.address().port])));
+    for (const name of ["one", "two"]) {
+      const client = createSocket("udp4");
+      client.send(name, answering.address().port, here);
+      const [answer] = (await once(client, "message")) as [Buffer];
+      assert.equal(answer.toString(), `heard ${name}`);
+      client.close();
+    }
+    answering.close();
+  });
+
+  it("report a port that another program has, and take it when it is free", async () => {
+    const program = createServer().listen(port, here);
+    await once(program, "listening");
+    const lines: unknown[] = [];
+    const warn = (message: string, fields: object = {}) => void lines.push({ message, ...fields });
+    const clock = new ManualClock();
+    await using ports = nodePorts({ ...silentLogger, warn }, clock);
+    await ports.apply(change(service(["TCP", port])));
+    await ports.apply(change(service(["TCP", port])));
+    assert.equal(lines.length, 1);
+    assert.match(JSON.stringify(lines), /EADDRINUSE.*another nodePort/);
+    program.close();
+    await once(program, "close");
+    await clock.advance(30_000);
+    while ((await say(port)) !== "heard hello") await new Promise(setImmediate);
+  });
+
+  it("leave nothing open when they end", async () => {
+    const ports = nodePorts();
+    await ports.apply(change(service(["TCP", port], ["UDP", port])));
+    const socket = connect({ host: here, port });
+    await once(socket, "connect");
+    const closed = once(socket, "close");
+    await ports[Symbol.asyncDispose]();
+    await closed;
+    assert.equal(await say(port), "ECONNREFUSED");
+  });
+});
