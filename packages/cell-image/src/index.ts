@@ -3,3 +3,4 @@ export { buildCellImage, type BuildCellImageOptions } from "./build-cell-image.t
 export { readCellImage, type CellImage } from "./cell-image.ts";
 export { buildDemoImage, type BuildDemoImageOptions, type DemoImage } from "./demo-image.ts";
 export { CellImageError, type CellImageErrorCode } from "./errors.ts";
+export { buildPackageTree, type BuildPackageTreeOptions } from "./package-tree.ts";
