@@ -1,4 +1,9 @@
 export { obtainCoredns, type ObtainCorednsOptions } from "./binaries/obtain-coredns.ts";
+export {
+  obtainSpecPrograms,
+  type ObtainSpecProgramsOptions,
+  type SpecProgramName,
+} from "./binaries/obtain-spec-programs.ts";
 export { obtainBinaries, type ObtainOptions } from "./binaries/obtain-binaries.ts";
 export {
   binariesIn,

@@ -9,6 +9,7 @@ import { isCodedError, runCommand } from "@kip/base";
 import {
   obtainBinaries,
   obtainCoredns,
+  obtainSpecPrograms,
   pinned,
   programNames,
   type ObtainOptions,
@@ -191,6 +192,25 @@ describe("obtainCoredns()", () => {
   });
 });
 
+describe("obtainSpecPrograms()", () => {
+  it("builds programs, then the specs as a test, and takes all from the cache afterwards", async () => {
+    using place = await temporaryPlace();
+    const { cacheDir, go } = place.options;
+    const folder = await obtainSpecPrograms({ cacheDir, go });
+    for (const name of ["e2e.test", "agnhost", "nonewprivs", "sample-apiserver"])
+      await runCommand(join(folder, name));
+    assert.equal(await place.builds(), 2);
+    assert.equal(await obtainSpecPrograms({ cacheDir, go }), folder);
+    assert.equal(await place.builds(), 2);
+  });
+
+  it("is pinned to the control plane's version of Kubernetes", async () => {
+    const modules = join(import.meta.dirname, "../../../tools/conformance/modules/go.mod");
+    const text = await readFile(modules, "utf8");
+    assert.ok(text.includes(`\tk8s.io/kubernetes ${pinned.kubernetes} `));
+  });
+});
+
 async function temporaryPlace() {
   const folder = temporaryFolder();
   const directory = folder.path;
@@ -215,7 +235,12 @@ ${build}
     `for arg; do case "$arg" in -o=*) out="\${arg#-o=}";; esac; done
 [ -n "$GOCACHE" ] && [ -d "$GOTMPDIR" ] || exit 9
 echo built >> ${count}
-for name in server kube-apiserver kube-controller-manager kube-scheduler kubectl coredns.local; do
+programs="server kube-apiserver kube-controller-manager kube-scheduler kubectl coredns.local"
+case "$*" in
+  "test -c"*) programs=e2e.test ;;
+  *sample-apiserver*) programs="agnhost nonewprivs sample-apiserver" ;;
+esac
+for name in $programs; do
   printf '#!/bin/sh\\nexit 0\\n' > "$out$name"; chmod +x "$out$name"
 done`,
   );

@@ -17,13 +17,15 @@ export interface CacheEntry<Name extends string> {
   readonly programs: readonly Name[];
 }
 
-type ProjectName = "kubernetes" | "etcd" | "coredns";
+const projects = ["kubernetes", "etcd", "coredns", "specs"] as const;
+type ProjectName = (typeof projects)[number];
 
 const platform = `${process.platform}/${process.arch}`;
 const manifestDecoder = decode.object({
   kubernetes: decode.optional(decode.string),
   etcd: decode.optional(decode.string),
   coredns: decode.optional(decode.string),
+  specs: decode.optional(decode.string),
   platform: decode.string,
   programs: decode.map(
     decode.object({ sha256: decode.string, size: decode.number, mtimeMs: decode.number }),
@@ -38,8 +40,7 @@ type Manifest = decode.Decoded<typeof manifestDecoder>;
 export async function isCached(entry: CacheEntry<string>): Promise<boolean> {
   const manifest = parse(await readIfPresent(manifestPath(entry)));
   if (manifest?.platform !== platform) return false;
-  for (const project of ["kubernetes", "etcd", "coredns"] as const)
-    if (manifest[project] !== entry.versions[project]) return false;
+  for (const project of projects) if (manifest[project] !== entry.versions[project]) return false;
   let isCopied = false;
   for (const name of entry.programs) {
     const state = await compare(join(entry.directory, name), manifest.programs[name]);

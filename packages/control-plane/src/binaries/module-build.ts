@@ -8,14 +8,23 @@ import { runGo, type GoCommandOptions } from "./go-command.ts";
 export interface ProgramSources<Name extends string> {
   /** What they are, with the version, for messages: "Kubernetes v1.34.10". */
   readonly title: string;
-  /** Where each program's `main` is, and the file name that Go gives it. */
-  readonly mains: Readonly<Record<Name, { readonly path: string; readonly file: string }>>;
+  /** Where each program's `main` is, or the package that it tests, and the file name that Go gives it. */
+  readonly mains: Readonly<Record<Name, ProgramSource>>;
   /** Values that the linker sets, by variable: the version that programs tell of themselves. */
   readonly variables: Readonly<Record<string, string>>;
   /** Disk that the build needs, bytes: object files and programs. */
   readonly neededBytes: number;
   /** How long the build takes, for messages: "4 minutes on 2 cores". */
   readonly duration: string;
+}
+
+/** Where a program comes from. */
+export interface ProgramSource {
+  /** Import path. */
+  readonly path: string;
+  readonly file: string;
+  /** Whether the program is what `go test` runs: the package with its tests. @default false */
+  readonly isTest?: boolean | undefined;
 }
 
 /** What to build, with what, and where. */
@@ -34,8 +43,8 @@ export interface BuildOptions<Name extends string> {
 const progressIntervalMs = 5000;
 
 /**
- * Builds all programs from their pinned modules, in one call: they share most packages, and Go
- * links one while it compiles the next.
+ * Builds all programs from their pinned modules, in one call of Go (and a second one for those that are tests): they share
+ * most packages, and Go links one while it compiles the next.
  *
  * @returns path of each program in the directory
  * @throws {ControlPlaneError} `DISK_TOO_SMALL`, `GO_MISSING`, `GO_FAILED`
@@ -80,15 +89,18 @@ function mainsOf({ sources }: BuildOptions<string>) {
 }
 
 /** Import paths of the programs. */
-function pathsOf(options: BuildOptions<string>): readonly string[] {
-  return mainsOf(options).map(([, main]) => main.path);
+function pathsOf(options: BuildOptions<string>, kind: "all" | "program" | "test" = "all") {
+  return mainsOf(options)
+    .filter(([, { isTest = false }]) => kind === "all" || isTest === (kind === "test"))
+    .map(([, main]) => main.path);
 }
 
 /** Fetches the modules; returns how many packages the programs consist of, together. */
 async function fetchModules(options: BuildOptions<string>, go: GoSettings): Promise<number> {
   options.onProgress(`Fetching the modules of ${options.sources.title}`);
   let modules = 0;
-  const listed = await runGo(["list", "-deps", ...pathsOf(options)], {
+  const tests = pathsOf(options, "test").length > 0 ? ["-test"] : [];
+  const listed = await runGo(["list", "-deps", ...tests, ...pathsOf(options)], {
     ...go,
     onLine: (line) => {
       if (line.startsWith("go: downloading ")) go.report(`Fetched ${++modules} modules`);
@@ -121,7 +133,14 @@ async function compile(
   };
   const flags = ["-v", "-trimpath", "-buildvcs=false", "-mod=readonly"];
   const results = [`-ldflags=${linkerFlags(variables)}`, `-o=${out}/`];
-  await runGo(["build", ...flags, ...results, ...pathsOf(options)], { ...go, onLine });
+  for (const [kind, command] of [
+    ["program", ["build"]],
+    ["test", ["test", "-c"]],
+  ] as const) {
+    const paths = pathsOf(options, kind);
+    if (paths.length > 0)
+      await runGo([...command, ...flags, ...results, ...paths], { ...go, onLine });
+  }
 }
 
 /** No debug data. */

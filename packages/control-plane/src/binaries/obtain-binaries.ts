@@ -136,7 +136,7 @@ function sourcesOf(version: string): ProgramSources<ProgramName> {
 }
 
 /** The version that programs tell of themselves, as upstream's build sets it. */
-function versionVariables(version: string): Readonly<Record<string, string>> {
+export function versionVariables(version: string): Readonly<Record<string, string>> {
   const [major = "", minor = ""] = version.replace(/^v/, "").split(".");
   const values = { gitVersion: version, gitMajor: major, gitMinor: minor, gitTreeState: "clean" };
   return Object.fromEntries(

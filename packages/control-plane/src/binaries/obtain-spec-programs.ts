@@ -1,0 +1,64 @@
+import { join, resolve } from "node:path";
+import type { CacheEntry } from "./binary-cache.ts";
+import type { ProgramSources } from "./module-build.ts";
+import { versionVariables } from "./obtain-binaries.ts";
+import { buildProject, obtainCached, type ObtainSettings } from "./obtain-cached.ts";
+import { pinned } from "./pinned-version.ts";
+
+/** Options of {@link obtainSpecPrograms}. */
+export interface ObtainSpecProgramsOptions extends ObtainSettings {
+  /** Kept between runs; the programs go to `conformance/<version>/` in it. */
+  readonly cacheDir: string;
+}
+
+/** Kubernetes' own specs, and programs that the images of these specs hold. */
+export type SpecProgramName = "e2e.test" | "agnhost" | "nonewprivs" | "sample-apiserver";
+
+const mains: ProgramSources<SpecProgramName>["mains"] = {
+  agnhost: { path: "k8s.io/kubernetes/test/images/agnhost", file: "agnhost" },
+  nonewprivs: { path: "k8s.io/kubernetes/test/images/nonewprivs", file: "nonewprivs" },
+  "sample-apiserver": { path: "k8s.io/sample-apiserver", file: "sample-apiserver" },
+  "e2e.test": { path: "k8s.io/kubernetes/test/e2e", file: "e2e.test", isTest: true },
+};
+
+/** Object files of the build and the programs, rounded up. */
+const neededBytes = 4e9;
+
+/**
+ * Kubernetes' own end-to-end specs of the pinned version and the programs that their images hold: from the cache, else
+ * built from pinned Go modules. May be called by several processes at once, and interrupted, as `obtainBinaries`.
+ *
+ * @returns the folder that has all of them
+ * @throws {ControlPlaneError} `KUBERNETES_UNOBTAINABLE` if there is no Go toolchain
+ * @throws {ControlPlaneError} `KUBERNETES_BUILD_FAILED`, `DISK_TOO_SMALL`
+ */
+export async function obtainSpecPrograms(options: ObtainSpecProgramsOptions): Promise<string> {
+  const version = pinned.kubernetes;
+  const sources: ProgramSources<SpecProgramName> = {
+    title: `the specs of Kubernetes ${version}`,
+    mains,
+    variables: versionVariables(version),
+    neededBytes,
+    duration: "6 minutes on 2 cores",
+  };
+  const entry: CacheEntry<SpecProgramName> = {
+    title: `Specs of Kubernetes ${version}`,
+    directory: join(resolve(options.cacheDir), "conformance", version),
+    versions: { specs: version },
+    programs: ["e2e.test", "agnhost", "nonewprivs", "sample-apiserver"],
+  };
+  const make = async (work: string) =>
+    await buildProject(
+      {
+        sources,
+        modulesDir: join(import.meta.dirname, "../../../../tools/conformance/modules"),
+        work,
+        failed: "KUBERNETES_BUILD_FAILED",
+        unobtainable: { code: "KUBERNETES_UNOBTAINABLE", reason: "there is no Go toolchain here" },
+        otherwise: "copy its cache from a computer that has it",
+      },
+      options,
+    );
+  await obtainCached({ name: "the specs of Kubernetes", entry, make }, options);
+  return entry.directory;
+}
