@@ -18,7 +18,7 @@ import { endLeftProcesses, testRunVariable } from "./left-processes.ts";
 import { closeAcceptance, isAcceptanceFile, type TestResult } from "./acceptance.ts";
 
 const patterns: Record<string, readonly string[]> = {
-  unit: ["packages/*/src/**/*.test.ts", "apps/*/src/**/*.test.ts", "tools/*.test.ts"],
+  unit: ["packages/*/src/**/*.test.ts", "apps/*/src/**/*.test.ts", "tools/**/*.test.ts"],
   integration: ["packages/*/test/**/*.int.test.ts", "apps/*/test/**/*.int.test.ts"],
   e2e: ["e2e/**/*.test.ts"],
   matrix: [

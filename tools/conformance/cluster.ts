@@ -1,0 +1,74 @@
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { runCommand } from "@kip/base";
+import { cluster as numbered } from "../../e2e/cluster-number.ts";
+import { specRegistry } from "./images/push-images.ts";
+
+const kip = path.join(import.meta.dirname, "../../apps/kip/bin/kip");
+
+/** What specs are run against. */
+export interface SpecCluster {
+  readonly kubeconfig: string;
+  readonly kubectl: string;
+}
+
+/** A local cluster for specs alone: the addresses and ports are those of the tests' cluster of this number (KIP_E2E_NUMBER). */
+export class LocalCluster {
+  readonly registryPort: number = numbered.registryPort;
+  readonly #folder: string;
+  readonly #signal: AbortSignal;
+
+  /** @param folder its state; made by {@link start} */
+  constructor(folder: string, signal: AbortSignal) {
+    this.#folder = folder;
+    this.#signal = signal;
+  }
+
+  /** Starts it, or joins it if it runs. */
+  async start(): Promise<SpecCluster> {
+    const settings = path.join(this.#folder, "settings.yaml");
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    const endpoint = `http://${numbered.hostAddress}:${numbered.registryPort}`;
+    // JSON is YAML.
+    await writeFile(settings, JSON.stringify({ registries: [{ host: specRegistry, endpoint }] }));
+    await this.#kip(
+      "up",
+      `--port=${numbered.apiPort}`,
+      `--registry-port=${numbered.registryPort}`,
+      `--network-range=${numbered.networkRange}`,
+      `--service-range=${numbered.serviceRange}`,
+      `--settings=${settings}`,
+    );
+    return { kubeconfig: await this.#fact("kubeconfig"), kubectl: await this.#fact("kubectl") };
+  }
+
+  /** Does what fills its registry, unless a run before this one has done it. */
+  async fillRegistry(content: string, fill: () => Promise<void>): Promise<void> {
+    const file = path.join(this.#folder, "registry-content");
+    const found = await readFile(file, "utf8").catch(() => "");
+    if (found === content) return;
+    await fill();
+    await writeFile(file, content);
+  }
+
+  /** Removes it. */
+  async remove(): Promise<void> {
+    await this.#kip("down");
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  async #fact(name: string): Promise<string> {
+    return (await this.#kip("status", `--show=${name}`)).trim();
+  }
+
+  async #kip(command: string, ...flags: readonly string[]): Promise<string> {
+    const own = [
+      `--state-dir=${path.join(this.#folder, "state")}`,
+      `--kubeconfig=${path.join(this.#folder, "user.kubeconfig")}`,
+      `--namespace-name=${numbered.name}`,
+    ];
+    // An interruption must not leave a cluster that nothing removes.
+    const signal = command === "down" ? undefined : this.#signal;
+    return (await runCommand(kip, [command, ...own, ...flags], { signal })).stdout;
+  }
+}

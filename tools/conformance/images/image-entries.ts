@@ -1,0 +1,92 @@
+import { readFile, realpath } from "node:fs/promises";
+import path from "node:path";
+import { runCommand } from "@kip/base";
+import type { RawEntry } from "@kip/testing";
+import type { ImageProgram, SpecImage } from "./spec-images.ts";
+
+/** Where the programs of images come from. */
+export interface ProgramFolders {
+  /** Those built from Kubernetes' modules. */
+  readonly built: string;
+  /** Those of the control plane. */
+  readonly controlPlane: string;
+  /** Files of Debian packages, as below `/`. */
+  readonly debian: string;
+}
+
+const loader = "lib64/ld-linux-x86-64.so.2";
+const libraryFolders = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
+
+/** What an image adds to its base, as entries of a tar archive: folders first, and each only once. */
+export async function imageEntries(
+  image: Pick<SpecImage, "programs" | "files" | "links" | "folders">,
+  folders: ProgramFolders,
+): Promise<readonly RawEntry[]> {
+  const entries = new Map<string, RawEntry>();
+  for (const program of image.programs ?? [])
+    for (const entry of await programEntries(program, folders)) entries.set(entry.name, entry);
+  for (const [name, content] of Object.entries(image.files ?? {}))
+    entries.set(name, { name, content, mode: content.startsWith("#!") ? 0o755 : 0o644 });
+  for (const [name, linkName] of Object.entries(image.links ?? {}))
+    entries.set(name, { name, type: "2", linkName });
+  return [...parentsOf([...entries.keys()], image.folders ?? []), ...entries.values()];
+}
+
+/** The folders of some files, and further ones, outer before inner. */
+export function parentsOf(
+  files: readonly string[],
+  folders: readonly string[],
+): readonly RawEntry[] {
+  const names = new Set<string>();
+  const add = (name: string): void => {
+    if (name === ".") return;
+    add(path.posix.dirname(name));
+    names.add(name);
+  };
+  for (const folder of folders) add(folder);
+  for (const file of files) add(path.posix.dirname(file));
+  return [...names].map((name) => ({ name: `${name}/`, type: "5" }));
+}
+
+async function programEntries(
+  { path: name, from, mode = 0o755 }: ImageProgram,
+  folders: ProgramFolders,
+): Promise<readonly RawEntry[]> {
+  if ("built" in from)
+    return [{ name, mode, content: await readFile(path.join(folders.built, from.built)) }];
+  if ("controlPlane" in from)
+    return [
+      { name, mode, content: await readFile(path.join(folders.controlPlane, from.controlPlane)) },
+    ];
+  const file = path.join(folders.debian, from.debian);
+  const program = { name, mode, content: await readFile(file) };
+  return [program, ...(await libraryEntries(file, folders.debian))];
+}
+
+/** The libraries of a Debian program, as its own loader finds them in the tree. */
+async function libraryEntries(file: string, tree: string): Promise<readonly RawEntry[]> {
+  const places = libraryFolders.map((folder) => path.join(tree, folder)).join(":");
+  const { stdout } = await runCommand(path.join(tree, loader), [
+    "--library-path",
+    places,
+    "--list",
+    file,
+  ]);
+  const names = new Set([loader, ...librariesOf(stdout, tree)]);
+  return await Promise.all(
+    [...names].map(async (name) => ({
+      name,
+      mode: 0o755,
+      content: await readFile(await realpath(path.join(tree, name))),
+    })),
+  );
+}
+
+/** The paths below a tree in what the loader lists: `NAME => PATH (ADDRESS)`. */
+export function librariesOf(listed: string, tree: string): readonly string[] {
+  return listed
+    .split("\n")
+    .map((line) => /=> (\S+) \(0x[0-9a-f]+\)$/.exec(line)?.[1] ?? "")
+    .filter((file) => file.startsWith(`${tree}/`))
+    .map((file) => file.slice(tree.length + 1));
+}

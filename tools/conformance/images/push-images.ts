@@ -1,0 +1,69 @@
+import { readFile, rm } from "node:fs/promises";
+import path from "node:path";
+import { gunzipSync } from "node:zlib";
+import { decode } from "@kip/base";
+import { buildDemoImage, buildPackageTree } from "@kip/cell-image";
+import { parseReference, pushLayout } from "@kip/oci-image";
+import { tar, temporaryFolder, writeLayout } from "@kip/testing";
+import { imageEntries, type ProgramFolders } from "./image-entries.ts";
+import { debianPackages, networkPrograms, specImages } from "./spec-images.ts";
+
+/** The registry that specs name; the cluster's settings lead it to its local registry. */
+export const specRegistry = "registry.k8s.io";
+
+const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+const decodeManifest = decode.object({
+  layers: decode.list(decode.object({ digest: decode.string })),
+});
+
+/** What {@link pushSpecImages} needs. */
+export interface PushImagesOptions {
+  readonly cacheDir: string;
+  /** Of the cluster's local registry, at 127.0.0.1. */
+  readonly registryPort: number;
+  readonly programs: Omit<ProgramFolders, "debian">;
+  readonly onProgress: (line: string) => void;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Makes all images of the specs and puts them into the cluster's local registry. */
+export async function pushSpecImages(options: PushImagesOptions): Promise<void> {
+  const { cacheDir, onProgress, signal } = options;
+  const base = await baseLayer(await buildDemoImage({ cacheDir, onProgress, signal }));
+  const debian = await buildPackageTree({ cacheDir, packages: debianPackages, onProgress, signal });
+  const folders = { ...options.programs, debian };
+  const registries = [{ host: specRegistry, endpoint: `http://127.0.0.1:${options.registryPort}` }];
+  onProgress(`Making ${specImages.length} images and putting them into the local registry`);
+  using work = temporaryFolder();
+  const network = tar(await imageEntries({ programs: networkPrograms }, folders));
+  for (const image of specImages) {
+    const layout = path.join(work.path, image.repository);
+    const entries = await imageEntries(image, folders);
+    const config = { Env: [searchPath], WorkingDir: "/", ...image.config };
+    const layers: Buffer[] = [base];
+    if (image.hasNetworkPrograms) layers.push(network);
+    if (entries.length > 0) layers.push(tar(entries));
+    writeLayout(layout, { layers, config, names: image.tags });
+    for (const tag of image.tags)
+      await pushLayout(layout, parseReference(`${specRegistry}/${image.repository}:${tag}`), {
+        registries,
+        signal,
+      });
+    await rm(layout, { recursive: true });
+  }
+}
+
+/** Debian's busybox and a shell: the only layer of the demo image, as a tar archive. */
+async function baseLayer({
+  layoutDir,
+  digest,
+}: {
+  readonly layoutDir: string;
+  readonly digest: string;
+}) {
+  const blob = async (id: string): Promise<Buffer> =>
+    await readFile(path.join(layoutDir, "blobs/sha256", id.replace("sha256:", "")));
+  const { layers } = decodeManifest(JSON.parse((await blob(digest)).toString()), "manifest");
+  return gunzipSync(await blob(layers[0]?.digest ?? ""));
+}
