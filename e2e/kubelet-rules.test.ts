@@ -34,6 +34,7 @@ describe("a kubelet's rules", () => {
         },
         {
           volumeMounts: [{ name: "settings", mountPath: "/settings" }],
+          securityContext: { seccompProfile: { type: "RuntimeDefault" } },
           lifecycle: { postStart: { exec: { command: ["sh", "-c", "sleep 1; touch /hook"] } } },
         },
       ),
@@ -42,6 +43,20 @@ describe("a kubelet's rules", () => {
     await kube.ok("exec", "web", "--", "test", "-e", "/hook");
     const log = await kube.ok("logs", "web");
     assert.match(log, /^web\.sub\.rules\.svc\.cluster\.local\n.*Read-only file system\n$/);
+    // The kernel's words for a process whose system calls are filtered, also for one of exec.
+    const modes = await kube.ok(
+      "exec",
+      "web",
+      "--",
+      "grep",
+      "-h",
+      "Seccomp:",
+      "/proc/1/status",
+      "/proc/self/status",
+    );
+    assert.equal(modes, "Seccomp:\t2\nSeccomp:\t2\n");
+    const unshared = await kube.kubectl("exec", "web", "--", "unshare", "-U", "true");
+    assert.match(unshared.stderr, /Operation not permitted/);
     const look = ["--image", image, "--target=main", "-c", "look", "--", "sh", "-c", "ps"];
     await kube.ok("debug", "web", ...look);
     await eventually("the debugging container's log", async () =>

@@ -15,7 +15,11 @@ const phrases: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\banew\b/gi, "again"],
   [/\bwho(?:ever|m)\b/gi, "name who"],
   [/\bmakes no sense\b/gi, "is invalid"],
-  [/(?<!kip\.)\b(?:personality|errand|tellers?|spoilt|appearance)\b/gi, "see docs/glossary.md"],
+  // personality(2) is a system call.
+  [
+    /(?<!kip\.)\b(?:personality(?!\(2\)|"\])|errand|tellers?|spoilt|appearance)\b/gi,
+    "see docs/glossary.md",
+  ],
 ];
 
 /** Pages that quote what is avoided, or tell of the past. */

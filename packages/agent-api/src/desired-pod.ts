@@ -99,6 +99,8 @@ const container = object({
   privileged: optional(boolean),
   readOnlyRootFilesystem: optional(boolean),
   allowPrivilegeEscalation: optional(boolean),
+  /** Which system calls are filtered; privileged containers make all. @default "Unconfined" */
+  seccomp: optional(oneOf("RuntimeDefault", "Unconfined")),
   addCapabilities: optional(list(string)),
   dropCapabilities: optional(list(string)),
   livenessProbe: optional(probe),

@@ -51,6 +51,7 @@ export function containerSpec(input: SpecInput): ContainerSpec {
     resources: resources(container),
     readOnlyRootfs: container.readOnlyRootFilesystem,
     privileged: container.privileged,
+    seccomp: container.seccomp,
     addCapabilities: container.addCapabilities,
     dropCapabilities: container.dropCapabilities,
     allowPrivilegeEscalation: container.allowPrivilegeEscalation,

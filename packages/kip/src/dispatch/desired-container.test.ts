@@ -147,6 +147,18 @@ describe("desiredContainer(), of all that an agent knows", () => {
     assert.deepEqual([own.addCapabilities, own.dropCapabilities], [["NET_ADMIN"], ["ALL"]]);
   });
 
+  it("filters system calls where the container, or else its pod, wants that", () => {
+    const runtimeDefault = { seccompProfile: { type: "RuntimeDefault" } };
+    const unconfined = { seccompProfile: { type: "Unconfined" } };
+    assert.equal(desired({}).seccomp, undefined);
+    assert.equal(desired({}, runtimeDefault).seccomp, "RuntimeDefault");
+    assert.equal(
+      desired({ securityContext: runtimeDefault }, unconfined).seccomp,
+      "RuntimeDefault",
+    );
+    assert.equal(desired({ securityContext: unconfined }, runtimeDefault).seccomp, undefined);
+  });
+
   it("passes all kinds of probes on, with ports by name", () => {
     const times = {
       initialDelaySeconds: 1,

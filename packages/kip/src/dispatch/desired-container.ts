@@ -11,6 +11,7 @@ import {
 } from "@kip/virtual-kubelet/environment";
 
 type AnyContainer = Container | EphemeralContainer;
+type SeccompProfile = NonNullable<NonNullable<Container["securityContext"]>["seccompProfile"]>;
 type Handler = NonNullable<NonNullable<Container["lifecycle"]>["preStop"]>;
 
 /** A container of the pod as the agent runs it: references resolved, defaults applied. */
@@ -103,9 +104,15 @@ function security(pod: Pod, container: AnyContainer) {
     privileged: own.privileged,
     readOnlyRootFilesystem: own.readOnlyRootFilesystem,
     allowPrivilegeEscalation: own.allowPrivilegeEscalation,
+    seccomp: seccomp(own.seccompProfile ?? ofPod.seccompProfile),
     addCapabilities: own.capabilities?.add,
     dropCapabilities: own.capabilities?.drop,
   };
+}
+
+/** Profiles of files do not come this far: the node does not admit them. */
+function seccomp(profile: SeccompProfile | undefined): DesiredContainer["seccomp"] {
+  return profile?.type === "RuntimeDefault" ? profile.type : undefined;
 }
 
 function groupsPolicy(policy: string | undefined): DesiredContainer["supplementalGroupsPolicy"] {

@@ -12,8 +12,6 @@ const probes = "packages/cell-agent/src/checks/container-probes.test.ts";
 const tally =
   "packages/cell-agent/src/checks/probe-tally.test.ts: takes the thresholds it is given";
 const rules = "packages/cell-agent/test/kubelet-rules.int.test.ts";
-const ports =
-  "Names a port for probes and Services; every port of the pod can be reached without it.";
 
 const container: FieldDecisions = {
   args: works(containerMapping.variables),
@@ -210,7 +208,7 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
     timeoutSeconds: works(`${probes}: makes probes whose time limit is longer than a timer can be`),
   },
   ContainerPort: {
-    containerPort: differs(ports),
+    containerPort: works(containerMapping.probes),
     hostIP: works(
       "packages/kip/src/dispatch/host-ports.test.ts: answer at the cell's address in place of the virtual node's",
     ),
@@ -218,7 +216,9 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
       "e2e/services.test.ts: leave host ports, which lead to the pod from everywhere",
     ),
     name: works(containerMapping.probes),
-    protocol: differs(ports),
+    protocol: works(
+      "e2e/services.test.ts: leave host ports, which lead to the pod from everywhere",
+    ),
   },
   ResourceRequirements: {
     claims: refused("cells do not have devices of claims; choose an instance type with the device"),

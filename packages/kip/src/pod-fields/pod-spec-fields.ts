@@ -166,9 +166,7 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     localhostProfile: refused(
       "cells do not have profiles of their own; use RuntimeDefault or Unconfined",
     ),
-    type: differs(
-      "RuntimeDefault is not enforced yet: as with Unconfined, the border is that of the pod's machine.",
-    ),
+    type: works(containerMapping.seccomp),
   },
   Sysctl: {
     name: works(

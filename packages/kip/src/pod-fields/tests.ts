@@ -12,6 +12,8 @@ export const containerMapping = {
   terminal: `${container}: passes terminal, working directory and termination message on`,
   limits: `${container}: passes limits and the CPU request on, in thousandths and bytes`,
   security: `${container}: prefers the container's security context to the pod's`,
+  seccomp:
+    "packages/oci-runtime/src/bundle/seccomp-profile.test.ts: allows by capability what the profile names, and denies the rest",
   probes: `${container}: passes all kinds of probes on, with ports by name`,
   grpc: `${container}: passes probes by gRPC on, and a probe's own grace period`,
   hooks: `${container}: passes hooks on; one by tcpSocket has nothing to do, and so fails on the cell`,

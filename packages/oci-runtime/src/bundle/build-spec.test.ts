@@ -83,6 +83,18 @@ describe("buildSpec()", () => {
     assert.deepEqual(own.process.env, ["HOSTNAME=web", "PATH=/x", "TERM=vt100"]);
   });
 
+  it("filters system calls by the container's own capabilities, unless it is privileged", () => {
+    const seccomp = "RuntimeDefault";
+    const allows = (more: Partial<ContainerSpec>, call: string): boolean | undefined =>
+      buildSpec({ ...plain, ...more }, machine).linux.seccomp?.syscalls.some(
+        ({ names, action }) => action === "SCMP_ACT_ALLOW" && names.includes(call),
+      );
+    assert.equal(allows({}, "mount"), undefined);
+    assert.equal(allows({ seccomp }, "mount"), false);
+    assert.equal(allows({ seccomp, addCapabilities: ["SYS_ADMIN"] }, "mount"), true);
+    assert.equal(allows({ seccomp, privileged: true }, "mount"), undefined);
+  });
+
   it("gives a privileged container everything, and hides nothing", () => {
     const spec = buildSpec(
       { ...plain, privileged: true, allowPrivilegeEscalation: false },

@@ -6,6 +6,7 @@ import type {
 } from "../contract/container-spec.ts";
 import { chooseCapabilities } from "./capabilities.ts";
 import type { MachineFacts } from "./machine-facts.ts";
+import { runtimeDefaultSeccomp } from "./seccomp-profile.ts";
 import type { OciDevice, OciMount, OciProcess, OciSpec } from "./oci-spec.ts";
 
 /** Parts of /proc and /sys that tell or change too much; container runtimes agree on them. */
@@ -41,9 +42,11 @@ export function buildSpec(
 ): OciSpec {
   const privileged = spec.privileged ?? false;
   const { sandbox } = spec;
+  const process = mainProcess(spec, machine);
+  const isFiltered = spec.seccomp === "RuntimeDefault" && !privileged;
   return {
     ociVersion: "1.0.2",
-    process: mainProcess(spec, machine),
+    process,
     root: { path: spec.rootfs, readonly: spec.readOnlyRootfs ?? false },
     // crun refuses a host name without a UTS namespace: such a pod has the machine's.
     hostname: sandbox.utsNamespace === undefined ? undefined : sandbox.hostname,
@@ -59,6 +62,7 @@ export function buildSpec(
       sysctl: spec.sysctls ?? {},
       maskedPaths: privileged ? [] : maskedPaths,
       readonlyPaths: privileged ? [] : readonlyPaths,
+      ...(isFiltered && { seccomp: runtimeDefaultSeccomp(process.capabilities.bounding) }),
     },
   };
 }

@@ -56,6 +56,31 @@ interface OciLinux {
   readonly sysctl: Readonly<Record<string, string>>;
   readonly maskedPaths: readonly string[];
   readonly readonlyPaths: readonly string[];
+  /** Absent: no system call is filtered. */
+  readonly seccomp?: OciSeccomp;
+}
+
+/** A filter of system calls. */
+export interface OciSeccomp {
+  readonly defaultAction: SeccompAction;
+  readonly defaultErrnoRet: number;
+  readonly architectures: readonly string[];
+  readonly syscalls: readonly OciSystemCall[];
+}
+
+type SeccompAction = "SCMP_ACT_ALLOW" | "SCMP_ACT_ERRNO";
+
+/** What becomes of these calls, where all arguments are as they are here. */
+export interface OciSystemCall {
+  readonly names: readonly string[];
+  readonly action: SeccompAction;
+  readonly errnoRet?: number;
+  readonly args?: readonly {
+    readonly index: number;
+    readonly value: number;
+    readonly valueTwo?: number;
+    readonly op: "SCMP_CMP_EQ" | "SCMP_CMP_NE" | "SCMP_CMP_MASKED_EQ";
+  }[];
 }
 
 /** A device node made in a container. */

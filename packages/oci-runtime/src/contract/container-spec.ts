@@ -61,6 +61,8 @@ export interface ContainerSpec {
   readonly dropCapabilities?: readonly string[] | undefined;
   /** false sets the kernel's no-new-privileges flag. @default true */
   readonly allowPrivilegeEscalation?: boolean | undefined;
+  /** Which system calls it may make: those of containerd's default profile, or all. Privileged ones make all. @default all */
+  readonly seccomp?: "RuntimeDefault" | "Unconfined" | undefined;
   readonly resources?: ContainerResources | undefined;
   readonly sysctls?: Readonly<Record<string, string>> | undefined;
   /** -1000 to 1000. @default 0 */

@@ -1,0 +1,75 @@
+import type { OciSeccomp, OciSystemCall } from "./oci-spec.ts";
+import { allowedCalls, callsOfCapabilities, forbiddenCalls } from "./system-calls.ts";
+
+/** Errors of the kernel by number (errno.h). */
+const notPermitted = 1;
+const notImplemented = 38;
+
+/** Address family of sockets between a virtual machine and its host (linux/socket.h). */
+const vsock = 40;
+
+/** Flags of clone(2) that make namespaces: mounts, cgroups, host name, IPC, users, processes, network. */
+const namespaceFlags: readonly number[] = [
+  0x2_0000, 0x200_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000,
+];
+const allNamespaces = namespaceFlags.reduce((sum, flag) => sum + flag, 0);
+
+/** Arguments of personality(2) that change nothing a neighbour sees: Linux, 32 bits, old versions of uname(2), a query. */
+const personalities: readonly number[] = [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
+
+/**
+ * The system calls that a container with these capabilities may make, with the effect of containerd's default profile:
+ * what is named there is allowed, what is known and not named fails with EPERM. Calls that are newer than this list fail
+ * with ENOSYS, as with runc, so that C libraries fall back to older ones: EPERM would break them.
+ *
+ * @see https://docs.docker.com/engine/security/seccomp/#significant-syscalls-blocked-by-the-default-profile
+ */
+export function runtimeDefaultSeccomp(capabilities: readonly string[]): OciSeccomp {
+  const granted = capabilities.flatMap((name) => callsOfCapabilities.get(name) ?? []);
+  const allowed = new Set([...allowedCalls, ...granted]);
+  const conditional = [...callsOfCapabilities.values()].flat();
+  const denied = [...new Set([...forbiddenCalls, ...conditional])].filter(
+    // Without CAP_SYS_ADMIN: clone by its flags, and clone3, whose flags no filter can read, as if there was none.
+    (name) => !allowed.has(name) && name !== "clone" && name !== "clone3",
+  );
+  return {
+    defaultAction: "SCMP_ACT_ERRNO",
+    defaultErrnoRet: notImplemented,
+    architectures: ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
+    syscalls: [
+      allow([...allowed]),
+      deny(denied),
+      ...personalities.map((value) => allow(["personality"], equal(value))),
+      allow(["socket"], { index: 0, value: vsock, op: "SCMP_CMP_NE" }),
+      deny(["socket"], equal(vsock)),
+      ...(allowed.has("clone") ? [] : cloneRules()),
+    ],
+  };
+}
+
+function cloneRules(): readonly OciSystemCall[] {
+  const masked = (value: number, valueTwo: number): Argument => ({
+    index: 0,
+    value,
+    valueTwo,
+    op: "SCMP_CMP_MASKED_EQ",
+  });
+  return [
+    allow(["clone"], masked(allNamespaces, 0)),
+    ...namespaceFlags.map((flag) => deny(["clone"], masked(flag, flag))),
+  ];
+}
+
+type Argument = NonNullable<OciSystemCall["args"]>[number];
+
+function equal(value: number): Argument {
+  return { index: 0, value, op: "SCMP_CMP_EQ" };
+}
+
+function allow(names: readonly string[], ...args: readonly Argument[]): OciSystemCall {
+  return { names, action: "SCMP_ACT_ALLOW", args };
+}
+
+function deny(names: readonly string[], ...args: readonly Argument[]): OciSystemCall {
+  return { names, action: "SCMP_ACT_ERRNO", errnoRet: notPermitted, args };
+}
