@@ -115,7 +115,12 @@ describe("a kubelet's rules", () => {
       ["windows", { os: { name: "windows" } }, "PodOSNotSupported"],
       ["sysctl", { securityContext: { sysctls } }, "SysctlForbidden"],
       ["large", memory, "OutOfmemory"],
+      ["boxed", { runtimeClassName: "boxed" }, "FailedCreatePodSandBox"],
+      ["mapped", { hostUsers: false }, "PodFeatureUnsupported"],
     ];
+    const metadata = { name: "boxed" };
+    const boxed = { apiVersion: "node.k8s.io/v1", kind: "RuntimeClass", metadata, handler: "kata" };
+    await kube.apply(boxed);
     for (const [name, spec] of refused)
       await kube.apply(shellPod(name, "true", { nodeName: own.name, ...spec }));
     for (const [name, , reason] of refused) {
@@ -137,8 +142,8 @@ describe("a kubelet's rules", () => {
       assert.ok(events.includes(`Warning   ${reason} `), events);
     }
     const cells = await kube.ok("get", "cells", "-o", "jsonpath={.items[*].spec.podRef.name}");
-    assert.doesNotMatch(cells, /windows|sysctl|large/);
-    await kube.ok("delete", "pod", "windows", "sysctl", "large");
+    assert.doesNotMatch(cells, /windows|sysctl|large|boxed|mapped/);
+    await kube.ok("delete", "pod", ...refused.map(([name]) => name));
   });
 
   it("end a pod that has waited for its machine for too long", async () => {

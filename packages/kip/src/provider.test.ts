@@ -114,12 +114,12 @@ describe("KipProvider", () => {
   it("does not take a pod that a kubelet would not", async () => {
     const { provider } = await start();
     const windows = podWith({ metadata: { uid: "w" }, spec: { os: { name: "windows" } } });
-    assert.throws(
-      () => provider.admit(windows),
+    await assert.rejects(
+      provider.admit(windows),
       (error) =>
         VirtualKubeletError.is(error, "VK_INVALID_POD") && error.reason === "PodOSNotSupported",
     );
-    provider.admit(podWith({ metadata: { uid: "linux" } }));
+    await provider.admit(podWith({ metadata: { uid: "linux" } }));
     await provider.stop();
   });
 

@@ -18,6 +18,7 @@ import {
   type ResolvedPod,
 } from "@kip/virtual-kubelet";
 import { admitPod } from "./admission/admit-pod.ts";
+import { rejectRuntimeClass, type HandlerLookup } from "./admission/runtime-class.ts";
 import { ProviderError } from "./errors.ts";
 import { CellWorker } from "./cell/cell-worker.ts";
 import type { CellSteps } from "./cell/cell-step.ts";
@@ -34,6 +35,7 @@ import { countProbes, measurePods, type MeasuredPod } from "./status/pod-usage.t
 export interface KipProviderOptions {
   readonly driver: CloudDriver;
   readonly steps: CellSteps;
+  readonly handlerOf: HandlerLookup;
   readonly chooser: Pick<CellChooser, "sizeOf">;
   /** Cells of this node, as the API has them; synced before the provider starts. */
   readonly cells: Informer<Cell>;
@@ -108,12 +110,16 @@ export class KipProvider implements PodProvider {
     await this.#untilSettled(worker, signal);
   }
 
-  admit(pod: Pod): void {
+  async admit(pod: Pod): Promise<void> {
     const { uid } = pod.metadata;
     const { capacity, allocatable = capacity } = this.#options.nodeFacts;
     const otherPods = (): readonly Pod[] =>
       this.#admittedPods().filter((each) => each.metadata.uid !== uid);
-    const rejection = admitPod(pod, { allocatable, otherPods });
+    const rejection =
+      admitPod(pod, { allocatable, otherPods }) ??
+      (await rejectRuntimeClass(pod, this.#options.handlerOf)) ??
+      // Again: another pod may have been admitted meanwhile.
+      admitPod(pod, { allocatable, otherPods });
     if (!rejection) return void this.#admitted.set(uid, pod);
     const { reason, message } = rejection;
     throw new VirtualKubeletError("VK_INVALID_POD", message, { reason });

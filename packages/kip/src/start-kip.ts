@@ -8,6 +8,7 @@ import {
   type KubeObject,
 } from "@kip/k8s-client";
 import type { NodeFacts } from "@kip/virtual-kubelet";
+import { handlersInApi } from "./admission/runtime-class.ts";
 import type { CellSteps } from "./cell/cell-step.ts";
 import { createCellSteps } from "./cell/steps/cell-steps.ts";
 import { CellStore } from "./store/cell-store.ts";
@@ -140,6 +141,7 @@ function createProvider(
     driver,
     steps,
     chooser,
+    handlerOf: handlersInApi(client),
     cells,
     archive,
     limits: {

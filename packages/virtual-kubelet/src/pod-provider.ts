@@ -132,9 +132,10 @@ export interface PodProvider {
    * Optional: whether the node takes a pod at all, as a kubelet's admission. Called before anything that the pod refers
    * to is looked up, and not for a pod whose status has a start time: an earlier process has admitted it.
    *
-   * @throws {VirtualKubeletError} `VK_INVALID_POD` with the reason: the pod fails, and is not applied
+   * @throws {VirtualKubeletError} `VK_INVALID_POD` with the reason: the pod fails, and is not applied; after another
+   *   error it is asked again
    */
-  admit?(pod: Pod): void;
+  admit?(pod: Pod): Promise<void>;
   /**
    * Brings the pod to run, or its changed parts into effect. Called with the pod's whole desired
    * state: at first sight, after each change, after a restart of the library for each pod that is not

@@ -25,6 +25,7 @@ export const paths = {
   endpointSlices: namespaced("/apis/discovery.k8s.io/v1", "endpointslices"),
   networkPolicies: namespaced("/apis/networking.k8s.io/v1", "networkpolicies"),
   serviceCidrs: clusterWide("/apis/networking.k8s.io/v1", "servicecidrs"),
+  runtimeClasses: clusterWide("/apis/node.k8s.io/v1", "runtimeclasses"),
   namespaces: clusterWide("/api/v1", "namespaces"),
   nodes: clusterWide("/api/v1", "nodes"),
   persistentVolumes: clusterWide("/api/v1", "persistentvolumes"),

@@ -222,8 +222,8 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
   },
   ResourceRequirements: {
     claims: refused("cells do not have devices of claims; choose an instance type with the device"),
-    limits: works(
-      "packages/oci-runtime/src/bundle/build-spec.test.ts: turns limits into the kubelet's cgroup values",
+    limits: differs(
+      "cpu and memory as on any node, and they choose the machine. ephemeral-storage: the limit is the cell's disk, which the pod has for itself. Huge pages are refused; extended resources other than nvidia.com/gpu have no effect, as on a node without them.",
     ),
     requests: works(
       "packages/kip/src/selection/pod-resources.test.ts: takes limits before requests and sums containers",

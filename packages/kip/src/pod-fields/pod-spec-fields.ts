@@ -74,8 +74,8 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
       "The size of the pod's machine, which is its limit; there is no cgroup for all containers together. Only a resource that a machine has counts.",
     ),
     restartPolicy: works(podMapping),
-    runtimeClassName: differs(
-      "Every class has the same runtime: crun, in a machine of the pod's own. What the API server takes from the class counts: its overhead, and where pods of it are scheduled.",
+    runtimeClassName: works(
+      "packages/kip/src/admission/runtime-class.test.ts: refuses classes that do not exist, or whose handler cells do not have",
     ),
     schedulerName: elsewhere(scheduler),
     schedulingGates: elsewhere(scheduler),

@@ -63,6 +63,13 @@ describe("CellChooser.choose()", () => {
     assert.deepEqual([instanceType, rootDiskBytes], ["local.small", 7 * 2 ** 30]);
   });
 
+  it("adds what the pod requests of ephemeral storage to the disk", async () => {
+    const requests = { "ephemeral-storage": "3Gi" };
+    const pod = podWith({ spec: { containers: [{ name: "main", resources: { requests } }] } });
+    const { rootDiskBytes } = await chooser.choose({ pod } as unknown as CellRequest); // all that is looked at
+    assert.equal(rootDiskBytes, 8 * 2 ** 30);
+  });
+
   it("refuses an instance type that is too long", async () => {
     for (const letter of ["a", "*"])
       await isRefused({ [cellAnnotations.instanceType]: letter.repeat(254) }, "ANNOTATION_INVALID");

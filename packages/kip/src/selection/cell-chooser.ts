@@ -5,6 +5,7 @@ import { bytes, formatBytes, isCodedError, maxGlobLength } from "@kip/base";
 import { ProviderError } from "../errors.ts";
 import type { CellSpec } from "../state/cell.ts";
 import type { PodRef } from "../state/cell-state.ts";
+import { podRequests } from "./pod-requests.ts";
 import { podResources } from "./pod-resources.ts";
 
 /** Settings of all cells of an installation. */
@@ -59,9 +60,7 @@ export class CellChooser {
       instanceType: offer.name,
       launchType,
       image: await this.#driver.resolveImage(this.#defaults.imageSpec),
-      rootDiskBytes:
-        readVolumeSize(annotations[cellAnnotations.volumeSize]) ??
-        this.#defaults.defaultVolumeBytes,
+      rootDiskBytes: this.#diskBytes(pod),
       privateIPOnly:
         this.#defaults.privateIPOnly || annotations[cellAnnotations.privateIpOnly] === "true",
       pricePerHour: offer.pricePerHour[launchType] ?? 0,
@@ -85,18 +84,25 @@ export class CellChooser {
         instanceType === undefined
           ? this.#select(pod, offers, readLaunchType(annotations[cellAnnotations.launchType]))
           : offers.find(({ name }) => name === instanceType);
-      const disk = readVolumeSize(annotations[cellAnnotations.volumeSize]);
       return (
         offer && {
           cpu: `${offer.cpuMilli}m`,
           memory: formatBytes(offer.memoryBytes),
-          "ephemeral-storage": formatBytes(disk ?? this.#defaults.defaultVolumeBytes),
+          "ephemeral-storage": formatBytes(this.#diskBytes(pod)),
         }
       );
     } catch (error) {
       if (isCodedError(error) && !error.retryable) return undefined;
       throw error;
     }
+  }
+
+  /** The annotation's size, else the default, which has room for images, and what the pod requests above it. */
+  #diskBytes(pod: Pod): number {
+    const size = readVolumeSize(pod.metadata.annotations?.[cellAnnotations.volumeSize]);
+    if (size !== undefined) return size;
+    const requested = podRequests(pod).get("ephemeral-storage") ?? 0;
+    return this.#defaults.defaultVolumeBytes + Math.ceil(requested);
   }
 
   #select(

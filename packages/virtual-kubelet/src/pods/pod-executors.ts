@@ -95,7 +95,7 @@ async function apply(
   { state, change, signal }: Context<"apply">,
 ): Promise<PodChange> {
   const { api, content } = state();
-  if (!content.applied && api.pod.status?.startTime === undefined) provider.admit?.(api.pod);
+  if (!content.applied && api.pod.status?.startTime === undefined) await provider.admit?.(api.pod);
   const resolved = await resolve(api.pod, content.applied);
   signal.throwIfAborted();
   change({ kind: "offered", generation: api.pod.metadata.generation });

@@ -271,7 +271,7 @@ describe("PodWorker", () => {
     const asked: string[] = [];
     const refusal = new VirtualKubeletError("VK_INVALID_POD", "no", { reason: "NodePorts" });
     const answers: Record<string, Error | undefined> = { a: undefined, b: refusal };
-    const admit = ({ metadata }: Pod): void => {
+    const admit = async ({ metadata }: Pod): Promise<void> => {
       asked.push(metadata.uid);
       const answer = answers[metadata.uid];
       if (answer) throw answer;
