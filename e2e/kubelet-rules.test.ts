@@ -94,10 +94,18 @@ describe("a kubelet's rules", () => {
       ),
     );
     await kube.ok("wait", "--for=condition=Ready", "pod/node", "--timeout=240s");
-    const lines = (await kube.ok("logs", "node")).split("\n");
+    let lines: readonly string[] = [];
+    await eventually("the end of its script", async () => {
+      lines = (await kube.ok("logs", "node")).split("\n");
+      return lines.length > 5;
+    });
     const [pid, ipc, nodePid, nodeIpc] = (lines[0] ?? "").split(" ");
     assert.ok(pid !== undefined && pid !== "" && pid === nodePid && ipc === nodeIpc, lines[0]);
-    assert.equal(lines.filter((line) => line.endsWith("Read-only file system")).length, 3);
+    assert.equal(
+      lines.filter((line) => line.endsWith("Read-only file system")).length,
+      3,
+      lines.join("\n"),
+    );
     const [cpu, memory] = (lines.at(-2) ?? "").split(" ").map(Number);
     const type = "jsonpath={.items[?(@.spec.podRef.name=='node')].spec.instanceType}";
     assert.deepEqual([cpu, memory], sizes[await kube.ok("get", "cells", "-o", type)]);
