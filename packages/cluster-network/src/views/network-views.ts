@@ -53,10 +53,10 @@ interface Subscriber {
 const defaultPeriodMs = 100;
 
 /**
- * How many Services of one namespace a version has: 2,500 changes per second. One namespace cannot keep the changes of
+ * How many Services of one namespace a version has: 1,000 changes per second. One namespace cannot keep the changes of
  * others back, on kip or on cells.
  */
-const mostOfNamespace = 250;
+const mostOfNamespace = 100;
 
 /** Nothing passes. */
 const closedPolicy: PolicyView = { ingress: [], egress: [] };
