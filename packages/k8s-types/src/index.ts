@@ -12,6 +12,7 @@ export type {
   Lease,
   ListMeta,
   Node,
+  NodeAddress,
   NodeCondition,
   NodeStatus,
   ObjectMeta,

@@ -107,6 +107,8 @@ export interface NodeFacts {
   readonly capacity: Readonly<Record<string, string>>;
   readonly allocatable?: Readonly<Record<string, string>> | undefined;
   readonly internalIp: string;
+  /** Its address of the other family, where it has one. @default none */
+  readonly otherInternalIps?: readonly string[] | undefined;
   readonly providerId?: string | undefined;
   readonly nodeInfo?: Partial<NonNullable<NonNullable<Node["status"]>["nodeInfo"]>> | undefined;
   /** What the node's containers can have that others cannot; the scheduler and clients look at it. */

@@ -44,6 +44,35 @@ describe("startNode()", () => {
     ]);
   });
 
+  it("has an address of each family, and keeps both while it writes its status", async () => {
+    const provider = new MemoryProvider();
+    provider.facts = { ...provider.facts, otherInternalIps: ["2001:db8::1"] };
+    await using running = await nodeWith(cluster, provider);
+    const expected = [
+      { type: "InternalIP", address: provider.facts.internalIp },
+      { type: "InternalIP", address: "2001:db8::1" },
+      { type: "Hostname", address: running.name },
+    ];
+    const node = await cluster.admin.get<Node>(paths.nodes(running.name));
+    assert.deepEqual(node.status?.addresses, expected);
+    const counts = new Set<number | undefined>();
+    for (const cpu of ["7", "8"]) {
+      provider.facts = { ...provider.facts, capacity: { cpu, pods: "10" } };
+      provider.nodeChanged();
+      const [changed] = await until<Node>({
+        client: cluster.admin,
+        path: paths.nodes(),
+        fieldSelector: `metadata.name=${running.name}`,
+        check: ([each]) => {
+          counts.add(each?.status?.addresses?.length);
+          return each?.status?.capacity?.["cpu"] === cpu;
+        },
+      });
+      assert.deepEqual(changed?.status?.addresses, expected);
+    }
+    assert.deepEqual([...counts], [3]);
+  });
+
   it("keeps labels of other writers, and removes those that the provider dropped (N6, N7)", async () => {
     const provider = new MemoryProvider();
     provider.facts = { ...provider.facts, annotations: { mine: "1", old: "1" } };

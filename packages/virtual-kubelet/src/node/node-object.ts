@@ -9,7 +9,7 @@ import {
   type ApiClient,
   type KubeObject,
 } from "@kip/k8s-client";
-import type { Node } from "@kip/k8s-types";
+import type { Node, NodeAddress, NodeStatus } from "@kip/k8s-types";
 import type { NodeFacts } from "../pod-provider.ts";
 import { declarable } from "./declared-features.ts";
 import type { NodeTaint } from "./node-options.ts";
@@ -193,7 +193,7 @@ export class NodeObject {
       hasLease &&
       clock.monotonic() - this.#writtenAt < statusMs;
     if (isCurrent) return;
-    const body = { apiVersion: "v1", kind: "Node", ...content };
+    const body = { apiVersion: "v1", kind: "Node", ...applied(content, facts) };
     try {
       this.#node = await client.patch<StoredNode>(
         paths.nodes(identity.nodeName, "status"),
@@ -211,7 +211,28 @@ export class NodeObject {
       }
       return;
     }
+    if (hasBothFamilies(facts)) await this.#writeAddresses(content.status.addresses ?? []);
     this.#written = substance;
     this.#writtenAt = clock.monotonic();
   }
+
+  /** Writes addresses that {@link applied} has left out, where they are not there. */
+  async #writeAddresses(addresses: readonly NodeAddress[]): Promise<void> {
+    const { client, identity, signal } = this.#options;
+    if (isDeepStrictEqual(this.#node?.status?.addresses, addresses)) return;
+    const path = paths.nodes(identity.nodeName, "status");
+    const patch = { status: { addresses } };
+    this.#node = await client.patch<StoredNode>(path, patch, "merge", { fieldManager, signal });
+  }
+}
+
+function hasBothFamilies({ otherInternalIps = [] }: NodeFacts): boolean {
+  return otherInternalIps.length > 0;
+}
+
+/** A server-side apply takes one address of each type, although a Node has two with two families. */
+function applied(content: { readonly status: NodeStatus }, facts: NodeFacts): object {
+  if (!hasBothFamilies(facts)) return content;
+  const { addresses: _others, ...status } = content.status;
+  return { ...content, status };
 }

@@ -1,5 +1,5 @@
 import { defined } from "@kip/base";
-import type { Node, NodeCondition, NodeStatus } from "@kip/k8s-types";
+import type { Node, NodeAddress, NodeCondition, NodeStatus } from "@kip/k8s-types";
 import type { NodeFacts } from "../pod-provider.ts";
 
 /** What is fixed for the life of a node. */
@@ -49,10 +49,7 @@ export function nodeStatus(
     features: facts.features,
     runtimeHandlers: facts.runtimeHandlers,
     conditions: [...conditions],
-    addresses: [
-      { type: "InternalIP", address: facts.internalIp },
-      { type: "Hostname", address: identity.nodeName },
-    ],
+    addresses: nodeAddresses(identity, facts),
     daemonEndpoints:
       kubeletPort === undefined ? undefined : { kubeletEndpoint: { Port: kubeletPort } },
     nodeInfo: {
@@ -69,6 +66,15 @@ export function nodeStatus(
       ...facts.nodeInfo,
     },
   });
+}
+
+/** A node's addresses: of one type with two families there may be two. */
+export function nodeAddresses(identity: NodeIdentity, facts: NodeFacts): NodeAddress[] {
+  const { internalIp, otherInternalIps = [] } = facts;
+  return [
+    ...[internalIp, ...otherInternalIps].map((address) => ({ type: "InternalIP", address })),
+    { type: "Hostname", address: identity.nodeName },
+  ];
 }
 
 type Verdict = Pick<NodeCondition, "type" | "status" | "reason" | "message">;
