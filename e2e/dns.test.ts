@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { cluster, eventually, kipCommand, run, shellPod, type Cluster } from "./cluster.ts";
+import { testDualStack } from "./dual-stack.ts";
 import { startNameServer } from "./name-server.ts";
 
 const work = mkdtempSync(path.join(tmpdir(), "kip-dns-"));
@@ -22,8 +23,8 @@ const flags = {
     ...clusterFlags,
     "--port=16743",
     "--registry-port=15743",
-    "--network-range=198.18.236.0/22",
-    "--service-range=10.117.0.0/16",
+    "--network-range=198.18.236.0/22,fd6b:6970:e2e::/64",
+    "--service-range=10.117.0.0/16,fd6b:6970:e2e:1::/112",
     "--node-name=kip-e2e-dns",
     `--resolver=${resolver.host}:${resolver.port}`,
   ],
@@ -78,7 +79,10 @@ describe("names in a cluster", () => {
         "client",
         "exec sleep 100000",
         { volumes: [{ name: "cell", hostPath: { path: "/" } }] },
-        { volumeMounts: [{ name: "cell", mountPath: "/cell" }] },
+        {
+          volumeMounts: [{ name: "cell", mountPath: "/cell" }],
+          env: [{ name: "POD_IPS", valueFrom: { fieldRef: { fieldPath: "status.podIPs" } } }],
+        },
       ),
     );
     await kube.ok("rollout", "status", "statefulset/members", "--timeout=240s");
@@ -89,8 +93,11 @@ describe("names in a cluster", () => {
     rmSync(work, { recursive: true });
     assert.equal(down.status, 0, down.stderr);
     // Nothing is left on the computer, the name server neither.
-    const left = await run("sh", ["-c", "ip route; ps -eo args | grep '[.]/coredns'; true"]);
-    assert.doesNotMatch(left.stdout, /10\.117\.0\.0/);
+    const left = await run("sh", [
+      "-c",
+      "ip route; ip -6 route; ps -eo args | grep '[.]/coredns'; true",
+    ]);
+    assert.doesNotMatch(left.stdout, /10\.117\.0\.0|fd6b:6970:e2e/);
     assert.doesNotMatch(left.stdout, /coredns/);
   });
 
@@ -190,4 +197,6 @@ describe("names in a cluster", () => {
     const version = JSON.parse(await within(askApi)) as { gitVersion?: string };
     assert.match(version.gitVersion ?? "", /^v1\./);
   });
+
+  testDualStack({ kube: () => kube, nameServer: "10.117.0.10", within, show });
 });

@@ -201,6 +201,17 @@ export const decodeDesiredPod = object({
   podIp: optional(string),
   /** Absent with `hostNetwork`. @default none */
   hostPorts: optional(list(hostPort)),
+  /** The same of IPv6, where the cell's network has it, and what the cell needs for it. */
+  ipv6: optional(
+    object({
+      /** Address of the pod; absent with `hostNetwork`. */
+      podIp: optional(string),
+      /** Address that the cell gives itself. */
+      machineIp: string,
+      /** Next hop of all packets, a neighbour that needs no discovery. */
+      gateway: object({ address: string, mac: string }),
+    }),
+  ),
   labels: map(string),
   annotations: map(string),
   terminationGracePeriodSeconds: integer,
@@ -232,6 +243,7 @@ export const decodePodTaken = object({ generation: optional(integer) });
 
 /** Everything the agent needs to run a pod: all references resolved, all secrets inside. */
 export type DesiredPod = Decoded<typeof decodeDesiredPod>;
+export type DesiredIpv6 = NonNullable<DesiredPod["ipv6"]>;
 export type DesiredNetwork = NonNullable<DesiredPod["network"]>;
 export type DesiredHostPort = Decoded<typeof hostPort>;
 export type DesiredContainer = Decoded<typeof container>;

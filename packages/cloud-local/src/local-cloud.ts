@@ -26,6 +26,8 @@ export interface ClusterDnsPlace {
 export interface LocalCloud extends CloudDriver {
   /** Address of the host as machines and pods see it: kip's InternalIP. 198.18.0.1 by default. */
   readonly hostAddress: string;
+  /** The same of each family that is used, IPv4 first. */
+  readonly hostAddresses: readonly string[];
   /**
    * Makes the network namespace, the bridge in it, the link to the host and the way out. Does only
    * what is missing; {@link CloudDriver.launch} calls it too.

@@ -26,13 +26,16 @@ export class QemuCloud implements LocalCloud {
   readonly name = "local";
   readonly zone = "local";
   readonly hostAddress: string;
+  readonly hostAddresses: readonly string[];
   readonly #parts: LocalCloudParts;
   readonly #closed = new AbortController();
   #consoles: Promise<void> | undefined;
 
   constructor(parts: LocalCloudParts) {
     this.#parts = parts;
-    this.hostAddress = parts.network.plan.host;
+    const { host, ipv6 } = parts.network.plan;
+    this.hostAddress = host;
+    this.hostAddresses = ipv6 ? [host, ipv6.host] : [host];
   }
 
   /** Finds what runs, and finishes what a killed process began to remove. */
@@ -149,9 +152,9 @@ export class QemuCloud implements LocalCloud {
     return {
       nameservers: await this.#parts.network.nameservers(),
       searchDomains: [],
-      cidrs: [plan.machines, plan.pods],
+      cidrs: [plan, plan.ipv6].flatMap((each) => (each ? [each.machines, each.pods] : [])),
       // What the host sends to a Service comes from here.
-      nodeAddresses: [plan.gateway],
+      nodeAddresses: [plan.gateway, plan.ipv6?.gateway ?? []].flat(),
     };
   }
 

@@ -55,6 +55,16 @@ export interface LaunchWait {
 /** pending: asked for, no address promised; running: has both addresses; terminated: no longer costs anything. */
 export type InstanceState = "pending" | "running" | "stopping" | "terminated";
 
+/** What an instance has of IPv6, besides its IPv4 addresses. */
+export interface InstanceIpv6 {
+  /** Address of the machine. */
+  readonly managementIp: string;
+  /** Address of the pod. */
+  readonly podIp: string;
+  /** Next hop of all packets. The agent gives the machine its address and this route, and asks no neighbours. */
+  readonly gateway: { readonly address: string; readonly mac: string };
+}
+
 /** An instance as the cloud knows it. */
 export interface Instance {
   readonly id: string;
@@ -68,6 +78,8 @@ export interface Instance {
   readonly managementIp?: string | undefined;
   /** Address of the pod. */
   readonly podIp?: string | undefined;
+  /** Absent where the network has IPv4 alone. */
+  readonly ipv6?: InstanceIpv6 | undefined;
   readonly publicIp?: string | undefined;
   /** RFC 3339. */
   readonly launchedAt: string;

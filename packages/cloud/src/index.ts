@@ -1,6 +1,7 @@
 export type {
   CloudDriver,
   Instance,
+  InstanceIpv6,
   InstanceState,
   InstanceTypeOffer,
   InterruptionNotice,

@@ -9,12 +9,14 @@ export interface NodeFactsOptions {
   readonly driver: CloudDriver;
   readonly config: ProviderConfig;
   readonly controllerID: string;
-  readonly nodeIp: string;
+  /** Its addresses, one of each family, IPv4 first. */
+  readonly nodeIps: readonly string[];
 }
 
 /** The facts of the virtual node: labels, capacity, address and versions. @throws what the cloud reports */
 export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFacts> {
-  const { config, controllerID, driver, nodeIp } = options;
+  const { config, controllerID, driver, nodeIps } = options;
+  const [internalIp = "", ...otherInternalIps] = nodeIps;
   const offers = await driver.instanceTypes();
   return {
     labels: {
@@ -23,7 +25,8 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
       ...config.nodeLabels,
     },
     capacity: nodeResources(config.capacity, offers, config.defaultVolumeBytes),
-    internalIp: nodeIp,
+    internalIp,
+    otherInternalIps,
     features: { supplementalGroupsPolicy: true },
     runtimeHandlers: [
       { name: "", features: { recursiveReadOnlyMounts: true, userNamespaces: false } },

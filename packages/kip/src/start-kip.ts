@@ -38,8 +38,8 @@ export interface StartKipOptions {
   readonly config: ProviderConfig;
   readonly controllerID: string;
   readonly nodeName: string;
-  /** Address of the virtual node: the kubelet port is reached here. */
-  readonly nodeIp: string;
+  /** Addresses of the virtual node, at most one of each family; the kubelet port is reached at the first one. */
+  readonly nodeIps: readonly string[];
   /** Namespace of kip's own Secret. @default "kip-system" */
   readonly namespace?: string | undefined;
   readonly clusterDns: readonly string[];
@@ -161,13 +161,13 @@ function createNetwork(
   facts: KnownNetworkFacts,
   signal: AbortSignal,
 ): ClusterNetwork {
-  const { client, driver, nodeName, nodeIp, clock, logger } = options;
+  const { client, driver, nodeName, nodeIps, clock, logger } = options;
   return new ClusterNetwork({
     client,
     driver,
     facts,
     node: { name: nodeName, zone: driver.zone },
-    nodeAddresses: [nodeIp],
+    nodeAddresses: nodeIps,
     clock,
     logger: logger.with({ component: "network" }),
     signal,

@@ -92,7 +92,8 @@ function groups(address: string): readonly number[] {
   return [...before, ...Array<number>(8 - before.length - after.length).fill(0), ...after];
 }
 
-function addressText(value: bigint, family: IpFamily): string {
+/** The canonical text of an address: the reverse of {@link addressNumber}. */
+export function addressText(value: bigint, family: IpFamily): string {
   if (family === 4)
     return [24n, 16n, 8n, 0n].map((shift) => String((value >> shift) & 255n)).join(".");
   const parts = [112n, 96n, 80n, 64n, 48n, 32n, 16n, 0n];

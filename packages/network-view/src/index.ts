@@ -1,5 +1,6 @@
 export {
   addressNumber,
+  addressText,
   canonicalAddress,
   contains,
   ipFamily,

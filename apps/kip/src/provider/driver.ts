@@ -37,6 +37,7 @@ export async function openDriver(
       imagesDir: local.imagesDir ?? "/var/cache/kip/images",
       namespace: local.namespace,
       range: local.range,
+      ipv6Range: local.ipv6Range,
       internet: local.internet === "off" ? false : ("auto" as const),
       hostPorts: local.hostPorts,
       serviceRanges: local.serviceRanges,

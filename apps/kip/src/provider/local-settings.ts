@@ -13,11 +13,13 @@ export const decodeLocalSettings = object(
     namespace: optional(string),
     /** Addresses of cells and pods. */
     range: optional(string),
+    /** Addresses of IPv6, besides. */
+    ipv6Range: optional(string),
     /** Whether pods reach what the host reaches. */
     internet: optional(oneOf("auto", "off")),
     /** TCP ports of the host that pods reach. */
     hostPorts: optional(list(integer)),
-    /** IPv4 ranges of the cluster's Services. */
+    /** Ranges of the cluster's Services. */
     serviceRanges: optional(list(string)),
     /** Whether the host sends to these ranges by way of the namespace. */
     hostServices: optional(boolean),

@@ -58,7 +58,9 @@ async function serve({ options, logger, config, client, signal }: Serve): Promis
   const nodeName = options.required("nodename");
   const controllerID = config.controllerID ?? (await readControllerID(client));
   await using driver = await openDriver(config, controllerID, logger);
-  const nodeIp = options.required("node-ip");
+  // As a kubelet's: one address, or one of each family.
+  const nodeIps = options.required("node-ip").split(",");
+  const [nodeIp = ""] = nodeIps;
   const dns = options.text("cluster-dns");
   await using kip = await startKip({
     client,
@@ -66,7 +68,7 @@ async function serve({ options, logger, config, client, signal }: Serve): Promis
     config,
     controllerID,
     nodeName,
-    nodeIp,
+    nodeIps,
     clusterDns: dns === undefined ? await findClusterDns(client) : [dns],
     clusterDomain: options.required("cluster-domain"),
     logDir: options.required("log-dir"),

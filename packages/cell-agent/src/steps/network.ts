@@ -18,11 +18,11 @@ export const network: Executor<"network"> = async (_step, { state, signal }, too
   return { kind: "networkApplied" };
 };
 
-function placeOf({ hostNetwork, podIp, network: settings }: DesiredPod): PodPlace {
+function placeOf({ hostNetwork, podIp, ipv6, network: settings }: DesiredPod): PodPlace {
   const isOwn = !hostNetwork && podIp !== undefined;
   return {
     ...present(settings),
-    podAddresses: isOwn ? [podIp] : [],
+    podAddresses: isOwn ? [podIp, ipv6?.podIp ?? []].flat() : [],
     localEndpoints: "own",
   };
 }

@@ -17,6 +17,7 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
           runDir: directories.runtime,
           hostname: pod.hostname,
           podIp: pod.hostNetwork ? undefined : pod.podIp,
+          ipv6: pod.ipv6,
           shareProcessNamespace: pod.shareProcessNamespace,
           logger,
         });

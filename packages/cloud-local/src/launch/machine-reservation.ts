@@ -10,6 +10,7 @@ import { residentBytes, usersInUse } from "../host/processes.ts";
 import type { LocalImage } from "../host/image.ts";
 import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
 import type { AddressPlan } from "../network/address-plan.ts";
+import { gatewayMac } from "../network/ipv6-setup.ts";
 import { unwrittenOfVolumes } from "../volume/volume-room.ts";
 import { readMachinePid, allocatedBytes } from "../machine/machine-process.ts";
 import { machineGroupName, type MachineRecord } from "../machine/machine-record.ts";
@@ -86,6 +87,7 @@ export async function reserveMachine(
       controlGroup,
       managementIp: plan.machine(slot),
       podIp: plan.pod(slot),
+      ipv6: ipv6Of(plan, slot),
       launchedAt: new Date(options.clock.now()).toISOString(),
       tags: request.tags,
       state: "starting",
@@ -93,6 +95,12 @@ export async function reserveMachine(
     await store.add(record);
     return record;
   });
+}
+
+function ipv6Of({ ipv6 }: AddressPlan, slot: number): MachineRecord["ipv6"] {
+  if (!ipv6) return undefined;
+  const gateway = { address: ipv6.gateway, mac: gatewayMac };
+  return { managementIp: ipv6.machine(slot), podIp: ipv6.pod(slot), gateway };
 }
 
 async function takeTurn(

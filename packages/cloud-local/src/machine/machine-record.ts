@@ -29,6 +29,14 @@ const recordDocument = decode.object({
   controlGroup: decode.optional(decode.string),
   managementIp: decode.string,
   podIp: decode.string,
+  /** Where the network has it. */
+  ipv6: decode.optional(
+    decode.object({
+      managementIp: decode.string,
+      podIp: decode.string,
+      gateway: decode.object({ address: decode.string, mac: decode.string }),
+    }),
+  ),
   launchedAt: decode.string,
   tags: decode.map(decode.string),
   state: decode.oneOf("starting", "running", "stopping", "ended"),
@@ -71,6 +79,7 @@ export function toInstance(record: MachineRecord): Instance {
     state: instanceStates[record.state],
     managementIp: record.managementIp,
     podIp: record.podIp,
+    ipv6: record.ipv6,
     startedFrom: record.startedFrom,
     stateReason: record.stateReason,
   };

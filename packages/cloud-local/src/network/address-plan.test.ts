@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CloudError } from "@kip/cloud";
 import { assert as checkProperty, integer, property } from "fast-check";
-import { cidrsOverlap, planAddresses } from "./address-plan.ts";
+import { planAddresses } from "./address-plan.ts";
+import { cidrsOverlap } from "./cidrs.ts";
 
 describe("planAddresses()", () => {
   it("lays out the default range", () => {

@@ -1,6 +1,7 @@
 import { CloudError } from "@kip/cloud";
+import { planIpv6, type Ipv6Plan } from "./ipv6-plan.ts";
 
-/** Which address is whose, in one IPv4 range: the lower half for machines, the upper one for pods. */
+/** Which address is whose, in one IPv4 range and perhaps one of IPv6: the lower half for machines, the upper one for pods. */
 export interface AddressPlan {
   /** The whole range, canonical CIDR. */
   readonly range: string;
@@ -23,6 +24,8 @@ export interface AddressPlan {
   readonly capacity: number;
   /** Slot of the machine that gets images for a template: behind those of machines. */
   readonly preloadSlot: number;
+  /** The same for IPv6, where it is used. */
+  readonly ipv6?: Ipv6Plan | undefined;
   /** Address of machine `slot`, 0 to capacity − 1, or of {@link AddressPlan.preloadSlot}. */
   machine(slot: number): string;
   /** Address of the pod on machine `slot`. */
@@ -36,9 +39,10 @@ const firstSlot = 16;
  * Lays out a range.
  *
  * @param range IPv4 CIDR, /8 to /22
+ * @param ipv6Range see {@link planIpv6}
  * @throws {CloudError} `CLOUD_INVALID_REQUEST` if it is no such CIDR
  */
-export function planAddresses(range: string): AddressPlan {
+export function planAddresses(range: string, ipv6Range?: string): AddressPlan {
   const { base, prefixLength } = parseCidr(range);
   if (prefixLength < 8 || prefixLength > 22)
     throw invalidRange(range, "its prefix is not between /8 and /22");
@@ -61,21 +65,10 @@ export function planAddresses(range: string): AddressPlan {
     uplinkDns: formatAddress(uplink + 3), // slirp4netns always serves DNS at the third address
     capacity,
     preloadSlot: capacity,
+    ipv6: ipv6Range === undefined ? undefined : planIpv6(ipv6Range),
     machine: (slot) => address(slot, 0),
     pod: (slot) => address(slot, half),
   };
-}
-
-/** Whether two CIDRs share an address. */
-export function cidrsOverlap(a: string, b: string): boolean {
-  const [one, two] = [parseCidr(a), parseCidr(b)];
-  const size = 2 ** (32 - Math.min(one.prefixLength, two.prefixLength));
-  return Math.floor(one.base / size) === Math.floor(two.base / size);
-}
-
-/** @throws {CloudError} `CLOUD_INVALID_REQUEST` if it is not an IPv4 CIDR */
-export function checkCidr(text: string): void {
-  parseCidr(text);
 }
 
 interface Cidr {

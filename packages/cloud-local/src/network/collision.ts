@@ -1,5 +1,6 @@
 import { access } from "node:fs/promises";
-import { cidrsOverlap, planAddresses } from "./address-plan.ts";
+import { parseCidr } from "@kip/network-view";
+import { cidrsOverlap, readCidr } from "./cidrs.ts";
 import { namespaceOf } from "./namespace.ts";
 
 /** Routes this wide (a VPN's halves of the internet, say) are like a default route: ours is more specific. */
@@ -11,7 +12,7 @@ const widestPrefix = 7;
  * Two local clouds may have ranges one inside the other (tests run beside a `kip up`): addresses are
  * given out from the low end, so they do not meet. Equal ranges always collide.
  *
- * @param routes output of `ip -o -4 route show`
+ * @param routes output of `ip -o -4 route show`, or of -6 for a range of IPv6
  * @param ownDevice routes through it are ours
  */
 export async function findCollision(
@@ -20,7 +21,7 @@ export async function findCollision(
   ownDevice: string,
 ): Promise<string | undefined> {
   for (const { line, target, device } of overlaps(routes, range, ownDevice)) {
-    const isEqual = target === planAddresses(range).range;
+    const isEqual = target === readCidr(range).text;
     if (isEqual || !(await isLocalCloudDevice(device))) return line;
   }
   return undefined;
@@ -29,7 +30,7 @@ export async function findCollision(
 /**
  * The first of the host's routes into a range or around it; undefined if there is none.
  *
- * @param routes output of `ip -o -4 route show`
+ * @param routes output of `ip -o -4 route show`, or of -6 for a range of IPv6
  * @param ownDevice routes through it are ours
  */
 export function findOverlap(routes: string, range: string, ownDevice: string): string | undefined {
@@ -46,9 +47,10 @@ interface Route {
 function* overlaps(routes: string, range: string, ownDevice: string): Generator<Route> {
   for (const line of routes.split("\n")) {
     const [target = "", ...words] = line.trim().split(/\s+/);
-    if (!/^\d/.test(target)) continue; // "default", "unreachable"
+    const cidr = parseCidr(target);
+    if (!cidr) continue; // "default", "unreachable"
     const device = words[words.indexOf("dev") + 1] ?? "";
-    const prefixLength = Number(target.split("/")[1] ?? 32);
+    const prefixLength = Number(cidr.text.split("/")[1]);
     if (device === ownDevice || prefixLength <= widestPrefix || !cidrsOverlap(target, range))
       continue;
     yield { line: line.trim(), target, device };

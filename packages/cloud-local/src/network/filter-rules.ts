@@ -1,6 +1,7 @@
 import type { AddressPlan } from "./address-plan.ts";
 import type { MachinePort } from "./machine-port.ts";
 import { bridgeDevice, hostLink, uplinkDevice } from "./device-names.ts";
+import { gatewayMac } from "./ipv6-setup.ts";
 
 /** What the rules of a local cloud depend on. */
 export interface FilterOptions {
@@ -45,6 +46,7 @@ const bridgedMark = "0x6b6970";
 const portSets = `
 add table bridge kip
 add set bridge kip senders { type ifname . ether_addr . ipv4_addr; }
+add set bridge kip senders6 { type ifname . ether_addr . ipv6_addr; }
 add set bridge kip receivers { type ifname . ether_addr; }
 `;
 
@@ -59,10 +61,13 @@ export function closePort(port: MachinePort): string {
   return portSets + portElements("add", port) + portElements("delete", port);
 }
 
-function portElements(verb: "add" | "delete", { device, mac, addresses }: MachinePort): string {
-  const senders = addresses.map((address) => `"${device}" . ${mac} . ${address}`).join(", ");
+function portElements(verb: "add" | "delete", port: MachinePort): string {
+  const { device, mac, addresses, ipv6Addresses } = port;
+  const senders = (list: readonly string[]): string =>
+    list.map((address) => `"${device}" . ${mac} . ${address}`).join(", ");
   return `
-${verb} element bridge kip senders { ${senders} }
+${verb} element bridge kip senders { ${senders(addresses)} }
+${ipv6Addresses.length === 0 ? "" : `${verb} element bridge kip senders6 { ${senders(ipv6Addresses)} }`}
 ${verb} element bridge kip receivers { "${device}" . ${mac} }
 `;
 }
@@ -91,7 +96,7 @@ table bridge kip {
 ${arrivalChains(options)}
 ${forwardChain(options)}
 ${hostChain(options)}
-${departureChain()}
+${departureChain(options)}
 }
 `;
 }
@@ -104,22 +109,25 @@ function arrivalChains({ plan }: FilterOptions): string {
   chain arrive {
     iifname != "${hostLink}" goto own
     ether type ip ip saddr != ${plan.host} drop
+    ${plan.ipv6 ? `ether type ip6 ip6 saddr != ${plan.ipv6.host} drop` : ""}
   }
   chain own {
     ether type arp iifname . ether saddr . arp saddr ip @senders iifname . arp saddr ether . arp saddr ip @senders accept
     ether type ip udp sport 67 drop
     ether type ip ip daddr 127.0.0.0/8 drop
     ether type ip ${unicast} iifname . ether saddr . ip saddr @senders accept
+    ${plan.ipv6 ? `ether type ip6 ether daddr ${gatewayMac} iifname . ether saddr . ip6 saddr @senders6 accept` : ""}
     drop
   }`;
 }
 
-/** What goes from one device of the bridge to another. */
+/** What goes from one device of the bridge to another: no IPv6, which is routed. */
 function forwardChain({ plan, managementPorts }: FilterOptions): string {
   const management = portMatch("meta l4proto { tcp, udp } th dport", managementPorts);
   return `
   chain across {
     meta mark set ${bridgedMark}
+    ether type ip6 drop
     oifname "${hostLink}" jump to_host
     iifname "${hostLink}" ether type ip update @host_asked { ip daddr . udp dport . udp sport }
     ${managementPorts.length === 0 ? "" : `iifname != "${hostLink}" ip daddr ${plan.machines} ${management} drop`}
@@ -143,11 +151,13 @@ function hostChain({ plan, hostPorts }: FilterOptions): string {
 }
 
 /** A machine hears no other protocols, and nothing that is for another one. */
-function departureChain(): string {
+function departureChain({ plan }: FilterOptions): string {
+  const multicast = "ether daddr & 01:00:00:00:00:00 != 00:00:00:00:00:00";
   return `
   chain depart {
     oifname "${hostLink}" accept
-    ether type != { ip, arp } drop
+    ether type != { ip, arp${plan.ipv6 ? ", ip6" : ""} } drop
+    ether type ip6 ${multicast} drop
     ${unicast} oifname . ether daddr != @receivers drop
   }`;
 }

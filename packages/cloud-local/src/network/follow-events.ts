@@ -10,7 +10,9 @@ export interface FollowEventsOptions {
   readonly namespaceFile?: string | undefined;
   /** Kinds of objects, as `ip monitor` names them: "address", "link". */
   readonly objects: readonly string[];
-  /** Called with each line of `ip -oneline -4 monitor`. */
+  /** Addresses and routes of IPv6, too. @default false */
+  readonly hasIpv6?: boolean | undefined;
+  /** Called with each line of `ip -oneline monitor`. */
   readonly onLine: (line: string) => void;
   /** Called when events may have been missed: at each start, and when the kernel has dropped some. */
   readonly onGap: () => void;
@@ -54,9 +56,10 @@ export async function followEvents(options: FollowEventsOptions): Promise<void> 
 
 /** Resolves, with how it ended, when `ip monitor` has ended. */
 async function runOnce(options: FollowEventsOptions): Promise<string> {
-  const { namespaceFile, objects, onLine, onGap, signal } = options;
+  const { namespaceFile, objects, hasIpv6 = false, onLine, onGap, signal } = options;
   const inside = namespaceFile === undefined ? [] : ["nsenter", `--net=${namespaceFile}`];
-  const command = [...inside, "ip", "-oneline", "-4", "monitor", ...objects];
+  const family = hasIpv6 ? [] : ["-4"];
+  const command = [...inside, "ip", "-oneline", ...family, "monitor", ...objects];
   const child = spawn("setpriv", ["--pdeathsig", "KILL", ...command], {
     stdio: ["ignore", "pipe", "pipe"],
     signal,

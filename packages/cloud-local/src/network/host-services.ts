@@ -37,7 +37,7 @@ export async function leadHostServices(
     place: {
       podAddresses: [],
       nodeAddresses: [],
-      clients: [plan.host],
+      clients: [plan.host, plan.ipv6?.host ?? []].flat(),
       serviceRanges: [],
       localEndpoints: "node",
     },

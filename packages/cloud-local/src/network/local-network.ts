@@ -1,6 +1,7 @@
 import path from "node:path";
 import { acquireFileLock, makeFolder, runCommand, signalProcess, type Logger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
+import type { IpFamily } from "@kip/network-view";
 import { findNamespaceMembers } from "../host/processes.ts";
 import { SharedRun } from "../host/shared-run.ts";
 import { planAddresses, type AddressPlan } from "./address-plan.ts";
@@ -8,6 +9,18 @@ import { findCollision, findOverlap } from "./collision.ts";
 import { bridgeDevice as bridge, hostLink, uplinkDevice } from "./device-names.ts";
 import { nameServerRules } from "./name-server-limits.ts";
 import { bridgeRules, closePort, openPort, replaceClosed, routingRules } from "./filter-rules.ts";
+import { ofFamily } from "./cidrs.ts";
+import { ipv6Rules, replaceClosedIpv6 } from "./ipv6-rules.ts";
+import {
+  gatewayMac,
+  hostLines,
+  machineLines,
+  namespaceLines,
+  namespaceSettings,
+  removalLines,
+  requireIpv6,
+  uplinkLines,
+} from "./ipv6-setup.ts";
 import { readLocalAddresses } from "./local-addresses.ts";
 import { portOfDevice, type MachinePort } from "./machine-port.ts";
 import { namespaceOf, runtimeRoot, type Namespace } from "./namespace.ts";
@@ -20,12 +33,14 @@ export interface LocalNetworkOptions {
   /** The state folder that the network belongs to. */
   readonly stateDir: string;
   readonly range: string;
+  /** Range of IPv6, /16 to /100. @default IPv4 alone */
+  readonly ipv6Range?: string | undefined;
   readonly internet: boolean | "auto";
   /** TCP ports of the host that machines reach. */
   readonly hostPorts: readonly number[];
   /** TCP and UDP ports of machines' own addresses that only the host reaches. */
   readonly managementPorts: readonly number[];
-  /** Ranges of the cluster's Services, IPv4 CIDRs: nothing leads to them, and clients learn so at once. */
+  /** Ranges of the cluster's Services, CIDRs: nothing leads to them, and clients learn so at once. */
   readonly serviceRanges: readonly string[];
   /** Whether the host sends to these ranges by way of the namespace. @default false */
   readonly hostServices?: boolean | undefined;
@@ -60,7 +75,7 @@ export class LocalNetwork {
 
   constructor(options: LocalNetworkOptions) {
     this.#options = options;
-    this.plan = planAddresses(options.range);
+    this.plan = planAddresses(options.range, options.ipv6Range);
     this.namespace = namespaceOf(options.name);
     this.#claim = networkClaim(path.dirname(this.namespace.file), options.stateDir);
     this.#hostDevice = `${options.name}0`;
@@ -74,6 +89,8 @@ export class LocalNetwork {
    * collides with a route of the host
    */
   async prepare(): Promise<void> {
+    const { ipv6 } = this.plan;
+    if (ipv6) await requireIpv6(ipv6);
     await this.#refuseCollision();
     await this.#takeNamespace();
     if (!(await this.#hasHostDevice())) {
@@ -87,13 +104,14 @@ export class LocalNetwork {
     await ipBatch(
       (input) => runCommand("ip", ["-batch", "-"], { input }),
       [
-        `link set ${this.#hostDevice} addrgenmode none`, // no IPv6 address: IPv6 is not used here
+        `link set ${this.#hostDevice} addrgenmode none`, // no link-local address: nothing needs it
         `addr replace ${address} dev ${this.#hostDevice}`,
         `link set ${this.#hostDevice} up`,
-        ...ranges.map((range) => {
+        ...ofFamily(ranges, 4).map((range) => {
           const way = `via ${this.plan.gateway} dev ${this.#hostDevice} src ${this.plan.host}`;
           return `route replace ${range} ${way}`;
         }),
+        ...(ipv6 ? hostLines(ipv6, this.#hostDevice, ofFamily(ranges, 6)) : []),
       ],
     );
     // What the host has got since the rules were written, by a process that may not watch the network.
@@ -110,6 +128,7 @@ export class LocalNetwork {
     if (!(await this.exists()) || (await this.hasUplink())) return false;
     await stopUplink(this.namespace); // one that has lost its device
     await startUplink(this.namespace, this.plan);
+    if (this.plan.ipv6) await this.#inNamespace(uplinkLines);
     return true;
   }
 
@@ -190,7 +209,7 @@ export class LocalNetwork {
   async addTap(device: string): Promise<void> {
     const port = this.#portOf(device);
     await Promise.all([
-      this.#replaceDevice(device),
+      this.#replaceDevice(port),
       this.#nft(openPort(port)),
       this.closeLocalAddresses(),
     ]);
@@ -200,9 +219,13 @@ export class LocalNetwork {
   async removeTap(device: string): Promise<void> {
     if (!(await this.exists())) return;
     const devices = await this.#namespaceDevices();
-    if (devices.has(device)) await this.#inNamespace([`link delete ${device}`]);
+    const port = this.#portOf(device);
+    await this.#inNamespace([
+      ...(devices.has(device) ? [`link delete ${device}`] : []),
+      ...removalLines(port),
+    ]);
     // Last: an entry without its device opens nothing, as the device's name and its addresses go together.
-    await this.#nft(closePort(this.#portOf(device)));
+    await this.#nft(closePort(port));
   }
 
   /** Makes the namespace, and notes whose it is. */
@@ -219,13 +242,15 @@ export class LocalNetwork {
     await this.namespace.create();
   }
 
-  async #replaceDevice(device: string): Promise<void> {
+  async #replaceDevice(port: MachinePort): Promise<void> {
+    const { device } = port;
     const devices = await this.#namespaceDevices();
     await this.#inNamespace([
       ...(devices.has(device) ? [`link delete ${device}`] : []),
       `tuntap add dev ${device} mode tap`,
-      `link set ${device} addrgenmode none`, // IPv6 is not used here
+      `link set ${device} addrgenmode none`, // no link-local address: nothing needs it
       `link set ${device} master ${bridge} up`,
+      ...machineLines(port),
     ]);
   }
 
@@ -239,14 +264,15 @@ export class LocalNetwork {
     const devices = await this.#namespaceDevices();
     // A fixed hardware address: else the bridge would take over that of each new port, and the
     // machines would lose their gateway until they ask again.
-    const create = `link add ${bridge} address 02:6b:69:70:00:02 type bridge`;
+    const create = `link add ${bridge} address ${gatewayMac} type bridge`;
     // Before anything can pass; for machines that run, too: their rules may be of an older version.
     const ports = [...devices].map((device) => portOfDevice(this.plan, device));
     const open = ports.map((port) => (port ? openPort(port) : ""));
-    const addresses = await readLocalAddresses();
-    const rules = { ...this.#options, plan: this.plan, hostAddresses: addresses, internet };
-    await this.#nft([bridgeRules(rules), ...open, routingRules(rules)].join("\n"));
-    this.#closedHost = addresses.join();
+    const closed = await this.#readClosed();
+    await this.#nft([this.#rules(closed, internet), ...open].join("\n"));
+    this.#closedHost = JSON.stringify(closed);
+    const { ipv6 } = this.plan;
+    if (ipv6) await this.namespace.run("sysctl", ["-qwe", ...namespaceSettings]);
     await this.#limitQuestions();
     await this.#inNamespace([
       "link set lo up", // the namespace's maker may have been killed before
@@ -258,6 +284,7 @@ export class LocalNetwork {
       `addr replace ${this.plan.gateway}/${this.plan.prefixLength} dev ${bridge}`,
       `addr replace ${this.plan.clusterDns}/${this.plan.prefixLength} dev ${bridge}`,
       `link set ${bridge} up`,
+      ...(ipv6 ? namespaceLines(ipv6) : []),
       // What has no way out is forwarded to nowhere, so that the rules refuse it at once; the kernel would tell rarely.
       "route replace default dev lo metric 65535",
     ]);
@@ -284,11 +311,41 @@ export class LocalNetwork {
     }
   }
 
+  #rules({ ipv4, ipv6 }: LocalAddresses, internet: boolean): string {
+    const { plan } = this;
+    const { serviceRanges } = this.#options;
+    const rules = {
+      ...this.#options,
+      plan,
+      hostAddresses: ipv4,
+      serviceRanges: ofFamily(serviceRanges, 4),
+      internet,
+    };
+    const second = plan.ipv6 && {
+      ...rules,
+      plan: plan.ipv6,
+      hostAddresses: ipv6,
+      serviceRanges: ofFamily(serviceRanges, 6),
+    };
+    return [bridgeRules(rules), routingRules(rules), second ? ipv6Rules(second) : ""].join("\n");
+  }
+
+  async #readClosed(): Promise<LocalAddresses> {
+    const [ipv4, ipv6] = await Promise.all([
+      readLocalAddresses(4),
+      this.plan.ipv6 ? readLocalAddresses(6) : [],
+    ]);
+    return { ipv4, ipv6 };
+  }
+
   async #closeAddresses(): Promise<void> {
-    const addresses = await readLocalAddresses();
-    if (this.#closedHost === addresses.join() || !(await this.exists())) return;
-    await this.#nft(replaceClosed(this.plan, addresses));
-    this.#closedHost = addresses.join();
+    const closed = await this.#readClosed();
+    const text = JSON.stringify(closed);
+    if (this.#closedHost === text || !(await this.exists())) return;
+    const { ipv6 } = this.plan;
+    const second = ipv6 ? replaceClosedIpv6(ipv6, closed.ipv6) : "";
+    await this.#nft(replaceClosed(this.plan, closed.ipv4) + second);
+    this.#closedHost = text;
   }
 
   async #nft(rules: string): Promise<void> {
@@ -308,16 +365,33 @@ export class LocalNetwork {
   }
 
   async #refuseCollision(): Promise<void> {
-    const routes = (await runCommand("ip", ["-o", "-4", "route", "show"])).stdout;
-    const { hostServices, serviceRanges } = this.#options;
-    for (const range of hostServices === true ? serviceRanges : []) {
-      const route = findOverlap(routes, range, this.#hostDevice);
-      if (route !== undefined) throw collides(range, "Services", route, "10.112.0.0/16");
-    }
-    const collision = await findCollision(routes, this.plan.range, this.#hostDevice);
-    if (collision === undefined) return;
-    throw collides(this.plan.range, "the local cloud", collision, "100.96.0.0/15");
+    const { range, ipv6 } = this.plan;
+    await this.#refuseCollisions(4, range, { services: "10.112.0.0/16", all: "100.96.0.0/15" });
+    if (!ipv6) return;
+    const others = { services: "fd6b:6971:1::/112", all: "fd6b:6971::/64" };
+    await this.#refuseCollisions(6, ipv6.range, others);
   }
+
+  async #refuseCollisions(
+    family: IpFamily,
+    ofCloud: string,
+    others: { readonly services: string; readonly all: string },
+  ): Promise<void> {
+    const routes = (await runCommand("ip", ["-o", `-${family}`, "route", "show"])).stdout;
+    const { hostServices, serviceRanges } = this.#options;
+    for (const range of hostServices === true ? ofFamily(serviceRanges, family) : []) {
+      const route = findOverlap(routes, range, this.#hostDevice);
+      if (route !== undefined) throw collides(range, "Services", route, others.services);
+    }
+    const collision = await findCollision(routes, ofCloud, this.#hostDevice);
+    if (collision !== undefined) throw collides(ofCloud, "the local cloud", collision, others.all);
+  }
+}
+
+/** What the kernel of the host delivers to itself. */
+interface LocalAddresses {
+  readonly ipv4: readonly string[];
+  readonly ipv6: readonly string[];
 }
 
 function collides(range: string, what: string, route: string, other: string): CloudError {

@@ -9,12 +9,20 @@ export interface MachinePort {
   readonly mac: string;
   /** Its own address and its pod's: those that it may send from. */
   readonly addresses: readonly string[];
+  /** The same of IPv6; none where the network has IPv4 alone. */
+  readonly ipv6Addresses: readonly string[];
 }
 
 /** The port of machine `slot`. */
 export function machinePort(plan: AddressPlan, slot: number): MachinePort {
   const machine = plan.machine(slot);
-  return { device: tapOf(slot), mac: macOf(machine), addresses: [machine, plan.pod(slot)] };
+  const { ipv6 } = plan;
+  return {
+    device: tapOf(slot),
+    mac: macOf(machine),
+    addresses: [machine, plan.pod(slot)],
+    ipv6Addresses: ipv6 ? [ipv6.machine(slot), ipv6.pod(slot)] : [],
+  };
 }
 
 /** The port that a device on the bridge is; undefined if it is not a machine's. */

@@ -49,6 +49,7 @@ export class NetworkWatch {
       followEvents({
         ...common,
         objects: ["address", "route", "rule"],
+        hasIpv6: network.plan.ipv6 !== undefined,
         onLine: (line) => {
           if (mayChangeLocalAddresses(line)) onAddress();
         },
@@ -112,7 +113,7 @@ export class NetworkWatch {
 
 /** Whether a line of `ip -oneline monitor address route rule` tells of an address, a rule or a local route. */
 function mayChangeLocalAddresses(line: string): boolean {
-  return /^(?:Deleted )?(?:\d+:|local )/.test(line);
+  return /^(?:Deleted )?(?:\d+:|local |anycast )/.test(line);
 }
 
 /** Whether a line of `ip -oneline monitor link` tells that the device is gone: "Deleted 7: uplink: <…". */

@@ -72,6 +72,7 @@ function spawnUplink(
       "--enable-sandbox",
       "--enable-seccomp",
       `--cidr=${plan.uplink}`,
+      ...(plan.ipv6 ? ["--enable-ipv6"] : []),
       "--ready-fd=3",
       namespace.file,
       uplinkDevice,

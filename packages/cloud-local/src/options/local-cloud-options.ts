@@ -10,7 +10,8 @@ import {
 } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { readHostFacts, type HostFacts } from "../host/host-facts.ts";
-import { checkCidr, planAddresses } from "../network/address-plan.ts";
+import { planAddresses } from "../network/address-plan.ts";
+import { readCidr } from "../network/cidrs.ts";
 import { defaultFirstUserId, lastAccountId, lastUserId } from "../qemu/machine-user.ts";
 
 /** Options of {@link createLocalCloud}. */
@@ -25,6 +26,8 @@ export interface LocalCloudOptions {
   readonly namespace?: string | undefined;
   /** Addresses of the local cloud, IPv4 CIDR, /8 to /22: lower half machines, upper half pods. @default "198.18.0.0/15" */
   readonly range?: string | undefined;
+  /** IPv6 addresses of the local cloud, besides, CIDR, /16 to /100; laid out as {@link range}. @default IPv4 alone */
+  readonly ipv6Range?: string | undefined;
   /** Whether machines reach what the host reaches; "auto": if slirp4netns is there. @default "auto" */
   readonly internet?: boolean | "auto" | undefined;
   /** TCP ports of the host, at its address in the range, that machines and pods reach; no other. @default none */
@@ -32,7 +35,7 @@ export interface LocalCloudOptions {
   /** TCP and UDP ports of the machines' own addresses that only the host reaches. @default 6421, the agent's */
   readonly managementPorts?: readonly number[] | undefined;
   /**
-   * Ranges of the cluster's Services, IPv4 CIDRs. What is sent there and not led to an endpoint is refused at once, instead
+   * Ranges of the cluster's Services, CIDRs. What is sent there and not led to an endpoint is refused at once, instead
    * of leaving by way of the host. @default ["10.96.0.0/16"]
    */
   readonly serviceRanges?: readonly string[] | undefined;
@@ -81,9 +84,10 @@ export interface LocalCloudOptions {
 
 /** {@link LocalCloudOptions} with every default filled in. */
 export interface ResolvedLocalCloudOptions extends Required<
-  Defined<Omit<LocalCloudOptions, "memoryBytes" | "cpus" | "dnsService">>
+  Defined<Omit<LocalCloudOptions, "memoryBytes" | "cpus" | "dnsService" | "ipv6Range">>
 > {
   readonly dnsService?: string | undefined;
+  readonly ipv6Range?: string | undefined;
   /** What machines may use of this host. */
   readonly host: HostFacts;
 }
@@ -123,7 +127,7 @@ const defaults = {
 export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLocalCloudOptions {
   const host = readHostFacts();
   const { memoryBytes = host.memoryBytes, cpus = host.cpus, ...others } = options;
-  const plan = planAddresses(options.range ?? defaults.range);
+  const plan = planAddresses(options.range ?? defaults.range, options.ipv6Range);
   const resolved = {
     ...defaults,
     firstUserId: defaultFirstUserId(plan),
@@ -166,8 +170,8 @@ function validate(options: Omit<ResolvedLocalCloudOptions, "host">): void {
       throw invalid(`port ${port}: it is not 1 to 65535`);
   for (const address of options.nodePortAddresses)
     if (!isIPv4(address)) throw invalid(`address "${address}" for NodePorts: it is not of IPv4`);
-  for (const range of options.serviceRanges) checkCidr(range);
-  if (options.dnsService !== undefined) checkCidr(options.dnsService);
+  for (const range of options.serviceRanges) readCidr(range);
+  if (options.dnsService !== undefined) readCidr(options.dnsService);
   for (const option of ["cpuOvercommit", "startsAtOnce"] as const)
     if (options[option] < 1) throw invalid(`${option} ${options[option]}: it is not 1 or more`);
   const { firstUserId } = options;

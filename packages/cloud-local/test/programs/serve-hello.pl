@@ -1,13 +1,18 @@
-# Prints "listening" and answers each HTTP request with "hello".
+# Prints "listening" and answers each HTTP request with "hello", by IPv4 and IPv6.
 #
 # serve-hello.pl PORT
 use strict;
 use warnings;
-use Socket;
+use Socket qw(:DEFAULT IN6ADDR_ANY pack_sockaddr_in6);
 
-socket my $server, PF_INET, SOCK_STREAM, 6 or die $!;
+my ($server, $place);
+if (socket $server, PF_INET6, SOCK_STREAM, 6) { $place = pack_sockaddr_in6($ARGV[0], IN6ADDR_ANY) }
+else {
+  socket $server, PF_INET, SOCK_STREAM, 6 or die $!;
+  $place = sockaddr_in($ARGV[0], INADDR_ANY);
+}
 setsockopt $server, SOL_SOCKET, SO_REUSEADDR, 1 or die $!;
-bind $server, sockaddr_in($ARGV[0], INADDR_ANY) or die $!;
+bind $server, $place or die $!;
 listen $server, 5 or die $!;
 $| = 1;
 print "listening\n";

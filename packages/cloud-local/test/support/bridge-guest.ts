@@ -4,7 +4,9 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import type { LocalNetwork } from "../../src/network/local-network.ts";
+import { gatewayMac } from "../../src/network/ipv6-setup.ts";
 import { machinePort, type MachinePort } from "../../src/network/machine-port.ts";
+import { addressNumber, canonicalAddress } from "@kip/network-view";
 import { namespaceOf, type Namespace } from "../../src/network/namespace.ts";
 import { programFile } from "./program-file.ts";
 
@@ -14,6 +16,8 @@ export interface BridgeGuest extends AsyncDisposable {
   /** Its own address, and its pod's. */
   readonly machineIp: string;
   readonly podIp: string;
+  /** The same of IPv6; none where the network has none. */
+  readonly ipv6: { readonly machineIp: string; readonly podIp: string };
   readonly namespace: Namespace;
   /** Sends frames as they are, one after the other. */
   send(...frames: readonly Buffer[]): Promise<void>;
@@ -48,8 +52,10 @@ export async function joinBridge(network: LocalNetwork, slot: number): Promise<B
     `addr add ${machineIp}/${network.plan.prefixLength} dev eth0`,
     `addr add ${podIp}/32 dev eth0`,
     `route add default via ${network.plan.gateway}`,
+    ...ipv6Lines(network, port),
   ];
   await namespace.run("ip", ["-batch", "-"], lines.join("\n"));
+  const [machineIpv6 = "", podIpv6 = ""] = port.ipv6Addresses;
   const index = async (): Promise<string> =>
     (await namespace.run("ip", ["-o", "link", "show", "eth0"])).stdout.split(":")[0] ?? "";
   const children = new Set<ChildProcessByStdio<null, Readable, null>>();
@@ -64,6 +70,7 @@ export async function joinBridge(network: LocalNetwork, slot: number): Promise<B
     port,
     machineIp,
     podIp,
+    ipv6: { machineIp: machineIpv6, podIp: podIpv6 },
     namespace,
     send: async (...frames) => {
       const input = frames.map((frame) => `${frame.toString("hex")}\n`).join("");
@@ -119,12 +126,54 @@ export async function joinBridge(network: LocalNetwork, slot: number): Promise<B
   };
 }
 
+/** As a cell's agent sets it up. */
+function ipv6Lines({ plan }: LocalNetwork, { ipv6Addresses }: MachinePort): readonly string[] {
+  if (!plan.ipv6) return [];
+  const { gateway } = plan.ipv6;
+  return [
+    ...ipv6Addresses.map((address) => `addr add ${address}/128 dev eth0 nodad`),
+    `neighbour replace ${gateway} lladdr ${gatewayMac} dev eth0 nud permanent`,
+    `route replace ${gateway}/128 dev eth0`,
+    `route replace ::/0 via ${gateway} dev eth0`,
+  ];
+}
+
 const bytes = (address: string): Buffer =>
   Buffer.from(
     address.includes(":")
       ? address.split(":").map((each) => Number.parseInt(each, 16))
       : address.split(".").map(Number),
   );
+
+/** An IPv6 packet; `protocol` is its next header. */
+export function ipv6Packet(from: string, to: string, protocol: number, payload: Buffer): Buffer {
+  const header = Buffer.alloc(8);
+  header.writeUInt8(0x60, 0);
+  header.writeUInt16BE(payload.length, 4);
+  header.writeUInt8(protocol, 6);
+  header.writeUInt8(64, 7);
+  const addresses = [from, to].map((address) =>
+    Buffer.from(
+      addressNumber(canonicalAddress(address) ?? "")
+        .toString(16)
+        .padStart(32, "0"),
+      "hex",
+    ),
+  );
+  return Buffer.concat([header, ...addresses, payload]);
+}
+
+/** A datagram of UDP, without a checksum. */
+export function udpDatagram(
+  [source, destination]: readonly [source: number, destination: number],
+  text: string,
+): Buffer {
+  const header = Buffer.alloc(8);
+  header.writeUInt16BE(source, 0);
+  header.writeUInt16BE(destination, 2);
+  header.writeUInt16BE(8 + text.length, 4);
+  return Buffer.concat([header, Buffer.from(text)]);
+}
 
 /** An Ethernet frame, not padded: no wire needs it here, and the bridge may take it off. */
 export function frame(to: string, from: string, type: number, payload: Buffer): Buffer {

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { runCommand } from "@kip/base";
-import { namespaceOf } from "../../src/network/namespace.ts";
+import { namespaceOf, type Namespace } from "../../src/network/namespace.ts";
 
 /** A server of this process that says hello. */
 export async function listen(
@@ -32,6 +32,8 @@ export async function internet(
     readonly port: number;
     /** How many packets for a range have come to it. */
     received(range: string): Promise<number>;
+    /** Runs a program there. */
+    readonly run: Namespace["run"];
   }
 > {
   const port = 8080;
@@ -55,6 +57,7 @@ export async function internet(
   await once(server.stdout, "data");
   return {
     port,
+    run: async (...command) => await away.run(...command),
     received: async (range) => {
       const { stdout } = await away.run("nft", ["list", "chain", "ip", "seen", "arrive"]);
       const line = stdout.split("\n").find((each) => each.includes(range)) ?? "";

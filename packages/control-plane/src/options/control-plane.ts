@@ -23,7 +23,7 @@ export interface ControlPlaneOptions {
   readonly advertiseAddress?: string | undefined;
   /** Further host names and addresses that the API server's certificate is good for. @default none */
   readonly serverNames?: readonly string[] | undefined;
-  /** Range of Service addresses. @default "10.96.0.0/16" */
+  /** Range of Service addresses, or one of each family, separated by a comma. @default "10.96.0.0/16" */
   readonly serviceCidr?: string | undefined;
   /** Longest wait until the API is ready, milliseconds. @default 60,000 */
   readonly readyTimeoutMs?: number | undefined;

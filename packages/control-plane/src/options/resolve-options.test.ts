@@ -6,6 +6,7 @@ describe("firstServiceAddress()", () => {
   it("is the address after the range's own", () => {
     assert.equal(firstServiceAddress("10.96.0.0/16"), "10.96.0.1");
     assert.equal(firstServiceAddress("172.20.4.128/25"), "172.20.4.129");
+    assert.equal(firstServiceAddress("10.96.0.0/16,fd6b::/112"), "10.96.0.1");
   });
 
   it("rejects what is no IPv4 range", () => {

@@ -38,9 +38,9 @@ export function resolveOptions(options: ControlPlaneOptions): ResolvedOptions {
   };
 }
 
-/** First address of a range, which Kubernetes gives to the `kubernetes` Service: `10.96.0.1`. */
+/** First address of a range, or of the first one of a pair, which Kubernetes gives to the `kubernetes` Service: `10.96.0.1`. */
 export function firstServiceAddress(cidr: string): string {
-  const match = /^(\d+\.\d+\.\d+)\.(\d+)\/\d+$/.exec(cidr);
+  const match = /^(\d+\.\d+\.\d+)\.(\d+)\/\d+$/.exec(cidr.split(",", 1)[0] ?? "");
   if (!match)
     throw new RangeError(`serviceCidr must be an IPv4 range such as 10.96.0.0/16: ${cidr}`);
   return `${match[1]}.${Number(match[2]) + 1}`;

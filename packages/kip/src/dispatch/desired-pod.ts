@@ -5,7 +5,7 @@ import type {
   DesiredRegistry,
   DesiredVolume,
 } from "@kip/agent-api";
-import type { RegistryLogIn } from "@kip/cloud";
+import type { InstanceIpv6, RegistryLogIn } from "@kip/cloud";
 import type { Pod, Volume } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import type { LateAddresses } from "@kip/virtual-kubelet/environment";
@@ -20,6 +20,8 @@ export interface DesiredPodContext {
   /** Address of the virtual node. */
   readonly nodeIp: string;
   readonly addresses: LateAddresses;
+  /** What the cell has of IPv6. */
+  readonly ipv6?: InstanceIpv6 | undefined;
   readonly dns: DnsSettings;
   /** See `DesiredPod.network`. */
   readonly network?: DesiredPod["network"];
@@ -54,6 +56,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     network: context.network,
     podIp: hostNetwork ? undefined : podIp,
     hostPorts: desiredHostPorts(pod, { cell: addresses.hostIPs[0] ?? "", node: context.nodeIp }),
+    ipv6: desiredIpv6(context.ipv6, hostNetwork),
     terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds ?? 30,
     activeDeadlineSeconds: spec.activeDeadlineSeconds,
     activeForMs: context.activeForMs,
@@ -63,7 +66,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     fsGroup: spec.securityContext?.fsGroup,
     sysctls: spec.securityContext?.sysctls,
     resolvConf: resolvConf(pod, dns),
-    etcHosts: etcHosts(pod, podIp, dns.clusterDomain),
+    etcHosts: etcHosts(pod, addresses.podIPs, dns.clusterDomain),
     initContainers: (spec.initContainers ?? []).map(container),
     containers: spec.containers.filter(goesOn).map(container),
     ephemeralContainers: (spec.ephemeralContainers ?? []).filter(goesOn).map(container),
@@ -75,6 +78,12 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     }),
     images: context.images,
   });
+}
+
+function desiredIpv6(ipv6: InstanceIpv6 | undefined, hostNetwork: boolean): DesiredPod["ipv6"] {
+  if (!ipv6) return undefined;
+  const { podIp, managementIp: machineIp, gateway } = ipv6;
+  return { ...(hostNetwork ? {} : { podIp }), machineIp, gateway };
 }
 
 /** The names of the images of a pod's containers. */

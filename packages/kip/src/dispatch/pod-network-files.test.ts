@@ -57,7 +57,8 @@ describe("etcHosts()", () => {
       subdomain: "db",
       hostAliases: [{ ip: "10.1.1.1", hostnames: ["a", "b"] }],
     };
-    const text = etcHosts({ ...pod, spec }, "198.19.0.7", "cluster.local");
+    const text = etcHosts({ ...pod, spec }, ["198.19.0.7", "fd6b::7"], "cluster.local");
+    assert.match(text, /^fd6b::7\tweb-0\.db\.shop\.svc\.cluster\.local\tweb-0$/m);
     assert.match(text, /^198\.19\.0\.7\tweb-0\.db\.shop\.svc\.cluster\.local\tweb-0$/m);
     assert.match(text, /^10\.1\.1\.1\ta\tb$/m);
   });
@@ -68,9 +69,9 @@ describe("etcHosts() of a pod with the network of its cell", () => {
     const hostAliases = [{ ip: "10.1.1.1", hostnames: ["a", "b"] }];
     const spec = { containers: [], hostNetwork: true };
     const header = "# Kubernetes-managed hosts file (host network).\n";
-    assert.equal(etcHosts({ ...pod, spec }, "198.19.0.7", "cluster.local"), header);
+    assert.equal(etcHosts({ ...pod, spec }, ["198.19.0.7"], "cluster.local"), header);
     assert.equal(
-      etcHosts({ ...pod, spec: { ...spec, hostAliases } }, "198.19.0.7", "cluster.local"),
+      etcHosts({ ...pod, spec: { ...spec, hostAliases } }, ["198.19.0.7"], "cluster.local"),
       `${header}\n# Entries added by HostAliases.\n10.1.1.1\ta\tb\n`,
     );
   });

@@ -90,7 +90,7 @@ export function kernelHostname(pod: Pod, clusterDomain: string): string {
  * Content of a pod's `/etc/hosts`, in the kubelet's layout. With the network of its cell it is a line that the cell's agent
  * puts the cell's own file behind, and what follows that.
  */
-export function etcHosts(pod: Pod, podIp: string, clusterDomain: string): string {
+export function etcHosts(pod: Pod, podIps: readonly string[], clusterDomain: string): string {
   if (pod.spec.hostNetwork === true)
     return lines("# Kubernetes-managed hosts file (host network).", ...aliasLines(pod));
   const names = [fullName(pod, clusterDomain) ?? [], podHostname(pod)].flat();
@@ -102,7 +102,7 @@ export function etcHosts(pod: Pod, podIp: string, clusterDomain: string): string
     "fe00::0\tip6-mcastprefix",
     "fe00::1\tip6-allnodes",
     "fe00::2\tip6-allrouters",
-    [podIp, ...names].join("\t"),
+    ...podIps.map((ip) => [ip, ...names].join("\t")),
     ...aliasLines(pod),
   );
 }

@@ -194,9 +194,17 @@ export function podAddress({ instance }: MachinePart, hostNetwork: boolean): str
   return (hostNetwork ? instance?.managementIp : instance?.podIp) ?? instance?.managementIp ?? "";
 }
 
-/** The address of the pod's host, which is its cell: host ports answer there. Undefined while there is none. */
-export function hostAddress({ machine }: Pick<CellState, "machine">): string | undefined {
-  return machine.instance?.managementIp;
+/** The addresses of the pod's host, which is its cell: host ports answer there. None while there is none. */
+export function hostAddresses({ machine }: Pick<CellState, "machine">): readonly string[] {
+  const { managementIp, ipv6 } = machine.instance ?? {};
+  return [managementIp ?? [], ipv6?.managementIp ?? []].flat();
+}
+
+/** All addresses of a pod, as {@link podAddress} gives the first one. */
+export function podAddresses(machine: MachinePart, hostNetwork: boolean): readonly string[] {
+  const ipv6 = machine.instance?.ipv6;
+  const second = hostNetwork ? ipv6?.managementIp : ipv6?.podIp;
+  return [podAddress(machine, hostNetwork), second ?? ""].filter((address) => address !== "");
 }
 
 /** For how long a pod has been active on all its cells, milliseconds; undefined before its start was reported. */

@@ -127,6 +127,24 @@ describe("podStatus()", () => {
     }
   });
 
+  it("has the addresses of both families where the cloud gives them", () => {
+    const gateway = { address: "fd6b::2", mac: "02:6b:69:70:00:02" };
+    const ipv6 = { managementIp: "fd6b::6", podIp: "fd6b::7", gateway };
+    const instance = { podIp: "10.0.0.7", managementIp: "10.0.0.6", ipv6 } as Instance; // all that is looked at
+    const running = decodePodReport({ ...report("Running"), containers: [] }, "");
+    const seen = cellStateWith({ agent: { report: running }, machine: { instance } });
+    for (const [hostNetwork, ips] of [
+      [false, ["10.0.0.7", "fd6b::7"]],
+      [true, ["10.0.0.6", "fd6b::6"]],
+    ] as const) {
+      const status = podStatus(seen, { ...pod, spec: { ...pod.spec, hostNetwork } }, now);
+      assert.deepEqual(
+        [status?.podIP, status?.podIPs?.map(({ ip }) => ip), status?.hostIPs],
+        [ips[0], ips, [{ ip: "10.0.0.6" }, { ip: "fd6b::6" }]],
+      );
+    }
+  });
+
   const silent: readonly (readonly [string, CellStateParts])[] = [
     [
       "a claimed cell that has not reported since a restart",

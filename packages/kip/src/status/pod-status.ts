@@ -11,8 +11,8 @@ import {
 } from "@kip/virtual-kubelet/status";
 import {
   hasEnded,
-  hostAddress,
-  podAddress,
+  hostAddresses,
+  podAddresses,
   wasClaimed,
   type CellState,
 } from "../state/cell-state.ts";
@@ -69,7 +69,7 @@ export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus 
   return defined({
     phase,
     qosClass: qosClass(pod),
-    ...hostAddresses(facts),
+    ...cellAddresses(facts),
     ...addresses(facts),
     // A replaced cell or a restart of kip does not change what was reported first.
     startTime: state.status?.startTime ?? pod.status?.startTime ?? report?.startTime ?? facts.now,
@@ -135,18 +135,25 @@ function conditions(
   );
 }
 
-/** That of the cell; of the last one when it is gone. */
-function hostAddresses({ state, pod }: StatusFacts): Pick<PodStatus, "hostIP" | "hostIPs"> {
-  const ip = hostAddress(state) ?? (state.status ?? pod.status)?.hostIP;
-  return ip === undefined ? {} : { hostIP: ip, hostIPs: [{ ip }] };
+/** Those of the cell; of the last one when it is gone. */
+function cellAddresses({ state, pod }: StatusFacts): Pick<PodStatus, "hostIP" | "hostIPs"> {
+  const own = hostAddresses(state).map((ip) => ({ ip }));
+  const { hostIP = "", hostIPs = [{ ip: hostIP }] } = state.status ?? pod.status ?? {};
+  if (own[0]) return { hostIP: own[0].ip, hostIPs: own };
+  return hostIP === "" ? {} : { hostIP, hostIPs };
 }
 
 function addresses({ state, pod, report }: StatusFacts): Pick<PodStatus, "podIP" | "podIPs"> {
   const published = state.status ?? pod.status;
-  const known = state.end.podEnd ? published?.podIP : undefined;
-  const own = report && podAddress(state.machine, pod.spec.hostNetwork === true);
-  const ip = own === undefined || own === "" ? known : own;
-  return ip === undefined || ip === "" ? {} : { podIP: ip, podIPs: [{ ip }] };
+  const own = report ? podAddresses(state.machine, pod.spec.hostNetwork === true) : [];
+  const known = state.end.podEnd ? published : undefined;
+  const all = own.length > 0 ? own.map((ip) => ({ ip })) : podIpsOf(known);
+  return all[0] ? { podIP: all[0].ip, podIPs: all } : {};
+}
+
+function podIpsOf(status: PodStatus | undefined): readonly { readonly ip: string }[] {
+  const ip = status?.podIP ?? "";
+  return ip === "" ? [] : (status?.podIPs ?? [{ ip }]);
 }
 
 function containerStatuses({ state, pod, report, now }: StatusFacts): ContainerLists {

@@ -46,8 +46,10 @@ describe("cableName()", () => {
 describe("describeNetwork()", () => {
   it("refuses an invalid address", () => {
     for (const address of ["", "10.0.0", "10.0.0.256", "fe80::1", "10.0.0.1; x"])
-      assert.throws(() => describeNetwork("pod", address, "lo"), { code: "POD_NETWORK_INVALID" });
-    assert.throws(() => describeNetwork("pod", "10.0.0.1", "no-such0"), {
+      assert.throws(() => describeNetwork("pod", address, { hostInterface: "lo" }), {
+        code: "POD_NETWORK_INVALID",
+      });
+    assert.throws(() => describeNetwork("pod", "10.0.0.1", { hostInterface: "no-such0" }), {
       code: "POD_NETWORK_INVALID",
     });
   });

@@ -2,6 +2,13 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { isSystemError, runCommand, CommandError } from "@kip/base";
 import { RuntimeError } from "../errors.ts";
+import {
+  allowIpv6Forwarding,
+  innerIpv6Commands,
+  isIpv6Network,
+  outerIpv6Commands,
+  type PodIpv6,
+} from "./pod-ipv6.ts";
 
 /** The pod's side of its network, and the cell's. */
 export interface PodNetwork {
@@ -12,6 +19,7 @@ export interface PodNetwork {
   readonly cable: string;
   /** Largest packet, from the cell's interface. */
   readonly mtu: number;
+  readonly ipv6?: PodIpv6 | undefined;
 }
 
 /** Next hop of pods: no machine has it, it only stands for the other end of the cable. */
@@ -45,9 +53,10 @@ export function innerPreparation(cable: string, homePid: number): readonly strin
 }
 
 /** `ip` lines for inside that make the namespace the pod's. */
-export function innerCommands({ podIp, mtu }: PodNetwork): readonly string[] {
+export function innerCommands({ podIp, mtu, ipv6 }: PodNetwork): readonly string[] {
   const size = mtu === defaultMtu ? [] : [`link set eth0 mtu ${mtu}`];
-  return [...size, `address add ${podIp}/32 dev eth0`];
+  const second = ipv6 ? innerIpv6Commands(ipv6, cableMac) : [];
+  return [...size, `address add ${podIp}/32 dev eth0`, ...second];
 }
 
 /** `ip` lines for the cell's own namespace: all that does not depend on the pod. */
@@ -57,13 +66,14 @@ export function outerPreparation(cable: string): readonly string[] {
 
 /** `ip` lines for the cell's own namespace that bring the pod's traffic to it. */
 export function outerCommands(network: PodNetwork): readonly string[] {
-  const { podIp, hostInterface, cable, mtu } = network;
+  const { podIp, hostInterface, cable, mtu, ipv6 } = network;
   return [
     ...(mtu === defaultMtu ? [] : [`link set ${cable} mtu ${mtu}`]),
     `neighbour replace ${podIp} lladdr ${podMac} dev ${cable} nud permanent`,
     `route replace ${podIp}/32 dev ${cable} scope link`,
     // Answers for this address alone on the cell's link; the interface's own address stays as it is.
     `neighbour replace proxy ${podIp} dev ${hostInterface}`,
+    ...(ipv6 ? outerIpv6Commands(ipv6, { hostInterface, cable, podMac }) : []),
   ];
 }
 
@@ -73,10 +83,11 @@ export function removeCommands(network: PodNetwork): string {
 }
 
 /** Lets the cell pass on what comes for a pod through one of its interfaces. */
-export function allowForwarding(hostInterface: string): void {
+export function allowForwarding({ hostInterface, ipv6 }: PodNetwork): void {
   writeFileSync("/proc/sys/net/ipv4/ip_forward", "1");
   // The kernel holds back answers for others by up to 0.8 s, so that a real owner may be first: there is none.
   writeFileSync(`/proc/sys/net/ipv4/neigh/${hostInterface}/proxy_delay`, "0");
+  if (ipv6) allowIpv6Forwarding();
 }
 
 /** Takes a pod's cable away; parts that are gone already do not matter. */
@@ -93,13 +104,18 @@ export async function disconnectCable(network: PodNetwork): Promise<void> {
 export function describeNetwork(
   sandbox: string,
   podIp: string,
-  hostInterface: string | undefined,
+  options: {
+    readonly hostInterface?: string | undefined;
+    readonly ipv6?: PodIpv6 | undefined;
+  },
 ): PodNetwork {
+  const { hostInterface, ipv6 } = options;
   if (!isIpv4(podIp)) throw invalid(`"${podIp}" is not an IPv4 address`);
+  if (ipv6 && !isIpv6Network(ipv6)) throw invalid("its IPv6 addresses are not addresses");
   const name = hostInterface ?? mainInterface();
   const mtu = Number(readNow(`/sys/class/net/${name}/mtu`) ?? 0);
   if (!(mtu > 0)) throw invalid(`there is no network interface "${name}"`);
-  return { podIp, hostInterface: name, cable: cableName(sandbox), mtu };
+  return { podIp, hostInterface: name, cable: cableName(sandbox), mtu, ipv6 };
 }
 
 /** Removes a cable by its name, if there is one. */
@@ -109,7 +125,7 @@ export async function removeCable(cable: string): Promise<void> {
 }
 
 /** The interface of the default route with the lowest metric, else the first one with an address. */
-function mainInterface(): string {
+export function mainInterface(): string {
   const table = readNow("/proc/net/route") ?? "";
   const found = defaultRouteInterface(table);
   if (found !== undefined) return found;

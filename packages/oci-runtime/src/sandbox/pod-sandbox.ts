@@ -6,7 +6,15 @@ import { RuntimeError } from "../errors.ts";
 import { makeMonitorCgroup } from "../spawn/monitor-cgroup.ts";
 import { inNewNamespaces, isNamespace, removeNamespaces } from "./namespaces.ts";
 import { findPidHolder, startPidHolder } from "./pid-holder.ts";
-import { cableName, describeNetwork, disconnectCable, removeCable } from "./pod-network.ts";
+import { isIpv6Network, setUpCellIpv6, type CellIpv6 } from "./pod-ipv6.ts";
+import {
+  cableName,
+  describeNetwork,
+  disconnectCable,
+  mainInterface,
+  removeCable,
+  type PodNetwork,
+} from "./pod-network.ts";
 import { PreparedSandbox } from "./prepared-sandbox.ts";
 import {
   readSandbox,
@@ -25,6 +33,8 @@ export interface PodSandboxOptions {
   readonly hostname: string;
   /** IPv4 address of the pod. Absent: the pod uses the machine's own network. */
   readonly podIp?: string | undefined;
+  /** IPv6 besides; without an address of the pod's own, only the machine gets its address. */
+  readonly ipv6?: (CellIpv6 & { readonly podIp?: string | undefined }) | undefined;
   /** Interface the pod's traffic goes through. @default the one with the default route */
   readonly hostInterface?: string | undefined;
   /** All containers see each other's processes. @default false */
@@ -133,14 +143,14 @@ async function build(
 ): Promise<SandboxRecord> {
   mkdirSync(files.directory, { recursive: true, mode: 0o700 });
   const { podIp } = options;
-  const network =
-    podIp === undefined ? undefined : describeNetwork(name, podIp, options.hostInterface);
+  const network = podIp === undefined ? undefined : networkOf(name, podIp, options);
   if (network) {
     const prepared = options.prepared ?? (await PreparedSandbox.make(name, files));
     await prepared.finish(network);
   } else {
     const [file = "", ...args] = inNewNamespaces({ ipc: files.ipc });
     await runCommand(file, [...args, "/bin/true"]);
+    await setUpIpv6(options);
   }
   if (options.shareProcessNamespace) {
     await makeMonitorCgroup();
@@ -155,6 +165,26 @@ async function build(
   };
   writeSandbox(files, record);
   return record;
+}
+
+function networkOf(
+  name: string,
+  podIp: string,
+  { hostInterface, ipv6 }: PodSandboxOptions,
+): PodNetwork {
+  const second = ipv6?.podIp === undefined ? undefined : { ...ipv6, podIp: ipv6.podIp };
+  return describeNetwork(name, podIp, { hostInterface, ipv6: second });
+}
+
+/** For a pod that has the machine's own network. */
+async function setUpIpv6({ ipv6, hostInterface }: PodSandboxOptions): Promise<void> {
+  if (ipv6 === undefined) return;
+  if (!isIpv6Network({ ...ipv6, podIp: ipv6.machineIp }))
+    throw new RuntimeError(
+      "POD_NETWORK_INVALID",
+      "Cannot set up IPv6: its addresses are not addresses",
+    );
+  await setUpCellIpv6(ipv6, hostInterface ?? mainInterface());
 }
 
 /**
@@ -185,6 +215,7 @@ function isSame(record: SandboxRecord, options: PodSandboxOptions): boolean {
   return (
     record.hostname === options.hostname &&
     record.network?.podIp === options.podIp &&
+    record.network?.ipv6?.podIp === options.ipv6?.podIp &&
     (options.hostInterface === undefined ||
       record.network?.hostInterface === options.hostInterface) &&
     record.isProcessNamespaceShared === (options.shareProcessNamespace ?? false)

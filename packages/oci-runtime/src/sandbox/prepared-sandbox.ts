@@ -43,7 +43,7 @@ export class PreparedSandbox {
 
   /** Makes the network the pod's. To be called once. @throws {CommandError} `COMMAND_FAILED` */
   async finish(network: PodNetwork): Promise<void> {
-    allowForwarding(network.hostInterface);
+    allowForwarding(network);
     await Promise.all([
       this.#inner.finish(innerCommands(network)),
       this.#outer.finish(outerCommands(network)),

@@ -8,7 +8,21 @@ const { boolean, number, object, optional, string } = decode;
 const decodeRecord = object({
   name: string,
   hostname: string,
-  network: optional(object({ podIp: string, hostInterface: string, cable: string, mtu: number })),
+  network: optional(
+    object({
+      podIp: string,
+      hostInterface: string,
+      cable: string,
+      mtu: number,
+      ipv6: optional(
+        object({
+          podIp: string,
+          machineIp: string,
+          gateway: object({ address: string, mac: string }),
+        }),
+      ),
+    }),
+  ),
   isProcessNamespaceShared: boolean,
   sharedMemoryDir: optional(string),
 });

@@ -69,13 +69,13 @@ export const upOptions: readonly Option[] = [
     flag: "network-range",
     type: "string",
     fallback: "198.18.0.0/15",
-    help: "addresses of cells and pods",
+    help: "addresses of cells and pods: a network of IPv4, and perhaps one of IPv6 behind a comma",
   },
   {
     flag: "service-range",
     type: "string",
     fallback: "10.96.0.0/16",
-    help: "addresses of Services; this computer must have no other route there",
+    help: "addresses of Services, of the same families; this computer must have no other route there",
   },
   {
     flag: "resolver",

@@ -1,8 +1,9 @@
 import path from "node:path";
 import type { OptionValues } from "@kip/base";
 import { hostPorts } from "../cluster/host-ports.ts";
+import { networkRanges } from "../cluster/network-ranges.ts";
 import { nodePortAddresses } from "../cluster/node-port-addresses.ts";
-import { dnsService, serviceRange } from "../cluster/service-range.ts";
+import { dnsService, serviceRanges } from "../cluster/service-range.ts";
 import type { LocalLayout } from "../cluster/layout.ts";
 
 /** Root disk of a cell whose pod asks for no other, bytes. */
@@ -16,9 +17,9 @@ export function cloudSettings(options: OptionValues, layout: LocalLayout) {
     templatesDir: layout.templatesDir,
     templates: options.isSet("templates"),
     namespace: options.required("namespace-name"),
-    range: options.required("network-range"),
+    ...networkRanges(options),
     hostPorts: hostPorts(options),
-    serviceRanges: [serviceRange(options)],
+    serviceRanges: serviceRanges(options),
     hostServices: true,
     nodePortAddresses: nodePortAddresses(options),
     dnsService: dnsService(options),

@@ -11,7 +11,7 @@ import {
 import { installCells } from "@kip/kip";
 import { writeRecord, type ClusterRecord } from "../cluster/cluster-record.ts";
 import { apiPort, registryPort } from "../cluster/host-ports.ts";
-import { serviceRange } from "../cluster/service-range.ts";
+import { serviceRanges } from "../cluster/service-range.ts";
 import { markerEnvironment } from "../cluster/processes.ts";
 import { nodeReady, withClient } from "./administrator.ts";
 import { cellDiskBytes, cloudSettings } from "./cloud-settings.ts";
@@ -71,7 +71,7 @@ async function startKubernetes(
     logDir: layout.logDir,
     port: apiPort(options),
     advertiseAddress: cloud.hostAddress,
-    serviceCidr: serviceRange(options),
+    serviceCidr: serviceRanges(options).join(","),
     serverNames: [cloud.hostAddress],
     environment: markerEnvironment(),
     signal,
@@ -164,7 +164,7 @@ function clusterRecord({ options, layout }: ClusterContext): ClusterRecord {
     adminKubeconfig: path.join(layout.controlPlaneDir, "admin.kubeconfig"),
     namespaceName: options.required("namespace-name"),
     networkRange: options.required("network-range"),
-    services: serviceRange(options),
+    services: options.required("service-range"),
     userKubeconfig: options.required("kubeconfig"),
   };
 }

@@ -35,7 +35,7 @@ export async function startProvider(
       `--provider-config=${layout.providerConfig}`,
       `--kubeconfig=${controlPlane.kipKubeconfig}`,
       `--nodename=${nodeName}`,
-      `--node-ip=${cloud.hostAddress}`,
+      `--node-ip=${cloud.hostAddresses.join(",")}`,
       `--tls-cert-file=${file("kubelet.crt")}`,
       `--tls-private-key-file=${file("kubelet.key")}`,
       `--client-ca-file=${file("client-ca.crt")}`,

@@ -8,7 +8,7 @@ import { lockCache, requireOwnState } from "../cluster/own-folders.ts";
 import { endCluster } from "../cluster/processes.ts";
 import { nodePortAddresses } from "../cluster/node-port-addresses.ts";
 import { resolvers } from "../cluster/resolvers.ts";
-import { serviceRange } from "../cluster/service-range.ts";
+import { networkRanges } from "../cluster/network-ranges.ts";
 import { checkHost } from "../cluster/requirements.ts";
 import { obtainParts } from "../prepare/obtain-parts.ts";
 import { startDaemon } from "./start-daemon.ts";
@@ -26,7 +26,7 @@ export async function up(args: readonly string[]): Promise<void> {
   checkHost();
   await requireOwnState(layout, "use");
   hostPorts(options); // before anything is built
-  serviceRange(options);
+  networkRanges(options);
   resolvers(options);
   nodePortAddresses(options);
   const settings = options.text("settings");
@@ -60,11 +60,11 @@ export async function up(args: readonly string[]): Promise<void> {
 async function requireSameNetwork(options: OptionValues, layout: LocalLayout): Promise<void> {
   const before = await readRecord(layout.daemonRecord);
   if (!before) return;
-  const { namespaceName, networkRange, services = serviceRange(options) } = before;
+  const { namespaceName, networkRange, services = options.required("service-range") } = before;
   if (
     namespaceName === options.required("namespace-name") &&
     networkRange === options.required("network-range") &&
-    services === serviceRange(options)
+    services === options.required("service-range")
   )
     return;
   throw new KipError(

@@ -10,6 +10,7 @@ import { localLayout, type LocalLayout } from "../cluster/layout.ts";
 import { downOptions } from "../cluster/local-options.ts";
 import { removeCache, requireOwnState } from "../cluster/own-folders.ts";
 import { endCluster } from "../cluster/processes.ts";
+import { splitRanges } from "../cluster/network-ranges.ts";
 import { requireRoot } from "../cluster/requirements.ts";
 import { parseCommand } from "../../cli/parse-command.ts";
 
@@ -34,7 +35,7 @@ export async function down(args: readonly string[]): Promise<void> {
     imagesDir: path.join(layout.cacheDir, "images"),
     templatesDir: layout.templatesDir,
     namespace: record?.namespaceName ?? options.required("namespace-name"),
-    range: record?.networkRange,
+    ...(record && splitRanges(record.networkRange)),
     logger: silentLogger,
   });
   await cloud.terminateAll();

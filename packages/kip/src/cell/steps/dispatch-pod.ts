@@ -2,7 +2,7 @@ import { desiredPod, imagesOf } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
 import { ProviderError } from "../../errors.ts";
 import type { CellChange } from "../../state/cell-change.ts";
-import { activeFor, hostAddress, podAddress } from "../../state/cell-state.ts";
+import { activeFor, hostAddresses, podAddresses } from "../../state/cell-state.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
@@ -12,12 +12,14 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   const { state, change, signal } = context;
   const resolved = required(state().pod.resolved, "the pod is not known");
   const client = required(state().agent.client, "the agent is not connected");
-  const podIp = podAddress(state().machine, resolved.pod.spec.hostNetwork === true);
+  const podIPs = podAddresses(state().machine, resolved.pod.spec.hostNetwork === true);
+  const hostIPs = hostAddresses(state());
   const found = await logIns?.find(registriesOf(imagesOf(resolved.pod)), signal);
   const generation = nextGeneration(tools, context);
   const document = desiredPod(resolved, {
     nodeIp: state().nodeIp,
-    addresses: { podIPs: [podIp], hostIPs: [hostAddress(state()) ?? state().nodeIp] },
+    addresses: { podIPs, hostIPs: hostIPs.length > 0 ? hostIPs : [state().nodeIp] },
+    ipv6: state().machine.instance?.ipv6,
     dns: await dns(),
     network: await network?.settings(),
     registries,
@@ -27,7 +29,7 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
     activeForMs: activeFor(state(), clock.now()),
     ended: new Set(Object.keys(state().containers.ended)),
   });
-  if (state().cell.status.phase !== "Claimed") await claim(tools, context, podIp);
+  if (state().cell.status.phase !== "Claimed") await claim(tools, context, podIPs[0] ?? "");
   const ephemeral = (document.ephemeralContainers ?? []).map(({ name }) => name);
   change({ kind: "podSent", ephemeral });
   const held = await client.putPod(document, signal);

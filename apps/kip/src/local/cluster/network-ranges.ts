@@ -1,0 +1,45 @@
+import { isIP } from "node:net";
+import { OptionError, type OptionValues } from "@kip/base";
+import { serviceRanges } from "./service-range.ts";
+
+/** Ranges of cells and pods: one of IPv4, and perhaps one of IPv6. */
+export interface NetworkRanges {
+  readonly range: string;
+  readonly ipv6Range?: string | undefined;
+}
+
+/**
+ * The ranges of `--network-range`. The cloud checks each of them.
+ *
+ * @throws {OptionError} `OPTION_INVALID` unless the families are those of `--service-range`
+ */
+export function networkRanges(options: OptionValues): NetworkRanges {
+  const text = options.required("network-range");
+  const ranges = splitRanges(text);
+  if (ranges === undefined) {
+    throw new OptionError(
+      "OPTION_INVALID",
+      `Cannot use --network-range ${text}: it is not one range of IPv4, or one and one of IPv6`,
+      { remedy: "Give 198.18.0.0/15, or 198.18.0.0/15,fd6b:6970::/64" },
+    );
+  }
+  const hasSecond = serviceRanges(options).length > 1;
+  if (hasSecond === (ranges.ipv6Range !== undefined)) return ranges;
+  const [which, other] = hasSecond
+    ? ["--service-range", "--network-range"]
+    : ["--network-range", "--service-range"];
+  throw new OptionError(
+    "OPTION_INVALID",
+    `Cannot use ${which} ${options.required(which.slice(2))}: ${other} has no range of IPv6`,
+    { remedy: "Give each of them a range of IPv6, or none" },
+  );
+}
+
+/** The ranges of a text as the option has it; undefined if it is none. */
+export function splitRanges(text: string): NetworkRanges | undefined {
+  const [range = "", ipv6Range, ...more] = text.split(",");
+  const family = (cidr: string): number => isIP(cidr.split("/", 1)[0] ?? "");
+  if (more.length > 0 || family(range) !== 4) return undefined;
+  if (ipv6Range !== undefined && family(ipv6Range) !== 6) return undefined;
+  return { range, ipv6Range };
+}

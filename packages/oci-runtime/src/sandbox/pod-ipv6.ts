@@ -1,0 +1,71 @@
+import { writeFileSync } from "node:fs";
+import { isIPv6 } from "node:net";
+import { runCommand } from "@kip/base";
+
+/** IPv6 of a cell whose network leaves it to the cell to set it up. */
+export interface CellIpv6 {
+  /** Address that the cell gives itself. */
+  readonly machineIp: string;
+  /** Next hop of all packets, with its hardware address: it is not asked for it. */
+  readonly gateway: { readonly address: string; readonly mac: string };
+}
+
+/** The same, with the pod's address. */
+export interface PodIpv6 extends CellIpv6 {
+  readonly podIp: string;
+}
+
+/** Next hop of pods: only stands for the other end of the cable. */
+const podGateway = "fe80::1";
+
+/** Whether all parts are what they should be; `ip` is given them as words. */
+export function isIpv6Network({ podIp, machineIp, gateway }: PodIpv6): boolean {
+  const addresses = [podIp, machineIp, gateway.address];
+  const areAddresses = addresses.every((text) => isIPv6(text) && !text.includes("%"));
+  return areAddresses && /^[\da-f]{2}(:[\da-f]{2}){5}$/.test(gateway.mac);
+}
+
+/**
+ * `ip` lines for inside of a pod's namespace. No address is looked for twice, which takes a second, and neighbours are fixed.
+ *
+ * @param mac of the cell's end of the cable
+ */
+export function innerIpv6Commands({ podIp }: PodIpv6, mac: string): readonly string[] {
+  return [
+    `address add ${podIp}/128 dev eth0 nodad`,
+    `neighbour replace ${podGateway} lladdr ${mac} dev eth0 nud permanent`,
+    `route replace ::/0 via ${podGateway} dev eth0`,
+  ];
+}
+
+/** `ip` lines for the cell's own namespace: its address, and the pod's. May be repeated. */
+export function outerIpv6Commands(
+  ipv6: PodIpv6,
+  { hostInterface, cable, podMac }: Readonly<Record<"hostInterface" | "cable" | "podMac", string>>,
+): readonly string[] {
+  return [
+    ...cellIpv6Commands(ipv6, hostInterface),
+    `neighbour replace ${ipv6.podIp} lladdr ${podMac} dev ${cable} nud permanent`,
+    `route replace ${ipv6.podIp}/128 dev ${cable}`,
+  ];
+}
+
+function cellIpv6Commands({ machineIp, gateway }: CellIpv6, device: string): readonly string[] {
+  return [
+    `address replace ${machineIp}/128 dev ${device} nodad`,
+    `neighbour replace ${gateway.address} lladdr ${gateway.mac} dev ${device} nud permanent`,
+    `route replace ${gateway.address}/128 dev ${device}`,
+    `route replace ::/0 via ${gateway.address} dev ${device}`,
+  ];
+}
+
+/** Lets the cell pass on what comes for a pod. */
+export function allowIpv6Forwarding(): void {
+  writeFileSync("/proc/sys/net/ipv6/conf/all/forwarding", "1");
+}
+
+/** Gives the cell its address, for a pod that uses the cell's own network. May be repeated. @throws {CommandError} `COMMAND_FAILED` */
+export async function setUpCellIpv6(ipv6: CellIpv6, device: string): Promise<void> {
+  const input = cellIpv6Commands(ipv6, device).map((line) => `${line}\n`);
+  await runCommand("/usr/sbin/ip", ["-batch", "-"], { input: input.join("") });
+}
