@@ -93,12 +93,10 @@ describe("names in a cluster", () => {
     rmSync(work, { recursive: true });
     assert.equal(down.status, 0, down.stderr);
     // Nothing is left on the computer, the name server neither.
-    const left = await run("sh", [
-      "-c",
-      "ip route; ip -6 route; ps -eo args | grep '[.]/coredns'; true",
-    ]);
+    const own = `readlink /proc/[0-9]*/cwd | grep ^${work}/`;
+    const left = await run("sh", ["-c", `ip route; ip -6 route; ${own}; true`]);
     assert.doesNotMatch(left.stdout, /10\.117\.0\.0|fd6b:6970:e2e/);
-    assert.doesNotMatch(left.stdout, /coredns/);
+    assert.ok(!left.stdout.includes(work), left.stdout);
   });
 
   /** What a shell command in the pod prints, whether or not it succeeds. */
