@@ -110,8 +110,11 @@ describe("Services and network policies", () => {
 
   it("lead UDP", async () => {
     const answer = async (): Promise<string> =>
-      await within("client", `echo | chroot /cell socat -T2 - UDP4:${await addressOf("first")}:53`);
-    await eventually("an answer by UDP", async () => (await answer()).trim() === "one", 20_000);
+      await within(
+        "client",
+        `echo | chroot /cell socat -t5 -T5 - UDP4:${await addressOf("first")}:53`,
+      );
+    await eventually("an answer by UDP", async () => (await answer()).trim() === "one", 60_000);
   });
 
   it("lead a pod to itself", async () => {
@@ -155,8 +158,8 @@ describe("Services and network policies", () => {
     for (const from of ["client", "one"])
       assert.equal((await within(from, `wget -qT3 -O- ${url}`)).trim(), "one");
     const answer = async (): Promise<string> =>
-      await within("client", `echo | chroot /cell socat -T2 - UDP4:${address}:15300`);
-    await eventually("an answer by UDP", async () => (await answer()).trim() === "one", 20_000);
+      await within("client", `echo | chroot /cell socat -t5 -T5 - UDP4:${address}:15300`);
+    await eventually("an answer by UDP", async () => (await answer()).trim() === "one", 60_000);
   });
 
   it("answer at their NodePorts on this computer", async () => {
@@ -168,8 +171,8 @@ describe("Services and network policies", () => {
       assert.equal((await page.text()).trim(), "one");
     }
     const answer = async (): Promise<string> =>
-      (await run("socat", ["-T2", "-", `UDP4:127.0.0.1:${udp}`], { input: "\n" })).stdout;
-    await eventually("an answer by UDP", async () => (await answer()).trim() === "one", 20_000);
+      (await run("socat", ["-t5", "-T5", "-", `UDP4:127.0.0.1:${udp}`], { input: "\n" })).stdout;
+    await eventually("an answer by UDP", async () => (await answer()).trim() === "one", 60_000);
   });
 
   it("have a pod refused that was bound in spite of its host port", async () => {
