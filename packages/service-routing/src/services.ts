@@ -3,12 +3,19 @@ import { arrange } from "./arrange.ts";
 import { familiesOf, type Family } from "./family.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, RuleSetBuilder, TableChange, type RuleSet } from "./rule-set.ts";
+import { claimOf, claimsOf, ServiceClaims } from "./service-claims.ts";
 import { balanceChain, balancedCount, balanceRules, serviceRules } from "./service-rules.ts";
 import { emptyTable, tableHooks } from "./service-table.ts";
 import { staleFlows, type StaleFlows } from "./connections/stale-flows.ts";
 
 /** Services that have changed; undefined for those that are gone. */
 export type ServiceChanges = ReadonlyMap<string, ServiceView | undefined>;
+
+/** What is known of one Service, and what it does not have because another Service has it. */
+interface Known {
+  readonly view: ServiceView | undefined;
+  readonly lost: ReadonlySet<string>;
+}
 
 /** Two tables: a new one is filled while the other one is in use. */
 export const serviceTables = ["kip_services_a", "kip_services_b"] as const;
@@ -32,6 +39,9 @@ export class Services {
   /** Each Service as one text: as objects, ten thousand take three times the memory. */
   readonly #views = new Map<string, string>();
   readonly #digest = new TableDigest();
+  readonly #claims = new ServiceClaims();
+  /** Of the few Services that have lost something to another one: what. */
+  readonly #lost = new Map<string, ReadonlySet<string>>();
   /** For each family, which shared chains there are. They stay: there are as many as there are numbers of endpoints. */
   #balanced = new Map<Family, Set<number>>();
   #table: ServiceTable = serviceTables[0];
@@ -66,14 +76,13 @@ export class Services {
     const texts: string[] = [];
     const stale: StaleFlows[] = [];
     let batch = this.#batch();
-    // What is gone comes first: its addresses may be another one's now.
-    for (const [key, next] of [...changes].sort(([, a], [, b]) => Number(!!a) - Number(!!b))) {
-      const before = this.#view(key);
-      const after = next && arranged(before, next);
-      stale.push(...staleFlows(before, after));
+    for (const [key, next] of this.#inOrder(changes)) {
+      const before = this.#known(key);
+      const after = { view: next && arranged(before.view, next), lost: this.#lostOf(key, next) };
+      stale.push(...staleFlows(before.view, after.view));
       for (const [index, family] of this.#families.entries())
         this.#addChange(batch[index], { family, key, before, after });
-      this.#store(key, before, after);
+      this.#store(key, before.view, after);
       if (batch.reduce((sum, { size }) => sum + size, 0) < batchCharacters) continue;
       texts.push(textOf(batch));
       batch = this.#batch();
@@ -100,6 +109,24 @@ export class Services {
     yield batch + this.#replacement();
   }
 
+  /**
+   * The changes, and the Services that get or lose something by them. What gives something up comes first: it may be another
+   * one's now.
+   */
+  #inOrder(changes: ServiceChanges): readonly (readonly [string, ServiceView | undefined])[] {
+    const affected = new Set<string>();
+    const giving = new Set<string>();
+    for (const [key, next] of changes) {
+      const [before, after] = [claimsOf(this.#view(key)), claimsOf(next)];
+      if ([...before].some((claim) => !after.has(claim))) giving.add(key);
+      for (const other of this.#claims.replace(key, before, after)) affected.add(other);
+    }
+    const others = [...affected].filter((key) => !changes.has(key));
+    for (const key of others) if (this.#lostOf(key, this.#view(key)).size > 0) giving.add(key);
+    const all = [...changes, ...others.map((key) => [key, this.#view(key)] as const)];
+    return all.sort(([a], [b]) => Number(giving.has(b)) - Number(giving.has(a)));
+  }
+
   #batch(): readonly TableChange[] {
     return this.#families.map((family) => new TableChange(`${family.ip} ${this.#table}`));
   }
@@ -124,7 +151,7 @@ export class Services {
   *#fill(family: Family): Generator<string> {
     let batch = new TableChange(`${family.ip} ${this.#table}`);
     for (const key of this.#views.keys()) {
-      this.#addChange(batch, { family, key, before: undefined, after: this.#view(key) });
+      this.#addChange(batch, { family, key, before: nothing, after: this.#known(key) });
       if (batch.size < batchCharacters) continue;
       yield batch.text();
       batch = new TableChange(`${family.ip} ${this.#table}`);
@@ -137,14 +164,14 @@ export class Services {
     change: {
       readonly family: Family;
       readonly key: string;
-      readonly before: ServiceView | undefined;
-      readonly after: ServiceView | undefined;
+      readonly before: Known;
+      readonly after: Known;
     },
   ): void {
     const { family, key } = change;
     const place = this.#place;
-    const rules = (view: ServiceView | undefined): RuleSet =>
-      view ? serviceRules({ key, view, family, place }) : emptyRuleSet;
+    const rules = ({ view, lost }: Known): RuleSet =>
+      view ? without(serviceRules({ key, view, family, place }), lost) : emptyRuleSet;
     const after = rules(change.after);
     table?.add(emptyRuleSet, this.#missingChains(after, family));
     table?.add(rules(change.before), after);
@@ -170,11 +197,30 @@ export class Services {
     return text === undefined ? undefined : (JSON.parse(text) as ServiceView);
   }
 
-  #store(key: string, before: ServiceView | undefined, after: ServiceView | undefined): void {
-    this.#digest.change(key, lineOf(key, before), lineOf(key, after));
-    if (after) this.#views.set(key, JSON.stringify(after));
-    else this.#views.delete(key);
+  #known(key: string): Known {
+    return { view: this.#view(key), lost: this.#lost.get(key) ?? nothing.lost };
   }
+
+  #lostOf(key: string, view: ServiceView | undefined): ReadonlySet<string> {
+    return this.#claims.lost(key, claimsOf(view));
+  }
+
+  #store(key: string, before: ServiceView | undefined, { view, lost }: Known): void {
+    this.#digest.change(key, lineOf(key, before), lineOf(key, view));
+    if (view) this.#views.set(key, JSON.stringify(view));
+    else this.#views.delete(key);
+    if (lost.size > 0) this.#lost.set(key, lost);
+    else this.#lost.delete(key);
+  }
+}
+
+const nothing: Known = { view: undefined, lost: new Set() };
+
+/** The rules without elements that another Service has. */
+function without(rules: RuleSet, lost: ReadonlySet<string>): RuleSet {
+  if (lost.size === 0) return rules;
+  const elements = [...rules.elements].filter(([element]) => !lost.has(claimOf(element)));
+  return { ...rules, elements: new Map(elements) };
 }
 
 function otherTable(name: ServiceTable): ServiceTable {

@@ -100,6 +100,48 @@ describe("NetworkRules", () => {
     assert.match(await network.pod.tcp(vip, 80), / 10\.1\.0\.2$/);
   });
 
+  it("gives the ClusterIP and NodePort of a Service to another one that comes before the first has changed", async () => {
+    const of = (host: string, nodePort: number): ServiceView =>
+      service([`${host}:8080`], { nodePort });
+    const change = async (name: string, view: ServiceView | undefined): Promise<void> =>
+      await apply({ services: new Map([[`default/${name}`, view]]) });
+    const reached = async (nodePort: number): Promise<string> =>
+      (await network.cell.tcp("10.0.0.200", nodePort, 500)).split(" ")[0] ?? "";
+    await change("web", of(backends[0], 30_001));
+    await change("next", of(backends[1], 30_001));
+    assert.deepEqual(
+      [await answers(3), await reached(30_001)],
+      [new Set([backends[1]]), backends[1]],
+    );
+    await change("web", { ...of(backends[0], 30_002), clusterIps: ["10.96.0.77"] });
+    assert.deepEqual(
+      [await answers(3), await reached(30_001)],
+      [new Set([backends[1]]), backends[1]],
+    );
+    assert.equal(await reached(30_002), backends[0]);
+    await change("web", of(backends[0], 30_001));
+    await change("web", undefined);
+    assert.deepEqual(
+      [await answers(3), await reached(30_001)],
+      [new Set([backends[1]]), backends[1]],
+    );
+    await change("web", of(backends[0], 30_001));
+    rules = newRules(true);
+    const whole = { buckets: Array.from({ length: bucketCount }, (_, bucket) => bucket) };
+    const both = new Map([
+      ["default/web", of(backends[0], 30_001)],
+      ["default/next", of(backends[1], 30_001)],
+    ]);
+    await apply({ ...whole, policy: {}, services: both });
+    assert.deepEqual(await answers(3), new Set([backends[1]]));
+    await change("next", undefined);
+    assert.deepEqual(
+      [await answers(3), await reached(30_001)],
+      [new Set([backends[0]]), backends[0]],
+    );
+    await change("web", service(backends.map((host) => `${host}:8080`)));
+  });
+
   it("leads processes of the machine itself to a ClusterIP", async () => {
     assert.match(await network.cell.tcp(vip, 80), /^10\.0\.0\.1[123] 10\.0\.0\.2$/);
   });
