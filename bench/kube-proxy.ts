@@ -1,0 +1,297 @@
+// Kip's Services beside kube-proxy's in nftables mode: the same objects of one API server, in one run.
+//   node bench/kube-proxy.ts [--services 100,1000] [--changes 30] [--cells 500] [--kube-proxy PATH] [--no-streams]
+// Time runs from the request that writes an EndpointSlice until nft's monitor reports the transaction: the kernel sends that when the rules are
+// in force. Both monitors are the same program, and both proxies see the same write.
+// Prints a line of JSON per figure. Needs root, nft, socat, unshare and nsenter; without --kube-proxy, Go.
+import { fork, spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { runCommand, silentLogger, systemClock } from "@kip/base";
+import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
+import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
+import type { StoredService } from "@kip/k8s-types/network";
+import { figure, residentMiB } from "./measure.ts";
+import { addEndpoint, measureStreams, streamEndpoint } from "./network/measure-streams.ts";
+import { Namespace } from "./network/namespace.ts";
+import type { Usage } from "./network/usage.ts";
+
+const { values } = parseArgs({
+  options: {
+    services: { type: "string", default: "100,1000" },
+    changes: { type: "string", default: "30" },
+    cells: { type: "string", default: "500" },
+    "kube-proxy": { type: "string" },
+    streams: { type: "boolean", default: true },
+  },
+  allowNegative: true,
+});
+/** kube-proxy makes at most one change a second. */
+const changeIntervalMs = 1200;
+const endpointsPerService = 10;
+const folder = mkdtempSync(path.join(tmpdir(), "kip-bench-"));
+
+try {
+  await using plane = await sharedControlPlane({ directory: folder });
+  const client = createApiClient(await loadKubeConfig({ path: plane.kubeconfigPath }), {
+    userAgent: "bench",
+    logger: silentLogger,
+    clock: systemClock,
+  });
+  await client.create("/api/v1/nodes", { metadata: { name: "bench" } });
+  await client.replace("/api/v1/nodes/bench/status", {
+    metadata: { name: "bench" },
+    status: { addresses: [{ type: "InternalIP", address: "127.0.0.1" }] },
+  });
+  const program = values["kube-proxy"] ?? (await buildKubeProxy());
+  const clusterIp = await makeStreamService(client);
+  let made = 0;
+  for (const services of values.services.split(",").map(Number)) {
+    await inParallel(made, services, async (i) => await makeService(client, i));
+    made = services;
+    await measure({ services, client, plane, program, clusterIp });
+  }
+  client.close();
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+interface Run {
+  readonly services: number;
+  readonly client: ApiClient;
+  readonly plane: SharedControlPlane;
+  /** Of the Service that streams go through. */
+  readonly clusterIp: string;
+  /** Path of kube-proxy. */
+  readonly program: string;
+}
+
+async function measure(run: Run): Promise<void> {
+  const { services, plane } = run;
+  await using ours = await Namespace.open();
+  await using theirs = await Namespace.open();
+  await using _ourPeer = await addEndpoint(ours);
+  await using _theirPeer = await addEndpoint(theirs);
+  const last = addressOf(services - 1, 9);
+  const print = (name: string, list: readonly number[], unit: string): void =>
+    figure(name, list, unit, { services });
+  let started = performance.now();
+  const proxy = await startKubeProxy(theirs, run);
+  await theirs.has(last);
+  print("kube-proxy: from its start to the whole table", [performance.now() - started], "ms");
+  const cell = startPart("cell.ts", ours.prefix);
+  const connection = await nextMessage<object>(cell);
+  const before = await usageOf(cell);
+  started = performance.now();
+  const kip = startPart("kip.ts", [plane.kubeconfigPath, JSON.stringify(connection), values.cells]);
+  await ours.has(last);
+  print("kip: from its start to the whole table of a cell", [performance.now() - started], "ms");
+  const alone = await usageOf(kip);
+  kip.send("simulate");
+  await nextMessage(kip);
+  await untilQuiet(kip);
+  const table = { kip: await usageOf(kip), cell: await usageOf(cell) };
+  print("agent: memory of the table", [table.cell.heapMB - before.heapMB], "MB");
+  print("kip: heap with one cell", [alone.heapMB], "MB");
+  print(`kip: heap with ${values.cells} more`, [table.kip.heapMB], "MB");
+  print("kip: resident memory with one cell", [alone.rssMB], "MB");
+  print(`kip: resident memory with ${values.cells} more`, [table.kip.rssMB], "MB");
+  print("kube-proxy: resident memory", [residentMiB(proxy.pid ?? 0) * 1.048576], "MB");
+  print("kip: CPU until one cell has the table", [alone.cpuMs], "ms");
+  print(`kip: CPU for the table of ${values.cells} more`, [table.kip.cpuMs - alone.cpuMs], "ms");
+  print("agent: CPU for the table", [table.cell.cpuMs - before.cpuMs], "ms");
+  print("agent: CPU of nft for the table", [cpuMsOf(cell.pid ?? 0, "children")], "ms");
+  print("kube-proxy: CPU for the table", [cpuMsOf(proxy.pid ?? 0)], "ms");
+  print("kube-proxy: CPU of nft for the table", [cpuMsOf(proxy.pid ?? 0, "children")], "ms");
+  ours.watch();
+  theirs.watch();
+  await sleep(3000); // nft reads all rules first, and says nothing when it has
+  await measureChanges(run, { ours, theirs, kip, cell, proxy, print });
+  const streams = [
+    ["direct", ours, undefined],
+    ["kip", ours, run.clusterIp],
+    ["kube-proxy", theirs, run.clusterIp],
+  ] as const;
+  for (const [name, namespace, clusterIp] of values.streams ? streams : []) {
+    const { throughput, latency } = await measureStreams(namespace, clusterIp);
+    print(`${name}: throughput of a ClusterIP to direct`, [throughput], "ratio");
+    print(`${name}: time of a connection of a ClusterIP to direct`, [latency], "ratio");
+  }
+  for (const child of [kip, cell, proxy]) await end(child);
+}
+
+async function measureChanges(
+  { services, client }: Run,
+  parts: {
+    readonly ours: Namespace;
+    readonly theirs: Namespace;
+    readonly kip: ChildProcess;
+    readonly cell: ChildProcess;
+    readonly proxy: ChildProcess;
+    readonly print: (name: string, list: readonly number[], unit: string) => void;
+  },
+): Promise<void> {
+  const { ours, theirs, kip, cell, proxy, print } = parts;
+  const times = { kip: [] as number[], kubeProxy: [] as number[] };
+  const processes = [
+    ["kip", kip, "own"],
+    ["agent", cell, "own"],
+    ["agent's nft", cell, "children"],
+    ["kube-proxy", proxy, "own"],
+    ["kube-proxy's nft", proxy, "children"],
+  ] as const;
+  const before = processes.map(([, { pid = 0 }, which]) => cpuMsOf(pid, which));
+  const rounds = Number(values.changes);
+  for (let round = 1; round <= rounds; round++) {
+    const i = (round * 7) % services;
+    const address = `10.250.${services % 251}.${round}`;
+    const seen = [ours.seen(address), theirs.seen(address)] as const;
+    const began = performance.now();
+    await client.replace(`${paths.endpointSlices("default")}/s${i}-1`, sliceOf(i, address));
+    const [kipAt = Number.NaN, proxyAt = Number.NaN] = await Promise.all(seen);
+    times.kip.push(kipAt - began);
+    times.kubeProxy.push(proxyAt - began);
+    await sleep(changeIntervalMs); // so that kube-proxy does not wait for its own limit
+  }
+  print("kip: change in force", times.kip, "ms");
+  print("kube-proxy: change in force", times.kubeProxy, "ms");
+  for (const [index, [name, { pid = 0 }, which]] of processes.entries()) {
+    const used = cpuMsOf(pid, which) - (before[index] ?? 0);
+    print(`${name}: CPU of a change`, [used / rounds], "ms");
+  }
+}
+
+/** Built from the modules that the control plane's programs are pinned by. */
+async function buildKubeProxy(): Promise<string> {
+  const file = path.join(process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip", "bench/kube-proxy");
+  const modules = path.join(import.meta.dirname, "../tools/kubernetes");
+  const build = ["build", "-trimpath", "-mod=readonly", "-ldflags=-s -w", `-o=${file}`];
+  const words = ["-C", modules, ...build, "k8s.io/kubernetes/cmd/kube-proxy"];
+  await runCommand("env", ["CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "go", ...words]);
+  return file;
+}
+
+/** In its own namespace, with a way to the API server over a socket. */
+async function startKubeProxy(
+  namespace: Namespace,
+  { plane, program }: Run,
+): Promise<ChildProcess> {
+  const port = Number(new URL(plane.server).port);
+  const socketPath = path.join(folder, `api-${Date.now()}.sock`);
+  const relay = createServer((socket) => {
+    const server = connect(port, "127.0.0.1");
+    socket.on("error", () => server.destroy()).pipe(server);
+    server.on("error", () => socket.destroy()).pipe(socket);
+  }).listen(socketPath);
+  relay.unref();
+  await once(relay, "listening");
+  const [first = "", ...prefix] = namespace.prefix;
+  const listen = `TCP-LISTEN:${port},bind=127.0.0.1,fork,reuseaddr,nodelay`;
+  spawn(
+    first,
+    [...prefix, "setpriv", "--pdeathsig", "KILL", "socat", listen, `UNIX-CONNECT:${socketPath}`],
+    { stdio: "ignore" },
+  ).unref();
+  const flags = [
+    "--proxy-mode=nftables",
+    `--kubeconfig=${plane.kubeconfigPath}`,
+    "--hostname-override=bench",
+    "--detect-local-mode=ClusterCIDR",
+    "--cluster-cidr=10.0.0.0/8",
+    "--conntrack-max-per-core=0",
+    "--conntrack-tcp-timeout-established=0s",
+    "--conntrack-tcp-timeout-close-wait=0s",
+  ];
+  return spawn(first, [...prefix, program, ...flags], {
+    stdio: ["ignore", "ignore", process.env["BENCH_DEBUG"] ? "inherit" : "ignore"],
+  });
+}
+
+function startPart(file: string, args: readonly string[]): ChildProcess {
+  return fork(path.join(import.meta.dirname, "network", file), args, { execArgv: ["--expose-gc"] });
+}
+
+async function nextMessage<T>(child: ChildProcess): Promise<T> {
+  const [message] = await once(child, "message");
+  return message as T; // the parts are ours
+}
+
+async function usageOf(child: ChildProcess): Promise<Usage> {
+  const answer = nextMessage<Usage>(child);
+  child.send("usage");
+  return await answer;
+}
+
+/** Waits until all cells have their tables. */
+async function untilQuiet({ pid = 0 }: ChildProcess): Promise<void> {
+  for (let before = -1000, now = cpuMsOf(pid); now - before > 50; before = now, now = cpuMsOf(pid))
+    await sleep(1000); // it sends without a pause as long as a cell lacks something
+}
+
+/** Processor time of a process so far, or of the programs that it has run, to 10 ms. */
+function cpuMsOf(pid: number, which: "own" | "children" = "own"): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+  const [user, system] = which === "own" ? fields.slice(11, 13) : fields.slice(13, 15);
+  return (Number(user) + Number(system)) * 10;
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  const ended = once(child, "exit");
+  child.kill("SIGKILL");
+  await ended;
+}
+
+async function inParallel(
+  first: number,
+  count: number,
+  make: (i: number) => Promise<void>,
+): Promise<void> {
+  let next = first;
+  const work = async (): Promise<void> => {
+    while (next < count) await make(next++);
+  };
+  await Promise.all(Array.from({ length: 16 }, work));
+}
+
+async function makeService(client: ApiClient, i: number): Promise<void> {
+  await client.create(paths.services("default"), {
+    metadata: { name: `s${i}` },
+    spec: { ports: [{ port: 80, targetPort: 8080 }] },
+  });
+  await client.create(paths.endpointSlices("default"), sliceOf(i));
+}
+
+/** @returns its ClusterIP */
+async function makeStreamService(client: ApiClient): Promise<string> {
+  const metadata = { name: "stream" };
+  const spec = { ports: [{ port: 80 }] };
+  const service = await client.create<StoredService>(paths.services("default"), { metadata, spec });
+  const { address, port } = streamEndpoint;
+  await client.create(paths.endpointSlices("default"), {
+    metadata: { name: "stream-1", labels: { "kubernetes.io/service-name": "stream" } },
+    addressType: "IPv4",
+    ports: [{ name: "", port, protocol: "TCP" }],
+    endpoints: [{ addresses: [address] }],
+  });
+  return service.spec?.clusterIP ?? "";
+}
+
+/** @param other in place of the first address */
+function sliceOf(i: number, other = addressOf(i, 0)): object {
+  const others = Array.from({ length: endpointsPerService - 1 }, (_, j) => addressOf(i, j + 1));
+  return {
+    metadata: { name: `s${i}-1`, labels: { "kubernetes.io/service-name": `s${i}` } },
+    addressType: "IPv4",
+    ports: [{ name: "", port: 8080, protocol: "TCP" }],
+    endpoints: [other, ...others].map((one) => ({ addresses: [one] })),
+  };
+}
+
+function addressOf(i: number, endpoint: number): string {
+  const number = i * endpointsPerService + endpoint;
+  return `10.${128 + (number >> 16)}.${(number >> 8) & 255}.${number & 255}`;
+}

@@ -1,0 +1,53 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
+import { Namespace } from "./namespace.ts";
+
+/** The endpoint that {@link measureStreams} makes in a namespace beside the given one. */
+export const streamEndpoint = { address: "10.9.0.2", port: 9000 } as const;
+
+const program = path.join(import.meta.dirname, "stream.ts");
+
+/** How much of what a direct connection has a connection through a Service has; 1 is the same. */
+export interface StreamRatios {
+  /** Of the throughput of one connection; more is better. */
+  readonly throughput: number;
+  /** Of the time of a connection with one request; less is better. */
+  readonly latency: number;
+}
+
+/** Gives a namespace a neighbour with the endpoint. */
+export async function addEndpoint(namespace: Namespace): Promise<Namespace> {
+  const other = await Namespace.open();
+  const { prefix } = other;
+  const lines = [
+    `link add stream type veth peer name eth0 netns ${prefix[2]}`,
+    "addr add 10.9.0.1/24 dev stream",
+    "link set stream up",
+    "route add default via 10.9.0.2",
+  ];
+  await namespace.run("ip", ["-batch", "-"], `${lines.join("\n")}\n`);
+  const { address, port } = streamEndpoint;
+  await other.run("ip", ["-batch", "-"], `addr add ${address}/24 dev eth0\nlink set eth0 up\n`);
+  const [first = "", ...words] = [...prefix, "setpriv", "--pdeathsig", "KILL", process.execPath];
+  const serve = [program, "serve", address, String(port)];
+  const server = spawn(first, [...words, ...serve], { stdio: ["ignore", "pipe", "inherit"] });
+  await once(server.stdout, "data");
+  server.unref();
+  return other;
+}
+
+/**
+ * Compares connections to a ClusterIP with direct ones, in turn.
+ *
+ * @param clusterIp undefined compares direct ones with direct ones: what the machine's other work makes of it
+ */
+export async function measureStreams(
+  namespace: Namespace,
+  clusterIp: string | undefined,
+): Promise<StreamRatios> {
+  const { address, port } = streamEndpoint;
+  const direct = [address, String(port)];
+  const words = [program, "compare", ...direct, ...(clusterIp ? [clusterIp, "80"] : direct)];
+  return JSON.parse(await namespace.run(process.execPath, words)) as StreamRatios; // stream.ts
+}

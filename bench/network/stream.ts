@@ -1,0 +1,85 @@
+// TCP in a network namespace: `serve HOST PORT`, or `compare HOST PORT HOST PORT`, which sends to both in turn and prints the ratio of the second to
+// the first: of bytes a second in one connection, and of the time of a connection with one request.
+import { once } from "node:events";
+import { connect, createServer, type Socket } from "node:net";
+import { median } from "../measure.ts";
+
+interface Target {
+  readonly host: string;
+  readonly port: number;
+}
+
+const [what, ...words] = process.argv.slice(2);
+const pieceMs = 250;
+const rounds = 40;
+const requests = 20;
+
+const [first, second] = [targetOf(words), targetOf(words.slice(2))];
+if (what === "serve") serve(first);
+else {
+  // The process warms up.
+  await inTurn(throughput, 2);
+  const result = {
+    throughput: await inTurn(throughput, rounds),
+    latency: await inTurn(latency, rounds),
+  };
+  console.log(JSON.stringify(result));
+}
+
+function targetOf([host = "", port = ""]: readonly string[]): Target {
+  return { host, port: Number(port) };
+}
+
+/** Answers the first bytes of a connection, and reads the others. */
+function serve({ host, port }: Target): void {
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => socket.write("x"));
+    socket.resume();
+  });
+  server.listen(port, host, () => console.log("listens"));
+}
+
+/** The median of the ratios of neighbours: other work on the machine meets both. */
+async function inTurn(measure: (target: Target) => Promise<number>, count: number) {
+  const ratios: number[] = [];
+  for (let round = 0; round < count; round++) {
+    const isFirst = round % 2 === 0;
+    const a = await measure(isFirst ? first : second);
+    const b = await measure(isFirst ? second : first);
+    ratios.push(isFirst ? b / a : a / b);
+  }
+  return median(ratios);
+}
+
+async function open(target: Target): Promise<Socket> {
+  const socket = connect(target);
+  socket.write("x");
+  await once(socket, "data");
+  return socket;
+}
+
+async function throughput(target: Target): Promise<number> {
+  const socket = await open(target);
+  const piece = Buffer.alloc(1 << 18);
+  const began = performance.now();
+  let sent = 0;
+  while (performance.now() - began < pieceMs) {
+    if (!socket.write(piece)) await once(socket, "drain");
+    sent += piece.length;
+  }
+  const bytesPerMs = sent / (performance.now() - began);
+  socket.destroy();
+  return bytesPerMs;
+}
+
+/** The median of some requests, milliseconds. */
+async function latency(target: Target): Promise<number> {
+  const times: number[] = [];
+  for (let i = 0; i < requests; i++) {
+    const began = performance.now();
+    (await open(target)).destroy();
+    times.push(performance.now() - began);
+  }
+  return median(times);
+}
