@@ -17,7 +17,7 @@ import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s
 import type { StoredService } from "@kip/k8s-types/network";
 import { figure, residentMiB } from "./measure.ts";
 import { addEndpoint, measureStreams, streamEndpoint } from "./network/measure-streams.ts";
-import { Namespace } from "./network/namespace.ts";
+import { Namespace, untilDeath } from "./network/namespace.ts";
 import type { Usage } from "./network/usage.ts";
 
 const { values } = parseArgs({
@@ -193,7 +193,7 @@ async function startKubeProxy(
   const listen = `TCP-LISTEN:${port},bind=127.0.0.1,fork,reuseaddr,nodelay`;
   spawn(
     first,
-    [...prefix, "setpriv", "--pdeathsig", "KILL", "socat", listen, `UNIX-CONNECT:${socketPath}`],
+    [...prefix, "setpriv", ...untilDeath, "socat", listen, `UNIX-CONNECT:${socketPath}`],
     { stdio: "ignore" },
   ).unref();
   const flags = [
@@ -206,13 +206,16 @@ async function startKubeProxy(
     "--conntrack-tcp-timeout-established=0s",
     "--conntrack-tcp-timeout-close-wait=0s",
   ];
-  return spawn(first, [...prefix, program, ...flags], {
+  return spawn(first, [...prefix, "setpriv", ...untilDeath, program, ...flags], {
     stdio: ["ignore", "ignore", process.env["BENCH_DEBUG"] ? "inherit" : "ignore"],
   });
 }
 
 function startPart(file: string, args: readonly string[]): ChildProcess {
-  return fork(path.join(import.meta.dirname, "network", file), args, { execArgv: ["--expose-gc"] });
+  return fork(path.join(import.meta.dirname, "network", file), args, {
+    execArgv: ["--expose-gc"],
+    env: { ...process.env, TMPDIR: folder },
+  });
 }
 
 async function nextMessage<T>(child: ChildProcess): Promise<T> {

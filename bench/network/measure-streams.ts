@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
-import { Namespace } from "./namespace.ts";
+import { Namespace, untilDeath } from "./namespace.ts";
 
 /** The endpoint that {@link measureStreams} makes in a namespace beside the given one. */
 export const streamEndpoint = { address: "10.9.0.2", port: 9000 } as const;
@@ -29,7 +29,7 @@ export async function addEndpoint(namespace: Namespace): Promise<Namespace> {
   await namespace.run("ip", ["-batch", "-"], `${lines.join("\n")}\n`);
   const { address, port } = streamEndpoint;
   await other.run("ip", ["-batch", "-"], `addr add ${address}/24 dev eth0\nlink set eth0 up\n`);
-  const [first = "", ...words] = [...prefix, "setpriv", "--pdeathsig", "KILL", process.execPath];
+  const [first, ...words] = [...prefix, "setpriv", ...untilDeath, process.execPath];
   const serve = [program, "serve", address, String(port)];
   const server = spawn(first, [...words, ...serve], { stdio: ["ignore", "pipe", "inherit"] });
   await once(server.stdout, "data");

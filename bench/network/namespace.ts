@@ -3,6 +3,9 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { runCommand } from "@kip/base";
 
+/** Arguments of setpriv for a program that ends with this process, however that ends. */
+export const untilDeath = ["--pdeathsig", "KILL"] as const;
+
 /** A network namespace, and what nft reports of its rules. */
 export class Namespace implements AsyncDisposable {
   readonly #holder: ChildProcess;
@@ -14,7 +17,9 @@ export class Namespace implements AsyncDisposable {
   }
 
   static async open(): Promise<Namespace> {
-    const holder = spawn("unshare", ["--net", "sleep", "infinity"], { stdio: "ignore" });
+    const holder = spawn("setpriv", [...untilDeath, "unshare", "--net", "sleep", "infinity"], {
+      stdio: "ignore",
+    });
     await once(holder, "spawn");
     const namespace = new Namespace(holder);
     const own = `[ "$(readlink /proc/${holder.pid}/ns/net)" != "$(readlink /proc/self/ns/net)" ]`;
@@ -35,7 +40,7 @@ export class Namespace implements AsyncDisposable {
 
   /** Begins to listen to what the kernel reports of each transaction, when it is in force. */
   watch(): void {
-    const [first = "", ...words] = [...this.prefix, "nft", "monitor"];
+    const [first, ...words] = [...this.prefix, "setpriv", ...untilDeath, "nft", "monitor"];
     this.#monitor = spawn(first, words, { stdio: ["ignore", "pipe", "ignore"] });
     const output = this.#monitor.stdout;
     if (!output) throw new TypeError("A child without output");
