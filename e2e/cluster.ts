@@ -74,6 +74,8 @@ export interface Cluster {
   kubectl(...args: readonly string[]): Promise<Result>;
   /** As {@link Cluster.kubectl}, but fails the test unless it succeeds; returns what it printed. */
   ok(...args: readonly string[]): Promise<string>;
+  /** Applies a manifest that the API server may not take yet. */
+  tryApply(object: object): Promise<Result>;
   /** Applies manifests. */
   apply(...objects: readonly object[]): Promise<void>;
   readonly kubectlPath: string;
@@ -116,6 +118,8 @@ export async function cluster(
     ok,
     kubectlPath,
     kubeconfig,
+    tryApply: async (object) =>
+      await run(kubectlPath, [...base, "apply", "-f", "-"], { input: JSON.stringify(object) }),
     apply: async (...objects) => {
       const document = { apiVersion: "v1", kind: "List", items: objects };
       const result = await run(kubectlPath, [...base, "apply", "-f", "-"], {

@@ -59,6 +59,31 @@ function policy(name: string, spec: object): object {
   };
 }
 
+/** The API of administrators' policies, without what checks their shape. */
+const policyDefinition = {
+  apiVersion: "apiextensions.k8s.io/v1",
+  kind: "CustomResourceDefinition",
+  metadata: {
+    name: "adminnetworkpolicies.policy.networking.k8s.io",
+    annotations: { "api-approved.kubernetes.io": "unapproved, a test" },
+  },
+  spec: {
+    group: "policy.networking.k8s.io",
+    scope: "Cluster",
+    names: { plural: "adminnetworkpolicies", kind: "AdminNetworkPolicy" },
+    versions: [
+      {
+        name: "v1alpha1",
+        served: true,
+        storage: true,
+        schema: {
+          openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true },
+        },
+      },
+    ],
+  },
+};
+
 describe("Services and network policies", () => {
   let kube: Cluster;
   before(async () => {
@@ -79,6 +104,7 @@ describe("Services and network policies", () => {
 
   after(async () => {
     await kube.ok("delete", "networkpolicy", "--all");
+    await kube.ok("delete", "crd", policyDefinition.metadata.name, "--ignore-not-found");
     await kube.ok("delete", "pod", "--all", "--timeout=120s");
   });
 
@@ -211,8 +237,44 @@ describe("Services and network policies", () => {
     assert.equal((await within("client", `wget -qT3 -O- ${url}`)).trim(), "one");
     const open = /^0: [^]*allowed by NetworkPolicy clients \(ingress of pod services\/one\)/;
     assert.match(await explain("client", "first:80"), open);
-    assert.match(await explain("two", "first:80"), /^2: [^]*NetworkPolicies [^]* restrict /);
+    assert.match(
+      await explain("two", "first:80"),
+      /^2: [^]*NetworkPolicy [^]*, NetworkPolicy [^]* restrict /,
+    );
     assert.match(await explain("one", "first:80"), /^0: [^]*A pod always reaches itself/);
+  });
+
+  it("obey policies of administrators before those of namespaces, and forget them with their API", async () => {
+    await kube.apply(policyDefinition);
+    const crd = `crd/${policyDefinition.metadata.name}`;
+    await kube.ok("wait", "--for=condition=Established", crd, "--timeout=60s");
+    const namespaces = { matchLabels: { "kubernetes.io/metadata.name": "services" } };
+    const pods = (app: string) => ({
+      pods: { namespaceSelector: namespaces, podSelector: { matchLabels: { app } } },
+    });
+    const rule = (action: string, app: string) => ({ action, from: [pods(app)] });
+    await eventually("a policy", async () => {
+      const object = {
+        apiVersion: "policy.networking.k8s.io/v1alpha1",
+        kind: "AdminNetworkPolicy",
+        metadata: { name: "swapped" },
+        spec: {
+          priority: 5,
+          subject: pods("web"),
+          ingress: [rule("Allow", "web"), rule("Deny", "client")],
+        },
+      };
+      return (await kube.tryApply(object)).status === 0;
+    });
+    await eventually("one that is allowed", async () => (await ask("two", "first")) === "one");
+    assert.match(await ask("client", "first"), /timed out/);
+    const denied = /^2: [^]*a rule of AdminNetworkPolicy swapped denies it/;
+    assert.match(await explain("client", "first:80"), denied);
+    const allowed = /^0: [^]*AdminNetworkPolicy swapped \(ingress of pod services\/one\)/;
+    assert.match(await explain("two", "first:80"), allowed);
+    await kube.ok("delete", crd, "--timeout=60s");
+    await eventually("no policy", async () => (await ask("client", "first")) === "one");
+    assert.match(await ask("two", "first"), /timed out/);
   });
 
   it("stay in force while kip is killed, and follow again after its start", async () => {

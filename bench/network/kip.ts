@@ -28,7 +28,7 @@ const agent = await AgentClient.connect({
   connectTimeoutMs: 60_000,
   logger: silentLogger,
 });
-void agent.sendNetwork((sums) => subscribe("real", sums), signal);
+void agent.sendNetwork(({ sums }) => subscribe("real", sums), signal);
 await agent.putPod(
   desiredPod({ podIp: "10.1.0.2", network: { nodeAddresses: [], serviceRanges: [] } }),
 );
@@ -44,7 +44,7 @@ function subscribe(podUid: string, sums: readonly number[]) {
 /** A cell in memory, on the wire's own format: says that it has nothing, and confirms each change. */
 function simulateCell(number: number): void {
   const [kipSide, cellSide] = duplexPair();
-  void sendNetwork(kipSide, (sums) => subscribe(`cell-${number}`, sums), signal);
+  void sendNetwork(kipSide, ({ sums }) => subscribe(`cell-${number}`, sums), signal);
   cellSide.write(`${JSON.stringify({ sums: Array<number>(bucketCount).fill(0) })}\n`);
   void acknowledge(cellSide);
 }

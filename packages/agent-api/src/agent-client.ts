@@ -30,7 +30,7 @@ import {
   type PeerOptions,
 } from "./open-session.ts";
 import { decodePodReport, type PodReport } from "./pod-report.ts";
-import { sendNetwork, type NetworkChanges } from "./network-stream.ts";
+import { sendNetwork, type NetworkChanges, type NetworkHello } from "./network-stream.ts";
 import { relayProcess, type AgentProcessExit } from "./relay-process.ts";
 import { agentPort, apiVersion } from "./routes.ts";
 
@@ -243,11 +243,11 @@ export class AgentClient implements AsyncDisposable {
   /**
    * Keeps the cell's rules for Services and policies up to date until the signal aborts.
    *
-   * @param open gives the changes for a cell that has Services with these sums, see `network-view`
+   * @param open gives the changes for a cell that has begun like this, see `network-view`
    * @throws {AgentError} code `AGENT_NOT_FOUND` if the agent does not know the call, `AGENT_UNREACHABLE`, `AGENT_ANSWER_INVALID`
    */
   async sendNetwork(
-    open: (sums: readonly number[]) => NetworkChanges,
+    open: (hello: NetworkHello) => NetworkChanges,
     signal: AbortSignal,
   ): Promise<void> {
     if (signal.aborted) return;

@@ -32,7 +32,7 @@ export {
   type Channel,
   type Frame,
 } from "./framing.ts";
-export type { NetworkChanges } from "./network-stream.ts";
+export type { NetworkChanges, NetworkHello } from "./network-stream.ts";
 export {
   decodePodReport,
   type ContainerReport,

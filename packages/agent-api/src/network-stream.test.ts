@@ -16,7 +16,7 @@ async function talk(...lines: readonly string[]) {
   const ended = sendNetwork(
     own,
     (known) => {
-      sums = known;
+      sums = known.sums;
       return {
         next: async () => {
           changes++;

@@ -20,9 +20,17 @@ const maxAnswerBytes = 4096;
 
 const lineEnd = 0x0a;
 
-/** Decodes the agent's first line: sums of the Services that it has. */
-const decodeHello: Decoder<{ readonly sums: readonly number[] }> = decode.object({
+/** The agent's first line. */
+export interface NetworkHello {
+  /** Sums of the Services that the cell has. */
+  readonly sums: readonly number[];
+  /** What the agent knows of policies, see `policyVersion` of network-view. @default 1 */
+  readonly policyVersion?: number | undefined;
+}
+
+const decodeHello: Decoder<NetworkHello> = decode.object({
   sums: decodeSums,
+  policyVersion: decode.optional(decode.integer),
 });
 
 /** Decodes every other line of the agent: the number of the change that is in force. */
@@ -32,12 +40,12 @@ const decodeApplied = decode.object({ applied: decode.integer });
  * Sends changes to an agent, each when the one before is in force: a slow cell holds up nothing but itself. The stream is
  * closed when this ends.
  *
- * @param changesFor gives the changes for a cell that has Services with these sums
+ * @param changesFor gives the changes for a cell that has begun like this
  * @throws {AgentError} code `AGENT_ANSWER_INVALID`; the signal's reason
  */
 export async function sendNetwork(
   stream: Duplex,
-  changesFor: (sums: readonly number[]) => NetworkChanges,
+  changesFor: (hello: NetworkHello) => NetworkChanges,
   signal: AbortSignal,
 ): Promise<void> {
   const closed = new AbortController();
@@ -45,8 +53,7 @@ export async function sendNetwork(
   const open = AbortSignal.any([signal, closed.signal]);
   const answers = answerLines(stream);
   try {
-    const { sums } = decodeAnswer(await nextLine(answers), decodeHello);
-    const changes = changesFor(sums);
+    const changes = changesFor(decodeAnswer(await nextLine(answers), decodeHello));
     for (let number = 1; ; number++) {
       for (const piece of await changes.next(open)) await writeTo(stream, piece);
       const { applied } = decodeAnswer(await nextLine(answers), decodeApplied);

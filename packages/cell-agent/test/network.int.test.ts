@@ -23,7 +23,7 @@ class Changes implements NetworkChanges, Disposable {
 
   constructor(client: AgentClient) {
     this.ended = client
-      .sendNetwork((sums) => {
+      .sendNetwork(({ sums }) => {
         this.sums = sums;
         return this;
       }, this.stop.signal)

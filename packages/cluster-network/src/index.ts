@@ -8,6 +8,7 @@ export {
   type NetworkViewsOptions,
   type ViewSubscription,
 } from "./views/network-views.ts";
+export { installedTiers, type InstalledTier } from "./watch/installed-tiers.ts";
 export {
   watchClusterNetwork,
   type ClusterNetworkWatch,

@@ -168,6 +168,7 @@ class Bench implements AsyncDisposable {
     const network = {
       settings: async () => undefined,
       isWatched: async () => true,
+      hasTiers: () => false,
       synced: async () => {},
       subscribe: (cell: Parameters<NetworkViews["subscribe"]>[0]) => this.views.subscribe(cell),
     };

@@ -13,7 +13,17 @@ export { ChangeReader, type ViewChange } from "./change-reader.ts";
 export type { Protocol } from "./decoders.ts";
 export { endpointText, parseEndpoint, type Endpoint } from "./endpoint.ts";
 export { limits } from "./limits.ts";
-export type { PolicyBlock, PolicyPort, PolicyRule, PolicyView } from "./policy-view.ts";
+export {
+  hasTiers,
+  policyVersion,
+  type PolicyBlock,
+  type PolicyPort,
+  type PolicyRule,
+  type PolicyView,
+  type RuleAction,
+  type TierRule,
+  type TierView,
+} from "./policy-view.ts";
 export type { ServicePortView, ServiceView } from "./service-view.ts";
 export { bucketCount, bucketOf, decodeSums, TableDigest, unknownSums } from "./table-digest.ts";
 export { decodeLine, encodeLine, type GroupLine, type ViewLine } from "./view-line.ts";

@@ -2,7 +2,7 @@ import { decode, type Decoder } from "@kip/base";
 import { cidr, name, port, protocol, type Protocol } from "./decoders.ts";
 import { limits } from "./limits.ts";
 
-const { list, object, optional } = decode;
+const { list, object, oneOf, optional } = decode;
 
 /** Ports of one protocol. */
 export interface PolicyPort {
@@ -28,22 +28,65 @@ export interface PolicyRule {
   readonly ports?: readonly PolicyPort[] | undefined;
 }
 
-/** What may reach one pod, and what it may reach. An absent direction is not restricted; an empty one is closed. */
+/** What becomes of packets that a rule matches. `pass`: the rest of the tier is skipped. */
+export type RuleAction = "allow" | "deny" | "pass";
+
+/** A rule of a tier. The first one that matches decides. */
+export interface TierRule extends PolicyRule {
+  readonly action: RuleAction;
+}
+
+/** Rules in order. What none of them matches goes on behind the tier. */
+export interface TierView {
+  readonly ingress?: readonly TierRule[] | undefined;
+  readonly egress?: readonly TierRule[] | undefined;
+}
+
+/**
+ * What may reach one pod, and what it may reach. `ingress` and `egress` are what NetworkPolicies allow: an absent direction is not
+ * restricted; an empty one is closed. The administrator's tiers are before it and, for directions that no NetworkPolicy restricts,
+ * behind it; what none of all these decides passes.
+ */
 export interface PolicyView {
   readonly ingress?: readonly PolicyRule[] | undefined;
   readonly egress?: readonly PolicyRule[] | undefined;
+  readonly admin?: TierView | undefined;
+  readonly baseline?: TierView | undefined;
 }
 
 const max = { max: limits.rules };
 
-const rule: Decoder<PolicyRule> = object({
+const ruleFields = {
   groups: optional(list(name, max)),
   blocks: optional(list(object({ cidr, except: optional(list(cidr, max)) }), max)),
   ports: optional(list(object({ protocol, port: optional(port), endPort: optional(port) }), max)),
+};
+
+const rule: Decoder<PolicyRule> = object(ruleFields);
+const tierRule: Decoder<TierRule> = object({
+  ...ruleFields,
+  action: oneOf("allow", "deny", "pass"),
+});
+const tier: Decoder<TierView> = object({
+  ingress: optional(list(tierRule, max)),
+  egress: optional(list(tierRule, max)),
+});
+const plainFields = { ingress: optional(list(rule, max)), egress: optional(list(rule, max)) };
+
+/** Decodes a {@link PolicyView} without tiers. */
+export const decodePlainPolicy: Decoder<PolicyView> = object(plainFields);
+
+/** Decodes a {@link PolicyView} that may have tiers. */
+export const decodeTieredPolicy: Decoder<PolicyView> = object({
+  ...plainFields,
+  admin: optional(tier),
+  baseline: optional(tier),
 });
 
-/** Decodes a {@link PolicyView}. */
-export const decodePolicyView: Decoder<PolicyView> = object({
-  ingress: optional(list(rule, max)),
-  egress: optional(list(rule, max)),
-});
+/** Whether a policy has rules that only agents of version {@link policyVersion} know. */
+export function hasTiers({ admin, baseline }: PolicyView): boolean {
+  return admin !== undefined || baseline !== undefined;
+}
+
+/** What an agent says it knows of policies: 2 for tiers with actions; agents that say nothing know rules that allow. */
+export const policyVersion = 2;

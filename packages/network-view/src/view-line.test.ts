@@ -107,4 +107,14 @@ describe("TableDigest", () => {
     digest.change("a/a", "1", undefined);
     assert.deepEqual(new Set(digest.sums), new Set([0]));
   });
+
+  it("writes actions in a line that agents which do not know them refuse", () => {
+    const policy = { admin: { ingress: [{ action: "deny" as const }] } };
+    const line = encodeLine({ kind: "policy", policy });
+    assert.ok(line.startsWith('["tiers",'));
+    assert.deepEqual(decodeLine(line.trimEnd()), { kind: "policy", policy });
+    assert.ok(encodeLine({ kind: "policy", policy: {} }).startsWith('["policy",'));
+    const unknown = '["tiers",{"admin":{"ingress":[{"action":"audit"}]}}]';
+    assert.throws(() => decodeLine(unknown), /one of allow, deny, pass expected/);
+  });
 });

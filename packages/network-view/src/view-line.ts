@@ -1,7 +1,7 @@
 import { decode, type Decoder } from "@kip/base";
 import { address, name } from "./decoders.ts";
 import { limits } from "./limits.ts";
-import { decodePolicyView, type PolicyView } from "./policy-view.ts";
+import { decodePlainPolicy, decodeTieredPolicy, hasTiers, type PolicyView } from "./policy-view.ts";
 import { decodeServiceView, type ServiceView } from "./service-view.ts";
 import { bucketCount } from "./table-digest.ts";
 
@@ -18,6 +18,7 @@ import { bucketCount } from "./table-digest.ts";
  * | `["group", name, "change", add, remove]` | the group has got and lost these addresses |
  * | `["group", name, "gone"]` | no rule names the group |
  * | `["policy", view]` | what may reach the pod and be reached from it |
+ * | `["tiers", view]` | the same with rules of tiers: an agent that does not know their actions refuses the line |
  * | `["end", n]` | the change is complete; n rises with each |
  */
 export type ViewLine =
@@ -57,7 +58,7 @@ function fields(line: ViewLine): readonly unknown[] {
       if (line.change === "reset") return [line.kind, line.name, line.change, line.add];
       return [line.kind, line.name, line.change, line.add, line.remove];
     case "policy":
-      return [line.kind, line.policy];
+      return [hasTiers(line.policy) ? "tiers" : line.kind, line.policy];
     case "end":
       break;
   }
@@ -87,7 +88,9 @@ function ordered(view: ServiceView): ServiceView {
 
 const addresses = decode.list(address, { max: limits.groupAddresses });
 
-const readers: Readonly<Record<ViewLine["kind"], (values: readonly unknown[]) => ViewLine>> = {
+const readers: Readonly<
+  Record<ViewLine["kind"] | "tiers", (values: readonly unknown[]) => ViewLine>
+> = {
   service: ([key, view]) => ({
     kind: "service",
     key: name(key, "key"),
@@ -108,7 +111,8 @@ const readers: Readonly<Record<ViewLine["kind"], (values: readonly unknown[]) =>
       remove: kind === "reset" ? [] : addresses(remove, "remove"),
     };
   },
-  policy: ([policy]) => ({ kind: "policy", policy: decodePolicyView(policy, "policy") }),
+  policy: ([policy]) => ({ kind: "policy", policy: decodePlainPolicy(policy, "policy") }),
+  tiers: ([policy]) => ({ kind: "policy", policy: decodeTieredPolicy(policy, "policy") }),
   end: ([number]) => ({ kind: "end", number: decode.integer(number, "number") }),
 };
 
@@ -123,7 +127,14 @@ export function decodeLine(text: string): ViewLine {
   if (Buffer.byteLength(text) > limits.lineBytes)
     throw decode.failure("line", `at most ${limits.lineBytes} bytes`, text);
   const [kind, ...values] = anyList(parsed(text), "line");
-  const known = decode.oneOf("service", "bucket", "group", "policy", "end")(kind, "line[0]");
+  const known = decode.oneOf(
+    "service",
+    "bucket",
+    "group",
+    "policy",
+    "tiers",
+    "end",
+  )(kind, "line[0]");
   return readers[known](values);
 }
 

@@ -48,4 +48,15 @@ describe("policyRules()", () => {
       "meta l4proto udp accept",
     ]);
   });
+
+  it("has the administrator's rules first, and the baseline only where no NetworkPolicy restricts", () => {
+    const admin = { egress: [{ action: "pass" as const, groups: ["g"] }] };
+    const baseline = { egress: [{ action: "deny" as const }] };
+    const open = rules({ admin, baseline });
+    assert.deepEqual(open.chains.get("admin_egress"), ["ip daddr @group/g return"]);
+    assert.deepEqual(open.chains.get("egress"), ["jump admin_egress", "drop", "accept"]);
+    const restricted = rules({ admin, baseline, egress: [] });
+    assert.deepEqual(restricted.chains.get("egress"), ["jump admin_egress"]);
+    assert.deepEqual(restricted.chains.get("ingress"), ["ip saddr @nodes accept", "accept"]);
+  });
 });

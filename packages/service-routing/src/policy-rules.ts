@@ -5,6 +5,7 @@ import {
   type PolicyPort,
   type PolicyRule,
   type PolicyView,
+  type TierRule,
 } from "@kip/network-view";
 import { ofFamily, type Family } from "./family.ts";
 import { RuleSetBuilder, type RuleSet } from "./rule-set.ts";
@@ -22,12 +23,42 @@ export function policyRules(policy: PolicyView, groups: Groups, family: Family):
     rules.sets.set(groupSet(name), `type ${family.type};`);
     for (const address of ofFamily([...addresses], family)) rules.element(groupSet(name), address);
   }
+  const inward = { name: "ingress", field: "saddr", family, groups } as const;
+  const outward = { name: "egress", field: "daddr", family, groups } as const;
   rules.chains.set("ingress", [
     `${family.ip} saddr @nodes accept`,
-    ...directionRules(policy.ingress, { field: "saddr", family, groups }),
+    ...directionChain(rules, policy, inward),
   ]);
-  rules.chains.set("egress", directionRules(policy.egress, { field: "daddr", family, groups }));
+  rules.chains.set("egress", directionChain(rules, policy, outward));
   return rules;
+}
+
+/**
+ * The chain of one direction: the administrator's rules, then what NetworkPolicies allow, or, if none restricts the direction, the
+ * baseline. The administrator's rules have a chain of their own, so that `pass` can leave it. What reaches the end is dropped.
+ */
+function directionChain(
+  rules: RuleSetBuilder,
+  { admin, baseline, ...plain }: PolicyView,
+  direction: Direction,
+): readonly string[] {
+  const { name } = direction;
+  const first = tierRules(admin?.[name], direction, "return");
+  if (first.length > 0) rules.chains.set(`admin_${name}`, first);
+  return [
+    ...(first.length > 0 ? [`jump admin_${name}`] : []),
+    ...(plain[name] === undefined ? tierRules(baseline?.[name], direction, "accept") : []),
+    ...directionRules(plain[name], direction),
+  ];
+}
+
+function tierRules(
+  list: readonly TierRule[] | undefined,
+  direction: Direction,
+  pass: "return" | "accept",
+): readonly string[] {
+  const verdicts = { allow: "accept", deny: "drop", pass };
+  return (list ?? []).flatMap((rule) => ruleTexts(rule, direction, verdicts[rule.action]));
 }
 
 /**
@@ -72,6 +103,7 @@ function groupSet(name: string): string {
 }
 
 interface Direction {
+  readonly name: "ingress" | "egress";
   /** Where the peer is in a packet. */
   readonly field: "saddr" | "daddr";
   readonly family: Family;
@@ -83,11 +115,13 @@ function directionRules(
   direction: Direction,
 ): readonly string[] {
   if (list === undefined) return ["accept"];
-  return list.flatMap((rule) => {
-    const peers = peerMatches(rule, direction);
-    const ports = portMatches(rule.ports);
-    return peers.flatMap((peer) => ports.map((port) => `${peer}${port}accept`));
-  });
+  return list.flatMap((rule) => ruleTexts(rule, direction, "accept"));
+}
+
+function ruleTexts(rule: PolicyRule, direction: Direction, verdict: string): readonly string[] {
+  const peers = peerMatches(rule, direction);
+  const ports = portMatches(rule.ports);
+  return peers.flatMap((peer) => ports.map((port) => `${peer}${port}${verdict}`));
 }
 
 /** One expression per way to be a peer of the rule; an empty one matches all. */

@@ -434,5 +434,31 @@ describe("NetworkRules", () => {
       assert.equal(await network.cell.tcp(podAddresses[0], 8080), "10.1.0.2 10.0.0.2");
       assert.equal(await network.others.tcp(podAddresses[0], 8080, 300), "error: timeout");
     });
+
+    it("takes the first rule of a tier that matches, and goes on behind the tier after a pass", async () => {
+      const [first, second, third] = backends;
+      const to = async (host: string): Promise<string> =>
+        (await network.pod.tcp(host, 8080, 300)).replace(/ .*/, "");
+      const block = (host: string) => ({ blocks: [{ cidr: `${host}/32` }] });
+      const admin = {
+        egress: [
+          { action: "allow", ...block(first) },
+          { action: "pass", ...block(second) },
+          { action: "deny" },
+        ],
+      } as const;
+      const baseline = { egress: [{ action: "deny", ...block(second) }] } as const;
+      await setPolicy({ admin, egress: [block(second)] });
+      assert.deepEqual([await to(first), await to(second)], [first, second]);
+      assert.equal(await to(third), "error:");
+      await setPolicy({ admin, baseline, egress: [] });
+      assert.deepEqual([await to(first), await to(second)], [first, "error:"]);
+      await setPolicy({ admin, baseline });
+      assert.deepEqual([await to(first), await to(second)], [first, "error:"]);
+      await setPolicy({ baseline });
+      assert.deepEqual([await to(second), await to(third)], ["error:", third]);
+      await setPolicy({});
+      assert.equal(await to(second), second);
+    });
   });
 });

@@ -1,7 +1,7 @@
 import type { ServerHttp2Stream } from "node:http2";
 import { AgentError } from "@kip/agent-api";
 import { errorText, untilAborted } from "@kip/base";
-import { ChangeReader, unknownSums, type ViewChange } from "@kip/network-view";
+import { ChangeReader, unknownSums, policyVersion, type ViewChange } from "@kip/network-view";
 import type { PodRules } from "./pod-rules.ts";
 
 /** A change that has come and is not in force. */
@@ -31,7 +31,7 @@ export class CellNetwork implements Disposable {
     this.#stream = stream;
     this.#pending = undefined;
     stream.respond({ ":status": 200, "content-type": "application/x-ndjson" });
-    send(stream, { sums: this.#rules?.sums ?? unknownSums() });
+    send(stream, { sums: this.#rules?.sums ?? unknownSums(), policyVersion });
     const gone = new AbortController();
     stream.once("close", () => gone.abort());
     const reader = new ChangeReader();

@@ -7,7 +7,9 @@ import type {
 } from "@kip/k8s-types/network";
 import { canonicalAddress } from "@kip/network-view";
 import { podFacts } from "../policies/pod-facts.ts";
+import { nodeFacts } from "../policies/node-facts.ts";
 import { PolicyIndex } from "../policies/policy-index.ts";
+import { readTierPolicy, type TierKind, type TierObject } from "../policies/tier-policy.ts";
 import { ServiceIndex } from "../services/service-index.ts";
 
 /** A kind of objects that the user may not read, or that the API server does not have. */
@@ -25,6 +27,8 @@ export interface ClusterObjects {
   readonly services: readonly StoredService[];
   readonly slices: readonly EndpointSlice[];
   readonly policies: readonly NetworkPolicy[];
+  /** Policies of administrators, with their kind. */
+  readonly tiers: readonly (readonly [TierKind, TierObject])[];
   readonly namespaces: readonly Namespace[];
   readonly pods: readonly Pod[];
   readonly nodes: readonly Node[];
@@ -40,6 +44,7 @@ export const noObjects: ClusterObjects = {
   services: [],
   slices: [],
   policies: [],
+  tiers: [],
   namespaces: [],
   pods: [],
   nodes: [],
@@ -68,8 +73,14 @@ export function knownCluster(objects: ClusterObjects, nodeName: string): KnownCl
   for (const { metadata } of objects.namespaces)
     policies.groups.setNamespace(metadata.name, metadata.labels ?? {});
   for (const pod of objects.pods) policies.groups.setPod(pod.metadata.uid, podFacts(pod));
+  for (const node of objects.nodes)
+    policies.groups.setNode(node.metadata?.name ?? "", nodeFacts(node));
   for (const policy of objects.policies) policies.setPolicy(policy);
   for (const slice of objects.slices) policies.setSlice(slice);
+  for (const [kind, object] of objects.tiers) {
+    const policy = readTierPolicy(kind, object, () => {});
+    if (policy) policies.setTierPolicy(policy.title, policy);
+  }
   return { objects, index, policies };
 }
 

@@ -48,7 +48,8 @@ function restrictions({ policies }: KnownCluster, pod: Pod): readonly string[] {
     return ["It has its node's network (hostNetwork): policies do not apply to it"];
   const policy = policies.policyOf(pod.metadata.uid);
   return (["ingress", "egress"] as const).map((direction) => {
-    const names = policy?.[direction].restricting ?? [];
+    const { restricting = [], admin = [], baseline = [] } = policy?.[direction] ?? {};
+    const names = [...new Set([...admin, ...restricting, ...baseline])];
     const what = direction === "ingress" ? "may reach it" : "it may reach";
     return names.length === 0
       ? `No policy restricts what ${what} (${direction})`

@@ -1,6 +1,6 @@
 import type { Pod } from "@kip/k8s-types";
-import { ipFamily } from "@kip/network-view";
-import type { PodPolicy } from "../policies/pod-policy.ts";
+import { ipFamily, type PolicyRule } from "@kip/network-view";
+import type { PodPolicy, RuleOrigins } from "../policies/pod-policy.ts";
 import { fittingPolicy } from "../views/fitting-policy.ts";
 import { addressesOf, nodeOf, podAt, podName, type KnownCluster } from "./cluster-objects.ts";
 import { finding, type Finding } from "./finding.ts";
@@ -13,6 +13,8 @@ interface Decision {
   readonly policies: readonly string[];
   /** The policies have more rules than a cell takes. */
   readonly isTooLong?: boolean;
+  /** A rule of a tier denies the connection. */
+  readonly isDenial?: boolean;
   /** A policy of the pod cannot be read, so nothing passes. */
   readonly isUnreadable?: boolean;
 }
@@ -42,7 +44,7 @@ export function explainPolicies(cluster: KnownCluster, source: Pod, attempt: Att
   ];
   const reason =
     deciding.length > 0
-      ? `allowed by ${listed(deciding)}`
+      ? `allowed by ${deciding.join(", ")}`
       : isNode
         ? "the addresses of a pod's node always reach it"
         : "no policy restricts this";
@@ -60,14 +62,63 @@ function decide(
   // Policies are in force at a pod's own network.
   const policy = pod.spec.hostNetwork === true ? undefined : policyOf(cluster, pod);
   if (policy === "unreadable") return { isAllowed: false, policies: [], isUnreadable: true };
-  const rules = policy?.view[direction];
-  if (!policy || !rules) return free;
-  const { restricting, ofRules } = policy[direction];
-  if (policy.isTooLong) return { isAllowed: false, policies: restricting, isTooLong: true };
-  const index = matchingRule(rules, attempt, (name) => cluster.policies.groups.addresses(name));
-  const name = ofRules[index];
-  if (name === undefined) return { isAllowed: false, policies: restricting };
-  return { isAllowed: true, policies: [name] };
+  if (!policy) return free;
+  const find = (rules: readonly PolicyRule[] | undefined): number =>
+    matchingRule(rules ?? [], attempt, (name) => cluster.policies.groups.addresses(name));
+  if (policy.isTooLong && policy.view[direction])
+    return { isAllowed: false, policies: allOrigins(policy[direction]), isTooLong: true };
+  return (
+    tierDecision(policy, { tier: "admin", direction, find }) ??
+    ownDecision(policy, direction, find) ??
+    tierDecision(policy, { tier: "baseline", direction, find }) ??
+    free
+  );
+}
+
+type FindRule = (rules: readonly PolicyRule[] | undefined) => number;
+
+/** What a tier decides; undefined if it passes the connection on. */
+function tierDecision(
+  policy: PodPolicy,
+  options: {
+    readonly tier: "admin" | "baseline";
+    readonly direction: "ingress" | "egress";
+    readonly find: FindRule;
+  },
+): Decision | undefined {
+  const { tier, direction, find } = options;
+  const rules = policy.view[tier]?.[direction];
+  const index = find(rules);
+  const action = rules?.[index]?.action;
+  if (action === undefined || action === "pass") return undefined;
+  return byTier(policy[direction][tier][index] ?? "", action);
+}
+
+/** What NetworkPolicies decide; undefined if none restricts the direction. */
+function ownDecision(
+  { view, ...origins }: PodPolicy,
+  direction: "ingress" | "egress",
+  find: FindRule,
+): Decision | undefined {
+  const rules = view[direction];
+  if (!rules) return undefined;
+  const { ofRules, restricting } = origins[direction];
+  const name = ofRules[find(rules)];
+  return name === undefined
+    ? { isAllowed: false, policies: restricting.map(networkPolicy) }
+    : { isAllowed: true, policies: [networkPolicy(name)] };
+}
+
+function byTier(title: string, action: "allow" | "deny"): Decision {
+  return { isAllowed: action === "allow", policies: [title], isDenial: action === "deny" };
+}
+
+function networkPolicy(name: string): string {
+  return `NetworkPolicy ${name}`;
+}
+
+function allOrigins({ restricting, admin, baseline }: RuleOrigins): readonly string[] {
+  return [...new Set([...admin, ...restricting.map(networkPolicy), ...baseline])];
 }
 
 type KnownPolicy = PodPolicy & { readonly isTooLong: boolean };
@@ -90,21 +141,17 @@ function isNodeAddress({ objects }: KnownCluster, { spec }: Pod, address: string
 }
 
 function refusal(
-  { policies, isTooLong, isUnreadable }: Decision,
+  { policies, isTooLong, isUnreadable, isDenial }: Decision,
   pod: string,
   verb: "reach" | "be reached by",
   peer: string,
 ): string {
-  const names = listed(policies);
+  const names = [...new Set(policies)].join(", ");
   const are = new Set(policies).size === 1;
   const start = `${pod} may not ${verb} ${peer}: `;
   if (isUnreadable === true) return `${start}its policies cannot be read, so nothing passes`;
+  if (isDenial === true) return `${start}a rule of ${names} denies it`;
   if (isTooLong === true)
     return `${start}${names} ${are ? "has" : "have"} more rules than a cell takes, so nothing passes`;
   return `${start}${names} ${are ? "restricts" : "restrict"} this direction, and no rule allows it`;
-}
-
-function listed(names: readonly string[]): string {
-  const unique = [...new Set(names)];
-  return `NetworkPolic${unique.length === 1 ? "y" : "ies"} ${unique.join(", ")}`;
 }

@@ -1,5 +1,7 @@
 import { isNotFound, K8sError, paths, type ApiClient } from "@kip/k8s-client";
 import type { Event } from "@kip/k8s-types";
+import type { TierObject } from "../policies/tier-policy.ts";
+import { installedTiers } from "../watch/installed-tiers.ts";
 import type { ClusterObjects, Unread } from "./cluster-objects.ts";
 
 /** What is listed, how RBAC names it, and what an answer lacks without it. */
@@ -96,8 +98,37 @@ export async function listCluster(
     list<Event>(kinds.events),
     list<{ readonly spec?: { readonly cidrs?: readonly string[] } }>(kinds.serviceCidrs),
   ]);
+  const tiers = await listTiers(client, { ...options, unread });
   const serviceRanges = cidrs.flatMap(({ spec }) => spec?.cidrs ?? []);
-  return { services, slices, policies, namespaces, pods, nodes, events, serviceRanges, unread };
+  return {
+    services,
+    slices,
+    policies,
+    tiers,
+    namespaces,
+    pods,
+    nodes,
+    events,
+    serviceRanges,
+    unread,
+  };
+}
+
+/** Policies of administrators, of the kinds that are installed. */
+async function listTiers(
+  client: ApiClient,
+  options: ListClusterOptions & { readonly unread: Unread[] },
+): Promise<ClusterObjects["tiers"]> {
+  const installed = await installedTiers(client, options.signal);
+  const lists = await Promise.all(
+    installed.map(async ({ kind, resource, path }) => {
+      const lacks = "these policies are not included";
+      const listed = { resource, path: () => path, lacks, decides: true };
+      const found = await listKind<TierObject>(client, { ...options, kind: listed });
+      return found.map((object) => [kind, object] as const);
+    }),
+  );
+  return lists.flat();
 }
 
 async function listKind<T>(

@@ -3,8 +3,10 @@ import type { LabelSelector } from "@kip/k8s-types/network";
 import type { NamedPort, PodFacts } from "./pod-facts.ts";
 import { matches, type Labels } from "./selector.ts";
 
-/** Which pods a group has. */
+/** Which pods a group has, or which nodes. */
 export interface GroupSelector {
+  /** Nodes by their labels; then all else has no effect. */
+  readonly nodes?: LabelSelector | undefined;
   /** The one namespace; absent if `namespaceSelector` chooses. */
   readonly namespace?: string | undefined;
   readonly namespaceSelector?: LabelSelector | undefined;
@@ -19,9 +21,15 @@ export interface GroupChange {
   readonly remove: readonly string[];
 }
 
+/** What policies need to know of a node. */
+export interface NodeFacts {
+  readonly labels: Labels;
+  readonly addresses: readonly string[];
+}
+
 interface Group {
   readonly selector: GroupSelector;
-  /** Addresses of each pod that is in it, by UID. */
+  /** Addresses of each pod that is in it, by UID, or of each node, by name. */
   readonly members: Map<string, readonly string[]>;
   /** How many pods have an address: two, while one has ended and the other has its address already. */
   readonly counts: Map<string, number>;
@@ -37,6 +45,7 @@ interface Group {
 export class AddressGroups {
   readonly #pods = new Map<string, PodFacts>();
   readonly #namespaces = new Map<string, Labels>();
+  readonly #nodes = new Map<string, NodeFacts>();
   readonly #groups = new Map<string, Group>();
   readonly #touched = new Set<string>();
 
@@ -52,6 +61,30 @@ export class AddressGroups {
     if (pod) this.#pods.set(uid, pod);
     else this.#pods.delete(uid);
     this.#place(uid, pod);
+  }
+
+  /** Takes a node; undefined if it is gone. */
+  setNode(name: string, node: NodeFacts | undefined): void {
+    if (node) this.#nodes.set(name, node);
+    else this.#nodes.delete(name);
+    for (const [groupName, group] of this.#groups)
+      if (group.selector.nodes)
+        this.#placeIn(groupName, group, { uid: name, after: atNode(group, node) });
+  }
+
+  /** Names of all nodes. */
+  nodes(): Iterable<string> {
+    return this.#nodes.keys();
+  }
+
+  /** Whether the labels of a namespace are known. */
+  knowsNamespace(name: string): boolean {
+    return this.#namespaces.has(name);
+  }
+
+  /** Whether a pod has what a selector asks for. */
+  selects(selector: GroupSelector, pod: PodFacts): boolean {
+    return this.#isMember(selector, pod);
   }
 
   /** A pod by its UID. */
@@ -138,22 +171,30 @@ export class AddressGroups {
       uses: 0,
     };
     this.#groups.set(name, group);
-    for (const [uid, pod] of this.#pods) this.#placeIn(name, group, { uid, pod });
+    if (selector.nodes)
+      for (const [uid, node] of this.#nodes)
+        this.#placeIn(name, group, { uid, after: atNode(group, node) });
+    else for (const [uid, pod] of this.#pods) this.#placePod(name, group, uid, pod);
     // What it has at first is not a change of it.
     group.touched.clear();
   }
 
   #place(uid: string, pod: PodFacts | undefined): void {
-    for (const [name, group] of this.#groups) this.#placeIn(name, group, { uid, pod });
+    for (const [name, group] of this.#groups)
+      if (!group.selector.nodes) this.#placePod(name, group, uid, pod);
+  }
+
+  #placePod(name: string, group: Group, uid: string, pod: PodFacts | undefined): void {
+    const after = pod && this.#isMember(group.selector, pod) ? pod.addresses : [];
+    this.#placeIn(name, group, { uid, after });
   }
 
   #placeIn(
     name: string,
     group: Group,
-    { uid, pod }: { readonly uid: string; readonly pod: PodFacts | undefined },
+    { uid, after }: { readonly uid: string; readonly after: readonly string[] },
   ): void {
     const before = group.members.get(uid) ?? [];
-    const after = pod && this.#isMember(group.selector, pod) ? pod.addresses : [];
     if (before.length === after.length && before.every((address, i) => address === after[i]))
       return;
     for (const address of before) count(group, address, -1);
@@ -173,6 +214,10 @@ export class AddressGroups {
   }
 }
 
+function atNode({ selector }: Group, node: NodeFacts | undefined): readonly string[] {
+  return node && matches(selector.nodes ?? {}, node.labels) ? node.addresses : [];
+}
+
 function isPort(port: NamedPort, wanted: NonNullable<GroupSelector["port"]>): boolean {
   return (
     port.name === wanted.name && port.protocol === wanted.protocol && port.port === wanted.number
@@ -186,8 +231,13 @@ function count(group: Group, address: string, change: 1 | -1): void {
   else group.counts.delete(address);
 }
 
-function groupName({ namespace, namespaceSelector, podSelector, port }: GroupSelector): string {
-  const text = JSON.stringify([namespace, sorted(namespaceSelector), sorted(podSelector), port]);
+function groupName(selector: GroupSelector): string {
+  const { nodes, namespace, namespaceSelector, podSelector, port } = selector;
+  const text = JSON.stringify(
+    nodes
+      ? ["nodes", sorted(nodes)]
+      : [namespace, sorted(namespaceSelector), sorted(podSelector), port],
+  );
   return createHash("sha256").update(text).digest("hex").slice(0, 16);
 }
 

@@ -6,11 +6,14 @@ import {
   type PolicyPort,
   type PolicyRule,
   type PolicyView,
+  type TierView,
 } from "@kip/network-view";
 import { protocolOf } from "../services/service-view-of.ts";
 import type { GroupSelector } from "./address-groups.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { matches } from "./selector.ts";
+import type { TierPolicy } from "./tier-policy.ts";
+import { tierRules, type TierRules } from "./tier-rules.ts";
 
 /** What the computation asks of the groups of addresses. */
 export interface GroupNames {
@@ -26,6 +29,9 @@ export interface RuleOrigins {
   readonly restricting: readonly string[];
   /** For each rule of the view, the name of its policy. */
   readonly ofRules: readonly string[];
+  /** For each rule of the administrator's tiers, kind and name of its policy. */
+  readonly admin: readonly string[];
+  readonly baseline: readonly string[];
 }
 
 /** A policy of one pod, with the policies that it is made of. */
@@ -36,14 +42,15 @@ export interface PodPolicy {
 }
 
 /**
- * What may reach a pod, and what it may reach: a direction that a policy restricts lets pass what any of the policies
- * allows, and one that none restricts lets pass everything.
+ * What may reach a pod, and what it may reach: a direction that a NetworkPolicy restricts lets pass what any of them
+ * allows, and one that none restricts lets pass everything. The administrator's tiers are before and behind that.
  *
- * @param policies of the pod's namespace
+ * @param policies NetworkPolicies of the pod's namespace
+ * @param tiers policies of administrators that select the pod
  */
 export function podPolicy(
   pod: PodFacts,
-  policies: Iterable<NetworkPolicy>,
+  { policies, tiers }: { policies: Iterable<NetworkPolicy>; tiers: readonly TierPolicy[] },
   groups: GroupNames,
 ): PodPolicy {
   const selecting = [...policies].filter(({ spec }) =>
@@ -51,11 +58,48 @@ export function podPolicy(
   );
   const ingress = united(selecting, "Ingress", (policy) => ingressRules(policy, pod, groups));
   const egress = united(selecting, "Egress", (policy) => egressRules(policy, groups));
+  const admin = tierOf(
+    pod,
+    tiers.filter(({ tier }) => tier === "admin"),
+    groups,
+  );
+  const baseline = tierOf(
+    pod,
+    tiers.filter(({ tier }) => tier === "baseline"),
+    groups,
+  );
+  const origins = (direction: "ingress" | "egress") => ({
+    admin: admin[direction].titles,
+    baseline: baseline[direction].titles,
+  });
   return {
-    view: defined({ ingress: ingress.rules, egress: egress.rules }),
-    ingress: ingress.origins,
-    egress: egress.origins,
+    view: defined({
+      ingress: ingress.rules,
+      egress: egress.rules,
+      admin: viewOfTier(admin),
+      baseline: viewOfTier(baseline),
+    }),
+    ingress: { ...ingress.origins, ...origins("ingress") },
+    egress: { ...egress.origins, ...origins("egress") },
   };
+}
+
+interface Tier {
+  readonly ingress: TierRules;
+  readonly egress: TierRules;
+}
+
+function tierOf(pod: PodFacts, policies: readonly TierPolicy[], groups: GroupNames): Tier {
+  return {
+    ingress: tierRules(pod, policies, { direction: "ingress", groups }),
+    egress: tierRules(pod, policies, { direction: "egress", groups }),
+  };
+}
+
+/** Undefined without any rule. */
+function viewOfTier({ ingress, egress }: Tier): TierView | undefined {
+  if (ingress.rules.length + egress.rules.length === 0) return undefined;
+  return defined({ ingress: unlessEmpty(ingress.rules), egress: unlessEmpty(egress.rules) });
 }
 
 /** The rules of all policies that restrict a direction; no list if none does. */
@@ -63,7 +107,10 @@ function united(
   selecting: readonly NetworkPolicy[],
   direction: "Ingress" | "Egress",
   rulesOf: (policy: NetworkPolicy) => readonly PolicyRule[],
-): { readonly rules: readonly PolicyRule[] | undefined; readonly origins: RuleOrigins } {
+): {
+  readonly rules: readonly PolicyRule[] | undefined;
+  readonly origins: Pick<RuleOrigins, "restricting" | "ofRules">;
+} {
   const restricting = selecting.filter((policy) => restricts(policy, direction));
   const found = restricting.flatMap((policy) =>
     rulesOf(policy).map((rule) => ({ rule, name: policy.metadata.name })),

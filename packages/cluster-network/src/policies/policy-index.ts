@@ -2,11 +2,14 @@ import type { EndpointSlice, NetworkPolicy } from "@kip/k8s-types/network";
 import { AddressGroups } from "./address-groups.ts";
 import { podPolicy, type PodPolicy } from "./pod-policy.ts";
 import { standInOf, standInUid } from "./stand-in.ts";
+import type { TierPolicy } from "./tier-policy.ts";
 
 /** Policies as they come, and what they mean for each pod. */
 export class PolicyIndex {
   readonly groups = new AddressGroups();
   readonly #byNamespace = new Map<string, Map<string, NetworkPolicy>>();
+  /** Policies of administrators by kind and name. */
+  readonly #tiers = new Map<string, TierPolicy>();
 
   /** Takes a policy. */
   setPolicy(policy: NetworkPolicy, isGone = false): void {
@@ -24,19 +27,37 @@ export class PolicyIndex {
     if (standIn) this.groups.setPod(standInUid, isGone ? undefined : standIn);
   }
 
-  /** Whether there is a policy at all. */
+  /** Takes a policy of an administrator; undefined if it is gone. */
+  setTierPolicy(title: string, policy: TierPolicy | undefined): void {
+    if (policy) this.#tiers.set(title, policy);
+    else this.#tiers.delete(title);
+  }
+
+  /** Whether there is no policy at all. */
   get isEmpty(): boolean {
-    return this.#byNamespace.size === 0;
+    return this.#byNamespace.size === 0 && !this.hasTiers;
+  }
+
+  /** Whether there is a policy of an administrator. */
+  get hasTiers(): boolean {
+    return this.#tiers.size > 0;
   }
 
   /** Whether pods of a namespace may have policies. */
   concerns(namespace: string): boolean {
-    return this.#byNamespace.has(namespace);
+    return this.hasTiers || this.#byNamespace.has(namespace);
   }
 
-  /** The policy of a pod; undefined if the pod is not known. */
+  /**
+   * The policy of a pod; undefined if the pod is not known, or policies of administrators may choose it by labels of its
+   * namespace, which are not known.
+   */
   policyOf(podUid: string): PodPolicy | undefined {
-    const pod = this.groups.pod(podUid);
-    return pod && podPolicy(pod, this.#byNamespace.get(pod.namespace)?.values() ?? [], this.groups);
+    const { groups } = this;
+    const pod = groups.pod(podUid);
+    if (!pod || (this.hasTiers && !groups.knowsNamespace(pod.namespace))) return undefined;
+    const tiers = [...this.#tiers.values()].filter(({ subject }) => groups.selects(subject, pod));
+    const policies = this.#byNamespace.get(pod.namespace)?.values() ?? [];
+    return podPolicy(pod, { policies, tiers }, groups);
   }
 }

@@ -13,8 +13,10 @@ export interface SharedLines {
 }
 
 /** Names of the groups that a policy uses. */
-export function groupsOf({ ingress = [], egress = [] }: PolicyView): ReadonlySet<string> {
-  return new Set([...ingress, ...egress].flatMap(({ groups = [] }) => groups));
+export function groupsOf(policy: PolicyView): ReadonlySet<string> {
+  const parts = [policy, policy.admin, policy.baseline];
+  const rules = parts.flatMap((part) => [...(part?.ingress ?? []), ...(part?.egress ?? [])]);
+  return new Set(rules.flatMap(({ groups = [] }) => groups));
 }
 
 /**

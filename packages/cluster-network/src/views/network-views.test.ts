@@ -413,4 +413,72 @@ describe("NetworkViews", () => {
       assert.equal(bench.views.group(line.name), undefined);
     });
   });
+
+  describe("policies of administrators", () => {
+    const deny = {
+      metadata: { name: "deny" },
+      spec: {
+        priority: 1,
+        subject: { namespaces: { matchLabels: { name: "default" } } },
+        ingress: [{ action: "Deny", from: [{ namespaces: { matchLabels: { name: "other" } } }] }],
+      },
+    };
+    const policyOf = async (bench: Bench, cell: ViewSubscription) =>
+      (await bench.lines(cell)).flatMap((line) => (line.kind === "policy" ? [line.policy] : []));
+    const subscribe = (bench: Bench, knowsTiers: boolean): ViewSubscription =>
+      bench.views.subscribe({ podUid: "a", namespace: "default", sums: noSums, knowsTiers });
+
+    it("send rules with actions, and again what changes when the API is removed", async () => {
+      const bench = new Bench();
+      bench.views.setPod(pod("a", "10.0.0.1"));
+      bench.views.setTierPolicy("AdminNetworkPolicy", deny);
+      const cell = subscribe(bench, true);
+      const [first] = await policyOf(bench, cell);
+      assert.equal(first?.admin?.ingress?.[0]?.action, "deny");
+      await bench.all(cell);
+      const next = policyOf(bench, cell);
+      bench.views.setTierPolicy("AdminNetworkPolicy", deny, true);
+      await bench.flush();
+      assert.deepEqual(await next, [{}]);
+    });
+
+    it("close their directions on a cell whose agent does not know actions", async () => {
+      const bench = new Bench();
+      bench.views.setPod(pod("a", "10.0.0.1"));
+      bench.views.setTierPolicy("AdminNetworkPolicy", deny);
+      assert.deepEqual(await policyOf(bench, subscribe(bench, false)), [{ ingress: [] }]);
+    });
+
+    it("close a pod until the labels of its namespace are known, which may choose it", async () => {
+      const bench = new Bench();
+      bench.views.setNamespace({ metadata: meta("default") }, true);
+      bench.views.setPod(pod("a", "10.0.0.1"));
+      bench.views.setTierPolicy("AdminNetworkPolicy", deny);
+      const cell = subscribe(bench, true);
+      assert.deepEqual(await policyOf(bench, cell), [{ ingress: [], egress: [] }]);
+      const next = policyOf(bench, cell);
+      bench.views.setNamespace({ metadata: { ...meta("default"), labels: { name: "default" } } });
+      await bench.flush();
+      assert.equal((await next)[0]?.admin?.ingress?.[0]?.action, "deny");
+    });
+
+    it("have the addresses of nodes as peers, and follow them", async () => {
+      const bench = new Bench();
+      bench.views.setPod(pod("a", "10.0.0.1"));
+      const egress = [{ action: "Deny", to: [{ nodes: { matchLabels: { role: "db" } } }] }];
+      const spec = { priority: 1, subject: { namespaces: {} }, egress };
+      bench.views.setTierPolicy("AdminNetworkPolicy", { metadata: { name: "nodes" }, spec });
+      const cell = subscribe(bench, true);
+      await bench.all(cell);
+      const next = bench.lines(cell);
+      bench.views.setNode({
+        metadata: { name: "n", labels: { role: "db" } },
+        status: { addresses: [{ type: "InternalIP", address: "192.0.2.1" }] },
+      });
+      await bench.flush();
+      const [line] = await next;
+      assert.ok(line?.kind === "group" && line.change === "change");
+      assert.deepEqual(line.add, ["192.0.2.1"]);
+    });
+  });
 });

@@ -1,4 +1,4 @@
-import type { Pod } from "@kip/k8s-types";
+import type { Node, Pod } from "@kip/k8s-types";
 import type {
   EndpointSlice,
   Namespace,
@@ -9,8 +9,10 @@ import { pause, untilAborted, type Clock, type Logger } from "@kip/base";
 import type { PolicyView } from "@kip/network-view";
 import type { AddressGroups } from "../policies/address-groups.ts";
 import { podFacts } from "../policies/pod-facts.ts";
+import { nodeFacts } from "../policies/node-facts.ts";
 import { PolicyIndex } from "../policies/policy-index.ts";
 import { standInUid } from "../policies/stand-in.ts";
+import { readTierPolicy, type TierKind, type TierObject } from "../policies/tier-policy.ts";
 import { ServiceIndex } from "../services/service-index.ts";
 import type { ViewNode } from "../services/usable-endpoints.ts";
 import { CellView, groupsOf, type SharedLines } from "./cell-view.ts";
@@ -43,6 +45,7 @@ export interface ViewSubscription extends Disposable {
 interface Subscriber {
   readonly podUid: string;
   readonly namespace: string;
+  readonly knowsTiers: boolean;
   readonly view: CellView;
   /** The policy that the view was made from, to find out whether it is another one. */
   policy: string;
@@ -80,6 +83,8 @@ export class NetworkViews implements SharedLines {
   readonly #changedNamespaces = new Set<string>();
   readonly #changedPods = new Set<string>();
   #arePortsChanged = false;
+  /** Every pod may have another policy now. */
+  #areAllChanged = false;
   #isScheduled = false;
 
   constructor(options: NetworkViewsOptions) {
@@ -108,6 +113,8 @@ export class NetworkViews implements SharedLines {
 
   setNamespace({ metadata }: Namespace, isGone = false): void {
     this.groups.setNamespace(metadata.name, isGone ? undefined : (metadata.labels ?? {}));
+    // Policies of administrators choose pods by the labels of their namespaces.
+    if (this.policies.hasTiers) this.#changedNamespaces.add(metadata.name);
     this.#schedule();
   }
 
@@ -134,6 +141,34 @@ export class NetworkViews implements SharedLines {
     this.#schedule();
   }
 
+  /** Takes a node; its addresses are peers of policies of administrators. */
+  setNode(node: Node, isGone = false): void {
+    this.groups.setNode(node.metadata?.name ?? "", isGone ? undefined : nodeFacts(node));
+    this.#schedule();
+  }
+
+  /** Forgets all nodes: there is no policy that names any, and they are no longer watched. */
+  forgetNodes(): void {
+    for (const name of this.groups.nodes()) this.groups.setNode(name, undefined);
+  }
+
+  /** Takes a policy of an administrator; what it means for pods is computed for all of them. */
+  setTierPolicy(kind: TierKind, object: TierObject, isGone = false): void {
+    const { logger } = this.#options;
+    const title = `${kind} ${object.metadata.name}`;
+    const policy = isGone
+      ? undefined
+      : readTierPolicy(kind, object, ({ policy: named, problem }) =>
+          logger?.error("Could not read a part of a network policy: it allows nothing", {
+            policy: named,
+            problem,
+          }),
+        );
+    this.policies.setTierPolicy(title, policy);
+    this.#areAllChanged = true;
+    this.#schedule();
+  }
+
   /** Lines of a group that a cell uses. */
   group(name: string): GroupLines | undefined {
     return this.#groupLines.get(name);
@@ -148,11 +183,14 @@ export class NetworkViews implements SharedLines {
     readonly podUid: string;
     readonly namespace: string;
     readonly sums: readonly number[];
+    /** Whether the agent knows tiers of policies; otherwise directions that have some are closed. @default false */
+    readonly knowsTiers?: boolean | undefined;
   }): ViewSubscription {
     this.#flush();
     // Until a pod is known in whose namespace there are policies, nothing may pass.
     const wanted = this.#viewOf(cell) ?? closedPolicy;
-    const policy = fittingPolicy(wanted);
+    const knowsTiers = cell.knowsTiers ?? false;
+    const policy = fittingPolicy(wanted, knowsTiers);
     const groups = this.#use(policy);
     const namespaces = new Set([...commonNamespaces, cell.namespace]);
     const first = (): readonly string[] =>
@@ -161,6 +199,7 @@ export class NetworkViews implements SharedLines {
     const subscriber: Subscriber = {
       podUid: cell.podUid,
       namespace: cell.namespace,
+      knowsTiers,
       view,
       policy: JSON.stringify(wanted),
       groups,
@@ -222,10 +261,12 @@ export class NetworkViews implements SharedLines {
     const areAll = this.#arePortsChanged && !this.policies.isEmpty;
     const result = [...this.#subscribers].filter(({ podUid, namespace }) => {
       const hasPolicies = this.policies.concerns(namespace);
+      if (this.#areAllChanged) return true;
       if (this.#changedNamespaces.has(namespace) || this.#changedPods.has(podUid)) return true;
       return areAll && hasPolicies;
     });
     this.#arePortsChanged = false;
+    this.#areAllChanged = false;
     this.#changedNamespaces.clear();
     this.#changedPods.clear();
     return result;
@@ -233,7 +274,8 @@ export class NetworkViews implements SharedLines {
 
   /** What may pass to and from a pod; undefined if that depends on a pod that is not known. */
   #viewOf(cell: Pick<Subscriber, "podUid" | "namespace">): PolicyView | undefined {
-    if (!this.policies.concerns(cell.namespace)) return {};
+    const isMachine = cell.podUid === "";
+    if (isMachine || !this.policies.concerns(cell.namespace)) return {};
     try {
       return this.policies.policyOf(cell.podUid)?.view;
     } catch (err) {
@@ -252,7 +294,7 @@ export class NetworkViews implements SharedLines {
     const text = wanted && JSON.stringify(wanted);
     if (!wanted || text === undefined || text === subscriber.policy) return false;
     subscriber.policy = text;
-    const policy = fittingPolicy(wanted);
+    const policy = fittingPolicy(wanted, subscriber.knowsTiers);
     const before = subscriber.groups;
     subscriber.groups = this.#use(policy);
     for (const name of before) this.#release(name);

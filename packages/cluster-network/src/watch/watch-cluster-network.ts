@@ -1,4 +1,4 @@
-import type { Pod } from "@kip/k8s-types";
+import type { Node, Pod } from "@kip/k8s-types";
 import type {
   EndpointSlice,
   Namespace,
@@ -15,6 +15,7 @@ import {
 } from "@kip/k8s-client";
 import type { NetworkViews } from "../views/network-views.ts";
 import { PolicySources } from "./policy-sources.ts";
+import { TierSources } from "./tier-sources.ts";
 
 /** Options of {@link watchClusterNetwork}. */
 export interface WatchClusterNetworkOptions {
@@ -61,6 +62,23 @@ export function watchClusterNetwork(options: WatchClusterNetworkOptions): Cluste
     },
     forget: () => views.forgetPods(),
   });
+  const nodes = new PolicySources({
+    begin: async (signal) => {
+      const ofTiers = { ...options, signal: AbortSignal.any([signal, options.signal]) };
+      await watch<Node>(ofTiers, paths.nodes(), {
+        onEvent: ({ type, object }) => views.setNode(object, type === "deleted"),
+        transform: addressesOnly,
+      });
+    },
+    forget: () => views.forgetNodes(),
+  });
+  const tiers = new TierSources({
+    ...options,
+    onPolicy: (type, kind, object) =>
+      nodes.change(type, () =>
+        policies.change(type, () => views.setTierPolicy(kind, object, type === "deleted")),
+      ),
+  });
   const always = Promise.all([
     watch<StoredService>(options, paths.services(), {
       query: proxied,
@@ -79,6 +97,8 @@ export function watchClusterNetwork(options: WatchClusterNetworkOptions): Cluste
   return {
     synced: async (signal) => {
       await untilAborted(always, signal);
+      await tiers.synced(signal);
+      await untilAborted(nodes.synced, signal);
       await untilAborted(policies.synced, signal);
     },
   };
@@ -90,6 +110,11 @@ async function watch<T>(
   more: Pick<InformerOptions<T & KubeObject>, "query" | "onEvent" | "transform">,
 ): Promise<void> {
   await createInformer<T>({ client, path, clock, logger, signal, ...more }).synced;
+}
+
+/** Nodes are written often; only addresses and labels are kept. */
+function addressesOnly({ metadata, status }: Node & KubeObject): Node & KubeObject {
+  return { metadata, status: { addresses: status?.addresses ?? [] } };
 }
 
 /** Pods of the whole cluster are kept: only what policies look at. */

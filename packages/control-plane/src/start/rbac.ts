@@ -25,6 +25,11 @@ const kipRules: readonly PolicyRule[] = [
   rule("coordination.k8s.io", ["leases"], own),
   rule("discovery.k8s.io", ["endpointslices"], read),
   rule("networking.k8s.io", ["networkpolicies", "servicecidrs"], read),
+  rule(
+    "policy.networking.k8s.io",
+    ["adminnetworkpolicies", "baselineadminnetworkpolicies", "clusternetworkpolicies"],
+    read,
+  ),
   rule("node.k8s.io", ["runtimeclasses"], read),
   rule("storage.k8s.io", ["csidrivers", "storageclasses", "volumeattachments"], read),
   rule("authentication.k8s.io", ["tokenreviews"], ["create"]),

@@ -4,6 +4,7 @@ import type { StoredMeta } from "../index.ts";
 export type {
   Endpoint,
   LabelSelector,
+  LabelSelectorRequirement,
   NetworkPolicyEgressRule,
   NetworkPolicyIngressRule,
   NetworkPolicyPeer,

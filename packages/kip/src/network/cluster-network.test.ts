@@ -11,6 +11,9 @@ function start(forbidden: Set<string>) {
   const clock = new ManualClock();
   const led: string[] = [];
   const client = {
+    get: async () => {
+      throw new K8sError("K8S_NOT_FOUND", "no such group");
+    },
     list: async (path: string) => {
       if (forbidden.has(path)) throw new K8sError("K8S_FORBIDDEN", "forbidden");
       const isRange = path === paths.serviceCidrs();

@@ -2,6 +2,7 @@ import type { DesiredNetwork } from "@kip/agent-api";
 import { every, type Clock, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import {
+  installedTiers,
   NetworkViews,
   watchClusterNetwork,
   type ClusterNetworkWatch,
@@ -90,6 +91,11 @@ export class ClusterNetwork {
     await this.#watch?.synced(signal);
   }
 
+  /** Whether there is a policy of an administrator, which agents of earlier versions do not know. */
+  hasTiers(): boolean {
+    return this.#views.policies.hasTiers;
+  }
+
   /** Keeps a cell up to date from now on, see {@link NetworkViews.subscribe}. */
   subscribe(cell: Parameters<NetworkViews["subscribe"]>[0]): ViewSubscription {
     return this.#views.subscribe(cell);
@@ -138,7 +144,12 @@ export class ClusterNetwork {
         return K8sError.is(error, "K8S_FORBIDDEN") ? [name] : [];
       }
     };
-    return (await Promise.all(Object.entries(needed).map(ask))).flat();
+    const tiers = await installedTiers(client, signal).catch(() => []);
+    const all = [
+      ...Object.entries(needed),
+      ...tiers.map(({ resource, path }) => [resource, path] as const),
+    ];
+    return (await Promise.all(all.map(ask))).flat();
   }
 
   /** Ranges that the API server has; clusters before Kubernetes 1.33 do not tell. */

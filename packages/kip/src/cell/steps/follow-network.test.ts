@@ -28,6 +28,7 @@ function start(
       settings: async () => assert.fail("asks the cloud"),
       isWatched: async () => true,
       synced: async () => {},
+      hasTiers: () => false,
       subscribe: ({ podUid }: { podUid: string }) => {
         log.push(`subscribed ${podUid}`);
         return { next: async () => [], [Symbol.dispose]: () => void log.push("disposed") };
@@ -51,7 +52,7 @@ const untilAborted = async (signal: AbortSignal): Promise<void> =>
 describe("followNetwork()", () => {
   it("follows the views of the pod until the connection ends", async () => {
     const { log, ended, close, uid } = start(async (open, signal) => {
-      open([]);
+      open({ sums: [] });
       await untilAborted(signal);
     });
     await new Promise(setImmediate);
@@ -68,6 +69,14 @@ describe("followNetwork()", () => {
     assert.deepEqual(log, ["NetworkUnsupported"]);
   });
 
+  it("says of a pod whose agent does not know actions that directions are closed", async () => {
+    const { log, ended, uid } = start(async (open) => void open({ sums: [], policyVersion: 1 }), {
+      hasTiers: () => true,
+    });
+    await ended;
+    assert.deepEqual(log.slice(0, 2), ["NetworkUnsupported", `subscribed ${uid}`]);
+  });
+
   it("says of a pod that kip may not watch the cluster's network, and sends nothing", async () => {
     const { log, ended } = start(async () => assert.fail("sent"), {
       isWatched: async () => false,
@@ -80,7 +89,7 @@ describe("followNetwork()", () => {
     let calls = 0;
     const { log, ended, clock, close, uid } = start(async (open) => {
       calls += 1;
-      open([]);
+      open({ sums: [] });
       throw new AgentError("AGENT_ANSWER_INVALID", "nonsense");
     });
     const times: number[] = [];
@@ -106,7 +115,7 @@ describe("followNetwork()", () => {
   it("goes on with the newest changes once they can be sent", async () => {
     let failures = 2;
     const { log, ended, clock, close, uid } = start(async (open, signal) => {
-      open([]);
+      open({ sums: [] });
       if (failures-- > 0) throw new Error("Cannot encode the change");
       await untilAborted(signal);
     });

@@ -30,7 +30,8 @@ export interface CellTools {
   readonly logIns?: CloudLogIns | undefined;
   /** The cluster's network for cells. @default cells have no Services and policies */
   readonly network?:
-    Pick<ClusterNetwork, "settings" | "isWatched" | "synced" | "subscribe"> | undefined;
+    | Pick<ClusterNetwork, "settings" | "isWatched" | "synced" | "hasTiers" | "subscribe">
+    | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Publishes an event of a pod. */

@@ -1,0 +1,303 @@
+import { decode, errorText, type Decoder } from "@kip/base";
+import type { LabelSelector, LabelSelectorRequirement } from "@kip/k8s-types/network";
+import { parseCidr, type PolicyPort, type Protocol, type RuleAction } from "@kip/network-view";
+
+/** A policy of an administrator, whatever kind of object it was. */
+export interface TierPolicy {
+  /** Kind and name, for sentences. */
+  readonly title: string;
+  readonly name: string;
+  readonly tier: "admin" | "baseline";
+  /** The least comes first. */
+  readonly priority: number;
+  readonly subject: PodChoice;
+  readonly ingress: readonly TierPolicyRule[];
+  readonly egress: readonly TierPolicyRule[];
+}
+
+/** Pods of namespaces. */
+export interface PodChoice {
+  readonly namespaceSelector: LabelSelector;
+  readonly podSelector: LabelSelector;
+}
+
+/** A rule of a {@link TierPolicy}. */
+export interface TierPolicyRule {
+  readonly action: RuleAction;
+  /** Absent if it could not be read: then it is for every peer and port, and denies. */
+  readonly match?: RuleMatch | undefined;
+}
+
+/** What a rule is for. */
+export interface RuleMatch {
+  readonly pods: readonly PodChoice[];
+  readonly nodes: readonly LabelSelector[];
+  /** CIDRs. */
+  readonly networks: readonly string[];
+  /** Empty: all. Those with a name are the ports of pods. */
+  readonly ports: readonly TierPort[];
+}
+
+/** A port by number or range, or by a name that pods give it. */
+export type TierPort = PolicyPort | { readonly name: string };
+
+/** The kinds of objects that are read. */
+export type TierKind = "AdminNetworkPolicy" | "BaselineAdminNetworkPolicy" | "ClusterNetworkPolicy";
+
+const { integer, list, map, object, oneOf, optional, string, unknownValue } = decode;
+
+const readSelector = object({
+  matchLabels: optional(map(string)),
+  matchExpressions: optional(list(expression)),
+});
+const selector: Decoder<LabelSelector> = (value, path) => {
+  const { matchLabels = {}, matchExpressions = [] } = readSelector(value, path);
+  return { matchLabels, matchExpressions };
+};
+
+function expression(value: unknown, path: string): LabelSelectorRequirement {
+  const {
+    key,
+    operator,
+    values = [],
+  } = object({
+    key: string,
+    operator: oneOf("In", "NotIn", "Exists", "DoesNotExist"),
+    values: optional(list(string)),
+  })(value, path);
+  const needsValues = operator === "In" || operator === "NotIn";
+  if (needsValues === values.length > 0) return { key, operator, values };
+  const expected = needsValues ? "a list that is not empty" : "nothing";
+  throw decode.failure(`${path}.values`, expected, values);
+}
+
+const podChoice: Decoder<PodChoice> = object({
+  namespaceSelector: selector,
+  podSelector: selector,
+});
+
+/** Reads objects with exactly one field, whose readers are given: another field may be of an API that is not known here. */
+function oneField<T>(readers: Readonly<Record<string, Decoder<T>>>): Decoder<T> {
+  return (value, path) => {
+    const fields = Object.entries(map(unknownValue)(value, path));
+    const [name, inner] = fields[0] ?? ["", undefined];
+    const reader = Object.hasOwn(readers, name) ? readers[name] : undefined;
+    if (fields.length !== 1 || !reader)
+      throw decode.failure(path, `one of ${Object.keys(readers).join(", ")}`, value);
+    return reader(inner, `${path}.${name}`);
+  };
+}
+
+const everyPod: LabelSelector = {};
+const choice = oneField<PodChoice>({
+  namespaces: (value, path) => ({
+    namespaceSelector: selector(value, path),
+    podSelector: everyPod,
+  }),
+  pods: podChoice,
+});
+
+type Peer = Partial<Pick<RuleMatch, "pods" | "nodes" | "networks">>;
+const inCluster: Readonly<Record<string, Decoder<Peer>>> = {
+  namespaces: (value, path) => ({ pods: [choice({ namespaces: value }, path)] }),
+  pods: (value, path) => ({ pods: [podChoice(value, path)] }),
+};
+const anyPeer: Readonly<Record<string, Decoder<Peer>>> = {
+  ...inCluster,
+  nodes: (value, path) => ({ nodes: [selector(value, path)] }),
+  networks: (value, path) => ({ networks: nonEmpty(list(network))(value, path) }),
+};
+
+function network(value: unknown, path: string): string {
+  const text = string(value, path);
+  const range = text.includes("/") ? parseCidr(text)?.text : undefined;
+  if (range === undefined) throw decode.failure(path, "a CIDR", value);
+  return range;
+}
+
+function nonEmpty<T>(inner: Decoder<readonly T[]>): Decoder<readonly T[]> {
+  return (value, path) => {
+    const found = inner(value, path);
+    if (found.length === 0) throw decode.failure(path, "a list that is not empty", value);
+    return found;
+  };
+}
+
+const portNumber = decode.between(integer, 1, 65_535);
+const protocol = oneOf("TCP", "UDP", "SCTP");
+
+function range(
+  { start, end }: { readonly start: number; readonly end: number },
+  path: string,
+  of: Protocol,
+): PolicyPort {
+  if (start > end) throw decode.failure(path, "a range whose end is not below its start", {});
+  return { protocol: of, port: start, endPort: end };
+}
+
+const bounds = { start: portNumber, end: portNumber };
+/** Ports of v1alpha1. */
+const alphaPort = oneField<TierPort>({
+  portNumber: object({ protocol, port: portNumber }),
+  portRange: (value, path) => {
+    const found = object({ ...bounds, protocol: optional(protocol) })(value, path);
+    return range(found, path, found.protocol ?? "TCP");
+  },
+  namedPort: (value, path) => ({ name: string(value, path) }),
+});
+/** Protocols of v1alpha2 and later. */
+const protocolMatch = oneField<TierPort>({
+  tcp: ofProtocol("TCP"),
+  udp: ofProtocol("UDP"),
+  sctp: ofProtocol("SCTP"),
+  destinationNamedPort: (value, path) => ({ name: string(value, path) }),
+});
+
+function ofProtocol(name: Protocol): Decoder<TierPort> {
+  const destination = oneField<TierPort>({
+    number: (value, path) => ({ protocol: name, port: portNumber(value, path) }),
+    range: (value, path) => range(object(bounds)(value, path), path, name),
+  });
+  return (value, path) => {
+    const { destinationPort, ...others } = map(unknownValue)(value, path);
+    const [other] = Object.keys(others);
+    if (other !== undefined) throw decode.failure(`${path}.${other}`, "nothing", others[other]);
+    if (destinationPort === undefined) return { protocol: name };
+    return destination(destinationPort, `${path}.destinationPort`);
+  };
+}
+
+/** A policy as the API server has it: any shape that its CRD lets through. */
+export interface TierObject {
+  readonly metadata: { readonly name: string };
+  readonly spec?: unknown;
+}
+
+/** What is wrong with a policy, for the log. */
+export interface TierProblem {
+  readonly policy: string;
+  readonly problem: string;
+}
+
+/**
+ * Reads a policy of an administrator. A rule that cannot be read fails closed, as the API says: one that allows matches nothing,
+ * others deny everything. So does a policy whose subject or priority cannot be read: it is for every pod.
+ *
+ * @param onProblem is given what cannot be read
+ * @returns undefined for a baseline policy with another name than `default`, which the API does not know
+ */
+export function readTierPolicy(
+  kind: TierKind,
+  value: TierObject,
+  onProblem: (problem: TierProblem) => void,
+): TierPolicy | undefined {
+  const { name } = value.metadata;
+  const title = `${kind} ${name}`;
+  const report = (error: unknown): void => onProblem({ policy: title, problem: errorText(error) });
+  const attempt = <T>(read: () => T): T | undefined => {
+    try {
+      return read();
+    } catch (error) {
+      report(error);
+      return undefined;
+    }
+  };
+  const isBaseline = kind === "BaselineAdminNetworkPolicy";
+  if (isBaseline && name !== "default") {
+    report(new Error("only the one with the name default has an effect"));
+    return undefined;
+  }
+  const spec = attempt(() => map(unknownValue)(value.spec, "spec")) ?? {};
+  const tier = isCluster(kind)
+    ? attempt(() => oneOf("Admin", "Baseline")(spec["tier"], "spec.tier"))
+    : isBaseline
+      ? "Baseline"
+      : "Admin";
+  const priority = isBaseline
+    ? 0
+    : attempt(() => decode.between(integer, 0, 1000)(spec["priority"], "spec.priority"));
+  const subject = attempt(() => choice(spec["subject"], "spec.subject"));
+  const isWhole = tier !== undefined && priority !== undefined && subject !== undefined;
+  const rules = (direction: "ingress" | "egress"): readonly TierPolicyRule[] => {
+    const list = readRules(kind, { spec, direction, isBaseline: tier === "Baseline" }, report);
+    return isWhole ? list : list.flatMap(closedRule);
+  };
+  return {
+    title,
+    name,
+    tier: tier === "Baseline" ? "baseline" : "admin",
+    priority: priority ?? 0,
+    subject: subject ?? { namespaceSelector: {}, podSelector: {} },
+    ingress: rules("ingress"),
+    egress: rules("egress"),
+  };
+}
+
+function isCluster(kind: TierKind): boolean {
+  return kind === "ClusterNetworkPolicy";
+}
+
+/** A rule of a policy of which it is not known where it belongs. */
+function closedRule({ action, match }: TierPolicyRule): readonly TierPolicyRule[] {
+  return action === "allow" ? [] : [{ action: "deny", match }];
+}
+
+function readRules(
+  kind: TierKind,
+  options: {
+    readonly spec: Readonly<Record<string, unknown>>;
+    readonly direction: "ingress" | "egress";
+    readonly isBaseline: boolean;
+  },
+  report: (error: unknown) => void,
+): readonly TierPolicyRule[] {
+  const { spec, direction, isBaseline } = options;
+  const path = `spec.${direction}`;
+  try {
+    const found = optional(list(map(unknownValue)))(spec[direction], path) ?? [];
+    return found.flatMap((rule, index): readonly TierPolicyRule[] => {
+      const at = `${path}[${index}]`;
+      const action = actionOf(kind, rule["action"], isBaseline);
+      try {
+        if (action === undefined) throw decode.failure(`${at}.action`, "a known action", rule);
+        return [{ action, match: readMatch(kind, rule, { at, direction }) }];
+      } catch (error) {
+        report(error);
+        return action === "allow" ? [] : [{ action: "deny" }];
+      }
+    });
+  } catch (error) {
+    report(error);
+    return [{ action: "deny" }];
+  }
+}
+
+function actionOf(kind: TierKind, value: unknown, isBaseline: boolean): RuleAction | undefined {
+  if (value === (isCluster(kind) ? "Accept" : "Allow")) return "allow";
+  if (value === "Deny") return "deny";
+  // A BaselineAdminNetworkPolicy has nothing behind it to pass to.
+  return value === "Pass" && (isCluster(kind) || !isBaseline) ? "pass" : undefined;
+}
+
+function readMatch(
+  kind: TierKind,
+  rule: Readonly<Record<string, unknown>>,
+  { at, direction }: { readonly at: string; readonly direction: "ingress" | "egress" },
+): RuleMatch {
+  const isIngress = direction === "ingress";
+  const peersField = isIngress ? "from" : "to";
+  const peer = oneField(isIngress ? inCluster : anyPeer);
+  const peers = nonEmpty(list(peer))(rule[peersField], `${at}.${peersField}`);
+  const portsField = isCluster(kind) ? "protocols" : "ports";
+  const port = isCluster(kind) ? protocolMatch : alphaPort;
+  const ports = optional(list(port))(rule[portsField], `${at}.${portsField}`) ?? [];
+  const nodes = peers.flatMap((each) => each.nodes ?? []);
+  const networks = peers.flatMap((each) => each.networks ?? []);
+  if (nodes.length + networks.length > 0 && ports.some((each) => "name" in each))
+    throw decode.failure(
+      `${at}.${portsField}`,
+      "no named port, as nodes and networks have none",
+      {},
+    );
+  return { pods: peers.flatMap((each) => each.pods ?? []), nodes, networks, ports };
+}

@@ -1,0 +1,146 @@
+import { untilAborted } from "@kip/base";
+import {
+  createInformer,
+  K8sError,
+  paths,
+  type InformerOptions,
+  type KubeObject,
+} from "@kip/k8s-client";
+import type { TierKind, TierObject } from "../policies/tier-policy.ts";
+import { tierGroup, tierPath, tierResources, type TierResource } from "./tier-kinds.ts";
+
+/** What a {@link TierSources} needs. */
+export interface TierSourcesOptions extends Pick<
+  InformerOptions<KubeObject>,
+  "client" | "clock" | "logger" | "signal"
+> {
+  readonly onPolicy: (
+    type: "added" | "updated" | "deleted",
+    kind: TierKind,
+    object: TierObject,
+  ) => void;
+}
+
+/** What is read of a definition of a resource. */
+interface Definition {
+  readonly spec?: {
+    readonly versions?: readonly { readonly name: string; readonly served?: boolean }[];
+  };
+  readonly status?: {
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+  };
+}
+
+interface Watched {
+  readonly version: string;
+  readonly abort: AbortController;
+  readonly synced: Promise<void>;
+  readonly known: Map<string, TierObject>;
+}
+
+/**
+ * Watches policies of administrators while their API is installed: it may come and go at any time. For each kind one watch of
+ * the one definition, which is small, says so.
+ */
+export class TierSources {
+  readonly #options: TierSourcesOptions;
+  readonly #watched = new Map<TierKind, Watched>();
+  readonly #definitions: Promise<unknown>;
+
+  constructor(options: TierSourcesOptions) {
+    this.#options = options;
+    this.#definitions = Promise.all(
+      tierResources.map(async (resource) => {
+        await this.#follow(resource);
+      }),
+    );
+    this.#definitions.catch(() => {}); // it was ended before
+  }
+
+  /** Resolves when all policies are known that there are now. @throws the signal's reason */
+  async synced(signal: AbortSignal): Promise<void> {
+    await untilAborted(this.#definitions, signal);
+    for (const { synced, abort } of this.#watched.values()) {
+      const ended = AbortSignal.any([signal, abort.signal]);
+      await untilAborted(synced, ended).catch((error: unknown) => {
+        if (!abort.signal.aborted) throw error; // else the API was removed meanwhile
+      });
+    }
+  }
+
+  async #follow(resource: TierResource): Promise<void> {
+    const { client, clock, logger, signal } = this.#options;
+    const name = `${resource.resource}.${tierGroup}`;
+    const forbidden = Promise.withResolvers<void>();
+    const { synced } = createInformer<Definition>({
+      client,
+      clock,
+      logger,
+      signal,
+      // Without this permission the API counts as not installed; the informer's log says what is missing.
+      onError: (error) => {
+        if (K8sError.is(error, "K8S_FORBIDDEN")) forbidden.resolve();
+      },
+      path: paths.customResourceDefinitions(),
+      query: { fieldSelector: `metadata.name=${name}` },
+      transform: withoutSchemas,
+      onEvent: ({ type, object }) =>
+        this.#change(resource, type === "deleted" ? undefined : versionOf(resource, object)),
+    });
+    await Promise.race([synced, forbidden.promise]);
+  }
+
+  #change(resource: TierResource, version: string | undefined): void {
+    const { kind } = resource;
+    const before = this.#watched.get(kind);
+    if (before?.version === version) return;
+    if (before) {
+      before.abort.abort();
+      this.#watched.delete(kind);
+      for (const object of before.known.values()) this.#options.onPolicy("deleted", kind, object);
+    }
+    if (version !== undefined) this.#watched.set(kind, this.#watch(resource, version));
+  }
+
+  #watch(resource: TierResource, version: string): Watched {
+    const { client, clock, logger, signal, onPolicy } = this.#options;
+    const abort = new AbortController();
+    const known = new Map<string, TierObject>();
+    const { synced } = createInformer<TierObject>({
+      client,
+      clock,
+      logger,
+      signal: AbortSignal.any([signal, abort.signal]),
+      path: tierPath(resource, version),
+      onEvent: ({ type, object }) => {
+        if (abort.signal.aborted) return;
+        if (type === "deleted") known.delete(object.metadata.uid);
+        else known.set(object.metadata.uid, object);
+        onPolicy(type, resource.kind, object);
+      },
+    });
+    synced.catch(() => {}); // it was ended before
+    return { version, abort, synced, known };
+  }
+}
+
+/** The version to read, once the API server serves the resource. */
+function versionOf({ versions }: TierResource, { spec, status }: Definition): string | undefined {
+  const isEstablished = status?.conditions?.some(
+    (condition) => condition.type === "Established" && condition.status === "True",
+  );
+  if (isEstablished !== true) return undefined;
+  const served = (spec?.versions ?? []).flatMap(({ name, served: is }) =>
+    is === true ? [name] : [],
+  );
+  return versions.find((version) => served.includes(version));
+}
+
+/** Definitions are large by their schemas. */
+function withoutSchemas(object: Definition & KubeObject): Definition & KubeObject {
+  const versions = (object.spec?.versions ?? []).map(({ name, served }) => ({
+    name,
+    served: served === true,
+  }));
+  return { ...object, spec: { versions } };
+}
