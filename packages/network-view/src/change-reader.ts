@@ -10,15 +10,14 @@ export interface ViewChange {
   readonly number: number;
   /** Services that have changed; undefined for those that are gone. */
   readonly services: ReadonlyMap<string, ServiceView | undefined>;
-  /** Services of these buckets that `services` does not name are gone. */
+  /** Services of these buckets that neither `services` nor `kept` names are gone. */
   readonly buckets: readonly number[];
+  /** Services that are as they were sent before. @default none */
+  readonly kept?: ReadonlySet<string> | undefined;
   readonly groups: readonly GroupLine[];
   /** Absent if it is as before. */
   readonly policy?: PolicyView | undefined;
 }
-
-/** Bytes that one change may have. Kip sends changes of a quarter of a megabyte, unless one line is larger. */
-const maxChangeBytes = 32 * 1024 * 1024;
 
 const lineEnd = 0x0a;
 
@@ -54,7 +53,7 @@ export class ChangeReader {
 
   #take(bytes: Buffer): ViewChange | undefined {
     this.#changeBytes += bytes.length;
-    if (this.#changeBytes > maxChangeBytes) throw tooLarge(maxChangeBytes);
+    if (this.#changeBytes > limits.changeBytes) throw tooLarge(limits.changeBytes);
     const line = decodeLine(bytes.toString());
     const open = this.#open;
     switch (line.kind) {
@@ -63,6 +62,9 @@ export class ChangeReader {
         return undefined;
       case "bucket":
         open.buckets.push(line.bucket);
+        return undefined;
+      case "kept":
+        (open.kept ??= new Set()).add(line.key);
         return undefined;
       case "group":
         open.groups.push(line);
@@ -83,6 +85,7 @@ function emptyChange(): {
   readonly services: Map<string, ServiceView | undefined>;
   readonly buckets: number[];
   readonly groups: GroupLine[];
+  kept?: Set<string>;
   policy?: PolicyView;
 } {
   return { services: new Map(), buckets: [], groups: [] };

@@ -19,4 +19,6 @@ export const limits = {
   keyCharacters: 320,
   /** Bytes of a line. */
   lineBytes: 2 * 1024 * 1024,
+  /** Bytes of a change: what a cell keeps before it puts it in force. */
+  changeBytes: 32 * 1024 * 1024,
 } as const;

@@ -14,6 +14,7 @@ import { bucketCount } from "./table-digest.ts";
  * | `["service", "namespace/name", view]` | the Service is like this now |
  * | `["service", "namespace/name"]` | the Service is gone |
  * | `["bucket", n]` | Services of bucket n that this change does not name are gone |
+ * | `["kept", "namespace/name"]` | the Service is as an earlier change of this connection said: its bucket is too large for one change |
  * | `["group", name, "reset", add]` | the group has these addresses and no others |
  * | `["group", name, "change", add, remove]` | the group has got and lost these addresses |
  * | `["group", name, "gone"]` | no rule names the group |
@@ -24,6 +25,7 @@ import { bucketCount } from "./table-digest.ts";
 export type ViewLine =
   | { readonly kind: "service"; readonly key: string; readonly view: ServiceView | undefined }
   | { readonly kind: "bucket"; readonly bucket: number }
+  | { readonly kind: "kept"; readonly key: string }
   | GroupLine
   | { readonly kind: "policy"; readonly policy: PolicyView }
   | { readonly kind: "end"; readonly number: number };
@@ -53,6 +55,8 @@ function fields(line: ViewLine): readonly unknown[] {
         : [line.kind, line.key, ordered(line.view)];
     case "bucket":
       return [line.kind, line.bucket];
+    case "kept":
+      return [line.kind, line.key];
     case "group":
       if (line.change === "gone") return [line.kind, line.name, line.change];
       if (line.change === "reset") return [line.kind, line.name, line.change, line.add];
@@ -100,6 +104,7 @@ const readers: Readonly<
     kind: "bucket",
     bucket: decode.between(decode.integer, 0, bucketCount - 1)(bucket, "bucket"),
   }),
+  kept: ([key]) => ({ kind: "kept", key: name(key, "key") }),
   group: ([group, change, add, remove]) => {
     const kind = decode.oneOf("reset", "change", "gone")(change, "change");
     const common = { kind: "group", name: name(group, "group") } as const;
@@ -130,6 +135,7 @@ export function decodeLine(text: string): ViewLine {
   const known = decode.oneOf(
     "service",
     "bucket",
+    "kept",
     "group",
     "policy",
     "tiers",

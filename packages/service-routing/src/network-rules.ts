@@ -160,10 +160,10 @@ export class NetworkRules {
     if (policy) this.#policy = policy;
   }
 
-  #withBuckets({ services, buckets }: ViewChange): ServiceChanges {
+  #withBuckets({ services, buckets, kept }: ViewChange): ServiceChanges {
     if (buckets.length === 0) return services;
     const gone = [...this.#services.keys()].filter(
-      (key) => !services.has(key) && buckets.includes(bucketOf(key)),
+      (key) => !services.has(key) && !kept?.has(key) && buckets.includes(bucketOf(key)),
     );
     return new Map([...services, ...gone.map((key) => [key, undefined] as const)]);
   }

@@ -42,9 +42,9 @@ export class NodePorts implements AsyncDisposable {
   }
 
   /** Opens and closes what a change asks for. To be called once its rules are in force. Never throws. */
-  async apply({ services, buckets }: ViewChange): Promise<void> {
+  async apply({ services, buckets, kept }: ViewChange): Promise<void> {
     for (const key of this.#ofServices.keys())
-      if (buckets.includes(bucketOf(key))) this.#ofServices.delete(key);
+      if (buckets.includes(bucketOf(key)) && !kept?.has(key)) this.#ofServices.delete(key);
     for (const [key, view] of services) {
       const ports = view ? nodePortsOf(view) : [];
       if (ports.length > 0) this.#ofServices.set(key, ports);

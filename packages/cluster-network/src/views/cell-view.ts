@@ -29,6 +29,8 @@ export class CellView {
   readonly #shared: SharedLines;
   #first: readonly string[];
   #missingBuckets: number[];
+  /** Of missing buckets that are too large for one change: Services that the cell has. */
+  readonly #sent = new Map<number, Set<string>>();
   #version: number;
   #policy: PolicyView;
   #isPolicyNew = true;
@@ -103,10 +105,10 @@ export class CellView {
   *#serviceParts(): Generator<Buffer> {
     const { services } = this.#shared;
     const difference = services.since(this.#version);
-    if (difference) yield difference;
-    else this.#missingBuckets = allBuckets();
+    if (difference) yield difference.lines;
+    this.#noteMissing(difference?.rest);
     if (this.#isFirst) {
-      yield Buffer.from(this.#first.map((key) => services.line(key) ?? "").join(""));
+      yield services.part(this.#first.filter((key) => services.line(key) !== undefined)).lines;
       this.#first = [];
       return;
     }
@@ -114,9 +116,34 @@ export class CellView {
     while (bytes < changeBytes) {
       const bucket = this.#missingBuckets.pop();
       if (bucket === undefined) return;
-      const lines = services.bucket(bucket);
+      const sent = this.#sent.get(bucket);
+      const { lines, keys, rest } = services.bucket(bucket, sent);
       bytes += lines.length;
       yield lines;
+      if (rest.length === 0) this.#sent.delete(bucket);
+      else this.#noteSent(bucket, keys);
+    }
+  }
+
+  /** The rest of a bucket comes after all others. */
+  #noteSent(bucket: number, keys: readonly string[]): void {
+    const sent = this.#sent.get(bucket) ?? new Set();
+    for (const key of keys) sent.add(key);
+    this.#sent.set(bucket, sent);
+    this.#missingBuckets.unshift(bucket);
+  }
+
+  /** What a change had no room for comes with its bucket; undefined for everything. */
+  #noteMissing(keys: readonly string[] | undefined): void {
+    if (!keys) {
+      this.#missingBuckets = allBuckets();
+      this.#sent.clear();
+      return;
+    }
+    for (const key of keys) {
+      const bucket = bucketOf(key);
+      this.#sent.get(bucket)?.delete(key);
+      if (!this.#missingBuckets.includes(bucket)) this.#missingBuckets.unshift(bucket);
     }
   }
 }

@@ -2,11 +2,27 @@ import {
   bucketCount,
   bucketOf,
   encodeLine,
+  limits,
   TableDigest,
   type ServiceView,
 } from "@kip/network-view";
 import { isReadable } from "./is-readable.ts";
 import { VersionedTable } from "./versioned-table.ts";
+
+/** Lines for one change. */
+export interface LinesPart {
+  readonly lines: Buffer;
+  /** Services that the lines are of. */
+  readonly keys: readonly string[];
+  /** Services that did not fit. */
+  readonly rest: readonly string[];
+}
+
+/**
+ * Bytes of Services in one part of a change: no more than a quarter of what a cell takes as one change. Users decide how large
+ * Services are, and in which bucket.
+ */
+const mostBytes = limits.changeBytes / 8;
 
 /**
  * The table of Services as lines. What several cells need is encoded once: the difference between two versions, and each
@@ -17,7 +33,7 @@ export class ServiceLines {
   readonly #digest = new TableDigest();
   readonly #keys: Set<string>[] = Array.from({ length: bucketCount }, () => new Set<string>());
   readonly #buckets = new Map<number, Buffer>();
-  readonly #differences = new Map<number, Buffer>();
+  readonly #differences = new Map<number, LinesPart>();
 
   get sums(): readonly number[] {
     return this.#digest.sums;
@@ -48,28 +64,64 @@ export class ServiceLines {
     return true;
   }
 
-  /** All lines of a bucket, with the line that makes it whole. */
-  bucket(number: number): Buffer {
+  /**
+   * Lines of a bucket for one change: all of them, with the line that makes it whole, or the smallest ones if they are too
+   * many for one change.
+   *
+   * @param sent names of those that earlier changes had
+   */
+  bucket(number: number, sent: ReadonlySet<string> = new Set()): LinesPart {
     const known = this.#buckets.get(number);
-    if (known) return known;
-    const keys = [...(this.#keys[number] ?? [])];
-    const lines = keys.map((key) => this.#table.get(key) ?? "");
-    const buffer = Buffer.from(encodeLine({ kind: "bucket", bucket: number }) + lines.join(""));
-    this.#buckets.set(number, buffer);
-    return buffer;
+    if (known && sent.size === 0) return { lines: known, keys: [], rest: [] };
+    const all = this.#keys[number] ?? new Set();
+    const part = this.part([...all].filter((key) => !sent.has(key)));
+    if (part.rest.length > 0) return part;
+    const kept = [...sent].filter((key) => all.has(key));
+    const first = kept.map((key) => encodeLine({ kind: "kept", key })).join("");
+    const head = Buffer.from(encodeLine({ kind: "bucket", bucket: number }) + first);
+    const lines = Buffer.concat([head, part.lines]);
+    if (sent.size === 0) this.#buckets.set(number, lines);
+    return { ...part, lines };
   }
 
   /** Lines of what has changed after a version; undefined if that is not remembered. */
-  since(version: number): Buffer | undefined {
+  since(version: number): LinesPart | undefined {
     const known = this.#differences.get(version);
     if (known) return known;
     const changes = this.#table.since(version);
     if (!changes) return undefined;
-    const lines = [...changes].map(
-      ([key, line]) => line ?? encodeLine({ kind: "service", key, view: undefined }),
-    );
-    const buffer = Buffer.from(lines.join(""));
-    this.#differences.set(version, buffer);
-    return buffer;
+    const part = this.part([...changes.keys()]);
+    this.#differences.set(version, part);
+    return part;
   }
+
+  /** As many lines of Services as go into one change, and at least one. Small ones come first: they do not wait for large ones. */
+  part(keys: readonly string[]): LinesPart {
+    const all = keys.map((key) => ({ key, line: this.#table.get(key) ?? goneLine(key) }));
+    const isTooMuch = sizeOf(all) > mostBytes;
+    if (isTooMuch) all.sort((a, b) => a.line.length - b.line.length);
+    let bytes = 0;
+    const end = all.findIndex(({ line }, index) => index > 0 && (bytes += line.length) > mostBytes);
+    const count = isTooMuch && end > 0 ? end : all.length;
+    const names = all.map(({ key }) => key);
+    return {
+      lines: Buffer.from(
+        all
+          .slice(0, count)
+          .map(({ line }) => line)
+          .join(""),
+      ),
+      keys: names.slice(0, count),
+      rest: names.slice(count),
+    };
+  }
+}
+
+function goneLine(key: string): string {
+  return encodeLine({ kind: "service", key, view: undefined });
+}
+
+/** Lines have one byte for each character: names are of ASCII. */
+function sizeOf(list: readonly { readonly line: string }[]): number {
+  return list.reduce((sum, { line }) => sum + line.length, 0);
 }
