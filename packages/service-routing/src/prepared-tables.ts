@@ -10,6 +10,7 @@ import { serviceTables } from "./services.ts";
 export interface PreparedTables {
   /** The machine's end of the cable that the pod will have. */
   readonly cable: string;
+  readonly machinePorts: RoutingPlace["machinePorts"];
 }
 
 /** Which tables there are: those of the addresses that most pods have. */
@@ -18,34 +19,39 @@ const prepared = families.filter(({ number }) => number === 4);
 /** For which numbers of endpoints there are shared chains. Another one costs the start of a pod some milliseconds. */
 export const preparedCounts: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8];
 
-const nowhere: RoutingPlace = {
-  podAddresses: [],
-  nodeAddresses: [],
-  serviceRanges: [],
-  localEndpoints: "own",
-};
+function nowhere({ machinePorts }: Pick<PreparedTables, "machinePorts">): RoutingPlace {
+  const none = { podAddresses: [], nodeAddresses: [], serviceRanges: [] };
+  return { ...none, machinePorts, localEndpoints: "own" };
+}
 
 /**
  * Puts {@link PreparedTables} in force in place of all rules of Services and policies. A pod's first change is a few elements
  * then; making tables and hooks is most of what its network costs.
  *
  * @param options.cable the machine's end of the cable that the pod will have
+ * @param options.machinePorts see `RoutingPlace`
  * @param options.runNft gives commands to nft as one transaction
  * @throws what `runNft` throws
  */
 export async function prepareTables(options: {
   readonly cable: string;
+  readonly machinePorts?: RoutingPlace["machinePorts"];
   readonly runNft: (text: string) => Promise<unknown>;
 }): Promise<PreparedTables> {
-  const { cable, runNft } = options;
-  await runNft(prepared.map((family) => preparedText(cable, family)).join(""));
-  return { cable };
+  const { cable, machinePorts, runNft } = options;
+  const tables = { cable, machinePorts };
+  await runNft(prepared.map((family) => preparedText(tables, family)).join(""));
+  return tables;
 }
 
 /** Whether rules for a place can begin with the tables. */
-export function isPreparedFor({ cable }: PreparedTables, place: RoutingPlace): boolean {
+export function isPreparedFor(
+  { cable, machinePorts }: PreparedTables,
+  place: RoutingPlace,
+): boolean {
+  const hasPorts = String(machinePorts) === String(place.machinePorts);
   const isOfFamilies = familiesOf(place).every((family) => prepared.includes(family));
-  return place.cable === cable && place.clients === undefined && isOfFamilies;
+  return hasPorts && place.cable === cable && place.clients === undefined && isOfFamilies;
 }
 
 /** What a place adds to the tables. */
@@ -64,16 +70,18 @@ export function placeElements(place: RoutingPlace): string {
     .join("");
 }
 
-function preparedText(cable: string, family: Family): string {
+function preparedText(tables: PreparedTables, family: Family): string {
+  const { cable } = tables;
+  const place = nowhere(tables);
   const policies = `${family.ip} ${policyTable}`;
   const chains = new RuleSetBuilder();
   for (const count of preparedCounts)
     chains.chains.set(balanceChain(count), balanceRules(count, family));
   const others = serviceTables.slice(1).map((name) => `${family.ip} ${name}`);
   return [
-    emptyTable(servicesTable(family), family, nowhere),
+    emptyTable(servicesTable(family), family, place),
     textOf(servicesTable(family), chains),
-    tableHooks(servicesTable(family), family, nowhere),
+    tableHooks(servicesTable(family), family, place),
     ...others.map((table) => `add table ${table}\ndelete table ${table}\n`),
     closedPolicyTable(policies, { family, cable, nodes: [] }),
     textOf(policies, policyRules({}, new Map(), family)),

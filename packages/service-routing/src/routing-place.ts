@@ -11,6 +11,11 @@ export interface RoutingPlace {
   /** CIDRs of ClusterIPs. What goes to one of them and is not a Service's is dropped. */
   readonly serviceRanges: readonly string[];
   /**
+   * TCP ports of the machine that no Service takes at the machine's own addresses: any user may name those as external IPs.
+   * @default none
+   */
+  readonly machinePorts?: readonly number[] | undefined;
+  /**
    * Which endpoints are local for `externalTrafficPolicy: Local`: the pod's own alone, as a packet that keeps its source
    * must come back through this machine, or all of the virtual node.
    */

@@ -75,14 +75,17 @@ function addressSets(family: Family, place: RoutingPlace): string {
 export function tableHooks(table: string, { ip, loopback }: Family, place: RoutingPlace): string {
   const others = place.clients === undefined ? "" : `\n    ${ip} saddr != @clients return`;
   const target = `${ip} daddr . meta l4proto . th dport`;
+  const own = ownPorts(place);
   const nodeport = "meta l4proto . th dport";
   const toOwn = `fib daddr type local ${ip} daddr != ${loopback}`;
   const translate = `
+    ${own("return")}
     ${target} vmap @services
     ${toOwn} ${nodeport} vmap @nodeports
     ${ip} daddr @nodes ${nodeport} vmap @nodeports`;
   const refuse = `
     ct state != new accept
+    ${own("accept")}
     ${target} vmap @refused
     ${toOwn} ${nodeport} vmap @refused_nodeports
     ${ip} daddr @nodes ${nodeport} vmap @refused_nodeports
@@ -92,10 +95,12 @@ export function tableHooks(table: string, { ip, loopback }: Family, place: Routi
 table ${table} {
   chain sources_in {
     type filter hook prerouting priority dstnat - 10
+    ${own("return")}
     ct state new ${target} vmap @firewall
   }
   chain sources_out {
     type filter hook output priority -110
+    ${own("return")}
     ct state new ${target} vmap @firewall
   }
   chain translate_in {
@@ -121,6 +126,12 @@ table ${table} {
   }
 }
 `;
+}
+
+/** A rule for connections to the machine's own ports, which come before all Services. */
+function ownPorts({ machinePorts = [] }: RoutingPlace): (verdict: string) => string {
+  if (machinePorts.length === 0) return () => "";
+  return (verdict) => `fib daddr type local tcp dport { ${machinePorts.join(", ")} } ${verdict}`;
 }
 
 function elements(list: readonly string[]): string {

@@ -18,6 +18,7 @@ const place: RoutingPlace = {
   cable,
   nodeAddresses: ["10.0.0.200"],
   serviceRanges: ["10.96.0.0/16", "fd00:96::/112"],
+  machinePorts: [6421],
   localEndpoints: "own",
 };
 
@@ -150,6 +151,29 @@ describe("NetworkRules", () => {
     await applyService(service(["10.0.0.11:8080", "[fd00::11]:8080", "[fd00::12]:8080"]));
     assert.deepEqual(await answers(20, "fd00:96::a"), new Set(["fd00::11", "fd00::12"]));
     assert.deepEqual(await answers(5), new Set(["10.0.0.11"]));
+  });
+
+  it("leaves the machine's own port alone, whatever external IPs a Service names", async () => {
+    const own = "10.0.0.2";
+    await network.cell.listen(own, 6421);
+    const port = { name: "", protocol: "TCP", port: 6421 } as const;
+    for (const endpoints of [["10.0.0.11:8080"], []]) {
+      await applyService({
+        clusterIps: [vip],
+        externalIps: [own],
+        ports: [{ ...port, endpoints }],
+      });
+      assert.equal(await network.others.tcp(own, 6421), `${own} 10.0.0.11`);
+      assert.equal(await network.cell.tcp(own, 6421), `${own} ${own}`);
+    }
+    await applyService({
+      clusterIps: [vip],
+      loadBalancerIps: [own],
+      sourceRanges: ["192.0.2.0/24"],
+      ports: [{ ...port, endpoints: ["10.0.0.11:8080"] }],
+    });
+    assert.equal(await network.others.tcp(own, 6421, 500), `${own} 10.0.0.11`);
+    await applyService(service(backends.map((host) => `${host}:8080`)));
   });
 
   it("leads UDP to its endpoints", async () => {
@@ -349,7 +373,7 @@ describe("NetworkRules", () => {
 
   it("begins with tables that were prepared, and closes nothing that the policy opens", async () => {
     const runNft = async (text: string): Promise<string> => await network.nft(text);
-    const prepared = await prepareTables({ cable, runNft });
+    const prepared = await prepareTables({ cable, machinePorts: [6421], runNft });
     const begin = async (policy: PolicyView): Promise<void> => {
       const ownPlace = { ...place, podAddresses: [podAddresses[0]] };
       const forget = async (): Promise<void> => {};
@@ -362,7 +386,7 @@ describe("NetworkRules", () => {
     assert.deepEqual(await answers(40), new Set(["10.0.0.12", "10.1.0.2"]));
     assert.equal(await network.pod.tcp("10.96.7.7", 80, 300), "error: timeout");
     assert.equal(await network.others.tcp(podAddresses[0], 8080), "10.1.0.2 10.0.0.11");
-    await prepareTables({ cable, runNft });
+    await prepareTables({ cable, machinePorts: [6421], runNft });
     await begin({ ingress: [] });
     assert.equal(await network.others.tcp(podAddresses[0], 8080, 300), "error: timeout");
     rules = newRules();

@@ -1,9 +1,13 @@
+import { agentPort } from "@kip/agent-api";
 import type { Logger } from "@kip/base";
 import type * as routing from "@kip/service-routing";
 import { runNft, WaitingNft } from "./waiting-nft.ts";
 
 /** Where a pod's rules are for. A pod with addresses of its own has a cable. */
-export type PodPlace = Omit<routing.RoutingPlace, "cable">;
+export type PodPlace = Omit<routing.RoutingPlace, "cable" | "machinePorts">;
+
+/** Kip's way to the cell. */
+const machinePorts = [agentPort];
 
 /** Options of the rules of a pod. */
 export type PodRulesOptions = Pick<routing.NetworkRulesOptions, "takesOver">;
@@ -31,7 +35,7 @@ export function podRulesFactory(
     new NetworkRules({
       takesOver,
       prepared,
-      place: { ...place, cable: place.podAddresses.length > 0 ? cable : undefined },
+      place: { ...place, machinePorts, cable: place.podAddresses.length > 0 ? cable : undefined },
       runNft: async (text) => await nft.run(text),
       forget: async (flows) => {
         await forgetFlows(flows);
@@ -46,7 +50,7 @@ export async function preparedTables(
   { cable, logger }: { readonly cable: string; readonly logger: Logger },
 ): Promise<routing.PreparedTables | undefined> {
   try {
-    return await prepareTables({ cable, runNft });
+    return await prepareTables({ cable, machinePorts, runNft });
   } catch (err) {
     logger.warn("Could not prepare tables of network rules", { err });
     return undefined;
