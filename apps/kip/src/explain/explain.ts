@@ -9,6 +9,7 @@ import { OptionError, silentLogger, type Option, type OptionValues } from "@kip/
 import { openClient } from "@kip/virtual-kubelet/command";
 import { parseCommand } from "../cli/parse-command.ts";
 import { stopRequest } from "../cli/stop-request.ts";
+import { findingText } from "./finding-text.ts";
 
 const usage = `Usage: kip explain network POD [--to POD|SERVICE|HOST:PORT] [options]
        kip explain network POD --from POD [options]
@@ -59,7 +60,7 @@ export async function explain(args: readonly string[]): Promise<void> {
     });
   const output = values.choice("output", ["text", "json"]);
   const found = await answer(values, pod);
-  console.log(output === "json" ? JSON.stringify(found, undefined, 2) : textOf(found));
+  console.log(output === "json" ? JSON.stringify(found, undefined, 2) : findingText(found));
   process.exitCode = exitCodes[found.outcome];
 }
 
@@ -115,21 +116,6 @@ function namespacesOf({ pod, to, namespace }: NetworkQuestion): readonly string[
   const found = [namespace, ...named, ...(ofName === undefined ? [] : [ofName])];
   return [...new Set(found)].filter((name) => !kinds.includes(name));
 }
-
-function textOf({ outcome, sentences }: Finding): string {
-  const conclusion = conclusions[outcome];
-  return [...sentences, ...(conclusion === undefined ? [] : ["", conclusion])].join("\n");
-}
-
-const conclusions: Readonly<Record<Outcome, string | undefined>> = {
-  described: undefined,
-  passes: "It passes.",
-  refused: "It does not pass: the connection is refused at once.",
-  dropped: "It does not pass: packets are dropped.",
-  absent: "It does not pass: one end is missing.",
-  partly: "It depends on the endpoint that is chosen.",
-  unknown: "Not known: see above.",
-};
 
 /** Words, and flags with their values. A `-o` or `-n` alone is the flag, as with kubectl. */
 function separate(args: readonly string[]): {
