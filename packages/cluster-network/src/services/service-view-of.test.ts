@@ -68,6 +68,18 @@ describe("serviceViewOf()", () => {
     }
   });
 
+  it("has no more endpoints of a Service with session affinity than a small cell can make rules for", () => {
+    const many = Array.from({ length: 3000 }, (_, i) => ({
+      addresses: [`10.0.${i >> 8}.${i & 255}`],
+    }));
+    const countOf = (spec: StoredService["spec"]): number | undefined =>
+      serviceViewOf(service(spec), [slice(many)], node).ports[0]?.endpoints.length;
+    assert.equal(countOf({}), 3000);
+    assert.equal(countOf({ sessionAffinity: "ClientIP" }), 2000);
+    const isLocal = { sessionAffinity: "ClientIP", internalTrafficPolicy: "Local" } as const;
+    assert.equal(countOf(isLocal), 1000);
+  });
+
   it("leaves out ports that a slice may not have", () => {
     for (const port of [0, 70_000]) {
       const wrong = {

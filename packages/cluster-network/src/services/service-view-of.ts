@@ -50,18 +50,16 @@ export function serviceViewOf(
   );
   const ports = (spec.ports ?? []).slice(0, limits.ports);
   const hasLocal = isInternalLocal || isExternalLocal;
-  // A line that no cell takes would cut off all of them.
-  const share = Math.floor(limits.serviceEndpoints / (ports.length * (hasLocal ? 2 : 1)));
-  const most = Math.min(limits.endpoints, share);
+  const hasAffinity = spec.sessionAffinity === "ClientIP";
+  const most = mostEndpoints(ports.length * (hasLocal ? 2 : 1), hasAffinity);
   return {
     clusterIps: addresses(spec.clusterIPs ?? [spec.clusterIP ?? ""]),
     externalIps: some(external),
     loadBalancerIps: some(loadBalancer),
     sourceRanges: some(ranges.slice(0, limits.addresses)),
-    affinitySeconds:
-      spec.sessionAffinity === "ClientIP"
-        ? (spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds)
-        : undefined,
+    affinitySeconds: hasAffinity
+      ? (spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds)
+      : undefined,
     isInternalLocal: isInternalLocal || undefined,
     isExternalLocal: isExternalLocal || undefined,
     ports: ports.map((port) => {
@@ -78,6 +76,12 @@ export function serviceViewOf(
       } satisfies ServicePortView;
     }),
   };
+}
+
+/** How many endpoints one list may have. A line that no cell takes would cut off all of them. */
+function mostEndpoints(lists: number, hasAffinity: boolean): number {
+  const total = hasAffinity ? limits.affinityEndpoints : limits.serviceEndpoints;
+  return Math.min(limits.endpoints, Math.floor(total / lists));
 }
 
 /** The protocol of a port; what is absent or unknown is TCP, as the API's default. */
