@@ -176,6 +176,54 @@ describe("explainNetwork()", () => {
     assert.match(ask("10.9.0.1:30080"), /^passes: .*NodePort of Service shop\/node.*is Local/);
   });
 
+  it("leads a host port to its pod, whose policies see the port of the container", () => {
+    const ports = [
+      { hostPort: 9090, containerPort: 8080 },
+      { hostPort: 9091, containerPort: 8080, hostIP: "127.0.0.1" },
+      { hostPort: 9092, containerPort: 8080, hostIP: "10.9.0.1" },
+    ];
+    const behind = pod("behind", "10.0.0.5", {
+      spec: { containers: [{ name: "main", ports }] },
+      status: { hostIP: "10.9.0.5" },
+    });
+    const objects = { ...cluster, pods: [...cluster.pods, behind] };
+    const selected = { podSelector: { matchLabels: { app: "behind" } } };
+    const to = "10.9.0.5:9090";
+    assert.match(ask(to, {}, objects), /^passes: .*host port of pod shop\/behind.*no policy/);
+    assert.match(ask("10.9.0.5:9091", {}, objects), /^passes: .*a reaches 10\.9\.0\.5 port 9091/);
+    assert.match(ask("10.9.0.5:9092", {}, objects), /^passes: .*host port of pod shop\/behind/);
+    const closed = { ...objects, policies: [policy("closed", selected)] };
+    assert.match(
+      ask(to, {}, closed),
+      /^dropped: .*behind may not be reached by .* at port 8080\/TCP: NetworkPolicy closed/,
+    );
+    assert.match(ask(to, { pod: "behind" }, closed), /^passes: .*always reaches itself/);
+    const ingress = [{ ports: [{ port: 8080 }] }];
+    const open = { ...objects, policies: [policy("open", { ...selected, ingress })] };
+    assert.match(ask(to, {}, open), /^passes: .*allowed by NetworkPolicy open \(ingress/);
+    // The client's own policies are in force before its packets come to the other cell.
+    const egress = [{ to: [selected] }];
+    const outward = policy("outward", { podSelector: {}, policyTypes: ["Egress"], egress });
+    assert.match(
+      ask(to, {}, { ...objects, policies: [outward] }),
+      /^dropped: .*a may not reach 10\.9\.0\.5 port 9090\/TCP: NetworkPolicy outward/,
+    );
+  });
+
+  it("leads a NodePort at the address of the pod's own cell, and does not know that of another one", () => {
+    const [a, ...others] = [
+      pod("a", "10.0.0.1", { status: { hostIP: "10.9.0.4" } }),
+      ...cluster.pods.slice(1),
+    ];
+    const far = pod("other", "10.0.0.6", { status: { hostIP: "10.9.0.6" } });
+    const objects = { ...cluster, pods: [a, ...others, far] };
+    assert.match(ask("10.9.0.4:30080", {}, objects), /^passes: .*NodePort of Service shop\/node/);
+    assert.match(
+      ask("10.9.0.6:30080", {}, objects),
+      /^unknown: .*another pod's cell.*NodePort of Service shop\/node/,
+    );
+  });
+
   it("does not know what becomes of packets of a cell without rules", () => {
     const events = [
       {

@@ -9,6 +9,7 @@ import {
   type ClusterObjects,
   type KnownCluster,
 } from "./cluster-objects.ts";
+import { explainHostPort, explainOthersNodePort, hostAddressesOf } from "./explain-cell-address.ts";
 import { describePod, troubles } from "./describe-pod.ts";
 import { explainPolicies } from "./explain-policies.ts";
 import { explainService, serviceAt } from "./explain-service.ts";
@@ -119,12 +120,15 @@ function toAddress(
   attempt: { readonly address: string; readonly port: number; readonly protocol: Protocol },
 ): Finding {
   const { address } = attempt;
+  const hostPort = explainHostPort(cluster, source, attempt);
+  if (hostPort) return hostPort;
   const nodes = nodeOf(cluster.objects, source.spec.nodeName)?.status?.addresses ?? [];
   const nodeAddresses = nodes.flatMap((each) => canonicalAddress(each.address) ?? []);
-  const service = serviceAt(cluster, attempt, nodeAddresses);
+  const ownHost = [...nodeAddresses, ...hostAddressesOf(source)];
+  const service = serviceAt(cluster, attempt, ownHost);
   if (service) {
     const lead = service.isNodePort
-      ? `${address} is an address of the pod's node, and the port a NodePort of Service ${service.key}`
+      ? `${address} is an address of the pod's node or cell, and the port a NodePort of Service ${service.key}`
       : `${address} is an address of Service ${service.key}`;
     return after([lead], explainService(cluster, { source, ...attempt, ...service }));
   }
@@ -133,5 +137,5 @@ function toAddress(
       "dropped",
       `${address} is in the range of Services, and no Service has it: packets are dropped`,
     );
-  return explainPolicies(cluster, source, attempt);
+  return explainOthersNodePort(cluster, attempt) ?? explainPolicies(cluster, source, attempt);
 }

@@ -19,8 +19,18 @@ interface Decision {
   readonly isUnreadable?: boolean;
 }
 
+/** A connection whose way to the address is known. */
+export interface PolicyAttempt extends Attempt {
+  /** What the policies of the source see, where the address is translated behind them. @default address and port */
+  readonly seen?: Pick<Attempt, "address" | "port"> | undefined;
+}
+
 /** Whether a connection from a pod to an address passes the policies of both sides. */
-export function explainPolicies(cluster: KnownCluster, source: Pod, attempt: Attempt): Finding {
+export function explainPolicies(
+  cluster: KnownCluster,
+  source: Pod,
+  { seen, ...attempt }: PolicyAttempt,
+): Finding {
   const { address, port, protocol } = attempt;
   const where = `${address} port ${port}/${protocol}`;
   const target = podAt(cluster.objects, address);
@@ -29,8 +39,11 @@ export function explainPolicies(cluster: KnownCluster, source: Pod, attempt: Att
   if (own === address) return finding("passes", `A pod always reaches itself (${where})`);
   if (own === undefined)
     return finding("dropped", `${podName(source)} has no IPv${ipFamily(address)} address`);
-  const out = decide(cluster, source, "egress", attempt);
-  if (!out.isAllowed) return finding("dropped", refusal(out, podName(source), "reach", named));
+  const out = decide(cluster, source, "egress", { ...attempt, ...seen });
+  if (!out.isAllowed) {
+    const to = seen ? `${seen.address} port ${seen.port}/${protocol}` : named;
+    return finding("dropped", refusal(out, podName(source), "reach", to));
+  }
   const isNode = target !== undefined && isNodeAddress(cluster, target, own);
   const back = { ...attempt, address: own };
   const into = target && !isNode ? decide(cluster, target, "ingress", back) : free;
