@@ -2,6 +2,7 @@ import type { AddressPlan } from "./address-plan.ts";
 import type { MachinePort } from "./machine-port.ts";
 import { bridgeDevice, hostLink, uplinkDevice } from "./device-names.ts";
 import { gatewayMac } from "./ipv6-setup.ts";
+import { leaveChain, portMatch, refuseRules } from "./rule-parts.ts";
 
 /** What the rules of a local cloud depend on. */
 export interface FilterOptions {
@@ -189,7 +190,7 @@ table ip kip {
     type filter hook forward priority 0; policy drop;
     meta mark ${bridgedMark} accept
     iifname "${bridgeDevice}" oifname "${bridgeDevice}" ip saddr ${plan.host} ct status dnat accept
-    ${refuse(serviceRanges)}
+    ${refuseRules("ip", serviceRanges)}
     ct state established,related accept
     ${internet ? leaveRules(plan) : ""}
     reject with icmp type admin-prohibited
@@ -220,25 +221,6 @@ function leaveRules(plan: AddressPlan): string {
 `;
 }
 
-/** A connection is reset, all else is answered that it is prohibited: clients need not wait for their time limit. */
-function refuse(ranges: readonly string[]): string {
-  if (ranges.length === 0) return "";
-  const match = `iifname "${bridgeDevice}" ip daddr { ${ranges.join(", ")} }`;
-  return `
-    ${match} meta l4proto tcp reject with tcp reset
-    ${match} reject with icmp type admin-prohibited
-`;
-}
-
-function leaveChain(): string {
-  return `
-  chain leave {
-    type nat hook postrouting priority srcnat;
-    oifname "${uplinkDevice}" masquerade
-  }
-`;
-}
-
 /**
  * Name servers are asked at one address, and are at another. A cell with rules of its own leads to the cluster's by itself;
  * this is for those without, and for the host while nothing leads it.
@@ -253,8 +235,4 @@ function resolveChain({ plan, internet, dnsService }: FilterOptions): string {
     ${dnsService === undefined ? "" : lead(dnsService, plan.clusterDns)}
   }
 `;
-}
-
-function portMatch(field: string, ports: readonly number[]): string {
-  return `${field} { ${ports.join(", ")} }`;
 }

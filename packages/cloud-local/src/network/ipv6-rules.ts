@@ -1,5 +1,6 @@
 import { bridgeDevice, uplinkDevice } from "./device-names.ts";
 import { uplinkNetwork, type Ipv6Plan } from "./ipv6-plan.ts";
+import { leaveChain, portMatch, refuseRules } from "./rule-parts.ts";
 
 /** What the IPv6 rules of a local cloud depend on; see `FilterOptions`. */
 export interface Ipv6RuleOptions {
@@ -72,16 +73,16 @@ function throughChains(options: Ipv6RuleOptions): string {
   chain through {
     type filter hook forward priority 0; policy drop;
     ct state established,related accept
-    ${refuse(serviceRanges)}
+    ${refuseRules("ip6", serviceRanges)}
     ${onBridge} ip6 saddr ${plan.host} accept
     ${onBridge} ip6 daddr ${plan.host} goto to_host
-    ${managementPorts.length === 0 ? "" : `${onBridge} ip6 daddr ${plan.machines} meta l4proto { tcp, udp } th dport { ${managementPorts.join(", ")} } drop`}
+    ${managementPorts.length === 0 ? "" : `${onBridge} ip6 daddr ${plan.machines} ${portMatch("meta l4proto { tcp, udp } th dport", managementPorts)} drop`}
     ${onBridge} ip6 daddr ${plan.range} accept
     ${internet ? `iifname "${bridgeDevice}" oifname "${uplinkDevice}" ip6 daddr != @closed accept` : ""}
     reject with icmpv6 type ${internet ? "admin-prohibited" : "no-route"}
   }
   chain to_host {
-    ${hostPorts.length === 0 ? "" : `tcp dport { ${hostPorts.join(", ")} } accept`}
+    ${hostPorts.length === 0 ? "" : `${portMatch("tcp dport", hostPorts)} accept`}
     icmpv6 type echo-request accept
     drop
   }`;
@@ -98,23 +99,4 @@ add element ip6 kip closed { ${closedDestinations(plan, hostAddresses)} }
 function closedDestinations(plan: Ipv6Plan, hostAddresses: readonly string[]): string {
   const closed = [...closedNetworks, ...closedServices, uplinkNetwork, plan.range];
   return [...closed, ...hostAddresses].join(", ");
-}
-
-/** A connection is reset, all else is answered that it is prohibited. */
-function refuse(ranges: readonly string[]): string {
-  if (ranges.length === 0) return "";
-  const match = `iifname "${bridgeDevice}" ip6 daddr { ${ranges.join(", ")} }`;
-  return `
-    ${match} meta l4proto tcp reject with tcp reset
-    ${match} reject with icmpv6 type admin-prohibited
-`;
-}
-
-function leaveChain(): string {
-  return `
-  chain leave {
-    type nat hook postrouting priority srcnat;
-    oifname "${uplinkDevice}" masquerade
-  }
-`;
 }
