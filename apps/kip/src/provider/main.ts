@@ -20,14 +20,14 @@ import {
 import { openClient } from "@kip/virtual-kubelet/command";
 import { openDriver } from "./driver.ts";
 import { serveNode } from "./node.ts";
-import { providerOptions } from "./provider-options.ts";
+import { nodeIpsOf, providerOptions } from "./provider-options.ts";
 import { KipError } from "../errors.ts";
 import { parseCommand } from "../cli/parse-command.ts";
 import { parseSettings } from "../cli/parse-settings.ts";
 import { stopRequest } from "../cli/stop-request.ts";
 
 const usage =
-  "Usage: kip [options]\n\nRuns the virtual node: every pod bound to it gets a cell of its own.";
+  "Usage: kip [options]\n\nRuns the virtual node: every pod bound to it gets a cell of its own. kip help lists the other commands.";
 
 /** Runs the provider until SIGINT or SIGTERM. */
 export async function runProvider(args: readonly string[]): Promise<void> {
@@ -58,8 +58,7 @@ async function serve({ options, logger, config, client, signal }: Serve): Promis
   const nodeName = options.required("nodename");
   const controllerID = config.controllerID ?? (await readControllerID(client));
   await using driver = await openDriver(config, controllerID, logger);
-  // As a kubelet's: one address, or one of each family.
-  const nodeIps = options.required("node-ip").split(",");
+  const nodeIps = nodeIpsOf(options);
   const [nodeIp = ""] = nodeIps;
   const dns = options.text("cluster-dns");
   await using kip = await startKip({

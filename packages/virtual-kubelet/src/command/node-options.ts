@@ -6,13 +6,19 @@ export interface NodeOptionDefaults {
   readonly certificate: string;
   /** Of the authority of the kubelet API's clients. */
   readonly clientCa?: string | undefined;
+  /** Of the node's addresses, where the program takes one of each family. @default one address */
+  readonly nodeIp?: string | undefined;
 }
 
 /**
  * The options of each command that runs a node. Names, variables and meaning follow Virtual Kubelet and its early
  * releases.
  */
-export function nodeOptions({ certificate, clientCa }: NodeOptionDefaults): readonly Option[] {
+export function nodeOptions({
+  certificate,
+  clientCa,
+  nodeIp = "InternalIP of the node; the API server must reach it",
+}: NodeOptionDefaults): readonly Option[] {
   return [
     {
       flag: "nodename",
@@ -38,7 +44,7 @@ export function nodeOptions({ certificate, clientCa }: NodeOptionDefaults): read
       flag: "node-ip",
       type: "string",
       env: "VKUBELET_POD_IP",
-      help: "InternalIP of the node; the API server must reach it",
+      help: nodeIp,
     },
     ...kubeletOptions({ certificate, clientCa }),
     {
