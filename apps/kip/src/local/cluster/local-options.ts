@@ -90,7 +90,7 @@ export const upOptions: readonly Option[] = [
   {
     flag: "nodeport-address",
     type: "list",
-    help: "address of this computer at which NodePorts answer, 0.0.0.0 for all; default: 127.0.0.1; may be repeated",
+    help: "address of this computer at which NodePorts answer besides the one in the range of cells, 0.0.0.0 for all; default: 127.0.0.1; may be repeated",
   },
   {
     flag: "templates",

@@ -60,8 +60,8 @@ async function sendChanges(
   const without = (reason: string, why: string): void =>
     onProblem(podUid, reason, `The pod has no Services and policies: ${why}`);
   if (!(await network.isWatched())) {
-    const what = "services, endpointslices and networkpolicies";
-    return without("NetworkUnavailable", `kip may not watch ${what}`);
+    const why = "kip may not list and watch what it needs for them; its log names the resources";
+    return without("NetworkUnavailable", why);
   }
   await untilSynced(network, { ...tools, podUid, signal });
   using subscriptions = new DisposableStack();
