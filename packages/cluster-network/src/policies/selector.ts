@@ -10,9 +10,9 @@ export type Labels = Readonly<Record<string, string>>;
 export function matches(selector: LabelSelector, labels: Labels): boolean {
   const { matchLabels = {}, matchExpressions = [] } = selector;
   return (
-    Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
+    Object.entries(matchLabels).every(([key, value]) => labelOf(labels, key) === value) &&
     matchExpressions.every(({ key, operator, values = [] }) => {
-      const value = labels[key];
+      const value = labelOf(labels, key);
       switch (operator) {
         case "In":
           return value !== undefined && values.includes(value);
@@ -27,4 +27,9 @@ export function matches(selector: LabelSelector, labels: Labels): boolean {
       }
     })
   );
+}
+
+/** Each object has `constructor` and the like, which are keys of labels, too. */
+function labelOf(labels: Labels, key: string): string | undefined {
+  return Object.hasOwn(labels, key) ? labels[key] : undefined;
 }
