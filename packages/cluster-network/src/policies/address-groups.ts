@@ -49,6 +49,11 @@ export class AddressGroups {
   readonly #groups = new Map<string, Group>();
   readonly #touched = new Set<string>();
 
+  /** Labels of a namespace; undefined if it is not known. */
+  namespaceLabels(name: string): Labels | undefined {
+    return this.#namespaces.get(name);
+  }
+
   /** Takes the labels of a namespace; undefined if it is gone. */
   setNamespace(name: string, labels: Labels | undefined): void {
     if (labels) this.#namespaces.set(name, labels);

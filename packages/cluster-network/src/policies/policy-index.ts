@@ -21,10 +21,15 @@ export class PolicyIndex {
     else this.#byNamespace.delete(namespace);
   }
 
-  /** Takes a slice: policies select the name server of `kip up` by it, see {@link standInOf}. */
-  setSlice(slice: EndpointSlice, isGone = false): void {
+  /**
+   * Takes a slice: policies select the name server of `kip up` by it, see {@link standInOf}.
+   *
+   * @returns whether it is that one
+   */
+  setSlice(slice: EndpointSlice, isGone = false): boolean {
     const standIn = standInOf(slice);
     if (standIn) this.groups.setPod(standInUid, isGone ? undefined : standIn);
+    return standIn !== undefined;
   }
 
   /** Takes a policy of an administrator; undefined if it is gone. */

@@ -365,6 +365,28 @@ describe("NetworkViews", () => {
       assert.deepEqual(line.add, ["10.0.0.2"]);
     });
 
+    it("opens a named port of peers whose namespace becomes known, or gets its labels, after them", async () => {
+      const bench = new Bench();
+      const to = [{ namespaceSelector: { matchLabels: { team: "x" } } }];
+      const egress = [{ to, ports: [{ port: "web" }] }];
+      bench.views.setPolicy(policy("p", { podSelector: {}, policyTypes: ["Egress"], egress }));
+      bench.views.setPod(pod("a", "10.0.0.1"));
+      const containers = [{ name: "c", ports: [{ name: "web", containerPort: 8080 }] }];
+      bench.views.setPod(pod("b", "10.0.0.2", { namespace: "late", spec: { containers } }));
+      const cell = bench.subscribe("a");
+      await bench.all(cell);
+      const labelled = async (labels: Record<string, string>): Promise<readonly ViewLine[]> => {
+        bench.views.setNamespace({ metadata: { ...meta("late"), labels } });
+        await bench.flush();
+        return await bench.all(cell);
+      };
+      const opened = (await labelled({ team: "x" })).find(({ kind }) => kind === "policy");
+      assert.ok(opened?.kind === "policy");
+      assert.deepEqual(opened.policy.egress?.[0]?.ports, [{ protocol: "TCP", port: 8080 }]);
+      const closed = (await labelled({})).find(({ kind }) => kind === "policy");
+      assert.deepEqual(closed, { kind: "policy", policy: { egress: [] } });
+    });
+
     it("has selectors choose the name server of kip up like a pod, also after pods were forgotten", async () => {
       const bench = new Bench();
       const ofKip: EndpointSlice = {

@@ -107,12 +107,17 @@ export class NetworkViews implements SharedLines {
 
   setSlice(slice: EndpointSlice, isGone = false): void {
     this.index.setSlice(slice, isGone);
-    this.policies.setSlice(slice, isGone);
+    if (this.policies.setSlice(slice, isGone)) this.#arePortsChanged = true;
     this.#schedule();
   }
 
   setNamespace({ metadata }: Namespace, isGone = false): void {
-    this.groups.setNamespace(metadata.name, isGone ? undefined : (metadata.labels ?? {}));
+    const labels = isGone ? undefined : (metadata.labels ?? {});
+    const before = this.groups.namespaceLabels(metadata.name);
+    if (JSON.stringify(before) === JSON.stringify(labels)) return;
+    // Other peers may have other numbers for a named port.
+    this.#arePortsChanged = true;
+    this.groups.setNamespace(metadata.name, labels);
     // Policies of administrators choose pods by the labels of their namespaces.
     if (this.policies.hasTiers) this.#changedNamespaces.add(metadata.name);
     this.#schedule();
