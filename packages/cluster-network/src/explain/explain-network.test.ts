@@ -224,6 +224,20 @@ describe("explainNetwork()", () => {
     );
   });
 
+  it("takes the ports of a headless Service with their protocols", () => {
+    const udp = policy("udp", {
+      podSelector: { matchLabels: { app: "web" } },
+      ingress: [{ ports: [{ protocol: "UDP", port: 53 }] }],
+    });
+    const names = slice("db", "10.0.0.2");
+    const slices = [{ ...names, ports: [{ name: "", port: 53, protocol: "UDP" }] }];
+    const objects = { ...cluster, slices, policies: [udp] };
+    assert.match(ask("db", {}, objects), /^passes: .*port 53\/UDP/);
+    assert.match(ask("db", { port: 53 }, objects), /^passes: .*port 53\/UDP/);
+    assert.match(ask("db", { protocol: "TCP" }, objects), /^absent/);
+    assert.match(ask("db", { port: 53, protocol: "TCP" }, objects), /^dropped/);
+  });
+
   it("does not know what becomes of packets of a cell without rules", () => {
     const events = [
       {

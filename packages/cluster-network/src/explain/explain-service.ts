@@ -9,7 +9,7 @@ import {
   type ServicePortView,
   type ServiceView,
 } from "@kip/network-view";
-import { isProxied } from "../services/service-view-of.ts";
+import { isProxied, protocolOf } from "../services/service-view-of.ts";
 import { addressesOf, podAt, podName, type KnownCluster } from "./cluster-objects.ts";
 import { explainPolicies } from "./explain-policies.ts";
 import { after, finding, together, type Finding } from "./finding.ts";
@@ -160,24 +160,29 @@ function outsideSourceRanges(attempt: Omit<PortAttempt, "port">): Finding | unde
 function headless(cluster: KnownCluster, service: StoredService, attempt: ServiceAttempt): Finding {
   const { key, source, port, protocol } = attempt;
   const slices = cluster.index.slices(key);
-  const ports = (service.spec?.ports ?? []).filter(
-    (each) => protocol === undefined || (each.protocol ?? "TCP") === protocol,
-  );
+  const isWanted = (each: { readonly protocol?: string }): boolean =>
+    protocol === undefined || protocolOf(each.protocol) === protocol;
+  const ports = (service.spec?.ports ?? []).filter(isWanted);
   const families = new Set(addressesOf(source).map(ipFamily));
   const found = slices.flatMap((slice) => {
-    const numbers = (slice.ports ?? []).flatMap((each) => each.port ?? []);
+    const known = (slice.ports ?? [])
+      .filter(isWanted)
+      .flatMap((each) =>
+        each.port === undefined ? [] : { port: each.port, protocol: protocolOf(each.protocol) },
+      );
+    const named = known.filter((each) => each.port === port);
+    const attempts =
+      port === undefined
+        ? known
+        : named.length > 0
+          ? named
+          : [{ port, protocol: protocol ?? "TCP" }];
     const ready = (slice.endpoints ?? []).filter(({ conditions }) => conditions?.ready !== false);
     const addresses = ready.flatMap((each) => canonicalAddress(each.addresses[0] ?? "") ?? []);
     return addresses
       .filter((address) => families.has(ipFamily(address)))
       .flatMap((address) =>
-        (port === undefined ? numbers : [port]).map((number) =>
-          explainPolicies(cluster, source, {
-            address,
-            port: number,
-            protocol: protocol ?? "TCP",
-          }),
-        ),
+        attempts.map((each) => explainPolicies(cluster, source, { address, ...each })),
       );
   });
   const lead = `Service ${key} is headless: DNS answers with the addresses of its pods, and ports are not translated`;
