@@ -18,7 +18,7 @@ import { collectOrphanInstances } from "./collect/orphan-instances.ts";
 import type { ProviderConfig } from "./config/provider-config.ts";
 import { CloudLogIns } from "./dispatch/cloud-log-ins.ts";
 import { logInSource } from "./dispatch/log-in-source.ts";
-import type { DnsSettings } from "./dispatch/pod-network-files.ts";
+import type { DnsSettings } from "./dispatch/resolv-conf.ts";
 import { CellIdentities } from "./identity/cell-identity.ts";
 import { LogArchive } from "./logs/log-archive.ts";
 import { readNodeFacts } from "./node-facts.ts";

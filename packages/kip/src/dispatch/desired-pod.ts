@@ -12,8 +12,9 @@ import type { LateAddresses } from "@kip/virtual-kubelet/environment";
 import { desiredContainer } from "./desired-container.ts";
 import { desiredHostPorts } from "./host-ports.ts";
 import { podFields } from "../pod-fields/pod-fields.ts";
-import { etcHosts, kernelHostname, resolvConf, type DnsSettings } from "./pod-network-files.ts";
+import { etcHosts, kernelHostname } from "./pod-network-files.ts";
 import { mergeRegistries } from "./registries.ts";
+import { resolvConf, type DnsSettings } from "./resolv-conf.ts";
 
 /** Options of {@link desiredPod}. */
 export interface DesiredPodContext {
@@ -65,7 +66,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     hostIPC: spec.hostIPC,
     fsGroup: spec.securityContext?.fsGroup,
     sysctls: spec.securityContext?.sysctls,
-    resolvConf: resolvConf(pod, dns),
+    resolvConf: resolvConf(pod, dns).text,
     etcHosts: etcHosts(pod, addresses.podIPs, dns.clusterDomain),
     initContainers: (spec.initContainers ?? []).map(container),
     containers: spec.containers.filter(goesOn).map(container),

@@ -1,54 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { podWith } from "@kip/k8s-types/testing";
-import { etcHosts, kernelHostname, podHostname, resolvConf } from "./pod-network-files.ts";
+import { etcHosts, kernelHostname, podHostname } from "./pod-network-files.ts";
 
-const settings = {
-  clusterDns: ["10.96.0.10"],
-  clusterDomain: "cluster.local",
-  hostNameservers: ["198.18.0.2"],
-  hostSearchDomains: ["example.org"],
-};
 const pod = podWith({ metadata: { name: "web-0", namespace: "shop" } });
-
-describe("resolvConf()", () => {
-  it("follows ClusterFirst", () => {
-    assert.equal(
-      resolvConf(pod, settings),
-      "nameserver 10.96.0.10\nsearch shop.svc.cluster.local svc.cluster.local cluster.local example.org\noptions ndots:5\n",
-    );
-  });
-
-  it("falls back to the host's servers where the cluster has no DNS", () => {
-    assert.equal(
-      resolvConf(pod, { ...settings, clusterDns: [] }),
-      "nameserver 198.18.0.2\nsearch example.org\n",
-    );
-  });
-
-  it("takes only dnsConfig with policy None", () => {
-    const dnsConfig = {
-      nameservers: ["1.1.1.1"],
-      searches: ["a"],
-      options: [{ name: "ndots", value: "2" }, { name: "rotate" }],
-    };
-    const own = { ...pod, spec: { containers: [], dnsPolicy: "None", dnsConfig } };
-    assert.equal(
-      resolvConf(own, settings),
-      "nameserver 1.1.1.1\nsearch a\noptions ndots:2 rotate\n",
-    );
-  });
-
-  it("gives host-network pods the host's servers unless they ask otherwise", () => {
-    const spec = { containers: [], hostNetwork: true };
-    assert.match(resolvConf({ ...pod, spec }, settings), /^nameserver 198\.18\.0\.2\n/);
-    const withCluster = { ...spec, dnsPolicy: "ClusterFirstWithHostNet" };
-    assert.match(
-      resolvConf({ ...pod, spec: withCluster }, settings),
-      /^nameserver 10\.96\.0\.10\n/,
-    );
-  });
-});
 
 describe("etcHosts()", () => {
   it("has the pod's names and its aliases", () => {

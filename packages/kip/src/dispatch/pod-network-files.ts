@@ -1,71 +1,5 @@
 import type { Pod } from "@kip/k8s-types";
 
-/** What pods of this installation resolve names with. */
-export interface DnsSettings {
-  /** Cluster DNS servers (`--cluster-dns`); empty where the cluster has none. */
-  readonly clusterDns: readonly string[];
-  readonly clusterDomain: string;
-  /** Name servers and search domains of the cells' network. */
-  readonly hostNameservers: readonly string[];
-  readonly hostSearchDomains: readonly string[];
-}
-
-/**
- * Content of a pod's `/etc/resolv.conf`, by the kubelet's rules for `dnsPolicy` and `dnsConfig`
- * (ClusterFirst falls back to Default where there is no cluster DNS).
- *
- * @see https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
- */
-export function resolvConf(pod: Pod, settings: DnsSettings): string {
-  const base = policyBase(pod, settings);
-  const extra = pod.spec.dnsConfig;
-  const nameservers = unique([...base.nameservers, ...(extra?.nameservers ?? [])]).slice(0, 3);
-  const searches = unique([...base.searches, ...(extra?.searches ?? [])]).slice(0, 32);
-  const options = new Map(base.options);
-  for (const { name, value } of extra?.options ?? []) {
-    if (name !== undefined) options.set(name, value);
-  }
-  const lines = nameservers.map((server) => `nameserver ${server}`);
-  if (searches.length > 0) lines.push(`search ${searches.join(" ")}`);
-  if (options.size > 0) {
-    const words = [...options].map(([name, value]) =>
-      value === undefined ? name : `${name}:${value}`,
-    );
-    lines.push(`options ${words.join(" ")}`);
-  }
-  return lines.map((line) => `${line}\n`).join("");
-}
-
-interface Resolver {
-  readonly nameservers: readonly string[];
-  readonly searches: readonly string[];
-  readonly options: ReadonlyMap<string, string | undefined>;
-}
-
-function policyBase(pod: Pod, settings: DnsSettings): Resolver {
-  const asHost: Resolver = {
-    nameservers: settings.hostNameservers,
-    searches: settings.hostSearchDomains,
-    options: new Map(),
-  };
-  const policy = pod.spec.dnsPolicy ?? "ClusterFirst";
-  if (policy === "None") return { nameservers: [], searches: [], options: new Map() };
-  const isHost =
-    policy === "Default" || (policy === "ClusterFirst" && pod.spec.hostNetwork === true);
-  if (isHost || settings.clusterDns.length === 0) return asHost;
-  const domain = settings.clusterDomain;
-  return {
-    nameservers: settings.clusterDns,
-    searches: [
-      `${pod.metadata.namespace}.svc.${domain}`,
-      `svc.${domain}`,
-      domain,
-      ...settings.hostSearchDomains,
-    ],
-    options: new Map([["ndots", "5"]]),
-  };
-}
-
 /** The pod's host name: `spec.hostname`, else its name, cut to 63 characters as the kubelet does. */
 export function podHostname(pod: Pod): string {
   const name = pod.spec.hostname ?? pod.metadata.name ?? "pod";
@@ -116,8 +50,4 @@ function aliasLines(pod: Pod): readonly string[] {
 
 function lines(...all: readonly string[]): string {
   return all.map((line) => `${line}\n`).join("");
-}
-
-function unique(values: readonly string[]): string[] {
-  return [...new Set(values)];
 }

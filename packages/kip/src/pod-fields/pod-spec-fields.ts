@@ -18,8 +18,8 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     affinity: elsewhere(scheduler),
     automountServiceAccountToken: elsewhere(apiServer),
     containers: works(podMapping, "Container"),
-    dnsConfig: works(`${nodeRules.network}: takes only dnsConfig with policy None`, "PodDNSConfig"),
-    dnsPolicy: works(`${nodeRules.network}: follows ClusterFirst`),
+    dnsConfig: works(`${nodeRules.names}: takes only dnsConfig with policy None`, "PodDNSConfig"),
+    dnsPolicy: works(`${nodeRules.names}: follows ClusterFirst`),
     enableServiceLinks: works(
       "packages/virtual-kubelet/src/environment/service-variables.test.ts: without service links has only the variables of the API server",
     ),
@@ -99,16 +99,16 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     volumes: works(volumeMapping, "Volume"),
   },
   PodDNSConfig: {
-    nameservers: works(`${nodeRules.network}: takes only dnsConfig with policy None`),
+    nameservers: works(`${nodeRules.names}: takes only dnsConfig with policy None`),
     options: works(
-      `${nodeRules.network}: takes only dnsConfig with policy None`,
+      `${nodeRules.names}: takes only dnsConfig with policy None`,
       "PodDNSConfigOption",
     ),
-    searches: works(`${nodeRules.network}: takes only dnsConfig with policy None`),
+    searches: works(`${nodeRules.names}: takes only dnsConfig with policy None`),
   },
   PodDNSConfigOption: {
-    name: works(`${nodeRules.network}: takes only dnsConfig with policy None`),
-    value: works(`${nodeRules.network}: takes only dnsConfig with policy None`),
+    name: works(`${nodeRules.names}: takes only dnsConfig with policy None`),
+    value: works(`${nodeRules.names}: takes only dnsConfig with policy None`),
   },
   HostAlias: {
     hostnames: works(`${nodeRules.network}: has the pod's names and its aliases`),

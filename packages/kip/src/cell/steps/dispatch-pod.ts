@@ -1,5 +1,6 @@
 import { desiredPod, imagesOf } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
+import { resolvConf } from "../../dispatch/resolv-conf.ts";
 import { ProviderError } from "../../errors.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import { activeFor, hostAddresses, podAddresses } from "../../state/cell-state.ts";
@@ -8,7 +9,7 @@ import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
 /** Sends the pod, or its newest version, to the agent. */
 export async function dispatch(tools: CellTools, context: CellContext): Promise<CellChange> {
-  const { clock, registries, images, logIns, dns, network } = tools;
+  const { clock, registries, images, logIns, network } = tools;
   const { state, change, signal } = context;
   const resolved = required(state().pod.resolved, "the pod is not known");
   const client = required(state().agent.client, "the agent is not connected");
@@ -16,11 +17,12 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   const hostIPs = hostAddresses(state());
   const found = await logIns?.find(registriesOf(imagesOf(resolved.pod)), signal);
   const generation = nextGeneration(tools, context);
+  const dns = await tools.dns();
   const document = desiredPod(resolved, {
     nodeIp: state().nodeIp,
     addresses: { podIPs, hostIPs: hostIPs.length > 0 ? hostIPs : [state().nodeIp] },
     ipv6: state().machine.instance?.ipv6,
-    dns: await dns(),
+    dns,
     network: await network?.settings(),
     registries,
     images,
@@ -29,7 +31,11 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
     activeForMs: activeFor(state(), clock.now()),
     ended: new Set(Object.keys(state().containers.ended)),
   });
-  if (state().cell.status.phase !== "Claimed") await claim(tools, context, podIPs[0] ?? "");
+  if (state().cell.status.phase !== "Claimed") {
+    await claim(tools, context, podIPs[0] ?? "");
+    for (const { reason, message } of resolvConf(resolved.pod, dns).problems)
+      tools.onProblem(resolved.pod.metadata.uid, reason, message);
+  }
   const ephemeral = (document.ephemeralContainers ?? []).map(({ name }) => name);
   change({ kind: "podSent", ephemeral });
   const held = await client.putPod(document, signal);

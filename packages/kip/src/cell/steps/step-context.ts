@@ -3,7 +3,7 @@ import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
 import type { CloudDriver } from "@kip/cloud";
 import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
 import type { KnownImages } from "../../dispatch/launch-images.ts";
-import type { DnsSettings } from "../../dispatch/pod-network-files.ts";
+import type { DnsSettings } from "../../dispatch/resolv-conf.ts";
 import type { CellIdentities } from "../../identity/cell-identity.ts";
 import type { LogArchive } from "../../logs/log-archive.ts";
 import type { CellChooser } from "../../selection/cell-chooser.ts";

@@ -26,6 +26,7 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
   };
   const written: CellStatus[] = [];
   const sent: DesiredPod[] = [];
+  const problems: string[] = [];
   let failures = 0;
   const agent = {
     putPod: async (document: DesiredPod): Promise<number | undefined> => {
@@ -54,6 +55,7 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
       hostSearchDomains: [],
     }),
     onEvent: () => {},
+    onProblem: (podUid: string, reason: string) => problems.push(`${podUid} ${reason}`),
     store: { remove: async () => {} },
     logger: silentLogger,
     statuses: {
@@ -65,7 +67,7 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
   } as unknown as CellTools; // all that the steps use
   const failWrites = (count: number): void => void (failures = count);
   const send = async (): Promise<void> => await cell.run((context) => dispatch(tools, context));
-  return { tools, cell, agent, written, sent, failWrites, send };
+  return { tools, cell, agent, written, sent, problems, failWrites, send };
 }
 
 describe("dispatch()", () => {
@@ -80,6 +82,13 @@ describe("dispatch()", () => {
       written.map(({ phase }) => phase),
       ["Claimed"],
     );
+  });
+
+  it("says once what is wrong with the pod's DNS", async () => {
+    const { send, problems } = start();
+    await send();
+    await send();
+    assert.deepEqual(problems, ["p MissingClusterDNS"]);
   });
 
   it("sends a newer document although the clock was set back", async () => {
