@@ -16,6 +16,8 @@ export interface ServicePortView {
   readonly endpoints: readonly string[];
   /** Those on the virtual node. Present if a traffic policy of the Service is `Local`. */
   readonly localEndpoints?: readonly string[] | undefined;
+  /** Of UDP: endpoints that are in neither list and still serve. Clients that use them already go on. @default none */
+  readonly servingEndpoints?: readonly string[] | undefined;
 }
 
 /** A Service as kube-proxy would see it. Addresses of both families are in the same lists. */
@@ -55,6 +57,7 @@ export const decodeServiceView: Decoder<ServiceView> = object({
       nodePort: optional(port),
       endpoints,
       localEndpoints: optional(endpoints),
+      servingEndpoints: optional(endpoints),
     }),
     { max: limits.ports },
   ),

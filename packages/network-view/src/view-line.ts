@@ -86,6 +86,7 @@ function ordered(view: ServiceView): ServiceView {
       nodePort: port.nodePort,
       endpoints: port.endpoints,
       localEndpoints: port.localEndpoints,
+      servingEndpoints: port.servingEndpoints,
     })),
   };
 }

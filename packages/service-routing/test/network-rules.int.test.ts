@@ -191,6 +191,22 @@ describe("NetworkRules", () => {
     }
   });
 
+  it("leaves a UDP client at an endpoint that terminates and still serves", async () => {
+    const set = async (endpoints: readonly string[], servingEndpoints?: readonly string[]) => {
+      const view = service(endpoints, { protocol: "UDP" });
+      const ports = view.ports.map((port) => ({ ...port, servingEndpoints }));
+      await applyService({ ...view, ports });
+    };
+    const ask = async (from: number): Promise<string> => await network.pod.udp(vip, 80, from, 500);
+    await set(["10.0.0.11:8080"]);
+    assert.match(await ask(40_001), /^10\.0\.0\.11 /);
+    await set(["10.0.0.12:8080"], ["10.0.0.11:8080"]);
+    assert.match(await ask(40_001), /^10\.0\.0\.11 /);
+    assert.match(await ask(40_002), /^10\.0\.0\.12 /);
+    await set(["10.0.0.12:8080"]);
+    assert.match(await ask(40_001), /^10\.0\.0\.12 /);
+  });
+
   it("refuses connections at once to a Service without endpoints, and to ports that it does not have", async () => {
     await applyService(service([]));
     assert.equal(await network.pod.tcp(vip, 80), "error: ECONNREFUSED");

@@ -106,6 +106,25 @@ describe("serviceViewOf()", () => {
     assert.deepEqual(endpoints(terminating, endpoint("10.0.0.4")), ["10.0.0.4:8080"]);
   });
 
+  it("names endpoints of UDP that serve and get no new clients, whatever the reason", () => {
+    const udp = { name: "http", port: 80, protocol: "UDP" };
+    const conditions = { ready: false, serving: true, terminating: true };
+    const list = [
+      endpoint("10.0.0.1", { hints: { forZones: [{ name: "a" }] } }),
+      endpoint("10.0.0.2", { hints: { forZones: [{ name: "b" }] } }),
+      endpoint("10.0.0.3", { conditions }),
+      endpoint("10.0.0.4", { conditions: { ready: false } }),
+    ];
+    const slices = [{ ...slice(list), ports: [{ ...udp, port: 8080 }] }];
+    const [port] = serviceViewOf(service({ ports: [udp] }), slices, node).ports;
+    assert.deepEqual(port?.endpoints, ["10.0.0.1:8080"]);
+    assert.deepEqual(port.servingEndpoints, ["10.0.0.2:8080", "10.0.0.3:8080"]);
+    assert.equal(
+      serviceViewOf(service(), [slice(list)], node).ports[0]?.servingEndpoints,
+      undefined,
+    );
+  });
+
   it("gathers ports by their names from slices of both families, each endpoint once", () => {
     const view = serviceViewOf(
       service({ clusterIPs: ["10.96.0.1", "FD00::1"] }),

@@ -65,14 +65,20 @@ export function serviceViewOf(
     ports: ports.map((port) => {
       const protocol = protocolOf(port.protocol);
       const portName = port.name ?? "";
-      const { cluster, local } = usableEndpoints(all, { portName, protocol, node });
+      const { cluster, local, serving } = usableEndpoints(all, { portName, protocol, node });
+      const endpoints = cluster.slice(0, most);
+      const localEndpoints = hasLocal ? local.slice(0, most) : undefined;
+      const isUsed = new Set([...endpoints, ...(localEndpoints ?? [])]);
+      // Together no more than the share of a port.
+      const others = serving.filter((text) => !isUsed.has(text)).slice(0, most - endpoints.length);
       return {
         name: portName,
         protocol,
         port: port.port,
         nodePort: port.nodePort === 0 ? undefined : port.nodePort,
-        endpoints: cluster.slice(0, most),
-        localEndpoints: hasLocal ? local.slice(0, most) : undefined,
+        endpoints,
+        localEndpoints,
+        servingEndpoints: protocol === "UDP" ? some(others) : undefined,
       } satisfies ServicePortView;
     }),
   };

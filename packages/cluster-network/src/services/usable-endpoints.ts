@@ -15,12 +15,15 @@ export interface UsableEndpoints {
   readonly cluster: readonly string[];
   /** For traffic policy `Local`: those on the node. */
   readonly local: readonly string[];
+  /** All that serve, ready or not, whatever policies and hints say. */
+  readonly serving: readonly string[];
 }
 
 /** An endpoint with the conditions that decide; an absent one means what the API says. */
 interface Candidate {
   readonly text: string;
   readonly isReady: boolean;
+  readonly isServing: boolean;
   readonly isServingWhileTerminating: boolean;
   readonly isOnNode: boolean;
   readonly nodeHints: readonly string[];
@@ -49,6 +52,7 @@ export function usableEndpoints(
   return {
     cluster: texts(readyOrServing(candidates, (ready) => hinted(ready, node))),
     local: texts(readyOrServing(local, (ready) => ready)),
+    serving: texts(candidates.filter(({ isServing }) => isServing)),
   };
 }
 
@@ -67,6 +71,7 @@ function addCandidate(
   list.push({
     text: endpointText(address, port),
     isReady: ready,
+    isServing: serving,
     isServingWhileTerminating: serving && terminating,
     isOnNode: endpoint.nodeName === node.name,
     nodeHints: endpoint.hints?.forNodes?.map(({ name }) => name) ?? [],

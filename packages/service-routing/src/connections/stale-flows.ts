@@ -2,7 +2,8 @@ import { parseEndpoint, type ServiceView } from "@kip/network-view";
 
 /**
  * Connections that the kernel must forget: UDP has no end, so it would go on sending them where no endpoint is, and a
- * client that had met a Service without endpoints would go on missing those it has now.
+ * client that had met a Service without endpoints would go on missing those it has now. As with kube-proxy, a flow to an
+ * endpoint that still serves stays, whatever leads new clients elsewhere.
  */
 export interface StaleFlows {
   /** The destination that clients use; absent for NodePorts, which have several. */
@@ -54,9 +55,16 @@ function udpTargets(view: ServiceView | undefined): ReadonlyMap<string, UdpTarge
     ...(view.externalIps ?? []),
     ...(view.loadBalancerIps ?? []),
   ];
-  for (const { protocol, port, nodePort, endpoints, localEndpoints = [] } of view.ports) {
+  for (const {
+    protocol,
+    port,
+    nodePort,
+    endpoints,
+    localEndpoints,
+    servingEndpoints,
+  } of view.ports) {
     if (protocol !== "UDP") continue;
-    const all = new Set([...endpoints, ...localEndpoints]);
+    const all = new Set([...endpoints, ...(localEndpoints ?? []), ...(servingEndpoints ?? [])]);
     if (nodePort !== undefined) result.set(`/${nodePort}`, { port: nodePort, endpoints: all });
     for (const address of addresses) {
       const isIpv6 = address.includes(":");
