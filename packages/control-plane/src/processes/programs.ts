@@ -22,10 +22,10 @@ export interface Programs extends AsyncDisposable {
   readonly firstEnd: Promise<ProgramEnd>;
   readonly pids: Readonly<Partial<Record<ProgramName, number>>>;
   /**
-   * Starts the scheduler, once the API is ready: before that it is refused what it may not yet
-   * read, and then waits longer and longer. (The controller manager waits for the API by itself.)
+   * Starts the scheduler and the controller manager, once the API is ready. Before that they are refused what they may
+   * not yet read: the scheduler then waits longer and longer, and the controller manager ends after 10 s.
    */
-  startScheduler(): void;
+  startClients(): void;
   /** Starts each again from now on whenever it ends. */
   supervise(onEnd: (program: ProgramName, end: ProgramEnd, restartInMs: number) => void): void;
 }
@@ -37,7 +37,7 @@ const logLimitBytes = 16 * 1024 * 1024;
 const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /**
- * Starts all programs but the scheduler at once: each waits for the one that it needs.
+ * Starts etcd and the API server at once: the second waits for the first.
  *
  * @param choosePort called when nothing of an earlier start holds the port any longer
  */
@@ -68,11 +68,13 @@ export async function startPrograms(
     void programs[name].start().then(firstEnd.resolve);
   start("etcd");
   start("kube-apiserver");
-  start("kube-controller-manager");
   return {
     port,
     firstEnd: firstEnd.promise,
-    startScheduler: () => start("kube-scheduler"),
+    startClients: () => {
+      start("kube-controller-manager");
+      start("kube-scheduler");
+    },
     get pids() {
       const running = Object.entries(programs).filter(([, program]) => program.pid !== undefined);
       return Object.fromEntries(running.map(([name, program]) => [name, program.pid]));

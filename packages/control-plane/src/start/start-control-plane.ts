@@ -127,7 +127,7 @@ async function becomeReady(start: StartingUp): Promise<void> {
       clock: resolved.clock,
       signal,
     });
-    programs.startScheduler();
+    programs.startClients();
     await applyStartingObjects(resolved, signal);
   } catch (error) {
     resolved.signal?.throwIfAborted();
