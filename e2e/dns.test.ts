@@ -77,9 +77,10 @@ describe("names in a cluster", () => {
       service("elsewhere", { type: "ExternalName", externalName: "server.outside.test" }),
       shellPod(
         "client",
-        "exec sleep 100000",
+        serve,
         { volumes: [{ name: "cell", hostPath: { path: "/" } }] },
         {
+          ports: [{ containerPort: 8080, hostPort: 8081 }],
           volumeMounts: [{ name: "cell", mountPath: "/cell" }],
           env: [{ name: "POD_IPS", valueFrom: { fieldRef: { fieldPath: "status.podIPs" } } }],
         },

@@ -57,6 +57,12 @@ export function testDualStack({ kube, nameServer, within, show }: DualStackClust
     }
   });
 
+  it("leads a host port to its pod by each family", async () => {
+    const [v4Host = "", v6Host = ""] = await words("pod", "client", ".status.hostIPs[*].ip");
+    for (const host of [v4Host, `[${v6Host}]`])
+      assert.equal(await within(`wget -qT9 -O- http://${host}:8081/`, "members-0"), "client\n");
+  });
+
   it("has Services of both families and of IPv6 alone, with names forwards and back", async () => {
     await kube().apply(
       service("both", { ipFamilyPolicy: "RequireDualStack" }),

@@ -12,11 +12,13 @@ describe("the link of a pod", { timeout: 60_000 }, () => {
     const client = await cell.connect();
     const port = { protocol: "TCP", hostPort: 8080, containerPort: 80 } as const;
     const annotations = { "kubernetes.io/egress-bandwidth": "1M" };
-    await client.putPod(desiredPod({ hostPorts: [port], annotations }));
+    const gateway = { address: "fd00::1", mac: "02:00:00:00:00:01" };
+    const ipv6 = { podIp: "fd00::a:2", machineIp: "fd00::b:2", gateway };
+    await client.putPod(desiredPod({ hostPorts: [port], annotations, ipv6 }));
     await report(client, ({ phase }) => phase === "Running");
     assert.deepEqual(cell.links, [
       {
-        podAddresses: ["10.0.0.2"],
+        podAddresses: ["10.0.0.2", "fd00::a:2"],
         hostPorts: [port],
         bandwidth: { ingressBits: undefined, egressBits: 1e6 },
         hasRun: false,

@@ -20,9 +20,14 @@ export interface PodLink {
  * @throws {AgentError} `AGENT_BANDWIDTH_INVALID`
  */
 export function podLink(pod: DesiredPod, hasRun: boolean): PodLink | undefined {
-  const { hostNetwork, podIp, hostPorts = [], annotations } = pod;
+  const { hostNetwork, podIp, ipv6, hostPorts = [], annotations } = pod;
   if (hostNetwork || podIp === undefined) return undefined;
-  return { podAddresses: [podIp], hostPorts, bandwidth: limits(annotations, hasRun), hasRun };
+  return {
+    podAddresses: [podIp, ipv6?.podIp ?? []].flat(),
+    hostPorts,
+    bandwidth: limits(annotations, hasRun),
+    hasRun,
+  };
 }
 
 function limits(annotations: DesiredPod["annotations"], hasRun: boolean): Bandwidth {
