@@ -1,4 +1,10 @@
 import type { Remark } from "./not-askable.ts";
 
 /** Why specs fail that are known to; shown on the page in the place of the spec's own message. */
-export const causes: readonly Remark[] = [];
+export const causes: readonly Remark[] = [
+  {
+    spec: "HostPort validates that there is no conflict between pods with same hostPort",
+    reason:
+      "wants a `hostNetwork` pod to reach another pod's `hostPort` at 127.0.0.1 and at the node's address; each pod has a machine of its own",
+  },
+];

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
@@ -37,6 +38,21 @@ describe("imageEntries()", () => {
         ["y", undefined],
       ],
     );
+  });
+});
+
+describe("imageEntries() of an image with a certificate", () => {
+  it("has a key of its own, and a certificate of it that is valid now", async () => {
+    const folders = { built: "", controlPlane: "", debian: "" };
+    const entries = await imageEntries({ hasCertificate: true }, folders);
+    assert.deepEqual(
+      entries.map(({ name }) => name),
+      ["localhost.crt", "localhost.key"],
+    );
+    const [certificate, key] = entries.map(({ content }) => String(content));
+    const parsed = new X509Certificate(certificate ?? "");
+    assert.ok(parsed.checkPrivateKey(createPrivateKey(key ?? "")));
+    assert.ok(parsed.validToDate > new Date());
   });
 });
 

@@ -1,6 +1,7 @@
 import { readFile, realpath } from "node:fs/promises";
 import path from "node:path";
 import { runCommand } from "@kip/base";
+import { createSelfSigned } from "@kip/pki";
 import type { RawEntry } from "@kip/testing";
 import type { ImageProgram, SpecImage } from "./spec-images.ts";
 
@@ -19,12 +20,14 @@ const libraryFolders = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
 
 /** What an image adds to its base, as entries of a tar archive: folders first, and each only once. */
 export async function imageEntries(
-  image: Pick<SpecImage, "programs" | "files" | "links" | "folders">,
+  image: Pick<SpecImage, "hasCertificate" | "programs" | "files" | "links" | "folders">,
   folders: ProgramFolders,
 ): Promise<readonly RawEntry[]> {
   const entries = new Map<string, RawEntry>();
   for (const program of image.programs ?? [])
     for (const entry of await programEntries(program, folders)) entries.set(entry.name, entry);
+  if (image.hasCertificate)
+    for (const entry of await certificateEntries()) entries.set(entry.name, entry);
   for (const [name, content] of Object.entries(image.files ?? {}))
     entries.set(name, { name, content, mode: content.startsWith("#!") ? 0o755 : 0o644 });
   for (const [name, linkName] of Object.entries(image.links ?? {}))
@@ -46,6 +49,20 @@ export function parentsOf(
   for (const folder of folders) add(folder);
   for (const file of files) add(path.posix.dirname(file));
   return [...names].map((name) => ({ name: `${name}/`, type: "5" }));
+}
+
+/** What a server of the image shows to clients, which do not check who signed it. */
+async function certificateEntries(): Promise<readonly RawEntry[]> {
+  const pair = await createSelfSigned({
+    commonName: "localhost",
+    usages: ["server"],
+    ipAddresses: ["127.0.0.1", "::1"],
+    validMs: 10 * 365 * 24 * 3600_000,
+  });
+  return [
+    { name: "localhost.crt", content: pair.certificate, mode: 0o644 },
+    { name: "localhost.key", content: pair.key, mode: 0o644 },
+  ];
 }
 
 async function programEntries(

@@ -23,6 +23,8 @@ export interface SpecImage {
   readonly tags: readonly string[];
   /** @default false */
   readonly hasNetworkPrograms?: boolean;
+  /** `localhost.crt` and `localhost.key` below `/`, made for this image. @default false */
+  readonly hasCertificate?: boolean;
   readonly programs?: readonly ImageProgram[];
   /** Content by path; an executable one begins with `#!`. */
   readonly files?: Readonly<Record<string, string>>;
@@ -53,6 +55,7 @@ export const networkPrograms: readonly ImageProgram[] = [
 
 const agnhost: Omit<SpecImage, "repository" | "tags"> = {
   hasNetworkPrograms: true,
+  hasCertificate: true,
   programs: [{ path: "agnhost", from: { built: "agnhost" } }],
   links: { "agnhost-2": "agnhost" },
   folders: ["uploads"],
