@@ -112,6 +112,8 @@ describe("TableDigest", () => {
     const policy = { admin: { ingress: [{ action: "deny" as const }] } };
     const line = encodeLine({ kind: "policy", policy });
     assert.ok(line.startsWith('["tiers",'));
+    const baseline = encodeLine({ kind: "policy", policy: { baseline: policy.admin } });
+    assert.ok(baseline.startsWith('["tiers",'));
     assert.deepEqual(decodeLine(line.trimEnd()), { kind: "policy", policy });
     assert.ok(encodeLine({ kind: "policy", policy: {} }).startsWith('["policy",'));
     const unknown = '["tiers",{"admin":{"ingress":[{"action":"audit"}]}}]';

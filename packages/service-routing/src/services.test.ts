@@ -94,6 +94,24 @@ describe("Services", () => {
     assert.ok(texts.slice(0, -1).every((text) => !text.includes("10.1.0.9")));
     assert.ok(texts.every((text) => !text.includes("table ip")));
   });
+
+  it("takes an address from the Service that had it before another one gets it, in however many parts", () => {
+    const services = many(10_000);
+    const taking = { ...view(["10.1.0.9:80"]), clusterIps: ["10.96.0.5"] };
+    const others = Array.from({ length: 9000 }, (_, i) => [`ns/s${i + 1000}`, undefined] as const);
+    const more = Array.from({ length: 9000 }, (_, i) => {
+      const clusterIps = [`10.99.${i >> 8}.${i & 255}`];
+      return [`ns/t${i}`, { ...view(["10.1.0.1:80"]), clusterIps }] as const;
+    });
+    const { texts } = services.change(new Map([["ns/new", taking], ...others, ...more]));
+    const at = (verb: string): number =>
+      texts.findIndex((text) =>
+        text.split("\n").some((line) => line.startsWith(verb) && line.includes(" 10.96.0.5 .")),
+      );
+    assert.ok(texts.length > 2);
+    assert.ok(at("delete element") >= 0);
+    assert.ok(at("delete element") <= at("add element"));
+  });
 });
 
 describe("arrange()", () => {

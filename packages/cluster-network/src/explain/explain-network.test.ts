@@ -250,8 +250,27 @@ describe("explainNetwork()", () => {
     assert.match(ask("shop", {}, { ...cluster, events }), /^unknown: .*NetworkUnsupported of pod/);
   });
 
+  it("does not leave the node with internalTrafficPolicy Local", () => {
+    const local = service("shop", "10.96.0.1", { internalTrafficPolicy: "Local" });
+    assert.match(
+      ask("shop", {}, { ...cluster, services: [local] }),
+      /^dropped: .*internalTrafficPolicy Local and no endpoint on node kip/,
+    );
+  });
+
+  it("names the policy of an administrator that denies", () => {
+    const ingress = [{ action: "Deny", from: [{ namespaces: {} }] }];
+    const spec = { priority: 1, subject: { namespaces: {} }, ingress };
+    const tiers = [["AdminNetworkPolicy", { metadata: { name: "shut" }, spec }]] as const;
+    assert.match(
+      ask("shop", {}, { ...cluster, tiers }),
+      /^dropped: .*a rule of AdminNetworkPolicy shut denies it/,
+    );
+  });
+
   it("says what could not be read, and that the answer is not known without it", () => {
     const unread = [{ resource: "namespaces", consequence: "not allowed", decides: true }];
     assert.match(ask("shop", {}, { ...cluster, unread }), /^unknown: .*namespaces: not allowed/);
+    assert.match(ask(undefined, {}, { ...cluster, unread }), /^described: .*namespaces: not/);
   });
 });

@@ -403,6 +403,14 @@ describe("NetworkViews", () => {
       });
       bench.views.setSlice(ofKip);
       bench.views.setSlice({ ...ofKip, metadata: { ...ofKip.metadata, name: "another" } });
+      const others = {
+        "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+      };
+      bench.views.setSlice({
+        ...ofKip,
+        metadata: { ...ofKip.metadata, labels: others },
+        endpoints: [{ addresses: ["10.0.0.99"] }],
+      });
       bench.views.forgetPods();
       const podSelector = { matchLabels: { "k8s-app": "kube-dns" } };
       const to = [{ namespaceSelector: { matchLabels: { name: "system" } }, podSelector }];

@@ -6,13 +6,14 @@ import { ManualClock } from "@kip/testing";
 import { ClusterNetwork } from "./cluster-network.ts";
 
 /** An API server that forbids these paths. */
-function start(forbidden: Set<string>) {
+function start(forbidden: Set<string>, hasTiers = false) {
   const stop = new AbortController();
   const clock = new ManualClock();
   const led: string[] = [];
   const client = {
     get: async () => {
-      throw new K8sError("K8S_NOT_FOUND", "no such group");
+      if (!hasTiers) throw new K8sError("K8S_NOT_FOUND", "no such group");
+      return { resources: [{ name: "clusternetworkpolicies" }] };
     },
     list: async (path: string) => {
       if (forbidden.has(path)) throw new K8sError("K8S_FORBIDDEN", "forbidden");
@@ -67,6 +68,13 @@ describe("ClusterNetwork", () => {
     await clock.advance(60_000);
     await new Promise(setImmediate);
     assert.ok(await network.settings());
+    stop.abort();
+  });
+
+  it("gives pods no network while kip may not list policies of administrators that are installed", async () => {
+    const path = "/apis/policy.networking.k8s.io/v1beta1/clusternetworkpolicies";
+    const { network, stop } = start(new Set([path]), true);
+    assert.equal(await network.settings(), undefined);
     stop.abort();
   });
 
