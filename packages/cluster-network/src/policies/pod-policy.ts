@@ -11,6 +11,7 @@ import {
 import { protocolOf } from "../services/service-view-of.ts";
 import type { GroupSelector } from "./address-groups.ts";
 import type { PodFacts } from "./pod-facts.ts";
+import { isAffordable } from "./policy-cost.ts";
 import { matches } from "./selector.ts";
 import type { TierPolicy } from "./tier-policy.ts";
 import { tierRules, type TierRules } from "./tier-rules.ts";
@@ -112,7 +113,8 @@ function united(
   readonly origins: Pick<RuleOrigins, "restricting" | "ofRules">;
 } {
   const restricting = selecting.filter((policy) => restricts(policy, direction));
-  const found = restricting.flatMap((policy) =>
+  const computed = isAffordable(restricting, direction) ? restricting : [];
+  const found = computed.flatMap((policy) =>
     rulesOf(policy).map((rule) => ({ rule, name: policy.metadata.name })),
   );
   return {

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { podWith } from "@kip/k8s-types/testing";
+import type { NetworkPolicy } from "@kip/k8s-types/network";
+import { podFacts } from "./pod-facts.ts";
+import { PolicyIndex } from "./policy-index.ts";
+
+const metadata = { namespace: "a", name: "a", uid: "a", resourceVersion: "1" };
+
+function viewOf(spec: NonNullable<NetworkPolicy["spec"]>) {
+  const index = new PolicyIndex();
+  let computed = 0;
+  const { groups } = index;
+  const original = groups.name.bind(groups);
+  groups.name = (selector) => {
+    computed++;
+    return original(selector);
+  };
+  index.groups.setPod(
+    "a",
+    podFacts(podWith({ metadata, spec: {}, status: { podIP: "10.0.0.1" } })),
+  );
+  index.setPolicy({ metadata, spec });
+  return { view: index.policyOf("a")?.view, computed };
+}
+
+const peer = (i: number) => ({ podSelector: { matchLabels: { app: String(i) } } });
+const many = (count: number) => Array.from({ length: count }, (_, i) => peer(i));
+const http = [{ port: "http", protocol: "TCP" }];
+
+it("PolicyIndex lets nothing pass of a policy with very many selectors or named ports, and computes none of it", () => {
+  const podSelector = {};
+  for (const spec of [
+    { podSelector, policyTypes: ["Egress"], egress: many(513).map((to) => ({ to: [to] })) },
+    { podSelector, policyTypes: ["Egress"], egress: [{ to: many(65), ports: http }] },
+    { podSelector, policyTypes: ["Egress"], egress: many(65).map(() => ({ ports: http })) },
+    { podSelector, policyTypes: ["Egress"], egress: many(16_385).map(() => ({})) },
+  ])
+    assert.deepEqual(viewOf(spec), { view: { egress: [] }, computed: 0 });
+  const ingress = [{ from: many(513) }];
+  assert.deepEqual(viewOf({ podSelector, ingress }), { view: { ingress: [] }, computed: 0 });
+  const few = viewOf({ podSelector, ingress: [{ from: many(512) }, { from: [] }] });
+  assert.equal(few.computed, 512);
+});

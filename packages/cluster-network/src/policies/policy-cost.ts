@@ -1,0 +1,62 @@
+import type { NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort } from "@kip/k8s-types/network";
+
+/**
+ * How much one direction of a pod's policies may have. Kip computes the policies of all cells in one thread, each selector is compared
+ * with each pod of the cluster, and any user may write policies: what has more lets nothing pass, without being computed.
+ */
+const most = {
+  /** Rules, with their peers, exceptions and ports. */
+  entries: 16_384,
+  /** Peers that are selectors. */
+  selectors: 512,
+  /** Selectors of egress rules, once for each named port: compared again whenever a pod with ports changes. */
+  namedPorts: 64,
+} as const;
+
+type Direction = "Ingress" | "Egress";
+
+type Cost = Readonly<Record<keyof typeof most, number>>;
+
+/** Costs are counted once for each policy, not for each of its pods. */
+const known: Readonly<Record<Direction, WeakMap<NetworkPolicy, Cost>>> = {
+  Ingress: new WeakMap(),
+  Egress: new WeakMap(),
+};
+
+/** Whether the rules of one direction of all policies of a pod are few enough to be computed. */
+export function isAffordable(policies: readonly NetworkPolicy[], direction: Direction): boolean {
+  const costs = policies.map((policy) => {
+    const cost = known[direction].get(policy) ?? costOf(policy, direction);
+    known[direction].set(policy, cost);
+    return cost;
+  });
+  const isWithin = (what: keyof Cost): boolean =>
+    costs.reduce((sum, cost) => sum + cost[what], 0) <= most[what];
+  return isWithin("entries") && isWithin("selectors") && isWithin("namedPorts");
+}
+
+function costOf(policy: NetworkPolicy, direction: Direction): Cost {
+  const cost = { entries: 0, selectors: 0, namedPorts: 0 };
+  for (const { peers, ports } of rulesOf(policy, direction)) {
+    const blocks = peers.filter(({ ipBlock }) => ipBlock);
+    const exceptions = blocks.reduce((sum, { ipBlock }) => sum + (ipBlock?.except?.length ?? 0), 0);
+    cost.entries += 1 + peers.length + exceptions + ports.length;
+    cost.selectors += peers.length - blocks.length;
+    if (direction === "Ingress") continue;
+    const named = ports.filter(({ port }) => typeof port === "string").length;
+    cost.namedPorts += named * (peers.length === 0 ? 1 : peers.length - blocks.length);
+  }
+  return cost;
+}
+
+function rulesOf(
+  { spec }: NetworkPolicy,
+  direction: Direction,
+): readonly {
+  readonly peers: readonly NetworkPolicyPeer[];
+  readonly ports: readonly NetworkPolicyPort[];
+}[] {
+  if (direction === "Ingress")
+    return (spec?.ingress ?? []).map(({ from = [], ports = [] }) => ({ peers: from, ports }));
+  return (spec?.egress ?? []).map(({ to = [], ports = [] }) => ({ peers: to, ports }));
+}
