@@ -58,7 +58,7 @@ export function explainOthersNodePort(
   );
 }
 
-/** The container's port behind a host port; cells answer by IPv4 alone. */
+/** The container's port behind a host port. */
 function containerPortAt(
   { objects }: KnownCluster,
   pod: Pod,
@@ -66,7 +66,7 @@ function containerPortAt(
 ): number | undefined {
   const { spec } = pod;
   const isElsewhere = spec.hostNetwork === true || !hostAddressesOf(pod).includes(address);
-  if (isElsewhere || hasEnded(pod) || ipFamily(address) === 6) return undefined;
+  if (isElsewhere || hasEnded(pod)) return undefined;
   // The node's addresses stand for those of the cell.
   const nodes = nodeOf(objects, spec.nodeName)?.status?.addresses ?? [];
   const meant = ["", "0.0.0.0", "::", address, ...nodes.map((each) => each.address)];
