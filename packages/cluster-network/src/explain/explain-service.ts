@@ -42,7 +42,7 @@ export function explainService(cluster: KnownCluster, attempt: ServiceAttempt): 
   if (!view || !isProxied(service))
     return finding(
       "unknown",
-      `Service ${key} is left to another proxy by its label service.kubernetes.io/service-proxy-name: cells have no rules for it`,
+      `Service ${key} is left to another proxy by its label service.kubernetes.io/service-proxy-name or service.kubernetes.io/headless: cells have no rules for it`,
     );
   const ports = portsOf(view, attempt);
   if (ports.length === 0) return withoutPort(view, attempt);

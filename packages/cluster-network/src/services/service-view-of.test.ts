@@ -196,8 +196,10 @@ describe("isProxied()", () => {
     assert.equal(isProxied(service({ clusterIP: "None" })), false);
     assert.equal(isProxied(service({ clusterIP: "" })), false);
     assert.equal(isProxied(service({ type: "ExternalName" })), false);
-    const labels = { "service.kubernetes.io/service-proxy-name": "mesh" };
-    assert.equal(isProxied(service({}, { labels })), false);
+    for (const label of ["service-proxy-name", "headless"]) {
+      const labels = { [`service.kubernetes.io/${label}`]: "" };
+      assert.equal(isProxied(service({}, { labels })), false, label);
+    }
   });
 });
 

@@ -9,8 +9,11 @@ import {
 } from "@kip/network-view";
 import { usableEndpoints, type ViewNode } from "./usable-endpoints.ts";
 
-/** Label of Services and EndpointSlices that another proxy serves. */
-const proxyNameLabel = "service.kubernetes.io/service-proxy-name";
+/** Labels of Services and EndpointSlices that this proxy leaves alone, as kube-proxy does: another's, and headless ones. */
+export const unproxiedLabels = [
+  "service.kubernetes.io/service-proxy-name",
+  "service.kubernetes.io/headless",
+] as const;
 
 /** For how long a client keeps its endpoint if the Service does not say: three hours, as in the API. */
 const defaultAffinitySeconds = 10_800;
@@ -22,9 +25,8 @@ const defaultAffinitySeconds = 10_800;
 export function isProxied({ metadata, spec }: StoredService): boolean {
   const ip = spec?.clusterIP ?? "";
   const isHeadless = ip === "" || ip === "None";
-  return (
-    !isHeadless && spec?.type !== "ExternalName" && metadata.labels?.[proxyNameLabel] === undefined
-  );
+  const isLabelled = unproxiedLabels.some((label) => metadata.labels?.[label] !== undefined);
+  return !isHeadless && spec?.type !== "ExternalName" && !isLabelled;
 }
 
 /** A Service and its endpoints as cells of the node see them. Addresses and endpoints that no rule can be made of are left out. */

@@ -13,6 +13,7 @@ import {
   type InformerOptions,
   type KubeObject,
 } from "@kip/k8s-client";
+import { unproxiedLabels } from "../services/service-view-of.ts";
 import type { NetworkViews } from "../views/network-views.ts";
 import { PolicySources } from "./policy-sources.ts";
 import { TierSources } from "./tier-sources.ts";
@@ -28,8 +29,8 @@ export interface WatchClusterNetworkOptions {
 
 /** Objects of other proxies and of headless Services are not sent at all, as to kube-proxy. */
 const proxied = {
-  labelSelector: "!service.kubernetes.io/service-proxy-name,!service.kubernetes.io/headless",
-} as const;
+  labelSelector: unproxiedLabels.map((label) => `!${label}`).join(","),
+};
 
 /** A watch of the cluster's network. */
 export interface ClusterNetworkWatch {
