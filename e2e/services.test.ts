@@ -11,7 +11,7 @@ import {
 } from "./cluster.ts";
 import { cluster as own } from "./cluster-number.ts";
 
-/** Programs of the cell, which has socat: the demo image has nothing that speaks UDP. */
+/** Programs of the cell, which has socat: the demo image has nothing that speaks UDP or SCTP. */
 const ofCell = {
   volumes: [{ name: "cell", hostPath: { path: "/" } }],
 };
@@ -23,6 +23,7 @@ while :; do [ -s /url ] && { wget -qT3 -O- "$(cat /url)" || echo failed; } >>/an
 
 const serve = `
 chroot /cell socat UDP4-LISTEN:5300,fork SYSTEM:hostname &
+chroot /cell socat SCTP4-LISTEN:5301,fork SYSTEM:'read word; echo "$word $(hostname)"' &
 mkdir -p /www; hostname >/www/index.html; httpd -p 8080 -h /www${asking}`;
 
 /** Ports of the cell that lead to the servers of `serve`; ready only if one answers at the cell's loopback address. */
@@ -42,11 +43,12 @@ function pod(name: string, app: string, script: string, container: object = {}):
 function service(name: string, selector: object, spec: object = {}): object {
   const tcp = { name: "http", port: 80, targetPort: 8080 };
   const udp = { name: "udp", port: 53, targetPort: 5300, protocol: "UDP" };
+  const sctp = { name: "sctp", port: 53, targetPort: 5301, protocol: "SCTP" };
   return {
     apiVersion: "v1",
     kind: "Service",
     metadata: { name },
-    spec: { selector, ports: [tcp, udp], ...spec },
+    spec: { selector, ports: [tcp, udp, sctp], ...spec },
   };
 }
 
@@ -141,6 +143,14 @@ describe("Services and network policies", () => {
         `echo | chroot /cell socat -t5 -T5 - UDP4:${await addressOf("first")}:53`,
       );
     await eventually("an answer by UDP", async () => (await answer()).trim() === "one", 60_000);
+  });
+
+  it("lead SCTP", async () => {
+    const address = `SCTP4:${await addressOf("first")}:53`;
+    const talk = "echo asked; read answer; echo $answer >&2";
+    const answer = async (): Promise<string> =>
+      await within("client", `chroot /cell socat -T5 ${address} SYSTEM:'${talk}'`);
+    await eventually("an answer by SCTP", async () => (await answer()).trim() === "asked one");
   });
 
   it("lead a pod to itself", async () => {
