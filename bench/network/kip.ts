@@ -46,18 +46,20 @@ function simulateCell(number: number): void {
   const [kipSide, cellSide] = duplexPair();
   void sendNetwork(kipSide, ({ sums }) => subscribe(`cell-${number}`, sums), signal);
   cellSide.write(`${JSON.stringify({ sums: Array<number>(bucketCount).fill(0) })}\n`);
-  void acknowledge(cellSide);
+  acknowledge(cellSide);
 }
 
-/** The next change comes when the last one is confirmed, so its last line, `["end",n]`, is the last of all. */
-async function acknowledge(cell: Duplex): Promise<void> {
+/**
+ * The next change comes when the last one is confirmed, so its last line, `["end",n]`, is the last of all. Takes chunks as they come: an
+ * iterator of the stream would copy those that wait into one.
+ */
+function acknowledge(cell: Duplex): void {
   let applied = 0;
   let last = "";
-  for await (const chunk of cell as AsyncIterable<Buffer>) {
+  cell.on("data", (chunk: Buffer) => {
     last = (last + chunk.subarray(-40).toString()).slice(-40);
-    if (!/\n?\["end",\d+\]\n$/.test(last)) continue;
+    if (!/\n?\["end",\d+\]\n$/.test(last)) return;
     // As a socket, it lets others have their turn.
-    await new Promise((resolve) => setImmediate(resolve));
-    cell.write(`${JSON.stringify({ applied: ++applied })}\n`);
-  }
+    setImmediate(() => cell.write(`${JSON.stringify({ applied: ++applied })}\n`));
+  });
 }

@@ -46,6 +46,19 @@ describe("sendNetwork()", () => {
     assert.equal((await talk(hello, "x".repeat(5000))).changes, 1);
   });
 
+  it("gives the connection of a cell that does not read a small part of a change", async () => {
+    const [own, agent] = duplexPair();
+    agent.write(hello);
+    const change = Buffer.alloc(10 << 20);
+    const ended = sendNetwork(own, () => ({ next: async () => [change] }), never);
+    await new Promise(setImmediate);
+    await new Promise(setImmediate);
+    const given = own.writableLength + agent.readableLength;
+    assert.ok(given > 0 && given < change.length / 50, `${given} bytes`);
+    own.destroy();
+    await assert.rejects(ended);
+  });
+
   it("ends when the agent ends, also while there is no change", async () => {
     const [own, agent] = duplexPair();
     agent.write(hello);

@@ -18,6 +18,9 @@ export interface NetworkChanges {
 /** Longest line of an agent, bytes: 64 sums of up to 15 digits. */
 const maxAnswerBytes = 4096;
 
+/** Given to a connection at once. */
+const partBytes = 64 * 1024;
+
 const lineEnd = 0x0a;
 
 /** The agent's first line. */
@@ -55,13 +58,19 @@ export async function sendNetwork(
   try {
     const changes = changesFor(decodeAnswer(await nextLine(answers), decodeHello));
     for (let number = 1; ; number++) {
-      for (const piece of await changes.next(open)) await writeTo(stream, piece);
+      for (const piece of await changes.next(open)) await writeInParts(stream, piece);
       const { applied } = decodeAnswer(await nextLine(answers), decodeApplied);
       if (applied !== number) throw invalid(`it confirms change ${applied}, not ${number}`);
     }
   } finally {
     stream.destroy();
   }
+}
+
+/** Pieces are shared by all cells, but the connection encrypts a copy of what it is given: that must not be all of a piece. */
+async function writeInParts(stream: Duplex, piece: Buffer): Promise<void> {
+  for (let start = 0; start < piece.length; start += partBytes)
+    await writeTo(stream, piece.subarray(start, start + partBytes));
 }
 
 async function nextLine(lines: AsyncIterator<string>): Promise<string> {

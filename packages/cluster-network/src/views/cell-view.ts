@@ -27,7 +27,7 @@ export function groupsOf(policy: PolicyView): ReadonlySet<string> {
  */
 export class CellView {
   readonly #shared: SharedLines;
-  #first: readonly string[];
+  readonly #first: readonly string[];
   #missingBuckets: number[];
   /** Of missing buckets that are too large for one change: Services that the cell has. */
   readonly #sent = new Map<number, Set<string>>();
@@ -40,13 +40,13 @@ export class CellView {
   #number = 0;
 
   /**
-   * @param options `sums` of the Services that the cell has already; `first` names Services that come before all others
+   * @param options `sums` of the Services that the cell has already; `first` names namespaces whose Services come before all others
    */
   constructor(
     shared: SharedLines,
     options: {
       readonly sums: readonly number[];
-      readonly first: () => readonly string[];
+      readonly first: readonly string[];
       readonly policy: PolicyView;
     },
   ) {
@@ -57,7 +57,8 @@ export class CellView {
     const own = shared.services.sums;
     this.#missingBuckets = allBuckets().filter((bucket) => own[bucket] !== sums[bucket]);
     const missing = new Set(this.#missingBuckets);
-    this.#first = missing.size === 0 ? [] : first().filter((key) => missing.has(bucketOf(key)));
+    const hasNone = allBuckets().every((one) => missing.has(one) || shared.services.isEmpty(one));
+    this.#first = hasNone && missing.size > 0 ? first : [];
   }
 
   /** Whether the cell lacks something. */
@@ -108,8 +109,7 @@ export class CellView {
     if (difference) yield difference.lines;
     this.#noteMissing(difference?.rest);
     if (this.#isFirst) {
-      yield services.part(this.#first.filter((key) => services.line(key) !== undefined)).lines;
-      this.#first = [];
+      for (const name of this.#first) yield services.namespace(name);
       return;
     }
     let bytes = 0;

@@ -2,11 +2,15 @@ import { encodeLine, limits } from "@kip/network-view";
 import type { GroupChange } from "../policies/address-groups.ts";
 import { VersionedTable } from "./versioned-table.ts";
 
+const nothing = Buffer.alloc(0);
+
 /** One group of addresses as lines; what several cells need is encoded once. */
 export class GroupLines {
   readonly #name: string;
   readonly #table = new VersionedTable<true>();
   readonly #encoded = new Map<number | "all", Buffer>();
+  /** The version of the last change. */
+  #changedAt = 0;
 
   constructor(name: string, addresses: readonly string[]) {
     this.#name = name;
@@ -17,6 +21,7 @@ export class GroupLines {
     for (const address of add) this.#table.set(address, true, version);
     for (const address of remove) this.#table.set(address, undefined, version);
     this.#encoded.clear();
+    this.#changedAt = version;
   }
 
   /** The group as it is, for a cell that does not have it. */
@@ -30,6 +35,8 @@ export class GroupLines {
 
   /** What has changed after a version: empty, or the whole group if that is not remembered. */
   since(version: number): Buffer {
+    // Versions rise with every change of the cluster: what is remembered of each would never be forgotten.
+    if (version >= this.#changedAt) return nothing;
     const known = this.#encoded.get(version);
     if (known) return known;
     const changes = this.#table.since(version);

@@ -133,6 +133,23 @@ describe("NetworkViews", () => {
     assert.deepEqual(keys(await next).toSorted(), ["default/s1", "default/s2"]);
   });
 
+  it("makes the first change after a pause a version at once, and at most one each 100 ms after it", async () => {
+    const bench = new Bench();
+    bench.views.setService(service("web", "10.96.0.1"));
+    await bench.flush();
+    await bench.flush();
+    const before = bench.views.version;
+    const versions: number[] = [];
+    for (let ms = 0; ms < 1000; ms += 10) {
+      bench.views.setSlice(slice("web", `10.0.0.${ms / 10}`));
+      await bench.clock.advance(0);
+      versions.push(bench.views.version - before);
+      await bench.clock.advance(10);
+    }
+    assert.deepEqual(versions.slice(0, 12), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2]);
+    assert.equal(versions.at(-1), 10);
+  });
+
   it("sends a slow cell each Service once, however often it has changed", async () => {
     const bench = new Bench();
     bench.views.setService(service("web", "10.96.0.1"));
@@ -162,7 +179,7 @@ describe("NetworkViews", () => {
     }
     bench.views.setSlice(slice("web", "10.0.0.1"));
     for (let version = 1; version <= 10; version++) {
-      await bench.flush();
+      await bench.clock.advance(version === 1 ? 0 : 100);
       const sent = keys(await bench.lines(cell));
       const ofFlood = sent.filter((key) => key.startsWith("flood/"));
       assert.equal(ofFlood.length, 100);
@@ -214,6 +231,26 @@ describe("NetworkViews", () => {
     await bench.flush();
     const pieces = await Promise.all(cells.map((cell) => cell.next(bench.stop.signal)));
     assert.equal(new Set(pieces.map(([piece]) => piece)).size, 1);
+  });
+
+  it("gives cells that take the table at the same time the same bytes", async () => {
+    const bench = new Bench();
+    for (let i = 0; i < 500; i++)
+      bench.views.setService(service(`s${i}`, `10.96.${i >> 8}.${i & 255}`));
+    const cells = Array.from({ length: 20 }, (_, i) => bench.subscribe(`p${i}`));
+    const given = new Map<Buffer, number>();
+    for (let change = 0; change < 2; change++)
+      for (const piece of (await Promise.all(cells.map((c) => c.next(bench.stop.signal)))).flat())
+        given.set(piece, (given.get(piece) ?? 0) + piece.length);
+    const table = Array.from(
+      { length: bucketCount },
+      (_, i) => bench.views.services.bucket(i).lines,
+    );
+    const tableBytes = Buffer.concat(table).length;
+    const sent = [...given.values()].reduce((sum, bytes) => sum + bytes, 0);
+    const held = [...given.keys()].reduce((sum, { length }) => sum + length, 0);
+    assert.ok(sent > cells.length * 1.5 * tableBytes, `${sent} bytes`);
+    assert.ok(held < 2.5 * tableBytes, `${held} bytes for a table of ${tableBytes}`);
   });
 
   it("sends a cell that is far behind the whole table again", async () => {

@@ -24,7 +24,7 @@ import { ServiceLines } from "./service-lines.ts";
 export interface NetworkViewsOptions {
   readonly node: ViewNode;
   readonly clock: Clock;
-  /** Least time between two versions, milliseconds: changes in between are one. @default 100 */
+  /** Least time between two versions, milliseconds: changes in between are one. The first after a pause waits for none. @default 100 */
   readonly periodMs?: number | undefined;
   /** Is told of objects that cannot be read. @default nothing is logged */
   readonly logger?: Logger | undefined;
@@ -86,6 +86,8 @@ export class NetworkViews implements SharedLines {
   /** Every pod may have another policy now. */
   #areAllChanged = false;
   #isScheduled = false;
+  /** When the next version may be made, by the monotonic clock. */
+  #nextAtMs = 0;
 
   constructor(options: NetworkViewsOptions) {
     this.#options = options;
@@ -198,9 +200,7 @@ export class NetworkViews implements SharedLines {
     const policy = fittingPolicy(wanted, knowsTiers);
     const groups = this.#use(policy);
     const namespaces = new Set([...commonNamespaces, cell.namespace]);
-    const first = (): readonly string[] =>
-      [...namespaces].flatMap((name) => this.index.keysOf(name));
-    const view = new CellView(this, { sums: cell.sums, first, policy });
+    const view = new CellView(this, { sums: cell.sums, first: [...namespaces], policy });
     const subscriber: Subscriber = {
       podUid: cell.podUid,
       namespace: cell.namespace,
@@ -235,9 +235,12 @@ export class NetworkViews implements SharedLines {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     const { clock, periodMs = defaultPeriodMs, signal } = this.#options;
-    void pause(periodMs, clock, signal).then((isOver) => {
+    const waitMs = Math.max(0, this.#nextAtMs - clock.monotonic());
+    // With nothing to wait for, it is a timer all the same: what comes at once is one version.
+    void pause(waitMs, clock, signal).then((isOver) => {
       this.#isScheduled = false;
       if (!isOver) return;
+      this.#nextAtMs = clock.monotonic() + periodMs;
       this.#flush();
       if (this.index.isChanged) this.#schedule();
     });

@@ -24,9 +24,17 @@ export interface LinesPart {
  */
 const mostBytes = limits.changeBytes / 8;
 
+/** About as many bytes of one namespace are sent before all others. */
+const namespaceBytes = 512 * 1024;
+
+/** How many differences are kept for other cells: most cells ask for the same few. */
+const mostDifferences = 32;
+
+const nothing: LinesPart = { lines: Buffer.alloc(0), keys: [], rest: [] };
+
 /**
- * The table of Services as lines. What several cells need is encoded once: the difference between two versions, and each
- * bucket of the table.
+ * The table of Services as lines. What several cells need is encoded once: the difference between two versions, each
+ * bucket of the table, and the Services of a namespace. So cells that take the table at the same time share its bytes.
  */
 export class ServiceLines {
   readonly #table = new VersionedTable<string>();
@@ -34,14 +42,13 @@ export class ServiceLines {
   readonly #keys: Set<string>[] = Array.from({ length: bucketCount }, () => new Set<string>());
   readonly #buckets = new Map<number, Buffer>();
   readonly #differences = new Map<number, LinesPart>();
+  readonly #namespaces = new Map<string, Set<string>>();
+  readonly #namespaceLines = new Map<string, Buffer>();
+  /** The version of the last change. */
+  #changedAt = 0;
 
   get sums(): readonly number[] {
     return this.#digest.sums;
-  }
-
-  /** The line of one Service. */
-  line(key: string): string | undefined {
-    return this.#table.get(key);
   }
 
   /**
@@ -57,11 +64,40 @@ export class ServiceLines {
     this.#table.set(key, after, version);
     this.#digest.change(key, before, after);
     const bucket = bucketOf(key);
-    if (after === undefined) this.#keys[bucket]?.delete(key);
-    else this.#keys[bucket]?.add(key);
+    const namespace = key.slice(0, key.indexOf("/"));
+    const inNamespace = this.#namespaces.get(namespace) ?? new Set<string>();
+    for (const keys of [this.#keys[bucket], inNamespace])
+      if (after === undefined) keys?.delete(key);
+      else keys?.add(key);
+    if (inNamespace.size > 0) this.#namespaces.set(namespace, inNamespace);
+    else this.#namespaces.delete(namespace);
     this.#buckets.delete(bucket);
+    this.#namespaceLines.delete(namespace);
     this.#differences.clear();
+    this.#changedAt = version;
     return true;
+  }
+
+  /** Whether a bucket has no Service. */
+  isEmpty(bucket: number): boolean {
+    return this.#keys[bucket]?.size === 0;
+  }
+
+  /** Lines of the Services of a namespace; those of its first ones if there are very many. */
+  namespace(name: string): Buffer {
+    const known = this.#namespaceLines.get(name);
+    if (known) return known;
+    const lines: string[] = [];
+    let bytes = 0;
+    for (const key of this.#namespaces.get(name) ?? []) {
+      if (bytes >= namespaceBytes) break;
+      const line = this.#table.get(key) ?? "";
+      bytes += line.length;
+      lines.push(line);
+    }
+    const buffer = Buffer.from(lines.join(""));
+    if (buffer.length > 0) this.#namespaceLines.set(name, buffer);
+    return buffer;
   }
 
   /**
@@ -86,12 +122,14 @@ export class ServiceLines {
 
   /** Lines of what has changed after a version; undefined if that is not remembered. */
   since(version: number): LinesPart | undefined {
+    // Versions rise with every change of the cluster: what is remembered of each would never be forgotten.
+    if (version >= this.#changedAt) return nothing;
     const known = this.#differences.get(version);
     if (known) return known;
     const changes = this.#table.since(version);
     if (!changes) return undefined;
     const part = this.part([...changes.keys()]);
-    this.#differences.set(version, part);
+    if (this.#differences.size < mostDifferences) this.#differences.set(version, part);
     return part;
   }
 
