@@ -97,6 +97,16 @@ describe("ClusterNetwork", () => {
     stop.abort();
   });
 
+  it("asks for the ranges of Services again after a minute if they could not be listed", async () => {
+    const failing = new Set([paths.serviceCidrs()]);
+    const { network, clock, stop } = start(failing);
+    assert.deepEqual((await network.settings())?.serviceRanges, []);
+    failing.clear();
+    await clock.advance(60_000);
+    assert.equal((await network.settings())?.serviceRanges.length, 2);
+    stop.abort();
+  });
+
   it("leaves the ranges of Services open where the API server does not tell them", async () => {
     const { network, stop } = start(new Set([paths.serviceCidrs()]));
     assert.deepEqual((await network.settings())?.serviceRanges, []);

@@ -1,5 +1,5 @@
 import type { DesiredNetwork } from "@kip/agent-api";
-import { every, type Clock, type Logger } from "@kip/base";
+import { every, pause, type Clock, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import {
   installedTiers,
@@ -35,6 +35,9 @@ const needed = {
 
 /** How often a missing permission is looked for again, milliseconds. */
 const grantIntervalMs = 60_000;
+
+/** After how long ranges of Services that could not be listed are asked for again, milliseconds. */
+const rangesIntervalMs = 60_000;
 
 /** After how long the API server's computer is led again if that has ended, milliseconds. */
 const leadIntervalMs = 60_000;
@@ -114,7 +117,7 @@ export class ClusterNetwork {
       );
       return false;
     }
-    this.#serviceRanges = await this.#findServiceRanges();
+    if (!(await this.#findServiceRanges())) void this.#findServiceRangesLater();
     this.#watch = watchClusterNetwork({ ...this.#options, views: this.#views });
     void this.#leadHost();
     return true;
@@ -152,18 +155,30 @@ export class ClusterNetwork {
     return (await Promise.all(all.map(ask))).flat();
   }
 
-  /** Ranges that the API server has; clusters before Kubernetes 1.33 do not tell. */
-  async #findServiceRanges(): Promise<readonly string[]> {
+  async #findServiceRangesLater(): Promise<void> {
+    const { clock, signal } = this.#options;
+    while (await pause(rangesIntervalMs, clock, signal))
+      if (await this.#findServiceRanges()) return;
+  }
+
+  /**
+   * Finds the ranges that the API server has; clusters before Kubernetes 1.33 do not tell.
+   *
+   * @returns whether another try is of no use
+   */
+  async #findServiceRanges(): Promise<boolean> {
     const { client, logger, signal } = this.#options;
     try {
       const { items } = await client.list<KubeObject & { spec?: { cidrs?: string[] } }>(
         paths.serviceCidrs(),
         { signal },
       );
-      return items.flatMap(({ spec }) => spec?.cidrs ?? []);
+      this.#serviceRanges = items.flatMap(({ spec }) => spec?.cidrs ?? []);
+      return true;
     } catch (error) {
-      if (!isNotFound(error)) logger.warn("Could not list the ranges of Services", { err: error });
-      return [];
+      if (isNotFound(error)) return true;
+      if (!signal.aborted) logger.warn("Could not list the ranges of Services", { err: error });
+      return false;
     }
   }
 }
