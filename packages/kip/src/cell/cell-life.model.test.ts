@@ -119,6 +119,7 @@ class Life {
       registries: [],
       nodeIp: "192.0.2.1",
       onEvent: () => {},
+      onProblem: () => {},
       limits: { bootMs: 1000, unreachableLimitMs: 1000, drainLeewayMs: 1000 },
       nodeFacts: { capacity: {}, internalIp: "192.0.2.1" },
       cells: { synced: Promise.resolve(), isSynced: true, list: () => [...cells.values()] },
