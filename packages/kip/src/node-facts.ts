@@ -22,6 +22,8 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
     labels: {
       "topology.kubernetes.io/zone": driver.zone,
       "kip.elotl.co/cloud": driver.name,
+      // No load balancer can have it as a backend: it is not an instance of the cloud.
+      "node.kubernetes.io/exclude-from-external-load-balancers": "true",
       ...config.nodeLabels,
     },
     capacity: nodeResources(config.capacity, offers, config.defaultVolumeBytes),

@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { createSimulatedCloud } from "@kip/cloud/simulated";
+import { decodeProviderConfig } from "./config/provider-config.ts";
+import { readNodeFacts } from "./node-facts.ts";
+
+const excluded = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+async function labelsWith(labels: Readonly<Record<string, string>>) {
+  const config = decodeProviderConfig({ cloud: { simulated: {} }, kubelet: { labels } });
+  const driver = createSimulatedCloud().open({ owner: "owner" });
+  const facts = await readNodeFacts({
+    driver,
+    config,
+    controllerID: "owner",
+    nodeIps: ["192.0.2.1"],
+  });
+  return facts.labels ?? {};
+}
+
+describe("readNodeFacts()", () => {
+  it("keeps the node from load balancers, and lets labels of the configuration win", async () => {
+    assert.equal((await labelsWith({}))[excluded], "true");
+    const labels = await labelsWith({ [excluded]: "no", rack: "a" });
+    assert.deepEqual([labels[excluded], labels["rack"]], ["no", "a"]);
+  });
+});
