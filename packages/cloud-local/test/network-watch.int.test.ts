@@ -11,6 +11,7 @@ describe("NetworkWatch", { timeout: 60_000 }, () => {
     let looks = 0;
     // This process's own namespace stands for the network's.
     const network = {
+      plan: {},
       namespace: { file: "/proc/self/ns/net", exists: () => Promise.resolve(true) },
       exists: () => Promise.resolve(true),
       hasInternet: () => Promise.resolve(true),
