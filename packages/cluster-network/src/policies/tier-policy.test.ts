@@ -81,6 +81,12 @@ describe("readTierPolicy()", () => {
       { from: [{ namespaces: { matchExpressions: [{ key: "a", operator: "In" }] } }] },
       { from: [{ pods: { podSelector: {} } }] },
       { from: "all" },
+      // Shapes of earlier versions of v1alpha1, which restrict more than is read here.
+      { from: [{ namespaces: { sameLabels: ["team"] } }] },
+      { from: [{ namespaces: { namespaceSelector: { matchLabels: { team: "a" } } } }] },
+      { from: [{ pods: { namespaceSelector: {}, podSelector: {}, notSameLabels: ["team"] } }] },
+      { from, ports: [{ portNumber: { protocol: "TCP", port: 80, endPort: 90 } }] },
+      { from, protocols: [{ tcp: {} }] },
     ];
     for (const rule of bad)
       for (const [action, expected] of [

@@ -46,10 +46,13 @@ export type TierKind = "AdminNetworkPolicy" | "BaselineAdminNetworkPolicy" | "Cl
 
 const { integer, list, map, object, oneOf, optional, string, unknownValue } = decode;
 
-const readSelector = object({
-  matchLabels: optional(map(string)),
-  matchExpressions: optional(list(expression)),
-});
+/** A field that is not known may restrict what the others choose: earlier versions of the API have such ones. */
+const strict = { unknownKeys: "reject" } as const;
+
+const readSelector = object(
+  { matchLabels: optional(map(string)), matchExpressions: optional(list(expression)) },
+  strict,
+);
 const selector: Decoder<LabelSelector> = (value, path) => {
   const { matchLabels = {}, matchExpressions = [] } = readSelector(value, path);
   return { matchLabels, matchExpressions };
@@ -60,21 +63,24 @@ function expression(value: unknown, path: string): LabelSelectorRequirement {
     key,
     operator,
     values = [],
-  } = object({
-    key: string,
-    operator: oneOf("In", "NotIn", "Exists", "DoesNotExist"),
-    values: optional(list(string)),
-  })(value, path);
+  } = object(
+    {
+      key: string,
+      operator: oneOf("In", "NotIn", "Exists", "DoesNotExist"),
+      values: optional(list(string)),
+    },
+    strict,
+  )(value, path);
   const needsValues = operator === "In" || operator === "NotIn";
   if (needsValues === values.length > 0) return { key, operator, values };
   const expected = needsValues ? "a list that is not empty" : "nothing";
   throw decode.failure(`${path}.values`, expected, values);
 }
 
-const podChoice: Decoder<PodChoice> = object({
-  namespaceSelector: selector,
-  podSelector: selector,
-});
+const podChoice: Decoder<PodChoice> = object(
+  { namespaceSelector: selector, podSelector: selector },
+  strict,
+);
 
 /** Reads objects with exactly one field, whose readers are given: another field may be of an API that is not known here. */
 function oneField<T>(readers: Readonly<Record<string, Decoder<T>>>): Decoder<T> {
@@ -138,9 +144,9 @@ function range(
 const bounds = { start: portNumber, end: portNumber };
 /** Ports of v1alpha1. */
 const alphaPort = oneField<TierPort>({
-  portNumber: object({ protocol, port: portNumber }),
+  portNumber: object({ protocol, port: portNumber }, strict),
   portRange: (value, path) => {
-    const found = object({ ...bounds, protocol: optional(protocol) })(value, path);
+    const found = object({ ...bounds, protocol: optional(protocol) }, strict)(value, path);
     return range(found, path, found.protocol ?? "TCP");
   },
   namedPort: (value, path) => ({ name: string(value, path) }),
@@ -156,7 +162,7 @@ const protocolMatch = oneField<TierPort>({
 function ofProtocol(name: Protocol): Decoder<TierPort> {
   const destination = oneField<TierPort>({
     number: (value, path) => ({ protocol: name, port: portNumber(value, path) }),
-    range: (value, path) => range(object(bounds)(value, path), path, name),
+    range: (value, path) => range(object(bounds, strict)(value, path), path, name),
   });
   return (value, path) => {
     const { destinationPort, ...others } = map(unknownValue)(value, path);
@@ -289,6 +295,9 @@ function readMatch(
   const peer = oneField(isIngress ? inCluster : anyPeer);
   const peers = nonEmpty(list(peer))(rule[peersField], `${at}.${peersField}`);
   const portsField = isCluster(kind) ? "protocols" : "ports";
+  const known = ["name", "action", peersField, portsField];
+  const other = Object.keys(rule).find((field) => !known.includes(field));
+  if (other !== undefined) throw decode.failure(`${at}.${other}`, "nothing", rule[other]);
   const port = isCluster(kind) ? protocolMatch : alphaPort;
   const ports = optional(list(port))(rule[portsField], `${at}.${portsField}`) ?? [];
   const nodes = peers.flatMap((each) => each.nodes ?? []);
