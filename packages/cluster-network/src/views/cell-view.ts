@@ -36,6 +36,8 @@ export class CellView {
   #isPolicyNew = true;
   /** Groups that the cell has. */
   #groups: ReadonlySet<string> = new Set();
+  /** Those of them that a policy in between did not name: changes of such groups may not have been noted. */
+  readonly #lapsed = new Set<string>();
   #isFirst = true;
   #number = 0;
 
@@ -73,6 +75,8 @@ export class CellView {
 
   /** Replaces the policy of the pod. */
   setPolicy(policy: PolicyView): void {
+    const wanted = groupsOf(policy);
+    for (const name of this.#groups) if (!wanted.has(name)) this.#lapsed.add(name);
     this.#policy = policy;
     this.#isPolicyNew = true;
   }
@@ -94,13 +98,15 @@ export class CellView {
     const wanted = this.#isPolicyNew ? groupsOf(this.#policy) : this.#groups;
     for (const name of wanted) {
       const group = this.#shared.group(name);
-      if (group) yield this.#groups.has(name) ? group.since(this.#version) : group.all();
+      const isKnown = this.#groups.has(name) && !this.#lapsed.has(name);
+      if (group) yield isKnown ? group.since(this.#version) : group.all();
     }
     if (!this.#isPolicyNew) return;
     yield Buffer.from(encodeLine({ kind: "policy", policy: this.#policy }));
     for (const name of this.#groups)
       if (!wanted.has(name)) yield Buffer.from(encodeLine({ kind: "group", name, change: "gone" }));
     this.#groups = wanted;
+    this.#lapsed.clear();
   }
 
   *#serviceParts(): Generator<Buffer> {

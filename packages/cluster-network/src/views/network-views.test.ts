@@ -468,6 +468,31 @@ describe("NetworkViews", () => {
       assert.deepEqual([add, remove], [["10.0.0.54"], ["10.0.0.53"]]);
     });
 
+    it("sends a group whole that no policy named while its addresses changed", async () => {
+      const bench = new Bench();
+      const peers = { podSelector: { matchLabels: { role: "peer" } } };
+      const allowing = policy("p", { podSelector: {}, ingress: [{ from: [peers] }] });
+      bench.views.setPod(pod("a", "10.1.0.1"));
+      const peer = pod("b", "10.1.0.2", { metadata: { labels: { role: "peer" } } });
+      bench.views.setPod(peer);
+      bench.views.setPolicy(allowing);
+      const { views } = bench;
+      const subscription = views.subscribe({ podUid: "a", namespace: "default", sums: noSums });
+      await bench.lines(subscription);
+      // The cell takes nothing while the policy is removed and created again.
+      views.setPolicy(allowing, true);
+      await bench.flush();
+      views.setPod(peer, true);
+      await bench.flush();
+      views.setPolicy(allowing);
+      await bench.flush();
+      const groups = (await bench.lines(subscription)).filter(({ kind }) => kind === "group");
+      assert.deepEqual(
+        groups.map((line) => "change" in line && line.change !== "gone" && [line.change, line.add]),
+        [["reset", []]],
+      );
+    });
+
     it("forgets groups that no cell uses", async () => {
       const bench = new Bench();
       bench.views.setPolicy(fromB);
