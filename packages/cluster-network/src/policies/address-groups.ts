@@ -48,6 +48,8 @@ export class AddressGroups {
   readonly #nodes = new Map<string, NodeFacts>();
   readonly #groups = new Map<string, Group>();
   readonly #touched = new Set<string>();
+  /** Policies of administrators give the same selectors for each pod. */
+  readonly #names = new WeakMap<object, string>();
 
   /** Labels of a namespace; undefined if it is not known. */
   namespaceLabels(name: string): Labels | undefined {
@@ -104,7 +106,9 @@ export class AddressGroups {
 
   /** The name of the group of a selector: the same for the same selector, also in another life of kip. */
   name(selector: GroupSelector): string {
-    const name = groupName(selector);
+    const key = selector.nodes ?? selector;
+    const name = this.#names.get(key) ?? groupName(selector);
+    this.#names.set(key, name);
     if (!this.#groups.has(name)) this.#create(name, selector);
     return name;
   }

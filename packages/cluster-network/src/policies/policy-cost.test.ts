@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { podWith } from "@kip/k8s-types/testing";
-import type { NetworkPolicy } from "@kip/k8s-types/network";
+import type { LabelSelectorRequirement, NetworkPolicy } from "@kip/k8s-types/network";
 import { podFacts } from "./pod-facts.ts";
 import { PolicyIndex } from "./policy-index.ts";
 
@@ -37,8 +37,20 @@ it("PolicyIndex lets nothing pass of a policy with very many selectors or named 
     { podSelector, policyTypes: ["Egress"], egress: many(16_385).map(() => ({})) },
   ])
     assert.deepEqual(viewOf(spec), { view: { egress: [] }, computed: 0 });
-  const ingress = [{ from: many(513) }];
-  assert.deepEqual(viewOf({ podSelector, ingress }), { view: { ingress: [] }, computed: 0 });
+  const absent = (key: number) => ({ key: String(key), operator: "DoesNotExist" }) as const;
+  const numbers = Array.from({ length: 4097 }, (_, i) => i);
+  const long = (matchExpressions: readonly LabelSelectorRequirement[]) => [
+    { podSelector: { matchExpressions } },
+  ];
+  for (const from of [
+    many(513),
+    long(numbers.map(absent)),
+    long([{ key: "app", operator: "NotIn", values: numbers.map(String) }]),
+  ])
+    assert.deepEqual(viewOf({ podSelector, ingress: [{ from }] }), {
+      view: { ingress: [] },
+      computed: 0,
+    });
   const few = viewOf({ podSelector, ingress: [{ from: many(512) }, { from: [] }] });
   assert.equal(few.computed, 512);
 });

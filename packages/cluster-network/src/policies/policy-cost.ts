@@ -1,4 +1,9 @@
-import type { NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort } from "@kip/k8s-types/network";
+import type {
+  LabelSelector,
+  NetworkPolicy,
+  NetworkPolicyPeer,
+  NetworkPolicyPort,
+} from "@kip/k8s-types/network";
 
 /**
  * How much one direction of a pod's policies may have. Kip computes the policies of all cells in one thread, each selector is compared
@@ -9,6 +14,8 @@ const most = {
   entries: 16_384,
   /** Peers that are selectors. */
   selectors: 512,
+  /** Labels, expressions and values of those selectors. */
+  terms: 4096,
   /** Selectors of egress rules, once for each named port: compared again whenever a pod with ports changes. */
   namedPorts: 64,
 } as const;
@@ -32,21 +39,33 @@ export function isAffordable(policies: readonly NetworkPolicy[], direction: Dire
   });
   const isWithin = (what: keyof Cost): boolean =>
     costs.reduce((sum, cost) => sum + cost[what], 0) <= most[what];
-  return isWithin("entries") && isWithin("selectors") && isWithin("namedPorts");
+  return (
+    isWithin("entries") && isWithin("selectors") && isWithin("terms") && isWithin("namedPorts")
+  );
 }
 
 function costOf(policy: NetworkPolicy, direction: Direction): Cost {
-  const cost = { entries: 0, selectors: 0, namedPorts: 0 };
+  const cost = { entries: 0, selectors: 0, terms: 0, namedPorts: 0 };
   for (const { peers, ports } of rulesOf(policy, direction)) {
     const blocks = peers.filter(({ ipBlock }) => ipBlock);
     const exceptions = blocks.reduce((sum, { ipBlock }) => sum + (ipBlock?.except?.length ?? 0), 0);
     cost.entries += 1 + peers.length + exceptions + ports.length;
     cost.selectors += peers.length - blocks.length;
+    for (const { namespaceSelector, podSelector } of peers)
+      cost.terms += termsOf(namespaceSelector) + termsOf(podSelector);
     if (direction === "Ingress") continue;
     const named = ports.filter(({ port }) => typeof port === "string").length;
     cost.namedPorts += named * (peers.length === 0 ? 1 : peers.length - blocks.length);
   }
   return cost;
+}
+
+function termsOf({ matchLabels = {}, matchExpressions = [] }: LabelSelector = {}): number {
+  const values = matchExpressions.reduce(
+    (sum, expression) => sum + (expression.values?.length ?? 0),
+    0,
+  );
+  return Object.keys(matchLabels).length + matchExpressions.length + values;
 }
 
 function rulesOf(

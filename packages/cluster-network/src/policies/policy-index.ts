@@ -10,6 +10,9 @@ export class PolicyIndex {
   readonly #byNamespace = new Map<string, Map<string, NetworkPolicy>>();
   /** Policies of administrators by kind and name. */
   readonly #tiers = new Map<string, TierPolicy>();
+  /** Of both, UIDs by namespace and titles: those with egress rules that name ports, which are numbers of each peer. */
+  readonly #naming = new Map<string, Set<string>>();
+  readonly #namingTiers = new Set<string>();
 
   /** Takes a policy. */
   setPolicy(policy: NetworkPolicy, isGone = false): void {
@@ -19,6 +22,11 @@ export class PolicyIndex {
     else policies.set(uid, policy);
     if (policies.size > 0) this.#byNamespace.set(namespace, policies);
     else this.#byNamespace.delete(namespace);
+    const naming = this.#naming.get(namespace) ?? new Set<string>();
+    if (!isGone && namesPorts(policy)) naming.add(uid);
+    else naming.delete(uid);
+    if (naming.size > 0) this.#naming.set(namespace, naming);
+    else this.#naming.delete(namespace);
   }
 
   /**
@@ -36,11 +44,14 @@ export class PolicyIndex {
   setTierPolicy(title: string, policy: TierPolicy | undefined): void {
     if (policy) this.#tiers.set(title, policy);
     else this.#tiers.delete(title);
+    if (policy?.egress.some(({ match }) => match?.ports.some((port) => "name" in port)))
+      this.#namingTiers.add(title);
+    else this.#namingTiers.delete(title);
   }
 
-  /** Whether there is no policy at all. */
-  get isEmpty(): boolean {
-    return this.#byNamespace.size === 0 && !this.hasTiers;
+  /** Whether rules of a namespace's pods depend on the ports of their peers. */
+  dependsOnPorts(namespace: string): boolean {
+    return this.#namingTiers.size > 0 || this.#naming.has(namespace);
   }
 
   /** Whether there is a policy of an administrator. */
@@ -65,4 +76,9 @@ export class PolicyIndex {
     const policies = this.#byNamespace.get(pod.namespace)?.values() ?? [];
     return podPolicy(pod, { policies, tiers }, groups);
   }
+}
+
+function namesPorts({ spec }: NetworkPolicy): boolean {
+  const ports = (spec?.egress ?? []).flatMap((rule) => rule.ports ?? []);
+  return ports.some(({ port }) => typeof port === "string");
 }

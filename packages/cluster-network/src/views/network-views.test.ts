@@ -554,6 +554,37 @@ describe("NetworkViews", () => {
       assert.equal((await next)[0]?.admin?.ingress?.[0]?.action, "deny");
     });
 
+    it("are not computed again when a pod with ports comes, unless rules outwards name ports", async () => {
+      const bench = new Bench();
+      const { views } = bench;
+      views.setPod(pod("a", "10.1.0.1"));
+      const subject = { namespaces: {} };
+      const peers = { namespaces: {} };
+      const setPolicy = (ports: readonly unknown[]) =>
+        views.setTierPolicy("AdminNetworkPolicy", {
+          metadata: { name: "p" },
+          spec: { priority: 1, subject, egress: [{ action: "Deny", to: [peers], ports }] },
+        });
+      setPolicy([{ portNumber: { protocol: "TCP", port: 80 } }]);
+      views.subscribe({ podUid: "a", namespace: "default", sums: noSums, knowsTiers: true });
+      let count = 0;
+      const original = views.policies.policyOf.bind(views.policies);
+      views.policies.policyOf = (uid) => {
+        count++;
+        return original(uid);
+      };
+      const ports = [{ name: "http", containerPort: 8080 }];
+      const spec = { containers: [{ name: "c", image: "i", ports }] };
+      views.setPod(pod("b", "10.1.0.2", { spec }));
+      await bench.flush();
+      assert.equal(count, 0);
+      setPolicy([{ namedPort: "http" }]);
+      await bench.flush();
+      views.setPod(pod("c", "10.1.0.3", { spec }));
+      await bench.flush();
+      assert.equal(count, 2);
+    });
+
     it("have the addresses of nodes as peers, and follow them", async () => {
       const bench = new Bench();
       bench.views.setPod(pod("a", "10.0.0.1"));

@@ -266,12 +266,11 @@ export class NetworkViews implements SharedLines {
 
   /** Cells whose policy may be another one. */
   #affected(): readonly Subscriber[] {
-    const areAll = this.#arePortsChanged && !this.policies.isEmpty;
+    const arePortsChanged = this.#arePortsChanged;
     const result = [...this.#subscribers].filter(({ podUid, namespace }) => {
-      const hasPolicies = this.policies.concerns(namespace);
       if (this.#areAllChanged) return true;
       if (this.#changedNamespaces.has(namespace) || this.#changedPods.has(podUid)) return true;
-      return areAll && hasPolicies;
+      return arePortsChanged && this.policies.dependsOnPorts(namespace);
     });
     this.#arePortsChanged = false;
     this.#areAllChanged = false;
