@@ -100,6 +100,19 @@ describe("NetworkViews with Services of the largest size", () => {
     );
   });
 
+  it("gives cells that take a bucket in parts the same bytes", async () => {
+    const bench = new Bench();
+    for (const name of names) bench.set(name);
+    await bench.flush();
+    const cells = [bench.subscribe(), bench.subscribe()];
+    for (let change = 0; change < 4; change++) {
+      const taken = await Promise.all(cells.map(async (cell) => await cell.next(bench.signal)));
+      const [ofOne, ofOther] = taken.map((pieces) => pieces.filter(({ length }) => length > 4096));
+      assert.notEqual(ofOne?.length, change > 0 ? 0 : -1);
+      ofOne?.forEach((piece, index) => assert.equal(piece.buffer, ofOther?.[index]?.buffer));
+    }
+  });
+
   it("sends small changes before those that one change has no room for", async () => {
     const bench = new Bench();
     const subscription = bench.subscribe(bench.views.services.sums);

@@ -30,6 +30,14 @@ const namespaceBytes = 512 * 1024;
 /** How many differences are kept for other cells: most cells ask for the same few. */
 const mostDifferences = 32;
 
+/** How many parts of a bucket are kept for other cells. */
+const mostParts = 16;
+
+interface BucketPart {
+  readonly sent: ReadonlySet<string>;
+  readonly part: LinesPart;
+}
+
 const nothing: LinesPart = { lines: Buffer.alloc(0), keys: [], rest: [] };
 
 /**
@@ -40,7 +48,8 @@ export class ServiceLines {
   readonly #table = new VersionedTable<string>();
   readonly #digest = new TableDigest();
   readonly #keys: Set<string>[] = Array.from({ length: bucketCount }, () => new Set<string>());
-  readonly #buckets = new Map<number, Buffer>();
+  /** Parts of each bucket, for cells that have the same of it. */
+  readonly #buckets = new Map<number, readonly BucketPart[]>();
   readonly #differences = new Map<number, LinesPart>();
   readonly #namespaces = new Map<string, Set<string>>();
   readonly #namespaceLines = new Map<string, Buffer>();
@@ -107,17 +116,23 @@ export class ServiceLines {
    * @param sent names of those that earlier changes had
    */
   bucket(number: number, sent: ReadonlySet<string> = new Set()): LinesPart {
-    const known = this.#buckets.get(number);
-    if (known && sent.size === 0) return { lines: known, keys: [], rest: [] };
+    const known = this.#buckets.get(number) ?? [];
+    const same = known.find((one) => areSame(one.sent, sent));
+    if (same) return same.part;
+    const part = this.#bucketPart(number, sent);
+    if (known.length < mostParts)
+      this.#buckets.set(number, [...known, { sent: new Set(sent), part }]);
+    return part;
+  }
+
+  #bucketPart(number: number, sent: ReadonlySet<string>): LinesPart {
     const all = this.#keys[number] ?? new Set();
     const part = this.part([...all].filter((key) => !sent.has(key)));
     if (part.rest.length > 0) return part;
     const kept = [...sent].filter((key) => all.has(key));
     const first = kept.map((key) => encodeLine({ kind: "kept", key })).join("");
     const head = Buffer.from(encodeLine({ kind: "bucket", bucket: number }) + first);
-    const lines = Buffer.concat([head, part.lines]);
-    if (sent.size === 0) this.#buckets.set(number, lines);
-    return { ...part, lines };
+    return { ...part, lines: Buffer.concat([head, part.lines]) };
   }
 
   /** Lines of what has changed after a version; undefined if that is not remembered. */
@@ -162,4 +177,8 @@ function goneLine(key: string): string {
 /** Lines have one byte for each character: names are of ASCII. */
 function sizeOf(list: readonly { readonly line: string }[]): number {
   return list.reduce((sum, { line }) => sum + line.length, 0);
+}
+
+function areSame(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
+  return a.size === b.size && [...a].every((key) => b.has(key));
 }
