@@ -80,6 +80,16 @@ describe("serviceViewOf()", () => {
     assert.equal(countOf(isLocal), 1000);
   });
 
+  it("has no more external addresses than a small cell can make rules for, with each port", () => {
+    const externalIPs = Array.from({ length: 256 }, (_, i) => `192.168.0.${i}`);
+    const countOf = (count: number): number | undefined => {
+      const ports = Array.from({ length: count }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
+      return serviceViewOf(service({ ports, externalIPs }), [], node).externalIps?.length;
+    };
+    assert.equal(countOf(4), 256);
+    assert.equal(countOf(256), 4);
+  });
+
   it("leaves out ports that a slice may not have", () => {
     for (const port of [0, 70_000]) {
       const wrong = {

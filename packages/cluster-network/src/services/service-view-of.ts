@@ -38,7 +38,9 @@ export function serviceViewOf(
   const { spec = {}, status } = service;
   const all = [...slices];
   const isExternal = spec.type === "NodePort" || spec.type === "LoadBalancer";
-  const external = addresses(spec.externalIPs);
+  const ports = (spec.ports ?? []).slice(0, limits.ports);
+  const mostAddresses = Math.floor(limits.serviceAddressPorts / Math.max(1, ports.length));
+  const external = addresses(spec.externalIPs).slice(0, mostAddresses);
   const isInternalLocal = spec.internalTrafficPolicy === "Local";
   const isExternalLocal =
     (isExternal || external.length > 0) && spec.externalTrafficPolicy === "Local";
@@ -46,11 +48,10 @@ export function serviceViewOf(
     (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, ipMode }) =>
       ip !== undefined && ipMode !== "Proxy" ? [ip] : [],
     ),
-  );
+  ).slice(0, mostAddresses - external.length);
   const ranges = (spec.loadBalancerSourceRanges ?? []).flatMap(
     (range) => parseCidr(range.trim())?.text ?? [],
   );
-  const ports = (spec.ports ?? []).slice(0, limits.ports);
   const hasLocal = isInternalLocal || isExternalLocal;
   const hasAffinity = spec.sessionAffinity === "ClientIP";
   const most = mostEndpoints(ports.length * (hasLocal ? 2 : 1), hasAffinity);
