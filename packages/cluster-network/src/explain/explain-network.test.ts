@@ -136,6 +136,29 @@ describe("explainNetwork()", () => {
     assert.match(ask("10.96.7.7:80"), /^dropped: .*no Service has it/);
   });
 
+  it("says which Services have no rules as those of the namespace are too large together", () => {
+    const externalIPs = Array.from({ length: 255 }, (_, i) => `192.0.2.${i}`);
+    const addresses = Array.from({ length: 1000 }, (_, i) => `10.7.${i >> 8}.${i & 255}`);
+    const large = {
+      ...cluster,
+      services: [...cluster.services, service("large", "10.96.0.9", { externalIPs })],
+      slices: [...cluster.slices, slice("large", "10.0.0.2", ...addresses)],
+    };
+    const without =
+      /^dropped: .*Service shop\/large has no rules on cells: .*namespace shop .*one of 1 that/;
+    assert.match(ask("service/large", {}, large), without);
+    assert.match(ask("10.96.0.9:80", {}, large), without);
+    assert.match(ask("service/shop", {}, large), /^passes/);
+    assert.match(
+      ask(undefined, { pod: "web" }, large),
+      /Service shop\/large selects .* no rules on cells/,
+    );
+    assert.match(
+      ask("service/large", {}, { ...large, serviceRanges: [] }),
+      /^unknown: .*leave the cell/,
+    );
+  });
+
   it("names the policies that do not allow, by direction", () => {
     const closed = policy("closed", {
       podSelector: { matchLabels: { app: "web" } },

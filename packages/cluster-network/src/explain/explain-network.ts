@@ -12,7 +12,7 @@ import {
 import { explainHostPort, explainOthersNodePort, hostAddressesOf } from "./explain-cell-address.ts";
 import { describePod, troubles } from "./describe-pod.ts";
 import { explainPolicies } from "./explain-policies.ts";
-import { explainService, serviceAt } from "./explain-service.ts";
+import { explainService, refusedServiceAt, serviceAt } from "./explain-service.ts";
 import { after, finding, together, type Finding } from "./finding.ts";
 import { isInRange } from "./matching-rule.ts";
 import { whyNotReady } from "./readiness.ts";
@@ -132,6 +132,8 @@ function toAddress(
       : `${address} is an address of Service ${service.key}`;
     return after([lead], explainService(cluster, { source, ...attempt, ...service }));
   }
+  const refused = refusedServiceAt(cluster, address);
+  if (refused !== undefined) return explainService(cluster, { source, ...attempt, key: refused });
   if (cluster.objects.serviceRanges.some((range) => isInRange(address, range)))
     return finding(
       "dropped",

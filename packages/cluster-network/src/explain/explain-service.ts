@@ -38,6 +38,7 @@ export function explainService(cluster: KnownCluster, attempt: ServiceAttempt): 
   if (service.spec?.type === "ExternalName") return externalName(key, service);
   if (["None", "", undefined].includes(service.spec?.clusterIP))
     return headless(cluster, service, attempt);
+  if (cluster.index.budget.isRefused(key)) return withoutRoom(cluster, service, attempt);
   const view = cluster.index.view(key);
   if (!view || !isProxied(service))
     return finding(
@@ -68,6 +69,32 @@ function externalName(key: string, { spec }: StoredService): Finding {
     "unknown",
     `Service ${key} is another name for ${spec?.externalName ?? "nothing"} (ExternalName): DNS answers with that name, and no rule leads there. Ask again with an address that it has`,
   );
+}
+
+function withoutRoom(
+  cluster: KnownCluster,
+  { metadata, spec }: StoredService,
+  { key, address = spec?.clusterIP ?? "" }: ServiceAttempt,
+): Finding {
+  const { namespace } = metadata;
+  const isDropped = cluster.objects.serviceRanges.some((range) => isInRange(address, range));
+  return finding(
+    isDropped ? "dropped" : "unknown",
+    `Service ${key} has no rules on cells: the Services of namespace ${namespace} are too large together, and older ones come first. It is one of ${cluster.index.budget.refusedCount(namespace)} that are left out. Fewer addresses, ports or endpoints in the namespace make room`,
+    isDropped
+      ? `Packets to ${address} are dropped`
+      : `Packets to ${address} leave the cell as they are`,
+  );
+}
+
+/** The Service without rules that has a cluster IP. */
+export function refusedServiceAt({ index }: KnownCluster, address: string): string | undefined {
+  for (const key of index.keys()) {
+    const { clusterIP = "", clusterIPs = [clusterIP] } = index.service(key)?.spec ?? {};
+    if (index.budget.isRefused(key) && clusterIPs.some((ip) => canonicalAddress(ip) === address))
+      return key;
+  }
+  return undefined;
 }
 
 function portsOf(view: ServiceView, attempt: ServiceAttempt): readonly ServicePortView[] {
@@ -207,6 +234,12 @@ export function servicesOf(cluster: KnownCluster, pod: Pod): readonly string[] {
       .filter(({ addresses }) => addresses.some((address) => own.has(address)));
     if (endpoints.length === 0) continue;
     const isReady = endpoints.some(({ conditions }) => conditions?.ready !== false);
+    if (cluster.index.budget.isRefused(key)) {
+      sentences.push(
+        `Service ${key} selects ${podName(pod)}, but has no rules on cells: the Services of its namespace are too large together`,
+      );
+      continue;
+    }
     sentences.push(
       isReady
         ? `Service ${key} leads to ${podName(pod)}`

@@ -3,12 +3,13 @@ import { describe, it } from "node:test";
 import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
 import { bucketCount, bucketOf, ChangeReader, unknownSums } from "@kip/network-view";
 import { ManualClock } from "@kip/testing";
+import { mostOfNamespaceCost } from "../services/service-cost.ts";
 import { NetworkViews, type ViewSubscription } from "./network-views.ts";
 
 const lastBucket = bucketCount - 1;
-/** Names of Services that are in the bucket that cells get first. */
-const names = Array.from({ length: 4000 }, (_, i) => `s${i}`)
-  .filter((name) => bucketOf(`tenant/${name}`) === lastBucket)
+/** Services that are in the bucket that cells get first, as few of one namespace as there is room for. */
+const keys = Array.from({ length: 4000 }, (_, i) => `tenant-${i % 5}/s${i}`)
+  .filter((key) => bucketOf(key) === lastBucket)
   .slice(0, 20);
 
 const numbered = (count: number): readonly number[] => Array.from({ length: count }, (_, i) => i);
@@ -26,9 +27,9 @@ function service(name: string, namespace: string, ports: number): StoredService 
 }
 
 /** With 100 ports and 360 endpoints, the line of the Service has almost the largest size that there is. */
-function slice(name: string, endpoints: number): EndpointSlice {
+function slice(name: string, namespace: string, endpoints: number): EndpointSlice {
   return {
-    metadata: { ...meta(name, "tenant"), labels: { "kubernetes.io/service-name": name } },
+    metadata: { ...meta(name, namespace), labels: { "kubernetes.io/service-name": name } },
     addressType: "IPv6",
     ports: numbered(100).map((i) => ({ name: `p${i}`, port: 60_000 + i, protocol: "TCP" })),
     endpoints: numbered(endpoints).map((i) => ({
@@ -72,9 +73,10 @@ class Bench {
     return this.views.subscribe({ podUid: "a", namespace: "default", sums });
   }
 
-  set(name: string, endpoints = 360): void {
-    this.views.setService(service(name, "tenant", 100));
-    this.views.setSlice(slice(name, endpoints));
+  set(key: string, endpoints = 360): void {
+    const [namespace = "", name = ""] = key.split("/");
+    this.views.setService(service(name, namespace, 100));
+    this.views.setSlice(slice(name, namespace, endpoints));
   }
 
   async flush(): Promise<void> {
@@ -85,7 +87,7 @@ class Bench {
 describe("NetworkViews with Services of the largest size", () => {
   it("sends a bucket that is larger than a change in parts, after those that are not", async () => {
     const bench = new Bench();
-    for (const name of names) bench.set(name);
+    for (const key of keys) bench.set(key);
     bench.views.setService(service("web", "victim", 1));
     await bench.flush();
     const subscription = bench.subscribe();
@@ -93,16 +95,16 @@ describe("NetworkViews with Services of the largest size", () => {
     const hasWeb = (): boolean => cell.table.has("victim/web");
     for (let i = 0; i < 3 && !hasWeb(); i++) await cell.take(subscription, bench.signal);
     assert.ok(hasWeb());
-    while (cell.table.size < names.length + 1) await cell.take(subscription, bench.signal);
+    while (cell.table.size < keys.length + 1) await cell.take(subscription, bench.signal);
     assert.equal(
       cell.counts.reduce((sum, count) => sum + count, 0),
-      names.length + 1,
+      keys.length + 1,
     );
   });
 
   it("gives cells that take a bucket in parts the same bytes", async () => {
     const bench = new Bench();
-    for (const name of names) bench.set(name);
+    for (const key of keys) bench.set(key);
     await bench.flush();
     const cells = [bench.subscribe(), bench.subscribe()];
     for (let change = 0; change < 4; change++) {
@@ -113,38 +115,58 @@ describe("NetworkViews with Services of the largest size", () => {
     }
   });
 
+  it("keeps and sends no more of one namespace than it may have, and other namespaces as before", async () => {
+    const bench = new Bench();
+    for (const i of numbered(50)) bench.set(`tenant/s${i}`);
+    bench.views.setService(service("web", "victim", 1));
+    const cell = new TestCell();
+    const subscription = bench.subscribe();
+    while (!cell.table.has("victim/web")) await cell.take(subscription, bench.signal);
+    await bench.flush();
+    const end = new AbortController();
+    for (let i = 0; i < 20; i++) {
+      const taken = cell.take(subscription, end.signal).catch(() => {});
+      await Promise.race([taken, new Promise((resolve) => setImmediate(resolve))]);
+    }
+    end.abort();
+    const most = mostOfNamespaceCost.bytes;
+    const bytes = [...cell.table.values()].reduce((sum, line) => sum + line.length, 0);
+    assert.ok(bytes > most / 2 && bytes < most, String(bytes));
+  });
+
   it("sends small changes before those that one change has no room for", async () => {
     const bench = new Bench();
     const subscription = bench.subscribe(bench.views.services.sums);
     const cell = new TestCell();
     await cell.take(subscription, bench.signal);
-    for (const name of names) bench.set(name);
+    for (const key of keys) bench.set(key);
     bench.views.setService(service("web", "victim", 1));
     await bench.flush();
     await cell.take(subscription, bench.signal);
     assert.ok(cell.table.has("victim/web"));
-    while (cell.table.size < names.length + 1) await cell.take(subscription, bench.signal);
+    while (cell.table.size < keys.length + 1) await cell.take(subscription, bench.signal);
   });
 
   it("leads a cell to the table as it is, whatever changes while parts of it come", async () => {
     const bench = new Bench();
-    for (const name of names) bench.set(name);
+    for (const key of keys) bench.set(key);
     await bench.flush();
     const subscription = bench.subscribe();
     const cell = new TestCell();
-    for (const [index, name] of names.entries()) {
+    for (const [index, key] of keys.entries()) {
       await cell.take(subscription, bench.signal);
-      const other = names[(index * 7) % names.length] ?? "";
-      if (index % 3 === 0) bench.views.setService(service(other, "tenant", 1), true);
+      const other = keys[(index * 7) % keys.length] ?? "";
+      const [namespace = "", name = ""] = other.split("/");
+      if (index % 3 === 0) bench.views.setService(service(name, namespace, 1), true);
       else bench.set(other, 300 + index);
-      if (index === 10) for (const each of names) bench.set(each, 310);
-      bench.set(name, 1);
+      if (index === 10) for (const each of keys) bench.set(each, 310);
+      bench.set(key, 1);
       await bench.flush();
     }
     const wanted = new Map(
-      names.flatMap((name) => {
-        const view = bench.views.index.view(`tenant/${name}`);
-        return view ? [[`tenant/${name}`, JSON.stringify(view)] as const] : [];
+      keys.flatMap((key) => {
+        const view = bench.views.index.view(key);
+        return view ? [[key, JSON.stringify(view)] as const] : [];
       }),
     );
     const sorted = (table: ReadonlyMap<string, string>) =>

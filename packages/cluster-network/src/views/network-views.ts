@@ -6,6 +6,7 @@ import type {
   StoredService,
 } from "@kip/k8s-types/network";
 import { pause, untilAborted, type Clock, type Logger } from "@kip/base";
+import type { EventRecorder } from "@kip/k8s-client";
 import type { PolicyView } from "@kip/network-view";
 import type { AddressGroups } from "../policies/address-groups.ts";
 import { podFacts } from "../policies/pod-facts.ts";
@@ -18,6 +19,7 @@ import type { ViewNode } from "../services/usable-endpoints.ts";
 import { CellView, groupsOf, type SharedLines } from "./cell-view.ts";
 import { fittingPolicy } from "./fitting-policy.ts";
 import { GroupLines } from "./group-lines.ts";
+import { RefusalLog } from "./refusal-log.ts";
 import { ServiceLines } from "./service-lines.ts";
 
 /** Options of {@link NetworkViews}. */
@@ -28,6 +30,8 @@ export interface NetworkViewsOptions {
   readonly periodMs?: number | undefined;
   /** Is told of objects that cannot be read. @default nothing is logged */
   readonly logger?: Logger | undefined;
+  /** Is given events of Services that there is no room for. @default there are none */
+  readonly events?: Pick<EventRecorder, "record"> | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -91,9 +95,12 @@ export class NetworkViews implements SharedLines {
 
   constructor(options: NetworkViewsOptions) {
     this.#options = options;
-    this.index = new ServiceIndex(options.node, (service, err) =>
-      options.logger?.error("Could not read a Service or its EndpointSlices", { service, err }),
-    );
+    const refusals = new RefusalLog(options);
+    this.index = new ServiceIndex(options.node, {
+      onFailure: (service, err) =>
+        options.logger?.error("Could not read a Service or its EndpointSlices", { service, err }),
+      onRefused: (refusal) => refusals.report(refusal, this.index.service(refusal.example)),
+    });
   }
 
   /** Addresses of pods by the selectors of policies. */

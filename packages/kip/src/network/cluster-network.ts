@@ -9,7 +9,14 @@ import {
   type ViewNode,
   type ViewSubscription,
 } from "@kip/cluster-network";
-import { isNotFound, K8sError, paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
+import {
+  createEventRecorder,
+  isNotFound,
+  K8sError,
+  paths,
+  type ApiClient,
+  type KubeObject,
+} from "@kip/k8s-client";
 import type { KnownNetworkFacts } from "./network-facts.ts";
 
 /** Options of {@link ClusterNetwork}. */
@@ -52,8 +59,15 @@ export class ClusterNetwork {
 
   constructor(options: ClusterNetworkOptions) {
     this.#options = options;
-    const { node, clock, logger, signal } = options;
-    this.#views = new NetworkViews({ node, clock, logger, signal });
+    const { client, node, clock, logger, signal } = options;
+    const events = createEventRecorder({
+      client,
+      component: "kubelet",
+      host: node.name,
+      clock,
+      logger,
+    });
+    this.#views = new NetworkViews({ node, clock, logger, signal, events });
   }
 
   /** Begins to watch in the background, as soon as kip may. Ends with the signal. */

@@ -1,0 +1,143 @@
+import { mostOfNamespaceCost, type ServiceCost } from "./service-cost.ts";
+
+/** A Service that has a cost. */
+interface Entry extends ServiceCost {
+  readonly key: string;
+  /** The least one is the oldest. */
+  readonly rank: string;
+  isRefused: boolean;
+}
+
+/** Services of one namespace. */
+interface Account {
+  /** In the order of their age while `isSorted`. */
+  entries: Map<string, Entry>;
+  isSorted: boolean;
+  /** Of all of them, whether they have rules or not. */
+  elements: number;
+  bytes: number;
+  refused: number;
+}
+
+/** What a change of costs means for Services. */
+export interface Settlement {
+  /** They have no rules from now on. */
+  readonly refused: readonly string[];
+  /** They had none, and there is room for them now. */
+  readonly admitted: readonly string[];
+}
+
+/**
+ * Which Services have rules, if those of their namespace take more than one namespace may: from the oldest to the youngest, each that
+ * fits beside the older ones that have. Costs and times of creation alone decide, so it is the same after a restart, and a younger
+ * Service never takes the place of an older one. A namespace that takes less costs nothing but its sums.
+ */
+export class NamespaceBudget {
+  readonly #most: ServiceCost;
+  readonly #accounts = new Map<string, Account>();
+  readonly #changed = new Set<string>();
+
+  constructor(most: ServiceCost = mostOfNamespaceCost) {
+    this.#most = most;
+  }
+
+  /**
+   * Sets what a Service takes; undefined if it has no rules anyway.
+   *
+   * @param created its time of creation, as in the API
+   */
+  set(key: string, created: string, cost: ServiceCost | undefined): void {
+    const namespace = namespaceOf(key);
+    const account = this.#accounts.get(namespace) ?? newAccount();
+    const before = account.entries.get(key);
+    if (!before && !cost) return;
+    account.elements += (cost?.elements ?? 0) - (before?.elements ?? 0);
+    account.bytes += (cost?.bytes ?? 0) - (before?.bytes ?? 0);
+    if (cost) replace(account, { ...cost, key, rank: `${created} ${key}` });
+    else remove(account, key);
+    this.#accounts.set(namespace, account);
+    this.#changed.add(namespace);
+  }
+
+  /** Whether all Services of a namespace together take more than they may. */
+  isExceeded(namespace: string): boolean {
+    const { elements = 0, bytes = 0 } = this.#accounts.get(namespace) ?? {};
+    return elements > this.#most.elements || bytes > this.#most.bytes;
+  }
+
+  /** Whether there was no room for a Service at the last {@link NamespaceBudget.settle}. */
+  isRefused(key: string): boolean {
+    return this.#accounts.get(namespaceOf(key))?.entries.get(key)?.isRefused ?? false;
+  }
+
+  /** How many Services of a namespace have no rules. */
+  refusedCount(namespace: string): number {
+    return this.#accounts.get(namespace)?.refused ?? 0;
+  }
+
+  /** Decides again for the namespaces that have changed. */
+  settle(): Settlement {
+    const refused: string[] = [];
+    const admitted: string[] = [];
+    for (const namespace of this.#changed) {
+      const account = this.#accounts.get(namespace);
+      if (!account) continue;
+      if (account.entries.size === 0) this.#accounts.delete(namespace);
+      else if (account.refused > 0 || this.isExceeded(namespace))
+        for (const { key, isRefused } of this.#share(account))
+          (isRefused ? refused : admitted).push(key);
+    }
+    this.#changed.clear();
+    return { refused, admitted };
+  }
+
+  /** Returns what has another place than before. */
+  #share(account: Account): readonly Entry[] {
+    if (!account.isSorted) {
+      // Nearly sorted, if it has been sorted before.
+      const sorted = [...account.entries.values()].sort((a, b) => (a.rank < b.rank ? -1 : 1));
+      account.entries = new Map(sorted.map((entry) => [entry.key, entry]));
+      account.isSorted = true;
+    }
+    const flipped: Entry[] = [];
+    let elements = 0;
+    let bytes = 0;
+    account.refused = 0;
+    for (const entry of account.entries.values()) {
+      const isRefused =
+        elements + entry.elements > this.#most.elements || bytes + entry.bytes > this.#most.bytes;
+      if (isRefused) account.refused += 1;
+      else {
+        elements += entry.elements;
+        bytes += entry.bytes;
+      }
+      if (isRefused !== entry.isRefused) flipped.push(entry);
+      entry.isRefused = isRefused;
+    }
+    return flipped;
+  }
+}
+
+/** The namespace of a Service. */
+export function namespaceOf(key: string): string {
+  return key.slice(0, key.indexOf("/"));
+}
+
+function remove(account: Account, key: string): void {
+  if (account.entries.get(key)?.isRefused === true) account.refused -= 1;
+  account.entries.delete(key);
+}
+
+function replace(account: Account, entry: Omit<Entry, "isRefused">): void {
+  const { key, rank } = entry;
+  const before = account.entries.get(key);
+  if (before?.rank !== rank) {
+    account.entries.delete(key);
+    account.isSorted = false;
+  }
+  account.entries.set(key, { ...entry, isRefused: before?.isRefused ?? false });
+}
+
+function newAccount(): Account {
+  return { entries: new Map(), isSorted: true, elements: 0, bytes: 0, refused: 0 };
+}

@@ -1,0 +1,54 @@
+import { encodeLine, type ServicePortView, type ServiceView } from "@kip/network-view";
+
+/** What Services take: on each cell, and in kip. */
+export interface ServiceCost {
+  /** Elements and rules of nftables on each cell. */
+  readonly elements: number;
+  /** Bytes of lines that kip keeps and sends to each cell. */
+  readonly bytes: number;
+}
+
+/**
+ * How much the Services of one namespace may take. All Services go to all cells, and any user may write some. 10,000 Services of one
+ * port with 10 endpoints of each family take 220,000 elements and 6 MB.
+ */
+export const mostOfNamespaceCost: ServiceCost = { elements: 250_000, bytes: 16 * 1024 * 1024 };
+
+/** An endpoint of a Service with session affinity has a chain and a set, which nft needs about 20 KB for. */
+const affinityElements = 20;
+
+/** What one Service takes, whatever addresses it loses to others. Grows with addresses x ports x endpoints, as its rules do. */
+export function costOf(key: string, view: ServiceView): ServiceCost {
+  const line = encodeLine({ kind: "service", key, view });
+  let elements = 0;
+  for (const isWanted of [isIPv4, isIPv6]) elements += elementsOf(view, isWanted);
+  return { elements, bytes: line.length };
+}
+
+function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): number {
+  const count = (list: readonly string[] = []): number => list.filter(isWanted).length;
+  const { affinitySeconds, isExternalLocal = false, isInternalLocal = false } = view;
+  const hasAffinity = affinitySeconds !== undefined;
+  const cluster = count(view.clusterIps);
+  const balancers = count(view.loadBalancerIps);
+  const external = count(view.externalIps) + balancers;
+  const ranges = balancers === 0 ? 0 : count(view.sourceRanges);
+  const ofPort = (port: ServicePortView): number => {
+    const anywhere = count(port.endpoints);
+    const local = count(port.localEndpoints);
+    const hasChain = hasAffinity || isExternalLocal || port.nodePort !== undefined;
+    const chain = hasChain ? (anywhere + local) * (hasAffinity ? affinityElements : 1) : 0;
+    const behind = (endpoints: number): number => 1 + (hasAffinity ? 0 : endpoints);
+    const vips = cluster * behind(isInternalLocal ? local : anywhere) + external * behind(anywhere);
+    return vips + chain + ranges;
+  };
+  return view.ports.reduce((sum, port) => sum + ofPort(port), 0);
+}
+
+function isIPv6(text: string): boolean {
+  return text.startsWith("[") || text.indexOf(":") !== text.lastIndexOf(":");
+}
+
+function isIPv4(text: string): boolean {
+  return !isIPv6(text);
+}

@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { silentLogger } from "@kip/base";
+import { ManualClock } from "@kip/testing";
+import { RefusalLog } from "./refusal-log.ts";
+
+describe("RefusalLog", () => {
+  it("reports each namespace once in ten minutes, in the log and at the Service", async () => {
+    const clock = new ManualClock();
+    const warned: string[] = [];
+    const recorded: string[] = [];
+    const log = new RefusalLog({
+      clock,
+      logger: {
+        ...silentLogger,
+        warn: (_message, fields) => void warned.push(String(fields?.["example"])),
+      },
+      events: {
+        record: ({ kind, namespace, name }, { reason }) =>
+          void recorded.push(`${reason} ${kind} ${namespace}/${name}`),
+      },
+    });
+    const report = (namespace: string, name: string): void =>
+      log.report(
+        { namespace, count: 1, example: `${namespace}/${name}` },
+        { metadata: { namespace, name, uid: name, resourceVersion: "1" } },
+      );
+    for (const name of ["web", "db"]) report("shop", name);
+    report("other", "web");
+    await clock.advance(9 * 60_000);
+    report("shop", "db");
+    assert.deepEqual(warned, ["shop/web", "other/web"]);
+    await clock.advance(60_000);
+    report("shop", "db");
+    assert.deepEqual(warned, ["shop/web", "other/web", "shop/db"]);
+    assert.deepEqual(
+      recorded,
+      warned.map((example) => `NetworkTooLarge Service ${example}`),
+    );
+  });
+});
