@@ -144,7 +144,7 @@ function policyOf({ policies }: KnownCluster, pod: Pod): KnownPolicy | "unreadab
     return "unreadable"; // cells are closed then
   }
   if (!policy) return undefined;
-  const view = fittingPolicy(policy.view);
+  const view = fittingPolicy(policy.view, policies.groups);
   return { ...policy, view, isTooLong: view !== policy.view };
 }
 

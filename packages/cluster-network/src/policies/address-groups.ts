@@ -36,6 +36,8 @@ interface Group {
   /** Since the last {@link AddressGroups.takeChanges}: whether an address was in the group before. */
   readonly touched: Map<string, boolean>;
   uses: number;
+  /** Of its addresses, as lines have them. */
+  bytes: number;
 }
 
 /**
@@ -136,6 +138,11 @@ export class AddressGroups {
     return [...(this.#groups.get(name)?.counts.keys() ?? [])];
   }
 
+  /** About how many bytes the addresses of a group take in lines. */
+  bytes(name: string): number {
+    return this.#groups.get(name)?.bytes ?? 0;
+  }
+
   /** Numbers that pods of a selector have for a named port, sorted. */
   portNumbers(
     selector: GroupSelector,
@@ -178,6 +185,7 @@ export class AddressGroups {
       counts: new Map(),
       touched: new Map(),
       uses: 0,
+      bytes: 0,
     };
     this.#groups.set(name, group);
     if (selector.nodes)
@@ -235,6 +243,8 @@ function isPort(port: NamedPort, wanted: NonNullable<GroupSelector["port"]>): bo
 
 function count(group: Group, address: string, change: 1 | -1): void {
   const before = group.counts.get(address) ?? 0;
+  if (before === 0) group.bytes += address.length + '"",'.length;
+  if (before + change === 0) group.bytes -= address.length + '"",'.length;
   if (!group.touched.has(address)) group.touched.set(address, before > 0);
   if (before + change > 0) group.counts.set(address, before + change);
   else group.counts.delete(address);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { podWith, type PodParts } from "@kip/k8s-types/testing";
 import type { EndpointSlice, NetworkPolicy, StoredService } from "@kip/k8s-types/network";
-import { bucketCount, decodeLine, type ViewLine } from "@kip/network-view";
+import { bucketCount, ChangeReader, decodeLine, type ViewLine } from "@kip/network-view";
 import { ManualClock } from "@kip/testing";
 import { matchingRule } from "../explain/matching-rule.ts";
 import { NetworkViews, type ViewSubscription } from "./network-views.ts";
@@ -289,6 +289,22 @@ describe("NetworkViews", () => {
     const cell = bench.subscribe("a");
     const [open] = await bench.lines(cell);
     assert.deepEqual(open, { kind: "policy", policy: {} });
+  });
+
+  it("closes a pod whose policies choose more addresses than a cell takes as one change", async () => {
+    const { views, ...bench } = new Bench();
+    for (let i = 0; i < 2000; i++)
+      views.setPod(pod(`p${i}`, `fd00:1111:2222:3333:4444:5555:6666:${(0x1000 + i).toString(16)}`));
+    const peer = (i: number) => ({
+      podSelector: { matchExpressions: [{ key: `k${i}`, operator: "DoesNotExist" as const }] },
+    });
+    const from = Array.from({ length: 300 }, (_, i) => peer(i));
+    views.setPolicy(policy("p", { podSelector: {}, ingress: [{ from }] }));
+    const subscription = views.subscribe({ podUid: "p1", namespace: "default", sums: noSums });
+    const bytes = Buffer.concat(await subscription.next(bench.stop.signal));
+    const [change] = [...new ChangeReader().push(bytes)];
+    assert.deepEqual(change?.policy, { ingress: [] });
+    assert.deepEqual(change.groups, []);
   });
 
   it("closes a pod whose policies are longer than a cell takes, and cuts off no cell", async () => {

@@ -204,7 +204,7 @@ export class NetworkViews implements SharedLines {
     // Until a pod is known in whose namespace there are policies, nothing may pass.
     const wanted = this.#viewOf(cell) ?? closedPolicy;
     const knowsTiers = cell.knowsTiers ?? false;
-    const policy = fittingPolicy(wanted, knowsTiers);
+    const policy = fittingPolicy(wanted, this.groups, knowsTiers);
     const groups = this.#use(policy);
     const namespaces = new Set([...commonNamespaces, cell.namespace]);
     const view = new CellView(this, { sums: cell.sums, first: [...namespaces], policy });
@@ -308,7 +308,7 @@ export class NetworkViews implements SharedLines {
     const text = wanted && JSON.stringify(wanted);
     if (!wanted || text === undefined || text === subscriber.policy) return false;
     subscriber.policy = text;
-    const policy = fittingPolicy(wanted, subscriber.knowsTiers);
+    const policy = fittingPolicy(wanted, this.groups, subscriber.knowsTiers);
     const before = subscriber.groups;
     subscriber.groups = this.#use(policy);
     for (const name of before) this.#release(name);
