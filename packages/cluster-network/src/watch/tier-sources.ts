@@ -36,6 +36,8 @@ interface Watched {
   readonly abort: AbortController;
   readonly synced: Promise<void>;
   readonly known: Map<string, TierObject>;
+  /** Of another version, in force until this one is known. */
+  previous: Watched | undefined;
 }
 
 /**
@@ -92,20 +94,26 @@ export class TierSources {
 
   #change(resource: TierResource, version: string | undefined): void {
     const { kind } = resource;
-    const before = this.#watched.get(kind);
-    if (before?.version === version) return;
-    if (before) {
-      before.abort.abort();
+    const newest = this.#watched.get(kind);
+    if (newest?.version === version) return;
+    const inForce = newest?.previous ?? newest;
+    if (newest !== inForce) newest?.abort.abort();
+    if (version === undefined) {
+      inForce?.abort.abort();
       this.#watched.delete(kind);
-      for (const object of before.known.values()) this.#options.onPolicy("deleted", kind, object);
-    }
-    if (version !== undefined) this.#watched.set(kind, this.#watch(resource, version));
+      for (const object of inForce?.known.values() ?? [])
+        this.#options.onPolicy("deleted", kind, object);
+    } else if (inForce?.version === version) this.#watched.set(kind, inForce);
+    else this.#watched.set(kind, this.#watch(resource, version, inForce));
   }
 
-  #watch(resource: TierResource, version: string): Watched {
+  /** @param previous policies of another version, which are in force until those of this one are known */
+  #watch(resource: TierResource, version: string, previous: Watched | undefined): Watched {
     const { client, clock, logger, signal, onPolicy } = this.#options;
+    const { kind } = resource;
     const abort = new AbortController();
     const known = new Map<string, TierObject>();
+    let isInForce = previous === undefined;
     const { synced } = createInformer<TierObject>({
       client,
       clock,
@@ -116,11 +124,24 @@ export class TierSources {
         if (abort.signal.aborted) return;
         if (type === "deleted") known.delete(object.metadata.uid);
         else known.set(object.metadata.uid, object);
-        onPolicy(type, resource.kind, object);
+        if (isInForce) onPolicy(type, kind, object);
       },
     });
-    synced.catch(() => {}); // it was ended before
-    return { version, abort, synced, known };
+    const watched: Watched = { version, abort, synced, known, previous };
+    synced.then(
+      () => {
+        if (abort.signal.aborted || !previous) return;
+        isInForce = true;
+        watched.previous = undefined;
+        previous.abort.abort();
+        for (const [uid, object] of previous.known)
+          if (!known.has(uid)) onPolicy("deleted", kind, object);
+        for (const [uid, object] of known)
+          onPolicy(previous.known.has(uid) ? "updated" : "added", kind, object);
+      },
+      () => {}, // it was ended before
+    );
+    return watched;
   }
 }
 
