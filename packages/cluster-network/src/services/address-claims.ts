@@ -9,13 +9,20 @@ export interface AddressClaim {
   readonly rank: string;
 }
 
+/** Services that name one address and port. */
+interface Contest {
+  readonly ranks: Map<string, string>;
+  /** The Service of the least rank; kept, as any number of Services may name one address. */
+  holder: string;
+}
+
 /**
  * Who has an address and port that several Services name. Anyone who may write a Service may name any external IP, so a
  * cluster IP is never given away, and of other Services the oldest one gets it. No two rules of nodes are for one address.
  */
 export class AddressClaims {
-  /** Claims by address, protocol and port: the rank of each Service. */
-  readonly #claims = new Map<string, Map<string, string>>();
+  /** By address, protocol and port. */
+  readonly #contests = new Map<string, Contest>();
   readonly #byService = new Map<string, readonly string[]>();
 
   /**
@@ -59,20 +66,29 @@ export class AddressClaims {
   }
 
   #holder(key: string): string | undefined {
-    const claims = this.#claims.get(key);
-    if (!claims) return undefined;
-    let least: readonly [service: string, rank: string] | undefined;
-    for (const claim of claims) if (!least || claim[1] < least[1]) least = claim;
-    return least?.[0];
+    return this.#contests.get(key)?.holder;
   }
 
   #set(key: string, service: string, rank: string | undefined): void {
-    const claims = this.#claims.get(key) ?? new Map<string, string>();
-    if (rank === undefined) claims.delete(service);
-    else claims.set(service, rank);
-    if (claims.size > 0) this.#claims.set(key, claims);
-    else this.#claims.delete(key);
+    const contest = this.#contests.get(key);
+    if (!contest) {
+      if (rank !== undefined)
+        this.#contests.set(key, { ranks: new Map([[service, rank]]), holder: service });
+      return;
+    }
+    const { ranks, holder } = contest;
+    if (rank === undefined) ranks.delete(service);
+    else ranks.set(service, rank);
+    if (ranks.size === 0) this.#contests.delete(key);
+    else if (service === holder) contest.holder = leastOf(ranks);
+    else if (rank !== undefined && rank < (ranks.get(holder) ?? "")) contest.holder = service;
   }
+}
+
+function leastOf(ranks: ReadonlyMap<string, string>): string {
+  let least: readonly [service: string, rank: string] = ["", "\uffff"];
+  for (const claim of ranks) if (claim[1] < least[1]) least = claim;
+  return least[0];
 }
 
 /** What a Service asks for: its addresses, each with each of its ports. */
