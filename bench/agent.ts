@@ -9,8 +9,8 @@ import { figure, rounded } from "./measure.ts";
 
 const seconds = 20;
 
-/** Memory and idle CPU of a cell's agent, as it says itself. */
-export async function agentFigures(client: ApiClient, cell: Cell): Promise<void> {
+/** A connection to the agent of a cell, as kip has one. */
+export async function connectAgent(client: ApiClient, cell: Cell): Promise<AgentClient> {
   const secret = await client.get<Secret>(paths.secrets("kip-system", "kip-cell-ca"));
   const pem = (key: string): string => Buffer.from(secret.data?.[key] ?? "", "base64").toString();
   const authority = await CertificateAuthority.load({
@@ -18,7 +18,7 @@ export async function agentFigures(client: ApiClient, cell: Cell): Promise<void>
     key: pem("tls.key"),
   });
   const pair = await authority.issue({ commonName: "kip", usages: ["client"], validMs: 600_000 });
-  await using agent = await AgentClient.connect({
+  return await AgentClient.connect({
     address: cell.status?.ip ?? "",
     cellName: cell.metadata.name,
     ca: authority.certificate,
@@ -26,6 +26,11 @@ export async function agentFigures(client: ApiClient, cell: Cell): Promise<void>
     key: pair.key,
     logger: silentLogger,
   });
+}
+
+/** Memory and idle CPU of a cell's agent, as it says itself. */
+export async function agentFigures(client: ApiClient, cell: Cell): Promise<void> {
+  await using agent = await connectAgent(client, cell);
   const first = await agent.stats();
   await sleep(seconds * 1000);
   const second = await agent.stats();

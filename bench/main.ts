@@ -9,6 +9,7 @@ import { createApiClient, loadKubeConfig, type ApiClient } from "@kip/k8s-client
 import { startPhases } from "@kip/kip";
 import { agentFigures } from "./agent.ts";
 import { bareBoot } from "./bare-boot.ts";
+import { lifeFigures } from "./life.ts";
 import {
   figure,
   median,
@@ -53,7 +54,9 @@ try {
   });
   const cloned = await withCluster("--templates=true", async (client) => {
     await untilTemplate(client);
-    return await starts("cloned cell", client, async () => {});
+    const kind = await starts("cloned cell", client, async () => {});
+    await lifeFigures(client);
+    return kind;
   });
   report({ name: "bare boot", answers: bare, ready: [] }, cold, cloned);
 } finally {

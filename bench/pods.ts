@@ -13,9 +13,16 @@ export interface PodStart {
 }
 
 /** Starts a pod of the smallest image on a cell of type local.small, and times it. */
-export async function startPod(client: ApiClient, name: string): Promise<PodStart> {
+export async function startPod(
+  client: ApiClient,
+  name: string,
+  { containers = ["main"], command = ["sleep", "100000"] }: Partial<IdleContainers> = {},
+): Promise<PodStart> {
   const began = performance.now();
-  const created = await client.create<Pod>(paths.pods("default"), idlePod(name));
+  const created = await client.create<Pod>(
+    paths.pods("default"),
+    idlePod(name, { containers, command }),
+  );
   await untilPod(client, created, isReady);
   const readyMs = performance.now() - began;
   const cell = await startedCell(client, `cell-${created.metadata?.uid}`);
@@ -34,19 +41,22 @@ export async function deletePod(client: ApiClient, start: PodStart): Promise<voi
   }
 }
 
-function idlePod(name: string): object {
+interface IdleContainers {
+  readonly containers: readonly string[];
+  readonly command: readonly string[];
+}
+
+function idlePod(name: string, { containers, command }: IdleContainers): object {
   return {
     // A request would claim CPUs of the node, which all of them share.
     metadata: { name, annotations: { "pod.elotl.co/instance-type": "local.small" } },
     spec: {
       terminationGracePeriodSeconds: 0,
-      containers: [
-        {
-          name: "main",
-          image: "kip.local/demo:latest",
-          command: ["sleep", "100000"],
-        },
-      ],
+      containers: containers.map((container) => ({
+        name: container,
+        image: "kip.local/demo:latest",
+        command,
+      })),
     },
   };
 }
@@ -57,7 +67,8 @@ function isReady(pod: Pod): boolean {
   );
 }
 
-async function untilPod(
+/** Resolves when the pod is seen so; a watch from this version on. */
+export async function untilPod(
   client: ApiClient,
   created: Pod,
   matches: (pod: Pod) => boolean,

@@ -52,6 +52,18 @@ export const clusterFlags = [
   `--kubeconfig=${stateDir}/user.kubeconfig`,
   `--namespace-name=${own.name}`,
 ];
+const gates = [
+  "ContainerStopSignals",
+  "ContainerRestartRules",
+  "HostnameOverride",
+  "EnvFiles",
+  "ImageVolume",
+  "ClusterTrustBundle",
+  "ClusterTrustBundleProjection",
+  "PodCertificateRequest",
+];
+/** What the sources of projected volumes behind the last of these gates read and write. */
+const groups = ["v1beta1/clustertrustbundles", "v1alpha1/podcertificaterequests"];
 export const upFlags = [
   ...clusterFlags,
   `--port=${own.apiPort}`,
@@ -61,6 +73,9 @@ export const upFlags = [
   `--node-name=${own.name}`,
   `--settings=${stateDir}/settings.yaml`,
   `--host-port=${own.hostPort}`,
+  // Fields of pods that Kubernetes 1.34 has behind gates; none changes what other pods get.
+  `--feature-gates=${gates.map((gate) => `${gate}=true`).join(",")}`,
+  `--runtime-config=${groups.map((group) => `certificates.k8s.io/${group}=true`).join(",")}`,
 ];
 
 /** Runs the kip command. */

@@ -25,7 +25,10 @@ interface SettingsFile {
 /** Writes the settings of the tests' cluster, once for all its files. @returns the file for `kip up --settings` */
 export async function writeSettings(folder: string): Promise<string> {
   const file = path.join(folder, "settings.yaml");
-  if (existsSync(file)) return file;
+  const kubelet = { seccompProfileRoot: path.join(folder, "seccomp") };
+  const isThere =
+    existsSync(file) && readFileSync(file, "utf8").includes(kubelet.seccompProfileRoot);
+  if (isThere) return file;
   const validMs = 10 * 365 * 86_400_000;
   const authority = await CertificateAuthority.create({ commonName: "images", validMs });
   const server = await authority.issue({
@@ -41,7 +44,10 @@ export async function writeSettings(folder: string): Promise<string> {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   writeFileSync(keyFile(folder), JSON.stringify(server), { mode: 0o600 });
   // JSON is YAML. The last file, so that what is there is whole.
-  writeFileSync(`${file}.new`, JSON.stringify({ registries } satisfies SettingsFile["settings"]));
+  writeFileSync(
+    `${file}.new`,
+    JSON.stringify({ registries, kubelet } satisfies SettingsFile["settings"]),
+  );
   renameSync(`${file}.new`, file);
   return file;
 }

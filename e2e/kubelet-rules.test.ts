@@ -123,8 +123,13 @@ describe("a kubelet's rules", () => {
       ["windows", { os: { name: "windows" } }, "PodOSNotSupported"],
       ["sysctl", { securityContext: { sysctls } }, "SysctlForbidden"],
       ["large", memory, "OutOfmemory"],
+      ["armored", { securityContext: { appArmorProfile: { type: "RuntimeDefault" } } }, "AppArmor"],
       ["boxed", { runtimeClassName: "boxed" }, "FailedCreatePodSandBox"],
-      ["mapped", { hostUsers: false }, "PodFeatureUnsupported"],
+      [
+        "claimed",
+        { resourceClaims: [{ name: "device", resourceClaimName: "device" }] },
+        "PodFeatureUnsupported",
+      ],
     ];
     const metadata = { name: "boxed" };
     const boxed = { apiVersion: "node.k8s.io/v1", kind: "RuntimeClass", metadata, handler: "kata" };
@@ -150,7 +155,7 @@ describe("a kubelet's rules", () => {
       assert.ok(events.includes(`Warning   ${reason} `), events);
     }
     const cells = await kube.ok("get", "cells", "-o", "jsonpath={.items[*].spec.podRef.name}");
-    assert.doesNotMatch(cells, /windows|sysctl|large|boxed|mapped/);
+    assert.doesNotMatch(cells, /windows|sysctl|large|armored|boxed|claimed/);
     await kube.ok("delete", "pod", ...refused.map(([name]) => name));
   });
 

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 const tables = ["docs/hostile-images.md", "docs/hostile-clients.md"];
 const problems = tables.flatMap((table) => {
   const text = readFileSync(table, "utf8");
-  const rows = [...text.matchAll(/^\| ([^|]+?) +\|[^|]+\| `([^`]+)` +\|$/gm)];
+  const rows = [...text.matchAll(/^\| ([^|]+?) +\|[^|]+\|(?:[^|]+\|)? `([^`]+)` +\|$/gm)];
   if (rows.length === 0) return [`${table}: there is no table`];
   return rows
     .filter(([, id = "", file = ""]) => !isTested(id, file))

@@ -3,7 +3,14 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, freemem, tmpdir } from "node:os";
 import path from "node:path";
 import { helpText, parseOptions, type Option } from "@kip/base";
-import { obtainBinaries, obtainSpecPrograms, pinned } from "@kip/control-plane";
+import {
+  findRelease,
+  newest,
+  obtainBinaries,
+  obtainSpecPrograms,
+  pinned,
+  type PinnedRelease,
+} from "@kip/control-plane";
 import { cluster as numbered } from "../e2e/cluster-number.ts";
 import { causes } from "./conformance/causes.ts";
 import { LocalCluster, type SpecCluster } from "./conformance/cluster.ts";
@@ -12,13 +19,13 @@ import { specImages } from "./conformance/images/spec-images.ts";
 import { conformancePage } from "./conformance/page.ts";
 import { planRun, type Plan } from "./conformance/plan.ts";
 import { addResult, readResults, type Result } from "./conformance/results.ts";
-import { listSpecs, runSpec } from "./conformance/run-spec.ts";
+import { listImages, listSpecs, runSpec } from "./conformance/run-spec.ts";
 import { runSpecs } from "./conformance/run-specs.ts";
 
 const usage = `Usage: npm run test:conformance -- [options]
 
-Runs the specs of Kubernetes ${pinned.kubernetes} that are in [Conformance] or [NodeConformance], in a local cluster of their own, and
-writes docs/conformance.md. A run that was interrupted goes on where it stopped.`;
+Runs Kubernetes' own specs that are in [Conformance] or [NodeConformance], in a local cluster of their own, and writes
+docs/conformance.md. A run that was interrupted goes on where it stopped.`;
 const table: readonly Option[] = [
   { flag: "focus", type: "list", help: "only specs with this text in their name; may be repeated" },
   {
@@ -32,7 +39,8 @@ const table: readonly Option[] = [
     type: "string",
     help: "specs beside each other; default: as memory and CPUs allow",
   },
-  { flag: "spec-limit", type: "string", fallback: "15", help: "minutes that one spec may take" },
+  // One spec waits for three pauses of 5 minutes behind one of 10: 27 minutes.
+  { flag: "spec-limit", type: "string", fallback: "40", help: "minutes that one spec may take" },
   { flag: "retry-failed", type: "boolean", help: "run those that failed again" },
   { flag: "fresh", type: "boolean", help: "forget all results" },
   { flag: "list", type: "boolean", help: "print the names of what is to be run, and run nothing" },
@@ -48,10 +56,16 @@ const table: readonly Option[] = [
     help: "a cluster that runs, instead of one of their own; it must be able to pull the specs' images",
   },
   {
+    flag: "kubernetes",
+    type: "string",
+    env: "KIP_KUBERNETES_VERSION",
+    fallback: pinned.kubernetes,
+    help: `version of Kubernetes and of its specs: ${pinned.kubernetes}, or newest (${newest.kubernetes}), whose page is docs/conformance-newest.md`,
+  },
+  {
     flag: "results-dir",
     type: "string",
-    fallback: path.join(tmpdir(), `${numbered.name}-conformance`),
-    help: "results, logs and the cluster",
+    help: "results, logs and the cluster; default: a folder of this version below the system's temporary one",
   },
   {
     flag: "cache-dir",
@@ -74,12 +88,15 @@ if (options.isSet("help")) console.log(helpText(usage, table));
 else await main();
 
 async function main(): Promise<void> {
-  const folder = options.required("results-dir");
+  const release = findRelease(options.required("kubernetes"));
+  const isPinned = release === pinned;
+  const ownFolder = `${numbered.name}-conformance${isPinned ? "" : `-${release.kubernetes}`}`;
+  const folder = options.text("results-dir") ?? path.join(tmpdir(), ownFolder);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const resultsFile = path.join(folder, "results.jsonl");
   if (options.isSet("fresh")) rmSync(resultsFile, { force: true });
   const common = { cacheDir: options.required("cache-dir"), onProgress: progress };
-  const built = await obtainSpecPrograms({ ...common, signal: interrupted.signal });
+  const built = await obtainSpecPrograms({ ...common, release, signal: interrupted.signal });
   const program = path.join(built, "e2e.test");
   const specs = await listSpecs(program, folder);
   const plan = planRun(specs, await readResults(resultsFile), {
@@ -92,26 +109,33 @@ async function main(): Promise<void> {
     for (const { name } of [...plan.parallel, ...plan.serial]) console.log(name);
     return;
   }
-  if (!options.isSet("page")) await runPlan(plan, { folder, built, resultsFile });
+  if (!options.isSet("page")) await runPlan(plan, { release, folder, built, resultsFile });
   const results = await readResults(resultsFile);
-  const page = conformancePage({ specs, results, causes, kubernetes: pinned.kubernetes });
-  writeFileSync(path.join(import.meta.dirname, "../docs/conformance.md"), page);
+  const page = conformancePage({ specs, results, causes, kubernetes: release.kubernetes });
+  const pageName = isPinned ? "conformance.md" : "conformance-newest.md";
+  writeFileSync(path.join(import.meta.dirname, "../docs", pageName), page);
 }
 
 interface Places {
+  readonly release: PinnedRelease;
   readonly folder: string;
   /** Folder of the specs' programs. */
   readonly built: string;
   readonly resultsFile: string;
 }
 
-async function runPlan(plan: Plan, { folder, built, resultsFile }: Places): Promise<void> {
+async function runPlan(plan: Plan, places: Places): Promise<void> {
+  const { release, folder, built, resultsFile } = places;
   const due = plan.parallel.length + plan.serial.length;
   if (due === 0) return;
-  const own = new LocalCluster(path.join(folder, "cluster"), interrupted.signal);
+  const own = new LocalCluster(
+    path.join(folder, "cluster"),
+    release.kubernetes,
+    interrupted.signal,
+  );
   const counts = new Map<string, number>();
   try {
-    const cluster = await openCluster(own, built);
+    const cluster = await openCluster(own, places);
     const runner = {
       ...cluster,
       program: path.join(built, "e2e.test"),
@@ -135,21 +159,28 @@ async function runPlan(plan: Plan, { folder, built, resultsFile }: Places): Prom
 }
 
 /** The cluster that was named, or one of our own with the images of the specs. */
-async function openCluster(own: LocalCluster, built: string): Promise<SpecCluster> {
+async function openCluster(own: LocalCluster, { release, built }: Places): Promise<SpecCluster> {
   const cacheDir = options.required("cache-dir");
-  const binaries = await obtainBinaries({ cacheDir, onProgress: progress, env: process.env });
+  const binaries = await obtainBinaries({
+    cacheDir,
+    release,
+    onProgress: progress,
+    env: process.env,
+  });
   const kubeconfig = options.text("kubeconfig");
   if (kubeconfig !== undefined) return { kubeconfig, kubectl: binaries.paths.kubectl };
   progress("Starting a local cluster");
   const cluster = await own.start();
+  const named = await listImages(path.join(built, "e2e.test"));
   const images = {
+    named,
     cacheDir,
     registryPort: own.registryPort,
     programs: { built, controlPlane: binaries.directory },
     onProgress: progress,
     signal: interrupted.signal,
   };
-  const content = `${pinned.kubernetes} ${JSON.stringify(specImages)}`;
+  const content = `${release.kubernetes} ${JSON.stringify([specImages, named])}`;
   await own.fillRegistry(content, async () => await pushSpecImages(images));
   return cluster;
 }

@@ -16,11 +16,16 @@ export interface SpecCluster {
 export class LocalCluster {
   readonly registryPort: number = numbered.registryPort;
   readonly #folder: string;
+  readonly #kubernetes: string;
   readonly #signal: AbortSignal;
 
-  /** @param folder its state; made by {@link start} */
-  constructor(folder: string, signal: AbortSignal) {
+  /**
+   * @param folder its state; made by {@link start}
+   * @param kubernetes its version, for example `v1.34.10`
+   */
+  constructor(folder: string, kubernetes: string, signal: AbortSignal) {
     this.#folder = folder;
+    this.#kubernetes = kubernetes;
     this.#signal = signal;
   }
 
@@ -38,6 +43,7 @@ export class LocalCluster {
       `--network-range=${numbered.networkRange}`,
       `--service-range=${numbered.serviceRange}`,
       `--settings=${settings}`,
+      `--kubernetes=${this.#kubernetes}`,
     );
     return { kubeconfig: await this.#fact("kubeconfig"), kubectl: await this.#fact("kubectl") };
   }

@@ -34,6 +34,15 @@ export async function listSpecs(program: string, folder: string): Promise<readon
   return parseSpecs(await readFile(report, "utf8"));
 }
 
+/** References of all images that specs of the program name, whether of the sets or not; sorted, as it lists them in any order. */
+export async function listImages(program: string): Promise<readonly string[]> {
+  const { stdout } = await runCommand(program, ["--list-images"]);
+  return stdout
+    .split("\n")
+    .filter((line) => /^[\w.-]+\/\S+:\S+$/.test(line))
+    .sort();
+}
+
 /** Runs one spec in a process of its own, which is ended when the spec is over its limit. */
 export async function runSpec(
   spec: Spec,

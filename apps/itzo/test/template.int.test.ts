@@ -138,7 +138,7 @@ suite("a copy with the agent", { skip, timeout: 280_000 }, () => {
       left.filter((place) => !expected.has(place) && !waitingMonitor.test(place)),
       [],
     );
-    assert.equal(left.filter((place) => waitingMonitor.test(place)).length, 1);
+    assert.equal(left.filter((place) => waitingMonitor.test(place)).length, 2);
     await using client = await AgentClient.connect({
       address: "127.0.0.1",
       port: hostPort,
@@ -185,8 +185,8 @@ const expected = new Set([
   ...["images", "names", "tmp", "trees"].map((folder) => `/var/lib/itzo/images/${folder}`),
 ]);
 
-/** The folder of the monitor that waits for the pod's first container. */
-const waitingMonitor = /^\/run\/itzo\/oci\/containers\/[\da-f]{32}$/;
+/** The folder of the monitor that waits for the pod's first container, and that of its log. */
+const waitingMonitor = /^\/(?:run\/itzo\/oci\/containers|var\/lib\/itzo\/logs)\/[\da-f]{32}$/;
 
 async function credentials(): Promise<{ readonly kip: KeyPair; readonly identity: CellIdentity }> {
   const cellName = "copy-1";

@@ -4,6 +4,19 @@ const { boolean, integer, list, map, object, oneOf, optional, string } = decode;
 
 const envVar = object({ name: string, value: string });
 
+/** An amount of a disk, and how the API writes it. */
+const amount = object({ bytes: integer, text: string });
+
+const variable = object({
+  name: string,
+  /** Empty with one of the others. */
+  value: string,
+  /** A file of a volume of the pod that has the value when the container starts, as `KEY=value`. */
+  file: optional(object({ volume: string, path: string, key: string, isOptional: boolean })),
+  /** Text with `$(NAME)` references to variables before it, and `$$` for a dollar sign. */
+  template: optional(string),
+});
+
 const keyToFile = object({
   /** Path below the volume's root, with slashes; never absolute, no "..". */
   path: string,
@@ -18,16 +31,22 @@ const volume = object({
   /**
    * files: the agent writes `files` on a tmpfs and swaps them as one when they change;
    * emptyDir: an empty directory with the pod's life; hostPath: a path of the cell itself;
-   * disk: a disk of its own that is plugged into the cell, formatted if it holds nothing.
+   * disk: a disk of its own that is plugged into the cell, formatted if it holds nothing;
+   * image: the files of an image, only read.
    */
-  kind: oneOf("files", "emptyDir", "hostPath", "disk"),
+  kind: oneOf("files", "emptyDir", "hostPath", "disk", "image"),
   files: optional(list(keyToFile)),
   /** emptyDir: "Memory" for a tmpfs, else disk. */
   medium: optional(string),
+  /** emptyDir: the most that it may hold, and how the API writes that; 0 for no limit. */
   sizeLimitBytes: optional(integer),
+  sizeLimit: optional(string),
   /** hostPath: the path and Kubernetes' type (`DirectoryOrCreate`, ...). */
   hostPath: optional(string),
   hostPathType: optional(string),
+  /** image: its name, and when it is pulled. */
+  image: optional(string),
+  imagePullPolicy: optional(oneOf("Always", "IfNotPresent", "Never")),
   /** disk: the serial number it is found by, its file system, and whether it is only read. */
   serial: optional(string),
   fsType: optional(oneOf("ext4")),
@@ -72,6 +91,19 @@ const hook = object({
   sleepSeconds: optional(integer),
 });
 
+/** What a container, or the pod as a whole, asks for and may use; absent means nothing, and no limit. */
+const amounts = {
+  cpuMilliLimit: optional(integer),
+  cpuMilliRequest: optional(integer),
+  memoryBytesLimit: optional(integer),
+  memoryBytesRequest: optional(integer),
+};
+
+const restartRule = object({
+  action: string,
+  exitCodes: optional(object({ operator: string, values: optional(list(integer)) })),
+});
+
 const container = object({
   name: string,
   image: string,
@@ -81,15 +113,20 @@ const container = object({
   /** Kubernetes' `args`: replaces the image's command. */
   args: optional(list(string)),
   workingDir: optional(string),
-  env: list(envVar),
+  env: list(variable),
+  /** `command` and `args` are templates, as those of variables. @default false */
+  hasLateArguments: optional(boolean),
   mounts: list(volumeMount),
   stdin: optional(boolean),
   stdinOnce: optional(boolean),
   tty: optional(boolean),
-  /** Limits; absent means none. */
-  cpuMilliLimit: optional(integer),
-  cpuMilliRequest: optional(integer),
-  memoryBytesLimit: optional(integer),
+  /** Of the cell's disk, for what the container writes beside volumes, and its logs. */
+  ephemeralStorage: optional(object({ limit: optional(amount), request: optional(amount) })),
+  ...amounts,
+  /** What it had on the cell before: it has that again where this cell is too small for the pod. */
+  granted: optional(object(amounts)),
+  /** The resources of which a change restarts the container. @default none */
+  resizeRestarts: optional(list(oneOf("cpu", "memory"))),
   user: optional(integer),
   group: optional(integer),
   runAsNonRoot: optional(boolean),
@@ -100,7 +137,11 @@ const container = object({
   readOnlyRootFilesystem: optional(boolean),
   allowPrivilegeEscalation: optional(boolean),
   /** Which system calls are filtered; privileged containers make all. @default "Unconfined" */
-  seccomp: optional(oneOf("RuntimeDefault", "Unconfined")),
+  seccomp: optional(oneOf("RuntimeDefault", "Unconfined", "Localhost")),
+  /** Localhost: name of one of the pod's profiles. */
+  seccompProfile: optional(string),
+  /** Unmasked: nothing of /proc and /sys is hidden or read-only. @default "Default" */
+  procMount: optional(oneOf("Default", "Unmasked")),
   addCapabilities: optional(list(string)),
   dropCapabilities: optional(list(string)),
   livenessProbe: optional(probe),
@@ -110,10 +151,23 @@ const container = object({
   preStop: optional(hook),
   terminationMessagePath: string,
   terminationMessagePolicy: oneOf("File", "FallbackToLogsOnError"),
-  /** Only for init containers: "Always" makes it a sidecar. */
+  /** The container's own; of an init container "Always" makes it a sidecar. @default the pod's */
   restartPolicy: optional(string),
+  /** See `runsAgain`. @default none */
+  restartPolicyRules: optional(list(restartRule)),
+  /** Name of the signal that ends it, with SIG. @default the image's, else SIGTERM */
+  stopSignal: optional(string),
   /** Only for ephemeral containers: the container whose processes it sees. */
   targetContainer: optional(string),
+});
+
+/** A filter of system calls, for containers that name it. */
+const seccompProfile = object({
+  name: string,
+  /** In the form of the OCI runtime specification. */
+  json: optional(string),
+  /** Why there is none: its containers are not made, for this reason. */
+  error: optional(string),
 });
 
 /** A port of the cell's own addresses that leads to one of the pod's. */
@@ -182,6 +236,18 @@ export const decodeDesiredPod = object({
    * Kip uses the time in microseconds at which it built the document.
    */
   generation: integer,
+  /** The generation of the pod's object in the API. */
+  podGeneration: optional(integer),
+  /** What the cell has for its pod: a resize that asks for more is infeasible. @default no limit is known */
+  machine: optional(object({ cpuMilli: integer, memoryBytes: integer })),
+  /** The pod as a whole, besides its containers. */
+  resources: optional(object(amounts)),
+  /** Added to what the pod as a whole asks for and may use. */
+  overhead: optional(object({ cpuMilli: integer, memoryBytes: integer })),
+  /** It never changes. @default "Burstable" */
+  qosClass: optional(oneOf("Guaranteed", "Burstable", "BestEffort")),
+  /** With the class system-node-critical: the kernel takes it last. */
+  isNodeCritical: optional(boolean),
   restartPolicy: oneOf("Always", "OnFailure", "Never"),
   hostname: string,
   hostNetwork: boolean,
@@ -216,6 +282,10 @@ export const decodeDesiredPod = object({
   annotations: map(string),
   terminationGracePeriodSeconds: integer,
   activeDeadlineSeconds: optional(integer),
+  /** Of the cell's disk, for all that the pod writes there. */
+  ephemeralStorageLimit: optional(amount),
+  /** Of such a priority that a kubelet does not evict it. @default false */
+  isCritical: optional(boolean),
   /** For how long the pod has been active when this was sent, on earlier cells too; of the first document alone. @default 0 */
   activeForMs: optional(integer),
   shareProcessNamespace: optional(boolean),
@@ -223,8 +293,11 @@ export const decodeDesiredPod = object({
   hostPID: optional(boolean),
   /** The containers are in the cell's own namespace of System V IPC and message queues, with its /dev/shm. */
   hostIPC: optional(boolean),
+  /** false: users and groups of the containers are others on the cell, from 0 on. @default true */
+  hostUsers: optional(boolean),
   fsGroup: optional(integer),
   sysctls: optional(list(envVar)),
+  seccompProfiles: optional(list(seccompProfile)),
   /** Content of `/etc/resolv.conf`. */
   resolvConf: string,
   /** Content of `/etc/hosts`. With `hostNetwork` the agent puts the cell's own file behind its first line. */
@@ -236,6 +309,8 @@ export const decodeDesiredPod = object({
   registries: list(registry),
   /** How the cell gets images, besides `registries`. */
   images: optional(imageSettings),
+  /** How much of each container's log is kept: the size of a file in bytes, and how many. @default the kubelet's, 10 MiB and 5 */
+  logs: optional(object({ maxFileBytes: integer, maxFiles: integer })),
 });
 
 /** Decodes the answer of `PUT /v1/pod`: the generation of the pod that the agent has now. */
@@ -247,9 +322,14 @@ export type DesiredIpv6 = NonNullable<DesiredPod["ipv6"]>;
 export type DesiredNetwork = NonNullable<DesiredPod["network"]>;
 export type DesiredHostPort = Decoded<typeof hostPort>;
 export type DesiredContainer = Decoded<typeof container>;
+export type DesiredSeccompProfile = Decoded<typeof seccompProfile>;
+/** See the fields of a container of these names. */
+export type ResourceAmounts = Pick<DesiredContainer, keyof typeof amounts>;
 export type DesiredVolume = Decoded<typeof volume>;
 export type DesiredVolumeMount = Decoded<typeof volumeMount>;
+export type DesiredVariable = Decoded<typeof variable>;
 export type DesiredProbe = Decoded<typeof probe>;
 export type DesiredHook = Decoded<typeof hook>;
 export type DesiredRegistry = Decoded<typeof registry>;
+export type DesiredLogs = NonNullable<DesiredPod["logs"]>;
 export type DesiredImageSettings = Decoded<typeof imageSettings>;

@@ -15,12 +15,16 @@ export {
   type DesiredHook,
   type DesiredHostPort,
   type DesiredImageSettings,
+  type DesiredLogs,
   type DesiredNetwork,
   type DesiredPod,
   type DesiredProbe,
   type DesiredRegistry,
+  type DesiredSeccompProfile,
+  type DesiredVariable,
   type DesiredVolume,
   type DesiredVolumeMount,
+  type ResourceAmounts,
   type ImagePull,
 } from "./desired-pod.ts";
 export {
@@ -38,8 +42,10 @@ export {
   type ContainerReport,
   type PodEventReport,
   type PodReport,
+  type ResizeReport,
   type TerminatedReport,
 } from "./pod-report.ts";
 export type { AgentProcessExit } from "./relay-process.ts";
+export { runsAgain, runsAgainWhenKilled, type OwnRestartPolicy } from "./restart-policy.ts";
 export { agentPort, apiVersion, cellServerName } from "./routes.ts";
 export { waitForAgent, type WaitForAgentOptions } from "./wait-for-agent.ts";

@@ -5,6 +5,8 @@ const { between, boolean, int32, integer, list, number, object, oneOf, optional,
 
 /** The most containers of each kind that a report may have; a pod with more cannot be reported on. */
 const maxContainers = 1000;
+/** Groups of a container's first process that are reported. */
+const maxGroups = 1000;
 /** Events that a report may have, of which the newest are decoded. */
 const keptEvents = 100;
 
@@ -23,6 +25,9 @@ function newest<T>(count: number, entry: Decoder<T>): Decoder<readonly T[]> {
 
 const durationMs = optional(between(number, -1e10, 1e10));
 
+/** As Linux has them. */
+const id = between(integer, 0, 2 ** 32 - 1);
+
 const terminated = object({
   exitCode: int32,
   signal: optional(int32),
@@ -33,6 +38,22 @@ const terminated = object({
   startedAt: optional(rfc3339),
   finishedAt: rfc3339,
   containerId: optional(reference),
+});
+
+const amount = optional(between(integer, 0, Number.MAX_SAFE_INTEGER));
+const amounts = object({
+  cpuMilliLimit: amount,
+  cpuMilliRequest: amount,
+  memoryBytesLimit: amount,
+  memoryBytesRequest: amount,
+});
+
+/** As a condition of the pod. */
+const resize = object({
+  reason: optional(word),
+  message: optional(sentence),
+  /** The generation of the pod's object that the cell had then. */
+  podGeneration: optional(between(integer, 0, Number.MAX_SAFE_INTEGER)),
 });
 
 const containerReport = object({
@@ -51,6 +72,13 @@ const containerReport = object({
   imageId: optional(reference),
   /** `crun://<id>`; the same for no other run of any container of any pod. */
   containerId: optional(reference),
+  /** What the container is to have, and what its run was given; absent before the first. */
+  allocated: optional(amounts),
+  actuated: optional(amounts),
+  /** The user of its first process. */
+  user: optional(object({ uid: id, gid: id, groups: list(id, { max: maxGroups }) })),
+  /** Signal that ends it. */
+  stopSignal: optional(word),
 });
 
 const event = object({
@@ -77,10 +105,15 @@ export const decodePodReport = object({
   /** Pod-level reason and message: `DeadlineExceeded`, `Evicted`, ... */
   reason: optional(word),
   message: optional(sentence),
+  /** The cell ended the pod to protect itself, and not for a limit of the pod. Absent otherwise. */
+  isDisruption: optional(boolean),
   startTime: rfc3339,
   initContainers: list(containerReport, { max: maxContainers }),
   containers: list(containerReport, { max: maxContainers }),
   ephemeralContainers: list(containerReport, { max: maxContainers }),
+  /** A resize that cannot be done, and one that has been begun. */
+  resizePending: optional(resize),
+  resizeInProgress: optional(resize),
   /** Events since the pod came to this cell, oldest first, the last 100. */
   events: newest(keptEvents, event),
   /** Durations of the start's phases in milliseconds, as far as they are known. */
@@ -95,5 +128,6 @@ export const decodePodReport = object({
  */
 export type PodReport = Decoded<typeof decodePodReport>;
 export type ContainerReport = Decoded<typeof containerReport>;
+export type ResizeReport = Decoded<typeof resize>;
 export type TerminatedReport = Decoded<typeof terminated>;
 export type PodEventReport = Decoded<typeof event>;

@@ -24,7 +24,14 @@ export type { Decoded, Decoder } from "./decode.ts";
 export { defined, type Defined } from "./defined.ts";
 export { textBefore } from "./text-before.ts";
 export { globMatches, maxGlobLength } from "./glob.ts";
-export { bytes, formatBytes, milliCpu, parseQuantity } from "./quantity.ts";
+export {
+  bytes,
+  formatBytes,
+  formatDecimal,
+  formatMilliCpu,
+  milliCpu,
+  parseQuantity,
+} from "./quantity.ts";
 export {
   createLogger,
   logLevels,
@@ -76,6 +83,7 @@ export {
 export { removeTree } from "./host/remove-tree.ts";
 export { bytesOf, hasPipes, portOf } from "./host/node-objects.ts";
 export { runCommand, type CommandResult, type RunCommandOptions } from "./host/run-command.ts";
+export { mapOwners } from "./host/map-owners.ts";
 export { waitingMount } from "./host/waiting-mount.ts";
 export { watchOrPoll, type WatchOptions } from "./host/watch-or-poll.ts";
 export { httpModule } from "./http-module.ts";

@@ -58,6 +58,20 @@ export function bytes(text: string): number {
   return Math.ceil(parseQuantity(text) - 1e-6);
 }
 
+/** A whole number as the shortest exact decimal quantity: 12000 → "12k". */
+export function formatDecimal(value: number): string {
+  for (const suffix of ["E", "P", "T", "G", "M", "k"]) {
+    const unit = suffixes[suffix] ?? 1;
+    if (value >= unit && value % unit === 0) return `${value / unit}${suffix}`;
+  }
+  return String(value);
+}
+
+/** Thousandths of a processor as the API writes them: 1500 → "1500m", 2000 → "2". */
+export function formatMilliCpu(milli: number): string {
+  return milli % 1000 === 0 ? String(milli / 1000) : `${milli}m`;
+}
+
 /** Bytes as the shortest exact binary quantity: 1073741824 → "1Gi". */
 export function formatBytes(value: number): string {
   for (const suffix of ["Ti", "Gi", "Mi", "Ki"]) {

@@ -481,12 +481,12 @@ describe("an agent that is started again", limit, () => {
     await client.putPod(desiredPod());
     await report(client, (one) => one.phase === "Running");
     await cell.agent[Symbol.asyncDispose]();
-    const { labels, logPath } = cell.runtime.running("web");
+    const { labels, logDirectory } = cell.runtime.running("web");
     cell.runtime.states.set("stray", {
       id: "stray",
       labels,
       status: "running",
-      logPath,
+      logDirectory,
       createdAtMs: 0,
     });
     const remove = cell.runtime.remove.bind(cell.runtime);

@@ -7,6 +7,7 @@ import { ImageError, type StoredImage } from "@kip/oci-image";
 import {
   RuntimeError,
   type ContainerExit,
+  type ContainerResources,
   type ContainerRuntime,
   type ContainerSpec,
   type ContainerState,
@@ -28,6 +29,10 @@ export class FakeRuntime implements ContainerRuntime {
   exitCodes: Readonly<Record<string, number>> = {};
   /** Signals that cannot be sent. */
   unknownSignals: readonly string[] = [];
+  /** What the pod as a whole was limited to. */
+  readonly podLimits: ContainerResources[] = [];
+  /** What each container, and the pod, uses. */
+  memoryUsageBytes = 2;
   /** Thrown by the next create. */
   nextCreateError: Error | undefined;
   /** What exec does. */
@@ -45,10 +50,10 @@ export class FakeRuntime implements ContainerRuntime {
     this.nextCreateError = undefined;
     if (error) throw error;
     this.specs.set(spec.id, spec);
-    await fs.mkdir(path.dirname(spec.logPath), { recursive: true });
-    await fs.writeFile(spec.logPath, "");
-    const { id, labels = {}, logPath } = spec;
-    this.states.set(id, { id, labels, status: "created", logPath, createdAtMs: Date.now() });
+    await fs.mkdir(spec.logDirectory, { recursive: true });
+    await fs.writeFile(path.join(spec.logDirectory, "1.log"), "");
+    const { id, labels = {}, logDirectory } = spec;
+    this.states.set(id, { id, labels, status: "created", logDirectory, createdAtMs: Date.now() });
   }
 
   async start(id: string): Promise<void> {
@@ -95,10 +100,15 @@ export class FakeRuntime implements ContainerRuntime {
     return { exitCode: 0 };
   }
 
-  logs(id: string, logPath: string, options: { follow?: boolean }, signal: AbortSignal): Readable {
+  logs(
+    id: string,
+    logDirectory: string,
+    options: { follow?: boolean },
+    signal: AbortSignal,
+  ): Readable {
     const stream = new PassThrough();
     void (async () => {
-      stream.write(await fs.readFile(logPath));
+      stream.write(await fs.readFile(path.join(logDirectory, "1.log")));
       if (options.follow !== true || this.states.get(id)?.status !== "running") {
         stream.end();
         return;
@@ -116,7 +126,24 @@ export class FakeRuntime implements ContainerRuntime {
     memoryUsageBytes: number;
     memoryWorkingSetBytes: number;
   }> {
-    return { cpuUsageNanoseconds: 1, memoryUsageBytes: 2, memoryWorkingSetBytes: 3 };
+    return {
+      cpuUsageNanoseconds: 1,
+      memoryUsageBytes: this.memoryUsageBytes,
+      memoryWorkingSetBytes: 3,
+    };
+  }
+
+  async resize(id: string, resources: ContainerResources): Promise<void> {
+    const { labels } = this.#state(id);
+    this.calls.push(`resize ${labels["container"]} ${JSON.stringify(resources)}`);
+  }
+
+  limitPod(_sandbox: object, resources: ContainerResources): void {
+    this.podLimits.push(resources);
+  }
+
+  podMemoryUsage(): number {
+    return this.memoryUsageBytes;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -131,8 +158,8 @@ export class FakeRuntime implements ContainerRuntime {
 
   /** Writes a line to the log of a container, and to those who follow it. */
   async print(name: string, line: string): Promise<void> {
-    const { id, logPath } = this.running(name);
-    await fs.appendFile(logPath, `${line}\n`);
+    const { id, logDirectory } = this.running(name);
+    await fs.appendFile(path.join(logDirectory, "1.log"), `${line}\n`);
     this.#exits.emit(`log ${id}`, `${line}\n`);
   }
 
@@ -228,10 +255,15 @@ export function fakeDependencies(
     },
     mounter: {
       mountTmpfs: async () => {},
+      bindMapped: async () => {},
       bind: async () => {},
       mountDisk: async () => {},
       unmountDisk: async () => {},
       unmount: async () => {},
+    },
+    diskMeter: {
+      room: async () => ({ sizeBytes: 1e10, freeBytes: 5e9, inodes: 1e6, freeInodes: 5e5 }),
+      usage: async () => new Map(),
     },
     createSandbox: async (sandbox) => ({
       name: "pod",

@@ -10,8 +10,9 @@ export NODE_OPTIONS=--use-openssl-ca SSL_CERT_DIR=/etc/ssl/certs
 # One heap for all threads of the agent, and what it frees goes back to the machine: 2 MB less.
 export MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=131072
 # Copies of a template find all code compiled, and run no machine code that V8 made: under emulation it would be
-# translated on top of the interpreter.
-for_templates='--no-lazy --no-opt --no-maglev --no-sparkplug --no-regexp-tier-up'
+# translated on top of the interpreter. The template has collected what is garbage; some seconds after its start a copy
+# would do so again, twice, by five threads on its one processor.
+for_templates='--no-memory-reducer --single-threaded-gc --no-lazy --no-opt --no-maglev --no-sparkplug --no-regexp-tier-up'
 while :; do
   options=
   [ -e /run/kip/template ] && [ ! -e /run/kip/template-offered ] && options=$for_templates

@@ -21,6 +21,7 @@ export {
   type K8sErrorOptions,
 } from "./errors.ts";
 export { dropManagedFields } from "./watch/drop-managed-fields.ts";
+export { matchesLabels, type Labels } from "./client/label-selector.ts";
 export { createApiClient, type ApiClientOptions } from "./client/create-api-client.ts";
 export {
   createEventRecorder,

@@ -7,6 +7,7 @@ export type {
   ContainerState,
   ContainerStatus,
   EnvVar,
+  FileKeySelector,
   EphemeralContainer,
   Event,
   Lease,
@@ -25,6 +26,7 @@ export type {
   Status,
   Volume,
   VolumeMount,
+  VolumeProjection,
 } from "./gen/kubernetes.gen.ts";
 
 /** What the metadata of every object that an API server has stored contains. */

@@ -48,6 +48,7 @@ export interface KipProviderOptions {
 
 /** Runs each pod on a cell of its own, with one {@link CellWorker} per pod UID. */
 export class KipProvider implements PodProvider {
+  readonly readsEnvFiles = true;
   readonly #options: KipProviderOptions;
   readonly #workers = new Map<string, CellWorker>();
   /** Admitted pods, by UID, until their workers have them. */

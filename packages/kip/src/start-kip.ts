@@ -191,7 +191,7 @@ function createSteps(
   own: Pick<CellTools, "archive" | "chooser" | "network" | "dns" | "onEvent" | "onProblem">,
 ): CellSteps {
   const { driver, config, clock, logger } = options;
-  const { dockerConfig, registries, images } = config;
+  const { dockerConfig, registries, images, logs, seccompProfileRoot } = config;
   const source = logInSource({ dockerConfig, driver, clock, path: options.path });
   return createCellSteps({
     store,
@@ -199,6 +199,8 @@ function createSteps(
     identities,
     registries,
     images,
+    logs,
+    seccompProfileRoot,
     logIns: source && new CloudLogIns(source, { clock, logger }),
     clock,
     logger: logger.with({ component: "cells" }),

@@ -8,6 +8,8 @@ export type RuntimeErrorCode =
   | "CONTAINER_CREATE_FAILED"
   /** There is no container of this ID. */
   | "CONTAINER_NOT_FOUND"
+  /** The kernel did not take limits of a container, or of a pod. */
+  | "CONTAINER_RESIZE_FAILED"
   /** crun could not start a container that it had made. */
   | "CONTAINER_START_FAILED"
   /** A command could not be run in a container; see {@link RuntimeError.execFailure}. */

@@ -12,9 +12,11 @@ export type {
   ContainerSpec,
   ContainerUser,
 } from "./contract/container-spec.ts";
-export type { PodSandbox } from "./contract/pod-sandbox.ts";
+export type { PodSandbox, UserNamespace } from "./contract/pod-sandbox.ts";
 export { RuntimeError, type RuntimeErrorCode } from "./errors.ts";
 export { createRuntime, type RuntimeOptions } from "./runtime/crun-runtime.ts";
+export { logUsageBytes } from "./logs/log-files.ts";
+export { defaultLogLimits, type LogLimits } from "./logs/log-limits.ts";
 export { readLog, type LogReadOptions } from "./logs/read-log.ts";
 export { cableName } from "./sandbox/pod-network.ts";
 export {

@@ -26,7 +26,7 @@ describe("startPidHolder()", { skip, timeout: 60_000 }, () => {
     ];
     const [program = "", ...args] = inNewNamespaces({ ipc, net });
     await runCommand(program, [...args, "/bin/true"]);
-    await startPidHolder(file, [ipc, net]);
+    await startPidHolder(file, { joined: [ipc, net] });
     holder = (await findPidHolder(file)) ?? 0;
   });
   after(async () => {
@@ -96,7 +96,7 @@ describe("startPidHolder()", { skip, timeout: 60_000 }, () => {
   it("reports why it could not be started, and leaves no process", async () => {
     const other = path.join(folder, "sandbox", "other");
     try {
-      await assert.rejects(startPidHolder(other, [path.join(folder, "missing")]), {
+      await assert.rejects(startPidHolder(other, { joined: [path.join(folder, "missing")] }), {
         code: "POD_SANDBOX_FAILED",
         message: /open .*missing: No such file or directory/,
       });

@@ -77,7 +77,7 @@ function spec(id: string, command: string, more: Partial<ContainerSpec> = {}): C
     tty: false,
     stdin: "closed",
     mounts: [],
-    logPath: path.join(home, "logs", `${id}.log`),
+    logDirectory: path.join(home, "logs", "of", id),
     ...more,
   };
 }
@@ -109,7 +109,7 @@ async function runToEnd(wanted: ContainerSpec): Promise<ContainerExit> {
 }
 
 async function logOf(id: string, from: ContainerRuntime = runtime): Promise<string> {
-  return await text(from.logs(id, path.join(home, "logs", `${id}.log`), {}, never));
+  return await text(from.logs(id, path.join(home, "logs", "of", id), {}, never));
 }
 
 interface Client extends ProcessStreams {
@@ -208,7 +208,12 @@ describe("createRuntime()", { skip }, () => {
       4,
     );
     assert.equal(await logOf(id), "a\n");
-    assert.equal(existsSync(path.join(logs, ".next.log")), false);
+    assert.deepEqual(readdirSync(path.join(logs, "of", id)).sort(), [
+      "1.log",
+      "current.log",
+      "current.log.tmp",
+      "next.log",
+    ]);
     await runtime.remove(id);
   });
 
@@ -427,11 +432,11 @@ describe("createRuntime()", { skip }, () => {
   it("follows logs to the container's end", limit, async () => {
     const wanted = spec("chatty", "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done");
     await runtime.create(wanted);
-    const followed = text(runtime.logs("chatty", wanted.logPath, { follow: true }, never));
+    const followed = text(runtime.logs("chatty", wanted.logDirectory, { follow: true }, never));
     await runtime.start("chatty");
     assert.equal(await followed, "line 1\nline 2\nline 3\nline 4\nline 5\n");
     assert.equal(
-      await text(runtime.logs("chatty", wanted.logPath, { tailLines: 2 }, never)),
+      await text(runtime.logs("chatty", wanted.logDirectory, { tailLines: 2 }, never)),
       "line 4\nline 5\n",
     );
     await runtime.remove("chatty");

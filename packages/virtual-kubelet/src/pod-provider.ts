@@ -1,6 +1,6 @@
 import type { Duplex, Readable } from "node:stream";
 import type { ProcessStreams } from "@kip/base";
-import type { EnvVar, Node, NodeStatus, Pod, PodStatus } from "@kip/k8s-types";
+import type { EnvVar, FileKeySelector, Node, NodeStatus, Pod, PodStatus } from "@kip/k8s-types";
 import type { ProbeCounts, ProviderStats } from "./usage.ts";
 
 /** Whether a provider has a pod. "unknown" means it cannot tell now, and never leads to a deletion. */
@@ -34,6 +34,11 @@ export interface ResolvedPod {
    * references left in it. `bindLateEnv` fills in both.
    */
   readonly lateTemplates?: ReadonlyMap<string, ReadonlyMap<string, string>> | undefined;
+  /**
+   * Variables whose value is in a file of the pod when the container starts: container name → variable → file, volume and
+   * key. Only for providers with {@link PodProvider.readsEnvFiles}.
+   */
+  readonly fileEnv?: ReadonlyMap<string, ReadonlyMap<string, FileKeySelector>> | undefined;
   /** Files of each configMap, secret, downwardAPI and projected volume, by volume name. */
   readonly files: ReadonlyMap<string, readonly VolumeFile[]>;
   /** `.dockerconfigjson` documents of the pod's imagePullSecrets, parsed. */
@@ -172,6 +177,8 @@ export interface PodProvider {
    * set shows it. @default what the node offers
    */
   podAllocatable?(pod: Pod): Promise<Readonly<Record<string, string>>>;
+  /** Whether it gives variables the values that files of the pod have (`fileKeyRef`). @default false: such a container waits */
+  readonly readsEnvFiles?: boolean | undefined;
   /** Throws, or does not return, when the provider cannot work. */
   ping(signal: AbortSignal): Promise<void>;
   /** Optional: `kubectl logs`. Ends with the log, or never with `follow` until `signal`. */

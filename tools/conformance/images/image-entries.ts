@@ -1,18 +1,20 @@
 import { readFile, realpath } from "node:fs/promises";
 import path from "node:path";
 import { runCommand } from "@kip/base";
-import { createSelfSigned } from "@kip/pki";
+import type { KeyPair } from "@kip/pki";
 import type { RawEntry } from "@kip/testing";
 import type { ImageProgram, SpecImage } from "./spec-images.ts";
 
-/** Where the programs of images come from. */
-export interface ProgramFolders {
+/** Where what images hold comes from. */
+export interface ImageSources {
   /** Those built from Kubernetes' modules. */
   readonly built: string;
   /** Those of the control plane. */
   readonly controlPlane: string;
   /** Files of Debian packages, as below `/`. */
   readonly debian: string;
+  /** Of servers in images. */
+  readonly certificate: KeyPair;
 }
 
 const loader = "lib64/ld-linux-x86-64.so.2";
@@ -21,13 +23,13 @@ const libraryFolders = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
 /** What an image adds to its base, as entries of a tar archive: folders first, and each only once. */
 export async function imageEntries(
   image: Pick<SpecImage, "hasCertificate" | "programs" | "files" | "links" | "folders">,
-  folders: ProgramFolders,
+  sources: ImageSources,
 ): Promise<readonly RawEntry[]> {
   const entries = new Map<string, RawEntry>();
   for (const program of image.programs ?? [])
-    for (const entry of await programEntries(program, folders)) entries.set(entry.name, entry);
+    for (const entry of await programEntries(program, sources)) entries.set(entry.name, entry);
   if (image.hasCertificate)
-    for (const entry of await certificateEntries()) entries.set(entry.name, entry);
+    for (const entry of certificateEntries(sources.certificate)) entries.set(entry.name, entry);
   for (const [name, content] of Object.entries(image.files ?? {}))
     entries.set(name, { name, content, mode: content.startsWith("#!") ? 0o755 : 0o644 });
   for (const [name, linkName] of Object.entries(image.links ?? {}))
@@ -51,23 +53,16 @@ export function parentsOf(
   return [...names].map((name) => ({ name: `${name}/`, type: "5" }));
 }
 
-/** What a server of the image shows to clients, which do not check who signed it. */
-async function certificateEntries(): Promise<readonly RawEntry[]> {
-  const pair = await createSelfSigned({
-    commonName: "localhost",
-    usages: ["server"],
-    ipAddresses: ["127.0.0.1", "::1"],
-    validMs: 10 * 365 * 24 * 3600_000,
-  });
+function certificateEntries({ certificate, key }: KeyPair): readonly RawEntry[] {
   return [
-    { name: "localhost.crt", content: pair.certificate, mode: 0o644 },
-    { name: "localhost.key", content: pair.key, mode: 0o644 },
+    { name: "localhost.crt", content: certificate, mode: 0o644 },
+    { name: "localhost.key", content: key, mode: 0o644 },
   ];
 }
 
 async function programEntries(
   { path: name, from, mode = 0o755 }: ImageProgram,
-  folders: ProgramFolders,
+  folders: ImageSources,
 ): Promise<readonly RawEntry[]> {
   if ("built" in from)
     return [{ name, mode, content: await readFile(path.join(folders.built, from.built)) }];

@@ -5,7 +5,8 @@ import { decode } from "@kip/base";
 import { buildDemoImage, buildPackageTree } from "@kip/cell-image";
 import { parseReference, pushLayout } from "@kip/oci-image";
 import { tar, temporaryFolder, writeLayout } from "@kip/testing";
-import { imageEntries, type ProgramFolders } from "./image-entries.ts";
+import { imageEntries, type ImageSources } from "./image-entries.ts";
+import { keptCertificate } from "./kept-certificate.ts";
 import { debianPackages, networkPrograms, specImages } from "./spec-images.ts";
 
 /** The registry that specs name; the cluster's settings lead it to its local registry. */
@@ -22,7 +23,9 @@ export interface PushImagesOptions {
   readonly cacheDir: string;
   /** Of the cluster's local registry, at 127.0.0.1. */
   readonly registryPort: number;
-  readonly programs: Omit<ProgramFolders, "debian">;
+  readonly programs: Pick<ImageSources, "built" | "controlPlane">;
+  /** References of all images that the specs' program names; each image gets the tags that it has there. */
+  readonly named: readonly string[];
   readonly onProgress: (line: string) => void;
   readonly signal?: AbortSignal | undefined;
 }
@@ -32,26 +35,36 @@ export async function pushSpecImages(options: PushImagesOptions): Promise<void> 
   const { cacheDir, onProgress, signal } = options;
   const base = await baseLayer(await buildDemoImage({ cacheDir, onProgress, signal }));
   const debian = await buildPackageTree({ cacheDir, packages: debianPackages, onProgress, signal });
-  const folders = { ...options.programs, debian };
+  const sources = { ...options.programs, debian, certificate: await keptCertificate(cacheDir) };
   const registries = [{ host: specRegistry, endpoint: `http://127.0.0.1:${options.registryPort}` }];
   onProgress(`Making ${specImages.length} images and putting them into the local registry`);
   using work = temporaryFolder();
-  const network = tar(await imageEntries({ programs: networkPrograms }, folders));
+  const network = tar(await imageEntries({ programs: networkPrograms }, sources));
   for (const image of specImages) {
+    const tags = tagsIn(options.named, image.repository);
+    if (tags.length === 0) continue; // another version has it
     const layout = path.join(work.path, image.repository);
-    const entries = await imageEntries(image, folders);
+    const entries = await imageEntries(image, sources);
     const config = { Env: [searchPath], WorkingDir: "/", ...image.config };
     const layers: Buffer[] = [base];
     if (image.hasNetworkPrograms) layers.push(network);
     if (entries.length > 0) layers.push(tar(entries));
-    writeLayout(layout, { layers, config, names: image.tags });
-    for (const tag of image.tags)
+    writeLayout(layout, { layers, config, names: tags });
+    for (const tag of tags)
       await pushLayout(layout, parseReference(`${specRegistry}/${image.repository}:${tag}`), {
         registries,
         signal,
       });
     await rm(layout, { recursive: true });
   }
+}
+
+/** The tags that references of the specs' registry have with this repository. */
+export function tagsIn(references: readonly string[], repository: string): readonly string[] {
+  const start = `${specRegistry}/${repository}:`;
+  return references
+    .filter((reference) => reference.startsWith(start))
+    .map((reference) => reference.slice(start.length));
 }
 
 /** Debian's busybox and a shell: the only layer of the demo image, as a tar archive. */

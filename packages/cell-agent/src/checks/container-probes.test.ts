@@ -6,10 +6,10 @@ import { container } from "../../test/desired-pod.ts";
 import { eventList } from "../../test/event-list.ts";
 import { ContainerProbes } from "./container-probes.ts";
 
-/** Runs the probes until they have said `enough` things, with exec probes that give these codes. */
+/** Runs the probes until they have said `enough` things, with exec probes that give these codes, or cannot be made. */
 async function said(
   overrides: Partial<DesiredContainer>,
-  codes: readonly number[],
+  codes: readonly (number | Error)[],
   enough: number,
 ): Promise<{ said: string[]; events: string[]; probed: string[] }> {
   const list: string[] = [];
@@ -24,7 +24,13 @@ async function said(
     target: {
       containerId: "1",
       address: "127.0.0.1",
-      runtime: { exec: async () => ({ exitCode: codes[next++] ?? codes.at(-1) ?? 0 }) },
+      runtime: {
+        exec: async () => {
+          const exitCode = codes[next++] ?? codes.at(-1) ?? 0;
+          if (exitCode instanceof Error) throw exitCode;
+          return { exitCode };
+        },
+      },
     },
     startedAtMs: 0,
     isStarted: false,
@@ -61,12 +67,12 @@ describe("ContainerProbes", () => {
 
   it("has a container killed that does not start", async () => {
     const result = await said({ startupProbe: { ...probe, failureThreshold: 2 } }, [1], 1);
-    assert.deepEqual(result.said, ["Container web failed startup probe, will be restarted"]);
+    assert.deepEqual(result.said, ["startup"]);
   });
 
   it("has a container killed when its liveness probe fails", async () => {
     const result = await said({ livenessProbe: probe }, [0, 0, 1, 1, 0, 1, 1, 1], 3);
-    assert.equal(result.said[2], "Container web failed liveness probe, will be restarted");
+    assert.equal(result.said[2], "liveness");
   });
 
   it("tells readiness as it changes", async () => {
@@ -77,6 +83,21 @@ describe("ContainerProbes", () => {
       "Readiness false",
       "Readiness true",
     ]);
+  });
+
+  it("does not count probes that could not be made, and tells of them", async () => {
+    const no = new Error("fork: Resource temporarily unavailable");
+    const once = { ...probe, failureThreshold: 2 };
+    const result = await said({ livenessProbe: once }, [no, no, no, 1, no, no, 1], 3);
+    assert.deepEqual(result.said, ["started", "ready", "liveness"]);
+    assert.deepEqual(result.probed, ["Liveness false", "Liveness false"]);
+    const errored = `Liveness probe errored and resulted in unknown state: ${no.message}`;
+    assert.equal(result.events.filter((text) => text === errored).length, 5);
+    const startup = await said({ startupProbe: once }, [no, no, no, 0], 1);
+    assert.deepEqual(startup.said, ["started"]);
+    const ready = await said({ readinessProbe: { ...probe, failureThreshold: 1 } }, [0, no, 1], 3);
+    assert.deepEqual(ready.said, ["started", "ready", "not ready"]);
+    assert.deepEqual(ready.probed, ["Readiness true", "Readiness false"]);
   });
 
   it("makes probes whose time limit is longer than a timer can be", { timeout: 5000 }, async () => {

@@ -12,10 +12,10 @@ export interface ProbeListener {
   /** The startup probe, or its absence, says that the container has started. */
   started(): void;
   ready(isReady: boolean): void;
-  /** How one probe went. */
+  /** How one probe went that could be made. */
   probed(kind: ProbeKind, isSuccess: boolean): void;
-  /** The container must be killed; the message is for the Killing event, the grace period is the probe's own. */
-  failed(message: string, graceSeconds: number | undefined): void;
+  /** The container must be killed; the grace period is the probe's own. */
+  failed(probe: "liveness" | "startup", graceSeconds: number | undefined): void;
 }
 
 /** Options of {@link ContainerProbes}. */
@@ -93,10 +93,8 @@ export class ContainerProbes {
       if (verdict === "failure") return this.#kill("liveness", livenessProbe);
   }
 
-  #kill(kind: string, probe: DesiredProbe): void {
-    const { container, listener } = this.#options;
-    const message = `Container ${container.name} failed ${kind} probe, will be restarted`;
-    listener.failed(message, probe.terminationGracePeriodSeconds);
+  #kill(kind: "liveness" | "startup", probe: DesiredProbe): void {
+    this.#options.listener.failed(kind, probe.terminationGracePeriodSeconds);
   }
 
   async *#verdicts(
@@ -113,21 +111,38 @@ export class ContainerProbes {
     await clock.sleep(Math.max(0, first - clock.now()), signal);
     for (;;) {
       const begin = clock.monotonic();
-      const verdict = tally.add((await this.#probe(kind, probe, signal)) ? "success" : "failure");
+      const result = await this.#probe(kind, probe, signal);
+      const verdict = result && tally.add(result);
       if (verdict) yield verdict;
       const restMs = (probe.periodSeconds ?? 10) * 1000 - (clock.monotonic() - begin);
       await clock.sleep(Math.max(0, restMs), signal);
     }
   }
 
-  /** Probes once, and tells how it went. */
-  async #probe(kind: ProbeKind, probe: DesiredProbe, signal: AbortSignal): Promise<boolean> {
+  /**
+   * Probes once, and tells how it went. A probe that could not be made has no result, and does not count, as in the kubelet:
+   * also one whose command does not exist. One that takes too long has failed.
+   */
+  async #probe(
+    kind: ProbeKind,
+    probe: DesiredProbe,
+    signal: AbortSignal,
+  ): Promise<ProbeVerdict | undefined> {
     const { container, listener, events } = this.#options;
-    const { isSuccess, output } = await this.#check(probe, signal);
+    const { isSuccess, output, isError, isWarning } = await this.#check(probe, signal);
     signal.throwIfAborted();
+    const { name } = container;
+    if (isError === true) {
+      const text = `${kind} probe errored and resulted in unknown state: ${output}`;
+      events.warning("Unhealthy", text, name);
+      return undefined;
+    }
     listener.probed(kind, isSuccess);
-    if (!isSuccess) events.warning("Unhealthy", `${kind} probe failed: ${output}`, container.name);
-    return isSuccess;
+    if (isWarning === true)
+      events.warning("ProbeWarning", `${kind} probe warning: ${output}`, name);
+    if (isSuccess) return "success";
+    events.warning("Unhealthy", `${kind} probe failed: ${output}`, name);
+    return "failure";
   }
 
   async #check(probe: DesiredProbe, signal: AbortSignal): Promise<CheckResult> {

@@ -156,6 +156,47 @@ describe("runCheck(), by HTTP", () => {
   });
 });
 
+describe("runCheck(), of redirects", () => {
+  it("follows those to the same host, and warns of others", async () => {
+    const asked: string[] = [];
+    const server = http.createServer((request, response) => {
+      asked.push(request.url ?? "");
+      const [, count] = /^\/again(\d+)$/.exec(request.url ?? "") ?? [];
+      const to: Readonly<Record<string, string>> = {
+        "/local": "/bad",
+        "/good": `http://127.0.0.1:${port}/fine`,
+        "/away": "http://other.example/",
+        "/mail": "mailto:you",
+      };
+      const location = count === undefined ? to[request.url ?? ""] : `/again${Number(count) - 1}`;
+      if (location !== undefined && location !== "/again-1")
+        response.writeHead(302, { location }).end("moved");
+      else response.writeHead(request.url === "/bad" ? 500 : 200).end();
+    });
+    const port = await listen(server);
+    try {
+      const probe = async (path: string) =>
+        await runCheck({ httpGet: { path, port } }, target, never);
+      const bad = {
+        isSuccess: false,
+        output: "HTTP probe failed with statuscode: 500",
+        status: 500,
+      };
+      assert.deepEqual(await probe("/local"), bad);
+      assert.equal((await probe("/good")).isSuccess, true);
+      assert.deepEqual(asked, ["/local", "/bad", "/good", "/fine"]);
+      const output = "Probe terminated redirects, Response body: moved";
+      const warned = { isSuccess: true, output, status: 302, isWarning: true };
+      assert.deepEqual(await probe("/away"), warned);
+      assert.deepEqual(await probe("/mail"), warned);
+      assert.equal((await probe("/again10")).isSuccess, true);
+      assert.match((await probe("/again11")).output, /stopped after 10 redirects$/);
+    } finally {
+      server.close();
+    }
+  });
+});
+
 describe("runHook(), of a hook by tcpSocket", () => {
   it("fails, as on a kubelet: hooks cannot do it", async () => {
     const result = await runHook({}, target, never);

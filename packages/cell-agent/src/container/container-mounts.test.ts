@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { mkdirSync, mkdtempDisposableSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { container } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
@@ -16,6 +17,7 @@ describe("containerMounts()", () => {
     const mounts = await containerMounts({
       container: web,
       volumes: new Map([["data", "/volume"]]),
+      shiftedVolumes: new Set(),
       readOnlyVolumes: new Set(),
       podFiles: new Map([["/etc/hosts", "/pod/hosts"]]),
       terminationFile: "",
@@ -38,6 +40,7 @@ describe("containerMounts()", () => {
     const mounts = await containerMounts({
       container: web,
       volumes: new Map([["data", "/volume"]]),
+      shiftedVolumes: new Set(),
       readOnlyVolumes: new Set(),
       podFiles: new Map(),
       terminationFile: "",
@@ -47,6 +50,74 @@ describe("containerMounts()", () => {
     assert.deepEqual(
       mounts.map(({ options }) => options),
       [["rro"], undefined, undefined],
+    );
+  });
+
+  it("shows images of volumes to be read, with no program in them", async () => {
+    const web = container("web", {
+      mounts: [{ name: "models", mountPath: "/models" }],
+      terminationMessagePath: "",
+    });
+    const mounts = await containerMounts({
+      container: web,
+      volumes: new Map(),
+      images: new Map([["models", "/image"]]),
+      shiftedVolumes: new Set(),
+      readOnlyVolumes: new Set(),
+      podFiles: new Map(),
+      terminationFile: "",
+      subPaths: "",
+      mounter: fakeDependencies().mounter,
+    });
+    const options = ["noexec", "nosuid", "nodev"];
+    const expected = { source: "/image", destination: "/models", readOnly: true, options };
+    assert.deepEqual(mounts, [expected]);
+  });
+
+  it("shows what belongs to the machine's users with other owners to a pod with users of its own", async () => {
+    using folder = mkdtempDisposableSync("/tmp/kip-mounts-");
+    const [volume, hosts] = [`${folder.path}/volume`, `${folder.path}/hosts`];
+    mkdirSync(volume);
+    writeFileSync(hosts, "");
+    const web = container("web", {
+      mounts: [
+        { name: "data", mountPath: "/data" },
+        { name: "data", mountPath: "/again" },
+        { name: "secret", mountPath: "/secret" },
+      ],
+      terminationMessagePath: "",
+    });
+    const pairs: (readonly [string, string])[] = [];
+    const subPaths = `${folder.path}/run`;
+    const mounts = await containerMounts({
+      container: web,
+      volumes: new Map([
+        ["data", volume],
+        ["secret", "/files"],
+      ]),
+      users: { file: "/run/users", firstId: 65_536, idCount: 65_536 },
+      shiftedVolumes: new Set(["secret"]),
+      readOnlyVolumes: new Set(["secret"]),
+      podFiles: new Map([["/etc/hosts", hosts]]),
+      terminationFile: "",
+      subPaths,
+      mounter: {
+        ...fakeDependencies().mounter,
+        bindMapped: async (_namespace, all) => void pairs.push(...all),
+      },
+    });
+    assert.deepEqual(pairs, [
+      [volume, `${subPaths}/mapped-0`],
+      [hosts, `${subPaths}/mapped-1`],
+    ]);
+    assert.deepEqual(
+      mounts.map(({ source, destination }) => [destination, source]),
+      [
+        ["/data", `${subPaths}/mapped-0`],
+        ["/again", `${subPaths}/mapped-0`],
+        ["/secret", "/files"],
+        ["/etc/hosts", `${subPaths}/mapped-1`],
+      ],
     );
   });
 
@@ -63,6 +134,7 @@ describe("containerMounts()", () => {
       const mounts = containerMounts({
         container: web,
         volumes: new Map([["data", "/nowhere"]]),
+        shiftedVolumes: new Set(),
         readOnlyVolumes: new Set(),
         podFiles: new Map(),
         terminationFile: "",

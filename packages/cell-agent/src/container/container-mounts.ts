@@ -1,25 +1,34 @@
 import fs from "node:fs";
 import path from "node:path";
 import { AgentError, type DesiredContainer } from "@kip/agent-api";
-import type { ContainerMount } from "@kip/oci-runtime";
+import type { ContainerMount, UserNamespace } from "@kip/oci-runtime";
 import type { PodFiles } from "../volumes/pod-files.ts";
 import type { Mounter } from "../volumes/mounter.ts";
-import { bindSubPath } from "../volumes/sub-path.ts";
+import { bindImagePath, bindSubPath } from "../volumes/sub-path.ts";
 
 /** What the mounts are made from. */
 export interface MountInput {
   readonly container: DesiredContainer;
   /** Place on this machine by volume name. */
   readonly volumes: ReadonlyMap<string, string>;
+  /** Mounted image by volume name. @default none */
+  readonly images?: ReadonlyMap<string, string>;
+  /** The pod's own users. @default users are the machine's */
+  readonly users?: UserNamespace | undefined;
+  /** Names of the volumes whose files belong to the pod's own users already. */
+  readonly shiftedVolumes: ReadonlySet<string>;
   /** Names of the volumes that are only read. */
   readonly readOnlyVolumes: ReadonlySet<string>;
   readonly podFiles: PodFiles;
   /** File on this machine that takes the termination message. */
   readonly terminationFile: string;
-  /** Directory for the subPaths of this run. */
+  /** Directory for the subPaths of this run, and for its mounts with other owners. */
   readonly subPaths: string;
   readonly mounter: Mounter;
 }
+
+/** As the API's documentation of image volumes has it: nothing on them is a program of the container. */
+const imageOptions = ["noexec", "nosuid", "nodev"];
 
 /**
  * The container's mounts: its volumes, then the files that every container of the pod has, unless a
@@ -30,17 +39,25 @@ export interface MountInput {
 export async function containerMounts(input: MountInput): Promise<readonly ContainerMount[]> {
   const { container } = input;
   const mounts: ContainerMount[] = [];
+  /** What belongs to users of the machine. */
+  const machines = new Set<string>();
   for (const [index, mount] of container.mounts.entries()) {
     const source = await mountSource(mount, index, input);
     const destination = inContainer(mount.mountPath);
-    const readOnly = mount.readOnly === true || input.readOnlyVolumes.has(mount.name);
+    const isImage = input.images?.has(mount.name) === true;
+    const readOnly = mount.readOnly === true || isImage || input.readOnlyVolumes.has(mount.name);
     const isRecursive = readOnly && mount.recursiveReadOnly === true;
-    mounts.push({ source, destination, readOnly, ...(isRecursive && { options: ["rro"] }) });
+    const options = [isImage ? imageOptions : [], isRecursive ? ["rro"] : []].flat();
+    mounts.push({ source, destination, readOnly, ...(options.length > 0 && { options }) });
+    if (!isImage && !input.shiftedVolumes.has(mount.name)) machines.add(source);
   }
   const taken = new Set(mounts.map((mount) => mount.destination));
   const isReadOnly = container.readOnlyRootFilesystem === true;
   const add = (source: string, destination: string, readOnly: boolean): void => {
-    if (!taken.has(destination)) mounts.push({ source, destination, readOnly });
+    if (!taken.has(destination)) {
+      mounts.push({ source, destination, readOnly });
+      machines.add(source);
+    }
   };
   for (const [destination, source] of input.podFiles) add(source, destination, isReadOnly);
   if (container.terminationMessagePath !== "") {
@@ -49,7 +66,26 @@ export async function containerMounts(input: MountInput): Promise<readonly Conta
     fs.chmodSync(input.terminationFile, 0o666);
     add(input.terminationFile, inContainer(container.terminationMessagePath), false);
   }
-  return mounts;
+  return input.users ? await mapped(mounts, machines, { ...input, users: input.users }) : mounts;
+}
+
+/** The mounts, with the owners that the pod's users make of the machine's. */
+async function mapped(
+  mounts: readonly ContainerMount[],
+  machines: ReadonlySet<string>,
+  { users, subPaths, mounter }: MountInput & { readonly users: UserNamespace },
+): Promise<readonly ContainerMount[]> {
+  const sources = [...machines];
+  const places = new Map(
+    sources.map((source, index) => [source, path.join(subPaths, `mapped-${index}`)]),
+  );
+  fs.mkdirSync(subPaths, { recursive: true });
+  for (const [source, place] of places) {
+    if (fs.statSync(source).isDirectory()) fs.mkdirSync(place);
+    else fs.writeFileSync(place, "");
+  }
+  await mounter.bindMapped(users.file, [...places]);
+  return mounts.map((mount) => ({ ...mount, source: places.get(mount.source) ?? mount.source }));
 }
 
 /** A path as the container has it: absolute, as kubelets make it, and written in one way only. */
@@ -76,13 +112,21 @@ async function mountSource(
   index: number,
   input: MountInput,
 ): Promise<string> {
-  const root = input.volumes.get(mount.name);
+  const image = input.images?.get(mount.name);
+  const root = image ?? input.volumes.get(mount.name);
   if (root === undefined)
     throw new AgentError("AGENT_CONTAINER_CONFIG", `no volume "${mount.name}" for a mount`);
   const { subPath = "" } = mount;
   if (subPath === "") return root;
   checkSubPath(subPath);
   const target = path.join(input.subPaths, String(index));
-  await bindSubPath({ root, subPath, target, mounter: input.mounter });
+  const owner = input.shiftedVolumes.has(mount.name) ? input.users?.firstId : undefined;
+  const options = { root, subPath, target, mounter: input.mounter, owner };
+  if (image === undefined) await bindSubPath(options);
+  else if (!(await bindImagePath(options)))
+    throw new AgentError(
+      "AGENT_VOLUME_FAILED",
+      `ImageVolumeMountFailed: subPath "${subPath}" does not exist in the image of volume "${mount.name}"`,
+    );
   return target;
 }

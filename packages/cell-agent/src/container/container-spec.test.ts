@@ -30,7 +30,8 @@ function spec(
     rootfs: "/rootfs",
     imageUser: { uid: 0, gid: 0, additionalGids: [] },
     mounts: [],
-    logPath: "/log",
+    logDirectory: "/log",
+    oomScoreAdj: 1000,
     ...input,
   });
 }
@@ -43,6 +44,22 @@ describe("containerSpec()", () => {
     assert.deepEqual(spec({ command: ["/c"], args: ["x"] }).args, ["/c", "x"]);
     const empty = { image: { ...image, entrypoint: [], cmd: [] } };
     assert.throws(() => spec({}, empty), { message: "no command specified" });
+  });
+
+  it("has the profile of system calls that the pod brings, and is not made without it", () => {
+    const pod = desiredPod({
+      seccompProfiles: [
+        { name: "a.json", json: "{}" },
+        { name: "b.json", error: "cannot load it" },
+      ],
+    });
+    const of = (seccompProfile: string): ReturnType<typeof spec>["seccomp"] =>
+      spec({ seccomp: "Localhost", seccompProfile }, { pod }).seccomp;
+    assert.deepEqual(of("a.json"), { profile: "{}" });
+    const code = "AGENT_PROFILE_UNAVAILABLE";
+    assert.throws(() => of("b.json"), { code, message: "cannot load it" });
+    assert.throws(() => of("c.json"), { code, message: 'cannot load seccomp profile "c.json"' });
+    assert.equal(spec({ seccomp: "RuntimeDefault" }, { pod }).seccomp, "RuntimeDefault");
   });
 
   it("lets the pod's environment win over the image's", () => {

@@ -1,12 +1,16 @@
 import { AgentError, type DesiredContainer, type DesiredPod } from "@kip/agent-api";
 import { textBefore } from "@kip/base";
 import type { ImageConfig, ResolvedUser } from "@kip/oci-image";
-import type { ContainerMount, ContainerSpec, ContainerUser, PodSandbox } from "@kip/oci-runtime";
+import type {
+  ContainerMount,
+  ContainerSpec,
+  ContainerUser,
+  LogLimits,
+  PodSandbox,
+} from "@kip/oci-runtime";
+import { containerLimits } from "../state/amounts.ts";
 
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/** Above 0, so that the kernel takes a container before it takes the agent. */
-const oomScoreAdj = 500;
 
 /** What a container's specification is made from. */
 export interface SpecInput {
@@ -22,13 +26,15 @@ export interface SpecInput {
   /** Identity of `container.user` in the image, if the container names one. */
   readonly wantedUser?: ResolvedUser | undefined;
   readonly mounts: readonly ContainerMount[];
-  readonly logPath: string;
+  readonly logDirectory: string;
+  readonly logLimits?: LogLimits | undefined;
+  readonly oomScoreAdj: number;
 }
 
 /**
  * Joins what the pod wants with what the image says, by Kubernetes' rules. Pure.
  *
- * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` when the two do not go together
+ * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` when the two do not go together; `AGENT_PROFILE_UNAVAILABLE`
  */
 export function containerSpec(input: SpecInput): ContainerSpec {
   const { container, image, pod } = input;
@@ -46,17 +52,31 @@ export function containerSpec(input: SpecInput): ContainerSpec {
     tty: container.tty === true,
     stdin: isInteractive ? (container.stdinOnce === true ? "once" : "open") : "closed",
     mounts: input.mounts,
-    logPath: input.logPath,
-    oomScoreAdj,
-    resources: resources(container),
+    logDirectory: input.logDirectory,
+    logLimits: input.logLimits,
+    oomScoreAdj: input.oomScoreAdj,
+    resources: containerLimits(pod, container),
     readOnlyRootfs: container.readOnlyRootFilesystem,
     privileged: container.privileged,
-    seccomp: container.seccomp,
+    isProcUnmasked: container.procMount === "Unmasked",
+    seccomp: seccomp(input),
     addCapabilities: container.addCapabilities,
     dropCapabilities: container.dropCapabilities,
     allowPrivilegeEscalation: container.allowPrivilegeEscalation,
     sysctls: pod.sysctls && Object.fromEntries(pod.sysctls.map(({ name, value }) => [name, value])),
   };
+}
+
+/** @throws {AgentError} code `AGENT_PROFILE_UNAVAILABLE` */
+function seccomp({ container, pod }: SpecInput): ContainerSpec["seccomp"] {
+  if (container.seccomp !== "Localhost") return container.seccomp;
+  const { seccompProfile: name = "" } = container;
+  const profile = pod.seccompProfiles?.find((each) => each.name === name);
+  if (profile?.json !== undefined) return { profile: profile.json };
+  const reason = profile?.error ?? `cannot load seccomp profile "${name}"`;
+  throw new AgentError("AGENT_PROFILE_UNAVAILABLE", reason, {
+    remedy: "Put the profile into the folder of profiles on kip's machine",
+  });
 }
 
 /** `command` replaces the image's entrypoint and its command; `args` alone only the command. */
@@ -113,14 +133,4 @@ function checkNonRoot({ container, pod }: SpecInput, uid: number, imageUser: str
     );
   }
   if (uid === 0) fail("container has runAsNonRoot and image will run as root");
-}
-
-function resources(container: DesiredContainer): NonNullable<ContainerSpec["resources"]> {
-  const { cpuMilliLimit, cpuMilliRequest, memoryBytesLimit } = container;
-  return {
-    cpuMilliLimit,
-    // One that asks for nothing gets what the others leave, as with a kubelet.
-    cpuMilliRequest: cpuMilliRequest ?? cpuMilliLimit ?? 0,
-    memoryBytesLimit,
-  };
 }

@@ -21,8 +21,10 @@ export async function imageVolumes(options: {
   readonly rootfs: string;
   /** Takes the volumes; made. */
   readonly directory: string;
+  /** User and group of a volume that the image has nothing for. @default 0 */
+  readonly owner?: number;
 }): Promise<readonly ContainerMount[]> {
-  const { rootfs, directory } = options;
+  const { rootfs, directory, owner = 0 } = options;
   const taken = new Set(options.mounts.map(({ destination }) => destination));
   const wanted = new Set(options.volumes.map((place) => path.posix.resolve("/", place)));
   const mounts: ContainerMount[] = [];
@@ -30,6 +32,7 @@ export async function imageVolumes(options: {
     if (destination === "/" || taken.has(destination) || isOwn(destination)) continue;
     const source = path.join(directory, String(mounts.length));
     makeFolderSync(source, 0o755, { recursive: true });
+    fs.chownSync(source, owner, owner);
     await copyContent(rootfs, destination, source);
     mounts.push({ source, destination, readOnly: false });
   }

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { sandboxOf } from "./start-container.ts";
+import type { StoredImage } from "@kip/oci-image";
+import { container, desiredPod } from "../../test/desired-pod.ts";
+import { agentDirectories } from "../storage/agent-directories.ts";
+import { describeRun, sandboxOf } from "./start-container.ts";
 
 describe("sandboxOf()", () => {
   const own = { name: "pod", hostname: "web", ipcNamespace: "/ipc", cgroupParent: "/kip/pod" };
@@ -16,5 +19,23 @@ describe("sandboxOf()", () => {
       ipcNamespace: "/proc/1/ns/ipc",
       sharedMemoryDir: "/dev/shm",
     });
+  });
+});
+
+describe("describeRun()", () => {
+  const signal = (ofImage?: string, stopSignal?: string): string => {
+    const image = { repoDigest: "", config: { stopSignal: ofImage } } as unknown as StoredImage; // what is read of it
+    const directories = agentDirectories("/s", "/r");
+    const own = container("a", { stopSignal });
+    return describeRun({ pod: desiredPod(), container: own, image, attempt: 0, directories })
+      .stopSignal;
+  };
+
+  it("takes the container's stop signal before the image's", () => {
+    assert.equal(signal(), "SIGTERM");
+    assert.equal(signal("QUIT"), "SIGQUIT");
+    assert.equal(signal("SIGRTMIN+3"), "SIGRTMIN+3");
+    assert.equal(signal("9"), "SIGKILL");
+    assert.equal(signal("SIGQUIT", "SIGUSR1"), "SIGUSR1");
   });
 });

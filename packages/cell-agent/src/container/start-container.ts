@@ -1,4 +1,5 @@
 import { existsSync, mkdirSync } from "node:fs";
+import { constants, totalmem } from "node:os";
 import { AgentError, type DesiredPod, type DesiredContainer } from "@kip/agent-api";
 import { defined, removeTree } from "@kip/base";
 import type { StoredImage } from "@kip/oci-image";
@@ -7,18 +8,27 @@ import type { AgentDirectories } from "../storage/agent-directories.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import type { ContainerRun } from "../state/container-record.ts";
 import type { PodResources } from "../state/pod-state.ts";
+import { isMemory } from "../volumes/pod-volumes.ts";
 import { unbindSubPaths } from "../volumes/sub-path.ts";
 import { containerMounts } from "./container-mounts.ts";
+import { mountImages, unmountImages } from "./mounted-images.ts";
 import { imageVolumes } from "./image-volumes.ts";
+import { amountsOf, type AmountsByName } from "../state/amounts.ts";
+import { oomScoreAdj } from "../state/oom-score.ts";
 import { runId } from "../state/run-id.ts";
 import { containerSpec } from "./container-spec.ts";
+import { withFileEnv } from "./late-env.ts";
 
 /** What a run is made from. */
 export interface RunInput {
   readonly pod: DesiredPod;
   readonly container: DesiredContainer;
   readonly image: StoredImage;
+  /** Images of volumes by the volume's name. */
+  readonly volumeImages: ReadonlyMap<string, StoredImage>;
   readonly attempt: number;
+  /** What each container of the pod is to have of the cell; `container` has its own. */
+  readonly amounts: AmountsByName;
   readonly resources: PodResources;
   /** File of the namespace of processes to be in, in place of the pod's or one of its own. */
   readonly pidNamespace?: string | undefined;
@@ -41,8 +51,9 @@ export function describeRun(
     attempt,
     image: container.image,
     imageId: image.repoDigest,
-    stopSignal: stopSignal(image.config.stopSignal),
-    logPath: `${input.directories.logs}/${container.name}/${attempt}.log`,
+    stopSignal: container.stopSignal ?? stopSignal(image.config.stopSignal),
+    logDirectory: `${input.directories.logs}/${container.name}/${attempt}`,
+    resources: amountsOf(container),
   };
 }
 
@@ -50,11 +61,12 @@ export function describeRun(
 export function runDirectory(
   directories: AgentDirectories,
   run: Pick<ContainerRun, "id">,
-): Readonly<Record<"path" | "volumes" | "terminationFile" | "subPaths", string>> {
+): Readonly<Record<"path" | "volumes" | "imageVolumes" | "terminationFile" | "subPaths", string>> {
   const path = `${directories.containers}/${run.id}`;
   return {
     path,
     volumes: `${path}/volumes`,
+    imageVolumes: `${path}/image-volumes`,
     terminationFile: `${path}/termination-log`,
     subPaths: `${directories.subPaths}/${run.id}`,
   };
@@ -68,14 +80,17 @@ export function hasFiles(directories: AgentDirectories, run: Pick<ContainerRun, 
 /**
  * Makes a container that waits to be started. Nothing of an earlier try at this run may be left.
  *
+ * @returns the run, with what is known of it only now
  * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` or `AGENT_PATH_UNSAFE` when the pod cannot be run
  * so, `CONTAINER_CREATE_FAILED` when its command cannot
  */
-export async function createContainer(run: ContainerRun, input: RunInput): Promise<void> {
-  const { container, dependencies, image, resources, pidNamespace } = input;
+export async function createContainer(run: ContainerRun, input: RunInput): Promise<ContainerRun> {
+  const { dependencies, image, resources, pidNamespace } = input;
+  const container = withFileEnv(input.container, resources.volumes);
   const directory = runDirectory(input.directories, run);
   mkdirSync(directory.path, { recursive: true });
-  const { rootfs } = await dependencies.images.mountRootfs(image, directory.path);
+  const { userNamespace: users } = resources.sandbox;
+  const { rootfs } = await dependencies.images.mountRootfs(image, directory.path, users?.file);
   const imageUser = await dependencies.resolveUser(
     rootfs,
     container.user === undefined ? image.config.user : "0",
@@ -87,6 +102,9 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
   const mounts = await containerMounts({
     container,
     volumes: resources.volumes,
+    images: await mountImages(input, directory.imageVolumes, users?.file),
+    users,
+    shiftedVolumes: shiftedVolumes(input.pod),
     readOnlyVolumes: readOnlyVolumes(input.pod),
     podFiles: resources.podFiles,
     terminationFile: directory.terminationFile,
@@ -98,6 +116,7 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     mounts,
     rootfs,
     directory: directory.volumes,
+    owner: users?.firstId ?? 0,
   });
   const spec = containerSpec({
     id: run.id,
@@ -110,10 +129,22 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     imageUser,
     wantedUser,
     mounts: [...mounts, ...ofImage],
-    logPath: run.logPath,
+    logDirectory: run.logDirectory,
+    logLimits: input.pod.logs,
+    oomScoreAdj: oomScoreAdj(input.pod, container, {
+      containers: input.amounts,
+      memoryBytes: totalmem(),
+    }),
   });
   await dependencies.runtime.create(spec);
+  const { uid, gid, additionalGids } = spec.user;
+  // As containerd tells it: the first group is among the others.
+  const groups = [...new Set([gid, ...additionalGids])].slice(0, maxGroups);
+  return { ...run, user: { uid, gid, groups } };
 }
+
+/** Groups of a process that are reported, as many as a report may have. */
+const maxGroups = 1000;
 
 /** The pod's sandbox, with the namespaces of this machine that the pod wants in place of its own. */
 export function sandboxOf(
@@ -152,6 +183,7 @@ export async function discardRun(
   const directory = runDirectory(options.directories, run);
   await options.dependencies.runtime.remove(run.id);
   await options.dependencies.images.unmountRootfs(directory.path);
+  await unmountImages(directory.imageVolumes, options.dependencies.images);
   await unbindSubPaths(directory.subPaths, options.dependencies.mounter);
   await removeTree(directory.path);
 }
@@ -164,9 +196,17 @@ function readOnlyVolumes({ volumes }: DesiredPod): ReadonlySet<string> {
   return new Set(volumes.filter(({ kind }) => kind === "files").map(({ name }) => name));
 }
 
+/** Those whose files have owners of the pod's own users already: they are on a tmpfs, which cannot map them. */
+function shiftedVolumes({ volumes }: DesiredPod): ReadonlySet<string> {
+  const shifted = volumes.filter((volume) => volume.kind === "files" || isMemory(volume));
+  return new Set(shifted.map(({ name }) => name));
+}
+
 /** An image writes its stop signal as a name with or without SIG, or as a number. */
 function stopSignal(text: string | undefined): string {
   if (text === undefined) return "SIGTERM";
-  const isPlainName = !/^\d+$/.test(text) && !text.startsWith("SIG");
-  return isPlainName ? `SIG${text}` : text;
+  if (/^\d+$/.test(text)) return signalNames.get(Number(text)) ?? text;
+  return text.startsWith("SIG") ? text : `SIG${text}`;
 }
+
+const signalNames = new Map(Object.entries(constants.signals).map(([name, code]) => [code, name]));

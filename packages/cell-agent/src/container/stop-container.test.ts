@@ -22,6 +22,7 @@ describe("stopContainer()", () => {
         container: container("side"),
         grace,
         ended: new AbortController().signal,
+        turn: AbortSignal.abort(),
         target: { runtime, containerId: "1", address: "" },
         dependencies: { runtime },
         events: eventList().events,
@@ -35,6 +36,40 @@ describe("stopContainer()", () => {
       ["SIGTERM", 30_000],
       ["SIGKILL", 32_000],
       ["SIGKILL", 32_000],
+    ]);
+  });
+
+  it("waits for its turn, until the grace period is over", async () => {
+    const clock = new ManualClock(0);
+    const { runtime } = fakeDependencies();
+    const signals: [string, number][] = [];
+    runtime.kill = async (_id, signal) => void signals.push([signal, clock.now()]);
+    const stop = async (turn: AbortSignal): Promise<void> =>
+      await stopContainer({ id: "1", stopSignal: "SIGUSR1" } as ContainerRun, {
+        container: container("side"),
+        grace: new GracePeriod(clock, endIn(30_000, clock.now())),
+        ended: new AbortController().signal,
+        turn,
+        target: { runtime, containerId: "1", address: "" },
+        dependencies: { runtime },
+        events: eventList().events,
+      });
+    const turn = new AbortController();
+    const first = stop(turn.signal);
+    await clock.advance(5000);
+    assert.deepEqual(signals, []);
+    turn.abort();
+    await clock.advance(0);
+    assert.deepEqual(signals, [["SIGUSR1", 5000]]);
+    await clock.advance(25_000);
+    await first;
+    const never = stop(new AbortController().signal);
+    await clock.advance(32_000);
+    await never;
+    assert.deepEqual(signals.slice(1), [
+      ["SIGKILL", 30_000],
+      ["SIGUSR1", 60_000],
+      ["SIGKILL", 62_000],
     ]);
   });
 });

@@ -10,7 +10,7 @@ import type { GracePeriod } from "./grace-period.ts";
 const minGraceMs = 2000;
 
 /**
- * Ends a container: preStop hook, its stop signal, and SIGKILL when the grace period is over. The
+ * Ends a container: preStop hook, its stop signal when its turn has come, and SIGKILL when the grace period is over. The
  * end itself is an event of the runtime; this resolves when nothing more can be done to cause it.
  */
 export async function stopContainer(
@@ -20,6 +20,8 @@ export async function stopContainer(
     readonly grace: GracePeriod;
     /** Aborts when the container has ended. */
     readonly ended: AbortSignal;
+    /** Aborts when the containers have ended that are to end before this one; without effect once the period is over. */
+    readonly turn: AbortSignal;
     readonly target: CheckTarget;
     readonly dependencies: Pick<AgentDependencies, "runtime">;
     readonly events: PodEvents;
@@ -34,6 +36,7 @@ export async function stopContainer(
     if (!result.isSuccess && !ended.aborted)
       options.events.warning("FailedPreStopHook", "PreStopHook failed", container.name);
   }
+  await grace.passes(AbortSignal.any([ended, options.turn]));
   if (ended.aborted) return;
   // A period of 0 asks to kill at once; a hook that took all of it does not.
   if (!grace.isForced && (await sendStopSignal(run, options))) {
@@ -51,8 +54,8 @@ async function sendStopSignal(
     await dependencies.runtime.kill(id, stopSignal);
     return true;
   } catch (error) {
-    const message = `Cannot send ${stopSignal}: ${errorText(error)}`;
-    events.warning("FailedKillContainer", message, container.name);
+    const message = `error killing pod: cannot send ${stopSignal} to container ${container.name}: ${errorText(error)}`;
+    events.warning("FailedKillPod", message);
     return false;
   }
 }

@@ -15,19 +15,22 @@ const entry = (tag: "F" | "P", content: string): string => `${time} stdout ${tag
 describe("terminationMessage()", () => {
   let folder = "";
   let terminationFile = "";
-  let logPath = "";
+  let logDirectory = "";
+  let log = "";
   let readBytes = 0;
   beforeEach(() => {
     folder = fs.mkdtempSync(path.join(os.tmpdir(), "kip-message-"));
     terminationFile = path.join(folder, "termination-log");
-    logPath = path.join(folder, "0.log");
+    logDirectory = path.join(folder, "log");
+    log = path.join(logDirectory, "current.log");
+    fs.mkdirSync(logDirectory);
     readBytes = 0;
   });
   afterEach(() => fs.rmSync(folder, { recursive: true }));
 
   const runtime: Pick<ContainerRuntime, "logs"> = {
-    logs: (_id, file, options, signal) => {
-      const log = readLog(file, options, Promise.resolve(), signal);
+    logs: (_id, directory, options, signal) => {
+      const log = readLog(directory, options, Promise.resolve(), signal);
       log.on("data", (chunk: Buffer) => (readBytes += chunk.length)).pause();
       return log;
     },
@@ -37,7 +40,7 @@ describe("terminationMessage()", () => {
       container: container("web", { terminationMessagePolicy: "FallbackToLogsOnError" }),
       exitCode: 1,
       terminationFile,
-      logPath,
+      logDirectory,
       id: "id",
       runtime,
       clock: systemClock,
@@ -45,22 +48,22 @@ describe("terminationMessage()", () => {
 
   it("takes the last 80 lines of the log", async () => {
     const lines = Array.from({ length: 200 }, (_, index) => `line ${index}`);
-    fs.writeFileSync(logPath, lines.map((line) => entry("F", line)).join(""));
+    fs.writeFileSync(log, lines.map((line) => entry("F", line)).join(""));
     assert.equal(await message(), `${lines.slice(-80).join("\n")}\n`);
-    fs.appendFileSync(logPath, entry("P", "without an end"));
+    fs.appendFileSync(log, entry("P", "without an end"));
     assert.equal(await message(), `${lines.slice(-79).join("\n")}\nwithout an end`);
   });
 
   it("takes the last 2 KiB of a line, and reads no more of it than that needs", async () => {
     // As conmon writes a line without an end: by its buffer.
     const part = entry("P", "x".repeat(8 * KiB - 1));
-    fs.writeFileSync(logPath, part.repeat(4096) + entry("P", "the end"));
+    fs.writeFileSync(log, part.repeat(4096) + entry("P", "the end"));
     assert.equal(await message(), `${"x".repeat(2 * KiB - 7)}the end`);
     assert.ok(readBytes < 256 * KiB, String(readBytes));
   });
 
   it("finds 2 KiB among entries of one byte", async () => {
-    fs.writeFileSync(logPath, entry("P", "x").repeat(20_000));
+    fs.writeFileSync(log, entry("P", "x").repeat(20_000));
     assert.equal(await message(), "x".repeat(2 * KiB));
   });
 
@@ -72,7 +75,7 @@ describe("terminationMessage()", () => {
   });
 
   it("KHV047: takes no link, pipe or folder for the message", async () => {
-    fs.writeFileSync(logPath, entry("F", "log"));
+    fs.writeFileSync(log, entry("F", "log"));
     fs.writeFileSync(path.join(folder, "secret"), "secret");
     const plants: readonly (() => unknown)[] = [
       () => fs.symlinkSync("secret", terminationFile),

@@ -24,7 +24,7 @@ export async function terminationMessage(options: {
   readonly container: DesiredContainer;
   readonly exitCode: number;
   readonly terminationFile: string;
-  readonly logPath: string;
+  readonly logDirectory: string;
   readonly id: string;
   readonly runtime: Pick<ContainerRuntime, "logs">;
   readonly clock: Clock;
@@ -40,13 +40,16 @@ export async function terminationMessage(options: {
 
 /** The last bytes of what the container printed. */
 async function logEnd(
-  options: Pick<Parameters<typeof terminationMessage>[0], "id" | "logPath" | "runtime" | "clock">,
+  options: Pick<
+    Parameters<typeof terminationMessage>[0],
+    "id" | "logDirectory" | "runtime" | "clock"
+  >,
 ): Promise<Buffer> {
-  const { id, logPath, runtime, clock } = options;
+  const { id, logDirectory, runtime, clock } = options;
   const from = { tailBytes: logEndBytes };
   const read = async (signal: AbortSignal): Promise<Buffer> => {
     let end: Buffer = Buffer.alloc(0);
-    const log = runtime.logs(id, logPath, from, signal);
+    const log = runtime.logs(id, logDirectory, from, signal);
     for await (const chunk of log as AsyncIterable<Buffer | string>)
       end = Buffer.concat([end, Buffer.from(chunk).subarray(-maxLogBytes)]).subarray(-maxLogBytes);
     return end;

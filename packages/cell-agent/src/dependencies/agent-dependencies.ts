@@ -2,6 +2,7 @@ import type { Clock, Logger } from "@kip/base";
 import type { ImageStore, ResolvedUser } from "@kip/oci-image";
 import type { ContainerRuntime, PodSandbox, PodSandboxOptions } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
+import type { DiskMeter } from "../disk/disk-meter.ts";
 import type { CacheFolder } from "../image/cache-folder.ts";
 import type { PodLink } from "../network/pod-link.ts";
 import type { PodPlace, PodRules, PodRulesOptions } from "../network/pod-rules.ts";
@@ -14,6 +15,7 @@ export interface AgentDependencies {
   /** @default no cache */
   readonly cacheFolder?: CacheFolder;
   readonly mounter: Mounter;
+  readonly diskMeter: DiskMeter;
   createSandbox(options: PodSandboxOptions): Promise<PodSandbox>;
   removeSandbox(options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">): Promise<void>;
   /** Makes what a pod's own link has besides its address, once its sandbox is there; absent where a pod has none. */

@@ -1,5 +1,6 @@
 import { waitingMount } from "@kip/base";
 import type { AgentDependencies, LoadDependenciesOptions } from "./agent-dependencies.ts";
+import { systemDiskMeter } from "../disk/disk-meter.ts";
 import { cacheFolder } from "../image/cache-folder.ts";
 import { linkMaker } from "../network/pod-link.ts";
 import { podRulesFactory, preparedTables } from "../network/pod-rules.ts";
@@ -46,6 +47,7 @@ export async function loadRealDependencies(
     images,
     cacheFolder: cacheFolder({ logger, clock }),
     mounter: kernelMounter,
+    diskMeter: systemDiskMeter,
     volumesPrepared: volumes,
     prepared: Promise.all([sandbox, volumes, monitor, rootfsMount]).then(() => {}),
     createSandbox: async (wanted) => {

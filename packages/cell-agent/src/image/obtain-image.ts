@@ -18,6 +18,14 @@ export interface ObtainedImage {
   readonly timingsMs?: { readonly pull: number; readonly unpack: number };
 }
 
+/** An image that the pod wants. */
+export interface WantedImage {
+  readonly image: string;
+  readonly imagePullPolicy: DesiredContainer["imagePullPolicy"];
+  /** The container that it is for; absent for a volume of the pod. */
+  readonly name?: string | undefined;
+}
+
 /** Options of {@link obtainImage}. */
 export interface ObtainOptions {
   readonly pod: DesiredPod;
@@ -30,17 +38,17 @@ export interface ObtainOptions {
 }
 
 /**
- * Gets the image of a container by its pull policy, with the kubelet's events, in its words.
+ * Gets an image by its pull policy, with the kubelet's events, in its words.
  *
  * @throws {AgentError} code `AGENT_IMAGE_FAILED` with its `imageProblem`
  */
 export async function obtainImage(
-  container: DesiredContainer,
+  wanted: WantedImage,
   options: ObtainOptions,
 ): Promise<ObtainedImage> {
   const { events, images } = options;
-  const { image: name, name: owner, imagePullPolicy: policy } = container;
-  const reference = referenceOf(container, events);
+  const { image: name, name: owner, imagePullPolicy: policy } = wanted;
+  const reference = referenceOf(wanted, events);
   if (policy !== "Always") {
     const present = await images.find(reference);
     if (present) {
@@ -53,10 +61,10 @@ export async function obtainImage(
       throw failed("ErrImageNeverPull", message);
     }
   }
-  return await pull(reference, container, options);
+  return await pull(reference, wanted, options);
 }
 
-function referenceOf({ image, name: owner }: DesiredContainer, events: PodEvents): Reference {
+function referenceOf({ image, name: owner }: WantedImage, events: PodEvents): Reference {
   try {
     return parseReference(image);
   } catch (error) {
@@ -69,7 +77,7 @@ function referenceOf({ image, name: owner }: DesiredContainer, events: PodEvents
 
 async function pull(
   reference: Reference,
-  { image: name, name: owner }: DesiredContainer,
+  { image: name, name: owner }: WantedImage,
   options: ObtainOptions,
 ): Promise<ObtainedImage> {
   const { events, clock, signal } = options;

@@ -4,6 +4,7 @@ import { Reconciler, type Plan } from "@kip/reconcile";
 import { ProbeCounts } from "../checks/probe-counts.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import { CellNetwork } from "../network/cell-network.ts";
+import { isSame, podLimits } from "../state/amounts.ts";
 import { logOf, runningId, runningIds } from "../state/lookups.ts";
 import { laneOf, planPod, type Step, type PodStepArgs } from "../state/plan.ts";
 import type { PodChange } from "../state/pod-change.ts";
@@ -162,6 +163,7 @@ export class AgentWorker implements AsyncDisposable {
       ...state.reason,
       timingsMs: state.timings.values,
       isReleased: state.isReleased,
+      allocation: state.allocation,
     });
   }
 
@@ -224,7 +226,10 @@ function plan(state: PodState, nowMs: number, monotonicMs: number): Plan<Step> {
     containers: [...containers.values()],
     preparation: preparation(state, pod),
     network: network(state, pod),
+    fillsDisk: [...containers.values()].some(({ saved }) => saved.run !== undefined),
     leftovers,
+    allocation: state.allocation,
+    isPodResized: isPodResized(state, pod),
     isStopping: state.end !== undefined,
     deadlineMs:
       activeDeadlineSeconds === undefined ? undefined : startTimeMs + activeDeadlineSeconds * 1000,
@@ -234,6 +239,11 @@ function plan(state: PodState, nowMs: number, monotonicMs: number): Plan<Step> {
     steps,
     wakeAtMs: wakeAtMs === undefined ? undefined : wakeAtMs - nowMs + monotonicMs,
   };
+}
+
+function isPodResized({ allocation }: PodState, pod: DesiredPod): boolean {
+  const { podLimits: limits, containers } = allocation;
+  return limits !== undefined && !isSame(limits, podLimits(pod, containers));
 }
 
 function network({ isNetworkInForce }: PodState, pod: DesiredPod): "none" | "waiting" | "inForce" {

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
-import { ManualClock, temporaryFolder } from "@kip/testing";
-import { desiredPod } from "../../test/desired-pod.ts";
+import { eventually, ManualClock, temporaryFolder } from "@kip/testing";
+import { container, desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { AgentWorker } from "./agent-worker.ts";
@@ -59,6 +59,50 @@ describe("AgentWorker, of an image that cannot be pulled", () => {
       'Normal BackOff: Back-off pulling image "registry.test/web:1"',
       "Warning Failed: Error: ImagePullBackOff",
     ]);
+    worker.remove(0);
+  });
+
+  it("names the image of a volume that the container waits for", async () => {
+    using work = temporaryFolder();
+    const directories = agentDirectories(path.join(work.path, "s"), path.join(work.path, "r"));
+    const clock = new ManualClock(0);
+    const missing = new Set(["models"]);
+    await using worker = new AgentWorker({
+      directories,
+      clock,
+      logger: silentLogger,
+      onChange: () => {},
+    });
+    await worker.begin(fakeDependencies({ missing }));
+    const models = { name: "models", kind: "image", image: "registry.test/models:1" } as const;
+    const unused = { name: "unused", kind: "image", image: "registry.test/models:2" } as const;
+    const mounts = [{ name: "models", mountPath: "/models" }];
+    worker.put(
+      desiredPod({ containers: [container("web", { mounts })], volumes: [models, unused] }),
+    );
+    const waiting = () => worker.report()?.containers[0]?.waiting;
+    await eventually(async () => {
+      await clock.advance(1000);
+      return waiting()?.reason === "ImagePullBackOff";
+    });
+    assert.match(
+      waiting()?.message ?? "",
+      /^Back-off pulling image "registry\.test\/models:1": ErrImagePull: Failed to pull image/,
+    );
+    const told = worker.report()?.events ?? [];
+    const pulls = told.filter(({ reason }) => reason === "Pulling");
+    assert.deepEqual(
+      pulls.map((event) => [event.container, event.message]),
+      [
+        ["web", 'Pulling image "registry.test/web:1"'],
+        [undefined, 'Pulling image "registry.test/models:1"'],
+      ],
+    );
+    missing.clear();
+    await eventually(async () => {
+      await clock.advance(1000);
+      return worker.report()?.containers[0]?.running !== undefined;
+    });
     worker.remove(0);
   });
 });

@@ -1,4 +1,5 @@
 import type { DesiredPod } from "@kip/agent-api";
+import { allocate } from "../state/allocation.ts";
 import { containersOf, newRecord } from "../state/container-record.ts";
 import { endIn } from "../state/pod-end.ts";
 import { noPod, type PodState } from "../state/pod-state.ts";
@@ -11,10 +12,12 @@ export function savedState(state: PodState): SavedPod {
     endMs: state.end?.endMs,
     reason: state.reason?.reason,
     message: state.reason?.message,
+    isDisruption: state.reason?.isDisruption,
     isReleased: state.isReleased,
     isNetworkInForce: state.isNetworkInForce,
     timingsMs: state.timings.values,
     events: state.events,
+    allocation: state.allocation,
     containers: [...state.containers.values()].map(({ saved }) => saved),
   };
 }
@@ -26,6 +29,7 @@ export function restoredState(pod: DesiredPod, saved: SavedPod, nowMs: number): 
     endMs,
     reason,
     message = "",
+    isDisruption,
     isReleased,
     events,
     isNetworkInForce = false,
@@ -38,8 +42,10 @@ export function restoredState(pod: DesiredPod, saved: SavedPod, nowMs: number): 
     ...noPod,
     desired: pod,
     containers: new Map(records),
+    // A newer pod may have been written down before what it has of the cell was.
+    allocation: allocate(pod, saved.allocation),
     end: endMs === undefined ? undefined : endIn(Math.max(0, endMs - nowMs), nowMs),
-    reason: reason === undefined ? undefined : { reason, message },
+    reason: reason === undefined ? undefined : { reason, message, isDisruption },
     startTimeMs,
     timings: { values: saved.timingsMs },
     events,

@@ -1,4 +1,11 @@
-import type { DesiredContainer, DesiredPod, TerminatedReport } from "@kip/agent-api";
+import {
+  runsAgain,
+  type ContainerReport,
+  type DesiredContainer,
+  type DesiredPod,
+  type ResourceAmounts,
+  type TerminatedReport,
+} from "@kip/agent-api";
 import type { StoredImage } from "@kip/oci-image";
 import type { ContainerExit } from "@kip/oci-runtime";
 import type { CrashBackoff } from "./crash-backoff.ts";
@@ -19,7 +26,11 @@ export interface ContainerRun {
   readonly image: string;
   readonly imageId: string;
   readonly stopSignal: string;
-  readonly logPath: string;
+  /** The user of its first process; absent until the container is made. */
+  readonly user?: ContainerReport["user"];
+  readonly logDirectory: string;
+  /** What it was given of the cell last; absent in what older agents have saved. */
+  readonly resources?: ResourceAmounts | undefined;
   /** Absent until its process has begun. */
   readonly startedAtMs?: number | undefined;
   /** Set once it has ended. */
@@ -34,7 +45,7 @@ export interface SavedContainer {
   readonly run?: ContainerRun | undefined;
   readonly lastTerminated?: TerminatedReport | undefined;
   /** The log of the run before the present one. */
-  readonly previousLogPath?: string | undefined;
+  readonly previousLogDirectory?: string | undefined;
   readonly started: boolean;
   readonly ready: boolean;
   /** Grows with every crash. */
@@ -47,9 +58,17 @@ export type ImageState =
   /** `failures`: of the pulls before, in a row. */
   | { readonly kind: "pulling"; readonly failures: number }
   /** `attempt`: for which attempt of the container the registry was asked, with policy Always. */
-  | { readonly kind: "ready"; readonly image: StoredImage; readonly attempt: number }
+  | {
+      readonly kind: "ready";
+      readonly image: StoredImage;
+      /** Images that the container mounts, by the volume's name. */
+      readonly volumes: ReadonlyMap<string, StoredImage>;
+      readonly attempt: number;
+    }
   | {
       readonly kind: "failed";
+      /** Its name: the container's, or that of a volume. */
+      readonly name: string;
       readonly reason: string;
       readonly message: string;
       readonly failures: number;
@@ -67,6 +86,17 @@ export interface StopReason {
   /** In place of the pod's grace period, unless the pod is ending. */
   readonly graceSeconds?: number | undefined;
 }
+
+/** What has gone wrong with a container so that it must be stopped. */
+export type KillCause =
+  /** A probe has failed; its grace period counts in place of the pod's if it has one. */
+  | {
+      readonly kind: "probe";
+      readonly probe: "liveness" | "startup";
+      readonly graceSeconds?: number | undefined;
+    }
+  /** Its postStart hook has failed, for the reason that the container waits with then. */
+  | { readonly kind: "postStart"; readonly message: string };
 
 /** A step of a container that is under way; it gets no other one meanwhile. */
 export type Activity = { readonly kind: "starting" } | ({ readonly kind: "stopping" } & StopReason);
@@ -86,8 +116,8 @@ export interface ContainerRecord {
   readonly waiting?: { readonly reason: string; readonly message?: string } | undefined;
   /** Not to be started before, milliseconds since the epoch. */
   readonly retryAtMs: number;
-  /** Why a running container must be stopped: the text of the Killing event, and its own grace period if it has one. */
-  readonly kill?: Pick<StopReason, "message" | "graceSeconds"> | undefined;
+  /** Why a running container must be stopped. */
+  readonly kill?: KillCause | undefined;
   /** Failed attempts to create the container since the last that went well. */
   readonly createFailures: number;
 }
@@ -155,9 +185,16 @@ export function hasEnded(
   if (run === undefined) return false;
   // A run that never began says nothing about the container.
   if (run.exit === undefined || run.restarts === true) return false;
-  if (record.kind === "ephemeral") return true;
-  if (record.kind === "sidecar") return false;
-  if (record.kind === "init") return run.exit.exitCode === 0 || restartPolicy === "Never";
-  if (restartPolicy === "Always") return false;
-  return restartPolicy === "Never" || run.exit.exitCode === 0;
+  return !startsAgain(record, restartPolicy, run.exit.exitCode);
+}
+
+/** Whether a container runs again that has ended by itself with this exit code. */
+export function startsAgain(
+  { kind, desired }: Pick<ContainerRecord, "kind" | "desired">,
+  restartPolicy: DesiredPod["restartPolicy"],
+  exitCode: number,
+): boolean {
+  if (kind === "sidecar") return true;
+  const isOver = kind === "ephemeral" || (kind === "init" && exitCode === 0);
+  return !isOver && runsAgain(desired, restartPolicy, exitCode);
 }

@@ -38,18 +38,18 @@ export function logOf(
   previous: boolean,
 ): { readonly id: string; readonly path: string } {
   const { saved, waiting } = find(state, name);
-  const { run, previousLogPath } = saved;
+  const { run, previousLogDirectory } = saved;
   const isOver = run?.exit !== undefined && waiting !== undefined;
   const wantsPresent = run !== undefined && hasBegun(run) && (!previous || isOver);
-  if (wantsPresent) return { id: run.id, path: run.logPath };
-  if (run === undefined || previousLogPath === undefined) {
+  if (wantsPresent) return { id: run.id, path: run.logDirectory };
+  if (run === undefined || previousLogDirectory === undefined) {
     const which = previous ? "previous terminated container" : "container";
     throw new AgentError(
       "AGENT_CONTAINER_UNKNOWN",
       `Cannot read the log: ${which} "${name}" in pod "${state.desired?.name}" not found`,
     );
   }
-  return { id: runId(state.desired?.uid ?? "", name, run.attempt - 1), path: previousLogPath };
+  return { id: runId(state.desired?.uid ?? "", name, run.attempt - 1), path: previousLogDirectory };
 }
 
 function find({ containers }: PodState, name: string): ContainerRecord {

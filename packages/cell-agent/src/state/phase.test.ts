@@ -6,8 +6,12 @@ import { newRecord, type ContainerKind, type ContainerRecord } from "./container
 import { podPhase } from "./phase.ts";
 
 /** "run", "new", or an exit code. */
-function record(state: "run" | "new" | number, kind: ContainerKind = "main"): ContainerRecord {
-  const one: DraftRecord = newRecord(container("a"), kind);
+function record(
+  state: "run" | "new" | number,
+  kind: ContainerKind = "main",
+  restartPolicy?: string,
+): ContainerRecord {
+  const one: DraftRecord = newRecord(container("a", { restartPolicy }), kind);
   if (state === "new") return one;
   one.saved.started = state === "run";
   one.saved.run = {
@@ -16,7 +20,7 @@ function record(state: "run" | "new" | number, kind: ContainerKind = "main"): Co
     image: "",
     imageId: "",
     stopSignal: "",
-    logPath: "",
+    logDirectory: "",
     startedAtMs: 1,
     ...(state !== "run" && { exit: { exitCode: state, reason: "", finishedAt: "" } }),
   };
@@ -54,6 +58,28 @@ describe("podPhase()", () => {
       "a sidecar has not started",
       "Always",
       [record("new", "sidecar"), record("new")],
+      false,
+      "Pending",
+    ],
+    ["one of its own policy restarts", "Never", [record(1, "main", "OnFailure")], false, "Running"],
+    [
+      "all may not run again by their own policy",
+      "Always",
+      [record(1, "main", "Never")],
+      false,
+      "Failed",
+    ],
+    [
+      "all ended well by their own policy",
+      "Always",
+      [record(0, "main", "Never")],
+      false,
+      "Succeeded",
+    ],
+    [
+      "init failed and restarts by its own policy",
+      "Never",
+      [record(1, "init", "OnFailure"), record("new")],
       false,
       "Pending",
     ],

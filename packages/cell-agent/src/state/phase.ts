@@ -1,5 +1,5 @@
 import type { DesiredPod, PodReport } from "@kip/agent-api";
-import { isRunning, type ContainerRecord } from "./container-record.ts";
+import { isRunning, startsAgain, type ContainerRecord } from "./container-record.ts";
 
 /**
  * The pod's phase, by the kubelet's rules.
@@ -27,7 +27,7 @@ export function podPhase(
     return isAllGood ? "Succeeded" : "Failed";
   }
   // A pod has not failed before all of it has ended: its machine goes with it.
-  if (restartPolicy === "Never" && init.some((record) => (exitCode(record) ?? 0) !== 0))
+  if (init.some((record) => hasFailed(record, restartPolicy)))
     return isAnyOpen ? "Pending" : "Failed";
   const hasMainRun = main.some((record) => record.saved.run !== undefined);
   if (!hasMainRun && init.some((record) => exitCode(record) !== 0)) return "Pending";
@@ -43,10 +43,16 @@ function ended(
   sidecars: readonly ContainerRecord[],
 ): PodReport["phase"] {
   // A pod whose sidecars still run has not ended, nor has one of which a container is being replaced.
-  if (restartPolicy === "Always" || sidecars.some(isRunning)) return "Running";
-  if (main.some(isReplaced)) return "Running";
-  if (main.every((record) => exitCode(record) === 0)) return "Succeeded";
-  return restartPolicy === "Never" ? "Failed" : "Running";
+  if (sidecars.some(isRunning) || main.some(isReplaced)) return "Running";
+  if (main.some((record) => startsAgain(record, restartPolicy, exitCode(record) ?? 0)))
+    return "Running";
+  return main.every((record) => exitCode(record) === 0) ? "Succeeded" : "Failed";
+}
+
+/** Whether the container has failed and does not run again. */
+function hasFailed(record: ContainerRecord, restartPolicy: DesiredPod["restartPolicy"]): boolean {
+  const code = exitCode(record) ?? 0;
+  return code !== 0 && !startsAgain(record, restartPolicy, code);
 }
 
 /** Whether the container was stopped so that another run follows, or that run is being started. */

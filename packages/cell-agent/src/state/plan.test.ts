@@ -22,7 +22,7 @@ function record(name: string, kind: ContainerKind = "main"): DraftRecord {
 }
 
 function withImage(one: DraftRecord): DraftRecord {
-  one.image = { kind: "ready", image, attempt: nextAttempt(one) };
+  one.image = { kind: "ready", image, volumes: new Map(), attempt: nextAttempt(one) };
   return one;
 }
 
@@ -33,7 +33,7 @@ function running(one: DraftRecord, attempt = 0): DraftRecord {
     image: one.desired.image,
     imageId: "",
     stopSignal: "SIGTERM",
-    logPath: "",
+    logDirectory: "",
     startedAtMs: 1,
   };
   return one;
@@ -118,6 +118,37 @@ describe("planPod()", () => {
     assert.deepEqual([restarts("Never", 0), restarts("Never", 1)], [false, false]);
   });
 
+  it("keeps to a container's own restart policy and rules, in place of the pod's", () => {
+    const own = (name: string, restartPolicy: string, code?: number): DraftRecord => {
+      const exitCodes = { operator: "In", values: [code ?? 0] };
+      const restartPolicyRules = code === undefined ? [] : [{ action: "Restart", exitCodes }];
+      return newRecord(container(name, { restartPolicy, restartPolicyRules }), "main");
+    };
+    const rest = running(record("b"));
+    const never = view([ended(own("a", "Never"), 1), rest]);
+    assert.deepEqual(words(planPod(never)), []);
+    const policy = { pod: { restartPolicy: "Never" } } as const;
+    const always = view([ended(own("a", "Always"), 0), rest], policy);
+    assert.deepEqual(words(planPod(always)), ["start a"]);
+    const rule = view([ended(own("a", "Never", 42), 42)], policy);
+    assert.deepEqual([words(planPod(rule)), isFinished(rule)], [["start a"], false]);
+    assert.equal(isFinished(view([ended(own("a", "Never", 42), 1)], policy)), true);
+    const killed = running(own("a", "OnFailure"));
+    killed.kill = { kind: "probe", probe: "liveness" };
+    const [step] = planPod(view([killed], policy)).steps;
+    assert.equal(step?.kind === "stop" && step.restarts, true);
+  });
+
+  it("restarts a failed init container whose own policy says so, and ends the pod of one that may not", () => {
+    const init = (restartPolicy: string): DraftRecord =>
+      ended(newRecord(container("init", { restartPolicy }), "init"), 1);
+    const policy = { pod: { restartPolicy: "Never" } } as const;
+    const again = view([init("OnFailure"), withImage(record("a"))], policy);
+    assert.deepEqual(words(planPod(again)), ["start init"]);
+    const over = view([init("Never"), withImage(record("a"))]);
+    assert.deepEqual(words(planPod(over)), ["release"]);
+  });
+
   it("waits for a back-off", () => {
     const one = ended(record("a"), 1);
     one.retryAtMs = 5000;
@@ -127,9 +158,9 @@ describe("planPod()", () => {
   it("asks the registry before each run with pull policy Always", () => {
     const one = ended(record("a"), 1);
     one.desired = { ...one.desired, imagePullPolicy: "Always" };
-    one.image = { kind: "ready", image, attempt: 0 };
+    one.image = { kind: "ready", image, volumes: new Map(), attempt: 0 };
     assert.deepEqual(words(planPod(view([one]))), ["pull a"]);
-    one.image = { kind: "ready", image, attempt: 1 };
+    one.image = { kind: "ready", image, volumes: new Map(), attempt: 1 };
     assert.deepEqual(words(planPod(view([one]))), ["start a"]);
   });
 
@@ -153,26 +184,49 @@ describe("planPod()", () => {
       container: "a",
       message: "Container a definition changed, will be restarted",
       restarts: true,
+      hasTurn: true,
     });
   });
 
-  it("stops main containers first, then sidecars from the last on, and frees all", () => {
+  it("stops all containers at once, and sidecars after the others, the last one first", () => {
     const first = running(record("s1", "sidecar"));
     const second = running(record("s2", "sidecar"));
     const main = running(record("a"));
     const all = [first, second, main];
-    const stopping = { isStopping: true };
-    assert.deepEqual(words(planPod(view(all, stopping))), ["stop a"]);
-    main.activity = { kind: "stopping", message: "", restarts: false };
-    assert.deepEqual(words(planPod(view(all, stopping))), ["stop a"]); // the same one goes on
-    delete main.activity;
-    ended(main, 0);
-    assert.deepEqual(words(planPod(view(all, stopping))), ["stop s2"]);
-    ended(second, 0);
-    assert.deepEqual(words(planPod(view(all, stopping))), ["stop s1"]);
-    ended(first, 0);
-    assert.deepEqual(words(planPod(view(all, stopping))), ["release"]);
-    assert.deepEqual(planPod(view(all, { ...stopping, preparation: "released" })).steps, []);
+    const turns = (): string[] => {
+      const { steps } = planPod(view(all, { isStopping: true }));
+      return steps.map((step) =>
+        step.kind === "stop" ? `${step.container} ${step.hasTurn}` : step.kind,
+      );
+    };
+    assert.deepEqual(turns(), ["s1 false", "s2 false", "a true"]);
+    for (const one of all) one.activity = { kind: "stopping", message: "", restarts: false };
+    assert.deepEqual(turns(), ["s1 false", "s2 false", "a true"]); // the same ones go on
+    const end = (one: DraftRecord): void => {
+      delete one.activity;
+      ended(one, 0);
+    };
+    end(main);
+    assert.deepEqual(turns(), ["s1 false", "s2 true"]);
+    end(second);
+    assert.deepEqual(turns(), ["s1 true"]);
+    end(first);
+    assert.deepEqual(turns(), ["release"]);
+    const released = { isStopping: true, preparation: "released" } as const;
+    assert.deepEqual(planPod(view(all, released)).steps, []);
+  });
+
+  it("says why it stops a container in the kubelet's words", () => {
+    const message = (kind: ContainerKind, policy: "Always" | "Never"): string | undefined => {
+      const own = kind === "sidecar" ? { restartPolicy: "Always" } : {};
+      const one = running(newRecord(container("a", own), kind));
+      one.kill = { kind: "probe", probe: "startup" };
+      const [step] = planPod(view([one], { pod: { restartPolicy: policy } })).steps;
+      return step?.kind === "stop" ? step.message : undefined;
+    };
+    assert.equal(message("main", "Always"), "Container a failed startup probe, will be restarted");
+    assert.equal(message("main", "Never"), "Container a failed startup probe");
+    assert.equal(message("sidecar", "Never"), "Init container a failed startup probe");
   });
 
   it("stops the sidecars of a pod that has completed", () => {

@@ -1,5 +1,6 @@
-import type { DesiredPod } from "@kip/agent-api";
+import { runsAgainWhenKilled, type DesiredPod } from "@kip/agent-api";
 import type { NoArguments, Plan, StepOf } from "@kip/reconcile";
+import { resizeOf, type Allocation } from "./allocation.ts";
 import {
   hasEnded,
   isBusy,
@@ -22,8 +23,12 @@ export interface PodStepArgs {
   readonly prepare: NoArguments;
   /** Put the next change of the cluster's network in force; goes on as long as the pod is there. */
   readonly network: NoArguments;
+  /** See that the pod does not take too much of the disk; goes on as long as the pod runs. */
+  readonly watchDisk: NoArguments;
   /** Bring files and volumes up to date with a newer pod. */
   readonly refresh: NoArguments;
+  /** Give the containers, and the pod as a whole, what they are to have of the cell. */
+  readonly resize: NoArguments;
   /** Everything has ended for good: free what the pod had. */
   readonly release: NoArguments;
   /** The pod has run too long. */
@@ -32,7 +37,8 @@ export interface PodStepArgs {
   /** Show that the next pull is held back. */
   readonly hold: OfContainer;
   readonly start: OfContainer;
-  readonly stop: OfContainer & StopReason;
+  /** Without its turn: its hook is run, and its signal waits. */
+  readonly stop: OfContainer & StopReason & { readonly hasTurn: boolean };
   /** Probe as long as the run lasts. */
   readonly probe: OfContainer & OfRun & { readonly isStopping: boolean };
   /** Take note of how a run ended. */
@@ -52,8 +58,14 @@ export interface PodView {
   readonly preparation: "none" | "stale" | "done" | "released";
   /** Rules for Services and policies: none are wanted, or those of the first change are not in force yet. @default "none" */
   readonly network?: "none" | "waiting" | "inForce";
+  /** Something of the pod has run, and can fill the disk. @default false */
+  readonly fillsDisk?: boolean;
   /** Runs of which something is still to be removed. */
   readonly leftovers?: readonly string[];
+  /** What the pod has of the cell. @default nothing is to be resized */
+  readonly allocation?: Allocation;
+  /** The pod as a whole is to have something else of the cell than it was given. @default false */
+  readonly isPodResized?: boolean;
   /** The pod is to end: it was deleted or has run too long. */
   readonly isStopping: boolean;
   /** When the pod will have run too long. */
@@ -90,7 +102,9 @@ export function laneOf(step: Step): string {
     case "expire":
       return "deadline";
     case "network":
-      return "network";
+    case "watchDisk":
+    case "resize":
+      return step.kind;
     case "pull":
       return `pull ${step.container} ${step.image}`;
     case "hold":
@@ -104,7 +118,10 @@ export function laneOf(step: Step): string {
 
 /** Whether no main container will run again and no init container stands in the way. */
 export function isFinished(view: Pick<PodView, "pod" | "containers">): boolean {
-  if (view.pod.restartPolicy === "Never" && view.containers.some(failedInit)) return true;
+  if (
+    view.containers.some((record) => failedInit(record) && hasEnded(record, view.pod.restartPolicy))
+  )
+    return true;
   const main = view.containers.filter((record) => record.kind === "main");
   return main.length > 0 && main.every((record) => hasEnded(record, view.pod.restartPolicy));
 }
@@ -128,11 +145,13 @@ function dueSteps(view: PodView): readonly Due[] {
     ...refresh(view),
     ...containers.flatMap((record) => planImage(view, record)),
     ...containers.flatMap((record) => planReplacement(view, record)),
+    ...planResize(view),
     // No process of the pod runs before its policy is in force.
     ...(preparation === "none" || network === "waiting"
       ? []
       : startable(view).flatMap((one) => planStart(view, one))),
     ...going,
+    ...(view.fillsDisk === true ? [now({ kind: "watchDisk" })] : []),
     ...deadline,
   ];
 }
@@ -147,25 +166,37 @@ function goingOn(view: PodView, record: ContainerRecord): readonly Due[] {
   if (!run || run.exit) return steps;
   if (exited) return [...steps, now({ kind: "noteExit", container, runId: run.id })];
   const isStopping = activity?.kind === "stopping";
-  if (isStopping) steps.push(now(stop(record, activity)));
+  if (isStopping) steps.push(now(stop(record, activity, hasTurn(view, record))));
   else if (activity && !view.isStopping) steps.push(now({ kind: "start", container }));
   if (record.isWatched && isRunning(record))
     steps.push(now({ kind: "probe", container, runId: run.id, isStopping }));
   return steps;
 }
 
-/** Main containers end first, then the sidecars, last one first: they may serve the others' end. */
+/**
+ * All containers are stopped at once: their preStop hooks run. The signals of sidecars wait for their turn, see
+ * {@link hasTurn}.
+ */
 function planEnd(view: PodView): readonly Due[] {
-  const others = view.containers.filter((record) => record.kind !== "sidecar");
-  const sidecars = view.containers.filter((record) => record.kind === "sidecar").reverse();
-  const isOpen = (record: ContainerRecord): boolean => isRunning(record) || isBusy(record);
   if (!view.containers.some(isOpen)) return [now({ kind: "release" })];
-  const firstSidecar = sidecars.find(isOpen);
-  const next = others.some(isOpen) ? others : firstSidecar ? [firstSidecar] : [];
-  const stops = next
+  const stops = view.containers
     .filter((record) => isRunning(record) && !isBusy(record))
-    .map((record) => stop(record, { message: stopping(record), restarts: false }));
+    .map((record) =>
+      stop(record, { message: stopping(record), restarts: false }, hasTurn(view, record)),
+    );
   return [...refresh(view), ...stops.map(now)];
+}
+
+function isOpen(record: ContainerRecord): boolean {
+  return isRunning(record) || isBusy(record);
+}
+
+/** Sidecars may serve the others' end: in a pod that ends, each gets its signal when all the others and the sidecars after it have ended. */
+function hasTurn(view: PodView, record: ContainerRecord): boolean {
+  if (record.kind !== "sidecar" || !(view.isStopping || isFinished(view))) return true;
+  const { containers } = view;
+  const later = containers.slice(containers.indexOf(record) + 1);
+  return ![...containers.filter(({ kind }) => kind !== "sidecar"), ...later].some(isOpen);
 }
 
 function stopping({ desired }: ContainerRecord): string {
@@ -194,13 +225,41 @@ function planImage(view: PodView, record: ContainerRecord): readonly Due[] {
 function planReplacement(view: PodView, record: ContainerRecord): readonly Due[] {
   if (!isRunning(record) || isBusy(record)) return [];
   const { name, image } = record.desired;
-  if (record.kind !== "init" && record.saved.run?.image !== image) {
-    const message = `Container ${name} definition changed, will be restarted`;
+  if (record.kind !== "init" && record.saved.run?.image !== image)
+    return [
+      now(stop(record, { message: killing(record, "definition changed", true), restarts: true })),
+    ];
+  if (view.allocation && resizeOf(record, view.allocation) === "restart") {
+    const message = `Container ${name} resize requires restart`;
     return [now(stop(record, { message, restarts: true }))];
   }
-  if (record.kill === undefined) return [];
-  const restarts = view.pod.restartPolicy !== "Never";
-  return [now(stop(record, { ...record.kill, restarts }))];
+  const { kill } = record;
+  if (kill === undefined) return [];
+  const restarts = runsAgainWhenKilled(record.desired, view.pod.restartPolicy);
+  if (kill.kind === "postStart")
+    return [now(stop(record, { message: "FailedPostStartHook", restarts }))];
+  const message = killing(record, `failed ${kill.probe} probe`, restarts);
+  return [now(stop(record, { message, restarts, graceSeconds: kill.graceSeconds }))];
+}
+
+/** Text of the Killing event; of sidecars the kubelet does not say that they are restarted, as they always are. */
+function killing({ kind, desired }: ContainerRecord, what: string, restarts: boolean): string {
+  if (kind === "sidecar") return `Init container ${desired.name} ${what}`;
+  return `Container ${desired.name} ${what}${restarts ? ", will be restarted" : ""}`;
+}
+
+/** Behind the end of containers that a resize restarts: what they had may be what others are to have. */
+function planResize({
+  containers,
+  allocation,
+  isPodResized,
+  preparation,
+}: PodView): readonly Due[] {
+  if (!allocation || preparation === "none") return [];
+  const resizes = containers.map((record) => resizeOf(record, allocation));
+  if (resizes.includes("restart")) return [];
+  if (isPodResized !== true && !resizes.includes("inPlace")) return [];
+  return [{ step: { kind: "resize" }, atMs: allocation.retryAtMs ?? 0 }];
 }
 
 /** Containers that may start now as far as the others are concerned. */
@@ -243,10 +302,10 @@ function pull({ desired }: ContainerRecord): Step {
   return { kind: "pull", container: desired.name, image: desired.image };
 }
 
-function stop({ desired }: ContainerRecord, reason: StopReason): Step {
+function stop({ desired }: ContainerRecord, reason: StopReason, hasTurn = true): Step {
   const { message, restarts, graceSeconds } = reason;
   const own = graceSeconds === undefined ? undefined : { graceSeconds };
-  return { kind: "stop", container: desired.name, message, restarts, ...own };
+  return { kind: "stop", container: desired.name, message, restarts, hasTurn, ...own };
 }
 
 function now(step: Step): Due {

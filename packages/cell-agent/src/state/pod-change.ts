@@ -1,7 +1,7 @@
-import type { DesiredPod, TerminatedReport } from "@kip/agent-api";
+import type { DesiredPod, ResourceAmounts, TerminatedReport } from "@kip/agent-api";
 import type { StoredImage } from "@kip/oci-image";
 import type { ContainerExit } from "@kip/oci-runtime";
-import type { ContainerRun, StopReason } from "./container-record.ts";
+import type { ContainerRun, KillCause, StopReason } from "./container-record.ts";
 import type { NewEvent } from "./pod-events.ts";
 import type { PodResources, PodState } from "./pod-state.ts";
 
@@ -30,6 +30,9 @@ export type PodChange =
   | { readonly kind: "event"; readonly event: NewEvent; readonly nowMs: number }
   /** Made, or brought up to date. */
   | { readonly kind: "prepared"; readonly resources: PodResources }
+  /** The cgroup of the whole pod was given this. */
+  | { readonly kind: "podLimited"; readonly limits: ResourceAmounts; readonly nowMs: number }
+  | { readonly kind: "resizeFailed"; readonly message: string; readonly nowMs: number }
   /** A change of the cluster's network is in force. */
   | { readonly kind: "networkApplied" }
   | { readonly kind: "released" }
@@ -47,6 +50,8 @@ export type ContainerChange = { readonly container: string } & (
       /** As the pod names it. */
       readonly name: string;
       readonly image: StoredImage;
+      /** Images that the container mounts, by the volume's name. */
+      readonly volumes: ReadonlyMap<string, StoredImage>;
       readonly attempt: number;
       readonly timingsMs: { readonly unpack: number } | undefined;
       readonly monotonicMs: number;
@@ -54,6 +59,8 @@ export type ContainerChange = { readonly container: string } & (
   | {
       readonly kind: "imageFailed";
       readonly name: string;
+      /** The image that failed, if it is not the container's but a volume's. */
+      readonly volumeImage?: string | undefined;
       readonly reason: string;
       readonly message: string;
       readonly nowMs: number;
@@ -62,12 +69,21 @@ export type ContainerChange = { readonly container: string } & (
   | { readonly kind: "held"; readonly message: string }
   /** A run is about to be made. */
   | { readonly kind: "runBegun"; readonly run: ContainerRun }
+  /** It is made, and waits for its start. */
+  | { readonly kind: "created"; readonly run: ContainerRun }
   /** Its process was started; it may have ended since. */
   | {
       readonly kind: "started";
       readonly run: ContainerRun;
       readonly startedAtMs: number;
       readonly monotonicMs: number;
+    }
+  /** A run was given this of the cell. */
+  | {
+      readonly kind: "resized";
+      readonly runId: string;
+      readonly resources: ResourceAmounts;
+      readonly nowMs: number;
     }
   /** The container could not be made, which says nothing about its program. */
   | {
@@ -83,11 +99,7 @@ export type ContainerChange = { readonly container: string } & (
   | { readonly kind: "startupPassed" }
   | { readonly kind: "readiness"; readonly isReady: boolean }
   /** A hook or probe failed: the container must be stopped. */
-  | {
-      readonly kind: "killWanted";
-      readonly message: string;
-      readonly graceSeconds?: number | undefined;
-    }
+  | { readonly kind: "killWanted"; readonly cause: KillCause }
 );
 
 /** A run of a container is over. */

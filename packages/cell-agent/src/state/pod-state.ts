@@ -1,5 +1,6 @@
 import type { DesiredPod, PodEventReport } from "@kip/agent-api";
 import type { PodSandbox } from "@kip/oci-runtime";
+import { noAllocation, type Allocation } from "./allocation.ts";
 import type { ContainerRecord } from "./container-record.ts";
 import type { End } from "./pod-end.ts";
 import type { StartTimings } from "./start-timings.ts";
@@ -15,12 +16,22 @@ export interface PodResources {
   readonly generation: number;
 }
 
+/** Why the agent has ended the pod, in the kubelet's words. */
+export interface EndReason {
+  readonly reason: string;
+  readonly message: string;
+  /** To protect the cell, not for a limit of the pod. */
+  readonly isDisruption?: boolean | undefined;
+}
+
 /** All that the agent knows of its pod. Only `reduce` makes a new one. */
 export interface PodState {
   /** The pod as kip wants it; undefined before the first. */
   readonly desired: DesiredPod | undefined;
   /** By name, in the order in which they start. */
   readonly containers: ReadonlyMap<string, ContainerRecord>;
+  /** What the pod has of the cell. */
+  readonly allocation: Allocation;
   /** Namespaces, network and volumes, once they are made. */
   readonly resources: PodResources | undefined;
   /** How many changes of the cluster's network this life of the agent has put in force. */
@@ -32,7 +43,7 @@ export interface PodState {
   /** Until when the pod has to end: it was deleted or has run too long. */
   readonly end: End | undefined;
   /** Why the pod ended, if not by itself and not by its deletion. */
-  readonly reason: { readonly reason: string; readonly message: string } | undefined;
+  readonly reason: EndReason | undefined;
   /** When the pod began to be active, on this cell or one before, milliseconds since the epoch. */
   readonly startTimeMs: number;
   readonly timings: StartTimings;
@@ -47,6 +58,7 @@ export interface PodState {
 export const noPod: PodState = {
   desired: undefined,
   containers: new Map(),
+  allocation: noAllocation,
   resources: undefined,
   networkChanges: 0,
   isNetworkInForce: false,

@@ -2,6 +2,7 @@ import {
   isRunning,
   type ContainerRecord,
   type ContainerRun,
+  type KillCause,
   type SavedContainer,
 } from "./container-record.ts";
 import { failureDelayMs } from "./crash-backoff.ts";
@@ -25,12 +26,16 @@ export function reduceContainer(record: ContainerRecord, change: ContainerChange
         isWatched: false,
         kill: undefined,
       };
+    case "created":
+      return { ...record, saved: { ...saved, run: { ...change.run, ...saved.run } } };
     case "started": {
       const run = { startedAtMs: change.startedAtMs, ...saved.run, ...change.run };
       const next = { ...record, saved: { ...saved, run }, createFailures: 0 };
       // A process that ended at once has set what it waits for by now.
       return isRunning(next) ? { ...next, waiting: undefined } : next;
     }
+    case "resized":
+      return { ...record, saved: withResources(saved, change) };
     case "createFailed": {
       const createFailures = record.createFailures + 1;
       const retryAtMs = change.nowMs + failureDelayMs(createFailures);
@@ -55,8 +60,14 @@ export function reduceContainer(record: ContainerRecord, change: ContainerChange
       if (saved.ready === change.isReady) return record;
       return { ...record, saved: { ...saved, ready: change.isReady } };
     default:
-      return { ...record, kill: { message: change.message, graceSeconds: change.graceSeconds } };
+      return withKill(record, change.cause);
   }
+}
+
+/** As with a kubelet, a container whose postStart hook has failed waits with that reason when it has ended. */
+function withKill(record: ContainerRecord, kill: KillCause): ContainerRecord {
+  if (kill.kind !== "postStart") return { ...record, kill };
+  return { ...record, kill, waiting: { reason: "PostStartHookError", message: kill.message } };
 }
 
 /** The container as a newer pod wants it. Another image is another program: what is known of the old one does not count. */
@@ -69,10 +80,18 @@ export function withDesired(
   return { ...record, desired, saved, image: { kind: "unknown" }, retryAtMs: 0 };
 }
 
+function withResources(
+  saved: SavedContainer,
+  { runId, resources }: Extract<ContainerChange, { kind: "resized" }>,
+): SavedContainer {
+  if (saved.run?.id !== runId) return saved;
+  return { ...saved, run: { ...saved.run, resources } };
+}
+
 /** A new run; the one before becomes the last one if it has ended. */
 function withRun(saved: SavedContainer, run: ContainerRun): SavedContainer {
   const before = saved.run;
   const next = { ...saved, run, started: false, ready: false };
   if (!before?.exit) return next;
-  return { ...next, lastTerminated: before.exit, previousLogPath: before.logPath };
+  return { ...next, lastTerminated: before.exit, previousLogDirectory: before.logDirectory };
 }

@@ -23,9 +23,9 @@ export function reduceImage(record: ContainerRecord, change: ImageChange): Conta
 }
 
 function ready(record: ContainerRecord, change: ImageChange<"imageReady">): ContainerRecord {
-  const { image, attempt } = change;
+  const { image, volumes, attempt } = change;
   const waiting = failuresOf(record.image) > 0 ? undefined : record.waiting;
-  return { ...record, image: { kind: "ready", image, attempt }, waiting };
+  return { ...record, image: { kind: "ready", image, volumes, attempt }, waiting };
 }
 
 function failed(record: ContainerRecord, change: ImageChange<"imageFailed">): ContainerRecord {
@@ -33,6 +33,7 @@ function failed(record: ContainerRecord, change: ImageChange<"imageFailed">): Co
   const failures = failuresOf(record.image) + 1;
   const image: ImageState = {
     kind: "failed",
+    name: change.volumeImage ?? change.name,
     reason,
     message,
     failures,

@@ -18,7 +18,7 @@ const run = (attempt: number): ContainerRun => ({
   image: name,
   imageId: "",
   stopSignal: "SIGTERM",
-  logPath: `/logs/${attempt}`,
+  logDirectory: `/logs/${attempt}`,
 });
 
 /** The state after these changes of a pod with one container "web". */
@@ -52,6 +52,7 @@ const ready = (of: string): PodChange => ({
   container: "web",
   name: of,
   image,
+  volumes: new Map(),
   attempt: 0,
   timingsMs: undefined,
   monotonicMs,
@@ -115,7 +116,7 @@ describe("reduce()", () => {
     const { retryAtMs, waiting, saved, isWatched } = webOf(state);
     assert.deepEqual([retryAtMs, waiting?.reason], [12_000, "CrashLoopBackOff"]);
     assert.match(waiting?.message ?? "", /^back-off 10s restarting failed container=web pod=pod_/);
-    assert.deepEqual([saved.lastTerminated?.exitCode, saved.previousLogPath], [1, "/logs/0"]);
+    assert.deepEqual([saved.lastTerminated?.exitCode, saved.previousLogDirectory], [1, "/logs/0"]);
     assert.deepEqual([isWatched, saved.started, saved.ready], [false, false, false]);
     assert.deepEqual(state.leftovers, ["run-0", "run-1"]);
     assert.deepEqual(

@@ -1,3 +1,4 @@
+import { allocate, settled, withFailure } from "./allocation.ts";
 import { containersOf, hasEnded, newRecord, type ContainerRecord } from "./container-record.ts";
 import { countCrash } from "./crash-backoff.ts";
 import { goDuration } from "./go-duration.ts";
@@ -11,6 +12,25 @@ import { withImageReady, withStart } from "./start-timings.ts";
 
 /** Applies what happened to the pod. Pure, and the only writer of the state. */
 export function reduce(state: PodState, change: PodChange): PodState {
+  const next = applied(state, change);
+  if (change.kind === "started") return withResizeSettled(next, change.startedAtMs);
+  return "nowMs" in change ? withResizeSettled(next, change.nowMs) : next;
+}
+
+/** A resize is over when all that runs has what it is to have. */
+function withResizeSettled(state: PodState, nowMs: number): PodState {
+  const { allocation, desired, containers, isTakenOver } = state;
+  if (!desired || !isTakenOver) return state;
+  const end = settled(allocation, desired, containers.values());
+  if (!end) return state;
+  return {
+    ...state,
+    allocation: end.allocation,
+    events: withEvent(state.events, end.event, nowMs),
+  };
+}
+
+function applied(state: PodState, change: PodChange): PodState {
   switch (change.kind) {
     case "put":
       return putPod(state, change);
@@ -24,6 +44,12 @@ export function reduce(state: PodState, change: PodChange): PodState {
       return { ...state, events: withEvent(state.events, change.event, change.nowMs) };
     case "prepared":
       return { ...state, resources: change.resources };
+    case "podLimited":
+      return { ...state, allocation: { ...state.allocation, podLimits: change.limits } };
+    case "resizeFailed": {
+      const allocation = withFailure(state.allocation, change.message, change.nowMs);
+      return { ...state, allocation };
+    }
     case "networkApplied":
       return { ...state, networkChanges: state.networkChanges + 1, isNetworkInForce: true };
     case "released":
@@ -65,7 +91,12 @@ function putPod(
       record ? withDesired(record, desired) : newRecord(desired, kind),
     ] as const;
   });
-  const next = { ...state, desired: pod, containers: new Map([...state.containers, ...records]) };
+  const next = {
+    ...state,
+    desired: pod,
+    containers: new Map([...state.containers, ...records]),
+    allocation: allocate(pod, state.desired && state.allocation),
+  };
   if (state.desired) return next;
   const startTimeMs = nowMs - (pod.activeForMs ?? 0);
   return { ...next, startTimeMs, timings: { values: {}, receivedAtMs: monotonicMs } };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { container, desiredPod } from "../../test/desired-pod.ts";
+import { noAllocation } from "./allocation.ts";
 import { containersOf, newRecord } from "./container-record.ts";
 import { podReport } from "./report.ts";
 
@@ -18,6 +19,7 @@ describe("podReport()", () => {
         isEnding: false,
         timingsMs: {},
         isReleased: false,
+        allocation: noAllocation,
       });
       return [...report.initContainers, ...report.containers].map(({ waiting }) => waiting?.reason);
     };

@@ -1,5 +1,6 @@
 import type { ContainerReport, DesiredPod, PodEventReport, PodReport } from "@kip/agent-api";
 import { defined } from "@kip/base";
+import { actuated, type Allocation } from "./allocation.ts";
 import { shownId } from "./run-id.ts";
 import { isRunning, type ContainerRecord } from "./container-record.ts";
 import { podPhase } from "./phase.ts";
@@ -14,9 +15,11 @@ export interface ReportView {
   readonly isEnding: boolean;
   readonly reason?: string;
   readonly message?: string;
+  readonly isDisruption?: boolean | undefined;
   readonly timingsMs: Readonly<Record<string, number>>;
   /** The pod has ended, and all that it held is free. */
   readonly isReleased: boolean;
+  readonly allocation: Allocation;
 }
 
 /** Makes the report for kip. Pure. */
@@ -29,17 +32,20 @@ export function podReport(view: ReportView): PodReport {
   const part = (...kinds: readonly string[]): ContainerReport[] =>
     containers
       .filter((record) => kinds.includes(record.kind))
-      .map((record) => containerReport(record, { podUid: pod.uid, waiting: { reason } }));
+      .map((record) => containerReport(record, { ...view, podUid: pod.uid, waiting: { reason } }));
   return defined({
     podUid: pod.uid,
     generation: pod.generation,
     phase,
     reason: view.reason,
     message: view.message,
+    isDisruption: view.isDisruption,
     startTime: seconds(view.startTimeMs),
     initContainers: part("init", "sidecar"),
     containers: part("main"),
     ephemeralContainers: part("ephemeral"),
+    resizePending: view.allocation.pending,
+    resizeInProgress: view.allocation.inProgress,
     events: view.events,
     timingsMs: view.timingsMs,
     isReleased: view.isReleased ? true : undefined,
@@ -48,11 +54,16 @@ export function podReport(view: ReportView): PodReport {
 
 function containerReport(
   record: ContainerRecord,
-  context: { readonly podUid: string; readonly waiting: { readonly reason: string } },
+  context: {
+    readonly podUid: string;
+    readonly waiting: { readonly reason: string };
+    readonly allocation: Allocation;
+  },
 ): ContainerReport {
   const { saved, desired, kind } = record;
   const { run } = saved;
   const running = isRunning(record);
+  const allocated = run && context.allocation.containers[desired.name];
   const isComplete = kind === "init" && run?.exit?.exitCode === 0;
   return defined({
     name: desired.name,
@@ -63,6 +74,11 @@ function containerReport(
     image: desired.image,
     imageId: run?.imageId,
     containerId: run && shownId(context.podUid, desired.name, run.attempt),
+    allocated,
+    // One that does not run is given what it is to have when it starts.
+    actuated: running ? actuated(record, context.allocation) : allocated,
+    user: run?.user,
+    stopSignal: run?.stopSignal,
   });
 }
 

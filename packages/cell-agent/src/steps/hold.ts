@@ -2,7 +2,9 @@ import { recordOf, type Executor } from "./step-tools.ts";
 
 /** Shows that the next pull is being held back, as the kubelet does when it next looks at the pod. */
 export const hold: Executor<"hold"> = async ({ container }, { state }, { events }) => {
-  const message = `Back-off pulling image "${recordOf(state(), container).desired.image}"`;
+  const { image, desired } = recordOf(state(), container);
+  const name = image.kind === "failed" ? image.name : desired.image;
+  const message = `Back-off pulling image "${name}"`;
   events.normal("BackOff", message, container);
   events.warning("Failed", "Error: ImagePullBackOff", container);
   return { kind: "held", container, message };

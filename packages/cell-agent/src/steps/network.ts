@@ -12,7 +12,8 @@ export const network: Executor<"network"> = async (_step, { state, signal }, too
   try {
     await cellNetwork.applyNext(() => create(place, { takesOver }), signal);
   } catch (error) {
-    if (!signal.aborted) events.warning("NetworkNotReady", errorText(error));
+    if (!signal.aborted)
+      events.warning("NetworkNotReady", `network is not ready: ${errorText(error)}`);
     throw error;
   }
   return { kind: "networkApplied" };

@@ -11,9 +11,11 @@ import { probe } from "./probe.ts";
 import { pull } from "./pull.ts";
 import { refresh } from "./refresh.ts";
 import { release } from "./release.ts";
+import { resize } from "./resize.ts";
 import { start } from "./start.ts";
 import { discard, type StepTools } from "./step-tools.ts";
 import { stop } from "./stop.ts";
+import { watchDisk } from "./watch-disk.ts";
 
 /** The executor of each step, with the tools that are there when it runs. */
 export function podExecutors(tools: () => StepTools): Executors<PodStepArgs, PodState, PodChange> {
@@ -21,6 +23,8 @@ export function podExecutors(tools: () => StepTools): Executors<PodStepArgs, Pod
     prepare: async (step, context) => await prepare(step, context, tools()),
     refresh: async (step, context) => await refresh(step, context, tools()),
     network: async (step, context) => await network(step, context, tools()),
+    watchDisk: async (step, context) => await watchDisk(step, context, tools()),
+    resize: async (step, context) => await resize(step, context, tools()),
     release: async (step, context) => await release(step, context, tools()),
     expire: async (step, context) => await expire(step, context, tools()),
     pull: async (step, context) => await pull(step, context, tools()),

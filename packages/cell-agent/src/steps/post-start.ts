@@ -1,3 +1,4 @@
+import type { DesiredHook, DesiredPod } from "@kip/agent-api";
 import { runHook } from "../checks/handlers.ts";
 import type { ContainerRun } from "../state/container-record.ts";
 import { present, recordOf, targetOf, type PodStepContext, type StepTools } from "./step-tools.ts";
@@ -11,11 +12,21 @@ export async function postStart(
 ): Promise<boolean> {
   const { postStart: hook } = recordOf(state(), container).desired;
   if (!hook) return true;
-  const target = targetOf(run.id, present(state().desired), tools);
-  const result = await runHook(hook, target, signal);
+  const pod = present(state().desired);
+  const result = await runHook(hook, targetOf(run.id, pod, tools), signal);
   // The pod is to end, or the container has.
   if (result.isSuccess || signal.aborted) return true;
   tools.events.warning("FailedPostStartHook", "PostStartHook failed", container);
-  change({ kind: "killWanted", container, message: "FailedPostStartHook" });
+  const message = `${hookName(hook)} for Container "${container}" in Pod "${podName(pod)}" failed - error: ${result.output}`;
+  change({ kind: "killWanted", container, cause: { kind: "postStart", message } });
   return false;
+}
+
+function hookName({ exec, httpGet }: DesiredHook): string {
+  if (exec) return `Exec lifecycle hook ([${exec.command.join(" ")}])`;
+  return httpGet ? `HTTP lifecycle hook (${httpGet.path})` : "Cannot run handler";
+}
+
+function podName({ name, namespace, uid }: DesiredPod): string {
+  return `${name}_${namespace}(${uid})`;
 }

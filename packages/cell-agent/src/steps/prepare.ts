@@ -1,6 +1,7 @@
 import { AgentError } from "@kip/agent-api";
 import { errorText } from "@kip/base";
 import { podLink } from "../network/pod-link.ts";
+import { openToUsers, ownUsersOf } from "../volumes/own-users.ts";
 import { writePodFiles } from "../volumes/pod-files.ts";
 import { makeVolumes } from "../volumes/pod-volumes.ts";
 import { present, type Executor } from "./step-tools.ts";
@@ -10,6 +11,8 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
   const { dependencies, directories, events, logger } = tools;
   const pod = present(context.state().desired);
   try {
+    const ownUsers = ownUsersOf(pod);
+    if (ownUsers) openToUsers(directories);
     const podFiles = writePodFiles(directories.podFiles, pod);
     const [sandbox, volumes] = await Promise.all([
       (async () => {
@@ -19,6 +22,7 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
           podIp: pod.hostNetwork ? undefined : pod.podIp,
           ipv6: pod.ipv6,
           shareProcessNamespace: pod.shareProcessNamespace,
+          ownUsers,
           logger,
         });
         const runs = [...context.state().containers.values()].map(({ saved }) => saved.run);

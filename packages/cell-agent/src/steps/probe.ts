@@ -22,8 +22,10 @@ export const probe: Executor<"probe"> = async (
       started: () => change({ kind: "startupPassed", container }),
       ready: (isReady) => change({ kind: "readiness", container, isReady }),
       probed: (kind, isSuccess) => probeCounts.add(container, kind, isSuccess),
-      failed: (message, graceSeconds) =>
-        change({ kind: "killWanted", container, message, graceSeconds }),
+      failed: (kind, graceSeconds) => {
+        const cause = { kind: "probe", probe: kind, graceSeconds } as const;
+        change({ kind: "killWanted", container, cause });
+      },
     },
   });
   if (isStopping) probes.endKilling();

@@ -11,6 +11,7 @@ import {
   pidNamespaceOf,
   type RunInput,
 } from "../container/start-container.ts";
+import { podLimits } from "../state/amounts.ts";
 import { nextAttempt, type ContainerRecord, type ContainerRun } from "../state/container-record.ts";
 import { runningId } from "../state/lookups.ts";
 import type { PodChange } from "../state/pod-change.ts";
@@ -59,8 +60,10 @@ function inputOf(
   if (record.image.kind !== "ready") return undefined;
   return {
     pod: present(state().desired),
-    container: record.desired,
+    container: { ...record.desired, ...state().allocation.containers[record.desired.name] },
+    amounts: state().allocation.containers,
     image: record.image.image,
+    volumeImages: record.image.volumes,
     attempt: nextAttempt(record),
     resources: present(state().resources),
     directories,
@@ -86,17 +89,31 @@ async function makeAndStart(
     targetContainer === undefined
       ? undefined
       : await pidNamespaceOf(runningId(state(), targetContainer), runtime);
-  await createContainer(run, { ...input, pidNamespace });
+  limitPod(input, { state, change }, { dependencies, clock });
+  const made = await createContainer(run, { ...input, pidNamespace });
   events.normal("Created", `Created container: ${container}`, container);
+  change({ kind: "created", container, run: made });
   await runtime.start(run.id);
   const before = state().timings.values["start"];
   const monotonicMs = clock.monotonic();
-  change({ kind: "started", container, run, startedAtMs: clock.now(), monotonicMs });
+  change({ kind: "started", container, run: made, startedAtMs: clock.now(), monotonicMs });
   events.normal("Started", `Started container ${container}`, container);
   // The local cloud reads this line from the console, see admission/start-phase.ts.
   if (before !== state().timings.values["start"])
     logger.info("Pod has started", { podUid: input.pod.uid });
   trySave();
+}
+
+/** Before any process of the pod's begins, and again: it does nothing to limits that are there. */
+function limitPod(
+  { pod, amounts, resources: { sandbox } }: RunInput,
+  { state, change }: Pick<PodStepContext<"start">, "state" | "change">,
+  { dependencies, clock }: Pick<StepTools, "dependencies" | "clock">,
+): void {
+  const known = state().allocation.podLimits;
+  const limits = known ?? podLimits(pod, amounts);
+  dependencies.runtime.limitPod(sandbox, limits);
+  if (!known) change({ kind: "podLimited", limits, nowMs: clock.now() });
 }
 
 /** A command that cannot run is the container's own fault, and counts as its end. */
@@ -136,11 +153,11 @@ function failure(
 
 /** Logs of two runs are kept: the present one's and that of the one before. */
 async function removeOldestLog({ saved }: ContainerRecord, { logger }: StepTools): Promise<void> {
-  const { run, previousLogPath: file } = saved;
-  if (!run?.exit || file === undefined) return;
+  const { run, previousLogDirectory: log } = saved;
+  if (!run?.exit || log === undefined) return;
   try {
-    await fs.rm(file, { force: true });
+    await fs.rm(log, { recursive: true, force: true });
   } catch (error) {
-    logger.warn("Could not remove a log", { file, err: error });
+    logger.warn("Could not remove a log", { log, err: error });
   }
 }

@@ -22,11 +22,18 @@ export const stop: Executor<"stop"> = async (step, context, tools) => {
   const { desired: container, saved } = recordOf(state(), name);
   const run = present(saved.run);
   const grace = graceOf(graceSeconds, context, tools);
+  const turn = new AbortController();
+  if (step.hasTurn) turn.abort(hasCome);
+  context.onReplanned((newer) => {
+    const { end } = state();
+    if (end) grace.shorten(end);
+    if (newer.hasTurn) turn.abort(hasCome);
+  });
   context.change({ kind: "stopBegun", container: name, message, restarts, graceSeconds });
   events.normal("Killing", message, name);
   try {
     const target = targetOf(run.id, present(state().desired), tools);
-    const options = { container, grace, ended, target, dependencies, events };
+    const options = { container, grace, ended, turn: turn.signal, target, dependencies, events };
     await stopContainer(run, options);
     await pause(Number.POSITIVE_INFINITY, clock, ended);
   } catch (error) {
@@ -39,15 +46,13 @@ export const stop: Executor<"stop"> = async (step, context, tools) => {
 /** The time that the container has: its own or the pod's, and never longer than the pod's once that is ending. */
 function graceOf(
   ownSeconds: number | undefined,
-  { state, onReplanned }: PodStepContext<"stop">,
+  { state }: PodStepContext<"stop">,
   { clock }: StepTools,
 ): GracePeriod {
   const { end, desired } = state();
   const seconds = ownSeconds ?? present(desired).terminationGracePeriodSeconds;
-  const grace = new GracePeriod(clock, end ?? endIn(seconds * 1000, clock.now()));
-  onReplanned(() => {
-    const newer = state().end;
-    if (newer) grace.shorten(newer);
-  });
-  return grace;
+  return new GracePeriod(clock, end ?? endIn(seconds * 1000, clock.now()));
 }
+
+/** Made once: an abort without a reason makes one with a stack trace. */
+const hasCome = new DOMException("Its turn has come", "AbortError");

@@ -4,6 +4,8 @@
  */
 export interface AgentDirectories {
   readonly run: string;
+  /** On the disk that the pod fills. */
+  readonly disk: string;
   /** The container runtime's own. */
   readonly runtime: string;
   /** File with the desired pod. */
@@ -35,6 +37,7 @@ export interface AgentDirectories {
 export function agentDirectories(stateDir: string, runDir: string): AgentDirectories {
   return {
     run: runDir,
+    disk: stateDir,
     runtime: `${runDir}/oci`,
     desiredPod: `${runDir}/desired-pod.json`,
     podState: `${runDir}/pod-state.json`,

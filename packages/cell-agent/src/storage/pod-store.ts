@@ -2,6 +2,7 @@ import fs from "node:fs";
 import { decodeDesiredPod, type DesiredPod, type PodEventReport } from "@kip/agent-api";
 import type { AgentDirectories } from "./agent-directories.ts";
 import { readJson, writeJson } from "./json-file.ts";
+import type { Allocation } from "../state/allocation.ts";
 import type { SavedContainer } from "../state/container-record.ts";
 
 /** What is remembered about the pod across lives of the agent, besides the desired pod. */
@@ -11,12 +12,15 @@ export interface SavedPod {
   readonly endMs?: number | undefined;
   readonly reason?: string | undefined;
   readonly message?: string | undefined;
+  readonly isDisruption?: boolean | undefined;
   /** Everything the pod had is freed. */
   readonly isReleased: boolean;
   /** Its rules for Services and policies are in the kernel. */
   readonly isNetworkInForce?: boolean | undefined;
   readonly timingsMs: Readonly<Record<string, number>>;
   readonly events: readonly PodEventReport[];
+  /** Absent in what older agents have saved. */
+  readonly allocation?: Allocation | undefined;
   readonly containers: readonly SavedContainer[];
 }
 

@@ -19,7 +19,7 @@ const dataLink = "..data";
 export function writeFilesVolume(
   directory: string,
   files: readonly VolumeFile[],
-  options: { readonly group?: number } = {},
+  options: { readonly group?: number | undefined; readonly owner?: number | undefined } = {},
 ): void {
   for (const file of files) checkPath(file.path);
   makeFolderSync(directory, 0o755, { recursive: true });
@@ -32,12 +32,17 @@ export function writeFilesVolume(
   }
   const fresh = makeDirectory(directory);
   for (const file of files) writeFile(path.join(directory, fresh), file, options.group);
-  if (options.group !== undefined) openToGroup(path.join(directory, fresh), options.group);
+  if (options.group !== undefined) openToGroup(path.join(directory, fresh));
+  const { owner = 0, group = 0 } = options;
+  giveAway(path.join(directory, fresh), owner, owner + group);
   const temporary = path.join(directory, `${dataLink}_tmp`);
   fs.rmSync(temporary, { force: true });
   fs.symlinkSync(fresh, temporary);
   fs.renameSync(temporary, path.join(directory, dataLink));
   tidy(directory, fresh, names);
+  if (owner !== 0)
+    for (const entry of ["", dataLink, ...names])
+      fs.lchownSync(path.join(directory, entry), owner, owner);
 }
 
 /** Links the names of the present files, and removes what is not of them. */
@@ -73,19 +78,32 @@ function writeFile(root: string, file: VolumeFile, group?: number): void {
   fs.writeFileSync(target, Buffer.from(file.data, "base64"));
   // The umask does not count for what a pod asks for; a group given by fsGroup may read.
   fs.chmodSync(target, group === undefined ? file.mode : file.mode | 0o440);
-  if (group !== undefined) fs.chownSync(target, 0, group);
 }
 
-function openToGroup(root: string, group: number): void {
-  const entries = fs.readdirSync(root, { withFileTypes: true, recursive: true });
-  const directories = entries.filter((entry) => entry.isDirectory());
-  for (const one of [
-    root,
-    ...directories.map((entry) => path.join(entry.parentPath, entry.name)),
-  ]) {
-    fs.chownSync(one, 0, group);
-    fs.chmodSync(one, 0o2755);
+/** What is made in these directories later is the group's as well. */
+function openToGroup(root: string): void {
+  for (const entry of entriesOf(root)) if (entry.isDirectory) fs.chmodSync(entry.path, 0o2755);
+}
+
+function giveAway(root: string, uid: number, gid: number): void {
+  if (uid === 0 && gid === 0) return;
+  for (const entry of entriesOf(root)) {
+    const { mode } = fs.statSync(entry.path);
+    fs.chownSync(entry.path, uid, gid);
+    // A change of the group takes setgid away.
+    fs.chmodSync(entry.path, mode & 0o7777);
   }
+}
+
+function entriesOf(
+  root: string,
+): readonly { readonly path: string; readonly isDirectory: boolean }[] {
+  const entries = fs.readdirSync(root, { withFileTypes: true, recursive: true });
+  const below = entries.map((entry) => ({
+    path: path.join(entry.parentPath, entry.name),
+    isDirectory: entry.isDirectory(),
+  }));
+  return [{ path: root, isDirectory: true }, ...below];
 }
 
 function linkNames(directory: string, names: ReadonlySet<string>): void {

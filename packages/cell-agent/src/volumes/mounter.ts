@@ -1,4 +1,4 @@
-import { mount, unmount } from "@kip/base";
+import { mapOwners, mount, unmount } from "@kip/base";
 import { mountDisk, unmountDisk, type DiskVolume } from "./disk-volume.ts";
 import { isMounted } from "./mount-points.ts";
 
@@ -11,10 +11,14 @@ export interface Mounter {
       readonly sizeBytes?: number | undefined;
       /** Owns it, and all that is made in it. @default root's */
       readonly group?: number | undefined;
+      /** The user and the group that 0 of the pod is, by which `group` counts. @default 0 */
+      readonly owner?: number | undefined;
     },
   ): Promise<void>;
   /** Shows a file or directory at an existing place of its kind as well. */
   bind(source: string, target: string): Promise<void>;
+  /** Shows files and directories at existing places of their kind, with other owners; see `mapOwners`. */
+  bindMapped(namespace: string, pairs: readonly (readonly [string, string])[]): Promise<void>;
   /** Mounts a disk of this machine at an existing directory, with its file system; {@link mountDisk}. */
   mountDisk(directory: string, volume: DiskVolume): Promise<void>;
   /** Takes a disk's mount away, if there is one, once everything is written. */
@@ -25,16 +29,18 @@ export interface Mounter {
 
 /** The kernel's own, by mount(8) and umount(8): Node has no call for them. Needs root. */
 export const kernelMounter: Mounter = {
-  mountTmpfs: async (directory, { sizeBytes, group }) => {
+  mountTmpfs: async (directory, { sizeBytes, group, owner = 0 }) => {
     if (await isMounted(directory)) return;
     const size = sizeBytes === undefined ? [] : [`size=${sizeBytes}`];
-    const owner = group === undefined ? ["mode=0777"] : ["mode=02777", `gid=${group}`];
-    const options = [...owner, "nosuid", "nodev", ...size].join(",");
+    const mode = group === undefined ? "mode=0777" : "mode=02777";
+    const owners = [`uid=${owner}`, `gid=${owner + (group ?? 0)}`];
+    const options = [mode, ...owners, "nosuid", "nodev", ...size].join(",");
     await mount(["-t", "tmpfs", "-o", options, "tmpfs", directory]);
   },
   bind: async (source, target) => {
     await mount(["-o", "bind", source, target]);
   },
+  bindMapped: mapOwners,
   mountDisk: async (directory, volume) => await mountDisk(directory, volume),
   unmountDisk,
   unmount: async (directory) => {

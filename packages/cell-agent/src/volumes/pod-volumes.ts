@@ -7,6 +7,7 @@ import type { AgentDirectories } from "../storage/agent-directories.ts";
 import { writeFilesVolume } from "./files-volume.ts";
 import { checkHostPath } from "./host-path.ts";
 import type { Mounter } from "./mounter.ts";
+import { ownUsersOf } from "./own-users.ts";
 
 /**
  * Makes what nearly every pod needs, as nearly every pod has a token. Not beside {@link makeVolumes},
@@ -28,7 +29,7 @@ export async function prepareVolumes(
  * Makes the volumes of the pod, or brings them up to date: called again with a newer pod, it
  * exchanges the files that changed and touches nothing else.
  *
- * @returns the directory or file on this machine by volume name
+ * @returns the directory or file on this machine by volume name; none for images, which each run mounts for itself
  * @throws {AgentError} code `AGENT_VOLUME_FAILED`, with the kubelet's words
  */
 export async function makeVolumes(
@@ -39,7 +40,7 @@ export async function makeVolumes(
   const paths = new Map<string, string>();
   if (pod.volumes.some((volume) => volume.kind === "files"))
     await prepareVolumes(directories, mounter);
-  for (const volume of pod.volumes) {
+  for (const volume of pod.volumes.filter(({ kind }) => kind !== "image")) {
     try {
       paths.set(volume.name, await makeVolume(volume, pod, { directories, mounter }));
     } catch (error) {
@@ -90,8 +91,8 @@ async function makeVolume(
   switch (volume.kind) {
     case "files": {
       const directory = path.join(directories.secretVolumes, volume.name);
-      const group = pod.fsGroup === undefined ? {} : { group: pod.fsGroup };
-      writeFilesVolume(directory, volume.files ?? [], group);
+      const owner = ownUsersOf(pod)?.firstId;
+      writeFilesVolume(directory, volume.files ?? [], { group: pod.fsGroup, owner });
       return directory;
     }
     case "disk": {
@@ -108,20 +109,22 @@ async function makeVolume(
       await checkHostPath(volume.hostPath ?? "/", volume.hostPathType ?? "");
       return volume.hostPath ?? "/";
     default:
-      return await makeEmptyDir(volume, pod.fsGroup, options);
+      return await makeEmptyDir(volume, pod, options);
   }
 }
 
-function isMemory(volume: DesiredVolume): boolean {
+/** Whether a volume is a tmpfs. */
+export function isMemory(volume: DesiredVolume): boolean {
   return volume.kind === "emptyDir" && volume.medium === "Memory";
 }
 
 /** One that is there stays as it is: its owner and mode may be the pod's choice by now. */
 async function makeEmptyDir(
   volume: DesiredVolume,
-  group: number | undefined,
+  pod: Pick<DesiredPod, "fsGroup" | "hostUsers">,
   { directories, mounter }: { readonly directories: AgentDirectories; readonly mounter: Mounter },
 ): Promise<string> {
+  const { fsGroup: group } = pod;
   if (isMemory(volume)) {
     const directory = path.join(directories.memoryVolumes, volume.name);
     await fs.mkdir(directory, { recursive: true });
@@ -129,6 +132,7 @@ async function makeEmptyDir(
     await mounter.mountTmpfs(directory, {
       sizeBytes,
       group,
+      owner: ownUsersOf(pod)?.firstId,
     });
     return directory;
   }

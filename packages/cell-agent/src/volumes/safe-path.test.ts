@@ -32,6 +32,16 @@ describe("pinPath()", () => {
     assert.equal(pinned.isDirectory, false);
   });
 
+  it("gives directories that it makes to the pod's own users", (t) => {
+    if (process.geteuid?.() !== 0) return t.skip("needs root");
+    const place = path.join(volume(), "mine/deep");
+    pinPath(volume(), "mine/deep", 65_536)[Symbol.dispose]();
+    for (const folder of [path.dirname(place), place]) {
+      const { uid, gid } = fs.statSync(folder);
+      assert.deepEqual([uid, gid], [65_536, 65_536]);
+    }
+  });
+
   it("makes directories that are missing", () => {
     using pinned = pinPath(volume(), "new/deep");
     assert.equal(pinned.isDirectory, true);

@@ -25,13 +25,16 @@ export interface PinnedPath extends Disposable {
  * ConfigMap are links), and one that leads out is refused. Missing directories are made, with the mode
  * of the root directory, as the kubelet's SafeMakeDir does: who may write to the volume may write there.
  *
+ * @param owner user and group of the directories that are made, unless the group is that of the one above. @default 0
  * @throws {AgentError} code `AGENT_PATH_UNSAFE`
  */
-export function pinPath(root: string, subPath: string): PinnedPath {
+export function pinPath(root: string, subPath: string, owner = 0): PinnedPath {
   const leadsOut = (): never => {
     throw unsafe(subPath, "it leads out of the volume");
   };
-  const pinned = walk(root, subPath, { atRoot: leadsOut, open: openOrMake });
+  const open = (place: string, mode: number): number =>
+    openExisting(place) ?? makeDirectory(place, { mode, owner });
+  const pinned = walk(root, subPath, { atRoot: leadsOut, open });
   return pinned ?? leadsOut();
 }
 
@@ -109,11 +112,10 @@ function openExisting(place: string): number | undefined {
   }
 }
 
-function openOrMake(place: string, mode: number): number {
-  return openExisting(place) ?? makeDirectory(place, mode);
-}
-
-function makeDirectory(place: string, mode: number): number {
+function makeDirectory(
+  place: string,
+  { mode, owner }: { readonly mode: number; readonly owner: number },
+): number {
   try {
     fs.mkdirSync(place, { mode: mode & 0o777 });
   } catch (error) {
@@ -125,7 +127,10 @@ function makeDirectory(place: string, mode: number): number {
   try {
     const made = fs.fstatSync(fd);
     const wanted = mode | (made.mode & setgid);
-    if ((made.mode & modeBits) !== wanted && isOurs(fd, made)) fs.chmodSync(pathOf(fd), wanted);
+    const isRight = (made.mode & modeBits) === wanted && owner === 0;
+    if (isRight || !isOurs(fd, made)) return fd;
+    fs.chownSync(pathOf(fd), owner, made.gid === 0 ? owner : made.gid);
+    fs.chmodSync(pathOf(fd), wanted);
     return fd;
   } catch (error) {
     fs.closeSync(fd);

@@ -3,6 +3,7 @@ import type { LogFields, Logger } from "@kip/base";
 /** What it means for machines that there is no template. */
 export const bootsInstead = "Machines boot instead, which takes longer. See docs/local-cloud.md";
 const another = `Nothing needs to be done: another one is made. ${bootsInstead}`;
+const later = `It is tried again later, as the computer may have been busy. ${bootsInstead}`;
 const afterRestart = `It is tried again when kip is started again. ${bootsInstead}`;
 
 /** The warnings about templates, each once: without a template machines start all the same. */
@@ -31,9 +32,13 @@ export class TemplateNotices {
     this.#once(`${key} room`, key, "No machine template is made", fields);
   }
 
-  /** A build has failed. */
-  failed(key: string, reason: string, fields: LogFields): void {
-    const all = { ...fields, reason, remedy: afterRestart };
+  /** A build has failed; one that took too long is tried again. */
+  failed(
+    key: string,
+    reason: string,
+    { isLate, console }: { readonly isLate: boolean; readonly console: string | undefined },
+  ): void {
+    const all = { console, reason, remedy: isLate ? later : afterRestart };
     this.#once(key, key, "No machine template is made", all);
   }
 

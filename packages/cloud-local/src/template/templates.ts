@@ -7,6 +7,7 @@ import type { LocalNetwork } from "../network/local-network.ts";
 import type { MachineStore } from "../machine/machine-store.ts";
 import { tapOf } from "../qemu/qemu-arguments.ts";
 import { buildTemplate, hashFiles } from "./build-template.ts";
+import { GivenUp } from "./given-up.ts";
 import type { ImagePreload } from "./image-preload.ts";
 import { bootsInstead, TemplateNotices } from "./template-notices.ts";
 import { findDamage, type TemplateFiles, type TemplateRecord } from "./template-record.ts";
@@ -48,8 +49,7 @@ export class Templates {
   /** Work in the background, by key. */
   readonly #builds = new Map<string, Promise<void>>();
   readonly #checks = new Map<string, Promise<void>>();
-  /** Keys that nothing more is tried for. */
-  readonly #givenUp = new Set<string>();
+  readonly #givenUp: GivenUp;
   readonly #failures = new Map<string, number>();
   /** Keys without a template, and it was looked for why. */
   readonly #explained = new Set<string>();
@@ -63,6 +63,7 @@ export class Templates {
     this.#store = new TemplateStore(options.templatesDir);
     this.#logger = options.logger;
     this.#notices = new TemplateNotices(options.logger);
+    this.#givenUp = new GivenUp(options.clock);
   }
 
   /** Removes what killed processes have left. */
@@ -239,22 +240,27 @@ export class Templates {
     const { signal } = this.#abort;
     const problem = "Cannot make a template";
     let build: Promise<void> | undefined;
+    let isLate = false;
     try {
       const preload = shape.images && (await this.#preload(shape, shape.images));
       const created = new Date(clock.now()).toISOString();
       const groupPrefix = `kip-${namespace}-`;
       const options = { key, facts, shape, store: this.#store, firstUserId, groupPrefix, created };
-      const late = `it took more than ${buildLimitMs / 1000} s`;
+      const tooLate = (): MachineError => {
+        isLate = true;
+        return new MachineError(problem, `it took more than ${buildLimitMs / 1000} s`);
+      };
       await withTimeout(
         async (limit) => await (build = buildTemplate({ ...options, preload, signal: limit })),
-        { limitMs: buildLimitMs, clock, signal, error: () => new MachineError(problem, late) },
+        { limitMs: buildLimitMs, clock, signal, error: tooLate },
       );
     } catch (error) {
       await build?.catch(() => {}); // it removes what it has made
       signal.throwIfAborted();
-      this.#givenUp.add(key);
+      if (isLate) this.#givenUp.postpone(key);
+      else this.#givenUp.add(key);
       const console = error instanceof MachineError ? error.console : undefined;
-      this.#notices.failed(key, reasonOf(error), { console });
+      this.#notices.failed(key, reasonOf(error), { isLate, console });
       throw error;
     }
   }

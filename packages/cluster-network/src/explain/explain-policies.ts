@@ -13,6 +13,8 @@ interface Decision {
   readonly policies: readonly string[];
   /** The policies have more rules than a cell takes. */
   readonly isTooLong?: boolean;
+  /** Names of policies without rules, as those of their namespace choose too many addresses. */
+  readonly refused?: readonly string[];
   /** A rule of a tier denies the connection. */
   readonly isDenial?: boolean;
   /** A policy of the pod cannot be read, so nothing passes. */
@@ -117,8 +119,14 @@ function ownDecision(
   if (!rules) return undefined;
   const { ofRules, restricting } = origins[direction];
   const name = ofRules[find(rules)];
+  const { refused, isOverLimits } = origins[direction];
   return name === undefined
-    ? { isAllowed: false, policies: restricting.map(networkPolicy) }
+    ? {
+        isAllowed: false,
+        policies: restricting.map(networkPolicy),
+        isTooLong: isOverLimits,
+        refused: refused.map(networkPolicy),
+      }
     : { isAllowed: true, policies: [networkPolicy(name)] };
 }
 
@@ -136,9 +144,18 @@ function allOrigins({ restricting, admin, baseline }: RuleOrigins): readonly str
 
 type KnownPolicy = PodPolicy & { readonly isTooLong: boolean };
 
-function policyOf({ policies }: KnownCluster, pod: Pod): KnownPolicy | "unreadable" | undefined {
+function policyOf(
+  { objects, policies }: KnownCluster,
+  pod: Pod,
+): KnownPolicy | "unreadable" | undefined {
+  const { namespace } = pod.metadata;
+  const neighbours = objects.pods.filter(
+    ({ metadata, spec }) => metadata.namespace === namespace && spec.nodeName === pod.spec.nodeName,
+  );
   let policy: PodPolicy | undefined;
   try {
+    // Policies of all pods on cells share the room of their namespace.
+    policies.charge(neighbours.map(({ metadata }) => metadata.uid));
     policy = policies.policyOf(pod.metadata.uid);
   } catch {
     return "unreadable"; // cells are closed then
@@ -154,7 +171,7 @@ function isNodeAddress({ objects }: KnownCluster, { spec }: Pod, address: string
 }
 
 function refusal(
-  { policies, isTooLong, isUnreadable, isDenial }: Decision,
+  { policies, isTooLong, isUnreadable, isDenial, refused = [] }: Decision,
   pod: string,
   verb: "reach" | "be reached by",
   peer: string,
@@ -166,5 +183,6 @@ function refusal(
   if (isDenial === true) return `${start}a rule of ${names} denies it`;
   if (isTooLong === true)
     return `${start}${names} ${are ? "has" : "have"} more rules than a cell takes, so nothing passes`;
-  return `${start}${names} ${are ? "restricts" : "restrict"} this direction, and no rule allows it`;
+  const without = `; ${refused.join(", ")} ${refused.length === 1 ? "has" : "have"} no rules, as policies of the namespace choose too many addresses`;
+  return `${start}${names} ${are ? "restricts" : "restrict"} this direction, and no rule allows it${refused.length > 0 ? without : ""}`;
 }

@@ -1,6 +1,6 @@
 import type { StoredService } from "@kip/k8s-types/network";
 import type { ServicePortView } from "@kip/network-view";
-import { matches } from "../policies/selector.ts";
+import { matchesLabels } from "@kip/k8s-client";
 import type { KnownCluster } from "./cluster-objects.ts";
 import { whyNotReady } from "./readiness.ts";
 
@@ -26,7 +26,7 @@ export function whyNoEndpoints(
   const selected = objects.pods.filter(
     (pod) =>
       pod.metadata.namespace === metadata.namespace &&
-      matches({ matchLabels: selector }, pod.metadata.labels ?? {}),
+      matchesLabels({ matchLabels: selector }, pod.metadata.labels ?? {}),
   );
   if (selected.length === 0) return [`No pod has its selector's labels ${labels.join(", ")}`];
   const reasons = selected.flatMap((pod) => whyNotReady(pod) ?? []);

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import type { LabelSelector } from "@kip/k8s-types/network";
+import { Numbering, NumberSet } from "./number-set.ts";
 import type { NamedPort, PodFacts } from "./pod-facts.ts";
-import { matches, type Labels } from "./selector.ts";
+import { matchesLabels, type Labels } from "@kip/k8s-client";
 
 /** Which pods a group has, or which nodes. */
 export interface GroupSelector {
@@ -13,12 +14,22 @@ export interface GroupSelector {
   readonly podSelector: LabelSelector;
   /** Only pods that have this number for the name of a port. */
   readonly port?: { readonly name: string; readonly protocol: string; readonly number: number };
+  /** The group has the numbers that pods have for the name of a port, not their addresses. */
+  readonly numbersOf?: PortName;
+}
+
+/** A port as policies name it. */
+export interface PortName {
+  readonly name: string;
+  readonly protocol: string;
 }
 
 /** Addresses that a group has got and lost. */
 export interface GroupChange {
   readonly add: readonly string[];
   readonly remove: readonly string[];
+  /** How many bytes all of them take more than before, or less. */
+  readonly bytes: number;
 }
 
 /** What policies need to know of a node. */
@@ -27,22 +38,52 @@ export interface NodeFacts {
   readonly addresses: readonly string[];
 }
 
+/** How much a group has. */
+export interface GroupSize {
+  /** Addresses of its pods, once for each pod; of a group of numbers, once for each number of each pod. */
+  readonly addresses: number;
+  /** Of those addresses, as lines have them. */
+  readonly bytes: number;
+  /** How many numbers a group of numbers has; 0 for others. */
+  readonly numbers: number;
+}
+
 interface Group {
   readonly selector: GroupSelector;
-  /** Addresses of each pod that is in it, by UID, or of each node, by name. */
-  readonly members: Map<string, readonly string[]>;
-  /** How many pods have an address: two, while one has ended and the other has its address already. */
-  readonly counts: Map<string, number>;
+  /** Numbers of the pods, or nodes, that give it something. */
+  readonly members: NumberSet;
+  addresses: number;
+  bytes: number;
+  /** As of the last {@link AddressGroups.takeChanges}. */
+  bytesBefore: number;
+  /**
+   * How many pods give it an address: two, while one has ended and the other has its address already. Or a number.
+   * Undefined for a group that no cell uses: its members are counted only.
+   */
+  counts: Map<string, number> | undefined;
   /** Since the last {@link AddressGroups.takeChanges}: whether an address was in the group before. */
   readonly touched: Map<string, boolean>;
   uses: number;
-  /** Of its addresses, as lines have them. */
-  bytes: number;
+  holds: number;
 }
+
+/** What one pod or node gives a group. */
+interface Share {
+  /** Addresses, or numbers of ports. */
+  readonly values: readonly string[];
+  readonly addresses: number;
+  readonly bytes: number;
+}
+
+const noShare: Share = { values: [], addresses: 0, bytes: 0 };
+
+/** A step of {@link AddressGroups.fill} compares at most so many pods with one group. */
+const podsPerStep = 64;
 
 /**
  * Pods by the selectors of policies. A group is computed once, however many pods' policies name it, and a pod that changes is
- * compared with each group once.
+ * compared with each group once. What compares many pods waits: groups that have been named for {@link AddressGroups.fill}, and
+ * pods whose namespace has other labels for {@link AddressGroups.place}. A group that no cell uses takes one bit for each pod.
  */
 export class AddressGroups {
   readonly #pods = new Map<string, PodFacts>();
@@ -50,8 +91,19 @@ export class AddressGroups {
   readonly #nodes = new Map<string, NodeFacts>();
   readonly #groups = new Map<string, Group>();
   readonly #touched = new Set<string>();
+  /** Pods that were forgotten, or whose namespace has other labels than when they were compared: as they were then. */
+  readonly #unplaced = new Map<string, PodFacts>();
+  readonly #podNumbers = new Numbering();
+  readonly #nodeNumbers = new Numbering();
+  /** Groups that not all pods have been compared with, each with the rest of its work. */
+  readonly #unfilled = new Map<string, Iterator<undefined>>();
   /** Policies of administrators give the same selectors for each pod. */
   readonly #names = new WeakMap<object, string>();
+
+  /** How many groups there are. */
+  get size(): number {
+    return this.#groups.size;
+  }
 
   /** Labels of a namespace; undefined if it is not known. */
   namespaceLabels(name: string): Labels | undefined {
@@ -62,23 +114,77 @@ export class AddressGroups {
   setNamespace(name: string, labels: Labels | undefined): void {
     if (labels) this.#namespaces.set(name, labels);
     else this.#namespaces.delete(name);
-    for (const [uid, pod] of this.#pods) if (pod.namespace === name) this.#place(uid, pod);
+    for (const [uid, pod] of this.#pods)
+      if (pod.namespace === name && !this.#unplaced.has(uid)) this.#unplaced.set(uid, pod);
+  }
+
+  /** Names of all namespaces whose labels are known. */
+  namespaces(): Iterable<string> {
+    return this.#namespaces.keys();
+  }
+
+  /**
+   * Compares pods that are gone, or whose namespace has other labels, with the groups, in steps of less than a millisecond. What
+   * comes between two steps is done, too. Until it has ended, groups are of different states of the cluster.
+   */
+  *place(): Generator<undefined> {
+    for (const [uid, before] of this.#unplaced) {
+      this.#unplaced.delete(uid);
+      this.#place(uid, before, this.#pods.get(uid));
+      yield;
+    }
+  }
+
+  /** Fills groups that have been named, in the order in which they were, in steps of less than a millisecond. */
+  *fill(): Generator<undefined> {
+    for (let [next] = this.#unfilled; next; [next] = this.#unfilled) {
+      const [name, work] = next;
+      if (work.next().done === true) this.#unfilled.delete(name);
+      yield;
+    }
+  }
+
+  /** Does all that waits at once. */
+  settle(): void {
+    for (const _ of this.place());
+    for (const _ of this.fill());
+  }
+
+  /** Whether nothing waits: groups have what the pods, nodes and namespaces that are known give them. */
+  get isSettled(): boolean {
+    return this.#unplaced.size + this.#unfilled.size === 0;
+  }
+
+  /** Whether all pods, or nodes, have been compared with a group. */
+  isFilled(name: string): boolean {
+    return this.#groups.has(name) && !this.#unfilled.has(name);
   }
 
   /** Takes a pod; undefined if it is gone. */
   setPod(uid: string, pod: PodFacts | undefined): void {
+    const before = this.#unplaced.get(uid) ?? this.#pods.get(uid);
+    this.#unplaced.delete(uid);
     if (pod) this.#pods.set(uid, pod);
     else this.#pods.delete(uid);
-    this.#place(uid, pod);
+    this.#place(uid, before, pod);
+  }
+
+  /** Forgets a pod; groups lose it when they are settled. */
+  forgetPod(uid: string): void {
+    const pod = this.#pods.get(uid);
+    this.#pods.delete(uid);
+    if (pod && !this.#unplaced.has(uid)) this.#unplaced.set(uid, pod);
   }
 
   /** Takes a node; undefined if it is gone. */
   setNode(name: string, node: NodeFacts | undefined): void {
+    const before = this.#nodes.get(name);
     if (node) this.#nodes.set(name, node);
     else this.#nodes.delete(name);
+    const number = this.#nodeNumbers.of(name);
     for (const [groupName, group] of this.#groups)
-      if (group.selector.nodes)
-        this.#placeIn(groupName, group, { uid: name, after: atNode(group, node) });
+      if (group.selector.nodes) this.#placeNode(groupName, group, { number, before, after: node });
+    if (!node) this.#nodeNumbers.release(name);
   }
 
   /** Names of all nodes. */
@@ -116,7 +222,8 @@ export class AddressGroups {
   }
 
   /**
-   * Notes that a cell uses a group, or no longer does. A group without uses is forgotten.
+   * Notes that a cell uses a group, or no longer does. One that is used has its addresses stored; one that is neither used nor held
+   * is forgotten.
    *
    * @returns how many use it
    */
@@ -124,41 +231,54 @@ export class AddressGroups {
     const group = this.#groups.get(name);
     if (!group) return 0;
     group.uses += change;
-    if (group.uses <= 0) this.#groups.delete(name);
+    if (group.uses > 0) group.counts ??= this.#countsOf(group);
+    else if (!group.selector.numbersOf) {
+      group.counts = undefined;
+      group.touched.clear();
+    }
+    this.#forgetUnused(name, group);
     return group.uses;
   }
 
-  /** Forgets groups that were named and are not used. */
+  /** Notes that something depends on the size of a group, or no longer does. */
+  hold(name: string, change: 1 | -1): void {
+    const group = this.#groups.get(name);
+    if (!group) return;
+    group.holds += change;
+    this.#forgetUnused(name, group);
+  }
+
+  /** Forgets groups that were named and are neither used nor held. */
   prune(): void {
-    for (const [name, { uses }] of this.#groups) if (uses <= 0) this.#groups.delete(name);
+    for (const [name, group] of this.#groups) this.#forgetUnused(name, group);
   }
 
   /** The addresses of a group now. */
   addresses(name: string): readonly string[] {
-    return [...(this.#groups.get(name)?.counts.keys() ?? [])];
+    const group = this.#groups.get(name);
+    return group ? [...(group.counts ?? this.#countsOf(group)).keys()] : [];
   }
 
-  /** About how many bytes the addresses of a group take in lines. */
-  bytes(name: string): number {
-    return this.#groups.get(name)?.bytes ?? 0;
+  /** How much a group has now. */
+  sizeOf(name: string): GroupSize {
+    const group = this.#groups.get(name);
+    if (!group) return { addresses: 0, bytes: 0, numbers: 0 };
+    const { addresses, bytes, counts, selector } = group;
+    return { addresses, bytes, numbers: selector.numbersOf ? (counts?.size ?? 0) : 0 };
   }
 
-  /** Numbers that pods of a selector have for a named port, sorted. */
-  portNumbers(
-    selector: GroupSelector,
-    { name, protocol }: { readonly name: string; readonly protocol: string },
-  ): readonly number[] {
-    const numbers = new Set<number>();
-    for (const pod of this.#pods.values()) {
-      if (pod.addresses.length === 0 || pod.ports.length === 0) continue;
-      if (!this.#isMember(selector, pod)) continue;
-      for (const port of pod.ports)
-        if (port.name === name && port.protocol === protocol) numbers.add(port.port);
-    }
-    return [...numbers].sort((a, b) => a - b);
+  /** Numbers that pods of a selector have for a named port, sorted: what their group has, see {@link numbersName}. */
+  portNumbers(selector: GroupSelector, port: PortName): readonly number[] {
+    const numbers = this.addresses(this.numbersName(selector, port)).map(Number);
+    return numbers.sort((a, b) => a - b);
   }
 
-  /** What has changed in each group since the last call. */
+  /** The name of the group of numbers that pods of a selector have for a named port. */
+  numbersName(selector: GroupSelector, port: PortName): string {
+    return this.name({ ...selector, numbersOf: port });
+  }
+
+  /** The groups whose members have changed since the last call, and the addresses of those that are used. */
   takeChanges(): ReadonlyMap<string, GroupChange> {
     const changes = new Map<string, GroupChange>();
     for (const name of this.#touched) {
@@ -167,12 +287,13 @@ export class AddressGroups {
       const add: string[] = [];
       const remove: string[] = [];
       for (const [address, wasIn] of group.touched) {
-        const isIn = group.counts.has(address);
+        const isIn = group.counts?.has(address) ?? false;
         if (isIn && !wasIn) add.push(address);
         if (wasIn && !isIn) remove.push(address);
       }
       group.touched.clear();
-      if (add.length + remove.length > 0) changes.set(name, { add, remove });
+      changes.set(name, { add, remove, bytes: group.bytes - group.bytesBefore });
+      group.bytesBefore = group.bytes;
     }
     this.#touched.clear();
     return changes;
@@ -181,44 +302,103 @@ export class AddressGroups {
   #create(name: string, selector: GroupSelector): void {
     const group: Group = {
       selector,
-      members: new Map(),
-      counts: new Map(),
+      members: new NumberSet(),
+      addresses: 0,
+      bytes: 0,
+      bytesBefore: 0,
+      // Rules are made from numbers, and each pod has few.
+      counts: selector.numbersOf ? new Map() : undefined,
       touched: new Map(),
       uses: 0,
-      bytes: 0,
+      holds: 0,
     };
+    // A selector that cannot be read fails here, not where pods are compared with it.
+    for (const part of [selector.nodes, selector.namespaceSelector, selector.podSelector])
+      if (part) matchesLabels(part, {});
     this.#groups.set(name, group);
-    if (selector.nodes)
-      for (const [uid, node] of this.#nodes)
-        this.#placeIn(name, group, { uid, after: atNode(group, node) });
-    else for (const [uid, pod] of this.#pods) this.#placePod(name, group, uid, pod);
+    this.#unfilled.set(name, this.#fill(name, group));
+  }
+
+  *#fill(name: string, group: Group): Generator<undefined, undefined> {
+    let count = 0;
+    if (group.selector.nodes)
+      for (const [uid, node] of this.#nodes) {
+        const number = this.#nodeNumbers.of(uid);
+        this.#placeNode(name, group, { number, before: node, after: node });
+        if (++count % podsPerStep === 0) yield;
+      }
+    else
+      for (const [uid, pod] of this.#pods) {
+        const before = this.#unplaced.get(uid) ?? pod;
+        this.#placePod(name, group, { number: this.#podNumbers.of(uid), before, after: pod });
+        if (++count % podsPerStep === 0) yield;
+      }
     // What it has at first is not a change of it.
     group.touched.clear();
+    group.bytesBefore = group.bytes;
   }
 
-  #place(uid: string, pod: PodFacts | undefined): void {
+  #forgetUnused(name: string, { uses, holds }: Group): void {
+    if (uses + holds > 0) return;
+    this.#groups.delete(name);
+    this.#unfilled.delete(name);
+  }
+
+  #place(uid: string, before: PodFacts | undefined, after: PodFacts | undefined): void {
+    const number = this.#podNumbers.of(uid);
     for (const [name, group] of this.#groups)
-      if (!group.selector.nodes) this.#placePod(name, group, uid, pod);
+      if (!group.selector.nodes) this.#placePod(name, group, { number, before, after });
+    if (!after) this.#podNumbers.release(uid);
   }
 
-  #placePod(name: string, group: Group, uid: string, pod: PodFacts | undefined): void {
-    const after = pod && this.#isMember(group.selector, pod) ? pod.addresses : [];
-    this.#placeIn(name, group, { uid, after });
+  #placePod(name: string, group: Group, { number, before, after }: Placement<PodFacts>): void {
+    const wasIn = group.members.has(number);
+    const isIn = after !== undefined && this.#isMember(group.selector, after);
+    if (!wasIn && !isIn) return;
+    this.#change(name, group, {
+      number,
+      before: wasIn && before ? ofPod(group, before) : noShare,
+      after: isIn ? ofPod(group, after) : noShare,
+    });
   }
 
-  #placeIn(
-    name: string,
-    group: Group,
-    { uid, after }: { readonly uid: string; readonly after: readonly string[] },
-  ): void {
-    const before = group.members.get(uid) ?? [];
-    if (before.length === after.length && before.every((address, i) => address === after[i]))
-      return;
-    for (const address of before) count(group, address, -1);
-    for (const address of after) count(group, address, 1);
-    if (after.length > 0) group.members.set(uid, after);
-    else group.members.delete(uid);
+  #placeNode(name: string, group: Group, { number, before, after }: Placement<NodeFacts>): void {
+    this.#change(name, group, {
+      number,
+      before: group.members.has(number) && before ? ofAddresses(before.addresses) : noShare,
+      after:
+        after && matchesLabels(group.selector.nodes ?? {}, after.labels)
+          ? ofAddresses(after.addresses)
+          : noShare,
+    });
+  }
+
+  #change(name: string, group: Group, { number, before, after }: Placement<Share>): void {
+    if (!before || !after || areSame(before, after)) return;
+    group.addresses += after.addresses - before.addresses;
+    group.bytes += after.bytes - before.bytes;
+    if (after.values.length > 0) group.members.add(number);
+    else group.members.delete(number);
+    for (const address of before.values) count(group, address, -1);
+    for (const address of after.values) count(group, address, 1);
     this.#touched.add(name);
+  }
+
+  /** What the members of a group give it. */
+  #countsOf(group: Group): Map<string, number> {
+    const counts = new Map<string, number>();
+    const add = ({ values }: Share): void => {
+      for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+    };
+    for (const number of group.members.values()) {
+      const node = this.#nodes.get(this.#nodeNumbers.nameOf(number) ?? "");
+      const uid = this.#podNumbers.nameOf(number) ?? "";
+      // Forgotten pods are members until they are placed.
+      const pod = this.#unplaced.get(uid) ?? this.#pods.get(uid);
+      if (group.selector.nodes) add(ofAddresses(node?.addresses ?? []));
+      else if (pod) add(ofPod(group, pod));
+    }
+    return counts;
   }
 
   #isMember(selector: GroupSelector, pod: PodFacts): boolean {
@@ -226,13 +406,39 @@ export class AddressGroups {
     if (namespace !== undefined && namespace !== pod.namespace) return false;
     const labels = this.#namespaces.get(pod.namespace);
     // A namespace that is not known yet has labels that are not known.
-    if (namespaceSelector && (!labels || !matches(namespaceSelector, labels))) return false;
-    return matches(podSelector, pod.labels) && (!port || pod.ports.some((p) => isPort(p, port)));
+    if (namespaceSelector && (!labels || !matchesLabels(namespaceSelector, labels))) return false;
+    return (
+      matchesLabels(podSelector, pod.labels) && (!port || pod.ports.some((p) => isPort(p, port)))
+    );
   }
 }
 
-function atNode({ selector }: Group, node: NodeFacts | undefined): readonly string[] {
-  return node && matches(selector.nodes ?? {}, node.labels) ? node.addresses : [];
+/** A pod or node as it was when a group last saw it, and as it is. */
+interface Placement<T> {
+  readonly number: number;
+  readonly before: T | undefined;
+  readonly after: T | undefined;
+}
+
+/** What a pod that is in a group gives it. */
+function ofPod({ selector: { numbersOf } }: Group, { addresses, ports }: PodFacts): Share {
+  const plain = ofAddresses(addresses);
+  if (!numbersOf || addresses.length === 0) return plain;
+  const named = ports.filter((p) => p.name === numbersOf.name && p.protocol === numbersOf.protocol);
+  const values = [...new Set(named.map(({ port }) => String(port)))];
+  const count = values.length;
+  return { values, addresses: count * plain.addresses, bytes: count * plain.bytes };
+}
+
+function ofAddresses(addresses: readonly string[]): Share {
+  const bytes = addresses.reduce((sum, address) => sum + address.length + '"",'.length, 0);
+  return { values: addresses, addresses: addresses.length, bytes };
+}
+
+function areSame(a: Share, b: Share): boolean {
+  if (a.addresses !== b.addresses || a.bytes !== b.bytes || a.values.length !== b.values.length)
+    return false;
+  return a.values.every((value, i) => value === b.values[i]);
 }
 
 function isPort(port: NamedPort, wanted: NonNullable<GroupSelector["port"]>): boolean {
@@ -241,21 +447,19 @@ function isPort(port: NamedPort, wanted: NonNullable<GroupSelector["port"]>): bo
   );
 }
 
-function count(group: Group, address: string, change: 1 | -1): void {
-  const before = group.counts.get(address) ?? 0;
-  if (before === 0) group.bytes += address.length + '"",'.length;
-  if (before + change === 0) group.bytes -= address.length + '"",'.length;
-  if (!group.touched.has(address)) group.touched.set(address, before > 0);
-  if (before + change > 0) group.counts.set(address, before + change);
-  else group.counts.delete(address);
+function count({ counts, touched }: Group, address: string, change: 1 | -1): void {
+  if (!counts) return;
+  const before = counts.get(address) ?? 0;
+  if (!touched.has(address)) touched.set(address, before > 0);
+  if (before + change > 0) counts.set(address, before + change);
+  else counts.delete(address);
 }
 
 function groupName(selector: GroupSelector): string {
-  const { nodes, namespace, namespaceSelector, podSelector, port } = selector;
+  const { nodes, namespace, namespaceSelector, podSelector, port, numbersOf } = selector;
+  const pods = [namespace, sorted(namespaceSelector), sorted(podSelector), port];
   const text = JSON.stringify(
-    nodes
-      ? ["nodes", sorted(nodes)]
-      : [namespace, sorted(namespaceSelector), sorted(podSelector), port],
+    nodes ? ["nodes", sorted(nodes)] : numbersOf ? ["numbers", numbersOf, pods] : pods,
   );
   return createHash("sha256").update(text).digest("hex").slice(0, 16);
 }

@@ -1,7 +1,7 @@
 import type { Pod } from "@kip/k8s-types";
 import { canonicalAddress, type Protocol } from "@kip/network-view";
 import { protocolOf } from "../services/service-view-of.ts";
-import type { Labels } from "./selector.ts";
+import type { Labels } from "@kip/k8s-client";
 
 /** What policies need to know of a pod. */
 export interface PodFacts {

@@ -1,6 +1,7 @@
 import { defined } from "@kip/base";
 import type { NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort } from "@kip/k8s-types/network";
 import {
+  contains,
   parseCidr,
   type PolicyBlock,
   type PolicyPort,
@@ -12,7 +13,6 @@ import { protocolOf } from "../services/service-view-of.ts";
 import type { GroupSelector } from "./address-groups.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { isAffordable } from "./policy-cost.ts";
-import { matches } from "./selector.ts";
 import type { TierPolicy } from "./tier-policy.ts";
 import { tierRules, type TierRules } from "./tier-rules.ts";
 
@@ -28,6 +28,10 @@ export interface GroupNames {
 export interface RuleOrigins {
   /** Names of the policies that restrict the direction. */
   readonly restricting: readonly string[];
+  /** Names of those that there is no room for: they have no rules. */
+  readonly refused: readonly string[];
+  /** The policies are over the limits of a pod: none has rules. */
+  readonly isOverLimits: boolean;
   /** For each rule of the view, the name of its policy. */
   readonly ofRules: readonly string[];
   /** For each rule of the administrator's tiers, kind and name of its policy. */
@@ -46,19 +50,31 @@ export interface PodPolicy {
  * What may reach a pod, and what it may reach: a direction that a NetworkPolicy restricts lets pass what any of them
  * allows, and one that none restricts lets pass everything. The administrator's tiers are before and behind that.
  *
- * @param policies NetworkPolicies of the pod's namespace
+ * @param policies NetworkPolicies that select the pod
  * @param tiers policies of administrators that select the pod
+ * @param isRefused whether a NetworkPolicy has no rules, see {@link PolicyBudget}
  */
 export function podPolicy(
   pod: PodFacts,
-  { policies, tiers }: { policies: Iterable<NetworkPolicy>; tiers: readonly TierPolicy[] },
+  {
+    policies,
+    tiers,
+    isRefused,
+  }: {
+    readonly policies: readonly NetworkPolicy[];
+    readonly tiers: readonly TierPolicy[];
+    readonly isRefused: (policy: NetworkPolicy) => boolean;
+  },
   groups: GroupNames,
 ): PodPolicy {
-  const selecting = [...policies].filter(({ spec }) =>
-    matches(spec?.podSelector ?? {}, pod.labels),
-  );
-  const ingress = united(selecting, "Ingress", (policy) => ingressRules(policy, pod, groups));
-  const egress = united(selecting, "Egress", (policy) => egressRules(policy, groups));
+  const ingress = united(policies, "Ingress", {
+    isRefused,
+    rulesOf: (policy) => ingressRules(policy, pod, groups),
+  });
+  const egress = united(policies, "Egress", {
+    isRefused,
+    rulesOf: (policy) => egressRules(policy, groups),
+  });
   const admin = tierOf(
     pod,
     tiers.filter(({ tier }) => tier === "admin"),
@@ -105,15 +121,23 @@ function viewOfTier({ ingress, egress }: Tier): TierView | undefined {
 
 /** The rules of all policies that restrict a direction; no list if none does. */
 function united(
-  selecting: readonly NetworkPolicy[],
+  policies: readonly NetworkPolicy[],
   direction: "Ingress" | "Egress",
-  rulesOf: (policy: NetworkPolicy) => readonly PolicyRule[],
+  {
+    isRefused,
+    rulesOf,
+  }: {
+    readonly isRefused: (policy: NetworkPolicy) => boolean;
+    readonly rulesOf: (policy: NetworkPolicy) => readonly PolicyRule[];
+  },
 ): {
   readonly rules: readonly PolicyRule[] | undefined;
-  readonly origins: Pick<RuleOrigins, "restricting" | "ofRules">;
+  readonly origins: Omit<RuleOrigins, "admin" | "baseline">;
 } {
-  const restricting = selecting.filter((policy) => restricts(policy, direction));
-  const computed = isAffordable(restricting, direction) ? restricting : [];
+  const restricting = policies.filter((policy) => restricts(policy, direction));
+  const isOverLimits = !isAffordable(restricting, direction);
+  const refused = restricting.filter(isRefused);
+  const computed = isOverLimits ? [] : restricting.filter((policy) => !refused.includes(policy));
   const found = computed.flatMap((policy) =>
     rulesOf(policy).map((rule) => ({ rule, name: policy.metadata.name })),
   );
@@ -121,12 +145,15 @@ function united(
     rules: restricting.length === 0 ? undefined : found.map(({ rule }) => rule),
     origins: {
       restricting: restricting.map(({ metadata }) => metadata.name),
+      refused: refused.map(({ metadata }) => metadata.name),
+      isOverLimits,
       ofRules: found.map(({ name }) => name),
     },
   };
 }
 
-function restricts({ spec }: NetworkPolicy, direction: "Ingress" | "Egress"): boolean {
+/** Whether a policy restricts a direction. */
+export function restricts({ spec }: NetworkPolicy, direction: "Ingress" | "Egress"): boolean {
   const types = spec?.policyTypes ?? ["Ingress", ...(spec?.egress?.length ? ["Egress"] : [])];
   return types.includes(direction);
 }
@@ -179,7 +206,8 @@ function namedRules(
   }));
 }
 
-function peersOf(
+/** Pods and blocks that the peers of a rule mean. */
+export function peersOf(
   peers: readonly NetworkPolicyPeer[],
   namespace: string,
 ): { readonly selectors: readonly GroupSelector[]; readonly blocks: readonly PolicyBlock[] } {
@@ -192,11 +220,26 @@ function peersOf(
       );
       continue;
     }
-    const cidr = parseCidr(ipBlock.cidr)?.text;
-    const except = (ipBlock.except ?? []).flatMap((text) => parseCidr(text)?.text ?? []);
-    if (cidr !== undefined) blocks.push(defined({ cidr, except: unlessEmpty(except) }));
+    blocks.push(...blockOf(ipBlock));
   }
   return { selectors, blocks };
+}
+
+/** None if a part of it cannot be read: without one of its exceptions, a block would let pass more than the policy says. */
+function blockOf({
+  cidr: text,
+  except: exceptTexts = [],
+}: NonNullable<NetworkPolicyPeer["ipBlock"]>): readonly PolicyBlock[] {
+  const cidr = parseCidr(withoutZeros(text));
+  const except = exceptTexts.map((each) => parseCidr(withoutZeros(each)));
+  if (!cidr || !except.every((each) => each && contains(cidr, each))) return [];
+  const texts = except.flatMap((each) => each?.text ?? []);
+  return [defined({ cidr: cidr.text, except: unlessEmpty(texts) })];
+}
+
+/** The API server takes zeros before the numbers of an IPv4 range, and means decimal numbers. */
+function withoutZeros(text: string): string {
+  return text.includes(":") ? text : text.replace(/(^|[./])0+(?=[0-9])/g, "$1");
 }
 
 function rule(options: {

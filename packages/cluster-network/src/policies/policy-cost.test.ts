@@ -9,19 +9,20 @@ const metadata = { namespace: "a", name: "a", uid: "a", resourceVersion: "1" };
 
 function viewOf(spec: NonNullable<NetworkPolicy["spec"]>) {
   const index = new PolicyIndex();
-  let computed = 0;
+  const computed = new Set<string>();
   const { groups } = index;
   const original = groups.name.bind(groups);
   groups.name = (selector) => {
-    computed++;
-    return original(selector);
+    const name = original(selector);
+    computed.add(name);
+    return name;
   };
   index.groups.setPod(
     "a",
     podFacts(podWith({ metadata, spec: {}, status: { podIP: "10.0.0.1" } })),
   );
   index.setPolicy({ metadata, spec });
-  return { view: index.policyOf("a")?.view, computed };
+  return { view: index.policyOf("a")?.view, computed: computed.size };
 }
 
 const peer = (i: number) => ({ podSelector: { matchLabels: { app: String(i) } } });

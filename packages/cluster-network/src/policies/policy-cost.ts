@@ -16,7 +16,7 @@ const most = {
   selectors: 512,
   /** Labels, expressions and values of those selectors. */
   terms: 4096,
-  /** Selectors of egress rules, once for each named port: compared again whenever a pod with ports changes. */
+  /** Selectors of egress rules, once for each named port: each has a group of numbers, and one of addresses for each number. */
   namedPorts: 64,
 } as const;
 

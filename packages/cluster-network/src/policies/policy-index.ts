@@ -1,32 +1,71 @@
-import type { EndpointSlice, NetworkPolicy } from "@kip/k8s-types/network";
-import { AddressGroups } from "./address-groups.ts";
-import { podPolicy, type PodPolicy } from "./pod-policy.ts";
+import type { EndpointSlice, LabelSelector, NetworkPolicy } from "@kip/k8s-types/network";
+import { AddressGroups, type GroupSelector } from "./address-groups.ts";
+import { portsNamedBy } from "./named-ports.ts";
+import type { PodFacts } from "./pod-facts.ts";
+import { PolicyBudget } from "./policy-budget.ts";
+import { podPolicy, type GroupNames, type PodPolicy } from "./pod-policy.ts";
+import { matchesLabels, type Labels } from "@kip/k8s-client";
 import { standInOf, standInUid } from "./stand-in.ts";
 import type { TierPolicy } from "./tier-policy.ts";
+
+/** The policies that select a pod. */
+export interface PolicyChoice {
+  readonly pod: PodFacts;
+  readonly policies: readonly NetworkPolicy[];
+  readonly tiers: readonly TierPolicy[];
+  /** The same for pods whose rules are the same, while the groups of numbers of ports are. */
+  readonly key: string;
+}
+
+/** Whose policies a change concerns. */
+export interface PolicyChange {
+  /** Pods that a changed policy selects, or selected before. */
+  readonly subjects: readonly GroupSelector[];
+  /** It is the first policy, or was the last one: it concerns pods that are not known, too. */
+  readonly isEdge: boolean;
+}
+
+/** Policies of administrators for the pods of one namespace. */
+interface NamespaceTiers {
+  readonly policies: readonly TierPolicy[];
+  /** Those that are not for every pod of the namespace. */
+  readonly selective: ReadonlySet<TierPolicy>;
+  /** Names of the pods' own ports that any of them has. */
+  readonly portNames: readonly string[];
+  readonly key: string;
+}
 
 /** Policies as they come, and what they mean for each pod. */
 export class PolicyIndex {
   readonly groups = new AddressGroups();
+  /** Which NetworkPolicies have no rules, as those of their namespace choose too much. */
+  readonly budget = new PolicyBudget(this.groups);
   readonly #byNamespace = new Map<string, Map<string, NetworkPolicy>>();
   /** Policies of administrators by kind and name. */
   readonly #tiers = new Map<string, TierPolicy>();
-  /** Of both, UIDs by namespace and titles: those with egress rules that name ports, which are numbers of each peer. */
-  readonly #naming = new Map<string, Set<string>>();
-  readonly #namingTiers = new Set<string>();
+  /** By the labels of a namespace as they are, so nothing is kept of one that is gone. */
+  #tiersOf = new WeakMap<Labels, NamespaceTiers>();
+  /** Numbers of policies as they are: another one with each change. */
+  readonly #numbers = new WeakMap<object, number>();
+  #lastNumber = 0;
 
-  /** Takes a policy. */
-  setPolicy(policy: NetworkPolicy, isGone = false): void {
+  /** Takes a policy. @returns undefined if it is as before */
+  setPolicy(policy: NetworkPolicy, isGone = false): PolicyChange | undefined {
     const { namespace, uid } = policy.metadata;
     const policies = this.#byNamespace.get(namespace) ?? new Map<string, NetworkPolicy>();
+    const before = policies.get(uid);
+    if (!isGone && before && JSON.stringify(before.spec) === JSON.stringify(policy.spec))
+      return undefined;
+    const wereSome = policies.size > 0;
     if (isGone) policies.delete(uid);
     else policies.set(uid, policy);
     if (policies.size > 0) this.#byNamespace.set(namespace, policies);
     else this.#byNamespace.delete(namespace);
-    const naming = this.#naming.get(namespace) ?? new Set<string>();
-    if (!isGone && namesPorts(policy)) naming.add(uid);
-    else naming.delete(uid);
-    if (naming.size > 0) this.#naming.set(namespace, naming);
-    else this.#naming.delete(namespace);
+    const selectors = [before, policy].map((each) => each?.spec?.podSelector ?? {});
+    return {
+      subjects: selectors.map((podSelector) => ({ namespace, podSelector })),
+      isEdge: wereSome !== policies.size > 0,
+    };
   }
 
   /**
@@ -40,18 +79,18 @@ export class PolicyIndex {
     return standIn !== undefined;
   }
 
-  /** Takes a policy of an administrator; undefined if it is gone. */
-  setTierPolicy(title: string, policy: TierPolicy | undefined): void {
+  /** Takes a policy of an administrator; undefined if it is gone. @returns undefined if it is as before */
+  setTierPolicy(title: string, policy: TierPolicy | undefined): PolicyChange | undefined {
+    const before = this.#tiers.get(title);
+    if (JSON.stringify(before) === JSON.stringify(policy)) return undefined;
+    const wereSome = this.hasTiers;
     if (policy) this.#tiers.set(title, policy);
     else this.#tiers.delete(title);
-    if (policy?.egress.some(({ match }) => match?.ports.some((port) => "name" in port)))
-      this.#namingTiers.add(title);
-    else this.#namingTiers.delete(title);
-  }
-
-  /** Whether rules of a namespace's pods depend on the ports of their peers. */
-  dependsOnPorts(namespace: string): boolean {
-    return this.#namingTiers.size > 0 || this.#naming.has(namespace);
+    this.#tiersOf = new WeakMap();
+    return {
+      subjects: [before, policy].flatMap((each) => each?.subject ?? []),
+      isEdge: wereSome !== this.hasTiers,
+    };
   }
 
   /** Whether there is a policy of an administrator. */
@@ -65,20 +104,107 @@ export class PolicyIndex {
   }
 
   /**
-   * The policy of a pod; undefined if the pod is not known, or policies of administrators may choose it by labels of its
+   * The policies of a pod; undefined if the pod is not known, or policies of administrators may choose it by labels of its
    * namespace, which are not known.
    */
+  choiceOf(podUid: string): PolicyChoice | undefined {
+    const pod = this.groups.pod(podUid);
+    if (!pod) return undefined;
+    const ofNamespace = this.#tiersOfNamespace(pod.namespace);
+    if (!ofNamespace) return undefined;
+    const { selective } = ofNamespace;
+    const isSelected = (tier: TierPolicy): boolean =>
+      !selective.has(tier) || matchesLabels(tier.subject.podSelector, pod.labels);
+    const tiers = selective.size > 0 ? ofNamespace.policies.filter(isSelected) : undefined;
+    const policies = [...(this.#byNamespace.get(pod.namespace)?.values() ?? [])].filter(
+      ({ spec }) => matchesLabels(spec?.podSelector ?? {}, pod.labels),
+    );
+    // Ports that rules for what reaches the pod name are the pod's own.
+    const named = new Set([...ofNamespace.portNames, ...portsNamedBy(policies)]);
+    const own = named.size > 0 ? pod.ports.filter(({ name }) => named.has(name)) : [];
+    const tiersKey = tiers ? this.#keyOf(tiers) : ofNamespace.key;
+    const key = `${this.#keyOf(policies)} ${tiersKey} ${JSON.stringify(own)}`;
+    return { pod, policies, tiers: tiers ?? ofNamespace.policies, key };
+  }
+
+  /**
+   * What policies mean for a pod. It is complete only if the groups that it names are filled, see {@link AddressGroups.isFilled},
+   * and if its NetworkPolicies were charged.
+   *
+   * @param groups is asked for the names of groups
+   */
+  rulesOf({ pod, ...choice }: PolicyChoice, groups: GroupNames = this.groups): PodPolicy {
+    const isRefused = (policy: NetworkPolicy): boolean => this.budget.isRefused(policy);
+    return podPolicy(pod, { ...choice, isRefused }, groups);
+  }
+
+  /** Charges the NetworkPolicies of pods at once, so that it is known which of them have no rules. Those that cannot be read are left out. */
+  charge(podUids: Iterable<string>): void {
+    const chosen = [...podUids].flatMap(
+      (uid) => readable(() => this.choiceOf(uid))?.policies ?? [],
+    );
+    const unfilled = (policy: NetworkPolicy): readonly string[] =>
+      readable(() => this.budget.charge([policy])) ?? [];
+    while ([...new Set(chosen)].flatMap(unfilled).length > 0) this.groups.settle();
+    this.budget.settle();
+  }
+
+  /** The policy of a pod at once, however much there is to do; undefined as of {@link PolicyIndex.choiceOf}. */
   policyOf(podUid: string): PodPolicy | undefined {
-    const { groups } = this;
-    const pod = groups.pod(podUid);
-    if (!pod || (this.hasTiers && !groups.knowsNamespace(pod.namespace))) return undefined;
-    const tiers = [...this.#tiers.values()].filter(({ subject }) => groups.selects(subject, pod));
-    const policies = this.#byNamespace.get(pod.namespace)?.values() ?? [];
-    return podPolicy(pod, { policies, tiers }, groups);
+    const choice = this.choiceOf(podUid);
+    if (!choice) return undefined;
+    for (;;) {
+      this.groups.settle();
+      const policy = this.rulesOf(choice);
+      if (this.groups.isSettled) return policy;
+    }
+  }
+
+  #tiersOfNamespace(namespace: string): NamespaceTiers | undefined {
+    if (!this.hasTiers) return noTiers;
+    const labels = this.groups.namespaceLabels(namespace);
+    if (!labels) return undefined;
+    const known = this.#tiersOf.get(labels);
+    if (known) return known;
+    const policies = [...this.#tiers.values()].filter(({ subject }) =>
+      matchesLabels(subject.namespaceSelector, labels),
+    );
+    const made = {
+      policies,
+      selective: new Set(policies.filter(({ subject }) => !isEmpty(subject.podSelector))),
+      portNames: portsNamedBy(policies),
+      key: this.#keyOf(policies),
+    };
+    this.#tiersOf.set(labels, made);
+    return made;
+  }
+
+  #keyOf(policies: readonly object[]): string {
+    return policies.map((policy) => this.#numberOf(policy)).join();
+  }
+
+  #numberOf(policy: object): number {
+    const number = this.#numbers.get(policy) ?? ++this.#lastNumber;
+    this.#numbers.set(policy, number);
+    return number;
   }
 }
 
-function namesPorts({ spec }: NetworkPolicy): boolean {
-  const ports = (spec?.egress ?? []).flatMap((rule) => rule.ports ?? []);
-  return ports.some(({ port }) => typeof port === "string");
+const noTiers: NamespaceTiers = {
+  policies: [],
+  selective: new Set(),
+  portNames: [],
+  key: "",
+};
+
+function readable<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+function isEmpty({ matchLabels = {}, matchExpressions = [] }: LabelSelector): boolean {
+  return Object.keys(matchLabels).length + matchExpressions.length === 0;
 }

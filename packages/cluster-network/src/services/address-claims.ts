@@ -1,4 +1,5 @@
 import type { ServiceView } from "@kip/network-view";
+import { LeastFirst } from "./least-first.ts";
 
 /** An address that a Service asks for, and how it ranks among others that do. */
 export interface AddressClaim {
@@ -9,11 +10,10 @@ export interface AddressClaim {
   readonly rank: string;
 }
 
-/** Services that name one address and port. */
-interface Contest {
-  readonly ranks: Map<string, string>;
-  /** The Service of the least rank; kept, as any number of Services may name one address. */
-  holder: string;
+/** Other Services that have other addresses by a change of claims. */
+export interface Moves {
+  readonly lost: ReadonlySet<string>;
+  readonly got: ReadonlySet<string>;
 }
 
 /**
@@ -22,30 +22,28 @@ interface Contest {
  */
 export class AddressClaims {
   /** By address, protocol and port. */
-  readonly #contests = new Map<string, Contest>();
+  readonly #contests = new Map<string, LeastFirst>();
   readonly #byService = new Map<string, readonly string[]>();
 
-  /**
-   * Replaces the claims of a Service.
-   *
-   * @returns other Services that have got or lost an address by that
-   */
-  replace(service: string, claims: readonly AddressClaim[]): ReadonlySet<string> {
+  /** Replaces the claims of a Service. */
+  replace(service: string, claims: readonly AddressClaim[]): Moves {
     const next = new Map(
       claims.map((claim) => [`${claim.address}/${claim.protocol}/${claim.port}`, claim.rank]),
     );
     const before = this.#byService.get(service) ?? [];
-    const affected = new Set<string>();
+    const lost = new Set<string>();
+    const got = new Set<string>();
     for (const key of new Set([...before, ...next.keys()])) {
       const had = this.#holder(key);
       this.#set(key, service, next.get(key));
       const has = this.#holder(key);
-      for (const other of [had, has])
-        if (had !== has && other !== undefined && other !== service) affected.add(other);
+      if (had === has) continue;
+      if (had !== undefined && had !== service) lost.add(had);
+      if (has !== undefined && has !== service) got.add(has);
     }
     if (next.size > 0) this.#byService.set(service, [...next.keys()]);
     else this.#byService.delete(service);
-    return affected;
+    return { lost, got };
   }
 
   /** The view without addresses of which another Service has one of the ports. */
@@ -66,29 +64,17 @@ export class AddressClaims {
   }
 
   #holder(key: string): string | undefined {
-    return this.#contests.get(key)?.holder;
+    return this.#contests.get(key)?.least;
   }
 
   #set(key: string, service: string, rank: string | undefined): void {
     const contest = this.#contests.get(key);
-    if (!contest) {
-      if (rank !== undefined)
-        this.#contests.set(key, { ranks: new Map([[service, rank]]), holder: service });
-      return;
-    }
-    const { ranks, holder } = contest;
-    if (rank === undefined) ranks.delete(service);
-    else ranks.set(service, rank);
+    if (!contest && rank === undefined) return;
+    const ranks = contest ?? new LeastFirst();
+    ranks.set(service, rank);
     if (ranks.size === 0) this.#contests.delete(key);
-    else if (service === holder) contest.holder = leastOf(ranks);
-    else if (rank !== undefined && rank < (ranks.get(holder) ?? "")) contest.holder = service;
+    else if (!contest) this.#contests.set(key, ranks);
   }
-}
-
-function leastOf(ranks: ReadonlyMap<string, string>): string {
-  let least: readonly [service: string, rank: string] = ["", "\uffff"];
-  for (const claim of ranks) if (claim[1] < least[1]) least = claim;
-  return least[0];
 }
 
 /** What a Service asks for: its addresses, each with each of its ports. */

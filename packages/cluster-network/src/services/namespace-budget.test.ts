@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { encodeLine } from "@kip/network-view";
 import { NamespaceBudget } from "./namespace-budget.ts";
 import { costOf, mostOfNamespaceCost } from "./service-cost.ts";
 
@@ -131,6 +132,22 @@ describe("costOf()", () => {
     const externalIps = list(255, (i) => `192.0.2.${i}`);
     const view = { clusterIps: ["10.96.0.1"], externalIps, ports: [{ ...port, endpoints }] };
     assert.equal(costOf("a/b", view).elements, 256 * 1001);
+  });
+
+  it("counts the bytes of the line as it is sent", () => {
+    const lists = [[], list(1, v4), list(40, v6)];
+    for (const endpoints of lists)
+      for (const servingEndpoints of [undefined, ...lists]) {
+        const ports = [
+          { ...port, endpoints, servingEndpoints },
+          { ...port, port: 81, endpoints, localEndpoints: endpoints },
+        ];
+        const view = { clusterIps: ["10.96.0.1"], ports };
+        assert.equal(
+          costOf("a/b", view).bytes,
+          encodeLine({ kind: "service", key: "a/b", view }).length,
+        );
+      }
   });
 
   it("counts chains of NodePorts and of session affinity", () => {

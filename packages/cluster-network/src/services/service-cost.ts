@@ -19,10 +19,36 @@ const affinityElements = 20;
 
 /** What one Service takes, whatever addresses it loses to others. Grows with addresses x ports x endpoints, as its rules do. */
 export function costOf(key: string, view: ServiceView): ServiceCost {
-  const line = encodeLine({ kind: "service", key, view });
   let elements = 0;
   for (const isWanted of [isIPv4, isIPv6]) elements += elementsOf(view, isWanted);
-  return { elements, bytes: line.length };
+  return { elements, bytes: lineLength(key, view) };
+}
+
+/** The view with all its lists of endpoints empty: what is left is small, however many there are. */
+export function withoutEndpoints(view: ServiceView): ServiceView {
+  const ports = view.ports.map((port) => ({
+    ...port,
+    endpoints: [],
+    localEndpoints: port.localEndpoints && [],
+    servingEndpoints: port.servingEndpoints && [],
+  }));
+  return { ...view, ports };
+}
+
+/** All lists of endpoints of a port. */
+export function endpointLists(port: ServicePortView): readonly (readonly string[])[] {
+  return [port.endpoints, port.localEndpoints ?? [], port.servingEndpoints ?? []];
+}
+
+/** The length of the line, which may be two megabytes and is not made for it. */
+function lineLength(key: string, view: ServiceView): number {
+  let bytes = encodeLine({ kind: "service", key, view: withoutEndpoints(view) }).length;
+  for (const list of view.ports.flatMap(endpointLists)) {
+    // With its quotes, and a comma between two.
+    for (const text of list) bytes += text.length + 3;
+    if (list.length > 0) bytes -= 1;
+  }
+  return bytes;
 }
 
 function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): number {

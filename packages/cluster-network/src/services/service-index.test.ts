@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
+import type { ChangeShare } from "./change-queue.ts";
 import { ServiceIndex, type Refusal } from "./service-index.ts";
 import { mostOfNamespaceCost } from "./service-cost.ts";
 
@@ -32,6 +33,8 @@ function slice(name: string, namespace: string, endpoints: number): EndpointSlic
 
 /** How many of the largest Services one namespace may have: each takes 100 elements for its ports, too. */
 const most = Math.floor(mostOfNamespaceCost.elements / 36_100);
+
+const share: ChangeShare = { ofNamespace: 100, ofAll: 500 };
 
 function start() {
   const refusals: Refusal[] = [];
@@ -110,14 +113,49 @@ describe("ServiceIndex with more Services than there is room for", () => {
     const refused = index.budget.refusedCount("tenant");
     assert.ok(refused > 100, String(refused));
     index.setService("tenant/s0", undefined);
-    assert.deepEqual([...index.takeChanges(100).keys()], ["tenant/s0"]);
+    assert.deepEqual([...index.takeChanges(share).keys()], ["tenant/s0"]);
     const sizes: number[] = [];
-    while (index.isChanged) sizes.push(index.takeChanges(100).size);
+    while (index.isChanged) sizes.push(index.takeChanges(share).size);
     assert.equal(index.budget.refusedCount("tenant"), 0);
     assert.equal(
       sizes.reduce((sum, size) => sum + size, 0),
       refused,
     );
     assert.equal(Math.max(...sizes), 100);
+  });
+
+  it("gives one Service of the largest size at a time, and all small ones of other namespaces before the second", () => {
+    const { index, set } = start();
+    for (const i of numbered(3)) set(`tenant/s${i}`);
+    for (const i of numbered(50)) index.setService(`calm/s${i}`, service(`s${i}`, "calm"));
+    const sizes: number[] = [];
+    while (index.isChanged) sizes.push(index.takeChanges(share).size);
+    assert.deepEqual(sizes, [51, 1, 1]);
+  });
+
+  it("gives a few Services of the largest size at a time, however many namespaces have some", () => {
+    const { index, set } = start();
+    for (const i of numbered(12)) set(`tenant-${i}/web`);
+    index.setService("calm/web", service("web", "calm"));
+    const given: (readonly string[])[] = [];
+    while (index.isChanged) given.push([...index.takeChanges(share).keys()]);
+    assert.deepEqual(
+      given.map(({ length }) => length),
+      [4, 3, 3, 3],
+    );
+    assert.ok(given[0]?.includes("calm/web"));
+  });
+
+  it("gives a few Services with many external addresses and ports at a time", () => {
+    const index = new ServiceIndex({ name: "kip" });
+    const externalIPs = numbered(10).map((i) => `192.0.2.${i}`);
+    for (const i of numbered(50)) {
+      const each = service(`s${i}`, "a");
+      index.setService(`a/s${i}`, { ...each, spec: { ...each.spec, externalIPs } });
+    }
+    // Each asks for 1,000 addresses and ports.
+    assert.ok(index.takeChanges(share).size < 10);
+    for (let left = 50; left > 0; left--) index.takeChanges(share);
+    assert.equal(index.isChanged, false);
   });
 });

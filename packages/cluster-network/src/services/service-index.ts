@@ -1,13 +1,23 @@
 import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
-import type { ServiceView } from "@kip/network-view";
+import { limits, type ServiceView } from "@kip/network-view";
 import { AddressClaims, claimsOf } from "./address-claims.ts";
+import { allChanges, ChangeQueue, type ChangeShare } from "./change-queue.ts";
 import { NamespaceBudget, namespaceOf } from "./namespace-budget.ts";
 import { costOf } from "./service-cost.ts";
 import { isProxied, serviceViewOf } from "./service-view-of.ts";
-import type { ViewNode } from "./usable-endpoints.ts";
+import { mostLookedAt, type ViewNode } from "./usable-endpoints.ts";
 
 /** Label of an EndpointSlice that names its Service. */
 export const serviceNameLabel = "kubernetes.io/service-name";
+
+/** Endpoints, each once for each port, that take as long as a small Service. One of the largest size takes as long as 145. */
+const endpointsAsOne = 250;
+
+/** External addresses, each once for each port, that take as long as a small Service: each is looked for among those of others. */
+const claimsAsOne = 64;
+
+/** No more of them are looked at, see {@link mostLookedAt}. */
+const mostWeight = mostLookedAt / endpointsAsOne;
 
 /** Options of {@link ServiceIndex}. */
 export interface ServiceIndexOptions {
@@ -36,8 +46,12 @@ export class ServiceIndex {
   readonly #byNamespace = new Map<string, Set<string>>();
   /** By Service, then by the slice's name. */
   readonly #slices = new Map<string, Map<string, EndpointSlice>>();
+  /** The Service of each slice, by the slice's namespace and name. */
+  readonly #ownerOf = new Map<string, string>();
   readonly #claims = new AddressClaims();
-  readonly #changed = new Set<string>();
+  readonly #changed = new ChangeQueue();
+  /** Views as they were given last, of Services that have external addresses: they may lose those. */
+  readonly #given = new Map<string, ServiceView>();
 
   constructor(node: ViewNode, options: ServiceIndexOptions = {}) {
     this.#node = node;
@@ -47,6 +61,11 @@ export class ServiceIndex {
   /** Whether {@link ServiceIndex.takeChanges} would give something. */
   get isChanged(): boolean {
     return this.#changed.size > 0;
+  }
+
+  /** How many Services {@link ServiceIndex.takeChanges} has to look at. */
+  get changedCount(): number {
+    return this.#changed.size;
   }
 
   /** Takes a Service; undefined if it is gone. */
@@ -65,17 +84,27 @@ export class ServiceIndex {
     this.#changed.add(key);
   }
 
-  /** Takes a slice; one without the label of a Service is ignored. */
+  /** Takes a slice. One without the label of a Service is of none; another label takes it from the Service that it was of. */
   setSlice(slice: EndpointSlice, isGone = false): void {
-    const service = slice.metadata.labels?.[serviceNameLabel];
-    if (service === undefined) return;
-    const key = `${slice.metadata.namespace}/${service}`;
-    const slices = this.#slices.get(key) ?? new Map<string, EndpointSlice>();
-    if (isGone) slices.delete(slice.metadata.name);
-    else slices.set(slice.metadata.name, slice);
-    if (slices.size > 0) this.#slices.set(key, slices);
-    else this.#slices.delete(key);
-    this.#changed.add(key);
+    const { namespace, name, labels } = slice.metadata;
+    const label = isGone ? undefined : labels?.[serviceNameLabel];
+    const owner = label === undefined ? undefined : `${namespace}/${label}`;
+    const id = `${namespace}/${name}`;
+    const before = this.#ownerOf.get(id);
+    if (before !== undefined) {
+      const slices = this.#slices.get(before);
+      if (owner !== before) slices?.delete(name);
+      if (slices?.size === 0) this.#slices.delete(before);
+      this.#changed.add(before);
+    }
+    if (owner === undefined) {
+      this.#ownerOf.delete(id);
+      return;
+    }
+    const slices = this.#slices.get(owner) ?? new Map<string, EndpointSlice>();
+    this.#slices.set(owner, slices.set(name, slice));
+    this.#ownerOf.set(id, owner);
+    this.#changed.add(owner);
   }
 
   /** A Service as it is now; undefined if there is none, nodes do not lead its packets, or there is no room for its rules. */
@@ -107,27 +136,44 @@ export class ServiceIndex {
   /**
    * The Services that may have changed since the last call, as they are now.
    *
-   * @param mostOfNamespace how many of one namespace are given at most; the rest is given by the next calls. Services that
-   * are gone are given in any case, as others may have their addresses already, and so are those that there is no room for any longer
+   * @param share how many are given at most, where each 250 endpoints of a Service count as one more; the rest is given by the next
+   * calls. Services that are gone are given in any case, as others may have their addresses already, and so are those that there is no
+   * room for any longer. One that loses an address to another is given in any case, too, without it and otherwise as it was: no two
+   * Services have one address at a time. One that gets an address that another no longer has is given by one of the next calls
    */
-  takeChanges(
-    mostOfNamespace = Number.POSITIVE_INFINITY,
-  ): ReadonlyMap<string, ServiceView | undefined> {
-    const wanted = this.#takeWanted(mostOfNamespace);
-    const affected = new Set<string>();
+  takeChanges(share: ChangeShare = allChanges): ReadonlyMap<string, ServiceView | undefined> {
+    const wanted = this.#takeWanted(share);
+    const views = new Map<string, ServiceView | undefined>();
+    const losers = new Set<string>();
     for (const [key, view] of wanted) {
       const claims = view ? claimsOf(key, this.#created(key), view) : [];
-      for (const other of this.#claims.replace(key, claims)) affected.add(other);
+      const { lost, got } = this.#claims.replace(key, claims);
+      for (const other of lost) losers.add(other);
+      for (const other of got) if (!wanted.has(other)) this.#changed.add(other);
     }
-    const views = new Map<string, ServiceView | undefined>();
-    for (const [key, view] of wanted) views.set(key, view && this.#claims.withoutLost(key, view));
-    for (const key of affected) if (!views.has(key)) views.set(key, this.view(key));
+    for (const [key, view] of wanted) this.#give(views, key, view);
+    // To compute them again may take any time: one Service may take addresses of hundreds of large ones.
+    for (const key of losers) {
+      const given = this.#given.get(key);
+      if (given && !wanted.has(key)) this.#give(views, key, given);
+    }
     return views;
   }
 
+  #give(
+    views: Map<string, ServiceView | undefined>,
+    key: string,
+    wanted: ServiceView | undefined,
+  ): void {
+    const view = wanted && this.#claims.withoutLost(key, wanted);
+    views.set(key, view);
+    if (view?.externalIps ?? view?.loadBalancerIps) this.#given.set(key, view);
+    else this.#given.delete(key);
+  }
+
   /** Changed Services with all that they ask for, of those that there is room for. */
-  #takeWanted(mostOfNamespace: number): ReadonlyMap<string, ServiceView | undefined> {
-    const keys = this.#takeKeys(mostOfNamespace);
+  #takeWanted(share: ChangeShare): ReadonlyMap<string, ServiceView | undefined> {
+    const keys = this.#changed.take(share, (key) => this.#weightOf(key));
     const made = new Map<string, ServiceView | undefined>();
     for (const key of keys) {
       const view = this.#tryWanted(key);
@@ -159,17 +205,18 @@ export class ServiceIndex {
     return this.#services.get(key)?.metadata.creationTimestamp ?? "";
   }
 
-  #takeKeys(mostOfNamespace: number): readonly string[] {
-    const counts = new Map<string, number>();
-    const keys = [...this.#changed].filter((key) => {
-      const service = this.#services.get(key);
-      if (!service || !isProxied(service)) return true;
-      const count = (counts.get(namespaceOf(key)) ?? 0) + 1;
-      counts.set(namespaceOf(key), count);
-      return count <= mostOfNamespace;
-    });
-    for (const key of keys) this.#changed.delete(key);
-    return keys;
+  /** How long a changed Service takes; undefined if it has no rules. */
+  #weightOf(key: string): number | undefined {
+    const service = this.#services.get(key);
+    if (!service || !isProxied(service)) return undefined;
+    let endpoints = 0;
+    for (const slice of this.#slices.get(key)?.values() ?? [])
+      endpoints += (slice.endpoints?.length ?? 0) * Math.max(1, slice.ports?.length ?? 0);
+    const { ports = [], externalIPs = [] } = service.spec ?? {};
+    const external = externalIPs.length + (service.status?.loadBalancer?.ingress?.length ?? 0);
+    const claims = Math.min(external * ports.length, limits.serviceAddressPorts);
+    const ofEndpoints = Math.min(Math.floor(endpoints / endpointsAsOne), mostWeight);
+    return 1 + ofEndpoints + Math.floor(claims / claimsAsOne);
   }
 
   /** Any user of the cluster may have written what cannot be read: it must not keep others' changes back. */

@@ -68,6 +68,26 @@ describe("serviceViewOf()", () => {
     }
   });
 
+  it("reads a bounded number of endpoints, each once for all ports, and the same ones in whatever order slices come", () => {
+    const ports = Array.from({ length: 100 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
+    const ofSlices = ports.map((port) => ({ ...port, protocol: "TCP" }));
+    let reads = 0;
+    const one = (text: string): Endpoint => ({
+      get addresses() {
+        reads += 1;
+        return [text];
+      },
+    });
+    const slices = Array.from({ length: 20 }, (_, k) => {
+      const list = Array.from({ length: 500 }, (__, i) => one(`10.${k}.${i >> 8}.${i & 255}`));
+      return { ...slice(list, { name: `web-${String(k).padStart(2, "0")}` }), ports: ofSlices };
+    });
+    const view = serviceViewOf(service({ ports }), slices, node);
+    assert.ok(reads <= 1000, String(reads));
+    assert.equal(view.ports[0]?.endpoints.length, 360);
+    assert.deepEqual(serviceViewOf(service({ ports }), slices.toReversed(), node), view);
+  });
+
   it("has no more endpoints of a Service with session affinity than a small cell can make rules for", () => {
     const many = Array.from({ length: 3000 }, (_, i) => ({
       addresses: [`10.0.${i >> 8}.${i & 255}`],
@@ -155,6 +175,18 @@ describe("serviceViewOf()", () => {
     ]);
   });
 
+  it("decides for each IP version alone which endpoints serve, and whether hints count", () => {
+    const ending = { ready: false, serving: true, terminating: true };
+    const four = [endpoint("10.0.0.1", { conditions: ending })];
+    const hinted = (zone: string) => ({ hints: { forZones: [{ name: zone }] } });
+    const six = [endpoint("fd00::1", hinted("a")), endpoint("fd00::2", hinted("b"))];
+    const ofSix = slice(six, { name: "web-2", addressType: "IPv6" });
+    const lists = (ofFour: readonly Endpoint[]) =>
+      serviceViewOf(service(), [slice(ofFour), ofSix], node).ports[0]?.endpoints;
+    assert.deepEqual(lists(four), ["10.0.0.1:8080", "[fd00::1]:8080"]);
+    assert.deepEqual(lists([endpoint("10.0.0.2")]), ["10.0.0.2:8080", "[fd00::1]:8080"]);
+  });
+
   it("follows hints for the zone only if every ready endpoint has one", () => {
     const near = endpoint("10.0.0.1", { hints: { forZones: [{ name: "a" }] } });
     const far = endpoint("10.0.0.2", { hints: { forZones: [{ name: "b" }] } });
@@ -176,6 +208,25 @@ describe("serviceViewOf()", () => {
     assert.equal(view.isInternalLocal, true);
     assert.deepEqual(view.ports[0]?.localEndpoints, ["10.0.0.1:8080"]);
     assert.equal(view.ports[0]?.endpoints.length, 2);
+  });
+
+  it("leaves out as many endpoints of IPv4 as of IPv6 if there are too many", () => {
+    const count = 1500; // a Service with session affinity may have 2,000
+    const list = (address: (i: number) => string): readonly Endpoint[] =>
+      Array.from({ length: count }, (_, i) => ({ addresses: [address(i + 1)] }));
+    const [v4, v6] = [
+      list((i) => `10.1.${i >> 8}.${i & 255}`),
+      list((i) => `fd00::${i.toString(16)}`),
+    ];
+    const viewOf = (...slices: readonly EndpointSlice[]) =>
+      serviceViewOf(service({ sessionAffinity: "ClientIP" }), slices, node).ports[0]?.endpoints ??
+      [];
+    const second = { name: "web-2", addressType: "IPv6" };
+    const both = viewOf(slice(v4), slice(v6, second));
+    assert.equal(both.filter((text) => text.startsWith("[")).length, 1000);
+    assert.equal(both.length, 2000);
+    assert.equal(viewOf(slice(v4), slice(v6.slice(0, 600), second)).length, 2000);
+    assert.equal(viewOf(slice(v4.slice(0, 10)), slice(v6, second)).length, 1510);
   });
 
   it("leaves out addresses of load balancers that act as proxies", () => {
@@ -226,6 +277,26 @@ describe("ServiceIndex", () => {
     assert.deepEqual(index.takeChanges(), new Map());
   });
 
+  it("takes a slice from its Service when it is labelled for another one, or for none, and keeps nothing of it", () => {
+    const index = new ServiceIndex(node);
+    const pods = [endpoint("10.0.0.1")];
+    for (const name of ["web", "db"]) index.setService(`default/${name}`, service({}, { name }));
+    const count = (key: string) => index.view(key)?.ports[0]?.endpoints.length;
+    const counts = () => ["default/web", "default/db"].map(count);
+    index.setSlice(slice(pods));
+    assert.deepEqual(counts(), [1, 0]);
+    index.takeChanges();
+    const ofDb = slice(pods, { of: "db" });
+    index.setSlice(ofDb);
+    assert.deepEqual(counts(), [0, 1]);
+    assert.deepEqual([...index.takeChanges().keys()].sort(), ["default/db", "default/web"]);
+    index.setSlice({ ...ofDb, metadata: { ...ofDb.metadata, labels: {} } });
+    assert.deepEqual(counts(), [0, 0]);
+    index.setSlice(slice(pods));
+    index.setSlice(slice(pods), true);
+    assert.deepEqual(counts(), [0, 0]);
+  });
+
   it("gives an external address that several Services name to the oldest, and a cluster IP to no other", () => {
     const index = new ServiceIndex(node);
     const externalIPs = ["192.0.2.1", "10.96.0.1"];
@@ -244,6 +315,7 @@ describe("ServiceIndex", () => {
     assert.ok(changes.has("default/new"));
     assert.equal(changes.get("default/new")?.externalIps, undefined);
     index.setService("default/old", undefined);
+    assert.deepEqual([...index.takeChanges()], [["default/old", undefined]]);
     assert.deepEqual(index.takeChanges().get("default/new")?.externalIps, ["192.0.2.1"]);
   });
 });

@@ -7,7 +7,7 @@ import {
   type ServicePortView,
   type ServiceView,
 } from "@kip/network-view";
-import { usableEndpoints, type ViewNode } from "./usable-endpoints.ts";
+import { SliceReader, type SlicePort, type ViewNode } from "./usable-endpoints.ts";
 
 /** Labels of Services and EndpointSlices that this proxy leaves alone, as kube-proxy does: another's, and headless ones. */
 export const unproxiedLabels = [
@@ -36,7 +36,6 @@ export function serviceViewOf(
   node: ViewNode,
 ): ServiceView {
   const { spec = {}, status } = service;
-  const all = [...slices];
   const isExternal = spec.type === "NodePort" || spec.type === "LoadBalancer";
   const ports = (spec.ports ?? []).slice(0, limits.ports);
   const mostAddresses = Math.floor(limits.serviceAddressPorts / Math.max(1, ports.length));
@@ -55,6 +54,7 @@ export function serviceViewOf(
   const hasLocal = isInternalLocal || isExternalLocal;
   const hasAffinity = spec.sessionAffinity === "ClientIP";
   const most = mostEndpoints(ports.length * (hasLocal ? 2 : 1), hasAffinity);
+  const reader = new SliceReader(slices, ports.map(slicePort), node);
   return {
     clusterIps: addresses(spec.clusterIPs ?? [spec.clusterIP ?? ""]),
     externalIps: some(external),
@@ -66,14 +66,16 @@ export function serviceViewOf(
     isInternalLocal: isInternalLocal || undefined,
     isExternalLocal: isExternalLocal || undefined,
     ports: ports.map((port) => {
-      const protocol = protocolOf(port.protocol);
-      const portName = port.name ?? "";
-      const { cluster, local, serving } = usableEndpoints(all, { portName, protocol, node });
-      const endpoints = cluster.slice(0, most);
-      const localEndpoints = hasLocal ? local.slice(0, most) : undefined;
-      const isUsed = new Set([...endpoints, ...(localEndpoints ?? [])]);
-      // Together no more than the share of a port.
-      const others = serving.filter((text) => !isUsed.has(text)).slice(0, most - endpoints.length);
+      const { portName, protocol } = slicePort(port);
+      const usable = reader.of({ portName, protocol });
+      const endpoints = firstOf(usable.cluster(), most);
+      const localEndpoints = hasLocal ? firstOf(usable.local(), most) : undefined;
+      const others = (): readonly string[] => {
+        const isUsed = new Set([...endpoints, ...(localEndpoints ?? [])]);
+        // Together no more than the share of a port.
+        const serving = usable.serving().filter((text) => !isUsed.has(text));
+        return firstOf(serving, most - endpoints.length);
+      };
       return {
         name: portName,
         protocol,
@@ -81,16 +83,29 @@ export function serviceViewOf(
         nodePort: port.nodePort === 0 ? undefined : port.nodePort,
         endpoints,
         localEndpoints,
-        servingEndpoints: protocol === "UDP" ? some(others) : undefined,
+        servingEndpoints: protocol === "UDP" ? some(others()) : undefined,
       } satisfies ServicePortView;
     }),
   };
+}
+
+function slicePort({ name = "", protocol }: { name?: string; protocol?: string }): SlicePort {
+  return { portName: name, protocol: protocolOf(protocol) };
 }
 
 /** How many endpoints one list may have. A line that no cell takes would cut off all of them. */
 function mostEndpoints(lists: number, hasAffinity: boolean): number {
   const total = hasAffinity ? limits.affinityEndpoints : limits.serviceEndpoints;
   return Math.min(limits.endpoints, Math.floor(total / lists));
+}
+
+/** The first ones; of IPv4 and IPv6 half each if there are more, as endpoints of one are of no use to packets of the other. */
+function firstOf(list: readonly string[], most: number): readonly string[] {
+  if (list.length <= most) return list;
+  const [v4, v6] = [list.filter((text) => text[0] !== "["), list.filter((text) => text[0] === "[")];
+  const half = Math.ceil(most / 2);
+  const kept = v4.slice(0, Math.max(half, most - v6.length));
+  return [...kept, ...v6.slice(0, most - kept.length)];
 }
 
 /** The protocol of a port; what is absent or unknown is TCP, as the API's default. */

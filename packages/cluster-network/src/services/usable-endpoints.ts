@@ -1,5 +1,5 @@
 import type { Endpoint, EndpointSlice } from "@kip/k8s-types/network";
-import { canonicalAddress, endpointText, type Protocol } from "@kip/network-view";
+import { canonicalAddress, endpointText, limits, type Protocol } from "@kip/network-view";
 
 /** The node whose view of the cluster is computed. */
 export interface ViewNode {
@@ -9,19 +9,16 @@ export interface ViewNode {
   readonly zone?: string | undefined;
 }
 
-/** Endpoints of one port of a Service: address and port as text, sorted, each once. */
-export interface UsableEndpoints {
-  /** For traffic policy `Cluster`: hints for zones and nodes are taken into account. */
-  readonly cluster: readonly string[];
-  /** For traffic policy `Local`: those on the node. */
-  readonly local: readonly string[];
-  /** All that serve, ready or not, whatever policies and hints say. */
-  readonly serving: readonly string[];
+/** A port of a Service, as slices name it. */
+export interface SlicePort {
+  /** Name of the Service's port; empty if it has none. */
+  readonly portName: string;
+  readonly protocol: Protocol;
 }
 
 /** An endpoint with the conditions that decide; an absent one means what the API says. */
-interface Candidate {
-  readonly text: string;
+interface KnownEndpoint {
+  readonly address: string;
   readonly isReady: boolean;
   readonly isServing: boolean;
   readonly isServingWhileTerminating: boolean;
@@ -30,30 +27,134 @@ interface Candidate {
   readonly zoneHints: readonly string[];
 }
 
+interface KnownSlice {
+  readonly endpoints: readonly KnownEndpoint[];
+  /** Numbers of the Service's ports, by name and protocol. */
+  readonly numbers: ReadonlyMap<string, readonly number[]>;
+}
+
+/** An endpoint of one port. */
+interface Candidate extends KnownEndpoint {
+  readonly text: string;
+}
+
+/**
+ * How many endpoints of a Service are looked at, each once for each port: twice as many as cells take. Users decide how many
+ * slices a Service has.
+ */
+export const mostLookedAt = 2 * limits.serviceEndpoints;
+
+/** The endpoints of a Service: its slices are read once for all of its ports. */
+export class SliceReader {
+  readonly #node: ViewNode;
+  readonly #slices: readonly KnownSlice[];
+
+  /** @param ports all ports of the Service; others of the slices are left out */
+  constructor(slices: Iterable<EndpointSlice>, ports: readonly SlicePort[], node: ViewNode) {
+    this.#node = node;
+    this.#slices = readSlices(slices, new Set(ports.map(portKey)), node);
+  }
+
+  /** Endpoints of a port. */
+  of(port: SlicePort): UsableEndpoints {
+    const key = portKey(port);
+    const candidates: Candidate[] = [];
+    for (const { endpoints, numbers } of this.#slices)
+      for (const number of numbers.get(key) ?? [])
+        for (const endpoint of endpoints)
+          candidates.push({ ...endpoint, text: endpointText(endpoint.address, number) });
+    return new UsableEndpoints(candidates, this.#node);
+  }
+}
+
 /**
  * Which endpoints serve a port, as kube-proxy decides: the ready ones, or, if there is none, those that still serve while
- * they terminate. Hints count only if every ready endpoint has one and the node is in one of them.
- *
- * @param portName name of the Service's port; empty if it has none
+ * they terminate. Hints count only if every ready endpoint has one and the node is in one of them. Each list has address and port
+ * as text, sorted, each once.
  */
-export function usableEndpoints(
-  slices: Iterable<EndpointSlice>,
-  { portName, protocol, node }: { portName: string; protocol: Protocol; node: ViewNode },
-): UsableEndpoints {
-  const candidates: Candidate[] = [];
-  for (const slice of slices) {
-    if (slice.addressType !== "IPv4" && slice.addressType !== "IPv6") continue;
-    for (const { name = "", protocol: has = "TCP", port } of slice.ports ?? [])
-      if (name === portName && has === protocol && port !== undefined && isPort(port))
-        for (const endpoint of slice.endpoints ?? [])
-          addCandidate(candidates, { endpoint, port, node });
+class UsableEndpoints {
+  readonly #candidates: readonly Candidate[];
+  readonly #node: ViewNode;
+
+  constructor(candidates: readonly Candidate[], node: ViewNode) {
+    this.#candidates = candidates;
+    this.#node = node;
   }
-  const local = candidates.filter(({ isOnNode }) => isOnNode);
-  return {
-    cluster: texts(readyOrServing(candidates, (ready) => hinted(ready, node))),
-    local: texts(readyOrServing(local, (ready) => ready)),
-    serving: texts(candidates.filter(({ isServing }) => isServing)),
-  };
+
+  /** For traffic policy `Cluster`: hints for zones and nodes are taken into account. */
+  cluster(): readonly string[] {
+    return texts(
+      this.#families().flatMap((list) =>
+        readyOrServing(list, (ready) => hinted(ready, this.#node)),
+      ),
+    );
+  }
+
+  /** For traffic policy `Local`: those on the node. */
+  local(): readonly string[] {
+    return texts(
+      this.#families().flatMap((list) => {
+        const local = list.filter(({ isOnNode }) => isOnNode);
+        return readyOrServing(local, (ready) => ready);
+      }),
+    );
+  }
+
+  /** All that serve, ready or not, whatever policies and hints say. */
+  serving(): readonly string[] {
+    return texts(this.#candidates.filter(({ isServing }) => isServing));
+  }
+
+  /** Kube-proxy decides for each IP version alone, as endpoints of the other one are of no use to a packet. */
+  #families(): readonly (readonly Candidate[])[] {
+    const isIPv6 = ({ address }: Candidate): boolean => address.includes(":");
+    return [
+      this.#candidates.filter((each) => !isIPv6(each)),
+      this.#candidates.filter((each) => isIPv6(each)),
+    ];
+  }
+}
+
+function portKey({ portName, protocol }: SlicePort): string {
+  return `${portName}/${protocol}`;
+}
+
+function readSlices(
+  slices: Iterable<EndpointSlice>,
+  wanted: ReadonlySet<string>,
+  node: ViewNode,
+): readonly KnownSlice[] {
+  const ofService = [...slices].flatMap((slice) => {
+    if (slice.addressType !== "IPv4" && slice.addressType !== "IPv6") return [];
+    const numbers = numbersOf(slice, wanted);
+    const endpoints = slice.endpoints ?? [];
+    return numbers.size > 0 ? [{ name: slice.metadata.name, endpoints, numbers }] : [];
+  });
+  const sizeOf = ({ endpoints, numbers }: (typeof ofService)[number]): number =>
+    endpoints.length * numbers.size;
+  // Always the same ones, in whatever order slices have come.
+  if (ofService.reduce((sum, slice) => sum + sizeOf(slice), 0) > mostLookedAt)
+    ofService.sort((a, b) => (a.name < b.name ? -1 : 1));
+  let room = mostLookedAt;
+  return ofService.map(({ endpoints, numbers }) => {
+    const read = endpoints.slice(0, Math.floor(room / numbers.size));
+    room -= read.length * numbers.size;
+    const known = read.flatMap((endpoint) => knownEndpoint(endpoint, node) ?? []);
+    return { endpoints: known, numbers };
+  });
+}
+
+function numbersOf(
+  { ports }: EndpointSlice,
+  wanted: ReadonlySet<string>,
+): ReadonlyMap<string, readonly number[]> {
+  const numbers = new Map<string, readonly number[]>();
+  for (const { name = "", protocol = "TCP", port } of ports ?? []) {
+    const key = `${name}/${protocol}`;
+    if (port !== undefined && isPort(port) && wanted.has(key))
+      numbers.set(key, [...(numbers.get(key) ?? []), port]);
+  }
+  return numbers;
 }
 
 /** The API server takes any number in a slice. */
@@ -61,22 +162,19 @@ function isPort(port: number): boolean {
   return port >= 1 && port <= 65_535;
 }
 
-function addCandidate(
-  list: Candidate[],
-  { endpoint, port, node }: { endpoint: Endpoint; port: number; node: ViewNode },
-): void {
+function knownEndpoint(endpoint: Endpoint, node: ViewNode): KnownEndpoint | undefined {
   const address = canonicalAddress(endpoint.addresses[0] ?? "");
-  if (address === undefined) return;
+  if (address === undefined) return undefined;
   const { ready = true, serving = ready, terminating = false } = endpoint.conditions ?? {};
-  list.push({
-    text: endpointText(address, port),
+  return {
+    address,
     isReady: ready,
     isServing: serving,
     isServingWhileTerminating: serving && terminating,
     isOnNode: endpoint.nodeName === node.name,
     nodeHints: endpoint.hints?.forNodes?.map(({ name }) => name) ?? [],
     zoneHints: endpoint.hints?.forZones?.map(({ name }) => name) ?? [],
-  });
+  };
 }
 
 function readyOrServing(
@@ -102,5 +200,8 @@ function hinted(ready: readonly Candidate[], { name, zone }: ViewNode): readonly
 }
 
 function texts(list: readonly Candidate[]): readonly string[] {
-  return [...new Set(list.map(({ text }) => text))].sort();
+  return list
+    .map(({ text }) => text)
+    .sort()
+    .filter((text, index, all) => text !== all[index - 1]);
 }

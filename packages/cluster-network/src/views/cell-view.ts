@@ -1,22 +1,13 @@
-import { bucketCount, bucketOf, encodeLine, type PolicyView } from "@kip/network-view";
-import type { GroupLines } from "./group-lines.ts";
+import { bucketCount, bucketOf, encodeLine } from "@kip/network-view";
+import type { CellPolicy, GroupSource } from "./cell-policy.ts";
 import type { ServiceLines } from "./service-lines.ts";
 
 /** About as many bytes of buckets go into one change: a cell takes it as one transaction. */
 const changeBytes = 128 * 1024;
 
 /** What all cells share. */
-export interface SharedLines {
-  readonly version: number;
+export interface SharedLines extends GroupSource {
   readonly services: ServiceLines;
-  group(name: string): GroupLines | undefined;
-}
-
-/** Names of the groups that a policy uses. */
-export function groupsOf(policy: PolicyView): ReadonlySet<string> {
-  const parts = [policy, policy.admin, policy.baseline];
-  const rules = parts.flatMap((part) => [...(part?.ingress ?? []), ...(part?.egress ?? [])]);
-  return new Set(rules.flatMap(({ groups = [] }) => groups));
 }
 
 /**
@@ -32,11 +23,10 @@ export class CellView {
   /** Of missing buckets that are too large for one change: Services that the cell has. */
   readonly #sent = new Map<number, Set<string>>();
   #version: number;
-  #policy: PolicyView;
-  #isPolicyNew = true;
-  /** Groups that the cell has. */
-  #groups: ReadonlySet<string> = new Set();
-  /** Those of them that a policy in between did not name: changes of such groups may not have been noted. */
+  #policy: CellPolicy;
+  /** What the cell has; it has the groups of it. */
+  #sentPolicy: CellPolicy | undefined;
+  /** Groups that it has and a policy in between did not name: changes of such groups may not have been noted. */
   readonly #lapsed = new Set<string>();
   #isFirst = true;
   #number = 0;
@@ -49,7 +39,7 @@ export class CellView {
     options: {
       readonly sums: readonly number[];
       readonly first: readonly string[];
-      readonly policy: PolicyView;
+      readonly policy: CellPolicy;
     },
   ) {
     const { sums, first, policy } = options;
@@ -67,18 +57,19 @@ export class CellView {
   get isBehind(): boolean {
     return (
       this.#isFirst ||
-      this.#isPolicyNew ||
+      this.#policy !== this.#sentPolicy ||
       this.#missingBuckets.length > 0 ||
       this.#version < this.#shared.version
     );
   }
 
-  /** Replaces the policy of the pod. */
-  setPolicy(policy: PolicyView): void {
-    const wanted = groupsOf(policy);
-    for (const name of this.#groups) if (!wanted.has(name)) this.#lapsed.add(name);
+  /** Replaces the policy of the pod, if it says something else. */
+  setPolicy(policy: CellPolicy): void {
+    if (policy.line.equals(this.#policy.line)) return;
+    if (this.#policy !== this.#sentPolicy)
+      for (const name of this.#sentPolicy?.groups ?? [])
+        if (!this.#policy.groups.has(name)) this.#lapsed.add(name);
     this.#policy = policy;
-    this.#isPolicyNew = true;
   }
 
   /** The next change for the cell, ended by its number; undefined if the cell lacks nothing. */
@@ -86,7 +77,6 @@ export class CellView {
     if (!this.isBehind) return undefined;
     const parts = [...this.#policyParts(), ...this.#serviceParts()].filter((b) => b.length > 0);
     this.#version = this.#shared.version;
-    this.#isPolicyNew = false;
     const isOnlyFirst = this.#isFirst;
     this.#isFirst = false;
     if (parts.length === 0 && !isOnlyFirst) return undefined;
@@ -94,19 +84,13 @@ export class CellView {
     return [...parts, Buffer.from(encodeLine({ kind: "end", number: this.#number }))];
   }
 
-  *#policyParts(): Generator<Buffer> {
-    const wanted = this.#isPolicyNew ? groupsOf(this.#policy) : this.#groups;
-    for (const name of wanted) {
-      const group = this.#shared.group(name);
-      const isKnown = this.#groups.has(name) && !this.#lapsed.has(name);
-      if (group) yield isKnown ? group.since(this.#version) : group.all();
-    }
-    if (!this.#isPolicyNew) return;
-    yield Buffer.from(encodeLine({ kind: "policy", policy: this.#policy }));
-    for (const name of this.#groups)
-      if (!wanted.has(name)) yield Buffer.from(encodeLine({ kind: "group", name, change: "gone" }));
-    this.#groups = wanted;
+  #policyParts(): readonly Buffer[] {
+    const [policy, sent, version] = [this.#policy, this.#sentPolicy, this.#version];
+    if (policy === sent && this.#lapsed.size === 0) return policy.since(version, this.#shared);
+    const parts = policy.instead({ policy: sent, version }, this.#lapsed, this.#shared);
+    this.#sentPolicy = policy;
     this.#lapsed.clear();
+    return parts;
   }
 
   *#serviceParts(): Generator<Buffer> {

@@ -1,11 +1,21 @@
 import { defined } from "@kip/base";
 import { encodeLine, hasTiers, limits, type PolicyView } from "@kip/network-view";
 import type { AddressGroups } from "../policies/address-groups.ts";
-import { groupsOf } from "./cell-view.ts";
+import { groupsOf } from "./cell-policy.ts";
 import { isReadable } from "./is-readable.ts";
 
 /** Of one change: it has the policy, all its groups and some Services. */
-const mostGroupBytes = limits.changeBytes / 2;
+export const mostGroupBytes = limits.changeBytes / 2;
+
+/** About how many bytes the addresses of groups take. */
+export function groupBytesOf(
+  names: ReadonlySet<string>,
+  groups: Pick<AddressGroups, "sizeOf">,
+): number {
+  let bytes = 0;
+  for (const name of names) bytes += groups.sizeOf(name).bytes;
+  return bytes;
+}
 
 /**
  * A policy that no cell takes lets nothing pass in the directions that it restricts: its line would end the connection. The same is
@@ -16,25 +26,26 @@ const mostGroupBytes = limits.changeBytes / 2;
  */
 export function fittingPolicy(
   policy: PolicyView,
-  groups: Pick<AddressGroups, "bytes">,
+  groups: Pick<AddressGroups, "sizeOf">,
   knowsTiers = true,
 ): PolicyView {
-  const isKnown = knowsTiers || !hasTiers(policy);
-  let groupBytes = 0;
-  for (const name of groupsOf(policy)) groupBytes += groups.bytes(name);
-  const areFew = groupBytes <= mostGroupBytes;
-  const fits = isKnown && areFew && isReadable(encodeLine({ kind: "policy", policy }));
-  return fits ? policy : closed(policy, isKnown);
+  const known = knowsTiers || !hasTiers(policy) ? policy : withoutTiers(policy);
+  const areFew = groupBytesOf(groupsOf(known), groups) <= mostGroupBytes;
+  return areFew && isReadable(encodeLine({ kind: "policy", policy: known }))
+    ? known
+    : closed(known);
 }
 
-/** @param isAll close also what only NetworkPolicies restrict, which may be what is too long */
-function closed({ ingress, egress, admin, baseline }: PolicyView, isAll: boolean): PolicyView {
-  const inTiers = {
-    ingress: admin?.ingress ?? baseline?.ingress,
-    egress: admin?.egress ?? baseline?.egress,
-  };
+/** Tiers become directions that nothing passes in. */
+function withoutTiers({ ingress, egress, admin, baseline }: PolicyView): PolicyView {
   return defined({
-    ingress: inTiers.ingress ? [] : isAll ? ingress && [] : ingress,
-    egress: inTiers.egress ? [] : isAll ? egress && [] : egress,
+    ingress: admin?.ingress || baseline?.ingress ? [] : ingress,
+    egress: admin?.egress || baseline?.egress ? [] : egress,
   });
+}
+
+/** Nothing passes in any direction that is restricted. */
+function closed(policy: PolicyView): PolicyView {
+  const { ingress, egress } = withoutTiers(policy);
+  return defined({ ingress: ingress && [], egress: egress && [] });
 }

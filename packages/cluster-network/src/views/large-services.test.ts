@@ -141,10 +141,28 @@ describe("NetworkViews with Services of the largest size", () => {
     await cell.take(subscription, bench.signal);
     for (const key of keys) bench.set(key);
     bench.views.setService(service("web", "victim", 1));
-    await bench.flush();
+    await bench.clock.advance(0);
     await cell.take(subscription, bench.signal);
     assert.ok(cell.table.has("victim/web"));
+    while (bench.views.index.isChanged) await bench.flush();
     while (cell.table.size < keys.length + 1) await cell.take(subscription, bench.signal);
+  });
+
+  it("makes a version of few of them at a time, and lets other work pass in between, also before there is a cell", async () => {
+    const bench = new Bench();
+    for (const key of keys) bench.set(key);
+    const counts: number[] = [];
+    const settled = bench.views.settled(bench.signal).then(() => "settled");
+    let turn: unknown;
+    do {
+      counts.push(bench.views.index.changedCount);
+      turn = await Promise.race([settled, new Promise((resolve) => setImmediate(resolve))]);
+    } while (turn !== "settled");
+    assert.ok(Math.max(...counts.map((count, i) => (counts[i - 1] ?? count) - count)) <= 4);
+    assert.equal(bench.views.index.isChanged, false);
+    const cell = new TestCell();
+    const subscription = bench.subscribe();
+    while (cell.table.size < keys.length) await cell.take(subscription, bench.signal);
   });
 
   it("leads a cell to the table as it is, whatever changes while parts of it come", async () => {

@@ -451,9 +451,6 @@ describe("NetworkViews", () => {
         ports: [{ name: "dns", port: 53, protocol: "UDP" }],
         endpoints: [{ addresses: ["10.0.0.53"] }],
       };
-      bench.views.setNamespace({
-        metadata: { ...meta("kube-system"), labels: { name: "system" } },
-      });
       bench.views.setSlice(ofKip);
       bench.views.setSlice({ ...ofKip, metadata: { ...ofKip.metadata, name: "another" } });
       const others = {
@@ -465,6 +462,9 @@ describe("NetworkViews", () => {
         endpoints: [{ addresses: ["10.0.0.99"] }],
       });
       bench.views.forgetPods();
+      bench.views.setNamespace({
+        metadata: { ...meta("kube-system"), labels: { name: "system" } },
+      });
       const podSelector = { matchLabels: { "k8s-app": "kube-dns" } };
       const to = [{ namespaceSelector: { matchLabels: { name: "system" } }, podSelector }];
       const ports = [{ port: "dns", protocol: "UDP" }];
@@ -482,6 +482,12 @@ describe("NetworkViews", () => {
       await bench.flush();
       const [{ add, remove } = assert.fail()] = groups(await next);
       assert.deepEqual([add, remove], [["10.0.0.54"], ["10.0.0.53"]]);
+    });
+
+    it("forgets namespaces with the pods: those that are deleted meanwhile are not known again", () => {
+      const { views } = new Bench();
+      views.forgetPods();
+      assert.deepEqual([...views.groups.namespaces()], []);
     });
 
     it("sends a group whole that no policy named while its addresses changed", async () => {
@@ -570,35 +576,50 @@ describe("NetworkViews", () => {
       assert.equal((await next)[0]?.admin?.ingress?.[0]?.action, "deny");
     });
 
-    it("are not computed again when a pod with ports comes, unless rules outwards name ports", async () => {
+    it("are not computed again when a pod with ports comes, unless it brings a number for a name of rules outwards", async () => {
       const bench = new Bench();
       const { views } = bench;
       views.setPod(pod("a", "10.1.0.1"));
-      const subject = { namespaces: {} };
-      const peers = { namespaces: {} };
       const setPolicy = (ports: readonly unknown[]) =>
         views.setTierPolicy("AdminNetworkPolicy", {
           metadata: { name: "p" },
-          spec: { priority: 1, subject, egress: [{ action: "Deny", to: [peers], ports }] },
+          spec: {
+            priority: 1,
+            subject: { namespaces: {} },
+            egress: [{ action: "Deny", to: [{ namespaces: {} }], ports }],
+          },
         });
       setPolicy([{ portNumber: { protocol: "TCP", port: 80 } }]);
-      views.subscribe({ podUid: "a", namespace: "default", sums: noSums, knowsTiers: true });
+      const cell = subscribe(bench, true);
       let count = 0;
-      const original = views.policies.policyOf.bind(views.policies);
-      views.policies.policyOf = (uid) => {
+      const original = views.policies.choiceOf.bind(views.policies);
+      const counted = (uid: string) => {
         count++;
         return original(uid);
       };
-      const ports = [{ name: "http", containerPort: 8080 }];
-      const spec = { containers: [{ name: "c", image: "i", ports }] };
-      views.setPod(pod("b", "10.1.0.2", { spec }));
-      await bench.flush();
+      views.policies.choiceOf = counted;
+      const podWithPort = async (name: string, ip: string, number: number): Promise<void> => {
+        const ports = [{ name: "http", containerPort: number }];
+        views.setPod(pod(name, ip, { spec: { containers: [{ name: "c", image: "i", ports }] } }));
+        await bench.flush();
+      };
+      await podWithPort("b", "10.1.0.2", 8080);
       assert.equal(count, 0);
       setPolicy([{ namedPort: "http" }]);
       await bench.flush();
-      views.setPod(pod("c", "10.1.0.3", { spec }));
-      await bench.flush();
-      assert.equal(count, 2);
+      await bench.all(cell);
+      count = 0;
+      await podWithPort("c", "10.1.0.3", 8080);
+      assert.equal(count, 0);
+      await podWithPort("d", "10.1.0.4", 9090);
+      assert.ok(count > 0);
+      const policies = (await bench.all(cell)).flatMap((line) =>
+        line.kind === "policy" ? [line.policy] : [],
+      );
+      assert.deepEqual(
+        policies.flatMap(({ admin }) => admin?.egress?.map(({ ports }) => ports?.[0]?.port)),
+        [8080, 9090],
+      );
     });
 
     it("have the addresses of nodes as peers, and follow them", async () => {

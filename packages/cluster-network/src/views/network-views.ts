@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import type { Node, Pod } from "@kip/k8s-types";
 import type {
   EndpointSlice,
@@ -7,19 +8,27 @@ import type {
 } from "@kip/k8s-types/network";
 import { pause, untilAborted, type Clock, type Logger } from "@kip/base";
 import type { EventRecorder } from "@kip/k8s-client";
-import type { PolicyView } from "@kip/network-view";
 import type { AddressGroups } from "../policies/address-groups.ts";
 import { podFacts } from "../policies/pod-facts.ts";
 import { nodeFacts } from "../policies/node-facts.ts";
 import { PolicyIndex } from "../policies/policy-index.ts";
 import { standInUid } from "../policies/stand-in.ts";
 import { readTierPolicy, type TierKind, type TierObject } from "../policies/tier-policy.ts";
+import { allChanges, type ChangeShare } from "../services/change-queue.ts";
 import { ServiceIndex } from "../services/service-index.ts";
 import type { ViewNode } from "../services/usable-endpoints.ts";
-import { CellView, groupsOf, type SharedLines } from "./cell-view.ts";
-import { fittingPolicy } from "./fitting-policy.ts";
-import { GroupLines } from "./group-lines.ts";
-import { RefusalLog } from "./refusal-log.ts";
+import { AffectedPods } from "./affected-pods.ts";
+import { CellView, type SharedLines } from "./cell-view.ts";
+import type { GroupLines } from "./group-lines.ts";
+import {
+  closedRules,
+  openRules,
+  SharedRules,
+  type PodRules,
+  type RulesDraft,
+} from "./pod-rules.ts";
+import { PolicyReports } from "./policy-reports.ts";
+import { ofServices, RefusalLog } from "./refusal-log.ts";
 import { ServiceLines } from "./service-lines.ts";
 
 /** Options of {@link NetworkViews}. */
@@ -50,23 +59,31 @@ interface Subscriber {
   readonly podUid: string;
   readonly namespace: string;
   readonly knowsTiers: boolean;
-  readonly view: CellView;
-  /** The policy that the view was made from, to find out whether it is another one. */
-  policy: string;
-  groups: ReadonlySet<string>;
+  readonly sums: readonly number[];
+  /** Undefined until the pod's rules are known for the first time. */
+  view: CellView | undefined;
+  rules: PodRules | undefined;
+  /** Of other rules, while groups that those name are not filled. */
+  draft: RulesDraft | undefined;
   wake: () => void;
 }
 
 const defaultPeriodMs = 100;
 
 /**
- * How many Services of one namespace a version has: 1,000 changes per second. One namespace cannot keep the changes of
- * others back, on kip or on cells.
+ * How many changed Services a version has: 1,000 per second of one namespace. One namespace cannot keep the changes of others back, on
+ * kip or on cells, and a version takes less than 100 ms to make.
  */
-const mostOfNamespace = 100;
+const ofVersion: ChangeShare = { ofNamespace: 100, ofAll: 500 };
 
-/** Nothing passes. */
-const closedPolicy: PolicyView = { ingress: [], egress: [] };
+/** Before there is a cell, everything is listed for the first time: in parts all the same, as kip has other work. */
+const ofFirstVersions: ChangeShare = { ofNamespace: 500, ofAll: 500 };
+
+/** After so long other work of kip's process is let pass, milliseconds. */
+const blockMs = 10;
+
+/** So many cells take a change before other work is let pass: each encrypts what it sends. */
+const cellsOfBlock = 64;
 
 /** Namespaces whose Services nearly every pod uses: the API server's and DNS. */
 const commonNamespaces: readonly string[] = ["default", "kube-system"];
@@ -74,6 +91,10 @@ const commonNamespaces: readonly string[] = ["default", "kube-system"];
 /**
  * The cluster's network as each cell sees it. Objects of the API go in as they change; nothing is computed before the next
  * version, and then only what has changed, once for all cells.
+ *
+ * What policies mean is computed in blocks of about 10 ms, between which other work passes. A cell whose policy may be another
+ * one is sent nothing until that is computed: it has the rules of before, whole, and then the new ones with all changes of
+ * groups. So it never has new addresses with old rules, or the other way around.
  */
 export class NetworkViews implements SharedLines {
   version = 0;
@@ -81,21 +102,28 @@ export class NetworkViews implements SharedLines {
   readonly index: ServiceIndex;
   readonly policies = new PolicyIndex();
   readonly #options: NetworkViewsOptions;
-  readonly #groupLines = new Map<string, GroupLines>();
+  readonly #rules: SharedRules;
   readonly #subscribers = new Set<Subscriber>();
-  /** Namespaces whose pods may have other policies now. */
-  readonly #changedNamespaces = new Set<string>();
-  readonly #changedPods = new Set<string>();
-  #arePortsChanged = false;
-  /** Every pod may have another policy now. */
-  #areAllChanged = false;
+  readonly #affected = new AffectedPods();
+  /** Cells that get nothing before their policy is computed; new ones come first. */
+  readonly #waiting = new Set<Subscriber>();
+  readonly #new = new Set<Subscriber>();
+  /** The same, and groups of their policy are not filled: others do not wait for that. */
+  readonly #unfilled = new Set<Subscriber>();
+  /** Cells to be woken, as there is something for them. */
+  readonly #behind = new Set<Subscriber>();
+  #areAllBehind = false;
+  #isComputing = false;
   #isScheduled = false;
   /** When the next version may be made, by the monotonic clock. */
   #nextAtMs = 0;
 
   constructor(options: NetworkViewsOptions) {
     this.#options = options;
-    const refusals = new RefusalLog(options);
+    const refusals = new RefusalLog(options, ofServices);
+    const policies = new PolicyReports(options);
+    this.policies.budget.onRefused = (refusal) => policies.refused(refusal);
+    this.#rules = new SharedRules(this.policies, (choice) => policies.tooLarge(choice));
     this.index = new ServiceIndex(options.node, {
       onFailure: (service, err) =>
         options.logger?.error("Could not read a Service or its EndpointSlices", { service, err }),
@@ -116,7 +144,7 @@ export class NetworkViews implements SharedLines {
 
   setSlice(slice: EndpointSlice, isGone = false): void {
     this.index.setSlice(slice, isGone);
-    if (this.policies.setSlice(slice, isGone)) this.#arePortsChanged = true;
+    this.policies.setSlice(slice, isGone);
     this.#schedule();
   }
 
@@ -124,11 +152,9 @@ export class NetworkViews implements SharedLines {
     const labels = isGone ? undefined : (metadata.labels ?? {});
     const before = this.groups.namespaceLabels(metadata.name);
     if (JSON.stringify(before) === JSON.stringify(labels)) return;
-    // Other peers may have other numbers for a named port.
-    this.#arePortsChanged = true;
     this.groups.setNamespace(metadata.name, labels);
     // Policies of administrators choose pods by the labels of their namespaces.
-    if (this.policies.hasTiers) this.#changedNamespaces.add(metadata.name);
+    if (this.policies.hasTiers) this.#affected.noteNamespace(metadata.name);
     this.#schedule();
   }
 
@@ -137,21 +163,21 @@ export class NetworkViews implements SharedLines {
     const facts = isGone ? undefined : podFacts(pod);
     const before = this.groups.pod(uid);
     if (JSON.stringify(before) === JSON.stringify(facts)) return;
-    if ((facts ?? before)?.ports.length) this.#arePortsChanged = true;
     this.groups.setPod(uid, facts);
-    this.#changedPods.add(uid);
+    this.#affected.notePod(uid);
     this.#schedule();
   }
 
-  /** Forgets all pods: there is no policy, and they are no longer watched. */
+  /** Forgets all pods and namespaces: there is no policy, and they are no longer watched. */
   forgetPods(): void {
-    for (const [uid] of this.groups.pods())
-      if (uid !== standInUid) this.groups.setPod(uid, undefined);
+    // Pods first: each namespace looks for its own ones among all that are known.
+    for (const [uid] of this.groups.pods()) if (uid !== standInUid) this.groups.forgetPod(uid);
+    for (const name of this.groups.namespaces()) this.groups.setNamespace(name, undefined);
+    this.#schedule();
   }
 
   setPolicy(policy: NetworkPolicy, isGone = false): void {
-    this.policies.setPolicy(policy, isGone);
-    this.#changedNamespaces.add(policy.metadata.namespace);
+    this.#affected.notePolicy(this.policies.setPolicy(policy, isGone), policy.metadata.namespace);
     this.#schedule();
   }
 
@@ -166,7 +192,7 @@ export class NetworkViews implements SharedLines {
     for (const name of this.groups.nodes()) this.groups.setNode(name, undefined);
   }
 
-  /** Takes a policy of an administrator; what it means for pods is computed for all of them. */
+  /** Takes a policy of an administrator. */
   setTierPolicy(kind: TierKind, object: TierObject, isGone = false): void {
     const { logger } = this.#options;
     const title = `${kind} ${object.metadata.name}`;
@@ -178,14 +204,29 @@ export class NetworkViews implements SharedLines {
             problem,
           }),
         );
-    this.policies.setTierPolicy(title, policy);
-    this.#areAllChanged = true;
+    this.#affected.notePolicy(this.policies.setTierPolicy(title, policy));
     this.#schedule();
+  }
+
+  /**
+   * Computes what is known of Services, in parts, so that other work passes in between. To be awaited before the first cell subscribes,
+   * which otherwise has it computed at once. Does nothing once there is a cell.
+   *
+   * @throws the signal's reason
+   */
+  async settled(signal: AbortSignal): Promise<void> {
+    const isBehind = (): boolean => this.#subscribers.size === 0 && this.index.isChanged;
+    // What changes meanwhile is not waited for.
+    for (let left = this.index.changedCount; left > 0 && isBehind(); left--) {
+      signal.throwIfAborted();
+      this.#flush(ofFirstVersions);
+      await setImmediate();
+    }
   }
 
   /** Lines of a group that a cell uses. */
   group(name: string): GroupLines | undefined {
-    return this.#groupLines.get(name);
+    return this.#rules.group(name);
   }
 
   /**
@@ -200,29 +241,31 @@ export class NetworkViews implements SharedLines {
     /** Whether the agent knows tiers of policies; otherwise directions that have some are closed. @default false */
     readonly knowsTiers?: boolean | undefined;
   }): ViewSubscription {
-    this.#flush();
-    // Until a pod is known in whose namespace there are policies, nothing may pass.
-    const wanted = this.#viewOf(cell) ?? closedPolicy;
-    const knowsTiers = cell.knowsTiers ?? false;
-    const policy = fittingPolicy(wanted, this.groups, knowsTiers);
-    const groups = this.#use(policy);
-    const namespaces = new Set([...commonNamespaces, cell.namespace]);
-    const view = new CellView(this, { sums: cell.sums, first: [...namespaces], policy });
+    const { clock } = this.#options;
+    // The first cell is given no bucket without Services that it may have already.
+    if (this.#subscribers.size === 0) this.#flush(allChanges);
+    else if (this.index.isChanged && clock.monotonic() >= this.#nextAtMs) this.#flushAndPause();
+    else this.#flush(undefined);
     const subscriber: Subscriber = {
-      podUid: cell.podUid,
-      namespace: cell.namespace,
-      knowsTiers,
-      view,
-      policy: JSON.stringify(wanted),
-      groups,
+      ...cell,
+      knowsTiers: cell.knowsTiers ?? false,
+      view: undefined,
+      rules: undefined,
+      draft: undefined,
       wake: () => {},
     };
     this.#subscribers.add(subscriber);
+    this.#new.add(subscriber);
+    void this.#compute();
     return {
       next: async (signal) => await this.#next(subscriber, signal),
       [Symbol.dispose]: () => {
-        this.#subscribers.delete(subscriber);
-        for (const name of subscriber.groups) this.#release(name);
+        for (const set of [this.#subscribers, ...this.#held, this.#behind]) set.delete(subscriber);
+        this.#rules.release(subscriber.rules);
+        this.#rules.releaseDraft(subscriber.draft);
+        subscriber.rules = undefined;
+        subscriber.draft = undefined;
+        void this.#compute(); // others may have room now
       },
     };
   }
@@ -230,7 +273,8 @@ export class NetworkViews implements SharedLines {
   async #next(subscriber: Subscriber, signal: AbortSignal): Promise<readonly Buffer[]> {
     for (;;) {
       signal.throwIfAborted();
-      const change = subscriber.view.next();
+      const isHeld = this.#held.some((cells) => cells.has(subscriber));
+      const change = isHeld ? undefined : subscriber.view?.next();
       if (change) return change;
       const { promise, resolve } = Promise.withResolvers<void>();
       subscriber.wake = resolve;
@@ -241,92 +285,165 @@ export class NetworkViews implements SharedLines {
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    const { clock, periodMs = defaultPeriodMs, signal } = this.#options;
+    const { clock, signal } = this.#options;
     const waitMs = Math.max(0, this.#nextAtMs - clock.monotonic());
     // With nothing to wait for, it is a timer all the same: what comes at once is one version.
     void pause(waitMs, clock, signal).then((isOver) => {
       this.#isScheduled = false;
       if (!isOver) return;
-      this.#nextAtMs = clock.monotonic() + periodMs;
-      this.#flush();
+      this.#flushAndPause();
       if (this.index.isChanged) this.#schedule();
     });
   }
 
-  /** Makes the next version, if anything has changed. */
-  #flush(): void {
+  /** Makes the next version, and sets when the one after it may be made. */
+  #flushAndPause(): void {
+    const { clock, periodMs = defaultPeriodMs } = this.#options;
+    const begunMs = clock.monotonic();
+    this.#flush(this.#subscribers.size > 0 ? ofVersion : ofFirstVersions);
+    const endMs = clock.monotonic();
+    const areMoreFirst = this.#subscribers.size === 0 && this.index.isChanged;
+    // All else that kip does has at least half of the time.
+    this.#nextAtMs = areMoreFirst ? endMs : Math.max(begunMs + periodMs, 2 * endMs - begunMs);
+  }
+
+  /**
+   * Makes the next version, if any Service has changed, and sees to policies.
+   *
+   * @param share how many Services; undefined for none
+   */
+  #flush(share: ChangeShare | undefined): void {
     const version = this.version + 1;
-    let isChanged = false;
-    // Before there is a cell, everything is listed for the first time.
-    const most = this.#subscribers.size > 0 ? mostOfNamespace : undefined;
-    for (const [key, view] of this.index.takeChanges(most))
-      if (this.services.set(key, view, version)) isChanged = true;
-    for (const [name, change] of this.groups.takeChanges()) {
-      this.#groupLines.get(name)?.change(change, version);
-      isChanged = true;
-    }
-    const replaced = this.#affected().filter((subscriber) => this.#replacePolicy(subscriber));
-    this.groups.prune();
-    if (isChanged) this.version = version;
-    for (const { wake } of isChanged ? this.#subscribers : replaced) wake();
+    for (const [key, view] of share ? this.index.takeChanges(share) : [])
+      if (this.services.set(key, view, version)) this.version = version;
+    if (this.version === version) this.#areAllBehind = true;
+    this.#noteBehind();
+    void this.#compute();
   }
 
-  /** Cells whose policy may be another one. */
-  #affected(): readonly Subscriber[] {
-    const arePortsChanged = this.#arePortsChanged;
-    const result = [...this.#subscribers].filter(({ podUid, namespace }) => {
-      if (this.#areAllChanged) return true;
-      if (this.#changedNamespaces.has(namespace) || this.#changedPods.has(podUid)) return true;
-      return arePortsChanged && this.policies.dependsOnPorts(namespace);
-    });
-    this.#arePortsChanged = false;
-    this.#areAllChanged = false;
-    this.#changedNamespaces.clear();
-    this.#changedPods.clear();
-    return result;
+  #noteBehind(): void {
+    if (this.#areAllBehind) for (const each of this.#subscribers) this.#behind.add(each);
+    this.#areAllBehind = false;
   }
 
-  /** What may pass to and from a pod; undefined if that depends on a pod that is not known. */
-  #viewOf(cell: Pick<Subscriber, "podUid" | "namespace">): PolicyView | undefined {
-    const isMachine = cell.podUid === "";
-    if (isMachine || !this.policies.concerns(cell.namespace)) return {};
+  /** Finds what policies mean, and wakes cells for which there is something, until nothing of that is left. */
+  async #compute(): Promise<void> {
+    if (this.#isComputing) return;
+    this.#isComputing = true;
     try {
-      return this.policies.policyOf(cell.podUid)?.view;
+      while (!this.#options.signal.aborted) {
+        const isOver = this.#computeBlock(this.#options.clock.monotonic() + blockMs);
+        if (isOver && this.#behind.size === 0) break;
+        await setImmediate();
+      }
+    } finally {
+      this.#isComputing = false;
+    }
+  }
+
+  /** @returns whether all policies are computed, and what has changed of them is published */
+  #computeBlock(untilMs: number): boolean {
+    const isOver = this.#replaceWaiting(untilMs);
+    // While policies are computed, cells hear of other changes at the usual times only.
+    if (isOver) this.#noteBehind();
+    let cells = 0;
+    for (const subscriber of this.#behind) {
+      if (++cells > cellsOfBlock) break;
+      this.#behind.delete(subscriber);
+      subscriber.wake();
+    }
+    return isOver;
+  }
+
+  #replaceWaiting(untilMs: number): boolean {
+    const isAfter = (ms: number): boolean => this.#options.clock.monotonic() >= ms;
+    for (const _ of this.groups.place()) if (isAfter(untilMs)) return false;
+    // From here on nothing comes in between: rules and groups are of the same state of the cluster.
+    this.#publish();
+    let cells = 0;
+    const isFull = (): boolean => cells >= cellsOfBlock || isAfter(untilMs);
+    do {
+      // Who writes policies decides how many groups are to be filled: that has half of the time, and cells that need none the other half.
+      const servedUntilMs = this.groups.isSettled ? untilMs : untilMs - blockMs / 2;
+      for (const subscriber of this.#unserved()) {
+        this.#replaceRules(subscriber);
+        if (++cells >= cellsOfBlock || isAfter(servedUntilMs)) break;
+      }
+      for (const _ of this.groups.fill()) if (isAfter(untilMs)) break;
+      for (const subscriber of this.#unfilled)
+        if (subscriber.draft && this.#rules.isFilled(subscriber.draft)) this.#hold(subscriber);
+    } while (this.#new.size + this.#waiting.size > 0 && !isFull());
+    return this.#held.every(({ size }) => size === 0) && !this.#rules.areSomeOutdated();
+  }
+
+  /** Has a cell wait for its policy. */
+  #hold(subscriber: Subscriber): void {
+    this.#unfilled.delete(subscriber);
+    (subscriber.view ? this.#waiting : this.#new).add(subscriber);
+  }
+
+  get #held(): readonly Set<Subscriber>[] {
+    return [this.#new, this.#waiting, this.#unfilled];
+  }
+
+  *#unserved(): Generator<Subscriber> {
+    yield* this.#new;
+    yield* this.#waiting;
+  }
+
+  /** Gives lines of groups their changes, and holds cells whose policy may be another one. */
+  #publish(): void {
+    const version = this.version + 1;
+    for (const [name, change] of this.groups.takeChanges())
+      if (this.#rules.change(name, change, version)) this.version = version;
+    this.#affected.noteRules(this.#rules.takeOutdated());
+    if (this.version === version) this.#areAllBehind = true;
+    for (const subscriber of this.#affected.take(this.#subscribers, this.groups))
+      this.#hold(subscriber);
+  }
+
+  /** Gives a cell the rules that its pod has now, if groups that they name are filled. */
+  #replaceRules(subscriber: Subscriber): void {
+    const { view, rules: before, draft: draftBefore, sums, namespace, knowsTiers } = subscriber;
+    const { rules: wanted, draft } = this.#rulesOf(subscriber);
+    this.#new.delete(subscriber);
+    this.#waiting.delete(subscriber);
+    subscriber.draft = draft;
+    this.#rules.releaseDraft(draftBefore);
+    if (draft) {
+      this.#unfilled.add(subscriber);
+      return;
+    }
+    // Until a pod is known in whose namespace there are policies, nothing may pass; one that is gone keeps its rules until its cell ends.
+    const rules = wanted ?? before ?? closedRules;
+    if (rules !== before) {
+      this.#rules.release(before);
+      subscriber.rules = rules;
+      const policy = knowsTiers ? rules.whole : rules.plain;
+      const first = [...new Set([...commonNamespaces, namespace])];
+      if (view) view.setPolicy(policy);
+      else subscriber.view = new CellView(this, { sums, first, policy });
+    } else if (wanted) this.#rules.release(wanted); // it was taken twice
+    this.#behind.delete(subscriber);
+    subscriber.wake();
+  }
+
+  /** What may pass to and from a pod; neither rules nor a draft if that depends on a pod that is not known. */
+  #rulesOf(cell: Pick<Subscriber, "podUid" | "namespace">): {
+    readonly rules?: PodRules;
+    readonly draft?: RulesDraft;
+  } {
+    const isMachine = cell.podUid === "";
+    if (isMachine || !this.policies.concerns(cell.namespace)) return { rules: openRules };
+    try {
+      const choice = this.policies.choiceOf(cell.podUid);
+      return choice ? this.#rules.take(choice) : {};
     } catch (err) {
       this.#options.logger?.error("Could not read the network policies of a pod", {
         podUid: cell.podUid,
         err,
       });
-      return closedPolicy;
+      return { rules: closedRules };
     }
-  }
-
-  /** Returns whether it is another one. */
-  #replacePolicy(subscriber: Subscriber): boolean {
-    const wanted = this.#viewOf(subscriber);
-    // A pod that is gone keeps its rules until its cell ends.
-    const text = wanted && JSON.stringify(wanted);
-    if (!wanted || text === undefined || text === subscriber.policy) return false;
-    subscriber.policy = text;
-    const policy = fittingPolicy(wanted, this.groups, subscriber.knowsTiers);
-    const before = subscriber.groups;
-    subscriber.groups = this.#use(policy);
-    for (const name of before) this.#release(name);
-    subscriber.view.setPolicy(policy);
-    return true;
-  }
-
-  #use(policy: PolicyView): ReadonlySet<string> {
-    const names = groupsOf(policy);
-    for (const name of names) {
-      this.groups.use(name, 1);
-      if (!this.#groupLines.has(name))
-        this.#groupLines.set(name, new GroupLines(name, this.groups.addresses(name)));
-    }
-    return names;
-  }
-
-  #release(name: string): void {
-    if (this.groups.use(name, -1) === 0) this.#groupLines.delete(name);
   }
 }

@@ -1,10 +1,9 @@
 import type { Clock, Logger } from "@kip/base";
-import { referenceTo, type EventRecorder } from "@kip/k8s-client";
-import type { StoredService } from "@kip/k8s-types/network";
+import { referenceTo, type EventRecorder, type KubeObject } from "@kip/k8s-client";
+import { mostOfPolicies } from "../policies/policy-budget.ts";
 import { mostOfNamespaceCost } from "../services/service-cost.ts";
-import type { Refusal } from "../services/service-index.ts";
 
-/** How often one namespace is reported at most, milliseconds: its users decide how often its Services change. */
+/** How often one namespace is reported at most, milliseconds: its users decide how often its objects change. */
 const periodMs = 10 * 60_000;
 
 /** Options of {@link RefusalLog}. */
@@ -14,41 +13,93 @@ export interface RefusalLogOptions {
   readonly events?: Pick<EventRecorder, "record"> | undefined;
 }
 
+/** What is reported. */
+export interface RefusalTexts {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** For the log. */
+  readonly what: string;
+  /** For the event of an object, before how many there are and the remedy. */
+  readonly effect: string;
+  readonly remedy: string;
+  readonly most?: object;
+}
+
+/** Services of a namespace take too much together. */
+export const ofServices: RefusalTexts = {
+  apiVersion: "v1",
+  kind: "Service",
+  what: "Left out Services of a namespace: together they are too large for cells",
+  effect:
+    "Cells have no rules for this Service: the Services of its namespace are too large together, and older ones come first",
+  remedy:
+    "Have fewer addresses, ports or endpoints in the namespace, or move Services to another one",
+  most: mostOfNamespaceCost,
+};
+
+/** NetworkPolicies of a namespace choose too many addresses together. */
+export const ofPolicies: RefusalTexts = {
+  apiVersion: "networking.k8s.io/v1",
+  kind: "NetworkPolicy",
+  what: "Left out rules of NetworkPolicies of a namespace: together they choose too many addresses",
+  effect:
+    "Cells let pass nothing that only this NetworkPolicy allows: those of its namespace choose too many addresses together, and older ones come first",
+  remedy: "Have fewer selectors, or ones that choose fewer pods",
+  most: mostOfPolicies,
+};
+
+/** NetworkPolicies of one pod are over the limits of a pod. */
+export const ofOnePod: RefusalTexts = {
+  apiVersion: "networking.k8s.io/v1",
+  kind: "NetworkPolicy",
+  what: "Closed a direction of pods: the policies that restrict it are too large together",
+  effect:
+    "Nothing passes in a direction that this policy restricts: the policies of a pod are over the limits of a cell together",
+  remedy: "Have fewer rules, peers, ports and labels of selectors in policies of the same pods",
+};
+
 /**
- * Reports namespaces whose Services take more than they may, in the log and by an event of one of the Services: when that begins, and
+ * Reports namespaces whose objects take more than they may, in the log and by an event of one of the objects: when that begins, and
  * at most once in ten minutes while more of them lose their rules.
  */
 export class RefusalLog {
   readonly #options: RefusalLogOptions;
+  readonly #texts: RefusalTexts;
   /** By namespace. */
   readonly #reportedAtMs = new Map<string, number>();
 
-  constructor(options: RefusalLogOptions) {
+  constructor(options: RefusalLogOptions, texts: RefusalTexts) {
     this.#options = options;
+    this.#texts = texts;
   }
 
-  /** @param service the one that is given as an example */
-  report({ namespace, count, example }: Refusal, service: StoredService | undefined): void {
+  /**
+   * @param refusal `count` is how many objects have no rules; absent if that is not known
+   * @param object the one that is given as an example
+   */
+  report(
+    refusal: {
+      readonly namespace: string;
+      readonly example: string;
+      readonly count?: number | undefined;
+    },
+    object: KubeObject | undefined,
+  ): void {
     const { clock, logger, events } = this.#options;
+    const { apiVersion, kind, what, effect, remedy, most } = this.#texts;
+    const { namespace, count } = refusal;
     const now = clock.monotonic();
     for (const [name, at] of this.#reportedAtMs)
       if (now - at >= periodMs) this.#reportedAtMs.delete(name);
     if (this.#reportedAtMs.has(namespace)) return;
     this.#reportedAtMs.set(namespace, now);
-    const remedy =
-      "Have fewer addresses, ports or endpoints in the namespace, or move Services to another one";
-    logger?.warn("Left out Services of a namespace: together they are too large for cells", {
-      namespace,
-      count,
-      example,
-      most: mostOfNamespaceCost,
-      remedy,
-    });
-    if (!service) return;
-    events?.record(referenceTo(service, { apiVersion: "v1", kind: "Service" }), {
+    logger?.warn(what, { ...refusal, ...(most && { most }), remedy });
+    if (!object) return;
+    const others = count === undefined ? "" : ` ${count} of them are left out.`;
+    events?.record(referenceTo(object, { apiVersion, kind }), {
       type: "Warning",
       reason: "NetworkTooLarge",
-      message: `Cells have no rules for this Service: the Services of its namespace are too large together, and older ones come first. ${count} of them are left out. ${remedy}`,
+      message: `${effect}.${others} ${remedy}`,
     });
   }
 }

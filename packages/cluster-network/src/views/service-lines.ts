@@ -6,7 +6,7 @@ import {
   TableDigest,
   type ServiceView,
 } from "@kip/network-view";
-import { isReadable } from "./is-readable.ts";
+import { isReadableService } from "./is-readable.ts";
 import { VersionedTable } from "./versioned-table.ts";
 
 /** Lines for one change. */
@@ -67,8 +67,7 @@ export class ServiceLines {
    */
   set(key: string, view: ServiceView | undefined, version: number): boolean {
     const before = this.#table.get(key);
-    const line = view && encodeLine({ kind: "service", key, view });
-    const after = line !== undefined && isReadable(line) ? line : undefined;
+    const after = view && readableLine(key, view);
     if (before === after) return false;
     this.#table.set(key, after, version);
     this.#digest.change(key, before, after);
@@ -168,6 +167,12 @@ export class ServiceLines {
       rest: names.slice(count),
     };
   }
+}
+
+/** Undefined for a Service whose line no cell would take. */
+function readableLine(key: string, view: ServiceView): string | undefined {
+  const line = encodeLine({ kind: "service", key, view });
+  return isReadableService(line, key, view) ? line : undefined;
 }
 
 function goneLine(key: string): string {

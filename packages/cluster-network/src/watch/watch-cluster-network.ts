@@ -101,6 +101,7 @@ export function watchClusterNetwork(options: WatchClusterNetworkOptions): Cluste
       await tiers.synced(signal);
       await untilAborted(nodes.synced, signal);
       await untilAborted(policies.synced, signal);
+      await views.settled(signal);
     },
   };
 }

@@ -3,12 +3,14 @@ import type { CacheEntry } from "./binary-cache.ts";
 import type { ProgramSources } from "./module-build.ts";
 import { versionVariables } from "./obtain-binaries.ts";
 import { buildProject, obtainCached, type ObtainSettings } from "./obtain-cached.ts";
-import { pinned } from "./pinned-version.ts";
+import { pinned, type PinnedRelease } from "./pinned-version.ts";
 
 /** Options of {@link obtainSpecPrograms}. */
 export interface ObtainSpecProgramsOptions extends ObtainSettings {
   /** Kept between runs; the programs go to `conformance/<version>/` in it. */
   readonly cacheDir: string;
+  /** Which release. @default {@link pinned} */
+  readonly release?: PinnedRelease | undefined;
 }
 
 /** Kubernetes' own specs, and programs that the images of these specs hold. */
@@ -25,7 +27,7 @@ const mains: ProgramSources<SpecProgramName>["mains"] = {
 const neededBytes = 4e9;
 
 /**
- * Kubernetes' own end-to-end specs of the pinned version and the programs that their images hold: from the cache, else
+ * Kubernetes' own end-to-end specs of a release and the programs that their images hold: from the cache, else
  * built from pinned Go modules. May be called by several processes at once, and interrupted, as `obtainBinaries`.
  *
  * @returns the folder that has all of them
@@ -33,7 +35,7 @@ const neededBytes = 4e9;
  * @throws {ControlPlaneError} `KUBERNETES_BUILD_FAILED`, `DISK_TOO_SMALL`
  */
 export async function obtainSpecPrograms(options: ObtainSpecProgramsOptions): Promise<string> {
-  const version = pinned.kubernetes;
+  const { kubernetes: version, specModules } = options.release ?? pinned;
   const sources: ProgramSources<SpecProgramName> = {
     title: `the specs of Kubernetes ${version}`,
     mains,
@@ -51,7 +53,7 @@ export async function obtainSpecPrograms(options: ObtainSpecProgramsOptions): Pr
     await buildProject(
       {
         sources,
-        modulesDir: join(import.meta.dirname, "../../../../tools/conformance/modules"),
+        modulesDir: join(import.meta.dirname, "../../../../tools", specModules),
         work,
         failed: "KUBERNETES_BUILD_FAILED",
         unobtainable: { code: "KUBERNETES_UNOBTAINABLE", reason: "there is no Go toolchain here" },

@@ -27,6 +27,19 @@ describe("findRelease()", () => {
       assert.doesNotMatch(modules, /=> \.{0,2}\//);
     });
 
+  for (const release of [pinned, newest])
+    it(`the specs of ${release.kubernetes} are pinned to the same version`, async () => {
+      const path = join(import.meta.dirname, "../../../../tools", release.specModules, "go.mod");
+      const modules = await readFile(path, "utf8");
+      assert.ok(modules.includes(`\tk8s.io/kubernetes ${release.kubernetes} // indirect\n`));
+      assert.ok(
+        modules.includes(
+          `\tk8s.io/api => k8s.io/api ${release.kubernetes.replace("v1.", "v0.")}\n`,
+        ),
+      );
+      assert.doesNotMatch(modules, /=> \.{0,2}\//);
+    });
+
   it(`CoreDNS ${corednsVersion} is what its Go modules pin`, async () => {
     const path = join(import.meta.dirname, "../../../../tools/coredns/go.mod");
     const modules = await readFile(path, "utf8");

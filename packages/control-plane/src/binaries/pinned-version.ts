@@ -1,10 +1,12 @@
 import { ControlPlaneError } from "../errors.ts";
 
-/** Versions of the programs, and the go.mod that pins the same ones, below the repository's `tools`. */
+/** Versions of the programs, and the folders of the go.mod that pin the same ones, below the repository's `tools`. */
 export interface PinnedRelease {
   readonly kubernetes: string;
   readonly etcd: string;
   readonly modules: string;
+  /** Of Kubernetes' own specs. */
+  readonly specModules: string;
 }
 
 /** What Kip runs, and tests with. */
@@ -12,6 +14,7 @@ export const pinned = {
   kubernetes: "v1.34.10",
   etcd: "v3.6.16",
   modules: "kubernetes",
+  specModules: "conformance/modules",
 } as const satisfies PinnedRelease;
 
 /** The newest stable release, which the opt-in matrix of the tests runs against. */
@@ -19,6 +22,7 @@ export const newest = {
   kubernetes: "v1.36.3",
   etcd: "v3.6.16",
   modules: "kubernetes/newest",
+  specModules: "conformance/modules/newest",
 } as const satisfies PinnedRelease;
 
 /**

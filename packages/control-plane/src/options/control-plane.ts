@@ -25,6 +25,10 @@ export interface ControlPlaneOptions {
   readonly serverNames?: readonly string[] | undefined;
   /** Range of Service addresses, or one of each family, separated by a comma. @default "10.96.0.0/16" */
   readonly serviceCidr?: string | undefined;
+  /** Feature gates of the API server, the controller manager and the scheduler. @default none */
+  readonly featureGates?: Readonly<Record<string, boolean>> | undefined;
+  /** Versions of the API that are served or not, as `--runtime-config` names them. @default Kubernetes' own */
+  readonly runtimeConfig?: Readonly<Record<string, boolean>> | undefined;
   /** Longest wait until the API is ready, milliseconds. @default 60,000 */
   readonly readyTimeoutMs?: number | undefined;
   /** Environment of the programs, besides PATH. @default empty */

@@ -26,6 +26,8 @@ export function resolveOptions(options: ControlPlaneOptions): ResolvedOptions {
     advertiseAddress: options.advertiseAddress ?? "198.18.0.1",
     serverNames: options.serverNames ?? [],
     serviceCidr: options.serviceCidr ?? "10.96.0.0/16",
+    featureGates: options.featureGates ?? {},
+    runtimeConfig: options.runtimeConfig ?? {},
     readyTimeoutMs: options.readyTimeoutMs ?? 60_000,
     environment: options.environment ?? {},
     onExit: options.onExit ?? (() => {}),

@@ -7,6 +7,8 @@ export interface ProgramArgsInput {
   readonly advertiseAddress: string;
   readonly port: number;
   readonly serviceCidr: string;
+  readonly featureGates: Readonly<Record<string, boolean>>;
+  readonly runtimeConfig: Readonly<Record<string, boolean>>;
   /** Kubeconfig files of the two clients. */
   readonly controllerManagerKubeconfig: string;
   readonly schedulerKubeconfig: string;
@@ -71,6 +73,8 @@ export function apiServerArgs(input: ProgramArgsInput): readonly string[] {
     `--proxy-client-key-file=${files.frontProxyClient.key}`,
     "--profiling=false",
     "--v=1",
+    ...switches("feature-gates", input.featureGates),
+    ...switches("runtime-config", input.runtimeConfig),
   ];
 }
 
@@ -87,12 +91,23 @@ export function controllerManagerArgs(input: ProgramArgsInput): readonly string[
     `--cluster-signing-key-file=${files.clusterCa.key}`,
     `--service-cluster-ip-range=${input.serviceCidr}`,
     "--allocate-node-cidrs=false",
+    ...switches("feature-gates", input.featureGates),
   ];
 }
 
 /** kube-scheduler: no port of its own, no election. */
 export function schedulerArgs(input: ProgramArgsInput): readonly string[] {
-  return [...alone(input.schedulerKubeconfig), ...clientRate];
+  return [
+    ...alone(input.schedulerKubeconfig),
+    ...clientRate,
+    ...switches("feature-gates", input.featureGates),
+  ];
+}
+
+/** A flag that takes `name=true,name=false`; none for no names. */
+function switches(flag: string, values: Readonly<Record<string, boolean>>): readonly string[] {
+  const all = Object.entries(values).map(([name, isOn]) => `${name}=${isOn}`);
+  return all.length === 0 ? [] : [`--${flag}=${all.join(",")}`];
 }
 
 function alone(kubeconfig: string): readonly string[] {

@@ -142,6 +142,8 @@ async function writeInput({ resolved, certificates, port }: InputParts): Promise
     advertiseAddress: resolved.advertiseAddress,
     port,
     serviceCidr: resolved.serviceCidr,
+    featureGates: resolved.featureGates,
+    runtimeConfig: resolved.runtimeConfig,
     controllerManagerKubeconfig: await kubeconfig("controller-manager"),
     schedulerKubeconfig: await kubeconfig("scheduler"),
   };

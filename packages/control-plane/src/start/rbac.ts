@@ -35,6 +35,8 @@ const kipRules: readonly PolicyRule[] = [
   rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
   rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
   rule("certificates.k8s.io", ["certificatesigningrequests"], [...read, "create"]),
+  rule("certificates.k8s.io", ["clustertrustbundles"], read),
+  rule("certificates.k8s.io", ["podcertificaterequests"], [...read, "create"]),
   rule(
     "apiextensions.k8s.io",
     ["customresourcedefinitions"],

@@ -95,8 +95,9 @@ const reducers: Reducers = {
     return { ...state, agent: { ...state.agent, unreachableSince: nowMs } };
   },
   connected,
-  podSent: ({ containers, ...state }, { ephemeral }) => ({
+  podSent: ({ containers, ...state }, { ephemeral, machine }) => ({
     ...state,
+    agent: { ...state.agent, machine: machine ?? state.agent.machine },
     containers: {
       ...containers,
       sentEphemeral: new Set([...containers.sentEphemeral, ...ephemeral]),

@@ -18,6 +18,33 @@ describe("decodeProviderConfig()", () => {
     assert.deepEqual(capacity, { cpu: "4", pods: "40", "nvidia.com/gpu": "1" });
   });
 
+  it("takes a kubelet's limits of logs, and refuses those that a cell cannot keep", () => {
+    const read = (kubelet: object) => decodeProviderConfig({ cloud: { local: {} }, kubelet }).logs;
+    assert.equal(read({ cpu: 1 }), undefined);
+    const both = { containerLogMaxSize: "1Mi", containerLogMaxFiles: 3 };
+    assert.deepEqual(read(both), { maxFileBytes: 2 ** 20, maxFiles: 3 });
+    const files = { containerLogMaxFiles: 7 };
+    assert.deepEqual(read(files), { maxFileBytes: 10 * 2 ** 20, maxFiles: 7 });
+    for (const wrong of [
+      { containerLogMaxSize: "1Ki" },
+      { containerLogMaxSize: "-1" },
+      { containerLogMaxFiles: 1 },
+      { containerLogMaxFiles: 2.5 },
+    ])
+      assert.throws(() => read(wrong), /kubelet\.containerLogMax/, JSON.stringify(wrong));
+  });
+
+  it("has the kubelet's folder of seccomp profiles, or another absolute one", () => {
+    const root = (kubelet?: object): string =>
+      decodeProviderConfig({ cloud: { local: {} }, kubelet }).seccompProfileRoot;
+    assert.equal(root(), "/var/lib/kubelet/seccomp");
+    assert.equal(root({ seccompProfileRoot: "/etc/kip/seccomp" }), "/etc/kip/seccomp");
+    assert.throws(() => root({ seccompProfileRoot: "seccomp" }), {
+      code: "CONFIG_INVALID",
+      message: 'Cannot use kubelet.seccompProfileRoot "seccomp": it is not absolute',
+    });
+  });
+
   it("names the nearest key for an unknown one", () => {
     assert.throws(
       () => decodeProviderConfig({ cloud: { local: {} }, cells: { defaultInstanceTyp: "x" } }),

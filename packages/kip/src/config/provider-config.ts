@@ -1,4 +1,5 @@
-import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
+import { isAbsolute } from "node:path";
+import type { DesiredImageSettings, DesiredLogs, DesiredRegistry } from "@kip/agent-api";
 import { bytes, decode, defined, parseQuantity } from "@kip/base";
 import { ProviderError } from "../errors.ts";
 import {
@@ -8,6 +9,7 @@ import {
   imageSettings,
   registrySettings,
 } from "./image-settings.ts";
+import { logSettings } from "./log-settings.ts";
 
 const { boolean, list, map, number, object, optional, string, unknownValue } = decode;
 const strict = { unknownKeys: "reject" } as const;
@@ -17,6 +19,14 @@ const quantity: decode.Decoder<string> = (value, path) => {
   const text = typeof value === "number" ? String(value) : string(value, path);
   parseQuantity(text);
   return text;
+};
+
+const absolutePath: decode.Decoder<string> = (value, path) => {
+  const text = string(value, path);
+  if (isAbsolute(text)) return text;
+  throw new ProviderError("CONFIG_INVALID", `Cannot use ${path} "${text}": it is not absolute`, {
+    remedy: "Write the whole path, from / on",
+  });
 };
 
 const cells = object(
@@ -57,6 +67,9 @@ const kubelet = object(
     pods: optional(quantity),
     capacity: optional(map(quantity)),
     labels: optional(map(string)),
+    containerLogMaxSize: optional(quantity),
+    containerLogMaxFiles: optional(number),
+    seccompProfileRoot: optional(absolutePath),
   },
   strict,
 );
@@ -92,6 +105,8 @@ export interface ProviderConfig {
   readonly unreachableLimitMs: number;
   /** The configured part of the virtual node's capacity; for the rest see `nodeResources`. @default none */
   readonly capacity: Readonly<Record<string, string>>;
+  /** Folder of the profiles of system calls that pods name. @default "/var/lib/kubelet/seccomp", the kubelet's */
+  readonly seccompProfileRoot: string;
   readonly nodeLabels: Readonly<Record<string, string>>;
   /** Settings of registries that are sent to cells. */
   readonly registries: readonly DesiredRegistry[];
@@ -99,6 +114,8 @@ export interface ProviderConfig {
   readonly images: DesiredImageSettings | undefined;
   /** A file of `docker login` on kip's machine. */
   readonly dockerConfig: string | undefined;
+  /** How much of each container's log cells keep. @default the agent's, 10 MiB and 5 files */
+  readonly logs: DesiredLogs | undefined;
   /** Keys that were read but have no effect in this version, for a warning at start. */
   readonly withoutEffect: readonly string[];
 }
@@ -123,7 +140,7 @@ const withoutEffect: readonly (keyof decode.Decoded<typeof cells>)[] = [
 export function decodeProviderConfig(value: unknown): ProviderConfig {
   const read = document(value, "");
   const section = read.cells ?? {};
-  const { cpu, memory, pods, capacity = {}, labels = {} } = read.kubelet ?? {};
+  const { cpu, memory, pods, capacity = {}, labels = {}, ...logs } = read.kubelet ?? {};
   const healthy = section.healthcheck?.status?.healthyTimeout ?? 90;
   return {
     cloud: theCloud(read.cloud),
@@ -136,9 +153,11 @@ export function decodeProviderConfig(value: unknown): ProviderConfig {
     unreachableLimitMs: healthy * 1000,
     capacity: { ...defined({ cpu, memory, pods }), ...capacity },
     nodeLabels: labels,
+    seccompProfileRoot: read.kubelet?.seccompProfileRoot ?? "/var/lib/kubelet/seccomp",
     registries: registrySettings(read.registries ?? []),
     images: imageSettings(read.images ?? {}, section.cellConfig ?? {}),
     dockerConfig: read.images?.dockerConfig,
+    logs: logSettings(logs),
     withoutEffect: keysWithoutEffect(read),
   };
 }

@@ -112,10 +112,29 @@ describe("desiredContainer(), of all that an agent knows", () => {
     assert.equal(desired({}).terminationMessagePolicy, "File");
   });
 
-  it("passes limits and the CPU request on, in thousandths and bytes", () => {
-    const resources = { limits: { cpu: "1500m", memory: "64Mi" }, requests: { cpu: "1" } };
-    const { cpuMilliLimit, cpuMilliRequest, memoryBytesLimit } = desired({ resources });
-    assert.deepEqual([cpuMilliLimit, cpuMilliRequest, memoryBytesLimit], [1500, 1000, 2 ** 26]);
+  it("passes limits and requests on, in thousandths and bytes", () => {
+    const resources = {
+      limits: { cpu: "1500m", memory: "64Mi" },
+      requests: { cpu: "1", memory: "32Mi" },
+    };
+    const { cpuMilliLimit, cpuMilliRequest, memoryBytesLimit, memoryBytesRequest } = desired({
+      resources,
+    });
+    assert.deepEqual([cpuMilliLimit, cpuMilliRequest], [1500, 1000]);
+    assert.deepEqual([memoryBytesLimit, memoryBytesRequest], [2 ** 26, 2 ** 25]);
+    // A resize is not looked at by the scheduler; the agent reads whole numbers only.
+    const largest = desired({ resources: { limits: { memory: "15E" } } }).memoryBytesLimit;
+    assert.equal(largest, Number.MAX_SAFE_INTEGER);
+  });
+
+  it("passes the resources on of which a change restarts the container", () => {
+    const policy = (resourceName: string, restartPolicy: string) => ({
+      resourceName,
+      restartPolicy,
+    });
+    const resizePolicy = [policy("memory", "RestartContainer"), policy("cpu", "NotRequired")];
+    assert.deepEqual(desired({ resizePolicy }).resizeRestarts, ["memory"]);
+    assert.equal(desired({}).resizeRestarts, undefined);
   });
 
   it("prefers the container's security context to the pod's", () => {
@@ -157,6 +176,22 @@ describe("desiredContainer(), of all that an agent knows", () => {
       "RuntimeDefault",
     );
     assert.equal(desired({ securityContext: unconfined }, runtimeDefault).seccomp, undefined);
+  });
+
+  it("names the profile of a file, and passes procMount on where it is Unmasked", () => {
+    const localhost = { seccompProfile: { type: "Localhost", localhostProfile: "a.json" } };
+    const chosen = (own: object, ofPod = {}): readonly unknown[] => {
+      const { seccomp, seccompProfile } = desired({ securityContext: own }, ofPod);
+      return [seccomp, seccompProfile];
+    };
+    const none = [undefined, undefined];
+    assert.deepEqual(chosen(localhost), ["Localhost", "a.json"]);
+    assert.deepEqual(chosen({}, localhost), ["Localhost", "a.json"]);
+    assert.deepEqual(chosen({ seccompProfile: { type: "Unconfined" } }, localhost), none);
+    assert.deepEqual(chosen({ privileged: true }, localhost), none);
+    const unmasked = desired({ securityContext: { procMount: "Unmasked" } });
+    assert.equal(unmasked.procMount, "Unmasked");
+    assert.equal(desired({ securityContext: { procMount: "Default" } }).procMount, undefined);
   });
 
   it("passes all kinds of probes on, with ports by name", () => {
@@ -204,6 +239,63 @@ describe("desiredContainer(), of all that an agent knows", () => {
       lifecycle: { postStart: { tcpSocket: { port: 80 } }, preStop: { sleep: { seconds: 3 } } },
     });
     assert.deepEqual([postStart, preStop], [{}, { sleepSeconds: 3 }]);
+  });
+
+  it("expands commands of probes with what env says itself, and not those of hooks", () => {
+    const command = ["$(A)", "$(B)", "$(WHO)", "$$(A)"];
+    const { livenessProbe, preStop } = desired({
+      env: [
+        { name: "A", value: "a $(WHO)" },
+        { name: "B", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
+      ],
+      livenessProbe: { exec: { command } },
+      lifecycle: { preStop: { exec: { command } } },
+    });
+    assert.deepEqual(livenessProbe?.exec?.command, ["a $(WHO)", "", "$(WHO)", "$(A)"]);
+    assert.deepEqual(preStop?.exec?.command, command);
+  });
+
+  it("passes the stop signal and the restart policy with its rules on", () => {
+    const exitCodes = { operator: "In", values: [42] };
+    const restartPolicyRules = [{ action: "Restart", exitCodes }];
+    const lifecycle = { stopSignal: "SIGUSR1" };
+    const one = desired({ lifecycle, restartPolicy: "Never", restartPolicyRules });
+    assert.equal(one.stopSignal, "SIGUSR1");
+    assert.deepEqual([one.restartPolicy, one.restartPolicyRules], ["Never", restartPolicyRules]);
+  });
+
+  it("leaves variables from files, and what refers to them, to the cell", () => {
+    const file = { volumeName: "data", path: "env", key: "K" };
+    const main = { name: "main", image: "i", command: ["$(K)", "$(WHO)$$", "$(B)", "$(NONE)"] };
+    const resolved: ResolvedPod = {
+      ...resolvedWith(podWith({ spec: { containers: [main] } })),
+      env: new Map([
+        [
+          "main",
+          [
+            { name: "WHO", value: "me$" },
+            { name: "K", value: "" },
+            { name: "IP", value: "" },
+            { name: "B", value: "" },
+          ],
+        ],
+      ]),
+      lateTemplates: new Map([["main", new Map([["B", "$(K) $(IP) $(WHO) $$$$"]])]]),
+      fileEnv: new Map([["main", new Map([["K", file]])]]),
+    };
+    const { env, command, hasLateArguments } = desiredContainer(resolved, main, addresses);
+    assert.deepEqual(env, [
+      { name: "WHO", value: "me$" },
+      {
+        name: "K",
+        value: "",
+        file: { volume: "data", path: "env", key: "K", isOptional: false },
+      },
+      { name: "IP", value: "10.0.0.7" },
+      { name: "B", value: "", template: "$(K) 10.0.0.7 me$$ $$$$" },
+    ]);
+    assert.deepEqual(command, ["$(K)", "me$$$$", "$(B)", "$$(NONE)"]);
+    assert.equal(hasLateArguments, true);
   });
 
   it("makes submounts of a mount that is only read read-only, where that is wanted", () => {

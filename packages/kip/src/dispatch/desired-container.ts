@@ -1,17 +1,21 @@
-import { bytes, defined, milliCpu } from "@kip/base";
-import type { DesiredContainer, DesiredHook, DesiredProbe } from "@kip/agent-api";
+import { defined } from "@kip/base";
+import type { DesiredContainer, DesiredHook, DesiredProbe, DesiredVariable } from "@kip/agent-api";
 import type { Container, EphemeralContainer, Pod, Probe, VolumeMount } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
+import { ephemeralStorage } from "./ephemeral-storage.ts";
 import {
   bindLateEnv,
+  expandExcept,
   expandSubPath,
   expandVariables,
   ExpansionBudget,
+  type BoundVariable,
   type LateAddresses,
 } from "@kip/virtual-kubelet/environment";
+import { localhostProfile } from "./seccomp-profiles.ts";
+import { resourceAmounts } from "./resource-amounts.ts";
 
 type AnyContainer = Container | EphemeralContainer;
-type SeccompProfile = NonNullable<NonNullable<Container["securityContext"]>["seccompProfile"]>;
 type Handler = NonNullable<NonNullable<Container["lifecycle"]>["preStop"]>;
 
 /** A container of the pod as the agent runs it: references resolved, defaults applied. */
@@ -21,15 +25,16 @@ export function desiredContainer(
   addresses: LateAddresses,
 ): DesiredContainer {
   const env = bindLateEnv(resolved, container.name, addresses);
-  const variables = new Map(env.map(({ name, value }) => [name, value]));
-  const budget = new ExpansionBudget();
-  const expand = (texts: readonly string[]): string[] =>
-    texts.map((text) => expandVariables(text, variables, budget));
+  const variables = new Map(
+    env.flatMap((one) => (isOpen(one) ? [] : [[one.name, one.value] as const])),
+  );
+  const open = new Set(env.filter(isOpen).map(({ name }) => name));
+  const expand = expander(variables, open);
   return defined({
     name: container.name,
     image: container.image ?? "",
     imagePullPolicy: pullPolicy(container),
-    env,
+    env: env.map(desiredVariable),
     mounts: (container.volumeMounts ?? []).map((mount) =>
       defined({
         name: mount.name,
@@ -44,18 +49,51 @@ export function desiredContainer(
     ),
     command: container.command && expand(container.command),
     args: container.args && expand(container.args),
+    hasLateArguments: open.size > 0 ? true : undefined,
     workingDir: container.workingDir,
     stdin: container.stdin,
     stdinOnce: container.stdinOnce,
     tty: container.tty,
-    ...limits(container),
+    ...resourceAmounts(container.resources),
+    ephemeralStorage: ephemeralStorage(container.resources),
+    resizeRestarts: "resizePolicy" in container ? resizeRestarts(container) : undefined,
     ...security(resolved.pod, container),
     ...probesAndHooks(container),
     terminationMessagePath: container.terminationMessagePath ?? "/dev/termination-log",
     terminationMessagePolicy: messagePolicy(container),
     targetContainer: "targetContainerName" in container ? container.targetContainerName : undefined,
-    restartPolicy: "restartPolicy" in container ? container.restartPolicy : undefined,
+    restartPolicy: container.restartPolicy,
+    restartPolicyRules: container.restartPolicyRules,
+    stopSignal: container.lifecycle?.stopSignal,
   });
+}
+
+/** Whether the value is known only on the cell. */
+function isOpen({ file, template }: BoundVariable): boolean {
+  return file !== undefined || template !== undefined;
+}
+
+function desiredVariable({ name, value, file, template }: BoundVariable): DesiredVariable {
+  const fromFile = file && {
+    volume: file.volumeName,
+    path: file.path,
+    key: file.key,
+    isOptional: file.optional === true,
+  };
+  return defined({ name, value, file: fromFile, template });
+}
+
+/** Expands texts; where variables are open, to texts that the cell expands once more. */
+function expander(
+  variables: ReadonlyMap<string, string>,
+  open: ReadonlySet<string>,
+): (texts: readonly string[]) => string[] {
+  const budget = new ExpansionBudget();
+  if (open.size === 0)
+    return (texts) => texts.map((text) => expandVariables(text, variables, budget));
+  const isLate = (name: string): boolean => open.has(name);
+  const lookUp = (name: string): string | undefined => variables.get(name);
+  return (texts) => texts.map((text) => expandExcept(text, lookUp, { isLate, budget }));
 }
 
 /** Cells can do it, so IfPossible is the same as Enabled. */
@@ -73,7 +111,9 @@ function messagePolicy(container: AnyContainer): DesiredContainer["terminationMe
 }
 
 /** The API server sets the policy; this is its rule for pods that never passed through it. */
-function pullPolicy(container: AnyContainer): DesiredContainer["imagePullPolicy"] {
+export function pullPolicy(
+  container: Pick<AnyContainer, "image"> & { readonly imagePullPolicy?: string | undefined },
+): DesiredContainer["imagePullPolicy"] {
   const policy = container.imagePullPolicy;
   if (policy === "Always" || policy === "IfNotPresent" || policy === "Never") return policy;
   return /(?::latest|^[^@]*(?:^|\/)[^:@/]*)$/.test(container.image ?? "")
@@ -81,15 +121,13 @@ function pullPolicy(container: AnyContainer): DesiredContainer["imagePullPolicy"
     : "IfNotPresent";
 }
 
-function limits({ resources }: AnyContainer) {
-  const { limits = {}, requests = {} } = resources ?? {};
-  const { cpu, memory } = limits;
-  const requested = requests["cpu"];
-  return {
-    cpuMilliLimit: cpu === undefined ? undefined : milliCpu(cpu),
-    cpuMilliRequest: requested === undefined ? undefined : milliCpu(requested),
-    memoryBytesLimit: memory === undefined ? undefined : bytes(memory),
-  };
+function resizeRestarts({ resizePolicy = [] }: Container): DesiredContainer["resizeRestarts"] {
+  const restarts = (["cpu", "memory"] as const).filter((name) =>
+    resizePolicy.some(
+      (policy) => policy.resourceName === name && policy.restartPolicy === "RestartContainer",
+    ),
+  );
+  return restarts.length > 0 ? restarts : undefined;
 }
 
 function security(pod: Pod, container: AnyContainer) {
@@ -104,15 +142,26 @@ function security(pod: Pod, container: AnyContainer) {
     privileged: own.privileged,
     readOnlyRootFilesystem: own.readOnlyRootFilesystem,
     allowPrivilegeEscalation: own.allowPrivilegeEscalation,
-    seccomp: seccomp(own.seccompProfile ?? ofPod.seccompProfile),
+    ...seccomp(pod, container),
+    procMount: procMount(own.procMount),
     addCapabilities: own.capabilities?.add,
     dropCapabilities: own.capabilities?.drop,
   };
 }
 
-/** Profiles of files do not come this far: the node does not admit them. */
-function seccomp(profile: SeccompProfile | undefined): DesiredContainer["seccomp"] {
-  return profile?.type === "RuntimeDefault" ? profile.type : undefined;
+function seccomp(
+  pod: Pod,
+  container: AnyContainer,
+): Pick<DesiredContainer, "seccomp" | "seccompProfile"> {
+  const seccompProfile = localhostProfile(pod, container);
+  if (seccompProfile !== undefined) return { seccomp: "Localhost", seccompProfile };
+  const { type } = container.securityContext?.seccompProfile ??
+    pod.spec.securityContext?.seccompProfile ?? { type: undefined };
+  return type === "RuntimeDefault" ? { seccomp: type } : {};
+}
+
+function procMount(kind: string | undefined): DesiredContainer["procMount"] {
+  return kind === "Unmasked" ? kind : undefined;
 }
 
 function groupsPolicy(policy: string | undefined): DesiredContainer["supplementalGroupsPolicy"] {
@@ -132,8 +181,10 @@ function probesAndHooks(container: AnyContainer) {
 function desiredProbe(container: AnyContainer, probe: Probe | undefined): DesiredProbe | undefined {
   if (!probe) return undefined;
   const { tcpSocket, grpc } = probe;
+  const { exec, ...others } = action(container, probe);
   return defined({
-    ...action(container, probe),
+    exec: exec && { command: exec.command.map(staticExpander(container)) },
+    ...others,
     tcpSocket:
       tcpSocket && defined({ port: portNumber(container, tcpSocket.port), host: tcpSocket.host }),
     grpc: grpc && defined({ port: grpc.port, service: grpc.service }),
@@ -144,6 +195,13 @@ function desiredProbe(container: AnyContainer, probe: Probe | undefined): Desire
     failureThreshold: probe.failureThreshold,
     terminationGracePeriodSeconds: probe.terminationGracePeriodSeconds,
   });
+}
+
+/** As the kubelet expands commands of probes, and not those of hooks: with what the container's `env` itself says. */
+function staticExpander({ env = [] }: AnyContainer): (text: string) => string {
+  const variables = new Map(env.map(({ name, value = "" }) => [name, value]));
+  const budget = new ExpansionBudget();
+  return (text) => expandVariables(text, variables, budget);
 }
 
 function desiredHook(

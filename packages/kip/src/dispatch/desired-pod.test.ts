@@ -38,6 +38,20 @@ describe("desiredPod()", () => {
     return desiredPod(resolved, { ...context, ended: new Set(ended) });
   }
 
+  it("passes on what decides what the pod may have of its cell", () => {
+    const pod = desired({
+      resources: { limits: { cpu: "1" }, requests: { memory: "1Ki" } },
+      overhead: { cpu: "10m" },
+      priority: 2_000_001_000,
+      priorityClassName: "system-node-critical",
+    });
+    assert.deepEqual(pod.resources, { cpuMilliLimit: 1000, memoryBytesRequest: 1024 });
+    assert.deepEqual(pod.overhead, { cpuMilli: 10, memoryBytes: 0 });
+    assert.equal(pod.isNodeCritical, true);
+    assert.deepEqual(desired({}).qosClass, "BestEffort");
+    assert.deepEqual([desired({}).resources, desired({}).isNodeCritical], [undefined, undefined]);
+  });
+
   it("passes what concerns the whole pod on", () => {
     const sysctls = [{ name: "net.ipv4.tcp_syncookies", value: "0" }];
     const all: Readonly<Record<string, unknown>> = desired({
@@ -91,12 +105,27 @@ describe("desiredPod()", () => {
         { name: "settings", configMap: { name: "x" } },
         { name: "fast", emptyDir: { medium: "Memory", sizeLimit: "1Mi" } },
         { name: "log", hostPath: { path: "/var/log", type: "Directory" } },
+        { name: "models", image: { reference: "registry.test/models" } },
+        { name: "old", image: { reference: "registry.test/old", pullPolicy: "Never" } },
       ],
     });
     assert.deepEqual(volumes, [
       { name: "settings", kind: "files", files: [{ path: "a", data: "eA==", mode: 0o600 }] },
-      { name: "fast", kind: "emptyDir", medium: "Memory", sizeLimitBytes: 2 ** 20 },
+      {
+        name: "fast",
+        kind: "emptyDir",
+        medium: "Memory",
+        sizeLimitBytes: 2 ** 20,
+        sizeLimit: "1Mi",
+      },
       { name: "log", kind: "hostPath", hostPath: "/var/log", hostPathType: "Directory" },
+      {
+        name: "models",
+        kind: "image",
+        image: "registry.test/models",
+        imagePullPolicy: "Always",
+      },
+      { name: "old", kind: "image", image: "registry.test/old", imagePullPolicy: "Never" },
     ]);
   });
 });

@@ -1,20 +1,31 @@
-import { bytes, defined } from "@kip/base";
+import { defined } from "@kip/base";
 import type {
+  DesiredContainer,
   DesiredImageSettings,
+  DesiredLogs,
   DesiredPod,
   DesiredRegistry,
+  DesiredSeccompProfile,
   DesiredVolume,
 } from "@kip/agent-api";
 import type { InstanceIpv6, RegistryLogIn } from "@kip/cloud";
-import type { Pod, Volume } from "@kip/k8s-types";
+import type { Container, Pod, Volume } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import type { LateAddresses } from "@kip/virtual-kubelet/environment";
-import { desiredContainer } from "./desired-container.ts";
+import { qosClass } from "@kip/virtual-kubelet/status";
+import { desiredContainer, pullPolicy } from "./desired-container.ts";
+import { diskBytes, isCritical, podStorageLimit } from "./ephemeral-storage.ts";
 import { desiredHostPorts } from "./host-ports.ts";
 import { podFields } from "../pod-fields/pod-fields.ts";
 import { etcHosts, kernelHostname } from "./pod-network-files.ts";
 import { mergeRegistries } from "./registries.ts";
+import { resourceAmounts } from "./resource-amounts.ts";
 import { resolvConf, type DnsSettings } from "./resolv-conf.ts";
+
+const qosClasses = ["Guaranteed", "Burstable", "BestEffort"] as const;
+
+/** The least priority of the classes that Kubernetes itself has. */
+const criticalPriority = 2_000_000_000;
 
 /** Options of {@link desiredPod}. */
 export interface DesiredPodContext {
@@ -30,6 +41,13 @@ export interface DesiredPodContext {
   /** The cloud's log-ins for its own registries, by host. */
   readonly logIns?: ReadonlyMap<string, RegistryLogIn> | undefined;
   readonly images?: DesiredImageSettings | undefined;
+  readonly logs?: DesiredLogs | undefined;
+  /** Those that its containers name. @default none */
+  readonly seccompProfiles?: readonly DesiredSeccompProfile[] | undefined;
+  /** What the cell has for its pod; undefined if that is not known. */
+  readonly machine?: DesiredPod["machine"];
+  /** What the containers had on earlier cells, by name. @default nothing */
+  readonly granted?: ReadonlyMap<string, NonNullable<Container["resources"]>>;
   /** See `DesiredPod.generation`. */
   readonly generation: number;
   /** See `DesiredPod.activeForMs`. */
@@ -44,13 +62,15 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
   const { spec } = pod;
   const { addresses, dns } = context;
   const container = (each: Parameters<typeof desiredContainer>[1]) =>
-    desiredContainer(resolved, each, addresses);
+    withGranted(desiredContainer(resolved, each, addresses), context);
   const goesOn = ({ name }: { readonly name: string }) => context.ended?.has(name) !== true;
   const hostNetwork = spec.hostNetwork === true;
   const podIp = addresses.podIPs[0] ?? "";
   return defined({
     ...podIdentity(pod),
     generation: context.generation,
+    ...resourcesOf(pod),
+    machine: context.machine,
     restartPolicy: restartPolicy(pod),
     hostname: kernelHostname(pod, dns.clusterDomain),
     hostNetwork,
@@ -61,24 +81,51 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds ?? 30,
     activeDeadlineSeconds: spec.activeDeadlineSeconds,
     activeForMs: context.activeForMs,
+    ephemeralStorageLimit: podStorageLimit(pod),
+    isCritical: isCritical(pod) ? true : undefined,
     shareProcessNamespace: spec.shareProcessNamespace,
     hostPID: spec.hostPID,
     hostIPC: spec.hostIPC,
+    hostUsers: spec.hostUsers,
     fsGroup: spec.securityContext?.fsGroup,
     sysctls: spec.securityContext?.sysctls,
+    seccompProfiles: context.seccompProfiles,
     resolvConf: resolvConf(pod, dns).text,
     etcHosts: etcHosts(pod, addresses.podIPs, dns.clusterDomain),
     initContainers: (spec.initContainers ?? []).map(container),
     containers: spec.containers.filter(goesOn).map(container),
     ephemeralContainers: (spec.ephemeralContainers ?? []).filter(goesOn).map(container),
     volumes: (spec.volumes ?? []).map((volume) => desiredVolume(resolved, volume)),
-    registries: mergeRegistries(imagesOf(pod), {
+    registries: mergeRegistries(pulledImages(pod), {
       pullSecrets: resolved.pullSecrets,
       own: context.registries,
       logIns: context.logIns,
     }),
     images: context.images,
+    logs: context.logs,
   });
+}
+
+function withGranted(
+  container: DesiredContainer,
+  { granted }: DesiredPodContext,
+): DesiredContainer {
+  const resources = granted?.get(container.name);
+  return resources ? { ...container, granted: resourceAmounts(resources) } : container;
+}
+
+/** What decides, besides the containers, what these may have of the cell. */
+function resourcesOf(pod: Pod) {
+  const { resources, overhead, priority = 0, priorityClassName } = pod.spec;
+  const { cpuMilliLimit = 0, memoryBytesLimit = 0 } = resourceAmounts({ limits: overhead ?? {} });
+  const isCritical = priorityClassName === "system-node-critical" && priority >= criticalPriority;
+  return {
+    podGeneration: pod.metadata.generation,
+    resources: resources && resourceAmounts(resources),
+    overhead: overhead && { cpuMilli: cpuMilliLimit, memoryBytes: memoryBytesLimit },
+    qosClass: qosClasses.find((each) => each === qosClass(pod)),
+    isNodeCritical: isCritical ? true : undefined,
+  };
 }
 
 function desiredIpv6(ipv6: InstanceIpv6 | undefined, hostNetwork: boolean): DesiredPod["ipv6"] {
@@ -94,6 +141,12 @@ export function imagesOf({ spec }: Pod): readonly string[] {
   return all.flatMap(({ image }) => image ?? []);
 }
 
+/** All images that the cell of a pod pulls: those of its containers, and of its volumes. */
+export function pulledImages(pod: Pod): readonly string[] {
+  const ofVolumes = (pod.spec.volumes ?? []).flatMap(({ image }) => image?.reference ?? []);
+  return [...imagesOf(pod), ...ofVolumes];
+}
+
 function podIdentity({ metadata }: Pod) {
   const { uid, namespace, name, labels = {}, annotations = {} } = metadata;
   return { uid, namespace, name, labels, annotations };
@@ -106,7 +159,7 @@ export function restartPolicy(pod: Pod): DesiredPod["restartPolicy"] {
 }
 
 function desiredVolume(resolved: ResolvedPod, volume: Volume): DesiredVolume {
-  const { name, emptyDir, hostPath } = volume;
+  const { name, emptyDir, hostPath, image } = volume;
   if (hostPath) {
     return defined({
       name,
@@ -115,6 +168,7 @@ function desiredVolume(resolved: ResolvedPod, volume: Volume): DesiredVolume {
       hostPathType: hostPath.type,
     });
   }
+  if (image) return imageVolume(name, image);
   const files = resolved.files.get(name);
   if (files) {
     const encoded = files.map(({ path, data, mode }) => ({
@@ -124,8 +178,14 @@ function desiredVolume(resolved: ResolvedPod, volume: Volume): DesiredVolume {
     }));
     return { name, kind: "files", files: encoded };
   }
-  const sizeLimitBytes = emptyDir?.sizeLimit === undefined ? undefined : bytes(emptyDir.sizeLimit);
-  return defined({ name, kind: "emptyDir" as const, medium: emptyDir?.medium, sizeLimitBytes });
+  const { medium, sizeLimit } = emptyDir ?? {};
+  const sizeLimitBytes = sizeLimit === undefined ? undefined : diskBytes(sizeLimit);
+  return defined({ name, kind: "emptyDir" as const, medium, sizeLimitBytes, sizeLimit });
+}
+
+function imageVolume(name: string, source: NonNullable<Volume["image"]>): DesiredVolume {
+  const { reference: image = "", pullPolicy: imagePullPolicy } = source;
+  return { name, kind: "image", image, imagePullPolicy: pullPolicy({ image, imagePullPolicy }) };
 }
 
 /** The volumes whose kind is not supported, with the kind: `data (nfs)`. */

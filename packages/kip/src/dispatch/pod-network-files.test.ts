@@ -48,4 +48,11 @@ describe("kernelHostname()", () => {
     assert.equal(name({ subdomain: "db" }), "web-0");
     assert.equal(name(full), "web-0");
   });
+
+  it("is the name that the pod has in place of all others", () => {
+    const spec = { containers: [], hostname: "a", subdomain: "db", hostnameOverride: "x.example" };
+    const other = { ...pod, spec: { ...spec, setHostnameAsFQDN: true } };
+    assert.equal(kernelHostname(other, "cluster.local"), "x.example");
+    assert.match(etcHosts(other, ["10.0.0.1"], "cluster.local"), /^10\.0\.0\.1\tx\.example$/m);
+  });
 });

@@ -1,15 +1,15 @@
 import type { Pod } from "@kip/k8s-types";
 
-/** The pod's host name: `spec.hostname`, else its name, cut to 63 characters as the kubelet does. */
-export function podHostname(pod: Pod): string {
-  const name = pod.spec.hostname ?? pod.metadata.name ?? "pod";
+/** The pod's host name: `spec.hostnameOverride`, `spec.hostname`, else its name, cut to 63 characters as the kubelet does. */
+export function podHostname({ spec, metadata }: Pod): string {
+  const name = spec.hostnameOverride ?? spec.hostname ?? metadata.name;
   return name.slice(0, 63).replace(/[-.]+$/, "");
 }
 
-/** The pod's name with its subdomain; undefined if it has none. */
+/** The pod's name with its subdomain; undefined if it has none, or has another name in its place. */
 function fullName(pod: Pod, clusterDomain: string): string | undefined {
-  const subdomain = pod.spec.subdomain;
-  if (subdomain === undefined) return undefined;
+  const { subdomain, hostnameOverride } = pod.spec;
+  if (subdomain === undefined || hostnameOverride !== undefined) return undefined;
   const namespace = pod.metadata.namespace;
   return `${podHostname(pod)}.${subdomain}.${namespace}.svc.${clusterDomain}`;
 }

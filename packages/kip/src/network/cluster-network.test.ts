@@ -10,6 +10,7 @@ function start(forbidden: Set<string>, hasTiers = false) {
   const stop = new AbortController();
   const clock = new ManualClock();
   const led: string[] = [];
+  const ranges = [["10.96.0.0/16", "fd00::/112"]];
   const client = {
     get: async () => {
       if (!hasTiers) throw new K8sError("K8S_NOT_FOUND", "no such group");
@@ -18,7 +19,7 @@ function start(forbidden: Set<string>, hasTiers = false) {
     list: async (path: string) => {
       if (forbidden.has(path)) throw new K8sError("K8S_FORBIDDEN", "forbidden");
       const isRange = path === paths.serviceCidrs();
-      const items = isRange ? [{ spec: { cidrs: ["10.96.0.0/16", "fd00::/112"] } }] : [];
+      const items = isRange ? ranges.map((cidrs) => ({ spec: { cidrs } })) : [];
       return { items, metadata: { resourceVersion: "1" } };
     },
     stream: async () => await new Promise(() => {}),
@@ -47,7 +48,7 @@ function start(forbidden: Set<string>, hasTiers = false) {
     signal: stop.signal,
   });
   network.start();
-  return { network, clock, stop, led };
+  return { network, clock, stop, led, ranges };
 }
 
 describe("ClusterNetwork", () => {
@@ -104,6 +105,16 @@ describe("ClusterNetwork", () => {
     failing.clear();
     await clock.advance(60_000);
     assert.equal((await network.settings())?.serviceRanges.length, 2);
+    stop.abort();
+  });
+
+  it("gives new pods a range of Services that was added later, after a minute", async () => {
+    const { network, clock, stop, ranges } = start(new Set());
+    await network.settings();
+    ranges.push(["10.97.0.0/16"]);
+    await clock.advance(60_000);
+    await new Promise(setImmediate);
+    assert.ok((await network.settings())?.serviceRanges.includes("10.97.0.0/16"));
     stop.abort();
   });
 

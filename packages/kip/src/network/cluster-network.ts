@@ -43,7 +43,7 @@ const needed = {
 /** How often a missing permission is looked for again, milliseconds. */
 const grantIntervalMs = 60_000;
 
-/** After how long ranges of Services that could not be listed are asked for again, milliseconds. */
+/** How often ranges of Services are listed, milliseconds: ranges may be added, and pods that start then have them. */
 const rangesIntervalMs = 60_000;
 
 /** After how long the API server's computer is led again if that has ended, milliseconds. */
@@ -176,9 +176,9 @@ export class ClusterNetwork {
   }
 
   /**
-   * Finds the ranges that the API server has; clusters before Kubernetes 1.33 do not tell.
+   * Finds the ranges that the API server has now; clusters before Kubernetes 1.33 do not tell.
    *
-   * @returns whether another try is of no use
+   * @returns whether it never tells
    */
   async #findServiceRanges(): Promise<boolean> {
     const { client, logger, signal } = this.#options;
@@ -188,7 +188,7 @@ export class ClusterNetwork {
         { signal },
       );
       this.#serviceRanges = items.flatMap(({ spec }) => spec?.cidrs ?? []);
-      return true;
+      return false;
     } catch (error) {
       if (isNotFound(error)) return true;
       if (!signal.aborted) logger.warn("Could not list the ranges of Services", { err: error });

@@ -6,11 +6,13 @@ import {
   works,
   type FieldDecisions,
 } from "./field-decision.ts";
-import { containerMapping, realCell, resolved } from "./tests.ts";
+import { containerMapping, gatedFields, realCell, resolved } from "./tests.ts";
 
 const probes = "packages/cell-agent/src/checks/container-probes.test.ts";
 const tally =
   "packages/cell-agent/src/checks/probe-tally.test.ts: takes the thresholds it is given";
+const security = "e2e/security.test.ts";
+const lateEnv = "packages/cell-agent/src/container/late-env.test.ts";
 const rules = "packages/cell-agent/test/kubelet-rules.int.test.ts";
 
 const container: FieldDecisions = {
@@ -32,12 +34,13 @@ const container: FieldDecisions = {
   name: works(realCell),
   ports: works(containerMapping.probes, "ContainerPort"),
   readinessProbe: works(`${probes}: tells readiness as it changes`, "Probe"),
-  resizePolicy: differs(
-    "Read when a container is resized in place, which cells do not do yet: a resize changes the pod's object alone.",
+  resizePolicy: works(
+    "e2e/resources.test.ts: change in place, with restarts where wanted, and not beyond the cell",
+    "ContainerResizePolicy",
   ),
   resources: works(containerMapping.limits, "ResourceRequirements"),
   restartPolicy: works(containerMapping.restarts),
-  restartPolicyRules: refused("cells do not support it yet; use the pod's restartPolicy"),
+  restartPolicyRules: works(gatedFields, "ContainerRestartRule"),
   securityContext: works(containerMapping.security, "SecurityContext"),
   startupProbe: works(
     `${probes}: waits with readiness until the startup probe has succeeded`,
@@ -79,10 +82,7 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
       `${resolved.environment}: reads values from fields of the pod (V2)`,
       "ObjectFieldSelector",
     ),
-    fileKeyRef: refusedAs(
-      "CreateContainerConfigError",
-      "variable takes its value from fileKeyRef, which this node does not support",
-    ),
+    fileKeyRef: works(gatedFields, "FileKeySelector"),
     resourceFieldRef: works(
       "packages/virtual-kubelet/src/environment/resource-reference.test.ts: shows the machine's size in place of a limit that is not set",
       "ResourceFieldSelector",
@@ -106,6 +106,20 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
       },
     ]),
   ),
+  FileKeySelector: {
+    key: works(gatedFields),
+    optional: works(`${lateEnv}: leaves out optional variables that have no value`),
+    path: works(gatedFields),
+    volumeName: works(gatedFields),
+  },
+  ContainerRestartRule: {
+    action: works(gatedFields),
+    exitCodes: works(gatedFields, "ContainerRestartRuleOnExitCodes"),
+  },
+  ContainerRestartRuleOnExitCodes: {
+    operator: works(gatedFields),
+    values: works(gatedFields),
+  },
   ObjectFieldSelector: {
     apiVersion: elsewhere("the API server"),
     fieldPath: works(`${resolved.environment}: reads values from fields of the pod (V2)`),
@@ -150,7 +164,7 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
   Lifecycle: {
     postStart: works(`${rules}: comes before probes and readiness`, "LifecycleHandler"),
     preStop: works(realCell, "LifecycleHandler"),
-    stopSignal: refused("cells do not support it yet; set STOPSIGNAL in the image"),
+    stopSignal: works(gatedFields),
   },
   LifecycleHandler: {
     exec: works(realCell, "ExecAction"),
@@ -220,10 +234,14 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
       "e2e/services.test.ts: leave host ports, which lead to the pod from everywhere",
     ),
   },
+  ContainerResizePolicy: {
+    resourceName: works(containerMapping.resizes),
+    restartPolicy: works(containerMapping.resizes),
+  },
   ResourceRequirements: {
     claims: refused("cells do not have devices of claims; choose an instance type with the device"),
     limits: differs(
-      "cpu and memory as on any node, and they choose the machine. ephemeral-storage: the limit is the cell's disk, which the pod has for itself. Huge pages are refused; extended resources other than nvidia.com/gpu have no effect, as on a node without them.",
+      "cpu and memory as on any node, also resized in place, and they choose the machine; a resize beyond it is Infeasible. ephemeral-storage as on any node: the pod is evicted. Huge pages are refused; extended resources other than nvidia.com/gpu have no effect, as on a node without them.",
     ),
     requests: works(
       "packages/kip/src/selection/pod-resources.test.ts: takes limits before requests and sums containers",
@@ -239,10 +257,7 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
     privileged: works(
       "e2e/cell-rights.test.ts: a privileged container has the devices of its cell",
     ),
-    procMount: refused(
-      "cells show containers no unmasked /proc; leave it out",
-      (value) => value !== "Default",
-    ),
+    procMount: works(`${security}: with procMount Unmasked has all of /proc, as it is`),
     readOnlyRootFilesystem: works(realCell),
     runAsGroup: works(containerMapping.security),
     runAsNonRoot: works(

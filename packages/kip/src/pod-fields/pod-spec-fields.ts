@@ -6,7 +6,14 @@ import {
   works,
   type FieldDecisions,
 } from "./field-decision.ts";
-import { containerMapping, nodeRules, podMapping, resolved, volumeMapping } from "./tests.ts";
+import {
+  containerMapping,
+  gatedFields,
+  nodeRules,
+  podMapping,
+  resolved,
+  volumeMapping,
+} from "./tests.ts";
 
 const apiServer = "the API server";
 const scheduler = "the scheduler";
@@ -37,12 +44,11 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     hostPID: works(
       "e2e/kubelet-rules.test.ts: hold for namespaces of the node, read-only mounts and limits that are not set",
     ),
-    hostUsers: refused(
-      "cells do not have user namespaces; leave it out: the pod has a machine of its own",
-      (value) => value === false,
+    hostUsers: works(
+      "e2e/security.test.ts: with hostUsers false is root only for itself, and owns its files, volumes and network",
     ),
     hostname: works(podMapping),
-    hostnameOverride: refused("cells do not support it yet; use hostname and subdomain"),
+    hostnameOverride: works(gatedFields),
     imagePullSecrets: works(
       "packages/virtual-kubelet/src/pods/pull-secrets.test.ts: reads a Secret once, however often a pod names it",
       "LocalObjectReference",
@@ -70,8 +76,9 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     resourceClaims: refused(
       "cells do not have devices of claims; choose an instance type with the device",
     ),
-    resources: differs(
-      "The size of the pod's machine, which is its limit; there is no cgroup for all containers together. Only a resource that a machine has counts.",
+    resources: works(
+      "e2e/resources.test.ts: of the pod as a whole hold for its containers together",
+      "ResourceRequirements",
     ),
     restartPolicy: works(podMapping),
     runtimeClassName: works(
@@ -163,8 +170,8 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     windowsOptions: elsewhere("nodes of Windows"),
   },
   SeccompProfile: {
-    localhostProfile: refused(
-      "cells do not have profiles of their own; use RuntimeDefault or Unconfined",
+    localhostProfile: works(
+      "e2e/security.test.ts: with a Localhost profile may call what that says, and waits for a profile that is missing",
     ),
     type: works(containerMapping.seccomp),
   },

@@ -10,7 +10,8 @@ const container = `${dispatch}/desired-container.test.ts`;
 export const containerMapping = {
   variables: `${container}: expands variables in command, args and subPathExpr`,
   terminal: `${container}: passes terminal, working directory and termination message on`,
-  limits: `${container}: passes limits and the CPU request on, in thousandths and bytes`,
+  limits: `${container}: passes limits and requests on, in thousandths and bytes`,
+  resizes: `${container}: passes the resources on of which a change restarts the container`,
   security: `${container}: prefers the container's security context to the pod's`,
   seccomp:
     "packages/oci-runtime/src/bundle/seccomp-profile.test.ts: allows by capability what the profile names, and denies the rest",
@@ -22,9 +23,18 @@ export const containerMapping = {
   restarts: `${agent}/src/state/plan.test.ts: lets a sidecar go first and waits until it has started`,
 } as const;
 export const realCell = `${agent}/test/real-pod.int.test.ts: gives a pod its volumes, identity, hooks, sidecar and probes`;
+/** Limits of what a pod takes on the disk. */
+export const diskLimits =
+  "e2e/volumes.test.ts: evicts pods that take more of the disk than they may, and from a full disk";
+export const imageVolumes =
+  "e2e/volumes.test.ts: mounts images as volumes, and waits for one that is not there";
+export const apiSources =
+  "e2e/volumes.test.ts: shows trust bundles and certificates of the API in projected volumes";
 export const resolved = {
   environment: `${kubelet}/src/environment/container-env.test.ts`,
   files: `${kubelet}/src/volumes/volume-files.test.ts`,
+  bundles: `${kubelet}/src/volumes/trust-bundles.test.ts`,
+  certificates: `${kubelet}/src/volumes/pod-certificates.test.ts`,
   lists: `${kubelet}/src/pods/resolve-pod.test.ts`,
 } as const;
 export const nodeRules = {
@@ -33,3 +43,6 @@ export const nodeRules = {
   network: `${dispatch}/pod-network-files.test.ts`,
   sizes: "packages/kip/src/selection/pod-resources.test.ts",
 } as const;
+/** Fields that Kubernetes 1.34 has behind feature gates. */
+export const gatedFields =
+  "e2e/pod-life.test.ts: has stop signals, restart rules, host names and variables from files";

@@ -6,7 +6,15 @@ import {
   type FieldDecision,
   type FieldDecisions,
 } from "./field-decision.ts";
-import { containerMapping, realCell, resolved, volumeMapping } from "./tests.ts";
+import {
+  apiSources,
+  containerMapping,
+  diskLimits,
+  imageVolumes,
+  realCell,
+  resolved,
+  volumeMapping,
+} from "./tests.ts";
 
 const files = {
   all: `${resolved.files}: shows all keys of a ConfigMap, sorted, with the default mode`,
@@ -14,17 +22,17 @@ const files = {
   optional: `${resolved.files}: leaves out optional objects and keys`,
   downward: `${resolved.files}: shows fields and resources of the pod`,
   projected: `${resolved.files}: combines several sources in a projected volume, with a token that expires`,
+  credentials: `${resolved.files}: shows key and certificates of a pod together, or each for itself`,
+  bundles: `${resolved.bundles}: gives the anchors of a bundle by name, and of all that a signer and labels select, each once`,
+  noBundle: `${resolved.bundles}: says what is missing in the kubelet's words, and leaves it out where it is optional`,
+  certificate: `${resolved.certificates}: asks for a certificate once, and gives key and chain when it is issued`,
+  keys: `${resolved.certificates}: refuses another type`,
 } as const;
 
 const otherKind = refusedAs(
   "VolumeUnsupported",
   "The pod waits: use emptyDir, hostPath, configMap, secret, downwardAPI or projected volumes.",
 );
-const otherSource = refusedAs(
-  "FailedMount",
-  "The pod waits: this source is not supported by this node.",
-);
-
 const otherKinds: Readonly<Record<string, FieldDecision>> = Object.fromEntries(
   [
     "awsElasticBlockStore",
@@ -40,7 +48,6 @@ const otherKinds: Readonly<Record<string, FieldDecision>> = Object.fromEntries(
     "gcePersistentDisk",
     "gitRepo",
     "glusterfs",
-    "image",
     "iscsi",
     "nfs",
     "persistentVolumeClaim",
@@ -62,6 +69,7 @@ export const volumeFields: Readonly<Record<string, FieldDecisions>> = {
     downwardAPI: works(files.downward, "DownwardAPIVolumeSource"),
     emptyDir: works(volumeMapping, "EmptyDirVolumeSource"),
     hostPath: works(volumeMapping, "HostPathVolumeSource"),
+    image: works(imageVolumes, "ImageVolumeSource"),
     name: works(volumeMapping),
     projected: works(files.projected, "ProjectedVolumeSource"),
     secret: works(files.chosen, "SecretVolumeSource"),
@@ -94,10 +102,10 @@ export const volumeFields: Readonly<Record<string, FieldDecisions>> = {
     sources: works(files.projected, "VolumeProjection"),
   },
   VolumeProjection: {
-    clusterTrustBundle: otherSource,
+    clusterTrustBundle: works(apiSources, "ClusterTrustBundleProjection"),
     configMap: works(files.projected, "ConfigMapProjection"),
     downwardAPI: works(files.projected, "DownwardAPIProjection"),
-    podCertificate: otherSource,
+    podCertificate: works(apiSources, "PodCertificateProjection"),
     secret: works(files.projected, "SecretProjection"),
     serviceAccountToken: works(files.projected, "ServiceAccountTokenProjection"),
   },
@@ -111,6 +119,21 @@ export const volumeFields: Readonly<Record<string, FieldDecisions>> = {
       },
     ]),
   ),
+  ClusterTrustBundleProjection: {
+    labelSelector: works(files.bundles),
+    name: works(apiSources),
+    optional: works(files.noBundle),
+    path: works(apiSources),
+    signerName: works(files.bundles),
+  },
+  PodCertificateProjection: {
+    certificateChainPath: works(files.credentials),
+    credentialBundlePath: works(apiSources),
+    keyPath: works(files.credentials),
+    keyType: works(files.keys),
+    maxExpirationSeconds: works(files.certificate),
+    signerName: works(apiSources),
+  },
   DownwardAPIProjection: { items: works(files.downward, "DownwardAPIVolumeFile") },
   ServiceAccountTokenProjection: {
     audience: works(files.projected),
@@ -122,9 +145,11 @@ export const volumeFields: Readonly<Record<string, FieldDecisions>> = {
       "cells do not have huge pages; use Memory, or leave it out",
       (value) => typeof value === "string" && value.startsWith("HugePages"),
     ),
-    sizeLimit: differs(
-      "Kept for the medium Memory. On the disk, the limit is the size of the cell's disk, which the pod has for itself.",
-    ),
+    sizeLimit: works(diskLimits),
+  },
+  ImageVolumeSource: {
+    pullPolicy: works(imageVolumes),
+    reference: works(imageVolumes),
   },
   HostPathVolumeSource: {
     path: differs(

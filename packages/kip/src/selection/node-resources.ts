@@ -1,4 +1,4 @@
-import { formatBytes, parseQuantity } from "@kip/base";
+import { formatBytes, formatMilliCpu, parseQuantity } from "@kip/base";
 import type { InstanceTypeOffer } from "@kip/cloud";
 
 /** The defaults of the original Kip. */
@@ -26,7 +26,7 @@ export function nodeResources(
   const memoryBytes = Math.min(original.memoryBytes, largest?.memoryBytes ?? original.memoryBytes);
   const pods = configured["pods"] ?? original.pods;
   return {
-    cpu: cpuMilli % 1000 === 0 ? String(cpuMilli / 1000) : `${cpuMilli}m`,
+    cpu: formatMilliCpu(cpuMilli),
     memory: formatBytes(memoryBytes),
     pods,
     "ephemeral-storage": formatBytes(volumeBytes * parseQuantity(pods)),

@@ -14,20 +14,28 @@ type Quantities = Readonly<Record<string, string>>;
  * @throws {Error} `QUANTITY_INVALID`
  */
 export function podRequests({ spec }: Pod): ResourceAmounts {
+  const ofContainers = amountsOfContainers(spec, "requests");
+  const ofPod = new Map([...ofContainers, ...amounts(spec.resources?.requests)]);
+  return joined(ofPod, amounts(spec.overhead), sum);
+}
+
+/** The requests or limits of a pod's containers together, without those that a container does not have. */
+export function amountsOfContainers(
+  spec: Pod["spec"],
+  kind: "requests" | "limits",
+): ResourceAmounts {
   let sidecars: ResourceAmounts = new Map();
   let starting: ResourceAmounts = new Map();
   for (const { resources, restartPolicy } of spec.initContainers ?? []) {
-    const beside = joined(sidecars, amounts(resources?.requests), sum);
+    const beside = joined(sidecars, amounts(resources?.[kind]), sum);
     starting = joined(starting, beside, Math.max);
     if (restartPolicy === "Always") sidecars = beside;
   }
   const running = spec.containers.reduce(
-    (total, { resources }) => joined(total, amounts(resources?.requests), sum),
+    (total, { resources }) => joined(total, amounts(resources?.[kind]), sum),
     sidecars,
   );
-  const ofContainers = joined(starting, running, Math.max);
-  const ofPod = new Map([...ofContainers, ...amounts(spec.resources?.requests)]);
-  return joined(ofPod, amounts(spec.overhead), sum);
+  return joined(starting, running, Math.max);
 }
 
 function amounts(quantities: Quantities = {}): ResourceAmounts {

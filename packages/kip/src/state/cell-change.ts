@@ -1,4 +1,4 @@
-import type { AgentClient, PodReport } from "@kip/agent-api";
+import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
@@ -48,7 +48,11 @@ export interface CellChanges {
     /** Times of the start; undefined if it was over before. */
     readonly startMs?: Partial<Readonly<Record<StartPhase, number>>> | undefined;
   };
-  readonly podSent: { readonly ephemeral: readonly string[] };
+  readonly podSent: {
+    readonly ephemeral: readonly string[];
+    /** What the cell has for the pod. */
+    readonly machine?: DesiredPod["machine"];
+  };
   /** The agent has this generation of the pod. */
   readonly podHeld: { readonly generation: number };
   readonly dispatched: {

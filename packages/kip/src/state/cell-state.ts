@@ -1,4 +1,4 @@
-import type { AgentClient, PodReport } from "@kip/agent-api";
+import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
@@ -68,6 +68,8 @@ export interface AgentPart {
   readonly report?: PodReport | undefined;
   /** The newest generation of the pod that it has. */
   readonly generation?: number | undefined;
+  /** What its machine has for the pod, as was sent to it. */
+  readonly machine?: DesiredPod["machine"];
   /** Whether it has the newest version of the pod. */
   readonly isDispatched: boolean;
   /** When it needs fresh credentials. */

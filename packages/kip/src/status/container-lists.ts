@@ -1,9 +1,11 @@
 import { defined } from "@kip/base";
-import type { ContainerReport, PodReport } from "@kip/agent-api";
+import { runsAgain, type ContainerReport, type PodReport } from "@kip/agent-api";
 import type { Container, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { CellState, ContainerHistory } from "../state/cell-state.ts";
 import { isRecursiveReadOnly } from "../dispatch/desired-container.ts";
+import { containerResources, withPlausibleResources } from "./container-resources.ts";
+import { restartPolicy } from "../dispatch/desired-pod.ts";
 import { containerStatus } from "./container-status.ts";
 import { afterLoss, byName, endedStatus, finalStatuses } from "./lost-containers.ts";
 
@@ -29,14 +31,20 @@ export function waitingLists(state: Facts, pod: Pod): ContainerLists {
 
 /** The statuses that a cell reports, continued from those of earlier cells. */
 export function reportedLists(
-  report: PodReport,
-  { containers, status }: Facts,
+  given: PodReport,
+  { agent, containers, status }: Facts,
   pod: Pod,
 ): ContainerLists {
   const known = status ?? pod.status ?? {};
   const waiting = waitingStatuses(pod);
   const isFinal = finalStatuses(pod);
   const specs = byName([...(pod.spec.initContainers ?? []), ...pod.spec.containers]);
+  const published = byName([
+    ...(known.initContainerStatuses ?? []),
+    ...(known.containerStatuses ?? []),
+  ]);
+  const report = withPlausibleResources(given, { machine: agent.machine, specs, published });
+  const hasStopSignals = namesStopSignal(pod);
   const build = (
     reports: readonly ContainerReport[],
     fresh: readonly ContainerStatus[] = [],
@@ -46,8 +54,13 @@ export function reportedLists(
     return fresh.map((each) => {
       const facts = { waiting: each, known: knownByName.get(each.name), containers, isFinal };
       const report = reportsByName.get(each.name);
-      const volumeMounts = report && mountStatuses(specs.get(each.name));
-      return defined({ ...continued(report, facts), volumeMounts });
+      const spec = specs.get(each.name);
+      const ofRun = report && {
+        ...containerResources(report, spec?.resources),
+        volumeMounts: mountStatuses(spec),
+        stopSignal: hasStopSignals ? report.stopSignal : undefined,
+      };
+      return defined({ ...showable(continued(report, facts), pod, each), ...ofRun });
     });
   };
   const ephemeral = ephemeralStatuses(report, containers, known.ephemeralContainerStatuses);
@@ -58,6 +71,25 @@ export function reportedLists(
     containerStatuses: build(report.containers, waiting.containerStatuses, known.containerStatuses),
     ephemeralContainerStatuses: ephemeral.length > 0 ? ephemeral : undefined,
   });
+}
+
+/** Signals are reported where the pod names one: the API has the field then. */
+function namesStopSignal({ spec }: Pod): boolean {
+  return [...(spec.initContainers ?? []), ...spec.containers].some(
+    ({ lifecycle }) => lifecycle?.stopSignal !== undefined,
+  );
+}
+
+/**
+ * An init container with a restart policy of its own may run again although its pod does not; the API does not let it
+ * leave the state of having ended, so it is not shown in it.
+ */
+function showable(status: ContainerStatus, pod: Pod, fresh: ContainerStatus): ContainerStatus {
+  const { terminated } = status.state ?? {};
+  if (!terminated || terminated.exitCode === 0 || restartPolicy(pod) !== "Never") return status;
+  const own = pod.spec.initContainers?.find(({ name }) => name === status.name);
+  if (!own || !runsAgain(own, "Never", terminated.exitCode)) return status;
+  return { ...status, state: fresh.state ?? {}, lastState: { terminated } };
 }
 
 /** How a container's volumes are mounted; undefined if it has none. */

@@ -20,7 +20,14 @@ export function containerStatus(report: ContainerReport, earlierRestarts: number
     image: report.image,
     imageID: report.imageId ?? "",
     containerID: report.containerId,
+    user: userOf(report),
   });
+}
+
+function userOf({ user }: ContainerReport): ContainerStatus["user"] {
+  if (!user) return undefined;
+  const { uid, gid, groups } = user;
+  return { linux: { uid, gid, supplementalGroups: groups } };
 }
 
 function currentState(report: ContainerReport): ContainerState {

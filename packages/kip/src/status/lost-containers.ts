@@ -1,3 +1,4 @@
+import { runsAgain } from "@kip/agent-api";
 import { defined } from "@kip/base";
 import type { ContainerState, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { goneStatuses, waitingStatuses } from "@kip/virtual-kubelet/status";
@@ -40,7 +41,9 @@ export function afterLoss(
       if (before && isFinal(before)) return before;
       if (end) return endedStatus(each, end);
       const restartCount = Math.max(restartCounts[each.name] ?? 0, before ? nextCount(before) : 0);
-      return { ...each, restartCount, lastState: lastState(before) };
+      const { allocatedResources, resources } = before ?? {};
+      const had = defined({ allocatedResources, resources });
+      return { ...each, restartCount, lastState: lastState(before), ...had };
     });
   };
   const { initContainerStatuses, containerStatuses = [] } = waiting;
@@ -118,15 +121,10 @@ export function hasRun({ containerStatuses = [], initContainerStatuses = [] }: P
 /** Finds whether a container of a pod has ended and the pod's restart policy leaves it so. */
 export function finalStatuses(pod: Pod): (status: ContainerStatus) => boolean {
   const policy = restartPolicy(pod);
-  // Sidecars run beside the regular containers.
-  const sidecars = new Set(
-    (pod.spec.initContainers ?? [])
-      .filter((container) => container.restartPolicy === "Always")
-      .map(({ name }) => name),
-  );
+  const containers = byName([...(pod.spec.initContainers ?? []), ...pod.spec.containers]);
   return ({ name, state }) => {
-    if (!state?.terminated || policy === "Always" || sidecars.has(name)) return false;
-    return policy === "Never" || state.terminated.exitCode === 0;
+    if (!state?.terminated) return false;
+    return !runsAgain(containers.get(name) ?? {}, policy, state.terminated.exitCode);
   };
 }
 

@@ -64,6 +64,31 @@ describe("podStatus()", () => {
     assert.equal(status?.startTime, "2026-01-01T00:00:00Z");
   });
 
+  it("has the conditions of a resize while there is one, and none after the pod's end", () => {
+    const resize = {
+      resizePending: { reason: "Infeasible", message: "too much", podGeneration: 3 },
+      resizeInProgress: { podGeneration: 2 },
+    };
+    const resizes = (end: NonNullable<CellStateParts["end"]>) => {
+      const state = cellStateWith({ agent: { report: { ...report("Running"), ...resize } }, end });
+      const { conditions = [] } = podStatus(state, pod, now) ?? {};
+      return conditions
+        .filter(({ type }) => type.startsWith("PodResize"))
+        .map(({ lastTransitionTime: _time, ...condition }) => condition);
+    };
+    assert.deepEqual(resizes({}), [
+      {
+        type: "PodResizePending",
+        status: "True",
+        reason: "Infeasible",
+        message: "too much",
+        observedGeneration: 3,
+      },
+      { type: "PodResizeInProgress", status: "True", observedGeneration: 2 },
+    ]);
+    assert.deepEqual(resizes({ isPodFinished: true, podEnd: { phase: "Succeeded" } }), []);
+  });
+
   it("keeps the times that were published last, not those of the applied pod", () => {
     const published = [
       { type: "Ready", status: "True" as const, lastTransitionTime: "2026-01-01T00:50:00Z" },

@@ -17,6 +17,7 @@ import {
   type CellState,
 } from "../state/cell-state.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
+import { resizeVerdicts } from "./resize-conditions.ts";
 import { disruptionVerdict } from "./disruption.ts";
 import {
   latestLists,
@@ -126,12 +127,14 @@ function conditions(
   const cellReady: ConditionVerdict = report
     ? { type, status: "True" }
     : { type, status: "False", reason, message };
-  const disruption = disruptionVerdict(state.machine, known);
+  const disruption = disruptionVerdict(state, report, known);
   // A pod that has ended does not wait for a cell.
-  const verdicts = state.end.podEnd && !report ? disruption : [...disruption, cellReady];
+  const own = state.end.podEnd && !report ? [] : [cellReady];
+  const resizes = state.end.podEnd ? [] : resizeVerdicts(report);
+  const verdicts = [...disruption, ...resizes, ...own];
   // Only kip's own conditions are written.
   return mergeConditions(usual, verdicts, now).filter(
-    (each) => ownTypes.has(each.type) || disruption.some((verdict) => verdict.type === each.type),
+    ({ type }) => ownTypes.has(type) || verdicts.some((verdict) => verdict.type === type),
   );
 }
 

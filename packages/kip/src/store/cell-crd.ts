@@ -4,6 +4,9 @@ const boolean = { type: "boolean" };
 /** The API server writes a time that is not known as null. */
 const time = { ...text, format: "date-time", nullable: true };
 
+/** Quantities by the name of the resource. */
+const amounts = { type: "object", additionalProperties: text };
+
 const terminated = {
   type: "object",
   required: ["exitCode"],
@@ -40,6 +43,8 @@ const containerStatuses = {
       image: text,
       imageID: text,
       containerID: text,
+      allocatedResources: amounts,
+      resources: { type: "object", properties: { limits: amounts, requests: amounts } },
     },
   },
 };

@@ -1,6 +1,16 @@
-import { chmodSync, chownSync, mkdirSync, statSync, utimesSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  statSync,
+  utimesSync,
+} from "node:fs";
 import path from "node:path";
-import { mount, unmount, type Mount } from "@kip/base";
+import { mapOwners, mount, unmount, type Mount } from "@kip/base";
 import { ImageError } from "../errors.ts";
 import { removeFolder } from "../unpack/remove-tree.ts";
 
@@ -30,15 +40,64 @@ function placesIn(containerDir: string): OverlayPlaces {
 export async function mountRootfs(
   layers: readonly string[],
   containerDir: string,
-  by?: Mount,
+  { by, users }: { readonly by?: Mount | undefined; readonly users?: string | undefined } = {},
 ): Promise<{ readonly rootfs: string }> {
   const places = placesIn(containerDir);
-  await mountOverlay(layers, places, by);
+  if (users) await mountMapped(layers, containerDir, users);
+  else await mountOverlay(layers, places, by);
   return { rootfs: places.rootfs };
+}
+
+/** As {@link mountOverlay}, with the owners that a user namespace makes of the files'. */
+async function mountMapped(
+  layers: readonly string[],
+  containerDir: string,
+  users: string,
+): Promise<void> {
+  const places = placesIn(containerDir);
+  if (isMounted(places.rootfs)) return;
+  await unmountMapped(containerDir); // of a try that was killed
+  // By their names: those are what tells that a tree is in use.
+  const folders = layers.map(
+    (layer) => [layer, path.join(mappedIn(containerDir), path.basename(layer))] as const,
+  );
+  for (const [, place] of folders) mkdirSync(place, { recursive: true });
+  try {
+    await mapOwners(users, folders);
+    await mountOverlay(
+      folders.map(([, place]) => place),
+      places,
+    );
+  } catch (error) {
+    if (error instanceof ImageError) throw error;
+    throw mountError(places.rootfs, "its file system cannot map owners", error);
+  } finally {
+    // The overlay keeps what it stands on.
+    await unmountMapped(containerDir);
+  }
+}
+
+/** Where layers are shown with other owners while they are mounted. */
+function mappedIn(containerDir: string): string {
+  return path.join(containerDir, "mapped");
+}
+
+async function unmountMapped(containerDir: string): Promise<void> {
+  const folder = mappedIn(containerDir);
+  if (!existsSync(folder)) return;
+  const mounts = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
+  // The mount point is the fifth field of proc_pid_mountinfo(5). One that has an idmap is on the device of the folder above.
+  const places = mounts.map((line) => line.split(" ")[4] ?? "");
+  for (const place of places.filter((each) => each.startsWith(`${folder}/`)))
+    await unmount(["-l", place]);
+  // Never with content: should a mount be left, that is the image's.
+  for (const name of readdirSync(folder)) rmdirSync(path.join(folder, name));
+  rmdirSync(folder);
 }
 
 /** Takes the mount of {@link mountRootfs} and what was written into it away; fine if there is none. */
 export async function unmountRootfs(containerDir: string): Promise<void> {
+  await unmountMapped(containerDir);
   await unmountOverlay(placesIn(containerDir));
 }
 

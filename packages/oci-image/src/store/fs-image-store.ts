@@ -159,12 +159,13 @@ class FsImageStore implements ManagedImageStore {
   async mountRootfs(
     image: StoredImage,
     containerDir: string,
+    users?: string,
   ): Promise<{ readonly rootfs: string }> {
     for (const layer of image.layers) {
       const treeId = `sha256:${path.basename(layer)}`;
       if (isDigest(treeId)) this.#folder.markUsed(treeId, this.#clock.now());
     }
-    return await mountRootfs(image.layers, containerDir, this.#mount);
+    return await mountRootfs(image.layers, containerDir, { by: this.#mount, users });
   }
 
   async unmountRootfs(containerDir: string): Promise<void> {

@@ -113,9 +113,14 @@ export interface ImageStore {
    * Mounts a writable root file system at `<containerDir>/rootfs`; what is written goes to
    * `<containerDir>/upper`. A second call finds the mount and changes nothing. Needs root.
    *
+   * @param users file of the user namespace whose users the files are to belong to. @default the machine's
    * @throws {ImageError} code `ROOTFS_MOUNT_FAILED`
    */
-  mountRootfs(image: StoredImage, containerDir: string): Promise<{ readonly rootfs: string }>;
+  mountRootfs(
+    image: StoredImage,
+    containerDir: string,
+    users?: string,
+  ): Promise<{ readonly rootfs: string }>;
   /** Takes the mount and what was written away; fine if there is none. */
   unmountRootfs(containerDir: string): Promise<void>;
 }

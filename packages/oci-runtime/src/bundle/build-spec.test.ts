@@ -9,6 +9,7 @@ import { chooseCapabilities, defaultCapabilities } from "./capabilities.ts";
 const machine: MachineFacts = {
   capabilities: [...defaultCapabilities, "CAP_SYS_ADMIN"],
   openFilesLimit: 20_000,
+  maskedPaths: [],
 };
 const devices: readonly OciDevice[] = [
   { path: "/dev/fuse", type: "c", major: 10, minor: 229, fileMode: 0o666, uid: 0, gid: 0 },
@@ -33,10 +34,44 @@ const plain: ContainerSpec = {
   tty: false,
   stdin: "closed",
   mounts: [],
-  logPath: "/var/log/web-0.log",
+  logDirectory: "/var/log/web-0.log",
 };
 
 describe("buildSpec()", () => {
+  it("has a pod's own users where it has some, and all of /proc where that is wanted", () => {
+    const userNamespace = { file: "/run/kip/user", firstId: 65_536, idCount: 65_536 };
+    const sandbox = { ...plain.sandbox, userNamespace };
+    const { linux } = buildSpec({ ...plain, sandbox, isProcUnmasked: true }, machine);
+    assert.deepEqual(linux.namespaces[2], { type: "user", path: "/run/kip/user" });
+    const mapping = [{ containerID: 0, hostID: 65_536, size: 65_536 }];
+    assert.deepEqual([linux.uidMappings, linux.gidMappings], [mapping, mapping]);
+    assert.deepEqual([linux.maskedPaths, linux.readonlyPaths], [[], []]);
+    const usual = buildSpec(plain, { ...machine, maskedPaths: ["/sys/hot"] }).linux;
+    assert.equal("uidMappings" in usual, false);
+    assert.ok(usual.maskedPaths.includes("/sys/hot"));
+  });
+
+  it("has the resource limits of containerd, as far as the machine has them", () => {
+    const limits = (capabilities: readonly string[]): readonly string[] =>
+      buildSpec(plain, { ...machine, capabilities }).process.rlimits.map(
+        ({ type, soft, hard }) => `${type} ${soft} ${hard}`,
+      );
+    assert.deepEqual(limits([]), ["RLIMIT_NOFILE 1024 20000"]);
+    assert.deepEqual(limits(["CAP_SYS_RESOURCE"]), [
+      "RLIMIT_NOFILE 1024 20000",
+      "RLIMIT_NPROC -1 -1",
+      "RLIMIT_CORE -1 -1",
+    ]);
+  });
+
+  it("takes a profile of system calls as it is, and none for a privileged container", () => {
+    const profile = { defaultAction: "SCMP_ACT_ALLOW" };
+    const seccomp = { profile: JSON.stringify(profile) };
+    assert.deepEqual(buildSpec({ ...plain, seccomp }, machine).linux.seccomp, profile);
+    const privileged = buildSpec({ ...plain, seccomp, privileged: true }, machine);
+    assert.equal(privileged.linux.seccomp, undefined);
+  });
+
   it("gives a plain container the usual rights, its own cgroup and the pod's namespaces", () => {
     const spec = buildSpec(plain, machine);
     assert.deepEqual(spec.process.capabilities.bounding, [...defaultCapabilities].sort());
@@ -114,9 +149,9 @@ describe("buildSpec()", () => {
       { ...plain, resources: { cpuMilliLimit: 1500, cpuMilliRequest: 250, memoryBytesLimit: 1e8 } },
       machine,
     ).linux;
-    assert.deepEqual(resources.cpu, { shares: 256, quota: 150_000, period: 100_000 });
+    assert.deepEqual(resources.cpu, { quota: 150_000, period: 100_000 });
     assert.deepEqual(resources.memory, { limit: 1e8 });
-    assert.deepEqual(resources.unified, { "memory.oom.group": "1" });
+    assert.deepEqual(resources.unified, { "memory.oom.group": "1", "cpu.weight": "10" });
   });
 
   it("raises tiny requests to what the kernel takes", () => {
@@ -124,7 +159,8 @@ describe("buildSpec()", () => {
       { ...plain, resources: { cpuMilliLimit: 1, cpuMilliRequest: 0 } },
       machine,
     ).linux;
-    assert.deepEqual(resources.cpu, { shares: 2, quota: 1000, period: 100_000 });
+    assert.deepEqual(resources.cpu, { quota: 1000, period: 100_000 });
+    assert.equal(resources.unified["cpu.weight"], "1");
   });
 
   it("mounts parents first, and has mounts replace the usual ones", () => {

@@ -4,10 +4,12 @@ import type {
   ContainerResources,
   ContainerSpec,
 } from "../contract/container-spec.ts";
+import type { UserNamespace } from "../contract/pod-sandbox.ts";
+import { cpuPeriodMicroseconds, cpuQuota, cpuWeight } from "../limits/cgroup-limits.ts";
 import { chooseCapabilities } from "./capabilities.ts";
 import type { MachineFacts } from "./machine-facts.ts";
 import { runtimeDefaultSeccomp } from "./seccomp-profile.ts";
-import type { OciDevice, OciMount, OciProcess, OciSpec } from "./oci-spec.ts";
+import type { OciDevice, OciLinux, OciMount, OciProcess, OciSeccomp, OciSpec } from "./oci-spec.ts";
 
 /** Parts of /proc and /sys that tell or change too much; container runtimes agree on them. */
 const maskedPaths = [
@@ -26,8 +28,8 @@ const maskedPaths = [
 ];
 const readonlyPaths = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/** Length of a CPU quota period in microseconds: the kernel's and the kubelet's default. */
-const cpuPeriodMicroseconds = 100_000;
+/** RLIM_INFINITY is 2^64 - 1, which a number of JavaScript cannot be; crun reads this as the same 64 bits. */
+const noLimit = -1;
 
 /**
  * The OCI configuration of a container. Pure.
@@ -43,7 +45,7 @@ export function buildSpec(
   const privileged = spec.privileged ?? false;
   const { sandbox } = spec;
   const process = mainProcess(spec, machine);
-  const isFiltered = spec.seccomp === "RuntimeDefault" && !privileged;
+  const isUnmasked = privileged || spec.isProcUnmasked === true;
   return {
     ociVersion: "1.0.2",
     process,
@@ -53,6 +55,7 @@ export function buildSpec(
     mounts: mounts(spec, privileged),
     linux: {
       namespaces: namespaces(spec),
+      ...idMappings(sandbox.userNamespace),
       cgroupsPath: containerCgroup(spec),
       resources: {
         devices: [{ allow: privileged, access: "rwm" }],
@@ -60,11 +63,19 @@ export function buildSpec(
       },
       devices: privileged ? devices : [],
       sysctl: spec.sysctls ?? {},
-      maskedPaths: privileged ? [] : maskedPaths,
-      readonlyPaths: privileged ? [] : readonlyPaths,
-      ...(isFiltered && { seccomp: runtimeDefaultSeccomp(process.capabilities.bounding) }),
+      maskedPaths: isUnmasked ? [] : [...maskedPaths, ...machine.maskedPaths],
+      readonlyPaths: isUnmasked ? [] : readonlyPaths,
+      seccomp: privileged ? undefined : seccomp(spec, process),
     },
   };
+}
+
+function seccomp(spec: ContainerSpec, process: OciProcess): OciLinux["seccomp"] {
+  if (spec.seccomp === "RuntimeDefault")
+    return runtimeDefaultSeccomp(process.capabilities.bounding);
+  if (spec.seccomp === undefined || spec.seccomp === "Unconfined") return undefined;
+  // The caller has checked it; what is wrong with it crun reports.
+  return JSON.parse(spec.seccomp.profile) as OciSeccomp;
 }
 
 /** @throws {RuntimeError} `CAPABILITY_UNKNOWN` */
@@ -86,15 +97,19 @@ function mainProcess(spec: ContainerSpec, machine: MachineFacts): OciProcess {
     capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
     noNewPrivileges: !privileged && spec.allowPrivilegeEscalation === false,
     oomScoreAdj: spec.oomScoreAdj ?? 0,
-    // A soft limit of 1024 keeps programs fast that close every possible descriptor.
-    rlimits: [
-      {
-        type: "RLIMIT_NOFILE",
-        soft: Math.min(1024, machine.openFilesLimit),
-        hard: Math.min(524_288, machine.openFilesLimit),
-      },
-    ],
+    rlimits: resourceLimits(machine),
   };
+}
+
+/** Those of a container of containerd's, with the settings that it brings for systemd. */
+function resourceLimits({ capabilities, openFilesLimit }: MachineFacts): OciProcess["rlimits"] {
+  // A soft limit of 1024 keeps programs fast that close every possible descriptor.
+  const soft = Math.min(1024, openFilesLimit);
+  const files = { type: "RLIMIT_NOFILE", soft, hard: Math.min(524_288, openFilesLimit) };
+  if (!capabilities.includes("CAP_SYS_RESOURCE")) return [files];
+  // The processes of a pod are limited by its cgroup: the kernel's limit would be for all processes of a user together.
+  const unlimited = { soft: noLimit, hard: noLimit };
+  return [files, { type: "RLIMIT_NPROC", ...unlimited }, { type: "RLIMIT_CORE", ...unlimited }];
 }
 
 /** The container's cgroup, seen from the root of the cgroup tree. */
@@ -117,6 +132,7 @@ function namespaces(spec: ContainerSpec): OciSpec["linux"]["namespaces"] {
   return [
     { type: "mount" },
     { type: "cgroup" },
+    ...(sandbox.userNamespace ? [{ type: "user", path: sandbox.userNamespace.file }] : []),
     defined({ type: "pid", path: sandbox.pidNamespace }),
     { type: "ipc", path: sandbox.ipcNamespace },
     // Left out means: the machine's own.
@@ -125,6 +141,14 @@ function namespaces(spec: ContainerSpec): OciSpec["linux"]["namespaces"] {
       ? []
       : [{ type: "network", path: sandbox.networkNamespace }]),
   ];
+}
+
+function idMappings(
+  users: UserNamespace | undefined,
+): Pick<OciLinux, "uidMappings" | "gidMappings"> {
+  if (!users) return {};
+  const mappings = [{ containerID: 0, hostID: users.firstId, size: users.idCount }];
+  return { uidMappings: mappings, gidMappings: mappings };
 }
 
 function mounts(spec: ContainerSpec, privileged: boolean): readonly OciMount[] {
@@ -214,27 +238,20 @@ function depth(path: string): number {
   return path.split("/").filter((part) => part !== "").length;
 }
 
+/** The same that a change of the limits of a running container writes. */
 function limits(resources: ContainerResources): Omit<OciSpec["linux"]["resources"], "devices"> {
-  const { memoryBytesLimit = 0 } = resources;
+  const { cpuMilliLimit = 0, cpuMilliRequest, memoryBytesLimit = 0 } = resources;
   return defined({
-    cpu: cpuLimits(resources),
+    cpu:
+      cpuMilliLimit > 0
+        ? { quota: cpuQuota(cpuMilliLimit), period: cpuPeriodMicroseconds }
+        : undefined,
     memory: memoryBytesLimit > 0 ? { limit: memoryBytesLimit } : undefined,
-    // Half a container is worse than none: the kernel kills all its processes as one, as kubelets ask for; also when
-    // it is the machine that has no memory left.
-    unified: { "memory.oom.group": "1" },
+    unified: defined({
+      // Half a container is worse than none: the kernel kills all its processes as one, as kubelets ask for; also when
+      // it is the machine that has no memory left.
+      "memory.oom.group": "1",
+      "cpu.weight": cpuMilliRequest === undefined ? undefined : String(cpuWeight(cpuMilliRequest)),
+    }),
   });
-}
-
-/** The kubelet's conversions: 1024 shares and one period for each processor, never below the kernel's least. */
-function cpuLimits({
-  cpuMilliLimit = 0,
-  cpuMilliRequest,
-}: ContainerResources): OciSpec["linux"]["resources"]["cpu"] {
-  const shares =
-    cpuMilliRequest === undefined
-      ? undefined
-      : Math.min(262_144, Math.max(2, Math.trunc((cpuMilliRequest * 1024) / 1000)));
-  if (cpuMilliLimit <= 0) return shares === undefined ? undefined : { shares };
-  const quota = Math.max(1000, Math.trunc((cpuMilliLimit * cpuPeriodMicroseconds) / 1000));
-  return defined({ shares, quota, period: cpuPeriodMicroseconds });
 }

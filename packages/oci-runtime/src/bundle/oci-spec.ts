@@ -43,13 +43,15 @@ export interface OciMount {
   readonly options: readonly string[];
 }
 
-interface OciLinux {
+export interface OciLinux {
   readonly namespaces: readonly { readonly type: string; readonly path?: string }[];
+  readonly uidMappings?: readonly OciIdMapping[];
+  readonly gidMappings?: readonly OciIdMapping[];
   readonly cgroupsPath: string;
   readonly resources: {
     readonly devices: readonly { readonly allow: boolean; readonly access: string }[];
     readonly memory?: { readonly limit: number };
-    readonly cpu?: { readonly shares?: number; readonly quota?: number; readonly period?: number };
+    readonly cpu?: { readonly quota: number; readonly period: number };
     readonly unified: Readonly<Record<string, string>>;
   };
   readonly devices: readonly OciDevice[];
@@ -57,7 +59,13 @@ interface OciLinux {
   readonly maskedPaths: readonly string[];
   readonly readonlyPaths: readonly string[];
   /** Absent: no system call is filtered. */
-  readonly seccomp?: OciSeccomp;
+  readonly seccomp?: OciSeccomp | undefined;
+}
+
+interface OciIdMapping {
+  readonly containerID: number;
+  readonly hostID: number;
+  readonly size: number;
 }
 
 /** A filter of system calls. */

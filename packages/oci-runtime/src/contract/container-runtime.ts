@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import type { ProcessStreams } from "@kip/base";
-import type { ContainerSpec, ContainerUser } from "./container-spec.ts";
+import type { ContainerResources, ContainerSpec, ContainerUser } from "./container-spec.ts";
+import type { PodSandbox } from "./pod-sandbox.ts";
 import type { LogReadOptions } from "../logs/read-log.ts";
 
 /** How a container ended. */
@@ -23,7 +24,7 @@ export interface ContainerState {
   readonly status: "created" | "running" | "exited";
   /** Process ID of the container's first process; absent once exited. */
   readonly pid?: number | undefined;
-  readonly logPath: string;
+  readonly logDirectory: string;
   readonly createdAtMs: number;
   readonly startedAtMs?: number | undefined;
   /** Present when exited. */
@@ -66,9 +67,9 @@ export interface ContainerRuntime extends AsyncDisposable {
   /**
    * Has a monitor wait for a container without terminal and input, whose creation takes a third less
    * then. Resolves when it waits.
-   * @param logDir directory on the file system of the container's log; made if missing
+   * @param logs directory on the file system of the container's log; made if missing
    */
-  prepare(logDir: string): Promise<void>;
+  prepare(logs: string): Promise<void>;
   /** The ID that the container must be created with for that, once; undefined if no monitor waits. */
   takePreparedId(): string | undefined;
   /**
@@ -115,9 +116,21 @@ export interface ContainerRuntime extends AsyncDisposable {
    */
   attach(id: string, streams: ProcessStreams, signal: AbortSignal): Promise<ExecResult>;
   /**
-   * Reads a container's log. With `follow` it ends after the container's last line; a container
+   * Reads the log in a directory. With `follow` it ends after the container's last line; a container
    * that is removed or unknown counts as ended, so that the log of an earlier attempt can be read.
    */
-  logs(id: string, logPath: string, options: LogReadOptions, signal: AbortSignal): Readable;
+  logs(id: string, logDirectory: string, options: LogReadOptions, signal: AbortSignal): Readable;
   stats(id: string): Promise<ContainerStats>;
+  /**
+   * Gives a container other limits, which hold when this returns.
+   * @throws {RuntimeError} `CONTAINER_RESIZE_FAILED`
+   */
+  resize(id: string, resources: ContainerResources): Promise<void>;
+  /**
+   * Limits all containers of a sandbox together, also before the first is created. The weight is that of the pod.
+   * @throws {RuntimeError} `CONTAINER_RESIZE_FAILED`
+   */
+  limitPod(sandbox: Pick<PodSandbox, "cgroupParent">, resources: ContainerResources): void;
+  /** Memory that the containers of a sandbox use together, bytes; undefined if that is not known. */
+  podMemoryUsage(sandbox: Pick<PodSandbox, "cgroupParent">): number | undefined;
 }

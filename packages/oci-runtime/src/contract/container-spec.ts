@@ -1,3 +1,4 @@
+import type { LogLimits } from "../logs/log-limits.ts";
 import type { PodSandbox } from "./pod-sandbox.ts";
 
 /** Something mounted into a container. */
@@ -55,18 +56,25 @@ export interface ContainerSpec {
   readonly readOnlyRootfs?: boolean | undefined;
   /** All capabilities and devices, nothing masked. @default false */
   readonly privileged?: boolean | undefined;
+  /** Nothing of /proc and /sys is hidden or read-only, as for privileged ones. @default false */
+  readonly isProcUnmasked?: boolean | undefined;
   /** Capabilities besides the usual ones, with or without `CAP_`; `ALL` for every one. */
   readonly addCapabilities?: readonly string[] | undefined;
   /** Capabilities taken away; `ALL` for every one that is not added. */
   readonly dropCapabilities?: readonly string[] | undefined;
   /** false sets the kernel's no-new-privileges flag. @default true */
   readonly allowPrivilegeEscalation?: boolean | undefined;
-  /** Which system calls it may make: those of containerd's default profile, or all. Privileged ones make all. @default all */
-  readonly seccomp?: "RuntimeDefault" | "Unconfined" | undefined;
+  /**
+   * Which system calls it may make: those of containerd's default profile, all, or those of a profile, the JSON of an OCI
+   * runtime's `linux.seccomp`. Privileged ones make all. @default all
+   */
+  readonly seccomp?: "RuntimeDefault" | "Unconfined" | { readonly profile: string } | undefined;
   readonly resources?: ContainerResources | undefined;
   readonly sysctls?: Readonly<Record<string, string>> | undefined;
   /** -1000 to 1000. @default 0 */
   readonly oomScoreAdj?: number | undefined;
-  /** File that the container's output goes to, in CRI format. Its directory is made. */
-  readonly logPath: string;
+  /** Directory of its own that the container's output goes to, in files of CRI format; made if it is missing. */
+  readonly logDirectory: string;
+  /** @default {@link defaultLogLimits} */
+  readonly logLimits?: LogLimits | undefined;
 }

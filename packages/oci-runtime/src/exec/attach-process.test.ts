@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { describe, it } from "node:test";
@@ -52,16 +52,27 @@ describe("attachProcess()", () => {
 function temporaryContainer(text: string) {
   const temporary = temporaryFolder();
   const folder = temporary.path;
-  const logPath = path.join(folder, "log");
-  writeFileSync(logPath, text);
+  const logDirectory = path.join(folder, "log");
+  const log = path.join(logDirectory, "current.log");
+  mkdirSync(logDirectory);
+  writeFileSync(log, text);
   const files = containerPaths(runPaths(folder), "c");
   const stdin = "closed" as const;
-  const record = { id: "c", labels: {}, logPath, cgroup: "/c", tty: false, stdin, createdAtMs: 0 };
+  const record = {
+    id: "c",
+    labels: {},
+    logDirectory,
+    maxLogFiles: 5,
+    cgroup: "/c",
+    tty: false,
+    stdin,
+    createdAtMs: 0,
+  };
   const time = "2026-01-01T00:00:00.000000000+00:00";
   return {
     record,
     files,
-    print: (line: string) => writeFileSync(logPath, `${time} stdout F ${line}\n`, { flag: "a" }),
+    print: (line: string) => writeFileSync(log, `${time} stdout F ${line}\n`, { flag: "a" }),
     [Symbol.dispose]: () => temporary.remove(),
   };
 }

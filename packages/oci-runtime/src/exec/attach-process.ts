@@ -1,10 +1,11 @@
 import { spawn } from "node:child_process";
 import { constants } from "node:fs";
-import { open, stat, type FileHandle } from "node:fs/promises";
+import { open, type FileHandle } from "node:fs/promises";
 import type { Writable } from "node:stream";
 import { untilAborted, type ProcessStreams, type TerminalSize } from "@kip/base";
 import { copyInput, finishOutput, writeAtPace } from "./copy-streams.ts";
 import { isSize } from "./terminal.ts";
+import { endOfLog } from "../logs/open-log.ts";
 import { readLogEntries } from "../logs/read-log.ts";
 import type { ContainerPaths } from "../run-paths.ts";
 import type { ContainerRecord } from "../state/container-record.ts";
@@ -26,14 +27,14 @@ export async function attachProcess(
   // It rejects on abort, which may come before the log's reader waits for it; the reader notices an abort itself.
   ended.catch(() => {});
   // Before any input goes in: what it makes the container print must not be missed.
-  const from = { offset: (await stat(record.logPath)).size };
+  const from = { kind: "place", place: await endOfLog(record.logDirectory) } as const;
   const input = streams.stdin && record.stdin !== "closed" ? sendInput(files, streams) : undefined;
   const control = record.tty && streams.resizes ? await openControl(files) : undefined;
   if (control && streams.resizes) passResizes(control, streams.resizes);
   try {
     const targets = { stdout: streams.stdout, stderr: record.tty ? undefined : streams.stderr };
     for (const target of Object.values(targets)) target?.on("error", () => {}); // a client gone
-    for await (const entry of readLogEntries(record.logPath, { from, ended, signal })) {
+    for await (const entry of readLogEntries(record.logDirectory, { from, ended, signal })) {
       const target = targets[entry.stream];
       const end = Buffer.from(entry.isPartial ? "" : "\n");
       const text = Buffer.concat([entry.content, end]);

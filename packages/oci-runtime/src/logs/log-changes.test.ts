@@ -13,7 +13,8 @@ describe("LogChanges", () => {
     using folder = temporaryFolder();
     const file = path.join(folder.path, "0.log");
     fs.writeFileSync(file, "");
-    using changes = new LogChanges(file, new Promise(() => {}), never);
+    using changes = new LogChanges(new Promise(() => {}), never);
+    changes.watch(file);
     for (let count = 0; count < 100; count++) {
       fs.appendFileSync(file, "line\n");
       // Else the kernel would make one event of several.
@@ -31,7 +32,8 @@ describe("LogChanges", () => {
     fs.writeFileSync(file, "");
     const ended = Promise.withResolvers<void>();
     const abort = new AbortController();
-    using changes = new LogChanges(file, ended.promise, abort.signal);
+    using changes = new LogChanges(ended.promise, abort.signal);
+    changes.watch(file);
     await changes.next(); // what was there before it began
     const written = changes.next();
     fs.appendFileSync(file, "line\n");
@@ -40,5 +42,19 @@ describe("LogChanges", () => {
     while (!changes.hasEnded) await changes.next();
     abort.abort();
     await changes.next();
+  });
+
+  it("wakes its reader when another file takes the name of the one that it watches", async () => {
+    using folder = temporaryFolder();
+    const file = path.join(folder.path, "current.log");
+    fs.writeFileSync(file, "");
+    fs.linkSync(file, path.join(folder.path, "1.log"));
+    fs.writeFileSync(`${file}.tmp`, "");
+    using changes = new LogChanges(new Promise(() => {}), never);
+    changes.watch(path.join(folder.path, "1.log"));
+    await changes.next();
+    const renamed = changes.next();
+    fs.renameSync(`${file}.tmp`, file);
+    await renamed;
   });
 });

@@ -1,26 +1,34 @@
-import { watchOrPoll } from "@kip/base";
+import { isSystemError, watchOrPoll } from "@kip/base";
 
-/** Wakes a reader when the file grew or its writer is done. Changes that are not read yet count as one. */
+/** Wakes a reader when the file that it watches changed or its writer is done. Changes that are not read yet count as one. */
 export class LogChanges implements Disposable {
   hasEnded = false;
   #change = Promise.withResolvers<void>();
-  readonly #stop: () => void;
+  #watcher: Disposable | undefined;
+  readonly #signal: AbortSignal;
+  readonly #wake = (): void => this.#change.resolve();
 
-  constructor(file: string, ended: Promise<unknown>, signal: AbortSignal) {
-    const wake = (): void => this.#change.resolve();
+  constructor(ended: Promise<unknown>, signal: AbortSignal) {
+    this.#signal = signal;
     const onEnd = (): void => {
       this.hasEnded = true;
-      wake();
+      this.#wake();
     };
     void ended.then(onEnd, onEnd);
-    signal.addEventListener("abort", wake, { once: true });
-    const watcher = watchOrPoll(file, wake);
-    // What was written between the reader's last look and the start of watching.
-    wake();
-    this.#stop = () => {
-      watcher[Symbol.dispose]();
-      signal.removeEventListener("abort", wake);
-    };
+    signal.addEventListener("abort", this.#wake, { once: true });
+  }
+
+  /** Watches this file in place of the one before. What the file has now counts as a change. */
+  watch(file: string): void {
+    this.#watcher?.[Symbol.dispose]();
+    this.#watcher = undefined;
+    try {
+      this.#watcher = watchOrPoll(file, this.#wake);
+    } catch (error) {
+      // It is open, and compressed or removed by now: it is full.
+      if (!isSystemError(error, "ENOENT")) throw error;
+    }
+    this.#wake();
   }
 
   /** Resolves when something has happened since the last time. For one reader. */
@@ -30,6 +38,7 @@ export class LogChanges implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#stop();
+    this.#watcher?.[Symbol.dispose]();
+    this.#signal.removeEventListener("abort", this.#wake);
   }
 }

@@ -1,29 +1,46 @@
 import assert from "node:assert/strict";
-import { appendFile, mkdir, rm, symlink, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { text } from "node:stream/consumers";
+import { gzipSync } from "node:zlib";
 import { after, describe, it } from "node:test";
 import { runCommand } from "@kip/base";
 import { growth } from "@kip/base/testing";
 import { temporaryFolder } from "@kip/testing";
 import * as fc from "fast-check";
-import { readLog, type LogReadOptions } from "./read-log.ts";
+import { readLog, readLogEntries, type LogReadOptions } from "./read-log.ts";
+import { numberLogFiles } from "./settle-log.ts";
+import { removeOldLogs } from "./trim-log.ts";
 
 const never = new AbortController().signal;
 const done = Promise.resolve();
 const temporary = temporaryFolder();
 after(() => temporary.remove());
 const folder = temporary.path;
-const file = path.join(folder, "0.log");
+const file = path.join(folder, "current.log");
 
 function entry(content: string, tag: "F" | "P" = "F", second = 0, stream = "stdout"): string {
   const time = `2026-01-01T00:00:${String(second).padStart(2, "0")}.123456789+00:00`;
   return `${time} ${stream} ${tag} ${content}\n`;
 }
 
-async function read(log: string, options: LogReadOptions = {}): Promise<string> {
+/** Begins a log that has this in its first file. */
+async function begin(log: string): Promise<void> {
+  await rm(folder, { recursive: true });
+  await mkdir(folder);
   await writeFile(file, log);
-  return await text(readLog(file, options, done, never));
+}
+
+/** Goes on to the next file as conmon does. */
+async function goOn(log: string): Promise<void> {
+  await writeFile(`${file}.tmp`, "");
+  await rename(`${file}.tmp`, file);
+  await appendFile(file, log);
+}
+
+async function read(log: string, options: LogReadOptions = {}): Promise<string> {
+  await begin(log);
+  return await text(readLog(folder, options, done, never));
 }
 
 describe("readLog()", () => {
@@ -95,9 +112,9 @@ describe("readLog()", () => {
   });
 
   it("follows until the container has ended, to its last line", async () => {
-    await writeFile(file, entry("a"));
+    await begin(entry("a"));
     const ended = Promise.withResolvers<void>();
-    const stream = readLog(file, { follow: true }, ended.promise, never);
+    const stream = readLog(folder, { follow: true }, ended.promise, never);
     const iterator = stream[Symbol.asyncIterator]();
     assert.equal(String((await iterator.next()).value), "a\n");
     await appendFile(file, entry("b"));
@@ -109,16 +126,91 @@ describe("readLog()", () => {
   });
 
   it("stops following on an abort", async () => {
-    await writeFile(file, entry("a"));
+    await begin(entry("a"));
     const abort = new AbortController();
     const stream = readLog(
-      file,
+      folder,
       { follow: true },
       Promise.withResolvers<void>().promise,
       abort.signal,
     );
     stream.once("data", () => abort.abort(new Error("client gone")));
     await assert.rejects(text(stream), /client gone/);
+  });
+
+  it("without following reads the newest file, as at a kubelet", async () => {
+    await begin(entry("a"));
+    await text(readLog(folder, {}, done, never));
+    await goOn(entry("b") + entry("c"));
+    assert.equal(await text(readLog(folder, {}, done, never)), "b\nc\n");
+    assert.equal(await text(readLog(folder, { tailLines: 5 }, done, never)), "b\nc\n");
+  });
+
+  it("with tailBytes reads over the borders of files, compressed ones too", async () => {
+    const lines = Array.from({ length: 9 }, (_, index) => entry(`line ${index}`));
+    await begin(lines.slice(0, 3).join(""));
+    for (const from of [3, 6]) {
+      await text(readLog(folder, {}, done, never));
+      await goOn(lines.slice(from, from + 3).join(""));
+    }
+    await text(readLog(folder, {}, done, never));
+    const first = path.join(folder, "1.log");
+    const bytes = lines[0]?.length ?? 0;
+    for (const isCompressed of [false, true]) {
+      if (isCompressed) {
+        await writeFile(`${first}.gz`, gzipSync(await readFile(first)));
+        await rm(first);
+      }
+      for (let wanted = 0; wanted <= 10; wanted++)
+        for (const more of [0, bytes - 1]) {
+          const shown = lines
+            .slice(Math.max(0, 9 - wanted))
+            .map((line) => line.slice(45))
+            .join("");
+          const options = { tailBytes: wanted * bytes + more };
+          assert.equal(await text(readLog(folder, options, done, never)), shown);
+        }
+    }
+  });
+
+  it("follows over the borders of files, and joins lines there, however slowly it is read", async () => {
+    await begin(entry("a") + entry("b", "P"));
+    const ended = Promise.withResolvers<void>();
+    const stream = readLog(folder, { follow: true, timestamps: true }, ended.promise, never);
+    const iterator = stream[Symbol.asyncIterator]();
+    const next = async (): Promise<string> => String((await iterator.next()).value);
+    const time = "2026-01-01T00:00:00.123456789Z";
+    assert.equal(await next(), `${time} a\n${time} b`);
+    await goOn(entry("c", "P"));
+    await numberLogFiles(folder);
+    await goOn(entry("d") + entry("e"));
+    await numberLogFiles(folder);
+    assert.equal(await next(), "c");
+    await goOn(entry("f"));
+    await numberLogFiles(folder);
+    const old = path.join(folder, "3.log");
+    await writeFile(`${old}.gz`, gzipSync(await readFile(old)));
+    await rm(old);
+    await goOn(entry("g"));
+    ended.resolve();
+    assert.equal(await text(stream), `d\n${time} e\n${time} f\n${time} g\n`);
+  });
+
+  it("goes on with the oldest file that is left when it was too slow", async () => {
+    await begin(entry("a"));
+    const ended = Promise.withResolvers<void>();
+    const from = { kind: "newest" } as const;
+    const entries = readLogEntries(folder, { from, ended: ended.promise, signal: never });
+    const next = async (): Promise<string> => String((await entries.next()).value?.content);
+    assert.equal(await next(), "a");
+    for (const line of ["b", "c", "d"]) {
+      await goOn(entry(line));
+      await numberLogFiles(folder);
+    }
+    await removeOldLogs(folder, 2);
+    ended.resolve();
+    assert.deepEqual([await next(), await next()], ["c", "d"]);
+    assert.equal((await entries.next()).done, true);
   });
 
   it("says that a log does not exist", async () => {
@@ -128,19 +220,24 @@ describe("readLog()", () => {
   });
 
   it("KHV047: follows no link, and opens nothing but a file", async () => {
-    const place = path.join(folder, "planted.log");
+    const elsewhere = path.join(folder, "elsewhere");
+    const place = path.join(folder, "1.log");
     const plants: readonly (() => Promise<unknown>)[] = [
-      async () => await symlink(file, place),
+      async () => await symlink(elsewhere, place),
       async () => await symlink("/etc/shadow", place),
-      async () => await symlink("planted.log", place),
+      async () => await symlink("1.log", place),
       async () => await runCommand("mkfifo", [place]),
       async () => await mkdir(place),
     ];
-    await writeFile(file, entry("secret"));
+    await begin("");
+    await rm(file);
+    await writeFile(elsewhere, entry("secret"));
     for (const plant of plants) {
       await plant();
       for (const options of [{}, { tailLines: 1 }, { follow: true }])
-        await assert.rejects(text(readLog(place, options, done, never)), { code: "LOG_NOT_FOUND" });
+        await assert.rejects(text(readLog(folder, options, done, never)), {
+          code: "LOG_NOT_FOUND",
+        });
       await rm(place, { recursive: true });
     }
   });
@@ -149,10 +246,15 @@ describe("readLog()", () => {
     const size = 32 * 2 ** 20;
     for (const bytes of [size, Math.ceil(size / 10)]) {
       const line = Buffer.alloc(bytes, "x");
-      await writeFile(`${file}-${bytes}`, Buffer.concat([line, Buffer.from(`\n${entry("a")}`)]));
+      await mkdir(path.join(folder, String(bytes)));
+      const log = Buffer.concat([line, Buffer.from(`\n${entry("a")}`)]);
+      await writeFile(path.join(folder, String(bytes), "current.log"), log);
     }
     const read = async (bytes: number): Promise<void> =>
-      assert.equal(await text(readLog(`${file}-${bytes}`, { tailLines: 1 }, done, never)), "a\n");
+      assert.equal(
+        await text(readLog(path.join(folder, String(bytes)), { tailLines: 1 }, done, never)),
+        "a\n",
+      );
     assert.ok((await growth(read, size)) < 40);
   });
 });

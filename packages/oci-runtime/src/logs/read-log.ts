@@ -1,21 +1,20 @@
-import { constants } from "node:fs";
-import { open, type FileHandle } from "node:fs/promises";
 import { Readable } from "node:stream";
-import { isSystemError } from "@kip/base";
-import { RuntimeError } from "../errors.ts";
-import { parseLogLine, shownTime, type LogEntry } from "./log-line.ts";
+import { logPaths, statOrNone } from "./log-files.ts";
 import { LogChanges } from "./log-changes.ts";
-import { findTail } from "./tail.ts";
+import { parseLogLine, shownTime, type LogEntry } from "./log-line.ts";
+import { newestNumber, openAfter, openStart, type LogPosition } from "./open-log.ts";
+import type { OpenLogFile } from "./open-log-file.ts";
+import { numberLogFiles } from "./settle-log.ts";
 
-/** What part of a log to read. */
+/** What part of a log to read. Without `tailBytes` it begins in the newest file, as at a kubelet. */
 export interface LogReadOptions {
-  /** Go on with what comes until the container has ended. @default false */
+  /** Go on with what comes until the container has ended, in later files too. @default false */
   readonly follow?: boolean | undefined;
   /** Put the time before each line. @default false */
   readonly timestamps?: boolean | undefined;
-  /** Only the last lines, 0 or more. @default all */
+  /** Only the last lines of the newest file, 0 or more. @default all */
   readonly tailLines?: number | undefined;
-  /** Only lines that begin in the last bytes of the file; not together with `tailLines`. @default all */
+  /** Only lines that begin in the last bytes of all files; not together with `tailLines`. */
   readonly tailBytes?: number | undefined;
   /** Only lines at or after this time, milliseconds since the epoch. */
   readonly sinceTimeMs?: number | undefined;
@@ -23,72 +22,70 @@ export interface LogReadOptions {
   readonly limitBytes?: number | undefined;
 }
 
-/** Where reading starts: so many lines or bytes before the end, or at an offset in bytes. */
-type LogPosition =
-  { readonly tailLines: number } | { readonly tailBytes: number } | { readonly offset: number };
-
 /** Where reading starts and when it ends. */
 export interface LogEntriesOptions {
   readonly from: LogPosition;
-  /** Resolves when the container no longer writes; absent: the end of the file is the end. */
+  /** Resolves when the container no longer writes; absent: the end of the newest file is the end. */
   readonly ended?: Promise<unknown> | undefined;
   readonly signal: AbortSignal;
 }
 
-const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
-const blockBytes = 65_536;
 /** A line longer than this is handed on in parts, so that a hostile log cannot fill the memory. */
 const longestLineBytes = 1_048_576;
+const lineEnd = 0x0a;
 
 /**
- * The entries of a log file, in order; other lines are left out.
+ * The entries of a log, in order; other lines are left out. A reader that is so slow that files are removed before it
+ * comes to them goes on with the oldest one.
+ *
+ * @param directory of the log, see log-files.ts
  * @throws {RuntimeError} `LOG_NOT_FOUND`
  */
 export async function* readLogEntries(
-  file: string,
+  directory: string,
   options: LogEntriesOptions,
 ): AsyncGenerator<LogEntry> {
-  await using handle = await openLog(file);
-  const changes = options.ended ? new LogChanges(file, options.ended, options.signal) : undefined;
+  for await (const entries of entryBlocks(directory, options)) yield* entries;
+}
+
+/** {@link readLogEntries}, those of one read at a time. */
+async function* entryBlocks(
+  directory: string,
+  options: LogEntriesOptions,
+): AsyncGenerator<readonly LogEntry[]> {
+  const { ended, signal } = options;
+  await numberLogFiles(directory);
+  const newest = await newestNumber(directory);
+  let file = await openStart(directory, options.from, signal);
+  const changes = ended && new LogChanges(ended, signal);
   try {
-    let offset = await startOffset(handle, options);
-    let rest: Buffer = Buffer.alloc(0);
     for (;;) {
-      options.signal.throwIfAborted();
-      // Asked before reading: what is written after the end was noticed does not exist.
-      const isLast = changes?.hasEnded ?? true;
-      const block = Buffer.allocUnsafe(blockBytes);
-      const { bytesRead } = await handle.read(block, 0, blockBytes, offset);
-      if (bytesRead === 0) {
-        if (isLast || !changes) return;
-        await changes.next();
-        continue;
-      }
-      offset += bytesRead;
-      const lines = splitLines(Buffer.concat([rest, block.subarray(0, bytesRead)]));
-      rest = lines.rest;
-      for (const line of lines.complete) {
-        const entry = parseLogLine(line);
-        if (entry) yield entry;
-      }
+      changes?.watch(file.path);
+      yield* entriesOf(file, { directory, changes, signal });
+      const next = await openAfter(directory, file.number);
+      if (!next) return;
+      await file[Symbol.asyncDispose]();
+      file = next;
+      if (!changes && file.number > newest) return;
     }
   } finally {
     changes?.[Symbol.dispose]();
+    await file[Symbol.asyncDispose]();
   }
 }
 
-/** A log as `kubectl logs` shows it. Ends at the limit, at the end of the file, or with the container. */
+/** A log as `kubectl logs` shows it. Ends at the limit, at the end of the newest file, or with the container. */
 export function readLog(
-  file: string,
+  directory: string,
   options: LogReadOptions,
   ended: Promise<unknown>,
   signal: AbortSignal,
 ): Readable {
-  return Readable.from(shownLog(file, options, ended, signal), { objectMode: false });
+  return Readable.from(shownLog(directory, options, ended, signal), { objectMode: false });
 }
 
 async function* shownLog(
-  file: string,
+  directory: string,
   options: LogReadOptions,
   ended: Promise<unknown>,
   signal: AbortSignal,
@@ -96,78 +93,84 @@ async function* shownLog(
   let left = options.limitBytes ?? Number.POSITIVE_INFINITY;
   // The time goes before a line, not before each part of it, and each stream has its own lines.
   const isMidLine = { stdout: false, stderr: false };
-  const entries = readLogEntries(file, {
+  const blocks = entryBlocks(directory, {
     from: startOf(options),
     signal,
     ended: options.follow ? ended : undefined,
   });
-  for await (const entry of entries) {
-    if (options.sinceTimeMs !== undefined && Date.parse(entry.time) < options.sinceTimeMs) continue;
-    const hasTime = options.timestamps && !isMidLine[entry.stream];
-    isMidLine[entry.stream] = entry.isPartial;
-    const text = Buffer.concat([
-      ...(hasTime ? [Buffer.from(`${shownTime(entry.time)} `)] : []),
-      entry.content,
-      ...(entry.isPartial ? [] : [Buffer.from("\n")]),
-    ]);
-    if (text.length >= left) {
-      yield text.subarray(0, left);
+  for await (const entries of blocks) {
+    const shown = Buffer.concat(entries.flatMap((entry) => shownParts(entry, options, isMidLine)));
+    if (shown.length >= left) {
+      yield shown.subarray(0, left);
       return;
     }
-    left -= text.length;
-    if (text.length > 0) yield text;
+    left -= shown.length;
+    if (shown.length > 0) yield shown;
   }
+}
+
+const newline = Buffer.from("\n");
+
+/** What is shown of an entry; notes for each stream whether its line goes on. */
+function shownParts(
+  entry: LogEntry,
+  { sinceTimeMs, timestamps }: LogReadOptions,
+  isMidLine: Record<LogEntry["stream"], boolean>,
+): readonly Buffer[] {
+  if (sinceTimeMs !== undefined && Date.parse(entry.time) < sinceTimeMs) return [];
+  const hasTime = timestamps && !isMidLine[entry.stream];
+  isMidLine[entry.stream] = entry.isPartial;
+  return [
+    ...(hasTime ? [Buffer.from(`${shownTime(entry.time)} `)] : []),
+    entry.content,
+    ...(entry.isPartial ? [] : [newline]),
+  ];
 }
 
 function startOf({ tailLines, tailBytes }: LogReadOptions): LogPosition {
-  if (tailLines !== undefined) return { tailLines };
-  return tailBytes === undefined ? { offset: 0 } : { tailBytes };
+  if (tailLines !== undefined || tailBytes === undefined) return { kind: "newest", tailLines };
+  return { kind: "tail", bytes: tailBytes };
 }
 
-async function openLog(file: string): Promise<FileHandle> {
-  try {
-    // A container that can write beside it may have put a link, a pipe or a device in its place.
-    const handle = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    if ((await handle.stat()).isFile()) return handle;
-    await handle.close();
-    throw new RuntimeError("LOG_NOT_FOUND", `Cannot read log "${file}": it is not a file`);
-  } catch (error) {
-    if (!isSystemError(error, "ENOENT", "ELOOP", "ENXIO")) throw error;
-    throw new RuntimeError("LOG_NOT_FOUND", `Cannot read log "${file}": it does not exist`, {
-      cause: error,
-      remedy: "The container has not been created yet, or its log is removed.",
-    });
-  }
-}
-
-async function startOffset(
-  handle: FileHandle,
-  { from, signal }: LogEntriesOptions,
-): Promise<number> {
-  if ("offset" in from) return from.offset;
-  const { size } = await handle.stat();
-  if ("tailBytes" in from) return await nextLine(handle, size - from.tailBytes);
-  return await findTail(handle, size, from.tailLines, signal);
-}
-
-/** Offset of the first line that begins there or later. */
-async function nextLine(handle: FileHandle, offset: number): Promise<number> {
-  if (offset <= 0) return 0;
-  const block = Buffer.allocUnsafe(blockBytes);
-  // From the end of the line before.
-  for (let position = offset - 1; ;) {
-    const { bytesRead } = await handle.read(block, 0, blockBytes, position);
-    const end = block.subarray(0, bytesRead).indexOf(0x0a);
-    if (end >= 0) return position + end + 1;
-    position += bytesRead;
-    if (bytesRead === 0) return position;
+/** The entries of one file, to its end; while it is written also to what is to come, if there are changes to wait for. */
+async function* entriesOf(
+  file: OpenLogFile,
+  {
+    directory,
+    changes,
+    signal,
+  }: {
+    readonly directory: string;
+    readonly changes: LogChanges | undefined;
+    readonly signal: AbortSignal;
+  },
+): AsyncGenerator<readonly LogEntry[]> {
+  let rest: Buffer = Buffer.alloc(0);
+  let isFull = file.isCompressed;
+  for (;;) {
+    signal.throwIfAborted();
+    // Asked before reading: what is written after the end was noticed does not exist.
+    const isLast = changes?.hasEnded ?? true;
+    const data = await file.read();
+    if (data.length > 0) {
+      const lines = splitLines(Buffer.concat([rest, data]));
+      rest = lines.rest;
+      yield lines.complete.flatMap((line) => parseLogLine(line) ?? []);
+      continue;
+    }
+    if (isFull) return;
+    isFull = (await statOrNone(logPaths(directory).current))?.ino !== file.inode;
+    // Its last lines may have been written between the two looks.
+    if (isFull) continue;
+    if (isLast || !changes) return;
+    await changes.next();
   }
 }
 
 function splitLines(data: Buffer): { readonly complete: readonly Buffer[]; readonly rest: Buffer } {
   const complete: Buffer[] = [];
   let start = 0;
-  for (let end = data.indexOf(0x0a); end >= 0; end = data.indexOf(0x0a, start)) {
+  for (let end = data.indexOf(lineEnd); end >= 0; end = data.indexOf(lineEnd, start)) {
     complete.push(data.subarray(start, end));
     start = end + 1;
   }

@@ -1,6 +1,5 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { mkdir, readdir, rm } from "node:fs/promises";
-import path from "node:path";
 import type { Readable } from "node:stream";
 import {
   errorText,
@@ -24,10 +23,14 @@ import type {
   ExecOptions,
   ExecResult,
 } from "../contract/container-runtime.ts";
-import type { ContainerSpec } from "../contract/container-spec.ts";
+import type { ContainerResources, ContainerSpec } from "../contract/container-spec.ts";
+import type { PodSandbox } from "../contract/pod-sandbox.ts";
 import { RuntimeError } from "../errors.ts";
 import { execProcess, execSpec } from "../exec/exec-process.ts";
 import { NamedPipes } from "../exec/named-pipes.ts";
+import { KeptLogs } from "../logs/kept-logs.ts";
+import { defaultLogLimits } from "../logs/log-limits.ts";
+import { limitCgroup, makeCgroup, memoryUsage } from "../limits/cgroup-limits.ts";
 import { readLog, type LogReadOptions } from "../logs/read-log.ts";
 import { containerPaths, isContainerId, notFound, runPaths, type RunPaths } from "../run-paths.ts";
 import { Monitor, runtimeArguments, type ConmonOptions } from "../spawn/conmon.ts";
@@ -95,6 +98,7 @@ class CrunRuntime implements ContainerRuntime {
   readonly #exits: ExitWatcher;
   readonly #pipes: NamedPipes;
   readonly #monitorCgroup: string | undefined;
+  readonly #logs: KeptLogs;
   #execs = 0;
   #waiting: WaitingMonitor | undefined;
   #isIdTaken = false;
@@ -110,10 +114,12 @@ class CrunRuntime implements ContainerRuntime {
     this.#exits = exits;
     this.#pipes = new NamedPipes(paths.pipes);
     this.#monitorCgroup = hasCgroup ? monitorCgroupProcs : undefined;
+    this.#logs = new KeptLogs(options);
+    exits.subscribe(({ id }) => void this.#logs.release(id));
   }
 
-  async prepare(logDir: string): Promise<void> {
-    this.#waiting ??= await WaitingMonitor.begin(logDir, this.#monitorOptions());
+  async prepare(logs: string): Promise<void> {
+    this.#waiting ??= await WaitingMonitor.begin(logs, this.#monitorOptions());
   }
 
   takePreparedId(): string | undefined {
@@ -127,17 +133,19 @@ class CrunRuntime implements ContainerRuntime {
     // Read for each: disks come and go.
     const devices = spec.privileged === true ? await machineDevices() : [];
     const mounts = resolveMounts(spec.rootfs, spec.mounts);
+    const { maxFileBytes: maxLogFileBytes, maxFiles: maxLogFiles } =
+      spec.logLimits ?? defaultLogLimits;
     const config = buildSpec({ ...spec, mounts }, this.#machine, devices);
     // Small files, and on a tmpfs, are written at once: a turn through the thread pool takes longer.
-    mkdirSync(path.dirname(spec.logPath), { recursive: true });
     const waiting = this.#takeWaiting(spec);
+    mkdirSync(spec.logDirectory, { recursive: true });
     // Fails on a second container of the same ID, before anything of the first is touched.
     if (!waiting) mkdirSync(files.bundle, { mode: 0o700 });
     try {
       writeFileSync(files.config, JSON.stringify(config), { mode: 0o600 });
       const monitor =
-        waiting?.take(spec.logPath) ??
-        (await Monitor.start({ ...spec, files }, this.#monitorOptions()));
+        waiting?.take(spec.logDirectory) ??
+        (await Monitor.start({ ...spec, files, maxLogFileBytes }, this.#monitorOptions()));
       await monitor.createContainer();
       // Before any process of the pod's begins.
       if (!limitProcesses(spec.sandbox.cgroupParent, processLimit()))
@@ -145,12 +153,14 @@ class CrunRuntime implements ContainerRuntime {
       writeRecord(files, {
         id: spec.id,
         labels: spec.labels ?? {},
-        logPath: spec.logPath,
+        logDirectory: spec.logDirectory,
+        maxLogFiles,
         cgroup: containerCgroup(spec),
         tty: spec.tty,
         stdin: spec.stdin,
         createdAtMs: this.#clock.now(),
       });
+      this.#logs.keep(spec.id, spec.logDirectory, maxLogFiles);
     } catch (error) {
       await this.remove(spec.id);
       throw error;
@@ -189,6 +199,7 @@ class CrunRuntime implements ContainerRuntime {
 
   async remove(id: string): Promise<void> {
     const files = containerPaths(this.#paths, id);
+    await this.#logs.release(id);
     // Known or not, with or without a record: whatever is there of it goes.
     const state = await readState(this.#paths, id);
     if (state && !state.exit) await this.#killAndWait(id);
@@ -231,10 +242,10 @@ class CrunRuntime implements ContainerRuntime {
     return { exitCode: (await ended)?.exitCode ?? 255 };
   }
 
-  logs(id: string, logPath: string, options: LogReadOptions, signal: AbortSignal): Readable {
+  logs(id: string, logDirectory: string, options: LogReadOptions, signal: AbortSignal): Readable {
     const ended = options.follow ? this.#exits.ended(id, signal) : Promise.resolve();
     ended.catch(() => {}); // an abort: the reader notices it itself
-    return readLog(logPath, options, ended, signal);
+    return readLog(logDirectory, options, ended, signal);
   }
 
   async stats(id: string): Promise<ContainerStats> {
@@ -242,8 +253,28 @@ class CrunRuntime implements ContainerRuntime {
     return await readCgroupStats(record.cgroup);
   }
 
+  async resize(id: string, resources: ContainerResources): Promise<void> {
+    const { cgroup } = await readRecord(containerPaths(this.#paths, id), id);
+    setLimits(`container "${id}"`, () => limitCgroup(cgroup, resources));
+  }
+
+  limitPod(
+    { cgroupParent }: Pick<PodSandbox, "cgroupParent">,
+    resources: ContainerResources,
+  ): void {
+    setLimits("the pod", () => {
+      makeCgroup(cgroupParent);
+      limitCgroup(cgroupParent, resources);
+    });
+  }
+
+  podMemoryUsage({ cgroupParent }: Pick<PodSandbox, "cgroupParent">): number | undefined {
+    return memoryUsage(cgroupParent);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#waiting?.abandon();
+    await this.#logs[Symbol.asyncDispose]();
     this.#exits[Symbol.dispose]();
     await rm(this.#paths.pipes, { recursive: true, force: true });
   }
@@ -253,7 +284,11 @@ class CrunRuntime implements ContainerRuntime {
     for (const id of (await readdir(this.#paths.containers)).filter(isContainerId)) {
       const state = await readState(this.#paths, id);
       if (!state) await this.remove(id);
-      else if (state.status === "running") await this.#checkStarted(id);
+      else if (!state.exit) {
+        const { logDirectory, maxLogFiles } = await readRecord(containerPaths(this.#paths, id), id);
+        this.#logs.keep(id, logDirectory, maxLogFiles);
+        if (state.status === "running") await this.#checkStarted(id);
+      }
     }
   }
 
@@ -336,6 +371,18 @@ class CrunRuntime implements ContainerRuntime {
     return await runCommand(this.#crun.path, [...runtimeArguments(this.#paths), ...args], {
       env: this.#crun.env,
       timeoutMs: killLimitMs,
+    });
+  }
+}
+
+/** @throws {RuntimeError} `CONTAINER_RESIZE_FAILED` */
+function setLimits(what: string, set: () => void): void {
+  try {
+    set();
+  } catch (error) {
+    throw new RuntimeError("CONTAINER_RESIZE_FAILED", `Cannot limit ${what}: ${errorText(error)}`, {
+      cause: error,
+      retryable: true,
     });
   }
 }

@@ -3,12 +3,13 @@
 # (unshare, setpriv) would have to be in the first process's root.
 #
 # Arguments: "process.arch"; the file that is to name the namespace; a directory of ours to mount on; the holding
-# program in hexadecimal; the user and group it runs as; "cgroup.procs" of its cgroup; then a file for
-# each namespace that it joins. The file is bound before the process goes on, so none is left that
+# program in hexadecimal; the user and group it runs as; "cgroup.procs" of its cgroup; the user namespace that the PID
+# namespace and its first process belong to, or nothing; then a file for each namespace that it joins. The file is bound before the process goes on, so none is left that
 # cannot be found. Standard output and error close when the holding program runs; a failure is on
 # standard error.
 use strict;
 my ($machine, $file, $root, $program, $id, $procs, @join) = @ARGV;
+my $user = shift @join;
 # asm/unistd.h
 my %call = $machine eq 'arm64'
   ? (mount => 40, umount2 => 39, pivot_root => 41, unshare => 97, setns => 268, prctl => 167,
@@ -16,7 +17,7 @@ my %call = $machine eq 'arm64'
   : (mount => 165, umount2 => 166, pivot_root => 155, unshare => 272, setns => 308, prctl => 157,
      capset => 126, setgroups => 116, setresgid => 119, setresuid => 117);
 # linux/sched.h
-my ($NEWNS, $NEWCGROUP, $NEWPID) = (0x20000, 0x2000000, 0x20000000);
+my ($NEWNS, $NEWCGROUP, $NEWPID, $NEWUSER) = (0x20000, 0x2000000, 0x20000000, 0x10000000);
 # linux/mount.h
 my ($RDONLY, $NOSUID, $NODEV, $REMOUNT, $BIND, $REC, $PRIVATE) = (1, 2, 4, 32, 4096, 16384, 1 << 18);
 my $DETACH = 2;
@@ -28,13 +29,43 @@ sub call {
   syscall($call{$name}, @arguments) == 0 or die "$name: $!\n";
 }
 
-call('unshare', $NEWPID);
+# Who is root in a user namespace alone cannot open what is ours.
+my @namespaces = map { open my $handle, '<', $_ or die "open $_: $!\n"; $handle } @join;
 pipe my $wait, my $go or die "pipe: $!\n";
-my $child = fork;
-defined $child or die "fork: $!\n";
-if ($child) {
+pipe my $answer, my $tell or die "pipe: $!\n";
+# The process that makes the namespace: this one, or a child in the user namespace.
+my $maker = $user eq '' ? 0 : fork;
+defined $maker or die "fork: $!\n";
+my $child;
+if ($maker == 0) {
+  if ($user ne '') {
+    open my $handle, '<', $user or die "open $user: $!\n";
+    call('setns', fileno $handle, $NEWUSER);
+    call('setgroups', 0, 0);
+    call('setresgid', 0, 0, 0);
+    call('setresuid', 0, 0, 0);
+  }
+  call('unshare', $NEWPID);
+  $child = fork;
+  defined $child or die "fork: $!\n";
+  if ($child && $user ne '') {
+    syswrite $tell, "$child\n";
+    exit;
+  }
+}
+if ($maker || $child) {
   close $wait;
-  my $namespace = '/proc/self/ns/pid_for_children';
+  close $tell;
+  if ($maker) {
+    $child = <$answer>;
+    defined $child or exit 1;
+    $child += 0;
+  }
+  # It comes to be the root of the cgroup namespace.
+  if (open my $cgroup, '>', $procs) {
+    syswrite $cgroup, $child;
+  }
+  my $namespace = "/proc/$child/ns/pid";
   call('mount', $namespace, $file, 0, $BIND, 0);
   syswrite STDOUT, "$child\n";
   syswrite $go, '1';
@@ -44,14 +75,7 @@ close $go;
 sysread $wait, my $byte, 1 or exit 1;
 close $wait;
 
-# First the cgroup: it is the root of the cgroup namespace.
-if (open my $cgroup, '>', $procs) {
-  syswrite $cgroup, '0';
-}
-for (@join) {
-  open my $namespace, '<', $_ or die "open $_: $!\n";
-  call('setns', fileno $namespace, 0);
-}
+call('setns', fileno $_, 0) for @namespaces;
 call('unshare', $NEWNS | $NEWCGROUP);
 my ($none, $slash, $here, $type) = ('none', '/', '.', 'tmpfs');
 call('mount', $none, $slash, 0, $REC | $PRIVATE, 0);

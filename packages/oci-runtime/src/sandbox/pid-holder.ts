@@ -10,6 +10,8 @@ import { pauseProgram } from "./pause-program.ts";
 
 /** User and group of the holder: above 2^31 - 1, so that Kubernetes lets no container run as it. */
 const holderId = 0xff_ff_ff_f0;
+/** The same in a user namespace, which has IDs up to here. Its program cannot be read, so that no other process of the ID gets at it. */
+const ownHolderId = 0xff_ff;
 
 /**
  * Starts the first process of a PID namespace that a pod's containers share: a namespace without one
@@ -20,12 +22,13 @@ const holderId = 0xff_ff_ff_f0;
  * capabilities, the pod's namespaces, and no descriptor of the cell's.
  *
  * @param namespaceFile made; names the namespace from then on
- * @param joined files of the pod's namespaces that it is in as well
+ * @param options.user file of the pod's user namespace, if it has one of its own
+ * @param options.joined files of the pod's other namespaces that it is in as well
  * @throws {RuntimeError} `POD_SANDBOX_FAILED`
  */
 export async function startPidHolder(
   namespaceFile: string,
-  joined: readonly string[],
+  { user, joined }: { readonly user?: string | undefined; readonly joined: readonly string[] },
 ): Promise<void> {
   const program = pauseProgram(process.arch).toString("hex");
   await writeFile(namespaceFile, "");
@@ -36,10 +39,12 @@ export async function startPidHolder(
       pidHolderScript,
       process.arch,
       namespaceFile,
-      path.dirname(namespaceFile),
+      // Root of a user namespace cannot enter our folder; it mounts over any other that all may enter, and only it sees that.
+      user === undefined ? path.dirname(namespaceFile) : "/proc",
       program,
-      String(holderId),
+      String(user === undefined ? holderId : ownHolderId),
       monitorCgroupProcs,
+      user ?? "",
       ...joined,
     ],
     { detached: true, cwd: "/", env: { PATH: "/usr/bin:/bin" }, stdio: ["ignore", "pipe", "pipe"] },

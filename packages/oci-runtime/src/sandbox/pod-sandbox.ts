@@ -1,7 +1,7 @@
-import { chmodSync, mkdirSync, statfsSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, statfsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import { errorText, isSystemError, removeTree, runCommand, type Logger } from "@kip/base";
-import type { PodSandbox } from "../contract/pod-sandbox.ts";
+import type { IdRange, PodSandbox } from "../contract/pod-sandbox.ts";
 import { RuntimeError } from "../errors.ts";
 import { makeMonitorCgroup } from "../spawn/monitor-cgroup.ts";
 import { inNewNamespaces, isNamespace, removeNamespaces } from "./namespaces.ts";
@@ -23,6 +23,7 @@ import {
   type SandboxFiles,
   type SandboxRecord,
 } from "./sandbox-files.ts";
+import { makeUserNamespace } from "./user-namespace.ts";
 
 /** Options of {@link createPodSandbox}. */
 export interface PodSandboxOptions {
@@ -39,6 +40,8 @@ export interface PodSandboxOptions {
   readonly hostInterface?: string | undefined;
   /** All containers see each other's processes. @default false */
   readonly shareProcessNamespace?: boolean | undefined;
+  /** Users and groups are the pod's own, in a user namespace that the other namespaces belong to. @default the machine's */
+  readonly ownUsers?: IdRange | undefined;
   /** What {@link preparePodSandbox} has made; used up, or ended if it does not fit. */
   readonly prepared?: PreparedSandbox | undefined;
   readonly logger: Logger;
@@ -63,7 +66,7 @@ export async function createPodSandbox(options: PodSandboxOptions): Promise<PodS
     options.logger.debug("Took over the pod's sandbox", { sandbox: name });
     return describe(existing, files);
   }
-  const isFit = options.prepared?.name === name && options.podIp !== undefined;
+  const isFit = options.prepared?.name === name && options.podIp !== undefined && !options.ownUsers;
   const prepared = isFit && !existing ? options.prepared : undefined;
   if (!prepared) {
     await options.prepared?.abandon();
@@ -118,7 +121,7 @@ export async function removePodSandbox(
   if (holder !== undefined) end(holder);
   if (record?.network) await disconnectCable(record.network);
   else await removeCable(cableName(name)); // of a build that was not finished
-  await removeNamespaces([files.ipc, files.uts, files.pid, files.net]);
+  await removeNamespaces([files.ipc, files.uts, files.pid, files.net, files.user]);
   await removeTree(record?.sharedMemoryDir ?? sharedMemoryDir(name));
   await rm(files.directory, { recursive: true, force: true });
   await rmdir(`/sys/fs/cgroup${cgroupParent(name)}`).catch((error: unknown) => {
@@ -142,29 +145,39 @@ async function build(
   options: PodSandboxOptions,
 ): Promise<SandboxRecord> {
   mkdirSync(files.directory, { recursive: true, mode: 0o700 });
-  const { podIp } = options;
+  const { podIp, ownUsers } = options;
   const network = podIp === undefined ? undefined : networkOf(name, podIp, options);
   if (network) {
-    const prepared = options.prepared ?? (await PreparedSandbox.make(name, files));
+    const prepared = options.prepared ?? (await PreparedSandbox.make(name, files, ownUsers));
     await prepared.finish(network);
   } else {
-    const [file = "", ...args] = inNewNamespaces({ ipc: files.ipc });
-    await runCommand(file, [...args, "/bin/true"]);
+    await makeOwnIpc(files, ownUsers);
     await setUpIpv6(options);
   }
   if (options.shareProcessNamespace) {
     await makeMonitorCgroup();
-    await startPidHolder(files.pid, [files.ipc, ...(network ? [files.uts, files.net] : [])]);
+    await startPidHolder(files.pid, {
+      user: ownUsers && files.user,
+      joined: [files.ipc, ...(network ? [files.uts, files.net] : [])],
+    });
   }
   const record: SandboxRecord = {
     name,
     hostname: options.hostname,
     network,
     isProcessNamespaceShared: options.shareProcessNamespace ?? false,
-    sharedMemoryDir: makeSharedMemory(name),
+    ownUsers,
+    sharedMemoryDir: makeSharedMemory(name, ownUsers?.firstId ?? 0),
   };
   writeSandbox(files, record);
   return record;
+}
+
+/** For a pod that has the machine's own network. */
+async function makeOwnIpc({ ipc, user }: SandboxFiles, users?: IdRange): Promise<void> {
+  if (users) return await makeUserNamespace({ ...users, file: user }, { ipc });
+  const [file = "", ...args] = inNewNamespaces({ ipc });
+  await runCommand(file, [...args, "/bin/true"]);
 }
 
 function networkOf(
@@ -191,7 +204,7 @@ async function setUpIpv6({ ipv6, hostInterface }: PodSandboxOptions): Promise<vo
  * A directory on the machine's own tmpfs: needs no mount, and the pod is alone on the machine. Where
  * there is none each container gets a /dev/shm of its own.
  */
-function makeSharedMemory(name: string): string | undefined {
+function makeSharedMemory(name: string, owner: number): string | undefined {
   try {
     if (statfsSync("/dev/shm").type !== tmpfsType) return undefined;
   } catch {
@@ -199,6 +212,7 @@ function makeSharedMemory(name: string): string | undefined {
   }
   const directory = sharedMemoryDir(name);
   mkdirSync(directory, { recursive: true });
+  chownSync(directory, owner, owner);
   chmodSync(directory, 0o1777); // the mode given to mkdir is subject to the umask
   return directory;
 }
@@ -218,7 +232,9 @@ function isSame(record: SandboxRecord, options: PodSandboxOptions): boolean {
     record.network?.ipv6?.podIp === options.ipv6?.podIp &&
     (options.hostInterface === undefined ||
       record.network?.hostInterface === options.hostInterface) &&
-    record.isProcessNamespaceShared === (options.shareProcessNamespace ?? false)
+    record.isProcessNamespaceShared === (options.shareProcessNamespace ?? false) &&
+    record.ownUsers?.firstId === options.ownUsers?.firstId &&
+    record.ownUsers?.idCount === options.ownUsers?.idCount
   );
 }
 
@@ -227,6 +243,7 @@ async function isComplete(record: SandboxRecord, files: SandboxFiles): Promise<b
     files.ipc,
     ...(record.network ? [files.net, files.uts] : []),
     ...(record.isProcessNamespaceShared ? [files.pid] : []),
+    ...(record.ownUsers ? [files.user] : []),
   ];
   for (const file of needed) if (!(await isNamespace(file))) return false;
   return !record.isProcessNamespaceShared || (await findPidHolder(files.pid)) !== undefined;
@@ -237,6 +254,7 @@ function describe(record: SandboxRecord, files: SandboxFiles): PodSandbox {
     name: record.name,
     hostname: record.hostname,
     ipcNamespace: files.ipc,
+    userNamespace: record.ownUsers && { ...record.ownUsers, file: files.user },
     networkNamespace: record.network && files.net,
     utsNamespace: record.network && files.uts,
     pidNamespace: record.isProcessNamespaceShared ? files.pid : undefined,

@@ -1,5 +1,7 @@
 import { mkdirSync } from "node:fs";
+import type { IdRange } from "../contract/pod-sandbox.ts";
 import { inNewNamespaces } from "./namespaces.ts";
+import { makeUserNamespace } from "./user-namespace.ts";
 import {
   allowForwarding,
   cableName,
@@ -28,10 +30,15 @@ export class PreparedSandbox {
   }
 
   /** Makes it, where there is nothing of a sandbox of this name. @throws {CommandError} `COMMAND_FAILED` */
-  static async make(name: string, files: SandboxFiles): Promise<PreparedSandbox> {
+  static async make(name: string, files: SandboxFiles, users?: IdRange): Promise<PreparedSandbox> {
     mkdirSync(files.directory, { recursive: true, mode: 0o700 });
     const cable = cableName(name);
-    const start = inNewNamespaces({ ipc: files.ipc, uts: files.uts, net: files.net });
+    const { ipc, uts, net } = files;
+    if (users) await makeUserNamespace({ ...users, file: files.user }, { ipc, uts, net });
+    // Root of the pod's own users could not put the other end of the cable here: its network is set up by this machine's.
+    const start = users
+      ? ["/usr/bin/nsenter", `--net=${net}`, "--"]
+      : inNewNamespaces({ ipc, uts, net });
     const inner = await WaitingIp.begin(start, innerPreparation(cable, process.pid));
     try {
       return new PreparedSandbox(name, inner, await WaitingIp.begin([], outerPreparation(cable)));

@@ -24,6 +24,7 @@ const decodeRecord = object({
     }),
   ),
   isProcessNamespaceShared: boolean,
+  ownUsers: optional(object({ firstId: number, idCount: number })),
   sharedMemoryDir: optional(string),
 });
 
@@ -37,6 +38,7 @@ export interface SandboxFiles {
   readonly ipc: string;
   readonly uts: string;
   readonly pid: string;
+  readonly user: string;
   readonly net: string;
 }
 
@@ -51,6 +53,7 @@ export function sandboxFiles(runDir: string, name: string): SandboxFiles {
     ipc: path.join(directory, "ipc"),
     uts: path.join(directory, "uts"),
     pid: path.join(directory, "pid"),
+    user: path.join(directory, "user"),
     // Where `ip netns` looks, so that an operator can enter it by name.
     net: path.join("/run/netns", name),
   };

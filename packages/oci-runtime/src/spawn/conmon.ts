@@ -5,6 +5,7 @@ import type { Duplex } from "node:stream";
 import { errorText, textBefore, type Clock, type Logger } from "@kip/base";
 import type { ContainerSpec } from "../contract/container-spec.ts";
 import { RuntimeError } from "../errors.ts";
+import { logPaths } from "../logs/log-files.ts";
 import type { ContainerPaths, RunPaths } from "../run-paths.ts";
 import type { CrunProgram } from "./crun-program.ts";
 
@@ -20,8 +21,13 @@ export interface ConmonOptions {
 }
 
 /** Settings of one monitor. */
-export interface MonitorLaunch extends Pick<ContainerSpec, "id" | "logPath" | "tty" | "stdin"> {
+export interface MonitorLaunch extends Pick<
+  ContainerSpec,
+  "id" | "logDirectory" | "tty" | "stdin"
+> {
   readonly files: ContainerPaths;
+  /** See `LogLimits`. */
+  readonly maxLogFileBytes: number;
 }
 
 /**
@@ -114,7 +120,7 @@ export class Monitor {
 }
 
 function conmonArguments(launch: MonitorLaunch, options: ConmonOptions): readonly string[] {
-  const { id, files, logPath, tty, stdin } = launch;
+  const { id, files, logDirectory, maxLogFileBytes, tty, stdin } = launch;
   return [
     `--cid=${id}`,
     `--cuuid=${id}`,
@@ -127,7 +133,8 @@ function conmonArguments(launch: MonitorLaunch, options: ConmonOptions): readonl
     `--persist-dir=${files.bundle}`,
     // The attach socket goes into the bundle, however long its path is.
     "--full-attach",
-    `--log-path=k8s-file:${logPath}`,
+    `--log-path=k8s-file:${logPaths(logDirectory).current}`,
+    `--log-size-max=${maxLogFileBytes}`,
     "--log-level=error",
     // Waiting for the disk at each container's end would delay the report of it.
     "--no-sync-log",

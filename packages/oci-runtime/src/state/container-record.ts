@@ -8,7 +8,8 @@ const { boolean, list, map, number, object, oneOf, string, unknownValue } = deco
 const decodeRecord = object({
   id: string,
   labels: map(string),
-  logPath: string,
+  logDirectory: string,
+  maxLogFiles: number,
   /** cgroup path from the root of the tree. */
   cgroup: string,
   tty: boolean,

@@ -19,7 +19,7 @@ export async function readState(paths: RunPaths, id: string): Promise<ContainerS
   return {
     id,
     labels: record.labels,
-    logPath: record.logPath,
+    logDirectory: record.logDirectory,
     createdAtMs: record.createdAtMs,
     startedAtMs,
     ...(exit

@@ -25,6 +25,7 @@ interface Options {
   readonly objects?: FakeObjects;
   readonly services?: ReadonlyMap<string, string>;
   readonly pod?: Pod;
+  readonly readsFiles?: boolean;
 }
 
 async function resolve(container: Partial<Container>, options: Options = {}) {
@@ -34,6 +35,7 @@ async function resolve(container: Partial<Container>, options: Options = {}) {
     pod: options.pod ?? pod,
     references: fakeReferences(options.objects ?? {}),
     services: options.services ?? new Map(),
+    readsFiles: options.readsFiles,
     allocatable: { cpu: "4", memory: "8Gi", "hugepages-2Mi": "1Gi" },
     notify: ({ reason, message }) => {
       events.push(reason);
@@ -294,6 +296,22 @@ describe("containerEnv()", () => {
       env: [amount("CPU", "limits.cpu"), amount("HUGE", "limits.hugepages-2Mi")],
     });
     assert.deepEqual(unlimited.env, { CPU: "4", HUGE: "0" });
+  });
+
+  it("leaves variables from files, and what refers to them, to a provider that reads files", async () => {
+    const file = { volumeName: "data", path: "env", key: "K" };
+    const from = { name: "K", valueFrom: { fileKeyRef: file } };
+    const other = { ...pod, spec: { ...pod.spec, volumes: [{ name: "data", emptyDir: {} }] } };
+    const env = [from, { name: "B", value: "$(K)-$$" }, { name: "C", value: "plain" }];
+    const options = { pod: other, readsFiles: true };
+    const { env: values, all } = await resolve({ env }, options);
+    assert.deepEqual(values, { K: "", B: "", C: "plain" });
+    assert.deepEqual([...(all?.files ?? [])], [["K", file]]);
+    assert.deepEqual([...(all?.lateTemplates ?? [])], [["B", "$(K)-$$"]]);
+    const { error } = await resolve({ env }, { readsFiles: true });
+    assert.match(String(error), /cannot find the volume "data" referenced by FileKeyRef/);
+    const long = { name: "L", valueFrom: { fileKeyRef: { ...file, key: "k".repeat(129) } } };
+    assert.match(String((await resolve({ env: [long] }, options)).error), /maximum length of 128/);
   });
 
   it("names an unknown source", async () => {

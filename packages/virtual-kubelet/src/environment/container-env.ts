@@ -1,5 +1,5 @@
 import { errorText, isCodedError } from "@kip/base";
-import type { Container, EnvVar, EphemeralContainer, Pod } from "@kip/k8s-types";
+import type { Container, EnvVar, EphemeralContainer, FileKeySelector, Pod } from "@kip/k8s-types";
 import { VirtualKubeletError } from "../errors.ts";
 import { ContentBudget } from "../references/content-budget.ts";
 import {
@@ -13,9 +13,10 @@ import {
   type ReferenceReader,
 } from "../references/reference.ts";
 import {
+  expandExcept,
   expandVariables,
   ExpansionBudget,
-  referenceMarks,
+  refersTo,
   type VariableLookup,
 } from "./expand-variables.ts";
 import { fieldValue, lateFields } from "./field-reference.ts";
@@ -30,6 +31,8 @@ export interface EnvSources {
   /** What the node offers to pods, for limits that are not set. */
   readonly allocatable: Readonly<Record<string, string>>;
   readonly notify: Notify;
+  /** Whether the provider takes values from files of the pod. @default false */
+  readonly readsFiles?: boolean | undefined;
   /** Shared by all containers and volumes of the pod. @default one of its own */
   readonly budget?: ContentBudget | undefined;
 }
@@ -42,6 +45,8 @@ export interface ContainerEnv {
   readonly late: ReadonlyMap<string, string>;
   /** Variable → text with `$(LATE)` references, for values that refer to late variables. */
   readonly lateTemplates: ReadonlyMap<string, string>;
+  /** Variable → file of the pod that has its value when the container starts. Empty here, as late variables are. */
+  readonly files: ReadonlyMap<string, FileKeySelector>;
 }
 
 /**
@@ -59,6 +64,7 @@ export async function containerEnv(
     values: new Map(),
     late: new Map(),
     lateTemplates: new Map(),
+    files: new Map(),
     budget: new ExpansionBudget(),
     podBudget: sources.budget ?? new ContentBudget(),
   };
@@ -74,6 +80,7 @@ export async function containerEnv(
     env: [...state.values].map(([name, value]) => ({ name, value })),
     late: state.late,
     lateTemplates: state.lateTemplates,
+    files: state.files,
   };
 }
 
@@ -99,6 +106,7 @@ interface EnvState {
   readonly values: Map<string, string>;
   readonly late: Map<string, string>;
   readonly lateTemplates: Map<string, string>;
+  readonly files: Map<string, FileKeySelector>;
   readonly budget: ExpansionBudget;
   readonly podBudget: ContentBudget;
 }
@@ -147,6 +155,12 @@ async function addVariable(
   const { variable, sources } = context;
   const from = variable.valueFrom;
   if (!from) return addLiteral(state, variable, sources.services);
+  if (from.fileKeyRef && sources.readsFiles === true) {
+    checkFile(from.fileKeyRef, container, sources.pod);
+    put(state, variable.name, "");
+    state.files.set(variable.name, from.fileKeyRef);
+    return;
+  }
   if (from.fieldRef && lateFields.includes(from.fieldRef.fieldPath)) {
     put(state, variable.name, "");
     state.late.set(variable.name, from.fieldRef.fieldPath);
@@ -167,8 +181,8 @@ function addLiteral(
   // Variables of the container override those of services.
   const lookUp: VariableLookup = (variable) => state.values.get(variable) ?? services.get(variable);
   const isLate = (variable: string): boolean =>
-    state.late.has(variable) || state.lateTemplates.has(variable);
-  if ([...references(value)].some(isLate)) {
+    state.late.has(variable) || state.lateTemplates.has(variable) || state.files.has(variable);
+  if (refersTo(value, isLate)) {
     const template = expandExcept(value, lookUp, { isLate, budget: state.budget });
     put(state, name, "");
     state.podBudget.take(template.length);
@@ -179,34 +193,30 @@ function addLiteral(
   put(state, name, state.podBudget.takeOwn(expandVariables(value, lookUp, state.budget)));
 }
 
-/** Expands what is known; the rest is escaped so that a second expansion touches late variables only. */
-function expandExcept(
-  text: string,
-  lookUp: VariableLookup,
-  { isLate, budget }: { isLate: (variable: string) => boolean; budget: ExpansionBudget },
-): string {
-  return text.replace(
-    /\$\$|\$\(([^)]*)(\)|$)|\$/g,
-    (whole, name: string | undefined, end: string | undefined) => {
-      if (name === undefined || end === "") return whole.replaceAll(/\$\$?/g, "$$$$");
-      if (isLate(name)) return whole;
-      return budget.take((lookUp(name) ?? whole).replaceAll("$", "$$$$"));
-    },
-  );
-}
-
-function references(text: string): Set<string> {
-  const found = text.matchAll(referenceMarks);
-  return new Set([...found].flatMap(([, name, end]) => (name && end ? [name] : [])));
-}
-
 /** Sets a variable. The last value wins. */
 function put(state: EnvState, name: string, value: string): void {
   state.podBudget.take(name.length + value.length);
   state.values.set(name, value);
   state.late.delete(name);
   state.lateTemplates.delete(name);
+  state.files.delete(name);
 }
+
+/** In the kubelet's words. */
+function checkFile(
+  { key, volumeName }: FileKeySelector,
+  { name }: Container | EphemeralContainer,
+  { spec }: Pod,
+): void {
+  if (spec.volumes?.some((volume) => volume.name === volumeName) !== true)
+    throw unresolved(`cannot find the volume "${volumeName}" referenced by FileKeyRef`, name);
+  if (key.length > maxFileKey) {
+    const message = `environment variable key "${key}" exceeds maximum length of ${maxFileKey} characters`;
+    throw unresolved(message, name);
+  }
+}
+
+const maxFileKey = 128;
 
 async function referencedValue(
   container: Container | EphemeralContainer,

@@ -4,7 +4,7 @@ import { unresolved } from "../references/reference.ts";
  * Matches two dollar signs, a reference, or a reference that is not closed. The last one extends to the end of the
  * text, so that no text is searched more than once.
  */
-export const referenceMarks = /\$\$|\$\(([^)]*)(\)|$)/g;
+const referenceMarks = /\$\$|\$\(([^)]*)(\)|$)/g;
 
 /**
  * Limit of one container's expanded environment and arguments, characters: more than Linux starts a program with.
@@ -53,6 +53,37 @@ export function expandVariables(
   const lookUp: VariableLookup =
     typeof variables === "function" ? variables : (name) => variables.get(name);
   return expand(text, (name, whole) => budget.take(lookUp(name) ?? whole));
+}
+
+/**
+ * Expands what is known and leaves references to late variables; the rest is escaped, so that a second expansion
+ * touches late variables only.
+ */
+export function expandExcept(
+  text: string,
+  lookUp: VariableLookup,
+  { isLate, budget }: { isLate: (variable: string) => boolean; budget: ExpansionBudget },
+): string {
+  return text.replace(
+    /\$\$|\$\(([^)]*)(\)|$)|\$/g,
+    (whole, name: string | undefined, end: string | undefined) => {
+      if (name === undefined || end === "") return escaped(whole.replaceAll("$$", "$"));
+      if (isLate(name)) return whole;
+      return budget.take(escaped(lookUp(name) ?? whole));
+    },
+  );
+}
+
+/** A text whose expansion it is. */
+export function escaped(text: string): string {
+  return text.replaceAll("$", "$$$$");
+}
+
+/** Whether a text refers to one of the variables. */
+export function refersTo(text: string, isWanted: (variable: string) => boolean): boolean {
+  return [...text.matchAll(referenceMarks)].some(
+    ([, name, end]) => name !== undefined && name !== "" && end !== "" && isWanted(name),
+  );
 }
 
 /**

@@ -1,5 +1,6 @@
+import type { FileKeySelector } from "@kip/k8s-types";
 import type { ResolvedPod } from "../pod-provider.ts";
-import { expandVariables, ExpansionBudget } from "./expand-variables.ts";
+import { expandExcept, expandVariables, ExpansionBudget, refersTo } from "./expand-variables.ts";
 
 /** Addresses of a pod, the main one first. */
 export interface LateAddresses {
@@ -7,9 +8,20 @@ export interface LateAddresses {
   readonly hostIPs: readonly string[];
 }
 
+/** A variable of a container. */
+export interface BoundVariable {
+  readonly name: string;
+  /** Empty with one of the others. */
+  readonly value: string;
+  /** The file that has its value when the container starts. */
+  readonly file?: FileKeySelector;
+  /** Text with `$(NAME)` references to variables that have their values from files, directly or not. */
+  readonly template?: string;
+}
+
 /**
  * The whole environment of a container, once the pod has its addresses: late variables, and those
- * that refer to them by `$(VAR)`, get their values.
+ * that refer to them by `$(VAR)`, get their values. What comes from files is left to the machine that has them.
  *
  * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it is larger than any program can be started with
  */
@@ -17,14 +29,27 @@ export function bindLateEnv(
   resolved: ResolvedPod,
   container: string,
   addresses: LateAddresses,
-): readonly { readonly name: string; readonly value: string }[] {
+): readonly BoundVariable[] {
   const late = resolved.lateEnv.get(container) ?? new Map<string, string>();
   const templates = resolved.lateTemplates?.get(container) ?? new Map<string, string>();
+  const files = resolved.fileEnv?.get(container) ?? new Map<string, FileKeySelector>();
   const bound = new Map<string, string>();
+  const open = new Set<string>();
+  const isLate = (name: string): boolean => open.has(name);
   const budget = new ExpansionBudget();
-  return (resolved.env.get(container) ?? []).map(({ name, value }) => {
+  return (resolved.env.get(container) ?? []).map(({ name, value }): BoundVariable => {
     const field = late.get(name);
     const template = templates.get(name);
+    const file = files.get(name);
+    if (file) {
+      open.add(name);
+      return { name, value: "", file };
+    }
+    if (template !== undefined && refersTo(template, isLate)) {
+      open.add(name);
+      const text = expandExcept(template, (other) => bound.get(other), { isLate, budget });
+      return { name, value: "", template: text };
+    }
     const current =
       field === undefined
         ? template === undefined

@@ -58,6 +58,7 @@ export class PodController {
       client,
       allocatable: async (pod) => (await provider.podAllocatable?.(pod)) ?? options.allocatable(),
       resolveEnv: options.resolveEnv,
+      readsEnvFiles: options.provider.readsEnvFiles === true,
       onChange: (uids) => {
         for (const uid of uids) this.#workers.get(uid)?.wake();
       },

@@ -11,6 +11,8 @@ import type { ResolvedPod } from "../pod-provider.ts";
 import { hasResourceReference } from "../environment/resource-reference.ts";
 import { unresolved } from "../references/reference.ts";
 import { ReferenceStore } from "../references/reference-store.ts";
+import { PodCertificates } from "../volumes/pod-certificates.ts";
+import { TrustBundles } from "../volumes/trust-bundles.ts";
 import type { TokenSource } from "../volumes/token-source.ts";
 import { resolvePod } from "./resolve-pod.ts";
 
@@ -21,6 +23,8 @@ export interface PodResolverOptions {
   readonly allocatable: (pod: Pod) => Promise<Readonly<Record<string, string>>>;
   /** Whether environment variables are looked up. */
   readonly resolveEnv: boolean;
+  /** See `PodProvider.readsEnvFiles`. */
+  readonly readsEnvFiles: boolean;
   /** Called with the UIDs of the pods that refer to what has changed. */
   readonly onChange: (uids: Iterable<string>) => void;
   /** Records an event of the pod, for the container that the field path names. */
@@ -38,12 +42,16 @@ export class PodResolver {
   readonly #options: PodResolverOptions;
   readonly #references: ReferenceStore;
   readonly #services: Informer<Service>;
+  readonly #trustBundles: TrustBundles;
+  readonly #certificates: PodCertificates;
 
   /** Starts watching services at once; ConfigMaps and Secrets when a pod refers to them. */
   constructor(options: PodResolverOptions) {
     this.#options = options;
     const { client, onChange, clock, logger, signal } = options;
     this.#references = new ReferenceStore({ client, clock, logger, onChange });
+    this.#trustBundles = new TrustBundles(options);
+    this.#certificates = new PodCertificates(options);
     this.#services = createInformer<Service>({
       client,
       path: paths.services(),
@@ -71,9 +79,12 @@ export class PodResolver {
     const resolved = await resolvePod(pod, {
       references,
       tokens,
+      trustAnchors: this.#trustBundles.readerFor(uid),
+      certificates: this.#certificates.readerFor(pod),
       services: this.#services.list(),
       allocatable: hasResourceReference(pod) ? await this.#options.allocatable(pod) : {},
       resolveEnv: this.#options.resolveEnv,
+      readsFiles: this.#options.readsEnvFiles,
       previous,
       notify: ({ fieldPath, ...event }) => this.#options.recordEvent(pod, event, fieldPath),
     });
@@ -84,6 +95,8 @@ export class PodResolver {
   /** The pod is gone: what only it refers to is no longer watched. */
   release(uid: string): void {
     this.#references.release(uid);
+    this.#trustBundles.release(uid);
+    this.#certificates.release(uid);
   }
 
   stop(): void {

@@ -1,4 +1,11 @@
-import type { Container, EphemeralContainer, Pod, Service, Volume } from "@kip/k8s-types";
+import type {
+  Container,
+  EphemeralContainer,
+  Pod,
+  Service,
+  Volume,
+  VolumeProjection,
+} from "@kip/k8s-types";
 import { containerEnv, type ContainerEnv, type EnvSources } from "../environment/container-env.ts";
 import { serviceVariables } from "../environment/service-variables.ts";
 import type { ResolvedPod, VolumeFile } from "../pod-provider.ts";
@@ -34,6 +41,7 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   >();
   const lateEnv = new Map<string, ReadonlyMap<string, string>>();
   const lateTemplates = new Map<string, ReadonlyMap<string, string>>();
+  const fileEnv = new Map<string, ContainerEnv["files"]>();
   const budget = new ContentBudget();
   const services = serviceVariables(
     sources.services,
@@ -47,6 +55,7 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
     env.set(container.name, resolved.env);
     if (resolved.late.size > 0) lateEnv.set(container.name, resolved.late);
     if (resolved.lateTemplates.size > 0) lateTemplates.set(container.name, resolved.lateTemplates);
+    if (resolved.files.size > 0) fileEnv.set(container.name, resolved.files);
   }
   const files = new Map<string, readonly VolumeFile[]>();
   let refreshAt = Number.POSITIVE_INFINITY;
@@ -63,6 +72,7 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
     env,
     lateEnv,
     lateTemplates,
+    fileEnv,
     files,
     pullSecrets: await pullSecrets(pod, sources.references, sources.notify),
     refreshAt: Number.isFinite(refreshAt) ? refreshAt : undefined,
@@ -84,6 +94,7 @@ function previousEnv(previous: ResolvedPod | undefined, name: string): Container
     env,
     late: previous?.lateEnv.get(name) ?? new Map(),
     lateTemplates: previous?.lateTemplates?.get(name) ?? new Map(),
+    files: previous?.fileEnv?.get(name) ?? new Map(),
   };
 }
 
@@ -93,9 +104,10 @@ function previousContent(
 ): VolumeContent | undefined {
   const files = previous?.files.get(name);
   if (!files) return undefined;
-  const hasToken = projected?.sources?.some((source) => source.serviceAccountToken) === true;
+  const hasEnd = ({ serviceAccountToken, podCertificate }: VolumeProjection): boolean =>
+    serviceAccountToken !== undefined || podCertificate !== undefined;
   // Still due, so that its token is soon requested again.
-  const refreshAt = hasToken ? previous?.refreshAt : undefined;
+  const refreshAt = projected?.sources?.some(hasEnd) === true ? previous?.refreshAt : undefined;
   return { files, refreshAt };
 }
 

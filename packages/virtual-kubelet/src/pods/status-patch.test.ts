@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Pod, PodStatus } from "@kip/k8s-types";
+import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { isRelevantChange } from "./pod-changes.ts";
 import { statusPatch } from "./status-patch.ts";
@@ -147,6 +147,39 @@ describe("statusPatch()", () => {
     );
     const observed = podOf({ phase: "Running", observedGeneration: 3 });
     assert.equal(statusPatch(observed, { phase: "Running" }, { observedGeneration: 2 }), undefined);
+  });
+});
+
+describe("statusPatch(), of conditions", () => {
+  const ready = { type: "Ready", status: "True" as const, lastTransitionTime: time };
+  const patchOf = (known: PodStatus, wanted: readonly PodCondition[], generation: number) =>
+    statusPatch(podOf(known), { conditions: wanted }, { observedGeneration: generation })?.status?.[
+      "conditions"
+    ];
+
+  it("reports the generation that each is about: its own, or the one of the status", () => {
+    const pending = { type: "PodResizePending", status: "True" as const, observedGeneration: 2 };
+    assert.deepEqual(patchOf({}, [ready, pending], 3), [
+      { observedGeneration: 3, ...ready },
+      pending,
+    ]);
+    const known = [{ ...ready, observedGeneration: 3 }, pending];
+    const seen = { observedGeneration: 3, conditions: known };
+    assert.equal(patchOf(seen, [ready, pending], 3), undefined);
+    assert.deepEqual(patchOf(seen, [ready, pending], 4), [{ ...ready, observedGeneration: 4 }]);
+    assert.equal(patchOf(seen, [ready, pending], 2), undefined);
+  });
+
+  it("removes those of a resize that is over, and no others", () => {
+    const resize = { type: "PodResizeInProgress", status: "True" as const };
+    const other = { type: "example.com/Other", status: "True" as const };
+    const seen = { ...ready, observedGeneration: 3 };
+    const known = { observedGeneration: 3, conditions: [seen, resize, other] };
+    assert.deepEqual(patchOf(known, [ready], 3), [
+      { type: "PodResizeInProgress", $patch: "delete" },
+    ]);
+    // A status without conditions says nothing about them.
+    assert.equal(statusPatch(podOf(known), {}), undefined);
   });
 });
 

@@ -61,7 +61,10 @@ export function statusPatch(
 ): StatusPatch | undefined {
   const current = pod.status ?? {};
   const changes = changedFields(current, wanted);
-  const conditions = changedConditions(current.conditions ?? [], wanted.conditions ?? [], now);
+  const conditions = [
+    ...changedConditions(current, wanted.conditions ?? [], { now, observedGeneration }),
+    ...endedConditions(current.conditions ?? [], wanted.conditions),
+  ];
   if (conditions.length > 0) changes["conditions"] = conditions;
   if (observedGeneration !== undefined && observedGeneration > (current.observedGeneration ?? 0))
     changes["observedGeneration"] = observedGeneration;
@@ -101,20 +104,24 @@ type ConditionPatch = Omit<PodCondition, "reason" | "message"> & {
 };
 
 function changedConditions(
-  current: readonly PodCondition[],
+  { conditions: current = [], observedGeneration: tracked }: PodStatus,
   wanted: readonly PodCondition[],
-  now: string | undefined,
+  { now, observedGeneration }: Pick<StatusPatchOptions, "now" | "observedGeneration">,
 ): ConditionPatch[] {
   // The API keeps one condition of each type. Without this the first of two would be in every later patch.
   const last = new Map(wanted.map((condition) => [condition.type, condition]));
-  return [...last.values()].flatMap((condition): ConditionPatch[] => {
-    const known = current.find(({ type }) => type === condition.type);
+  return [...last.values()].flatMap((given): ConditionPatch[] => {
+    const known = current.find(({ type }) => type === given.type);
+    const newest = Math.max(observedGeneration ?? 0, known?.observedGeneration ?? 0);
+    const condition = { ...(newest > 0 && { observedGeneration: newest }), ...given };
     if (!known) return [condition];
     // Probe times do not count as a change; a transition time counts only with its transition.
     const isChanged =
       known.status !== condition.status ||
       !isSameText(known.reason, condition.reason) ||
-      !isSameText(known.message, condition.message);
+      !isSameText(known.message, condition.message) ||
+      // An API server that does not know the field drops it, here and in the status.
+      (tracked !== undefined && known.observedGeneration !== condition.observedGeneration);
     const lastTransitionTime = transitionTime(known, condition) ?? now;
     if (!isChanged) return [];
     return [
@@ -126,6 +133,20 @@ function changedConditions(
       },
     ];
   });
+}
+
+/** Conditions that only a node writes, and that a pod has for a while. */
+const passingTypes: ReadonlySet<string> = new Set(["PodResizePending", "PodResizeInProgress"]);
+
+/** Removes conditions that have passed, if the status has any conditions at all. */
+function endedConditions(
+  current: readonly PodCondition[],
+  wanted: readonly PodCondition[] | undefined,
+): readonly { readonly type: string; readonly $patch: "delete" }[] {
+  if (!wanted) return [];
+  return current
+    .filter(({ type }) => passingTypes.has(type) && !wanted.some((each) => each.type === type))
+    .map(({ type }) => ({ type, $patch: "delete" }));
 }
 
 /** An absent text, "" and the null that a provider's JSON may have are the same on the wire. */

@@ -7,8 +7,8 @@ import { unresolved } from "./reference.ts";
 const maxContent = 64 * 1024 * 1024;
 
 /**
- * Limit of the part that is made for the pod alone, characters: expanded variables, and fields of the pod. The rest is
- * in memory once for all pods that name it. Without this a pod of 2 KB would hold 64 MiB for its whole life.
+ * Limit of the part that can be made for the pod alone, characters: expanded variables, fields of the pod, and trust bundles.
+ * The rest is in memory once for all pods that name it. Without this a pod of 2 KB would hold 64 MiB for its whole life.
  */
 const maxOwnContent = 8 * 1024 * 1024;
 
@@ -31,15 +31,15 @@ export class ContentBudget {
   }
 
   /**
-   * Counts a text that no other pod shares, in addition to its entry.
+   * Counts a text that perhaps no other pod shares, in addition to its entry.
    *
    * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it exceeds the budget
    */
-  takeOwn(text: string): string {
+  takeOwn<T extends { readonly length: number }>(text: T): T {
     this.#remainingOwn -= text.length;
     if (this.#remainingOwn < 0)
       throw unresolved(
-        `the pod's expanded variables and fields are larger than ${maxOwnContent} characters`,
+        `the pod's expanded variables, fields and trust bundles are larger than ${maxOwnContent} characters`,
       );
     return text;
   }

@@ -6,6 +6,8 @@ export interface ConditionVerdict {
   readonly status: "True" | "False" | "Unknown";
   readonly reason?: string;
   readonly message?: string;
+  /** Generation of the pod that it is about. @default the one that the provider has accepted */
+  readonly observedGeneration?: number;
 }
 
 /**

@@ -52,7 +52,8 @@ export function waitingStatuses(
   const initContainerStatuses = initContainers.map(waiting);
   return defined({
     initContainerStatuses: initContainerStatuses.length > 0 ? initContainerStatuses : undefined,
-    containerStatuses: containers.map(waiting),
+    // As the kubelet has them: regular containers by name, init containers as they start.
+    containerStatuses: containers.map(waiting).sort((a, b) => (a.name < b.name ? -1 : 1)),
   });
 }
 

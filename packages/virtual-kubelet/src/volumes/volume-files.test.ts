@@ -15,7 +15,7 @@ const objects: FakeObjects = {
   "Secret/s": { key: "top" },
 };
 
-async function files(volume: Omit<Volume, "name">) {
+async function files(volume: Omit<Volume, "name">, anchors = "anchors of") {
   const events: string[] = [];
   const content: VolumeContent | undefined = await volumeContent(
     { name: "v", ...volume },
@@ -26,6 +26,14 @@ async function files(volume: Omit<Volume, "name">) {
         token: async ({ audience = "api", expirationSeconds }) => ({
           data: Buffer.from(`token for ${audience} ${expirationSeconds}`),
           refreshAt: 5000,
+        }),
+      },
+      trustAnchors: { read: async ({ name }) => Buffer.from(`${anchors} ${name}`) },
+      certificates: {
+        read: async (place, { signerName }) => ({
+          key: `key of ${place};`,
+          chain: `signed by ${signerName}`,
+          refreshAt: 7000,
         }),
       },
       allocatable: {},
@@ -42,6 +50,19 @@ async function files(volume: Omit<Volume, "name">) {
 }
 
 describe("volumeContent()", () => {
+  it("refuses a pod whose trust bundles take more than 8 MiB, one named many times included", async () => {
+    const sources = Array.from({ length: 9 }, (_, index) => ({
+      clusterTrustBundle: { name: "roots", path: `ca-${index}.pem` },
+    }));
+    const { events } = await files({ projected: { sources } }, "x".repeat(2 ** 20));
+    assert.match(events.join(), /expanded variables, fields and trust bundles are larger than/);
+    const { list } = await files(
+      { projected: { sources: sources.slice(0, 7) } },
+      "x".repeat(2 ** 20),
+    );
+    assert.equal(list?.length, 7);
+  });
+
   it("shows all keys of a ConfigMap, sorted, with the default mode", async () => {
     const { list } = await files({ configMap: { name: "c" } });
     assert.deepEqual(list, ["a 644 1", "b 644 2"]);
@@ -61,6 +82,26 @@ describe("volumeContent()", () => {
     assert.deepEqual(missing.events, [`FailedMount: ${text}`]);
     const key = await files({ secret: { secretName: "s", items: [{ key: "no", path: "p" }] } });
     assert.match(key.events[0] ?? "", /: references non-existent secret key: no$/);
+  });
+
+  it("shows key and certificates of a pod together, or each for itself", async () => {
+    const podCertificate = {
+      signerName: "s",
+      keyType: "ED25519",
+      keyPath: "key",
+      certificateChainPath: "chain",
+    };
+    const both = { signerName: "t", keyType: "ED25519", credentialBundlePath: "both" };
+    const clusterTrustBundle = { name: "b", path: "ca" };
+    const sources = [{ podCertificate }, { podCertificate: both }, { clusterTrustBundle }];
+    const { list, refreshAt } = await files({ projected: { sources, defaultMode: 0o400 } });
+    assert.deepEqual(list, [
+      "key 400 key of v/0;",
+      "chain 400 signed by s",
+      "both 400 key of v/1;signed by t",
+      "ca 400 anchors of b",
+    ]);
+    assert.equal(refreshAt, 7000);
   });
 
   it("leaves out optional objects and keys", async () => {

@@ -15,6 +15,8 @@ import {
   type Reference,
   type ReferenceReader,
 } from "../references/reference.ts";
+import type { PodCertificateSource, PodCredentials } from "./pod-certificates.ts";
+import type { TrustAnchors } from "./trust-bundles.ts";
 import type { TokenSource } from "./token-source.ts";
 
 /** Where the files of volumes come from. */
@@ -22,6 +24,10 @@ export interface VolumeSources {
   readonly pod: Pod;
   readonly references: ReferenceReader;
   readonly tokens: TokenSource;
+  /** @default none: a pod that names some waits */
+  readonly trustAnchors?: TrustAnchors | undefined;
+  /** @default none */
+  readonly certificates?: PodCertificateSource | undefined;
   /** What the node offers to pods, for limits that are not set. */
   readonly allocatable: Readonly<Record<string, string>>;
   readonly notify: Notify;
@@ -67,8 +73,9 @@ export async function volumeContent(
   try {
     const files = new Map<string, VolumeFile>();
     let refreshAt: number | undefined;
-    for (const projection of list) {
-      const content = await projectionContent(projection, mode, budgeted);
+    for (const [index, projection] of list.entries()) {
+      const place = `${volume.name}/${index}`;
+      const content = await projectionContent(projection, { mode, place, sources: budgeted });
       // A later source overrides the same path of an earlier one.
       for (const file of content.files) files.set(file.path, file);
       if (content.refreshAt !== undefined)
@@ -108,10 +115,10 @@ function projectionsOf(
 
 async function projectionContent(
   projection: Projection,
-  mode: number,
-  sources: BudgetedSources,
+  { mode, place, sources }: FileContext & { readonly place: string },
 ): Promise<VolumeContent> {
   const { configMap, secret, downwardAPI, serviceAccountToken } = projection;
+  const { clusterTrustBundle, podCertificate } = projection;
   if (configMap) {
     const object = reference("ConfigMap", configMap);
     return { files: await objectFiles(object, configMap, { mode, sources }) };
@@ -129,6 +136,18 @@ async function projectionContent(
     });
     const file = { path, data: token.data, mode };
     return { files: [file], refreshAt: token.refreshAt };
+  }
+  if (clusterTrustBundle && sources.trustAnchors) {
+    const data = await sources.trustAnchors.read(clusterTrustBundle);
+    const { path } = clusterTrustBundle;
+    sources.budget.take(path.length + data.length);
+    // Selections can be as many as sources, and each has bytes of its own.
+    sources.budget.takeOwn(data);
+    return { files: [{ path, data, mode }] };
+  }
+  if (podCertificate && sources.certificates) {
+    const found = await sources.certificates.read(place, podCertificate);
+    return certificateFiles(podCertificate, found, { mode, sources });
   }
   const [kind = "nothing"] = Object.keys(projection);
   throw unresolved(`source "${kind}" is not supported by this node`);
@@ -167,6 +186,26 @@ async function objectFiles(
     const kind = object.kind === "ConfigMap" ? "config" : "secret";
     throw absent(`references non-existent ${kind} key: ${key}`);
   });
+}
+
+/** Key and certificates together, or each in a file of its own. */
+function certificateFiles(
+  source: NonNullable<Projection["podCertificate"]>,
+  { key, chain, refreshAt }: PodCredentials,
+  { mode, sources }: FileContext,
+): VolumeContent {
+  const { credentialBundlePath, keyPath, certificateChainPath } = source;
+  const wanted = [
+    [credentialBundlePath, key + chain],
+    [keyPath, key],
+    [certificateChainPath, chain],
+  ] as const;
+  const files = wanted.flatMap(([path = "", text]) => {
+    if (path === "") return [];
+    sources.budget.take(path.length + text.length);
+    return [{ path, data: copyBytes(text), mode }];
+  });
+  return { files, refreshAt };
 }
 
 function downwardFiles(

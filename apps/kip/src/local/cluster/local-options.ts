@@ -93,6 +93,16 @@ export const upOptions: readonly Option[] = [
     help: "address of this computer at which NodePorts answer besides the one in the range of cells, 0.0.0.0 for all; default: 127.0.0.1; may be repeated",
   },
   {
+    flag: "feature-gates",
+    type: "string",
+    help: "feature gates of Kubernetes' programs, NAME=true with commas between them; pods may use the fields that they open",
+  },
+  {
+    flag: "runtime-config",
+    type: "string",
+    help: "versions of the API that are served or not, as of kube-apiserver",
+  },
+  {
     flag: "templates",
     type: "boolean",
     fallback: "true",

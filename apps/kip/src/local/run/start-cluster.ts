@@ -12,6 +12,7 @@ import { installCells } from "@kip/kip";
 import { writeRecord, type ClusterRecord } from "../cluster/cluster-record.ts";
 import { apiPort, registryPort } from "../cluster/host-ports.ts";
 import { serviceRanges } from "../cluster/service-range.ts";
+import { switches } from "../cluster/switches.ts";
 import { markerEnvironment } from "../cluster/processes.ts";
 import { nodeReady, withClient } from "./administrator.ts";
 import { cellDiskBytes, cloudSettings } from "./cloud-settings.ts";
@@ -73,6 +74,8 @@ async function startKubernetes(
     advertiseAddress: cloud.hostAddress,
     serviceCidr: serviceRanges(options).join(","),
     serverNames: [cloud.hostAddress],
+    featureGates: switches(options, "feature-gates"),
+    runtimeConfig: switches(options, "runtime-config"),
     environment: markerEnvironment(),
     signal,
     clock: systemClock,

@@ -21,6 +21,9 @@ const passedOn = [
   "templates",
 ] as const;
 
+/** Those that have no default. */
+const passedOnIfGiven = ["feature-gates", "runtime-config"] as const;
+
 /**
  * Starts the daemon, and prints its progress until the cluster is ready. The daemon stops when this process ends before.
  *
@@ -64,6 +67,10 @@ function daemonFlags(
     `--demo-layout=${parts.demoLayout}`,
     `--kubeconfig=${userKubeconfig(options)}`,
     ...passedOn.map((flag) => `--${flag}=${options.required(flag)}`),
+    ...passedOnIfGiven.flatMap((flag) => {
+      const value = options.text(flag);
+      return value === undefined ? [] : [`--${flag}=${value}`];
+    }),
     ...(settings === undefined ? [] : [`--settings=${path.resolve(settings)}`]),
     ...options.list("resolver").map((address) => `--resolver=${address}`),
     ...options.list("nodeport-address").map((address) => `--nodeport-address=${address}`),

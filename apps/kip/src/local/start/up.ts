@@ -9,6 +9,7 @@ import { endCluster } from "../cluster/processes.ts";
 import { nodePortAddresses } from "../cluster/node-port-addresses.ts";
 import { resolvers } from "../cluster/resolvers.ts";
 import { networkRanges } from "../cluster/network-ranges.ts";
+import { switches } from "../cluster/switches.ts";
 import { checkHost } from "../cluster/requirements.ts";
 import { obtainParts } from "../prepare/obtain-parts.ts";
 import { startDaemon } from "./start-daemon.ts";
@@ -29,6 +30,8 @@ export async function up(args: readonly string[]): Promise<void> {
   networkRanges(options);
   resolvers(options);
   nodePortAddresses(options);
+  switches(options, "feature-gates");
+  switches(options, "runtime-config");
   const settings = options.text("settings");
   if (settings !== undefined) {
     const { readUserSettings } = await import("../prepare/user-settings.ts");

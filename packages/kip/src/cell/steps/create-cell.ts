@@ -1,9 +1,12 @@
+import { InstanceTypeError } from "@kip/instance-types";
 import { wireTime } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
 import { unsupportedVolumes } from "../../dispatch/desired-pod.ts";
 import { ProviderError } from "../../errors.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import type { CellSpec } from "../../state/cell.ts";
 import { afterLoss, carriedContainers, endByLoss, hasRun } from "../../status/lost-containers.ts";
+import { grantedResources, withGrantedResources } from "../../selection/granted-resources.ts";
 import type { CellContext } from "../cell-step.ts";
 import { required, type CellTools } from "./step-context.ts";
 
@@ -38,13 +41,17 @@ export async function createCell(
 }
 
 async function chooseSpec({ chooser }: CellTools, { state }: CellContext): Promise<CellSpec> {
-  const { podRef, pod, history, containers } = state();
+  const { podRef, history, containers, status } = state();
+  const { pod } = required(state().pod.resolved, "the pod is not known");
   const { restartCounts, ended } = containers;
-  const spec = await chooser.choose({
-    podRef,
-    pod: required(pod.resolved, "the pod is not known").pod,
-    attempt: history.attempt,
-    restartCounts,
+  const choose = async (wanted: Pod): Promise<CellSpec> =>
+    await chooser.choose({ podRef, pod: wanted, attempt: history.attempt, restartCounts });
+  const spec = await choose(pod).catch(async (error: unknown) => {
+    // A pod that was asked to be larger than every machine goes on with the size that it had.
+    const known = status ?? pod.status;
+    if (!InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS") || grantedResources(known).size === 0)
+      throw error;
+    return await choose(withGrantedResources(pod, known));
   });
   return Object.keys(ended).length > 0 ? { ...spec, ended } : spec;
 }

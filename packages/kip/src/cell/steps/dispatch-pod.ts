@@ -1,21 +1,30 @@
-import { desiredPod, imagesOf } from "../../dispatch/desired-pod.ts";
+import type { DesiredPod } from "@kip/agent-api";
+import { bytes, milliCpu } from "@kip/base";
+import type { Pod } from "@kip/k8s-types";
+import { desiredPod, pulledImages } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
+import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
 import { resolvConf } from "../../dispatch/resolv-conf.ts";
 import { ProviderError } from "../../errors.ts";
 import type { CellChange } from "../../state/cell-change.ts";
+import { grantedResources } from "../../selection/granted-resources.ts";
 import { activeFor, hostAddresses, podAddresses } from "../../state/cell-state.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
+/** How often a profile of system calls is looked for that a container waits for. A folder of others gives no event. */
+const profileIntervalMs = 30_000;
+
 /** Sends the pod, or its newest version, to the agent. */
 export async function dispatch(tools: CellTools, context: CellContext): Promise<CellChange> {
-  const { clock, registries, images, logIns, network } = tools;
+  const { clock, registries, images, logs, logIns, network } = tools;
   const { state, change, signal } = context;
   const resolved = required(state().pod.resolved, "the pod is not known");
   const client = required(state().agent.client, "the agent is not connected");
   const podIPs = podAddresses(state().machine, resolved.pod.spec.hostNetwork === true);
   const hostIPs = hostAddresses(state());
-  const found = await logIns?.find(registriesOf(imagesOf(resolved.pod)), signal);
+  const found = await logIns?.find(registriesOf(pulledImages(resolved.pod)), signal);
+  const seccompProfiles = await readSeccompProfiles(resolved.pod, tools.seccompProfileRoot);
   const generation = nextGeneration(tools, context);
   const dns = await tools.dns();
   const document = desiredPod(resolved, {
@@ -26,8 +35,12 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
     network: await network?.settings(),
     registries,
     images,
+    logs,
+    seccompProfiles,
     logIns: found?.logIns,
     generation,
+    machine: await machineOf(tools, context, resolved.pod),
+    granted: grantedResources(state().status ?? resolved.pod.status),
     activeForMs: activeFor(state(), clock.now()),
     ended: new Set(Object.keys(state().containers.ended)),
   });
@@ -37,11 +50,35 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
       tools.onProblem(resolved.pod.metadata.uid, reason, message);
   }
   const ephemeral = (document.ephemeralContainers ?? []).map(({ name }) => name);
-  change({ kind: "podSent", ephemeral });
+  change({ kind: "podSent", ephemeral, machine: document.machine });
   const held = await client.putPod(document, signal);
   if (held !== undefined) change({ kind: "podHeld", generation: held });
   if (held !== undefined && held > generation) throw ignored(context, { generation, held });
-  return { kind: "dispatched", resolved, renewInMs: found?.renewInMs };
+  const isMissing = seccompProfiles.some(({ error }) => error !== undefined);
+  const renewInMs = isMissing
+    ? Math.min(profileIntervalMs, found?.renewInMs ?? profileIntervalMs)
+    : found?.renewInMs;
+  return { kind: "dispatched", resolved, renewInMs };
+}
+
+/**
+ * What the cell's type has on offer now, else what it had. Undefined if that is not known: the agent then takes every resize for feasible. A cloud that
+ * does not answer must not keep the pod from its cell.
+ */
+async function machineOf(
+  { chooser, logger }: CellTools,
+  context: CellContext,
+  pod: Pod,
+): Promise<DesiredPod["machine"]> {
+  try {
+    const size = await chooser.sizeOf(pod, cellOf(context).spec.instanceType);
+    const { cpu, memory } = size ?? {};
+    if (cpu !== undefined && memory !== undefined)
+      return { cpuMilli: milliCpu(cpu), memoryBytes: bytes(memory) };
+  } catch (error) {
+    logger.warn("Could not look up the size of a cell", { err: error });
+  }
+  return context.state().agent.machine;
 }
 
 /** The clock may have been set back; the agent ignores a generation that is not newer. */

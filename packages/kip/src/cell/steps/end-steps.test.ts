@@ -5,6 +5,7 @@ import { CodedError, silentLogger } from "@kip/base";
 import { K8sError } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { cellStateWith, StateUnderTest, type CellStateParts } from "../../testing/index.ts";
+import { InstanceTypeError } from "@kip/instance-types";
 import type { CellRequest } from "../../selection/cell-chooser.ts";
 import { CellStatusWriter } from "../../store/cell-status-writer.ts";
 import type { Cell, CellStatus } from "../../state/cell.ts";
@@ -193,6 +194,36 @@ describe("createCell()", () => {
       },
     ]);
     assert.equal(cell.state.end.isPodFinished, false);
+  });
+
+  it("takes a machine of the size that a pod had which was asked to be larger than all", async () => {
+    const pod = podOf("Always", { main: { ...running } });
+    const resources = { requests: { memory: "1Gi" } };
+    const large = {
+      ...pod.spec,
+      containers: [{ name: "main", resources: { requests: { memory: "9Ti" } } }],
+    };
+    const had = {
+      phase: "Running",
+      containerStatuses: [{ name: "main", state: running, resources }],
+    };
+    const asked: unknown[] = [];
+    const choose = async ({ pod: { spec } }: CellRequest): Promise<object> => {
+      asked.push(spec.containers[0]?.resources?.requests?.["memory"]);
+      if (asked.length === 2) return { instanceType: "t", restartCounts: {} };
+      throw new InstanceTypeError("NO_INSTANCE_TYPE_FITS", "too large", {});
+    };
+    const { tools, cell, created } = start(
+      { ...pod, spec: large, status: had } as unknown as Pod,
+      away,
+    ); // all that is looked at
+    const choosing = { ...tools, chooser: { choose } } as unknown as CellTools; // all that is asked
+    await cell.run((context) => createCell(choosing, context));
+    assert.deepEqual([asked, created.length], [["9Ti", "1Gi"], 1]);
+    // One that has not run waits for a machine that fits.
+    const fresh = start({ ...pod, spec: large, status: {} }, away);
+    asked.length = 0;
+    await assert.rejects(fresh.cell.run((context) => createCell(choosing, context)));
   });
 
   it("creates no cell for a pod whose containers had all completed", async () => {

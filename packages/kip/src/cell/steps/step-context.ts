@@ -1,5 +1,5 @@
 import type { Clock, Logger } from "@kip/base";
-import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
+import type { DesiredImageSettings, DesiredLogs, DesiredRegistry } from "@kip/agent-api";
 import type { CloudDriver } from "@kip/cloud";
 import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
 import type { KnownImages } from "../../dispatch/launch-images.ts";
@@ -25,6 +25,9 @@ export interface CellTools {
   readonly dns: () => Promise<DnsSettings>;
   readonly registries: readonly DesiredRegistry[];
   readonly images?: DesiredImageSettings | undefined;
+  readonly logs?: DesiredLogs | undefined;
+  /** Folder of the profiles that pods name by `localhostProfile`. */
+  readonly seccompProfileRoot: string;
   readonly knownImages: KnownImages;
   /** Log-ins of the cloud's own registries, if it has some. */
   readonly logIns?: CloudLogIns | undefined;

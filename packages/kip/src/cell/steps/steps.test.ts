@@ -48,6 +48,8 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
   const tools = {
     clock,
     registries: [],
+    seccompProfileRoot: "/nowhere",
+    chooser: { sizeOf: async () => ({ cpu: "1500m", memory: "1Gi" }) },
     dns: async () => ({
       clusterDns: [],
       clusterDomain: "cluster.local",
@@ -133,6 +135,20 @@ describe("dispatch()", () => {
     assert.deepEqual(names(document?.containers), ["main"]);
     assert.deepEqual(names(document?.ephemeralContainers), ["debug-2"]);
     assert.deepEqual([...cell.state.containers.sentEphemeral], ["debug-2"]);
+  });
+
+  it("sends what the cell has for the pod, and what the containers had on the one before", async () => {
+    const resources = { limits: { cpu: "500m" }, requests: { memory: "1Ki" } };
+    const status = { containerStatuses: [{ name: "main", resources }] };
+    const change = { spec: { containers: [{ name: "main" }, { name: "new" }] }, status };
+    const { send, sent } = start({}, change as unknown as Pod); // all that is looked at
+    await send();
+    const [document] = sent;
+    assert.deepEqual(document?.machine, { cpuMilli: 1500, memoryBytes: 2 ** 30 });
+    assert.deepEqual(
+      document.containers.map(({ granted }) => granted),
+      [{ cpuMilliLimit: 500, memoryBytesRequest: 1024 }, undefined],
+    );
   });
 
   it("sends for how long the pod has been active", async () => {

@@ -7,7 +7,7 @@ export type Labels = Readonly<Record<string, string>>;
  * Whether labels match a selector; an empty one matches everything. An operator that the API does not have matches nothing:
  * a policy that is not understood must not open anything.
  */
-export function matches(selector: LabelSelector, labels: Labels): boolean {
+export function matchesLabels(selector: LabelSelector, labels: Labels): boolean {
   let terms = prepared.get(selector);
   if (!terms) {
     terms = termsOf(selector);

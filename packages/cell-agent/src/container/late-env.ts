@@ -1,0 +1,122 @@
+import fs from "node:fs";
+import { AgentError, type DesiredContainer, type DesiredVariable } from "@kip/agent-api";
+import { errorText } from "@kip/base";
+import { pinInRoot } from "../volumes/safe-path.ts";
+import { EnvFile } from "./env-file.ts";
+
+type FileKey = NonNullable<DesiredVariable["file"]>;
+
+/** The size of all files of a container, bytes. The kubelet reads files of any size. */
+const maxFileBytes = 1024 * 1024;
+/** The longest value, characters; the kubelet's. */
+const maxValue = 32 * 1024;
+/** The longest environment with its arguments, characters: more than Linux starts a program with. */
+const maxExpanded = 8 * 1024 * 1024;
+
+/**
+ * The container with the values that files of the pod have now, also in its command and arguments. An optional variable that
+ * has none is left out.
+ *
+ * @param volumes place on this machine by volume name
+ * @throws {AgentError} code `AGENT_CONTAINER_CONFIG`, in the kubelet's words
+ */
+export function withFileEnv(
+  container: DesiredContainer,
+  volumes: ReadonlyMap<string, string>,
+): DesiredContainer {
+  if (container.hasLateArguments !== true) return container;
+  const values = new Map<string, string>();
+  const files = new EnvFiles(volumes);
+  let room = maxExpanded;
+  const expand = (text: string): string => {
+    const whole = expandTemplate(text, values);
+    room -= whole.length;
+    if (room < 0)
+      throw refused(`the environment is larger than ${maxExpanded} bytes when it is expanded`);
+    return whole;
+  };
+  const env = container.env.flatMap(({ name, value, file, template }) => {
+    const own = file ? files.value(file) : template === undefined ? value : expand(template);
+    if (own === undefined) return [];
+    values.set(name, own);
+    return [{ name, value: own }];
+  });
+  const { command, args, ...others } = container;
+  return {
+    ...others,
+    hasLateArguments: false,
+    env,
+    ...(command && { command: command.map(expand) }),
+    ...(args && { args: args.map(expand) }),
+  };
+}
+
+function expandTemplate(text: string, values: ReadonlyMap<string, string>): string {
+  return text.replace(/\$\$|\$\(([^()]*)\)/g, (whole, name: string | undefined) =>
+    name === undefined ? "$" : (values.get(name) ?? whole),
+  );
+}
+
+/** The files that a container has variables of, each read once. */
+class EnvFiles {
+  readonly #volumes: ReadonlyMap<string, string>;
+  readonly #files = new Map<string, EnvFile>();
+  #room = maxFileBytes;
+
+  constructor(volumes: ReadonlyMap<string, string>) {
+    this.#volumes = volumes;
+  }
+
+  /** The value; undefined if the variable is optional and there is none. */
+  value({ volume, path, key, isOptional }: FileKey): string | undefined {
+    const root = this.#volumes.get(volume);
+    if (root === undefined)
+      throw refused(`cannot find the volume "${volume}" referenced by FileKeyRef`);
+    let value: string;
+    try {
+      value = this.#file(root, path).value(key);
+    } catch (error) {
+      throw new AgentError("AGENT_CONTAINER_CONFIG", "couldn't parse env file", {
+        cause: error,
+        remedy: errorText(error),
+      });
+    }
+    if (value.length > maxValue)
+      throw refused(`environment variable value for key "${key}" exceeds maximum size of 32KB`);
+    if (value !== "") return value;
+    if (isOptional) return undefined;
+    throw refused(`environment variable key "${key}" not found in file "${path}"`);
+  }
+
+  #file(root: string, path: string): EnvFile {
+    const place = `${root}\0${path}`;
+    const known = this.#files.get(place);
+    if (known) return known;
+    const bytes = content(root, path, this.#room);
+    this.#room -= bytes.length;
+    const file = new EnvFile(bytes.toString());
+    this.#files.set(place, file);
+    return file;
+  }
+}
+
+/** A container may write to the volume now: no link of it leads out, and nothing but a file is opened. */
+function content(root: string, path: string, room: number): Buffer {
+  using pinned = pinInRoot(root, path);
+  if (!pinned) throw new Error(`there is no file "${path}"`);
+  if (!fs.statSync(pinned.path).isFile()) throw new Error(`"${path}" is not a file`);
+  const fd = fs.openSync(pinned.path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+  try {
+    const { size } = fs.fstatSync(fd);
+    if (size > room)
+      throw new Error(`the files of variables are larger than ${maxFileBytes} bytes together`);
+    const buffer = Buffer.alloc(size);
+    return buffer.subarray(0, fs.readSync(fd, buffer, 0, size, 0));
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function refused(message: string): AgentError {
+  return new AgentError("AGENT_CONTAINER_CONFIG", message);
+}

@@ -1,0 +1,211 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
+import { silentLogger } from "@kip/base";
+import { eventually, ManualClock, temporaryFolder } from "@kip/testing";
+import { container, desiredPod } from "../../test/desired-pod.ts";
+import { fakeDependencies, FakeRuntime } from "../../test/fake-dependencies.ts";
+import { agentDirectories } from "../storage/agent-directories.ts";
+import { PodStore } from "../storage/pod-store.ts";
+import { AgentWorker } from "./agent-worker.ts";
+
+const MiB = 2 ** 20;
+const small = {
+  cpuMilliLimit: 200,
+  cpuMilliRequest: 100,
+  memoryBytesLimit: 64 * MiB,
+  memoryBytesRequest: 32 * MiB,
+};
+const machine = { cpuMilli: 1000, memoryBytes: 256 * MiB };
+
+/** A pod of one container on a machine. */
+function podOf(amounts: Partial<DesiredContainer>, generation = 1): DesiredPod {
+  const containers = [container("main", { ...small, ...amounts })];
+  return desiredPod({ containers, generation, podGeneration: generation, machine });
+}
+
+/** A worker that can be started again on what it has left. */
+class Cell implements AsyncDisposable {
+  readonly runtime = new FakeRuntime();
+  readonly clock = new ManualClock();
+  readonly folder = temporaryFolder();
+  readonly directories = agentDirectories(`${this.folder.path}/s`, `${this.folder.path}/r`);
+  worker = this.#worker();
+
+  async begin(): Promise<void> {
+    await this.worker.begin(fakeDependencies({ runtime: this.runtime }));
+  }
+
+  /** An agent that was killed; `meanwhile` before the next begins. */
+  async restart(meanwhile?: () => void): Promise<void> {
+    await this.worker[Symbol.asyncDispose]();
+    meanwhile?.();
+    this.worker = this.#worker();
+    await this.begin();
+  }
+
+  async run(pod: DesiredPod): Promise<void> {
+    await this.begin();
+    this.worker.put(pod);
+    await eventually(() => this.main?.running !== undefined);
+  }
+
+  get main() {
+    return this.worker.report()?.containers[0];
+  }
+
+  /** Of the events since the last start. */
+  get completed(): readonly string[] {
+    const events = this.worker.report()?.events ?? [];
+    return events.flatMap(({ reason, message }) => (reason === "ResizeCompleted" ? [message] : []));
+  }
+
+  get resizes(): readonly string[] {
+    return this.runtime.calls.filter((call) => call.startsWith("resize"));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.worker[Symbol.asyncDispose]();
+    this.folder[Symbol.dispose]();
+  }
+
+  #worker(): AgentWorker {
+    return new AgentWorker({
+      directories: this.directories,
+      clock: this.clock,
+      logger: silentLogger,
+      onChange: () => {},
+    });
+  }
+}
+
+describe("AgentWorker, of a pod that is resized", () => {
+  it("changes limits of running containers in place, and of the pod around them", async () => {
+    await using cell = new Cell();
+    await cell.run(podOf({}));
+    assert.deepEqual(cell.main?.actuated, small);
+    assert.deepEqual(cell.runtime.podLimits, [
+      { cpuMilliRequest: 100, cpuMilliLimit: 200, memoryBytesLimit: 64 * MiB },
+    ]);
+    const larger = { ...small, cpuMilliLimit: 800, memoryBytesLimit: 128 * MiB };
+    cell.worker.put(podOf(larger, 2));
+    assert.deepEqual(cell.worker.report()?.resizeInProgress, { podGeneration: 2 });
+    await eventually(() => cell.completed.length > 0);
+    const limits = { cpuMilliLimit: 800, cpuMilliRequest: 100, memoryBytesLimit: 128 * MiB };
+    assert.deepEqual(cell.resizes, [`resize main ${JSON.stringify(limits)}`]);
+    assert.deepEqual(cell.runtime.podLimits.at(-1), {
+      cpuMilliRequest: 100,
+      cpuMilliLimit: 800,
+      memoryBytesLimit: 128 * MiB,
+    });
+    assert.deepEqual([cell.main?.allocated, cell.main?.actuated], [larger, larger]);
+    assert.equal(cell.main?.restartCount, 0);
+    assert.equal(cell.worker.report()?.resizeInProgress, undefined);
+    assert.deepEqual(cell.completed, [
+      'Pod resize completed: {"containers":[{"name":"main","resources":{"limits":{"cpu":"800m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"32Mi"}}}]}',
+    ]);
+  });
+
+  it("restarts a container whose policy wants that for the resource", async () => {
+    await using cell = new Cell();
+    const policy = { resizeRestarts: ["memory"] } as const;
+    await cell.run(podOf(policy));
+    cell.worker.put(podOf({ ...policy, cpuMilliLimit: 300 }, 2));
+    await eventually(() => cell.completed.length === 1);
+    assert.equal(cell.main?.restartCount, 0);
+    cell.worker.put(podOf({ ...policy, cpuMilliLimit: 300, memoryBytesLimit: 96 * MiB }, 3));
+    await eventually(() => cell.main?.running !== undefined && cell.main.restartCount === 1);
+    const spec = cell.runtime.specs.get(cell.runtime.running("main").id);
+    assert.equal(spec?.resources?.memoryBytesLimit, 96 * MiB);
+    await eventually(() => cell.completed.length === 2);
+    const events = cell.worker.report()?.events.map(({ message }) => message);
+    assert.ok(events?.includes("Container main resize requires restart"));
+    assert.equal(cell.runtime.podLimits.at(-1)?.memoryBytesLimit, 96 * MiB);
+  });
+
+  it("keeps what it has when the cell is too small, until that is withdrawn", async () => {
+    await using cell = new Cell();
+    await cell.run(podOf({}));
+    const tooLarge = { memoryBytesRequest: 257 * MiB, memoryBytesLimit: 300 * MiB };
+    cell.worker.put(podOf(tooLarge, 2));
+    const pending = {
+      reason: "Infeasible",
+      message: `Node didn't have enough capacity: memory, requested: ${257 * MiB}, capacity: ${256 * MiB}`,
+      podGeneration: 2,
+    };
+    assert.deepEqual(cell.worker.report()?.resizePending, pending);
+    await cell.restart();
+    assert.deepEqual(cell.worker.report()?.resizePending, pending);
+    // What is started now gets what was feasible.
+    cell.runtime.exit("main", 1);
+    await eventually(() => cell.main?.running !== undefined && cell.main.restartCount === 1);
+    const spec = cell.runtime.specs.get(cell.runtime.running("main").id);
+    assert.equal(spec?.resources?.memoryBytesLimit, 64 * MiB);
+    assert.deepEqual([cell.main?.allocated, cell.main?.actuated], [small, small]);
+    cell.worker.put(podOf({}, 3));
+    assert.equal(cell.worker.report()?.resizePending, undefined);
+    assert.deepEqual([cell.resizes, cell.completed], [[], []]);
+  });
+
+  it("has what it had on the cell before, where this one is too small for a resize", async () => {
+    const large = { memoryBytesRequest: 300 * MiB, memoryBytesLimit: 300 * MiB };
+    await using cell = new Cell();
+    await cell.run(podOf({ ...large, granted: small }));
+    assert.deepEqual(cell.main?.allocated, small);
+    assert.equal(cell.worker.report()?.resizePending?.reason, "Infeasible");
+    await using larger = new Cell();
+    const pod = podOf({ ...large, granted: small });
+    await larger.run({ ...pod, machine: { cpuMilli: 1000, memoryBytes: 512 * MiB } });
+    assert.equal(larger.main?.allocated?.memoryBytesLimit, 300 * MiB);
+    assert.equal(larger.worker.report()?.resizePending, undefined);
+  });
+
+  it("takes no memory away that is in use, says so, and tries again", async () => {
+    await using cell = new Cell();
+    await cell.run(podOf({}));
+    cell.runtime.memoryUsageBytes = 48 * MiB;
+    cell.worker.put(podOf({ memoryBytesLimit: 40 * MiB }, 2));
+    await eventually(() => cell.worker.report()?.resizeInProgress?.reason === "Error");
+    const usage = `(${40 * MiB}) below current usage (${48 * MiB})`;
+    assert.equal(
+      cell.worker.report()?.resizeInProgress?.message,
+      `cannot decrease memory limits: [attempting to set pod memory limit ${usage}, attempting to set container "main" memory limit ${usage}]`,
+    );
+    assert.equal(cell.main?.allocated?.memoryBytesLimit, 40 * MiB);
+    assert.equal(cell.main?.actuated?.memoryBytesLimit, 64 * MiB);
+    await cell.restart();
+    cell.runtime.memoryUsageBytes = 20 * MiB;
+    await eventually(async () => {
+      await cell.clock.advance(10_000);
+      return cell.completed.length > 0;
+    });
+    assert.equal(cell.main?.actuated?.memoryBytesLimit, 40 * MiB);
+    assert.equal(cell.runtime.podLimits.at(-1)?.memoryBytesLimit, 40 * MiB);
+  });
+
+  it("goes on with a resize that the agent did not live to write down", async () => {
+    await using cell = new Cell();
+    await cell.run(podOf({}));
+    const next = podOf({ cpuMilliLimit: 300 }, 2);
+    await cell.restart(() => new PodStore(cell.directories).savePod(next));
+    await eventually(() => cell.completed.length > 0);
+    assert.equal(cell.main?.actuated?.cpuMilliLimit, 300);
+    await cell.restart();
+    assert.equal(cell.resizes.length, 1);
+    assert.equal(cell.completed.length, 1);
+  });
+
+  it("ends when the container does: it starts with what it is to have", async () => {
+    await using cell = new Cell();
+    await cell.run(podOf({}));
+    cell.runtime.memoryUsageBytes = 48 * MiB;
+    cell.worker.put(podOf({ memoryBytesLimit: 40 * MiB }, 2));
+    await eventually(() => cell.worker.report()?.resizeInProgress?.reason === "Error");
+    cell.runtime.memoryUsageBytes = 2;
+    cell.runtime.exit("main", 1);
+    await eventually(() => cell.main?.running !== undefined && cell.main.restartCount === 1);
+    assert.equal(cell.completed.length, 1);
+    const spec = cell.runtime.specs.get(cell.runtime.running("main").id);
+    assert.equal(spec?.resources?.memoryBytesLimit, 40 * MiB);
+  });
+});

@@ -1,0 +1,154 @@
+import type { DesiredPod, ResizeReport, ResourceAmounts } from "@kip/agent-api";
+import { defined } from "@kip/base";
+import {
+  amountsOf,
+  asRequirements,
+  countedContainers,
+  isSame,
+  podRequest,
+  type AmountsByName,
+} from "./amounts.ts";
+import { isRunning, type ContainerRecord } from "./container-record.ts";
+import type { NewEvent } from "./pod-events.ts";
+
+/** What the pod has of the cell. Plain JSON: it outlives the agent. */
+export interface Allocation {
+  /** What each container is to have: what the pod asks for now, or asked for when that was last feasible. */
+  readonly containers: AmountsByName;
+  /** What the cgroup of the whole pod was given; absent before the first container. */
+  readonly podLimits?: ResourceAmounts | undefined;
+  /** A resize that the cell is too small for. */
+  readonly pending?: ResizeReport | undefined;
+  /** A resize that has begun. */
+  readonly inProgress?: ResizeReport | undefined;
+  /** When a resize that failed is tried again, milliseconds since the epoch. */
+  readonly retryAtMs?: number | undefined;
+}
+
+/** Before the first pod. */
+export const noAllocation: Allocation = { containers: {} };
+
+/** A failed resize is tried again after this time, milliseconds: the kubelet's pause behind a pod that could not be synced. */
+const retryMs = 10_000;
+
+/**
+ * Gives the containers of a pod, or of a newer state of it, what it asks for: always to a new pod; later, if the cell is large enough. A
+ * cell has one pod, so a resize never waits for others (`Deferred`).
+ *
+ * @param before undefined for a new pod
+ */
+export function allocate(pod: DesiredPod, before: Allocation | undefined): Allocation {
+  const wanted = Object.fromEntries(
+    countedContainers(pod).map((one) => [one.name, amountsOf(one)] as const),
+  );
+  if (!before) return firstAllocation(pod, wanted);
+  const isDone = Object.entries(wanted).every(([name, amounts]) =>
+    isSame(amounts, before.containers[name] ?? {}),
+  );
+  if (isDone) return before.pending ? { ...before, pending: undefined } : before;
+  const message = infeasible(pod, wanted);
+  const { podGeneration } = pod;
+  if (message !== undefined)
+    return { ...before, pending: defined({ reason: "Infeasible", message, podGeneration }) };
+  return {
+    containers: wanted,
+    podLimits: before.podLimits,
+    inProgress: defined({ podGeneration }),
+  };
+}
+
+/** A pod that has lost its cell may have asked that one for more than it had, and asks this one. */
+function firstAllocation(pod: DesiredPod, wanted: AmountsByName): Allocation {
+  const granted = countedContainers(pod).flatMap((one) =>
+    one.granted ? [[one.name, amountsOf(one.granted)] as const] : [],
+  );
+  if (granted.length === 0 || infeasible(pod, wanted) === undefined) return { containers: wanted };
+  return allocate(pod, { containers: { ...wanted, ...Object.fromEntries(granted) } });
+}
+
+/** Why the cell cannot give this much, in the kubelet's words. */
+function infeasible(pod: DesiredPod, wanted: AmountsByName): string | undefined {
+  if (!pod.machine) return undefined;
+  const asked = podRequest(pod, wanted);
+  const words = (name: string, amount: number, capacity: number): string =>
+    `Node didn't have enough capacity: ${name}, requested: ${amount}, capacity: ${capacity}`;
+  if (asked.memoryBytes > pod.machine.memoryBytes)
+    return words("memory", asked.memoryBytes, pod.machine.memoryBytes);
+  if (asked.cpuMilli > pod.machine.cpuMilli)
+    return words("cpu", asked.cpuMilli, pod.machine.cpuMilli);
+  return undefined;
+}
+
+/** What a container's run was given; that of an agent without resizes is not known, and taken for right. */
+export function actuated(record: ContainerRecord, { containers }: Allocation): ResourceAmounts {
+  return record.saved.run?.resources ?? containers[record.desired.name] ?? {};
+}
+
+/** How a container gets from what it has to what it is to have; undefined if it has that. */
+export function resizeOf(
+  record: ContainerRecord,
+  allocation: Allocation,
+): "inPlace" | "restart" | undefined {
+  if (!isRunning(record) || !isResizable(record)) return undefined;
+  const has = actuated(record, allocation);
+  const wanted = allocation.containers[record.desired.name] ?? {};
+  if (isSame(has, wanted)) return undefined;
+  const { resizeRestarts = [] } = record.desired;
+  const isCpuChanged = !isSame(cpuOf(has), cpuOf(wanted));
+  const isMemoryChanged = !isSame(memoryOf(has), memoryOf(wanted));
+  const restarts =
+    (isCpuChanged && resizeRestarts.includes("cpu")) ||
+    (isMemoryChanged && resizeRestarts.includes("memory"));
+  return restarts ? "restart" : "inPlace";
+}
+
+function isResizable({ kind }: ContainerRecord): boolean {
+  return kind === "main" || kind === "sidecar";
+}
+
+function cpuOf({ cpuMilliLimit, cpuMilliRequest }: ResourceAmounts): ResourceAmounts {
+  return { cpuMilliLimit, cpuMilliRequest };
+}
+
+function memoryOf({ memoryBytesLimit, memoryBytesRequest }: ResourceAmounts): ResourceAmounts {
+  return { memoryBytesLimit, memoryBytesRequest };
+}
+
+/** The resize that was in progress, failed for now. */
+export function withFailure(allocation: Allocation, message: string, nowMs: number): Allocation {
+  const inProgress = { ...allocation.inProgress, reason: "Error", message };
+  return { ...allocation, inProgress, retryAtMs: nowMs + retryMs };
+}
+
+/**
+ * What the end of a resize changes: the allocation, and the event that says so. Undefined while one goes on, or if there is none. Containers that do
+ * not run do not count: they get what they are to have with their next start.
+ */
+export function settled(
+  allocation: Allocation,
+  pod: DesiredPod,
+  records: Iterable<ContainerRecord>,
+): { readonly allocation: Allocation; readonly event: NewEvent } | undefined {
+  if (!allocation.inProgress) return undefined;
+  for (const record of records) {
+    const { run } = record.saved;
+    const isBetweenRuns = isResizable(record) && run?.exit !== undefined && run.restarts === true;
+    if (isBetweenRuns || resizeOf(record, allocation) !== undefined) return undefined;
+  }
+  const summary = (containers: DesiredPod["containers"]): object[] | undefined =>
+    containers.length === 0
+      ? undefined
+      : containers.map(({ name }) => ({
+          name,
+          resources: asRequirements(allocation.containers[name] ?? {}),
+        }));
+  const parts = defined({
+    initContainers: summary(pod.initContainers),
+    containers: summary(pod.containers),
+  });
+  const message = `Pod resize completed: ${JSON.stringify(parts)}`;
+  return {
+    allocation: { ...allocation, inProgress: undefined, retryAtMs: undefined },
+    event: { type: "Normal", reason: "ResizeCompleted", message },
+  };
+}

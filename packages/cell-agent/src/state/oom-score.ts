@@ -1,0 +1,41 @@
+import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
+import { countedContainers, podRequest, type AmountsByName } from "./amounts.ts";
+
+const guaranteed = -997;
+const bestEffort = 1000;
+
+/**
+ * How readily the kernel takes a container when the machine has no memory left, from -997 to 1000, as a kubelet computes it: the more memory a container
+ * of a burstable pod has asked for, the later. What the pod as a whole asks for beyond its containers is theirs in equal parts.
+ *
+ * @param memoryBytes of the machine
+ */
+export function oomScoreAdj(
+  pod: DesiredPod,
+  container: DesiredContainer,
+  { containers, memoryBytes }: { readonly containers: AmountsByName; readonly memoryBytes: number },
+): number {
+  if (pod.isNodeCritical === true || pod.qosClass === "Guaranteed") return guaranteed;
+  if (pod.qosClass === "BestEffort") return bestEffort;
+  const request = ({ name }: DesiredContainer): number => containers[name]?.memoryBytesRequest ?? 0;
+  const share = sharedRequest(pod, containers);
+  const score = (bytes: number): number =>
+    1000 - Math.trunc((1000 * (bytes + share)) / memoryBytes);
+  const own = score(request(container));
+  // A sidecar goes no earlier than the containers that it serves.
+  const isSidecar =
+    container.restartPolicy === "Always" &&
+    pod.initContainers.some(({ name }) => name === container.name);
+  const least = Math.min(...pod.containers.map(request));
+  const adjusted = isSidecar ? Math.min(own, score(least)) : own;
+  if (adjusted < bestEffort + guaranteed) return bestEffort + guaranteed;
+  return adjusted === bestEffort ? bestEffort - 1 : adjusted;
+}
+
+function sharedRequest(pod: DesiredPod, containers: AmountsByName): number {
+  const ofPod = pod.resources?.memoryBytesRequest ?? 0;
+  if (ofPod === 0) return 0;
+  const { resources: _ofPod, overhead: _overhead, ...plain } = pod;
+  const ofContainers = podRequest(plain, containers).memoryBytes;
+  return Math.trunc((ofPod - ofContainers) / countedContainers(pod).length);
+}

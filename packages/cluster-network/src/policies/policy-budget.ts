@@ -1,0 +1,202 @@
+import type { NetworkPolicy } from "@kip/k8s-types/network";
+import { NamespaceBudget } from "../services/namespace-budget.ts";
+import type { ServiceCost } from "../services/service-cost.ts";
+import type { AddressGroups } from "./address-groups.ts";
+import { selectorsOf } from "./policy-selectors.ts";
+
+/**
+ * How much the selectors of the NetworkPolicies of one namespace may take: 250,000 addresses, each once for each selector, where a selector
+ * counts as 50 more. Kip keeps about 260 bytes for each. All of them go to a cell in one change together with what policies of
+ * administrators choose.
+ */
+export const mostOfPolicies: ServiceCost = { elements: 250_000, bytes: 8 * 1024 * 1024 };
+
+/** What a selector takes without any address. */
+const perSelector = 50;
+
+/** NetworkPolicies that there is no room for. */
+export interface PolicyRefusal {
+  readonly namespace: string;
+  /** How many of the namespace have no rules now. */
+  readonly count: number;
+  /** One that has lost its rules, or got none. */
+  readonly example: NetworkPolicy;
+}
+
+/** A policy that rules are made with. */
+interface Charge {
+  readonly policy: NetworkPolicy;
+  readonly key: string;
+  /** Its groups; undefined while it has too many selectors for any to be counted. */
+  groups: string[] | undefined;
+  isWeighed: boolean;
+  uses: number;
+}
+
+/**
+ * Which NetworkPolicies have rules, if those of their namespace choose more addresses than one namespace may: from the oldest to the
+ * youngest, each that fits beside the older ones. Only those count that rules of a cell are made with. The groups of a policy are counted
+ * before any address of them is stored, and as long as it is used: so it loses its rules when its groups grow, and gets them back.
+ */
+export class PolicyBudget {
+  readonly #groups: AddressGroups;
+  /** By their selectors alone: what has no room here is not even counted. */
+  readonly #selectors: NamespaceBudget;
+  readonly #addresses: NamespaceBudget;
+  readonly #charges = new Map<NetworkPolicy, Charge>();
+  /** The newest state of each policy, by namespace and name. */
+  readonly #newest = new Map<string, Charge>();
+  readonly #byGroup = new Map<string, Set<Charge>>();
+  /** With groups that have changed: one pod may be in all groups of a policy, which is weighed once for that. */
+  readonly #unweighed = new Set<Charge>();
+  /** Keys whose place has changed since the last {@link PolicyBudget.settle}. */
+  readonly #refused = new Set<string>();
+  readonly #admitted = new Set<string>();
+  /** Is called when policies of a namespace get no room any longer. */
+  onRefused: ((refusal: PolicyRefusal) => void) | undefined;
+
+  constructor(groups: AddressGroups, most: ServiceCost = mostOfPolicies) {
+    this.#groups = groups;
+    this.#selectors = new NamespaceBudget(most);
+    this.#addresses = new NamespaceBudget(most);
+  }
+
+  /**
+   * Counts what policies take, from now on until they are no longer used. Those of a namespace are given at once: each time, it is
+   * decided for all of the namespace which have room.
+   *
+   * @returns names of their groups that have to be filled before it is known
+   * @throws TypeError if a selector cannot be read
+   */
+  charge(policies: readonly NetworkPolicy[]): readonly string[] {
+    const charges = policies.map((policy) => this.#charges.get(policy) ?? this.#begin(policy));
+    this.#settleSelectors();
+    return charges.flatMap((charge) => this.#unfilledOf(charge));
+  }
+
+  #unfilledOf(charge: Charge): readonly string[] {
+    if (this.#selectors.isRefused(charge.key)) return [];
+    const names = charge.groups ?? this.#count(charge);
+    const unfilled = names.filter((name) => !this.#groups.isFilled(name));
+    if (unfilled.length === 0 && !charge.isWeighed) this.#weigh(charge);
+    return unfilled;
+  }
+
+  /** Notes that something needs a policy that was charged, or no longer does. One that nothing needs is forgotten. */
+  use(policy: NetworkPolicy, change: 1 | -1): void {
+    const charge = this.#charges.get(policy);
+    if (!charge) return;
+    charge.uses += change;
+    if (charge.uses > 0) return;
+    this.#charges.delete(policy);
+    this.#endCount(charge);
+    if (this.#newest.get(charge.key) !== charge) return;
+    this.#newest.delete(charge.key);
+    for (const budget of [this.#selectors, this.#addresses]) budget.set(charge.key, "", undefined);
+  }
+
+  /** Notes that a group has changed. */
+  noteChange(group: string): void {
+    for (const charge of this.#byGroup.get(group) ?? []) this.#unweighed.add(charge);
+  }
+
+  /** Decides again where costs have changed. @returns policies that have lost their rules, or may get them back */
+  settle(): ReadonlySet<NetworkPolicy> {
+    this.#settleSelectors();
+    for (const charge of this.#unweighed) if (charge.isWeighed) this.#weigh(charge);
+    this.#unweighed.clear();
+    const { refused, admitted } = this.#addresses.settle();
+    const refusedNow = this.#policies(new Set([...this.#refused, ...refused]));
+    const admittedNow = this.#policies(new Set([...this.#admitted, ...admitted]));
+    for (const keys of [this.#refused, this.#admitted]) keys.clear();
+    for (const example of new Map(refusedNow.map((p) => [p.metadata.namespace, p])).values())
+      this.#report(example);
+    return new Set([...refusedNow, ...admittedNow]);
+  }
+
+  /** Whether there was no room for a policy at the last {@link PolicyBudget.settle}. */
+  isRefused({ metadata: { namespace, name } }: NetworkPolicy): boolean {
+    const key = `${namespace}/${name}`;
+    return this.#selectors.isRefused(key) || this.#addresses.isRefused(key);
+  }
+
+  #report(example: NetworkPolicy): void {
+    const { namespace } = example.metadata;
+    const budgets = [this.#selectors, this.#addresses];
+    const count = budgets.reduce((sum, budget) => sum + budget.refusedCount(namespace), 0);
+    this.onRefused?.({ namespace, count, example });
+  }
+
+  #settleSelectors(): void {
+    const { refused, admitted } = this.#selectors.settle();
+    for (const key of admitted) this.#admitted.add(key);
+    for (const key of refused) {
+      this.#refused.add(key);
+      const charge = this.#newest.get(key);
+      if (charge) this.#endCount(charge);
+      this.#addresses.set(key, "", undefined);
+    }
+  }
+
+  #policies(keys: ReadonlySet<string>): readonly NetworkPolicy[] {
+    return [...keys].flatMap((key) => this.#newest.get(key)?.policy ?? []);
+  }
+
+  #begin(policy: NetworkPolicy): Charge {
+    const { namespace, name } = policy.metadata;
+    const charge: Charge = {
+      policy,
+      key: `${namespace}/${name}`,
+      groups: undefined,
+      isWeighed: false,
+      uses: 0,
+    };
+    const elements = perSelector * selectorsOf(policy).length;
+    this.#charges.set(policy, charge);
+    this.#newest.set(charge.key, charge);
+    this.#selectors.set(charge.key, createdAt(policy), { elements, bytes: 0 });
+    return charge;
+  }
+
+  #count(charge: Charge): readonly string[] {
+    const names = new Set<string>();
+    charge.groups = [];
+    for (const selector of selectorsOf(charge.policy)) {
+      const name = this.#groups.name(selector);
+      if (names.has(name)) continue;
+      names.add(name);
+      this.#groups.hold(name, 1);
+      this.#byGroup.set(name, (this.#byGroup.get(name) ?? new Set()).add(charge));
+      charge.groups.push(name);
+    }
+    return charge.groups;
+  }
+
+  #endCount(charge: Charge): void {
+    for (const name of charge.groups ?? []) {
+      this.#groups.hold(name, -1);
+      const others = this.#byGroup.get(name);
+      others?.delete(charge);
+      if (others?.size === 0) this.#byGroup.delete(name);
+    }
+    charge.groups = undefined;
+    charge.isWeighed = false;
+  }
+
+  #weigh(charge: Charge): void {
+    charge.isWeighed = true;
+    if (this.#newest.get(charge.key) !== charge) return;
+    const cost = { elements: 0, bytes: 0 };
+    for (const name of charge.groups ?? []) {
+      const { addresses, bytes, numbers } = this.#groups.sizeOf(name);
+      // Each number of a named port has a group of its own.
+      cost.elements += addresses + perSelector * (1 + numbers);
+      cost.bytes += bytes;
+    }
+    this.#addresses.set(charge.key, createdAt(charge.policy), cost);
+  }
+}
+
+function createdAt({ metadata }: NetworkPolicy): string {
+  return metadata.creationTimestamp ?? "";
+}

@@ -1,0 +1,33 @@
+import type { NetworkPolicy } from "@kip/k8s-types/network";
+import { protocolOf } from "../services/service-view-of.ts";
+import type { GroupSelector } from "./address-groups.ts";
+import { peersOf, restricts } from "./pod-policy.ts";
+import { isAffordable } from "./policy-cost.ts";
+
+/** Every pod: who is meant by a rule without peers that has a named port. */
+const everyPod: GroupSelector = { namespaceSelector: {}, podSelector: {} };
+
+/**
+ * Selectors of the groups that rules of a policy name, whichever pod they are for, and of the groups of numbers that they are made from.
+ * A direction with more selectors than a pod's may have is not computed, and has none.
+ */
+export function selectorsOf(policy: NetworkPolicy): readonly GroupSelector[] {
+  const { metadata, spec } = policy;
+  const isComputed = (direction: "Ingress" | "Egress"): boolean =>
+    restricts(policy, direction) && isAffordable([policy], direction);
+  const found: GroupSelector[] = [];
+  for (const { from = [] } of isComputed("Ingress") ? (spec?.ingress ?? []) : [])
+    found.push(...peersOf(from, metadata.namespace).selectors);
+  for (const { to = [], ports = [] } of isComputed("Egress") ? (spec?.egress ?? []) : []) {
+    const { selectors } = peersOf(to, metadata.namespace);
+    const named = ports.filter(({ port }) => typeof port === "string");
+    if (named.length < ports.length || ports.length === 0) found.push(...selectors);
+    for (const { port, protocol } of named)
+      for (const selector of to.length === 0 ? [everyPod] : selectors)
+        found.push({
+          ...selector,
+          numbersOf: { name: String(port), protocol: protocolOf(protocol) },
+        });
+  }
+  return found;
+}

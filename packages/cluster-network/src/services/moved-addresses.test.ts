@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import * as fc from "fast-check";
+import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
+import type { ServiceView } from "@kip/network-view";
+import type { ChangeShare } from "./change-queue.ts";
+import { ServiceIndex } from "./service-index.ts";
+
+const numbered = (count: number): readonly number[] => Array.from({ length: count }, (_, i) => i);
+
+interface Shape {
+  readonly day: number;
+  readonly clusterIp: string;
+  readonly externalIPs?: readonly string[];
+  readonly ports?: number;
+}
+
+function service(key: string, { day, clusterIp, externalIPs, ports = 1 }: Shape): StoredService {
+  const [namespace = "", name = ""] = key.split("/");
+  return {
+    metadata: {
+      namespace,
+      name,
+      uid: key,
+      resourceVersion: "1",
+      creationTimestamp: `2026-01-0${day}T00:00:00Z`,
+    },
+    spec: {
+      clusterIP: clusterIp,
+      externalIPs: [...(externalIPs ?? [])],
+      ports: numbered(ports).map((i) => ({ name: `p${i}`, port: 80 + i })),
+    },
+  };
+}
+
+/** @param onRead is called whenever an endpoint is read */
+function slice(key: string, ports: number, count: number, onRead = () => {}): EndpointSlice {
+  const [namespace = "", name = ""] = key.split("/");
+  const labels = { "kubernetes.io/service-name": name };
+  return {
+    metadata: { namespace, name, uid: key, resourceVersion: "1", labels },
+    addressType: "IPv4",
+    ports: numbered(ports).map((i) => ({ name: `p${i}`, port: 8080, protocol: "TCP" })),
+    endpoints: numbered(count).map((i) => ({
+      get addresses() {
+        onRead();
+        return [`10.1.${i >> 8}.${i & 255}`];
+      },
+      conditions: { ready: i === 0 },
+    })),
+  };
+}
+
+const share: ChangeShare = { ofNamespace: 100, ofAll: 500 };
+
+describe("ServiceIndex with an address that goes from one Service to another", () => {
+  it("computes large Services again one at a time, however many lose or get an address by one change", () => {
+    const count = 20;
+    const [ports, endpoints] = [50, 600];
+    let reads = 0;
+    const index = new ServiceIndex({ name: "kip" });
+    const addresses = numbered(count).map((i) => `192.0.2.${100 + i}`);
+    for (const [i, address] of addresses.entries()) {
+      const shape = { day: 2, clusterIp: `10.96.1.${i}`, externalIPs: [address], ports };
+      index.setService(`tenant/s${i}`, service(`tenant/s${i}`, shape));
+      index.setSlice(slice(`tenant/s${i}`, ports, endpoints, () => reads++));
+    }
+    while (index.isChanged) index.takeChanges(share);
+    const take = () => {
+      reads = 0;
+      return index.takeChanges(share);
+    };
+    const holder = { day: 1, clusterIp: "10.96.2.1" };
+    index.setService("tenant/old", service("tenant/old", { ...holder, externalIPs: addresses }));
+    const lost = take();
+    assert.equal(reads, 0);
+    assert.equal(lost.size, count + 1);
+    assert.equal(lost.get("tenant/old")?.externalIps?.length, count);
+    for (const i of numbered(count)) {
+      const view = lost.get(`tenant/s${i}`);
+      assert.equal(view?.externalIps, undefined);
+      assert.deepEqual(view?.ports[ports - 1]?.endpoints, ["10.1.0.0:8080"]);
+    }
+    assert.equal(index.isChanged, false);
+    index.setService("tenant/old", service("tenant/old", holder));
+    assert.deepEqual([...take().keys()], ["tenant/old"]);
+    assert.equal(reads, 0);
+    for (const i of numbered(count)) {
+      const got = take();
+      assert.deepEqual([...got.keys()], [`tenant/s${i}`]);
+      assert.deepEqual(got.get(`tenant/s${i}`)?.externalIps, [addresses[i]]);
+      assert.equal(reads, endpoints);
+    }
+    assert.equal(index.isChanged, false);
+  });
+
+  it("gives no address and port to two Services at a time, and in the end each to its holder, whatever comes and goes", () => {
+    const step = fc.record({
+      number: fc.nat(5),
+      isGone: fc.boolean(),
+      externalIPs: fc.uniqueArray(fc.constantFrom("192.0.2.1", "192.0.2.2", "10.96.0.0")),
+      ports: fc.integer({ min: 1, max: 2 }),
+      endpoints: fc.constantFrom(1, 300),
+      takes: fc.nat(2),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+        const index = new ServiceIndex({ name: "kip" });
+        const given = new Map<string, ServiceView>();
+        const services = new Map<string, StoredService>();
+        const slices = new Map<string, EndpointSlice>();
+        const take = (): void => {
+          for (const [key, view] of index.takeChanges({ ofNamespace: 1, ofAll: 2 }))
+            if (view) given.set(key, view);
+            else given.delete(key);
+          assertApart(given);
+        };
+        for (const { number, isGone, externalIPs, ports, endpoints, takes } of steps) {
+          const key = `n${number % 2}/s${number}`;
+          const day = 6 - number;
+          const shape = { day, clusterIp: `10.96.0.${number}`, externalIPs, ports };
+          const after = isGone ? undefined : service(key, shape);
+          if (after) services.set(key, after);
+          else services.delete(key);
+          index.setService(key, after);
+          slices.set(key, slice(key, ports, endpoints));
+          index.setSlice(slice(key, ports, endpoints));
+          for (const _ of numbered(takes)) take();
+        }
+        while (index.isChanged) take();
+        const fresh = new ServiceIndex({ name: "kip" });
+        for (const [key, each] of services) fresh.setService(key, each);
+        for (const each of slices.values()) fresh.setSlice(each);
+        const expected = [...fresh.takeChanges()].filter(([, view]) => view !== undefined);
+        assert.deepEqual(new Map(given), new Map(expected));
+      }),
+    );
+  });
+});
+
+function assertApart(views: ReadonlyMap<string, ServiceView>): void {
+  const owners = new Map<string, string>();
+  for (const [key, { clusterIps, externalIps = [], loadBalancerIps = [], ports }] of views)
+    for (const address of [...clusterIps, ...externalIps, ...loadBalancerIps])
+      for (const { protocol, port } of ports) {
+        const text = `${address}/${protocol}/${port}`;
+        assert.equal(owners.get(text) ?? key, key, text);
+        owners.set(text, key);
+      }
+}

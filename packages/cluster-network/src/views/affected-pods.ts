@@ -1,0 +1,76 @@
+import type { AddressGroups, GroupSelector } from "../policies/address-groups.ts";
+import type { PolicyChange } from "../policies/policy-index.ts";
+import type { PodRules } from "./pod-rules.ts";
+
+/** A pod on a cell, and its rules. */
+interface KnownPod {
+  readonly podUid: string;
+  readonly namespace: string;
+  readonly rules: PodRules | undefined;
+}
+
+/** Each pod is compared with so many subjects of changed policies; where more have changed, each pod counts as affected. */
+const mostSubjects = 16;
+
+/** Pods whose policies may be others than before. */
+export class AffectedPods {
+  /** Of changed policies, by namespace, and without one those of administrators. */
+  readonly #subjects = new Map<string | undefined, GroupSelector[]>();
+  readonly #namespaces = new Set<string | undefined>();
+  readonly #pods = new Set<string>();
+  readonly #rules = new Set<PodRules>();
+
+  /** Notes a change of a policy, of one namespace or of an administrator; undefined is none. */
+  notePolicy(change: PolicyChange | undefined, namespace?: string): void {
+    if (!change) return;
+    const subjects = this.#subjects.get(namespace) ?? [];
+    subjects.push(...change.subjects);
+    if (change.isEdge || subjects.length > mostSubjects) this.noteNamespace(namespace);
+    else if (!this.#namespaces.has(namespace)) this.#subjects.set(namespace, subjects);
+  }
+
+  /** Notes all pods of a namespace, without one those of all. */
+  noteNamespace(namespace: string | undefined): void {
+    this.#namespaces.add(namespace);
+    this.#subjects.delete(namespace);
+  }
+
+  notePod(uid: string): void {
+    this.#pods.add(uid);
+  }
+
+  /** Notes all pods with these rules. */
+  noteRules(rules: readonly PodRules[]): void {
+    for (const each of rules) this.#rules.add(each);
+  }
+
+  /** Those of some pods that are affected; what was noted is forgotten. */
+  take<T extends KnownPod>(pods: Iterable<T>, groups: AddressGroups): readonly T[] {
+    const noted = [this.#subjects, this.#namespaces, this.#pods, this.#rules];
+    if (noted.every(({ size }) => size === 0)) return [];
+    const affected = [...pods].filter((pod) => this.#isAffected(pod, groups));
+    for (const each of noted) each.clear();
+    return affected;
+  }
+
+  #isAffected({ podUid, namespace, rules }: KnownPod, groups: AddressGroups): boolean {
+    if (this.#namespaces.has(undefined) || this.#namespaces.has(namespace)) return true;
+    if (this.#pods.has(podUid) || (rules && this.#rules.has(rules))) return true;
+    const facts = groups.pod(podUid);
+    if (!facts) return false; // nothing selects it
+    return [undefined, namespace].some((where) =>
+      this.#subjects
+        .get(where)
+        ?.some((subject) => isSelected(() => groups.selects(subject, facts))),
+    );
+  }
+}
+
+/** A selector that cannot be read counts as one that selects. */
+function isSelected(ask: () => boolean): boolean {
+  try {
+    return ask();
+  } catch {
+    return true;
+  }
+}

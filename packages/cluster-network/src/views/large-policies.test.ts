@@ -1,0 +1,155 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { podWith } from "@kip/k8s-types/testing";
+import type { NetworkPolicy } from "@kip/k8s-types/network";
+import { bucketCount, ChangeReader, type PolicyView } from "@kip/network-view";
+import { ManualClock } from "@kip/testing";
+import { NetworkViews } from "./network-views.ts";
+
+const sums = Array<number>(bucketCount).fill(0);
+/** Each has every pod. */
+const selectors = (count: number) =>
+  Array.from({ length: count }, (_, i) => ({
+    matchExpressions: [{ key: `k${i}`, operator: "DoesNotExist" as const }],
+  }));
+
+class Bench {
+  readonly clock = new ManualClock();
+  readonly stop = new AbortController();
+  readonly events: string[] = [];
+  readonly views = new NetworkViews({
+    node: { name: "kip" },
+    clock: this.clock,
+    signal: this.stop.signal,
+    events: {
+      record: ({ kind, name }, { reason }) => void this.events.push(`${reason} ${kind} ${name}`),
+    },
+  });
+  #pods = 0;
+
+  constructor(pods: number) {
+    const metadata = { name: "default", namespace: "", uid: "default", resourceVersion: "1" };
+    this.views.setNamespace({ metadata: { ...metadata, labels: {} } });
+    this.setPods(pods);
+  }
+
+  /** Pods p0 and so on; each address takes 42 bytes of a line. */
+  setPods(count: number): void {
+    for (let i = Math.min(count, this.#pods); i < Math.max(count, this.#pods); i++) {
+      const podIP = `fd00:1111:2222:3333:4444:5555:6666:${(0x1000 + i).toString(16)}`;
+      const metadata = { namespace: "default", name: `p${i}`, uid: `p${i}`, resourceVersion: "1" };
+      this.views.setPod(
+        podWith({ metadata, status: { podIP, podIPs: [{ ip: podIP }] } }),
+        i >= count,
+      );
+    }
+    this.#pods = count;
+  }
+
+  setPolicy(name: string, day: number, spec: NonNullable<NetworkPolicy["spec"]>): NetworkPolicy {
+    const creationTimestamp = `2026-01-0${day}T00:00:00Z`;
+    const metadata = { namespace: "default", name, uid: name, resourceVersion: "1" };
+    const policy = { metadata: { ...metadata, creationTimestamp }, spec };
+    this.views.setPolicy(policy);
+    return policy;
+  }
+
+  /** Follows a pod's policy. @returns what it is now */
+  follow(podUid: string): { readonly now: () => PolicyView | undefined; readonly end: () => void } {
+    const reader = new ChangeReader();
+    let now: PolicyView | undefined;
+    const subscription = this.views.subscribe({
+      podUid,
+      namespace: "default",
+      sums,
+      knowsTiers: true,
+    });
+    const run = async (): Promise<void> => {
+      for (;;)
+        for (const piece of await subscription.next(this.stop.signal))
+          for (const { policy } of reader.push(piece)) now = policy ?? now;
+    };
+    run().catch(() => {});
+    return { now: () => now, end: () => subscription[Symbol.dispose]() };
+  }
+
+  /** Lets work go on until it is done. */
+  async quiet(): Promise<void> {
+    await this.clock.advance(1000);
+    for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+describe("NetworkViews, with policies that choose very many addresses", () => {
+  it("closes a pod when the groups of its NetworkPolicies have grown, with an event, and opens it when they shrink", async () => {
+    const bench = new Bench(900);
+    const ingress = [{ from: selectors(210).map((podSelector) => ({ podSelector })) }];
+    bench.setPolicy("large", 1, { podSelector: {}, ingress });
+    const pod = bench.follow("p1");
+    await bench.quiet();
+    assert.equal(pod.now()?.ingress?.length, 1);
+    assert.deepEqual(bench.events, []);
+    bench.setPods(960);
+    await bench.quiet();
+    assert.deepEqual(pod.now(), { ingress: [] });
+    assert.deepEqual(bench.events, ["NetworkTooLarge NetworkPolicy large"]);
+    bench.setPods(900);
+    await bench.quiet();
+    assert.equal(pod.now()?.ingress?.length, 1);
+    bench.stop.abort();
+  });
+
+  it("leaves the youngest policies of a namespace without rules, and older ones as they are", async () => {
+    const bench = new Bench(900);
+    const ingress = [{ from: selectors(150).map((podSelector) => ({ podSelector })) }];
+    const egress = [{ to: selectors(150).map((podSelector) => ({ podSelector })) }];
+    const only = (name: string) => ({
+      matchExpressions: [{ key: `${name}-not`, operator: "DoesNotExist" as const }],
+    });
+    bench.setPolicy("old", 1, { podSelector: only("a"), ingress });
+    const old = bench.follow("p1");
+    await bench.quiet();
+    assert.equal(old.now()?.ingress?.length, 1);
+    const young = { podSelector: only("b"), policyTypes: ["Egress"], egress };
+    bench.setPolicy("young", 2, young);
+    await bench.quiet();
+    assert.equal(old.now()?.ingress?.length, 1);
+    assert.deepEqual(old.now()?.egress, []);
+    assert.deepEqual(bench.events, ["NetworkTooLarge NetworkPolicy young"]);
+    bench.stop.abort();
+  });
+
+  it("opens new pods and earlier ones again whose administrators' policies chose too many addresses", async () => {
+    const bench = new Bench(960);
+    const from = selectors(420).map((podSelector) => ({
+      pods: { namespaceSelector: {}, podSelector },
+    }));
+    const rule = { action: "Allow", from };
+    const spec = { priority: 1, subject: { namespaces: {} }, ingress: [rule] };
+    bench.views.setTierPolicy("AdminNetworkPolicy", { metadata: { name: "large" }, spec });
+    const first = bench.follow("p1");
+    await bench.quiet();
+    assert.deepEqual(first.now(), { ingress: [] });
+    bench.setPods(940);
+    await bench.quiet();
+    const second = bench.follow("p2");
+    await bench.quiet();
+    for (const pod of [first, second]) assert.equal(pod.now()?.admin?.ingress?.length, 1);
+    bench.setPods(960);
+    await bench.quiet();
+    for (const pod of [first, second]) assert.deepEqual(pod.now(), { ingress: [] });
+    bench.stop.abort();
+  });
+
+  it("gives a NetworkPolicy an event that closes a direction as it is over the limits of a pod", async () => {
+    const bench = new Bench(2);
+    bench.setPolicy("small", 1, { podSelector: {}, policyTypes: ["Ingress"] });
+    const ingress = [{ from: selectors(513).map((podSelector) => ({ podSelector })) }];
+    bench.setPolicy("many-selectors", 2, { podSelector: {}, ingress });
+    const pod = bench.follow("p1");
+    await bench.quiet();
+    assert.deepEqual(pod.now(), { ingress: [] });
+    assert.deepEqual(bench.events, ["NetworkTooLarge NetworkPolicy many-selectors"]);
+    bench.stop.abort();
+  });
+});

@@ -1,0 +1,264 @@
+import { hasTiers, type PolicyView } from "@kip/network-view";
+import type { NetworkPolicy } from "@kip/k8s-types/network";
+import type { GroupChange } from "../policies/address-groups.ts";
+import type { PolicyChoice, PolicyIndex } from "../policies/policy-index.ts";
+import { CellPolicy, groupsOf } from "./cell-policy.ts";
+import { fittingPolicy, groupBytesOf, mostGroupBytes } from "./fitting-policy.ts";
+import { GroupLines } from "./group-lines.ts";
+
+/** What pods have that the same policies select. */
+export interface PodRules {
+  /** For cells whose agents know tiers of policies. */
+  readonly whole: CellPolicy;
+  /** For cells whose agents do not. */
+  readonly plain: CellPolicy;
+}
+
+/** Rules that cannot be made yet, as groups that they name are not filled. Those are kept while a pod waits for them. */
+export interface RulesDraft {
+  readonly key: string;
+  readonly groups: ReadonlySet<string>;
+  /** Those of the groups that may not be filled. */
+  readonly unfilled: Set<string>;
+  readonly policies: readonly NetworkPolicy[];
+  pods: number;
+}
+
+interface Shared extends PodRules {
+  readonly key: string;
+  /** The NetworkPolicies that they were made from. */
+  readonly policies: readonly NetworkPolicy[];
+  /** With tiers: all groups that they would name, whether or not these are too large together. NetworkPolicies have a budget. */
+  readonly held: ReadonlySet<string>;
+  /** Of those groups, now. */
+  bytes: number;
+  readonly areFew: boolean;
+  /** Groups whose addresses the rules name, and those of numbers that they were made from. */
+  readonly groups: ReadonlySet<string>;
+  readonly numbers: ReadonlySet<string>;
+  pods: number;
+}
+
+/** Nothing is restricted. */
+export const openRules: PodRules = unshared({});
+/** Nothing passes. */
+export const closedRules: PodRules = unshared({ ingress: [], egress: [] });
+
+/** Rules of pods: made once for all pods that the same policies select, and kept while there is such a pod on a cell. */
+export class SharedRules {
+  readonly #index: PolicyIndex;
+  readonly #onTooLarge: (choice: PolicyChoice) => void;
+  readonly #byKey = new Map<string, Shared>();
+  readonly #all = new Map<PodRules, Shared>();
+  readonly #drafts = new Map<string, RulesDraft>();
+  /** By the groups of numbers that they were made from. */
+  readonly #byNumbers = new Map<string, Set<Shared>>();
+  /** By the groups that they would name. */
+  readonly #byGroup = new Map<string, Set<Shared>>();
+  readonly #lines = new Map<string, GroupLines>();
+  /** Rules whose pods need others. */
+  #outdated: PodRules[] = [];
+
+  /** @param onTooLarge gets policies of a pod that are over limits together: directions are closed */
+  constructor(index: PolicyIndex, onTooLarge: (choice: PolicyChoice) => void) {
+    this.#index = index;
+    this.#onTooLarge = onTooLarge;
+  }
+
+  /** Lines of a group that a cell uses. */
+  group(name: string): GroupLines | undefined {
+    return this.#lines.get(name);
+  }
+
+  /** Rules for a pod, or a draft while they cannot be made; either is kept until it is released. */
+  take(choice: PolicyChoice): { readonly rules: PodRules } | { readonly draft: RulesDraft } {
+    const { key } = choice;
+    const draft = this.#drafts.get(key);
+    const isUnfilled = draft !== undefined && !this.isFilled(draft);
+    const found = this.#byKey.get(key) ?? (isUnfilled ? draft : this.#make(choice));
+    found.pods++;
+    return "whole" in found ? { rules: found } : { draft: found };
+  }
+
+  /** Whether rules can be made of a draft. */
+  isFilled({ unfilled }: RulesDraft): boolean {
+    for (const name of unfilled) {
+      if (!this.#index.groups.isFilled(name)) return false;
+      unfilled.delete(name);
+    }
+    return true;
+  }
+
+  /** Notes that a pod no longer waits for rules. */
+  releaseDraft(draft: RulesDraft | undefined): void {
+    if (!draft || --draft.pods > 0) return;
+    if (this.#drafts.get(draft.key) === draft) this.#drafts.delete(draft.key);
+    for (const name of draft.groups) this.#index.groups.hold(name, -1);
+    for (const policy of draft.policies) this.#index.budget.use(policy, -1);
+  }
+
+  /** Notes that a pod no longer has rules that it took. */
+  release(rules: PodRules | undefined): void {
+    const shared = rules && this.#all.get(rules);
+    if (!shared || --shared.pods > 0) return;
+    this.#all.delete(shared);
+    if (this.#byKey.get(shared.key) === shared) this.#byKey.delete(shared.key);
+    removeFrom(this.#byNumbers, shared.numbers, shared);
+    removeFrom(this.#byGroup, shared.held, shared);
+    for (const policy of shared.policies) this.#index.budget.use(policy, -1);
+    for (const name of shared.held) this.#index.groups.hold(name, -1);
+    for (const name of [...shared.groups, ...shared.numbers])
+      if (this.#index.groups.use(name, -1) === 0) this.#lines.delete(name);
+  }
+
+  /** Takes a change of a group: lines are those of a version, and rules that depend on it are outdated. @returns whether lines have changed */
+  change(name: string, change: GroupChange, version: number): boolean {
+    const isOther = change.add.length + change.remove.length > 0;
+    if (isOther) for (const shared of this.#byNumbers.get(name) ?? []) this.#outdate(shared);
+    this.#index.budget.noteChange(name);
+    for (const shared of this.#byGroup.get(name) ?? []) {
+      shared.bytes += change.bytes;
+      if (shared.bytes <= mostGroupBytes !== shared.areFew) this.#outdate(shared);
+    }
+    const lines = isOther ? this.#lines.get(name) : undefined;
+    lines?.change(change, version);
+    return lines !== undefined;
+  }
+
+  /** Whether there are rules whose pods need others, see {@link SharedRules.takeOutdated}. */
+  areSomeOutdated(): boolean {
+    this.#settleBudget();
+    return this.#outdated.length > 0;
+  }
+
+  /** Rules that new pods do not get any longer, since the last call: pods that have them need others. */
+  takeOutdated(): readonly PodRules[] {
+    this.#settleBudget();
+    const outdated = this.#outdated;
+    this.#outdated = [];
+    return outdated;
+  }
+
+  #settleBudget(): void {
+    const changed = this.#index.budget.settle();
+    if (changed.size === 0) return;
+    for (const shared of this.#all.values())
+      if (shared.policies.some((policy) => changed.has(policy))) this.#outdate(shared);
+  }
+
+  #outdate(shared: Shared): void {
+    if (this.#byKey.get(shared.key) === shared) this.#byKey.delete(shared.key);
+    this.#outdated.push(shared);
+  }
+
+  /** Charges policies. @returns the groups that have to be filled for it */
+  #charge(policies: readonly NetworkPolicy[]): readonly string[] {
+    const { budget } = this.#index;
+    try {
+      return budget.charge(policies);
+    } catch (error) {
+      for (const policy of policies)
+        for (const change of [1, -1] as const) budget.use(policy, change);
+      throw error;
+    }
+  }
+
+  #make(choice: PolicyChoice): Shared | RulesDraft {
+    const { groups, budget } = this.#index;
+    const { policies } = choice;
+    const counted = this.#charge(policies);
+    if (counted.length > 0) return this.#draft(choice, new Set(counted), new Set(counted));
+    this.#settleBudget();
+    const named = new Set<string>();
+    const numbers = new Set<string>();
+    const find = () =>
+      this.#index.rulesOf(choice, {
+        name: (selector) => {
+          const name = groups.name(selector);
+          named.add(name);
+          return name;
+        },
+        portNumbers: (selector, port) => {
+          const numbersOf = groups.numbersName(selector, port);
+          numbers.add(numbersOf);
+          return groups.portNumbers(selector, port);
+        },
+      });
+    const { view: wanted, ...directions } = this.#orForget(find, [named, numbers]);
+    const all = [...named, ...numbers];
+    const unfilled = new Set(all.filter((name) => !groups.isFilled(name)));
+    if (unfilled.size > 0) return this.#draft(choice, new Set(all), unfilled);
+    this.#drafts.delete(choice.key);
+    const fitting = fittingPolicy(wanted, groups);
+    const areOver = [directions.ingress, directions.egress].some((one) => one.isOverLimits);
+    if (areOver || fitting !== wanted) this.#onTooLarge(choice);
+    const whole = new CellPolicy(fitting);
+    const plain = hasTiers(wanted) ? new CellPolicy(fittingPolicy(wanted, groups, false)) : whole;
+    const used = new Set([...whole.groups, ...plain.groups]);
+    const held = hasTiers(wanted) ? groupsOf(wanted) : new Set<string>();
+    const bytes = groupBytesOf(held, groups);
+    const shared: Shared = {
+      key: choice.key,
+      policies,
+      held,
+      bytes,
+      areFew: bytes <= mostGroupBytes,
+      whole,
+      plain,
+      groups: used,
+      numbers,
+      pods: 0,
+    };
+    for (const name of held) groups.hold(name, 1);
+    for (const name of [...used, ...numbers]) groups.use(name, 1);
+    for (const policy of policies) budget.use(policy, 1);
+    for (const name of used)
+      if (!this.#lines.has(name))
+        this.#lines.set(name, new GroupLines(name, groups.addresses(name)));
+    addTo(this.#byNumbers, numbers, shared);
+    addTo(this.#byGroup, held, shared);
+    this.#byKey.set(shared.key, shared);
+    this.#all.set(shared, shared);
+    return shared;
+  }
+
+  /** Forgets what was named for rules that cannot be read. */
+  #orForget<T>(find: () => T, lists: readonly ReadonlySet<string>[]): T {
+    try {
+      return find();
+    } catch (error) {
+      for (const name of lists.flatMap((list) => [...list]))
+        for (const change of [1, -1] as const) this.#index.groups.hold(name, change);
+      throw error;
+    }
+  }
+
+  #draft(
+    { key, policies }: PolicyChoice,
+    groups: ReadonlySet<string>,
+    unfilled: Set<string>,
+  ): RulesDraft {
+    for (const name of groups) this.#index.groups.hold(name, 1);
+    for (const policy of policies) this.#index.budget.use(policy, 1);
+    const draft = { key, policies, groups, unfilled, pods: 0 };
+    this.#drafts.set(key, draft);
+    return draft;
+  }
+}
+
+function addTo(map: Map<string, Set<Shared>>, names: Iterable<string>, shared: Shared): void {
+  for (const name of names) map.set(name, (map.get(name) ?? new Set()).add(shared));
+}
+
+function removeFrom(map: Map<string, Set<Shared>>, names: Iterable<string>, shared: Shared): void {
+  for (const name of names) {
+    const others = map.get(name);
+    others?.delete(shared);
+    if (others?.size === 0) map.delete(name);
+  }
+}
+
+function unshared(policy: PolicyView): PodRules {
+  const whole = new CellPolicy(policy);
+  return { whole, plain: whole };
+}

@@ -1,0 +1,109 @@
+import type { ContainerReport, DesiredPod, PodReport, ResourceAmounts } from "@kip/agent-api";
+import { defined, formatBytes, formatMilliCpu } from "@kip/base";
+import type { Container, ContainerStatus } from "@kip/k8s-types";
+import { resourceAmounts } from "../dispatch/resource-amounts.ts";
+
+type Quantities = Readonly<Record<string, string>>;
+type Requirements = Readonly<NonNullable<Container["resources"]>>;
+type Shown = Pick<ContainerStatus, "allocatedResources" | "resources">;
+
+/**
+ * What a container has of its cell, as a kubelet shows it: `allocatedResources`, the requests that the cell has granted, and `resources`, what was put
+ * in force. Resources other than processor and memory are those of the pod. Nothing before the container's first start.
+ *
+ * @param resources of the container as the pod has them now; they may be more than was granted
+ */
+export function containerResources(
+  { allocated, actuated }: Pick<ContainerReport, "allocated" | "actuated">,
+  resources: Requirements = {},
+): Shown {
+  if (!allocated) return {};
+  const { limits: _limits, requests: _requests, ...others } = resources;
+  return defined({
+    allocatedResources: withAmounts(resources, allocated).requests,
+    resources: { ...others, ...withAmounts(resources, actuated ?? allocated) },
+  });
+}
+
+/** The pod's own text stays, unless the amount is another one. */
+function withAmounts(
+  own: Requirements,
+  amounts: ResourceAmounts,
+): Pick<Requirements, "limits" | "requests"> {
+  const known = resourceAmounts(own);
+  const list = (kind: "Limit" | "Request", texts: Quantities = {}): Quantities | undefined => {
+    const { cpu, memory, ...others } = texts;
+    const [milli, size] = [amounts[`cpuMilli${kind}`], amounts[`memoryBytes${kind}`]];
+    const all: Record<string, string> = { ...others };
+    if (milli !== undefined)
+      all["cpu"] = milli === known[`cpuMilli${kind}`] && cpu ? cpu : formatMilliCpu(milli);
+    if (size !== undefined)
+      all["memory"] = size === known[`memoryBytes${kind}`] && memory ? memory : canonical(size);
+    return Object.keys(all).length > 0 ? all : undefined;
+  };
+  return defined({ limits: list("Limit", own.limits), requests: list("Request", own.requests) });
+}
+
+/** As the API server writes it, so that the same amount is the same text. */
+function canonical(size: number): string {
+  const text = formatBytes(size);
+  const zeros = /^[1-9]\d*?((?:000){1,4})$/.exec(text)?.[1]?.length;
+  if (zeros === undefined) return text;
+  return text.slice(0, -zeros) + ["k", "M", "G", "T"][zeros / 3 - 1];
+}
+
+/** What the claims of a cell are compared with. */
+interface Plausibility {
+  /** What it has; undefined while that is not known. */
+  readonly machine: DesiredPod["machine"];
+  /** The containers as the pod has them now, by name. */
+  readonly specs: ReadonlyMap<string, Container>;
+  readonly published: ReadonlyMap<string, ContainerStatus>;
+}
+
+/**
+ * A cell's report without claims that would fill the node: the scheduler counts what a container was granted as used. Containers that together were
+ * granted more than their machine has, show what the pod asks for; while the machine is not known, or what was published before.
+ */
+export function withPlausibleResources(report: PodReport, context: Plausibility): PodReport {
+  const { machine, specs, published } = context;
+  const sidecars = report.initContainers.filter(
+    ({ name }) => specs.get(name)?.restartPolicy === "Always",
+  );
+  const resizable = new Set([...sidecars, ...report.containers]);
+  const sum = (of: "allocated" | "actuated", name: keyof ResourceAmounts): number =>
+    [...resizable].reduce((total, one) => total + (one[of]?.[name] ?? 0), 0);
+  const isWithin =
+    machine !== undefined &&
+    (["allocated", "actuated"] as const).every(
+      (of) =>
+        sum(of, "cpuMilliRequest") <= machine.cpuMilli &&
+        sum(of, "memoryBytesRequest") <= machine.memoryBytes,
+    );
+  const checked = (one: ContainerReport): ContainerReport => {
+    if (!one.allocated || (isWithin && resizable.has(one))) return one;
+    const wanted = resourceAmounts(specs.get(one.name)?.resources);
+    const before = machine ? undefined : published.get(one.name)?.resources;
+    const isKnown = (claimed: ResourceAmounts | undefined): boolean =>
+      claimed !== undefined && before !== undefined && isSame(claimed, resourceAmounts(before));
+    return {
+      ...one,
+      allocated: isKnown(one.allocated) ? one.allocated : wanted,
+      actuated: isKnown(one.actuated) ? one.actuated : wanted,
+    };
+  };
+  return {
+    ...report,
+    initContainers: report.initContainers.map(checked),
+    containers: report.containers.map(checked),
+  };
+}
+
+function isSame(a: ResourceAmounts, b: ResourceAmounts): boolean {
+  return (
+    (a.cpuMilliLimit ?? 0) === (b.cpuMilliLimit ?? 0) &&
+    (a.cpuMilliRequest ?? 0) === (b.cpuMilliRequest ?? 0) &&
+    (a.memoryBytesLimit ?? 0) === (b.memoryBytesLimit ?? 0) &&
+    (a.memoryBytesRequest ?? 0) === (b.memoryBytesRequest ?? 0)
+  );
+}

@@ -1,0 +1,241 @@
+import { errorText, pause, SerialQueue, type Clock, type Logger } from "@kip/base";
+import {
+  createInformer,
+  namespaced,
+  paths,
+  type ApiClient,
+  type Informer,
+  type KubeObject,
+} from "@kip/k8s-client";
+import type { Pod, VolumeProjection } from "@kip/k8s-types";
+import { unresolved } from "../references/reference.ts";
+import { certificatesPem, pemBlocks } from "./pem.ts";
+import { createPodKey, type PodKey } from "./pod-key.ts";
+import { servedVersion } from "./served-version.ts";
+
+type Projection = NonNullable<VolumeProjection["podCertificate"]>;
+
+interface CertificateRequest extends KubeObject {
+  readonly status?: {
+    readonly certificateChain?: string;
+    readonly beginRefreshAt?: string;
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly reason?: string;
+      readonly message?: string;
+    }[];
+  };
+}
+
+/** A key with its certificates. */
+export interface PodCredentials {
+  /** PEM. */
+  readonly key: string;
+  /** PEM. */
+  readonly chain: string;
+  /** When to look again, milliseconds since the epoch. */
+  readonly refreshAt: number;
+}
+
+/** Gives certificates to one pod. */
+export interface PodCertificateSource {
+  /**
+   * The certificate of a source of a projected volume. The first call asks for one. One that was issued is given until the
+   * next is, also when it cannot be renewed.
+   *
+   * @param place of the source in the pod; each has a certificate of its own
+   * @throws {VirtualKubeletError} `VK_UNRESOLVED` until the first is issued, or for good, in the kubelet's words
+   */
+  read(place: string, projection: Projection): Promise<PodCredentials>;
+}
+
+/** Options of {@link PodCertificates}. */
+export interface PodCertificatesOptions {
+  readonly client: ApiClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Called with the UID of a pod whose request has changed. */
+  readonly onChange: (podUids: Iterable<string>) => void;
+}
+
+/** A request that is no longer there after this long was deleted, milliseconds; as with the kubelet, and so is the next. */
+const abandonAfterMs = 600_000;
+/** After a renewal has failed, the next is asked for this much later, milliseconds. */
+const retryAfterMs = 300_000;
+/** Renewals are spread over this time, so that those of many pods do not come together. */
+const jitterMs = 300_000;
+const firstListMs = 10_000;
+const resource = "podcertificaterequests";
+
+/** The requests of the node's pods. */
+interface Watched {
+  /** Path of the API's version. */
+  readonly version: string;
+  readonly informer: Informer<CertificateRequest>;
+}
+
+interface OpenRequest {
+  readonly name: string;
+  readonly key: PodKey;
+  readonly abandonAt: number;
+}
+
+interface Entry {
+  open?: OpenRequest | undefined;
+  issued?: PodCredentials | undefined;
+  /** Why there will be no certificate. */
+  refusal?: string | undefined;
+}
+
+/**
+ * Certificates of pods, by `PodCertificateRequest`s, as the kubelet asks for them. Keys are in memory only: after a restart each pod
+ * gets a new one.
+ *
+ * @see https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#pod-certificate-requests
+ */
+export class PodCertificates {
+  readonly #options: PodCertificatesOptions;
+  readonly #pods = new Map<string, Map<string, Entry>>();
+  /** One key at a time: each takes the machine up to seconds. */
+  readonly #keys = new SerialQueue();
+  #requests: Watched | undefined;
+
+  constructor(options: PodCertificatesOptions) {
+    this.#options = options;
+  }
+
+  /** The certificates of one pod, until {@link release}. */
+  readerFor(pod: Pod): PodCertificateSource {
+    const { uid } = pod.metadata;
+    return {
+      read: async (place, projection) => {
+        const entries = this.#pods.get(uid) ?? new Map<string, Entry>();
+        this.#pods.set(uid, entries);
+        const entry = entries.get(place) ?? {};
+        entries.set(place, entry);
+        return await this.#read(entry, pod, projection);
+      },
+    };
+  }
+
+  /** The pod is gone. Its requests go with it, as it owns them. */
+  release(podUid: string): void {
+    this.#pods.delete(podUid);
+  }
+
+  async #read(entry: Entry, pod: Pod, projection: Projection): Promise<PodCredentials> {
+    try {
+      await this.#advance(entry, pod, projection);
+    } catch (error) {
+      if (!entry.issued) throw error;
+      // Other changes of the pod do not wait for a certificate.
+      this.#postpone(entry, entry.issued, pod, error);
+    }
+    if (!entry.issued) throw unresolved("credential bundle is not issued yet");
+    // While a renewal is open, its event leads here again.
+    return entry.open ? { ...entry.issued, refreshAt: entry.open.abandonAt } : entry.issued;
+  }
+
+  /** Looks at the open request, and asks for a certificate when one is due. */
+  async #advance(entry: Entry, pod: Pod, projection: Projection): Promise<void> {
+    const now = this.#options.clock.now();
+    if (entry.open) await this.#look(entry, pod);
+    if (entry.refusal !== undefined) throw unresolved(entry.refusal);
+    const isDue = entry.issued === undefined || entry.issued.refreshAt <= now;
+    if (isDue && !entry.open) entry.open = await this.#request(pod, projection);
+  }
+
+  /** A renewal has failed: the certificate stays, and the next request is a new one. */
+  #postpone(entry: Entry, issued: PodCredentials, { metadata }: Pod, error: unknown): void {
+    const { clock, logger } = this.#options;
+    const { namespace, name } = metadata;
+    logger.warn("Could not renew a certificate of a pod: it keeps the one it has", {
+      pod: `${namespace}/${name}`,
+      reason: errorText(error),
+    });
+    entry.open = undefined;
+    entry.refusal = undefined;
+    entry.issued = { ...issued, refreshAt: clock.now() + retryAfterMs };
+  }
+
+  /** What has become of the open request. */
+  async #look(entry: Entry, pod: Pod): Promise<void> {
+    const { open } = entry;
+    if (!open) return;
+    const { informer } = await this.#watched(pod);
+    const found = informer.get(pod.metadata.namespace, open.name);
+    if (!found && this.#options.clock.now() > open.abandonAt) entry.open = undefined;
+    for (const { type, reason = "", message = "" } of found?.status?.conditions ?? []) {
+      if (type === "Denied" || type === "Failed")
+        entry.refusal = `PodCertificateRequest was permanently ${type.toLowerCase()}: reason="${reason}" message="${message}"`;
+      if (type !== "Issued") continue;
+      const { certificateChain = "", beginRefreshAt = "" } = found?.status ?? {};
+      const refreshAt = Date.parse(beginRefreshAt) + Math.random() * jitterMs;
+      const chain = certificatesPem(pemBlocks(certificateChain));
+      entry.issued = { key: open.key.privatePem, chain, refreshAt };
+      entry.open = undefined;
+    }
+  }
+
+  async #request(pod: Pod, projection: Projection): Promise<OpenRequest> {
+    const { client, clock } = this.#options;
+    const { namespace, name, uid } = pod.metadata;
+    const { nodeName = "", serviceAccountName = "default" } = pod.spec;
+    const { version } = await this.#watched(pod);
+    const [account, node] = await Promise.all([
+      client.get<KubeObject>(paths.serviceAccounts(namespace, serviceAccountName)),
+      client.get<KubeObject>(paths.nodes(nodeName)),
+    ]);
+    const { signerName, keyType, maxExpirationSeconds } = projection;
+    const key = await this.#keys.run(async () => await createPodKey(keyType, uid));
+    const made = await client.create<KubeObject>(namespaced(version, resource)(namespace), {
+      apiVersion: version.slice("/apis/".length),
+      kind: "PodCertificateRequest",
+      metadata: {
+        generateName: "req-",
+        ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid }],
+      },
+      spec: {
+        signerName,
+        podName: name,
+        podUID: uid,
+        serviceAccountName,
+        serviceAccountUID: account.metadata.uid,
+        nodeName,
+        nodeUID: node.metadata.uid,
+        maxExpirationSeconds,
+        pkixPublicKey: key.publicKey,
+        proofOfPossession: key.proof,
+      },
+    });
+    return { name: made.metadata.name, key, abandonAt: clock.now() + abandonAfterMs };
+  }
+
+  /** The requests of the node's pods, watched from the first pod on that has one. */
+  async #watched({ spec: { nodeName = "" } }: Pod): Promise<Watched> {
+    const { client, clock, logger, signal, onChange } = this.#options;
+    const version = this.#requests?.version ?? (await servedVersion(client, resource));
+    if (version === undefined) throw unresolved("the API server has no PodCertificateRequests");
+    this.#requests ??= {
+      version,
+      informer: createInformer<CertificateRequest>({
+        client,
+        path: namespaced(version, resource)(),
+        query: { fieldSelector: `spec.nodeName=${nodeName}` },
+        onEvent: ({ object }) => onChange(this.#podsOf(object)),
+        clock,
+        logger,
+        signal,
+      }),
+    };
+    const { informer } = this.#requests;
+    if (!informer.isSynced)
+      await Promise.race([informer.synced, pause(firstListMs, clock, signal)]);
+    return this.#requests;
+  }
+
+  #podsOf({ metadata: { ownerReferences = [] } }: CertificateRequest): readonly string[] {
+    return ownerReferences.map(({ uid }) => uid).filter((uid) => this.#pods.has(uid));
+  }
+}
