@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { LabelSelector } from "@kip/k8s-types/network";
+import { FillQueue } from "./fill-queue.ts";
 import { Numbering, NumberSet } from "./number-set.ts";
 import type { NamedPort, PodFacts } from "./pod-facts.ts";
 import { matchesLabels, type Labels } from "@kip/k8s-client";
@@ -95,8 +96,8 @@ export class AddressGroups {
   readonly #unplaced = new Map<string, PodFacts>();
   readonly #podNumbers = new Numbering();
   readonly #nodeNumbers = new Numbering();
-  /** Groups that not all pods have been compared with, each with the rest of its work. */
-  readonly #unfilled = new Map<string, Iterator<undefined>>();
+  /** Groups that not all pods have been compared with. */
+  readonly #unfilled = new FillQueue();
   /** Policies of administrators give the same selectors for each pod. */
   readonly #names = new WeakMap<object, string>();
 
@@ -135,13 +136,17 @@ export class AddressGroups {
     }
   }
 
-  /** Fills groups that have been named, in the order in which they were, in steps of less than a millisecond. */
+  /** Fills groups that have been named, in turns of the namespaces that want them, in steps of less than a millisecond. */
   *fill(): Generator<undefined> {
-    for (let [next] = this.#unfilled; next; [next] = this.#unfilled) {
-      const [name, work] = next;
-      if (work.next().done === true) this.#unfilled.delete(name);
+    while (this.#unfilled.size > 0) {
+      this.#unfilled.step();
       yield;
     }
+  }
+
+  /** Notes that pods of a namespace wait for groups to be filled. */
+  want(names: Iterable<string>, namespace: string): void {
+    for (const name of names) this.#unfilled.want(name, namespace);
   }
 
   /** Does all that waits at once. */
@@ -316,7 +321,7 @@ export class AddressGroups {
     for (const part of [selector.nodes, selector.namespaceSelector, selector.podSelector])
       if (part) matchesLabels(part, {});
     this.#groups.set(name, group);
-    this.#unfilled.set(name, this.#fill(name, group));
+    this.#unfilled.add(name, this.#fill(name, group));
   }
 
   *#fill(name: string, group: Group): Generator<undefined, undefined> {

@@ -4,6 +4,8 @@ import type { NetworkPolicy, NetworkPolicyEgressRule } from "@kip/k8s-types/netw
 import { AddressGroups } from "./address-groups.ts";
 import { PolicyBudget } from "./policy-budget.ts";
 
+const numbered = (count: number): readonly number[] => Array.from({ length: count }, (_, i) => i);
+
 const most = { elements: 1000, bytes: 100_000 };
 
 /** A policy that lets in pods with these roles. */
@@ -59,6 +61,20 @@ describe("PolicyBudget", () => {
     const [old, young] = [policy("old", 1, "many"), policy("young", 2, "many", "none")];
     assert.deepEqual(bench.use(young, old), ["young"]);
     assert.deepEqual(bench.refused, ["young of 1"]);
+  });
+
+  it("names the groups of few policies at a time, if those are to be filled", () => {
+    const groups = new AddressGroups();
+    const budget = new PolicyBudget(groups);
+    const policies = numbered(20).map((i) =>
+      policy(`n${i}`, 1, ...numbered(200).map((role) => `${i}-${role}`)),
+    );
+    const sizes: number[] = [];
+    while (budget.charge(policies).length > 0) {
+      groups.settle();
+      sizes.push(groups.size);
+    }
+    assert.deepEqual(sizes, [600, 1200, 1800, 2400, 3000, 3600, 4000]);
   });
 
   it("counts what it refuses without storing any address", () => {

@@ -14,6 +14,9 @@ export const mostOfPolicies: ServiceCost = { elements: 250_000, bytes: 8 * 1024 
 /** What a selector takes without any address. */
 const perSelector = 50;
 
+/** To name a group takes about 10 µs. After so many that are to be filled, other policies are counted when those are. */
+const mostUnfilled = 512;
+
 /** NetworkPolicies that there is no room for. */
 export interface PolicyRefusal {
   readonly namespace: string;
@@ -65,13 +68,18 @@ export class PolicyBudget {
    * Counts what policies take, from now on until they are no longer used. Those of a namespace are given at once: each time, it is
    * decided for all of the namespace which have room.
    *
-   * @returns names of their groups that have to be filled before it is known
+   * @returns names of groups that have to be filled before it is known; there may be more when those are
    * @throws TypeError if a selector cannot be read
    */
   charge(policies: readonly NetworkPolicy[]): readonly string[] {
     const charges = policies.map((policy) => this.#charges.get(policy) ?? this.#begin(policy));
     this.#settleSelectors();
-    return charges.flatMap((charge) => this.#unfilledOf(charge));
+    const unfilled: string[] = [];
+    for (const charge of charges) {
+      if (unfilled.length >= mostUnfilled) break;
+      unfilled.push(...this.#unfilledOf(charge));
+    }
+    return unfilled;
   }
 
   #unfilledOf(charge: Charge): readonly string[] {

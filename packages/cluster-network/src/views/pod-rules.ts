@@ -20,6 +20,8 @@ export interface RulesDraft {
   readonly groups: ReadonlySet<string>;
   /** Those of the groups that may not be filled. */
   readonly unfilled: Set<string>;
+  /** Of the pods that wait. */
+  readonly namespaces: Set<string>;
   readonly policies: readonly NetworkPolicy[];
   pods: number;
 }
@@ -77,7 +79,16 @@ export class SharedRules {
     const isUnfilled = draft !== undefined && !this.isFilled(draft);
     const found = this.#byKey.get(key) ?? (isUnfilled ? draft : this.#make(choice));
     found.pods++;
-    return "whole" in found ? { rules: found } : { draft: found };
+    if ("whole" in found) return { rules: found };
+    this.#want(found, choice.pod.namespace);
+    return { draft: found };
+  }
+
+  /** Only policies of administrators are those of pods of several namespaces. */
+  #want({ namespaces, unfilled }: RulesDraft, namespace: string): void {
+    if (namespaces.has(namespace)) return;
+    namespaces.add(namespace);
+    this.#index.groups.want(unfilled, namespace);
   }
 
   /** Whether rules can be made of a draft. */
@@ -240,7 +251,7 @@ export class SharedRules {
   ): RulesDraft {
     for (const name of groups) this.#index.groups.hold(name, 1);
     for (const policy of policies) this.#index.budget.use(policy, 1);
-    const draft = { key, policies, groups, unfilled, pods: 0 };
+    const draft = { key, policies, groups, unfilled, namespaces: new Set<string>(), pods: 0 };
     this.#drafts.set(key, draft);
     return draft;
   }

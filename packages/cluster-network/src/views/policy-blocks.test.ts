@@ -141,9 +141,9 @@ class Bench {
   }
 
   /** A NetworkPolicy for every pod of another namespace, with selectors that no round before had. */
-  setSelectors(round: number): void {
+  setSelectors(round: number, count = 20): void {
     const metadata = { namespace: "busy", name: "n", uid: "busy", resourceVersion: "1" };
-    const from = Array.from({ length: 20 }, (_, i) => {
+    const from = Array.from({ length: count }, (_, i) => {
       const matchExpressions = [{ key: `k${round}-${i}`, operator: "DoesNotExist" as const }];
       return { namespaceSelector: {}, podSelector: { matchExpressions } };
     });
@@ -306,6 +306,49 @@ describe("NetworkViews, with many pods and policies", () => {
     assert.ok(most <= 100, `${most} groups at the same time`);
     await bench.quiet();
     assert.ok(bench.cells[0]?.admits(addressOf("p1")), "and then the other namespace");
+  });
+
+  it("closes a pod while groups of very many selectors of another namespace are filled", async () => {
+    const bench = new Bench(600);
+    bench.setNamespace({}, "busy");
+    bench.setPod("p600", {}, "busy");
+    await bench.beginAll(1);
+    bench.begin("p600", "busy");
+    await bench.quiet();
+    bench.setSelectors(0, 300);
+    await bench.clock.advance(1000);
+    assert.equal(bench.views.groups.isSettled, false);
+    bench.setRole("peer");
+    await bench.clock.advance(1000);
+    const [own, busy] = bench.cells;
+    while (own?.policy?.ingress === undefined)
+      await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(bench.views.groups.isSettled, false, "it did not wait for the other namespace");
+    while (busy?.policy?.ingress === undefined)
+      await new Promise((resolve) => setImmediate(resolve));
+    assert.ok(busy.admits(addressOf("p1")));
+    bench.stop.abort();
+  });
+
+  it("fills groups of policies of administrators for each namespace that waits for them", async () => {
+    const bench = new Bench(600);
+    for (const [namespace, pod] of [
+      ["busy", "p600"],
+      ["late", "p601"],
+    ] as const) {
+      bench.setNamespace({}, namespace);
+      bench.setPod(pod, {}, namespace);
+    }
+    bench.begin("p600", "busy");
+    await bench.quiet();
+    bench.setTier("t", 80);
+    bench.setSelectors(0, 300);
+    await bench.clock.advance(1000);
+    assert.equal(bench.cells[0]?.policy?.admin, undefined);
+    const late = bench.begin("p601", "late");
+    while (late.policy?.admin === undefined) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(bench.views.groups.isSettled, false, "it did not wait for the other namespace");
+    bench.stop.abort();
   });
 
   for (const lookMs of [1, 3, 10, 30])

@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { FillQueue } from "./fill-queue.ts";
+
+/** A queue, and the groups of the steps that it has made. */
+function start() {
+  const queue = new FillQueue();
+  const log: string[] = [];
+  const add = (group: string, steps: number, ...namespaces: readonly string[]): void => {
+    const work = function* (): Generator<undefined, undefined> {
+      for (let left = steps; left > 0; left--) {
+        log.push(group);
+        if (left > 1) yield;
+      }
+    };
+    queue.add(group, work());
+    for (const namespace of namespaces) queue.want(group, namespace);
+  };
+  const run = (steps: number): readonly string[] => {
+    for (let step = 0; step < steps && queue.size > 0; step++) queue.step();
+    return log.splice(0);
+  };
+  return { queue, add, run };
+}
+
+describe("FillQueue", () => {
+  it("makes a step for each namespace in turn, and fills the groups of one in the order in which it wants them", () => {
+    const { queue, add, run } = start();
+    for (const name of ["a1", "a2", "a3"]) add(name, 2, "a");
+    add("b1", 2, "b");
+    assert.deepEqual(run(3), ["a1", "b1", "a1"]);
+    assert.equal(queue.has("a1"), false);
+    assert.deepEqual(run(99), ["b1", "a2", "a2", "a3", "a3"]);
+    assert.equal(queue.size, 0);
+  });
+
+  it("makes a step of a group that several namespaces want on the turn of each", () => {
+    const { add, run } = start();
+    add("shared", 4, "a", "b");
+    add("c", 4, "c");
+    assert.deepEqual(run(6), ["shared", "shared", "c", "shared", "shared", "c"]);
+  });
+
+  it("fills what no namespace wants after all others", () => {
+    const { queue, add, run } = start();
+    add("unwanted", 1);
+    add("a", 2, "a");
+    assert.deepEqual(run(3), ["a", "a", "unwanted"]);
+    add("wanted", 1);
+    add("b", 1, "b");
+    queue.want("wanted", "c");
+    assert.deepEqual(run(3), ["b", "wanted"]);
+  });
+
+  it("makes no step of a group that was forgotten, and keeps no turn for it", () => {
+    const { queue, add, run } = start();
+    add("a1", 2, "a", "b");
+    add("a2", 1, "a");
+    queue.delete("a1");
+    queue.delete("a1");
+    assert.deepEqual(run(9), ["a2"]);
+    queue.want("a1", "a");
+    assert.equal(queue.size, 0);
+  });
+});
