@@ -65,11 +65,16 @@ describe("Services", () => {
     assert.deepEqual(services.sums, digest.sums);
   });
 
-  it("fills a new table in parts and puts it in force by the last one", () => {
+  it("fills a new table in parts, puts it in force, and then removes the old one", () => {
     const texts = [...many(10_000).rebuild("kip_services_a")];
     assert.ok(Math.max(...texts.map((text) => text.length)) < 400_000);
-    assert.ok(texts.slice(0, -1).every((text) => !text.includes("hook")));
-    assert.match(texts.at(-1) ?? "", /hook prerouting[^]*delete table ip kip_services_a/);
+    assert.ok(texts.slice(0, -2).every((text) => !text.includes("hook")));
+    assert.match(texts.at(-2) ?? "", /hook prerouting/);
+    assert.ok(texts.slice(0, -1).every((text) => !text.includes("kip_services_a")));
+    assert.match(
+      texts.at(-1) ?? "",
+      /^add table ip kip_services_a\ndelete table ip kip_services_a\n/,
+    );
   });
 
   it("fills the other table, whichever is in force", () => {

@@ -91,8 +91,12 @@ export class Services {
   }
 
   /**
-   * Makes the whole table again beside the one that is in use. Each text is a transaction, and the last one replaces the
-   * old table.
+   * Makes the whole table again beside the one that is in use. Each text is a transaction; the last but one puts the new
+   * table in force, the last one removes the old one.
+   *
+   * For a moment both have hooks. The kernel asks chains of one priority one after the other, the newest first: were both
+   * changed at once, a packet could pass the new chain before the change and the old one after it, and be translated by
+   * neither.
    *
    * @param inForce the table that is in use, if there is one: it is left as it is until then
    * @param first commands for the first transaction
@@ -106,7 +110,8 @@ export class Services {
       yield batch;
       batch = "";
     }
-    yield batch + this.#replacement();
+    yield batch + this.#hooks();
+    yield this.#removalOfOld();
   }
 
   /**
@@ -138,14 +143,18 @@ export class Services {
     for (const family of this.#families) yield* this.#fill(family);
   }
 
-  /** Puts the new table in force in place of the old one, which may not be there. */
-  #replacement(): string {
+  #hooks(): string {
+    return this.#families
+      .map((family) => tableHooks(`${family.ip} ${this.#table}`, family, this.#place))
+      .join("");
+  }
+
+  /** Removes the other table, which may not be there. */
+  #removalOfOld(): string {
     const old = otherTable(this.#table);
-    const texts = this.#families.map((family) => {
-      const hooks = tableHooks(`${family.ip} ${this.#table}`, family, this.#place);
-      return `${hooks}add table ${family.ip} ${old}\ndelete table ${family.ip} ${old}\n`;
-    });
-    return texts.join("");
+    return this.#families
+      .map(({ ip }) => `add table ${ip} ${old}\ndelete table ${ip} ${old}\n`)
+      .join("");
   }
 
   *#fill(family: Family): Generator<string> {

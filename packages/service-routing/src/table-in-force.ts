@@ -3,7 +3,7 @@ import { serviceTables, type ServiceTable } from "./services.ts";
 
 /**
  * Asks the kernel which table of Services packets pass; undefined for none. Both are there while a new one is filled, or
- * after a process that ended meanwhile: the one with hooks is in force.
+ * after a process that ended meanwhile: the one with hooks is in force, or either if both have some.
  *
  * @throws what `runNft` throws, if it cannot be found out
  */
