@@ -185,7 +185,14 @@ describe("resources of pods", () => {
       limits: { cpu: "500m", memory: "96Mi" },
       requests: { cpu: "200m", memory: "64Mi" },
     };
-    const shared = { command: ["sh", "-c", forever], volumeMounts: podCgroup.mounts };
+    const noteScore = (file: string) => ({
+      exec: { command: ["sh", "-c", `cat /proc/self/oom_score_adj >${file}`] },
+    });
+    const shared = {
+      volumeMounts: podCgroup.mounts,
+      lifecycle: { postStart: noteScore("/hook") },
+      readinessProbe: noteScore("/probe"),
+    };
     await kube.apply(
       shellPod(
         "whole",
@@ -211,6 +218,17 @@ describe("resources of pods", () => {
     );
     const [score, total] = [...facts.matchAll(/-?\d+/g)].map(Number);
     assert.equal(score, 1000 - Math.trunc((1000 * 64 * MiB) / ((total ?? 0) * 1024)));
+    for (const options of [[], ["-i"], ["-it"]]) {
+      const own = ["--", "cat", "/proc/self/oom_score_adj"];
+      assert.equal(
+        Number(await kube.ok("exec", ...options, "whole", ...own)),
+        score,
+        options.join(),
+      );
+    }
+    const hooked = ["cat", "/hook", "/probe"];
+    const scores = (await kube.ok("exec", "whole", "--", ...hooked)).trim().split("\n");
+    assert.deepEqual([...new Set(scores)], [String(score)]);
     await kube.ok("delete", "pod", "whole", "--wait=false");
   });
 });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { PassThrough, Writable } from "node:stream";
+import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { temporaryFolder } from "@kip/testing";
 import type { OciProcess } from "../bundle/oci-spec.ts";
@@ -22,6 +23,17 @@ const main: OciProcess = {
 };
 
 describe("execProcess()", () => {
+  for (const tty of [false, true])
+    it(`gives a process the container's oom_score_adj, ${tty ? "on" : "without"} a terminal`, async () => {
+      using place = temporaryRuntime("cat /proc/self/oom_score_adj");
+      const stdout = new PassThrough();
+      const printed = text(stdout);
+      const { signal } = new AbortController();
+      const container = { ...main, oomScoreAdj: 940 };
+      await execProcess("c", container, { tty, stdout }, signal, place.context);
+      assert.equal((await printed).trim(), "940");
+    });
+
   it("ends when it is aborted, though a process in the background never stops printing", async () => {
     using place = temporaryRuntime('yes & echo $! > "$PIDS"; exit 0');
     const stop = new AbortController();

@@ -54,8 +54,10 @@ export class ExecFiles implements AsyncDisposable {
   async readResult(id: string, exitCode: number): Promise<number> {
     if (exitCode === 0) return 0;
     const said = (await readFile(this.log, "utf8").catch(() => "")).trim();
-    if (said === "") return exitCode;
-    throw execFailed(id, said);
+    if (said !== "") throw execFailed(id, said);
+    // A process that has begun has left its ID: this is the exit code of a shell that could not start crun.
+    if ((await this.readPid()) === undefined) throw execFailed(id, "crun did not start");
+    return exitCode;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

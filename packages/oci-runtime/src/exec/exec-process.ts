@@ -41,7 +41,7 @@ export async function execProcess(
   const sized = withConsoleSize(process, sizes?.first);
   await using files = await ExecFiles.create(context.paths.execs, context.name, sized);
   const pipes = await openPipes(streams, context.pipes);
-  const child = startCrun(id, { files, pipes, context, isTerminal: streams.tty });
+  const child = startCrun(id, { files, pipes, context, process, isTerminal: streams.tty });
   const exited = exitCode(child, id);
   const finished = new AbortController();
   const onAbort = (): void => {
@@ -77,10 +77,11 @@ function startCrun(
     readonly files: ExecFiles;
     readonly pipes: Pipes;
     readonly context: ExecContext;
+    readonly process: OciProcess;
     readonly isTerminal: boolean;
   },
 ): ChildProcess {
-  const { files, pipes, context, isTerminal } = exec;
+  const { files, pipes, context, process, isTerminal } = exec;
   const crun = [
     context.crun.path,
     ...runtimeArguments(context.paths),
@@ -90,13 +91,24 @@ function startCrun(
     `--pid-file=${files.pid}`,
     id,
   ];
-  const [file = "", ...args] = isTerminal ? terminalCommand(crun) : crun;
+  const command = isTerminal ? terminalCommand(crun) : crun;
+  const [file = "", ...args] = withOomScore(process.oomScoreAdj, command);
   const child = spawn(file, args, {
     env: { ...context.crun.env, SHELL: "/bin/sh" },
     stdio: [pipes.stdin, pipes.stdout, pipes.stderr].map((pipe) => pipe?.childFd ?? "ignore"),
   });
   for (const pipe of Object.values(pipes)) pipe.release();
   return child;
+}
+
+/**
+ * A command line that takes an `oom_score_adj` before it begins. crun gives one to a container's main process only: what it
+ * executes later inherits the caller's, and the agent's would have the kernel take everything else first.
+ */
+function withOomScore(oomScoreAdj: number, command: readonly string[]): readonly string[] {
+  // Without rights the value may be raised only, which is all that protects others.
+  const script = 'echo "$0" 2>/dev/null >/proc/self/oom_score_adj; exec "$@"';
+  return ["/bin/sh", "-c", script, String(oomScoreAdj), ...command];
 }
 
 /** The OCI process of an exec: the container's own with what differs. */
