@@ -68,20 +68,14 @@ export interface Shortage {
  */
 export function shortage(room: DiskRoom): Shortage | undefined {
   const bytes = Math.trunc(room.sizeBytes * Math.fround(0.1));
-  if (room.freeBytes < bytes)
-    return {
-      resource: "ephemeral-storage",
-      threshold: formatBytes(bytes),
-      available: formatBytes(room.freeBytes),
-    };
   const inodes = Math.trunc(room.inodes * Math.fround(0.05));
-  if (room.freeInodes < inodes)
-    return {
-      resource: "inodes",
-      threshold: formatBytes(inodes),
-      available: formatDecimal(room.freeInodes),
-    };
-  return undefined;
+  if (room.freeBytes < bytes) return shortOf("ephemeral-storage", bytes, room.freeBytes);
+  return room.freeInodes < inodes ? shortOf("inodes", inodes, room.freeInodes) : undefined;
+}
+
+function shortOf(resource: Shortage["resource"], threshold: number, available: number): Shortage {
+  const format = resource === "inodes" ? formatDecimal : formatBytes;
+  return { resource, threshold: formatBytes(threshold), available: format(available) };
 }
 
 /** Why the pod is to be evicted from a disk that is full, in the kubelet's words. */

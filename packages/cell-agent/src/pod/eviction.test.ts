@@ -145,6 +145,32 @@ describe("AgentWorker, with limits on what the pod takes of the disk", () => {
     await worker[Symbol.asyncDispose]();
   });
 
+  it("evicts the pod from a disk that becomes full during a walk, which it ends", async () => {
+    const { worker, later, folder, disk } = await running();
+    using _folder = folder;
+    const limits: number[] = [];
+    disk.usage = async (_folders, { limitSeconds, signal }) => {
+      if (limits.push(limitSeconds) > 1) return new Map();
+      return await new Promise((_resolve, reject) => {
+        signal.addEventListener("abort", () => reject(new Error("killed")));
+      });
+    };
+    await eventually(async () => {
+      await later();
+      return limits.length === 1;
+    });
+    for (let turn = 0; turn < 5; turn++) await later();
+    assert.equal(ending(worker).reason, undefined);
+    disk.otherBytes = 95 * GiB;
+    await eventually(async () => {
+      await later();
+      return ending(worker).phase === "Failed";
+    });
+    assert.match(ending(worker).message ?? "", /^The node was low on resource: ephemeral-storage/);
+    assert.deepEqual(limits, [600, 5]);
+    await worker[Symbol.asyncDispose]();
+  });
+
   it("evicts nothing before a container has run", async () => {
     const folder = temporaryFolder();
     using _folder = folder;

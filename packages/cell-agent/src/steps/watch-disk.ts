@@ -48,7 +48,9 @@ class DiskWatch {
     const isNews = this.#isNews(room.sizeBytes - room.freeBytes, smallestLimit(pod));
     const lack = pod.isCritical === true ? undefined : shortage(room);
     if (!isNews && !lack) return undefined;
-    const usage = lack ? await this.#usageOnFullDisk() : await this.#usage(limitSeconds.usual);
+    const usage = lack ? await this.#usageOnFullDisk() : await this.#usageUntilFull();
+    // Full now: another look has the reason.
+    if (!usage) return await this.look();
     this.#last = { podBytes: usage.totalBytes, diskBytes: room.sizeBytes - room.freeBytes };
     const reason = "Evicted";
     const message = exceededLimit(pod, usage);
@@ -69,6 +71,34 @@ class DiskWatch {
     return true;
   }
 
+  /** Undefined when the disk has become too full before the walk was over: that is seen as soon as without a walk. */
+  async #usageUntilFull(): Promise<PodUsage | undefined> {
+    const [isOver, isFull] = [new AbortController(), new AbortController()];
+    const watching = this.#whenFull(isOver.signal, () => isFull.abort());
+    try {
+      return await this.#usage(limitSeconds.usual, isFull.signal);
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      if (isFull.signal.aborted) return undefined;
+      throw error;
+    } finally {
+      isOver.abort();
+      await watching;
+    }
+  }
+
+  /** Looks at the disk alone until something is over. */
+  async #whenFull(isOver: AbortSignal, onFull: () => void): Promise<void> {
+    const { dependencies, directories, clock, logger } = this.#tools;
+    while (await pause(intervalMs, clock, isOver)) {
+      try {
+        if (shortage(await dependencies.diskMeter.room(directories.disk))) return onFull();
+      } catch (error) {
+        logger.warn("Could not look at the room on the disk", { err: error });
+      }
+    }
+  }
+
   /** A disk that is full ends the pod also when nothing more can be said of it. */
   async #usageOnFullDisk(): Promise<PodUsage> {
     try {
@@ -80,10 +110,11 @@ class DiskWatch {
     }
   }
 
-  async #usage(limit: number): Promise<PodUsage> {
+  async #usage(limit: number, until?: AbortSignal): Promise<PodUsage> {
     const { dependencies, directories } = this.#tools;
     const folders = podFolders(this.#state(), directories);
-    const options = { limitSeconds: limit, signal: this.#signal };
+    const signal = until ? AbortSignal.any([this.#signal, until]) : this.#signal;
+    const options = { limitSeconds: limit, signal };
     const bytes = await dependencies.diskMeter.usage(allFolders(folders), options);
     return podUsage(folders, bytes);
   }
