@@ -19,6 +19,8 @@ interface World {
   isPodRunning: boolean;
   /** How the pod ended on its machine, which alone knows it. */
   result: Phase | undefined;
+  /** A profile of system calls that a container waits for. */
+  isProfileThere: boolean;
   /** The pod's phase in the API, and whether it takes a status of it now. */
   apiPhase: Phase;
   isStatusTaken: boolean;
@@ -29,6 +31,7 @@ interface Memory {
   instance: CellObservation["instance"];
   isAgentConnected: boolean;
   isDispatched: boolean;
+  areProfilesDue: boolean;
   drainSent: number | undefined;
   areLogsSaved: boolean;
   end: Phase | undefined;
@@ -41,6 +44,7 @@ const forgetful = (): Memory => ({
   instance: "unknown",
   isAgentConnected: false,
   isDispatched: false,
+  areProfilesDue: false,
   drainSent: undefined,
   areLogsSaved: false,
   end: undefined,
@@ -56,6 +60,7 @@ const nothing = (): World => ({
   podStarts: 0,
   isPodRunning: false,
   result: undefined,
+  isProfileThere: false,
   apiPhase: "Running",
   isStatusTaken: true,
 });
@@ -123,9 +128,14 @@ function act(step: CellDecision, world: World, memory: Memory, isAnswerLost: boo
       assert.ok(world.instances === 1 && world.isRunning, "a pod is given to a machine that runs");
       world.claimed = true;
       memory.isDispatched = true;
+      memory.areProfilesDue = !world.isProfileThere;
       if (world.result) return;
       if (!world.isPodRunning) world.podStarts++;
       world.isPodRunning = true;
+    },
+    lookForProfiles: () => {
+      world.isProfileThere = true;
+      memory.isDispatched = false;
     },
     drain: () => {
       world.isPodRunning = false;

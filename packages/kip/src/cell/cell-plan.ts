@@ -69,6 +69,7 @@ function planStart(seen: CellObservation): CellDecision {
   if (seen.instance === "pending") return { kind: "awaitRunning" };
   if (!seen.isAgentConnected) return { kind: "connect" };
   if (!seen.isDispatched) return { kind: "dispatch" };
+  if (seen.areProfilesDue) return { kind: "lookForProfiles" };
   return { kind: "wait" };
 }
 

@@ -13,6 +13,8 @@ export interface CellStepArgs {
   readonly awaitRunning: NoArguments;
   readonly connect: NoArguments;
   readonly dispatch: NoArguments;
+  /** Look again for the profiles of system calls that were missing when the pod was sent. */
+  readonly lookForProfiles: NoArguments;
   readonly drain: { readonly graceSeconds: number };
   /** The pod's last cell is gone, and the pod has ended with it. */
   readonly endPod: NoArguments;

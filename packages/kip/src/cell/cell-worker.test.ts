@@ -112,7 +112,7 @@ function launched(state: "running" | "terminated"): CellChange {
 
 function dispatched({ pod }: CellState, renewInMs?: number): CellChange {
   assert.ok(pod.resolved);
-  return { kind: "dispatched", resolved: pod.resolved, renewInMs };
+  return { kind: "dispatched", resolved: pod.resolved, renewInMs, missingProfiles: [] };
 }
 
 function ended(phase: "Succeeded" | "Failed"): PodReport {

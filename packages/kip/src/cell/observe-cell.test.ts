@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { AgentError, type AgentClient } from "@kip/agent-api";
+import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { ManualClock } from "@kip/testing";
@@ -37,6 +37,25 @@ function start(deletePod: AgentClient["deletePod"]) {
     isOverdue: () => observeCell(cell.state, limits, clock.monotonic()).isDrainOverdue,
   };
 }
+
+describe("observeCell(), looks for profiles of system calls", () => {
+  const profiles = [{ name: "late.json", error: "no such file" }];
+  const seen = (main: object, nowMs: number): boolean => {
+    const report = { initContainers: [], containers: [main], ephemeralContainers: [] };
+    const agent = {
+      missingProfiles: { profiles, lookAt: 30_000 },
+      report: report as unknown as PodReport, // all that is looked at
+    };
+    return observeCell(cellStateWith({ agent }), limits, nowMs).areProfilesDue;
+  };
+
+  it("are due now and then while a container waits, and not for a pod that runs", () => {
+    assert.equal(seen({ waiting: { reason: "CreateContainerError" } }, 29_999), false);
+    assert.equal(seen({ waiting: { reason: "CreateContainerError" } }, 30_000), true);
+    assert.equal(seen({ running: {} }, 30_000), false);
+    assert.equal(observeCell(cellStateWith({}), limits, 30_000).areProfilesDue, false);
+  });
+});
 
 describe("observeCell(), the time limit for stopping a pod that is not removed", () => {
   it("goes on when the connection to the agent ends", async () => {

@@ -21,6 +21,8 @@ export interface CellObservation {
   readonly isAgentConnected: boolean;
   /** Whether the agent has the newest desired pod. */
   readonly isDispatched: boolean;
+  /** Whether to look again for profiles of system calls that a container may wait for. */
+  readonly areProfilesDue: boolean;
   /** Grace period in seconds last sent to the agent; undefined if it was not asked to stop. */
   readonly drainSent: number | undefined;
   /** Seconds that a pod has to stop if it is not removed. */
@@ -76,6 +78,7 @@ export function observeCell(state: CellState, limits: CellLimits, nowMs: number)
     instance: machine.state,
     isAgentConnected: agent.client !== undefined,
     isDispatched: agent.isDispatched && times.renewalIn > 0,
+    areProfilesDue: times.profilesIn <= 0,
     drainSent: agent.drain?.graceSeconds,
     graceSeconds: graceOf(pod),
     isDrained,
@@ -93,6 +96,8 @@ export function cellTimes(state: CellState, limits: CellLimits, nowMs: number) {
   return {
     /** The agent needs fresh credentials. */
     renewalIn: renewAt === undefined ? Infinity : renewAt - nowMs,
+    /** The next look for profiles of system calls that are missing. */
+    profilesIn: profilesIn(state, nowMs),
     /** The time limit for saving the logs. */
     logsOverdueIn:
       saveLogsSince === undefined || areLogsSaved ? Infinity : saveLogsSince + saveLogsMs - nowMs,
@@ -100,6 +105,13 @@ export function cellTimes(state: CellState, limits: CellLimits, nowMs: number) {
     unhealthyIn: unhealthyIn(state, limits, nowMs),
     deadlineIn: deadlineIn(state, nowMs),
   };
+}
+
+/** A container that runs, or has ended for good, waits for no profile. */
+function profilesIn({ agent: { missingProfiles, report } }: CellState, nowMs: number): number {
+  if (!missingProfiles || !report) return Infinity;
+  const all = [...report.initContainers, ...report.containers, ...report.ephemeralContainers];
+  return all.some(({ waiting }) => waiting) ? missingProfiles.lookAt - nowMs : Infinity;
 }
 
 /** Seconds that a pod has to stop if it is not removed. */

@@ -18,6 +18,8 @@ type Reducers = {
 
 /** The loss of a cell that had its pod for this long, milliseconds, resets the count of losses. */
 const steadyCellMs = 600_000;
+/** How often a profile of system calls is looked for that a container waits for, milliseconds. A folder of others gives no event. */
+const profileIntervalMs = 30_000;
 
 /** What each kind of change does. */
 const reducers: Reducers = {
@@ -107,7 +109,7 @@ const reducers: Reducers = {
     ...state,
     agent: withGeneration(state.agent, generation),
   }),
-  dispatched: (state, { resolved, renewInMs }, nowMs) => ({
+  dispatched: (state, { resolved, renewInMs, missingProfiles }, nowMs) => ({
     ...state,
     cell: { ...state.cell, dispatchedAt: state.cell.dispatchedAt ?? nowMs },
     agent: {
@@ -115,9 +117,20 @@ const reducers: Reducers = {
       // A change during the request is sent with the next dispatch.
       isDispatched: state.pod.resolved === resolved,
       renewAt: renewInMs === undefined ? undefined : nowMs + renewInMs,
+      missingProfiles:
+        missingProfiles.length === 0
+          ? undefined
+          : { profiles: missingProfiles, lookAt: nowMs + profileIntervalMs },
     },
     wait: {},
   }),
+  profilesLooked: ({ agent, ...state }, { missing }, nowMs) => {
+    const { profiles } = agent.missingProfiles ?? {};
+    const isSame = JSON.stringify(missing) === JSON.stringify(profiles);
+    const missingProfiles = { profiles: missing, lookAt: nowMs + profileIntervalMs };
+    const isDispatched = agent.isDispatched && isSame;
+    return { ...state, agent: { ...agent, missingProfiles, isDispatched } };
+  },
   draining: (state, _change, nowMs) => {
     if (state.agent.stopSince !== undefined) return state;
     return { ...state, agent: { ...state.agent, stopSince: nowMs } };

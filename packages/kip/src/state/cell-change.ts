@@ -1,4 +1,4 @@
-import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
+import type { AgentClient, DesiredPod, DesiredSeccompProfile, PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
@@ -59,7 +59,11 @@ export interface CellChanges {
     readonly resolved: ResolvedPod;
     /** In how many milliseconds the agent needs fresh credentials. */
     readonly renewInMs?: number | undefined;
+    /** Profiles of system calls that were sent as missing or wrong. */
+    readonly missingProfiles: readonly DesiredSeccompProfile[];
   };
+  /** The profiles that are missing or wrong now. */
+  readonly profilesLooked: { readonly missing: readonly DesiredSeccompProfile[] };
   readonly draining: object;
   readonly drained: { readonly graceSeconds: number; readonly isEmpty: boolean };
   readonly ended: { readonly podEnd: PodEnd };

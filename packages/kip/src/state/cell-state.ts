@@ -1,4 +1,4 @@
-import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
+import type { AgentClient, DesiredPod, DesiredSeccompProfile, PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
@@ -74,6 +74,9 @@ export interface AgentPart {
   readonly isDispatched: boolean;
   /** When it needs fresh credentials. */
   readonly renewAt?: number | undefined;
+  /** The profiles of system calls that it was sent as missing or wrong, and when to look for them again. */
+  readonly missingProfiles?:
+    { readonly profiles: readonly DesiredSeccompProfile[]; readonly lookAt: number } | undefined;
   /** Its machine was started again, and has forgotten the pod that it ran. */
   readonly isPodLost: boolean;
   /** Since when it is asked to stop the pod, over all connections. */

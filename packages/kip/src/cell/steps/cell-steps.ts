@@ -3,7 +3,7 @@ import { KnownImages } from "../../dispatch/launch-images.ts";
 import { CellStatusWriter } from "../../store/cell-status-writer.ts";
 import { connect } from "./connect-agent.ts";
 import { createCell } from "./create-cell.ts";
-import { dispatch } from "./dispatch-pod.ts";
+import { dispatch, lookForProfiles } from "./dispatch-pod.ts";
 import { deleteCell, drain, saveLogs, terminate } from "./end-cell.ts";
 import { awaitEndInApi, endPod, expire, recordEnd } from "./end-pod.ts";
 import { followAgent, noteReport } from "./follow-agent.ts";
@@ -34,6 +34,7 @@ function cellExecutors(tools: CellTools): CellSteps["executors"] {
     awaitRunning: (_step, context) => awaitRunning(tools, context),
     connect: (_step, context) => connect(tools, context),
     dispatch: (_step, context) => dispatch(tools, context),
+    lookForProfiles: (_step, context) => lookForProfiles(tools, context),
     drain: ({ graceSeconds }, context) => drain(tools, context, graceSeconds),
     endPod: (_step, context) => endPod(tools, context),
     recordEnd: (_step, context) => recordEnd(tools, context),

@@ -1,4 +1,4 @@
-import type { DesiredPod } from "@kip/agent-api";
+import type { DesiredPod, DesiredSeccompProfile } from "@kip/agent-api";
 import { bytes, milliCpu } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { desiredPod, pulledImages } from "../../dispatch/desired-pod.ts";
@@ -11,9 +11,6 @@ import { grantedResources } from "../../selection/granted-resources.ts";
 import { activeFor, hostAddresses, podAddresses } from "../../state/cell-state.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
-
-/** How often a profile of system calls is looked for that a container waits for. A folder of others gives no event. */
-const profileIntervalMs = 30_000;
 
 /** Sends the pod, or its newest version, to the agent. */
 export async function dispatch(tools: CellTools, context: CellContext): Promise<CellChange> {
@@ -54,11 +51,22 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   const held = await client.putPod(document, signal);
   if (held !== undefined) change({ kind: "podHeld", generation: held });
   if (held !== undefined && held > generation) throw ignored(context, { generation, held });
-  const isMissing = seccompProfiles.some(({ error }) => error !== undefined);
-  const renewInMs = isMissing
-    ? Math.min(profileIntervalMs, found?.renewInMs ?? profileIntervalMs)
-    : found?.renewInMs;
-  return { kind: "dispatched", resolved, renewInMs };
+  const missingProfiles = missingOf(seccompProfiles);
+  return { kind: "dispatched", resolved, renewInMs: found?.renewInMs, missingProfiles };
+}
+
+/** Reads the profiles of the pod, which is sent again if another one is missing than was sent as missing. */
+export async function lookForProfiles(
+  { seccompProfileRoot }: CellTools,
+  { state }: CellContext,
+): Promise<CellChange> {
+  const { pod } = required(state().pod.resolved, "the pod is not known");
+  const missing = missingOf(await readSeccompProfiles(pod, seccompProfileRoot));
+  return { kind: "profilesLooked", missing };
+}
+
+function missingOf(profiles: readonly DesiredSeccompProfile[]): readonly DesiredSeccompProfile[] {
+  return profiles.filter(({ error }) => error !== undefined);
 }
 
 /**

@@ -1,14 +1,16 @@
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
+import { temporaryFolder } from "@kip/testing";
 import { ProviderError } from "../../errors.ts";
 import { cellStateWith, StateUnderTest, type CellStateParts } from "../../testing/index.ts";
 import type { Cell, CellStatus } from "../../state/cell.ts";
-import { dispatch } from "./dispatch-pod.ts";
+import { dispatch, lookForProfiles } from "./dispatch-pod.ts";
 import { deleteCell } from "./end-cell.ts";
 import type { CellTools } from "./step-context.ts";
 
@@ -149,6 +151,32 @@ describe("dispatch()", () => {
       document.containers.map(({ granted }) => granted),
       [{ cpuMilliLimit: 500, memoryBytesRequest: 1024 }, undefined],
     );
+  });
+
+  it("sends a pod whose profile of system calls is missing again when that changes, not before", async () => {
+    using folder = temporaryFolder();
+    const localhost = { type: "Localhost", localhostProfile: "late.json" };
+    const containers = [{ name: "main", securityContext: { seccompProfile: localhost } }];
+    const { cell, sent, tools } = start({}, { spec: { containers } });
+    const own = { ...tools, seccompProfileRoot: folder.path };
+    const look = async (): Promise<boolean> => {
+      await cell.run((context) => lookForProfiles(own, context));
+      return cell.state.agent.isDispatched;
+    };
+    await cell.run((context) => dispatch(own, context));
+    assert.equal(await look(), true);
+    writeFileSync(`${folder.path}/late.json`, "{");
+    assert.equal(await look(), false);
+    await cell.run((context) => dispatch(own, context));
+    assert.equal(await look(), true);
+    writeFileSync(`${folder.path}/late.json`, '{"defaultAction":"SCMP_ACT_ALLOW"}');
+    assert.equal(await look(), false);
+    await cell.run((context) => dispatch(own, context));
+    assert.deepEqual(
+      sent.map(({ seccompProfiles }) => seccompProfiles?.[0]?.error !== undefined),
+      [true, true, false],
+    );
+    assert.equal(cell.state.agent.missingProfiles, undefined);
   });
 
   it("sends for how long the pod has been active", async () => {
