@@ -2,13 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
 import type { ServiceView } from "@kip/network-view";
-import { AddressClaims } from "./address-claims.ts";
+import { AddressClaims, type Claims } from "./address-claims.ts";
 
-const claim = (port: number, rank: string) => ({
-  address: "192.0.2.1",
-  protocol: "TCP",
-  port,
-  rank,
+const claimsAt = (ports: readonly number[], rank: string): Claims => ({
+  ports: ports.map((port) => `TCP/${port}`),
+  ranks: new Map([["192.0.2.1", rank]]),
 });
 const viewOf = (port: number): ServiceView => ({
   clusterIps: [],
@@ -33,10 +31,7 @@ describe("AddressClaims", () => {
         for (const { service, ports } of steps) {
           const before = holders(named);
           named.set(service, ports);
-          const moves = claims.replace(
-            `s${service}`,
-            ports.map((port) => claim(port, `rank ${service}`)),
-          );
+          const moves = claims.replace(`s${service}`, claimsAt(ports, `rank ${service}`));
           const after = holders(named);
           for (const port of [0, 1, 2])
             for (let i = 0; i <= 5; i++)
@@ -60,7 +55,7 @@ describe("AddressClaims", () => {
       const claims = new AddressClaims();
       const started = process.threadCpuUsage();
       for (let i = 0; i < count; i++)
-        claims.replace(`s${i}`, [claim(80, `rank ${String(i).padStart(6, "0")}`)]);
+        claims.replace(`s${i}`, claimsAt([80], `rank ${String(i).padStart(6, "0")}`));
       return process.threadCpuUsage(started).user / 1000;
     };
     msFor(1000);

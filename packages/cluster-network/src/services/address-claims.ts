@@ -1,13 +1,12 @@
 import type { ServiceView } from "@kip/network-view";
 import { LeastFirst } from "./least-first.ts";
 
-/** An address that a Service asks for, and how it ranks among others that do. */
-export interface AddressClaim {
-  readonly address: string;
-  readonly protocol: string;
-  readonly port: number;
-  /** The least of all claims of one address and port has it. */
-  readonly rank: string;
+/** What a Service asks for: each of its addresses with each of its ports. */
+export interface Claims {
+  /** Protocol and port, as `TCP/80`. */
+  readonly ports: readonly string[];
+  /** How each address ranks among those that ask for it: the least has it. */
+  readonly ranks: ReadonlyMap<string, string>;
 }
 
 /** Other Services that have other addresses by a change of claims. */
@@ -16,42 +15,57 @@ export interface Moves {
   readonly got: ReadonlySet<string>;
 }
 
+interface Claimant {
+  readonly service: string;
+  readonly rank: string;
+}
+
+/** Who asks for an address at a port. Nearly always it is one alone, and that one is all that is kept. */
+type Contest = Claimant | LeastFirst;
+
 /**
  * Who has an address and port that several Services name. Anyone who may write a Service may name any external IP, so a
  * cluster IP is never given away, and of other Services the oldest one gets it. No two rules of nodes are for one address.
  */
 export class AddressClaims {
-  /** By address, protocol and port. */
-  readonly #contests = new Map<string, LeastFirst>();
-  readonly #byService = new Map<string, readonly string[]>();
+  /** By address, then by port. */
+  readonly #contests = new Map<string, Map<string, Contest>>();
+  readonly #byService = new Map<string, Claims>();
+
+  /** How many addresses a Service asks for, each once for each port. */
+  countOf(service: string): number {
+    const { ports, ranks } = this.#byService.get(service) ?? noClaims;
+    return ports.length * ranks.size;
+  }
 
   /** Replaces the claims of a Service. */
-  replace(service: string, claims: readonly AddressClaim[]): Moves {
-    const next = new Map(
-      claims.map((claim) => [`${claim.address}/${claim.protocol}/${claim.port}`, claim.rank]),
-    );
-    const before = this.#byService.get(service) ?? [];
-    const lost = new Set<string>();
-    const got = new Set<string>();
-    for (const key of new Set([...before, ...next.keys()])) {
-      const had = this.#holder(key);
-      this.#set(key, service, next.get(key));
-      const has = this.#holder(key);
-      if (had === has) continue;
-      if (had !== undefined && had !== service) lost.add(had);
-      if (has !== undefined && has !== service) got.add(has);
+  replace(service: string, claims: Claims): Moves {
+    const before = this.#byService.get(service) ?? noClaims;
+    const moves = { lost: new Set<string>(), got: new Set<string>() };
+    const kept = new Set(claims.ports);
+    for (const address of before.ranks.keys()) {
+      const isKept = claims.ranks.has(address);
+      for (const port of before.ports)
+        if (!isKept || !kept.has(port)) this.#set({ address, port, service }, undefined, moves);
     }
-    if (next.size > 0) this.#byService.set(service, [...next.keys()]);
+    const claimants = new Map<string, Claimant>();
+    for (const [address, rank] of claims.ranks) {
+      const claimant = claimants.get(rank) ?? { service, rank };
+      claimants.set(rank, claimant);
+      for (const port of claims.ports) this.#set({ address, port, service }, claimant, moves);
+    }
+    if (claims.ports.length * claims.ranks.size > 0) this.#byService.set(service, claims);
     else this.#byService.delete(service);
-    return { lost, got };
+    return moves;
   }
 
   /** The view without addresses of which another Service has one of the ports. */
   withoutLost(service: string, view: ServiceView): ServiceView {
-    const isOwn = (address: string): boolean =>
-      view.ports.every(
-        ({ protocol, port }) => this.#holder(`${address}/${protocol}/${port}`) === service,
-      );
+    const ports = portsOf(view);
+    const isOwn = (address: string): boolean => {
+      const contests = this.#contests.get(address);
+      return ports.every((port) => holderOf(contests?.get(port)) === service);
+    };
     const own = (list: readonly string[] | undefined): readonly string[] | undefined => {
       const kept = list?.filter(isOwn);
       return kept?.length === 0 ? undefined : kept;
@@ -63,28 +77,62 @@ export class AddressClaims {
     };
   }
 
-  #holder(key: string): string | undefined {
-    return this.#contests.get(key)?.least;
-  }
-
-  #set(key: string, service: string, rank: string | undefined): void {
-    const contest = this.#contests.get(key);
-    if (!contest && rank === undefined) return;
-    const ranks = contest ?? new LeastFirst();
-    ranks.set(service, rank);
-    if (ranks.size === 0) this.#contests.delete(key);
-    else if (!contest) this.#contests.set(key, ranks);
+  /** Notes who has the address at a port afterwards, if that is another Service than before. */
+  #set(
+    where: { readonly address: string; readonly port: string; readonly service: string },
+    claimant: Claimant | undefined,
+    moves: { readonly lost: Set<string>; readonly got: Set<string> },
+  ): void {
+    const { address, port, service } = where;
+    const contests = this.#contests.get(address) ?? new Map<string, Contest>();
+    const contest = contests.get(port);
+    const had = holderOf(contest);
+    const next = changed(contest, service, claimant);
+    if (next) contests.set(port, next);
+    else contests.delete(port);
+    if (contests.size > 0) this.#contests.set(address, contests);
+    else this.#contests.delete(address);
+    const has = holderOf(next);
+    if (had === has) return;
+    if (had !== undefined && had !== service) moves.lost.add(had);
+    if (has !== undefined && has !== service) moves.got.add(has);
   }
 }
 
-/** What a Service asks for: its addresses, each with each of its ports. */
-export function claimsOf(key: string, created: string, view: ServiceView): readonly AddressClaim[] {
-  const external = [...(view.externalIps ?? []), ...(view.loadBalancerIps ?? [])];
-  const ranked = [
-    ...external.map((address) => ({ address, rank: `1 ${created} ${key}` })),
-    ...view.clusterIps.map((address) => ({ address, rank: "0" })),
-  ];
-  return view.ports.flatMap(({ protocol, port }) =>
-    ranked.map((claim) => ({ ...claim, protocol, port })),
-  );
+/** Nothing is asked for. */
+export const noClaims: Claims = { ports: [], ranks: new Map() };
+
+/** What a Service asks for by its view. */
+export function claimsOf(key: string, created: string, view: ServiceView): Claims {
+  const external = `1 ${created} ${key}`;
+  const ranks = new Map<string, string>();
+  for (const list of [view.externalIps, view.loadBalancerIps])
+    for (const address of list ?? []) ranks.set(address, external);
+  for (const address of view.clusterIps) ranks.set(address, "0");
+  return { ports: portsOf(view), ranks };
+}
+
+function portsOf({ ports }: ServiceView): readonly string[] {
+  return ports.map(({ protocol, port }) => `${protocol}/${port}`);
+}
+
+function holderOf(contest: Contest | undefined): string | undefined {
+  return contest instanceof LeastFirst ? contest.least : contest?.service;
+}
+
+/** A contest with another claim of a Service, or without one; undefined if none is left. */
+function changed(
+  contest: Contest | undefined,
+  service: string,
+  claimant: Claimant | undefined,
+): Contest | undefined {
+  if (contest instanceof LeastFirst) {
+    contest.set(service, claimant?.rank);
+    return contest.size > 0 ? contest : undefined;
+  }
+  if (!contest || contest.service === service) return claimant;
+  if (!claimant) return contest;
+  const several = new LeastFirst();
+  for (const each of [contest, claimant]) several.set(each.service, each.rank);
+  return several;
 }

@@ -30,6 +30,10 @@ export class ChangeQueue {
     this.#keys.add(key);
   }
 
+  delete(key: string): void {
+    this.#keys.delete(key);
+  }
+
   /**
    * Takes changes out.
    *

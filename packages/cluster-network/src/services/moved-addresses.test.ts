@@ -94,12 +94,44 @@ describe("ServiceIndex with an address that goes from one Service to another", (
     assert.equal(index.isChanged, false);
   });
 
+  it("gives back the addresses of a few Services at a time, if those that are gone asked for very many", () => {
+    const index = new ServiceIndex({ name: "kip" });
+    const ofTenant = (i: number) => numbered(250).map((k) => `192.0.${i}.${k}`);
+    const set = (day: number, of: string, addresses: (i: number) => readonly string[]): void => {
+      for (const i of numbered(100)) {
+        const clusterIp = `10.96.${day}.${i}`;
+        const each = service(`${of}/s${i}`, {
+          day,
+          clusterIp,
+          externalIPs: addresses(i),
+          ports: 4,
+        });
+        index.setService(`${of}/s${i}`, each);
+      }
+    };
+    set(1, "tenant", ofTenant);
+    set(2, "young", (i) => ofTenant(i).slice(0, 1));
+    while (index.isChanged) index.takeChanges(share);
+    for (const i of numbered(100)) index.setService(`tenant/s${i}`, undefined);
+    assert.equal(index.takeChanges(share).size, 100, "all are gone for cells at once");
+    const sizes: number[] = [];
+    const got = new Set<string>();
+    while (index.isChanged) {
+      const views = index.takeChanges(share);
+      sizes.push(views.size);
+      for (const [key, view] of views) if (view?.externalIps?.length === 1) got.add(key);
+    }
+    assert.equal(got.size, 100);
+    assert.deepEqual(sizes, [25, 25, 25, 25]);
+  });
+
   it("gives no address and port to two Services at a time, and in the end each to its holder, whatever comes and goes", () => {
     const step = fc.record({
       number: fc.nat(5),
       isGone: fc.boolean(),
       externalIPs: fc.uniqueArray(fc.constantFrom("192.0.2.1", "192.0.2.2", "10.96.0.0")),
-      ports: fc.integer({ min: 1, max: 2 }),
+      // The last one asks for more than are given back at once.
+      ports: fc.constantFrom(1, 2, 40),
       endpoints: fc.constantFrom(1, 300),
       takes: fc.nat(2),
     });
@@ -123,8 +155,9 @@ describe("ServiceIndex with an address that goes from one Service to another", (
           if (after) services.set(key, after);
           else services.delete(key);
           index.setService(key, after);
-          slices.set(key, slice(key, ports, endpoints));
-          index.setSlice(slice(key, ports, endpoints));
+          const ofService = slice(key, ports, Math.ceil(endpoints / ports));
+          slices.set(key, ofService);
+          index.setSlice(ofService);
           for (const _ of numbered(takes)) take();
         }
         while (index.isChanged) take();

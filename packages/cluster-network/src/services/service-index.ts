@@ -1,6 +1,6 @@
 import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
 import { limits, type ServiceView } from "@kip/network-view";
-import { AddressClaims, claimsOf } from "./address-claims.ts";
+import { AddressClaims, claimsOf, noClaims, type Moves } from "./address-claims.ts";
 import { allChanges, ChangeQueue, type ChangeShare } from "./change-queue.ts";
 import { NamespaceBudget, namespaceOf } from "./namespace-budget.ts";
 import { costOf } from "./service-cost.ts";
@@ -13,11 +13,17 @@ export const serviceNameLabel = "kubernetes.io/service-name";
 /** Endpoints, each once for each port, that take as long as a small Service. One of the largest size takes as long as 145. */
 const endpointsAsOne = 250;
 
+/** No more of them are looked at, see {@link mostLookedAt}. */
+const mostWeight = mostLookedAt / endpointsAsOne;
+
 /** External addresses, each once for each port, that take as long as a small Service: each is looked for among those of others. */
 const claimsAsOne = 64;
 
-/** No more of them are looked at, see {@link mostLookedAt}. */
-const mostWeight = mostLookedAt / endpointsAsOne;
+/** A Service that is gone gives back so many of them at once in any case. */
+const fewClaims = 64;
+
+/** Of one that has more, so many that are given back take as long as a small Service. */
+const givenBackAsOne = 256;
 
 /** Options of {@link ServiceIndex}. */
 export interface ServiceIndexOptions {
@@ -50,6 +56,8 @@ export class ServiceIndex {
   readonly #ownerOf = new Map<string, string>();
   readonly #claims = new AddressClaims();
   readonly #changed = new ChangeQueue();
+  /** Services without rules that have not given back the addresses that they asked for. */
+  readonly #leaving = new ChangeQueue();
   /** Views as they were given last, of Services that have external addresses: they may lose those. */
   readonly #given = new Map<string, ServiceView>();
 
@@ -60,12 +68,12 @@ export class ServiceIndex {
 
   /** Whether {@link ServiceIndex.takeChanges} would give something. */
   get isChanged(): boolean {
-    return this.#changed.size > 0;
+    return this.changedCount > 0;
   }
 
   /** How many Services {@link ServiceIndex.takeChanges} has to look at. */
   get changedCount(): number {
-    return this.#changed.size;
+    return this.#changed.size + this.#leaving.size;
   }
 
   /** Takes a Service; undefined if it is gone. */
@@ -139,15 +147,14 @@ export class ServiceIndex {
    * @param share how many are given at most, where each 250 endpoints of a Service count as one more; the rest is given by the next
    * calls. Services that are gone are given in any case, as others may have their addresses already, and so are those that there is no
    * room for any longer. One that loses an address to another is given in any case, too, without it and otherwise as it was: no two
-   * Services have one address at a time. One that gets an address that another no longer has is given by one of the next calls
+   * Services have one address at a time. One that gets an address that another no longer has is given by one of the next calls; of very
+   * many addresses, some are given back at a time
    */
   takeChanges(share: ChangeShare = allChanges): ReadonlyMap<string, ServiceView | undefined> {
     const wanted = this.#takeWanted(share);
     const views = new Map<string, ServiceView | undefined>();
     const losers = new Set<string>();
-    for (const [key, view] of wanted) {
-      const claims = view ? claimsOf(key, this.#created(key), view) : [];
-      const { lost, got } = this.#claims.replace(key, claims);
+    for (const { lost, got } of this.#takeMoves(wanted, share)) {
       for (const other of lost) losers.add(other);
       for (const other of got) if (!wanted.has(other)) this.#changed.add(other);
     }
@@ -158,6 +165,24 @@ export class ServiceIndex {
       if (given && !wanted.has(key)) this.#give(views, key, given);
     }
     return views;
+  }
+
+  /** Changes who has which address. */
+  *#takeMoves(
+    wanted: ReadonlyMap<string, ServiceView | undefined>,
+    share: ChangeShare,
+  ): Generator<Moves> {
+    for (const [key, view] of wanted) {
+      this.#leaving.delete(key);
+      if (view) yield this.#claims.replace(key, claimsOf(key, this.#created(key), view));
+      else if (this.#claims.countOf(key) > 0) this.#leaving.add(key);
+    }
+    const weightOf = (key: string): number | undefined => {
+      const count = this.#claims.countOf(key);
+      return count > fewClaims ? Math.ceil(count / givenBackAsOne) : undefined;
+    };
+    for (const key of this.#leaving.take(share, weightOf))
+      yield this.#claims.replace(key, noClaims);
   }
 
   #give(
