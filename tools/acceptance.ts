@@ -3,6 +3,7 @@
 // tools/run-tests.ts writes the table into docs/acceptance.md, and fails where an id has no test that passed.
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import type { Outcome } from "./outcomes.ts";
 
 const list: readonly (readonly [id: string, what: string])[] = [
   ["L1", "createStartDelete: a terminal phase, then the object disappears"],
@@ -102,13 +103,6 @@ Written by the tests (\`npm test\`, or \`npm run test:acceptance\`); do not edit
 
 `;
 
-/** How one test ended. */
-export interface TestResult {
-  readonly name: string;
-  readonly file: string;
-  readonly result: "passed" | "failed" | "skipped";
-}
-
 /** The ids that a test's name carries. */
 function idsOf(name: string): readonly string[] {
   const groups = name.matchAll(/\(((?:[A-Z]\d+(?:, ?)?)+)\)|(?:^|["'`])((?:[A-Z]\d+(?:, ?)?)+):/gm);
@@ -116,7 +110,7 @@ function idsOf(name: string): readonly string[] {
 }
 
 /** Ids without a test that passed. */
-function openIds(results: readonly TestResult[]): readonly string[] {
+function openIds(results: readonly Outcome[]): readonly string[] {
   const shown = new Set(
     results.filter(({ result }) => result === "passed").flatMap(({ name }) => idsOf(name)),
   );
@@ -124,10 +118,10 @@ function openIds(results: readonly TestResult[]): readonly string[] {
 }
 
 /** The table as Markdown. */
-function acceptanceTable(results: readonly TestResult[]): string {
+function acceptanceTable(results: readonly Outcome[]): string {
   const rows = list.map(([id, what]) => {
     const tests = results.filter(({ name }) => idsOf(name).includes(id));
-    const has = (wanted: TestResult["result"]): boolean =>
+    const has = (wanted: Outcome["result"]): boolean =>
       tests.some(({ result }) => result === wanted);
     const order = ["failed", "passed", "skipped"] as const;
     const verdict = order.find(has) ?? "no test";
@@ -144,7 +138,7 @@ function acceptanceTable(results: readonly TestResult[]): string {
  *
  * @returns whether every id has a test that passed
  */
-export function closeAcceptance(results: readonly TestResult[]): boolean {
+export function closeAcceptance(results: readonly Outcome[]): boolean {
   const open = openIds(results);
   console.log(`acceptance list: ${list.length - open.length} of ${list.length} ids are shown`);
   const table = acceptanceTable(results);

@@ -15,7 +15,8 @@ import { findRelease, obtainBinaries } from "@kip/control-plane";
 import { endSharedControlPlane, openTestRun } from "@kip/control-plane/testing";
 import { removeCluster } from "../e2e/cluster.ts";
 import { endLeftProcesses, testRunVariable } from "./left-processes.ts";
-import { closeAcceptance, isAcceptanceFile, type TestResult } from "./acceptance.ts";
+import { closeAcceptance, isAcceptanceFile } from "./acceptance.ts";
+import { filesToRunAgain, linesOf, withSecondRun, type Outcome } from "./outcomes.ts";
 
 const patterns: Record<string, readonly string[]> = {
   unit: ["packages/*/src/**/*.test.ts", "apps/*/src/**/*.test.ts", "tools/**/*.test.ts"],
@@ -32,10 +33,8 @@ const root = path.join(import.meta.dirname, "..");
 const kip = path.join(root, "apps/kip/bin/kip");
 const [stage = "all", ...chosen] = process.argv.slice(2);
 const stages = stage === "all" ? ["unit", "integration", "e2e"] : [stage];
-const counts = { passed: 0, failed: 0, skipped: 0 };
-const skips: string[] = [];
-const failures: string[] = [];
-const results: TestResult[] = [];
+const outcomes: Outcome[] = [];
+const lines: string[] = [];
 const controlPlaneDir = mkdtempSync(path.join(tmpdir(), "kip-tests-"));
 process.env["KIP_TEST_CONTROL_PLANE"] = controlPlaneDir;
 process.env[testRunVariable] = controlPlaneDir;
@@ -68,13 +67,16 @@ try {
   endLeft();
   rmSync(controlPlaneDir, { recursive: true, force: true, maxRetries: 5 });
 }
-for (const line of [...skips, ...failures]) console.log(line);
+for (const line of lines) console.log(line);
 const isWhole =
   chosen.length === 0 &&
   (stages.includes("acceptance") || (stages.includes("unit") && stages.includes("integration")));
-const isAccepted = !isWhole || closeAcceptance(results);
-console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
-process.exitCode = counts.failed > 0 || counts.passed === 0 || !isAccepted ? 1 : 0;
+const isAccepted = !isWhole || closeAcceptance(outcomes);
+const [passed, failed, skipped] = (["passed", "failed", "skipped"] as const).map(
+  (result) => outcomes.filter((o) => o.type === "test" && o.result === result).length,
+);
+console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
+process.exitCode = failed !== 0 || passed === 0 || !isAccepted ? 1 : 0;
 // As a shell reports it.
 if (interruptedBy !== undefined) process.exitCode = 128 + constants.signals[interruptedBy];
 
@@ -112,38 +114,39 @@ async function runStage(name: string): Promise<void> {
   const files = chosen.length > 0 ? chosen : listed;
   if (files.length === 0) return;
   console.log(`── ${name}: ${files.length} files`);
+  const first = await runFiles(name, files);
+  const again = name === "unit" || interrupted.signal.aborted ? [] : filesToRunAgain(first);
+  if (again.length > 0) {
+    console.log(`── ${name}: ${again.length} files once more, as a test of theirs failed`);
+    if (name === "e2e") removeCluster();
+  }
+  const last = again.length === 0 ? first : withSecondRun(first, await runFiles(name, again));
+  outcomes.push(...last);
+  lines.push(...linesOf(first, last, root));
+}
+
+/** Runs the files, prints what they say, and returns what each test came to. */
+async function runFiles(stageName: string, files: readonly string[]): Promise<readonly Outcome[]> {
+  const found: Outcome[] = [];
   // End-to-end files share one control plane and two cores: one at a time. The others do not.
   const stream = run({
     files,
-    concurrency: name === "e2e" ? 1 : 2,
+    concurrency: stageName === "e2e" ? 1 : 2,
     signal: interrupted.signal,
-    timeout: name === "e2e" ? 1_200_000 : 180_000,
+    timeout: stageName === "e2e" ? 1_200_000 : 180_000,
   });
-  stream.on("test:pass", (event) => {
-    const isSkipped = event.skip !== undefined || event.todo !== undefined;
-    note(event, isSkipped ? "skipped" : "passed");
-    if (event.details.type === "suite") return;
-    if (!isSkipped) counts.passed++;
-    else {
-      counts.skipped++;
-      skips.push(`skipped: ${event.name}: ${String(event.skip ?? event.todo)}`);
-    }
+  stream.on("test:pass", ({ name, file = "", skip, todo, details }) => {
+    const type = details.type === "suite" ? "suite" : "test";
+    const why = skip ?? todo;
+    if (why === undefined) found.push({ name, file, type, result: "passed" });
+    else found.push({ name, file, type, result: "skipped", why: String(why) });
   });
-  stream.on("test:fail", (event) => {
-    note(event, "failed");
-    if (event.details.type === "suite") return;
-    counts.failed++;
-    const { file = "", name, details } = event;
-    const where = path.relative(root, file);
-    failures.push(`failed: ${where}: ${name}: ${errorText(details.error.cause ?? details.error)}`);
+  stream.on("test:fail", ({ name, file = "", details }) => {
+    const type = details.type === "suite" ? "suite" : "test";
+    const why = errorText(details.error.cause ?? details.error);
+    found.push({ name, file, type, result: "failed", why });
   });
   const output = stream.compose(spec).pipe(new PassThrough());
   for await (const chunk of output) process.stdout.write(chunk as Buffer);
-}
-
-function note(
-  { name, file = "" }: { readonly name: string; readonly file?: string },
-  result: TestResult["result"],
-): void {
-  results.push({ name, file, result });
+  return found;
 }
