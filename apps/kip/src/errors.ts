@@ -15,6 +15,8 @@ export type KipErrorCode =
   | "LOCAL_CLUSTER_FAILED"
   /** An image could not be pushed to the local registry. */
   | "LOCAL_REGISTRY_FAILED"
+  /** A manifest cannot be read, or has pods that cannot be priced. */
+  | "MANIFEST_INVALID"
   /** The local cluster is root's. */
   | "NOT_ROOT";
 

@@ -6,6 +6,7 @@ const help = `Kip runs every pod on a machine of its own.
   kip down        remove the local cluster without a trace
   kip status      what runs: control plane, node, cells
   kip explain     what decides whether a pod reaches another pod, a Service or an address (kip explain --help)
+  kip price       which machines the pods of a manifest would get on AWS, GCE or Azure, and what they cost
   kip local       cause faults in the local cluster: no capacity, lost cells (kip local --help)
   kip [options]   the provider: a virtual node of an existing cluster (kip --help lists the options)
   kip version
@@ -17,6 +18,7 @@ const commands: Readonly<Record<string, (args: readonly string[]) => Promise<voi
   status: async (args) => (await import("./local/status.ts")).status(args),
   local: async (args) => (await import("./local/faults/inject-fault.ts")).injectFault(args),
   explain: async (args) => (await import("./explain/explain.ts")).explain(args),
+  price: async (args) => (await import("./price/price.ts")).price(args),
   "local-daemon": async (args) => (await import("./local/run/daemon.ts")).daemon(args),
   version: async () => void process.stdout.write("kip 0.1.0\n"),
   help: async () => void process.stdout.write(help),

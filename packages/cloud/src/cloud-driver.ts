@@ -1,3 +1,5 @@
+import type { OfferedInstanceType } from "@kip/instance-types";
+
 /** What a cloud calls on-demand, spot or dedicated capacity. */
 export type LaunchType = "on-demand" | "spot" | "dedicated";
 
@@ -90,12 +92,8 @@ export interface Instance {
   readonly stateReason?: string | undefined;
 }
 
-/** One instance type on offer. */
-export interface InstanceTypeOffer {
-  readonly name: string;
-  readonly cpuMilli: number;
-  readonly memoryBytes: number;
-  readonly gpus: number;
+/** One instance type on offer: what a pod gets of it, and what else tells types apart. */
+export interface InstanceTypeOffer extends OfferedInstanceType {
   /** US dollars per hour, per launch type; 0 where nothing is paid. */
   readonly pricePerHour: Partial<Readonly<Record<LaunchType, number>>>;
 }

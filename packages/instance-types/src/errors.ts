@@ -2,8 +2,10 @@ import { CodedError } from "@kip/base";
 
 /** Codes of {@link InstanceTypeError}. */
 export type InstanceTypeErrorCode =
+  /** The built-in list of types has no such cloud or region. */
+  | "CATALOG_UNKNOWN"
   /** No instance type on offer gives a pod what it asks for. */
-  "NO_INSTANCE_TYPE_FITS";
+  | "NO_INSTANCE_TYPE_FITS";
 
 /** Why no instance type can be selected. */
 export class InstanceTypeError extends CodedError<InstanceTypeErrorCode> {

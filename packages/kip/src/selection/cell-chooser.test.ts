@@ -4,7 +4,8 @@ import { isCodedError } from "@kip/base";
 import { growth } from "@kip/base/testing";
 import type { CloudDriver } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
-import { cellAnnotations, CellChooser, type CellRequest } from "./cell-chooser.ts";
+import { cellAnnotations } from "./cell-annotations.ts";
+import { CellChooser, type CellRequest } from "./cell-chooser.ts";
 
 const driver = {
   instanceTypes: async () => [

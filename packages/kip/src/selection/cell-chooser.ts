@@ -1,12 +1,12 @@
-import type { CloudDriver, InstanceTypeOffer, LaunchType } from "@kip/cloud";
-import { selectInstanceType } from "@kip/instance-types";
+import type { CapacityScope, CloudDriver } from "@kip/cloud";
+import { selectInstanceType, type Candidate } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
-import { bytes, formatBytes, isCodedError, maxGlobLength } from "@kip/base";
-import { ProviderError } from "../errors.ts";
+import { formatBytes, isCodedError } from "@kip/base";
 import type { CellSpec } from "../state/cell.ts";
 import type { PodRef } from "../state/cell-state.ts";
+import { cellAnnotations, readVolumeSize } from "./cell-annotations.ts";
+import { instanceTypeRequest, readLaunchType } from "./instance-type-request.ts";
 import { podRequests } from "./pod-requests.ts";
-import { podResources } from "./pod-resources.ts";
 
 /** Settings of all cells of an installation. */
 export interface CellDefaults {
@@ -27,15 +27,9 @@ export interface CellRequest {
   readonly attempt: number;
   /** Restarts of its containers on them, by name. */
   readonly restartCounts: Readonly<Record<string, number>>;
+  /** What the cloud had no capacity of: the next best is chosen. @default nothing */
+  readonly unavailable?: readonly CapacityScope[] | undefined;
 }
-
-/** Annotations of a pod that choose its cell, as in the original Kip. */
-export const cellAnnotations = {
-  instanceType: "pod.elotl.co/instance-type",
-  launchType: "pod.elotl.co/launch-type",
-  privateIpOnly: "pod.elotl.co/private-ip-only",
-  volumeSize: "pod.elotl.co/volume-size",
-} as const;
 
 /** Chooses the cell of a pod: the cheapest instance type that fits it. */
 export class CellChooser {
@@ -48,22 +42,26 @@ export class CellChooser {
   }
 
   /** @throws {ProviderError} `ANNOTATION_INVALID`; with `NO_INSTANCE_TYPE_FITS`, `QUANTITY_INVALID`, or what the cloud reports of the image */
-  async choose({ podRef, pod, attempt, restartCounts }: CellRequest): Promise<CellSpec> {
+  async choose({
+    podRef,
+    pod,
+    attempt,
+    restartCounts,
+    unavailable,
+  }: CellRequest): Promise<CellSpec> {
     const annotations = pod.metadata.annotations ?? {};
-    const launchType = readLaunchType(annotations[cellAnnotations.launchType]);
-    const offers = await this.#driver.instanceTypes();
-    const offer = this.#select(pod, offers, launchType);
+    const chosen = await this.#select(pod, unavailable);
     return {
       podRef,
       nodeName: this.#defaults.nodeName,
       controllerID: this.#defaults.controllerID,
-      instanceType: offer.name,
-      launchType,
+      instanceType: chosen.type.name,
+      launchType: readLaunchType(chosen.launchType),
       image: await this.#driver.resolveImage(this.#defaults.imageSpec),
       rootDiskBytes: this.#diskBytes(pod),
       privateIPOnly:
         this.#defaults.privateIPOnly || annotations[cellAnnotations.privateIpOnly] === "true",
-      pricePerHour: offer.pricePerHour[launchType] ?? 0,
+      pricePerHour: chosen.pricePerHour,
       attempt,
       restartCounts,
     };
@@ -77,13 +75,11 @@ export class CellChooser {
     pod: Pod,
     instanceType?: string,
   ): Promise<Readonly<Record<string, string>> | undefined> {
-    const annotations = pod.metadata.annotations ?? {};
     try {
-      const offers = await this.#driver.instanceTypes();
       const offer =
         instanceType === undefined
-          ? this.#select(pod, offers, readLaunchType(annotations[cellAnnotations.launchType]))
-          : offers.find(({ name }) => name === instanceType);
+          ? (await this.#select(pod)).type
+          : (await this.#driver.instanceTypes()).find(({ name }) => name === instanceType);
       return (
         offer && {
           cpu: `${offer.cpuMilli}m`,
@@ -105,63 +101,9 @@ export class CellChooser {
     return this.#defaults.defaultVolumeBytes + Math.ceil(requested);
   }
 
-  #select(
-    pod: Pod,
-    offers: readonly InstanceTypeOffer[],
-    launchType: LaunchType,
-  ): InstanceTypeOffer {
-    const annotation = readInstanceType(pod.metadata.annotations?.[cellAnnotations.instanceType]);
-    const asked = podResources(pod);
-    const asksNothing = asked.cpuMilli === 0 && asked.memoryBytes === 0 && asked.gpus === 0;
-    const isGlob = annotation?.includes("*") ?? false;
-    const exact = annotation !== undefined && !isGlob ? annotation : undefined;
-    const type = exact ?? (asksNothing && !isGlob ? this.#defaults.defaultInstanceType : undefined);
-    return selectInstanceType(offers, {
-      ...(type === undefined ? asked : { cpuMilli: 0, memoryBytes: 0, gpus: 0 }),
-      typeGlob: isGlob ? annotation : type,
-      launchType,
-    });
+  async #select(pod: Pod, unavailable: readonly CapacityScope[] = []): Promise<Candidate> {
+    const request = instanceTypeRequest(pod, this.#defaults.defaultInstanceType);
+    const types = await this.#driver.instanceTypes();
+    return selectInstanceType({ types }, { ...request, zones: [this.#driver.zone], unavailable });
   }
-}
-
-function readLaunchType(text: string | undefined): LaunchType {
-  const value = text?.slice(0, maxShown).toLowerCase() ?? "on-demand";
-  if (value === "on-demand" || value === "spot" || value === "dedicated") return value;
-  throw invalid(cellAnnotations.launchType, `"${shown(text)}" is not a launch type`, {
-    remedy: 'Write "spot" or "dedicated", or leave the annotation out',
-  });
-}
-
-function readInstanceType(text: string | undefined): string | undefined {
-  if (text === undefined || text.length <= maxGlobLength) return text;
-  throw invalid(
-    cellAnnotations.instanceType,
-    `"${shown(text)}" has more than ${maxGlobLength} characters`,
-    { remedy: "Write the name of an instance type, or a pattern such as t3.*" },
-  );
-}
-
-/** Bytes; undefined without the annotation. */
-function readVolumeSize(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const size = bytes(text);
-  if (size > 0 && Number.isSafeInteger(size)) return size;
-  throw invalid(cellAnnotations.volumeSize, `"${shown(text)}" is not the size of a disk`, {
-    remedy: "Write for example 20Gi",
-  });
-}
-
-/** How much of an annotation is in a message, characters; it may have 256 KiB. */
-const maxShown = 64;
-
-function shown(text = ""): string {
-  return text.length > maxShown ? `${text.slice(0, maxShown)}…` : text;
-}
-
-function invalid(annotation: string, reason: string, options: { remedy: string }): ProviderError {
-  return new ProviderError(
-    "ANNOTATION_INVALID",
-    `Cannot read annotation "${annotation}": ${reason}`,
-    options,
-  );
 }

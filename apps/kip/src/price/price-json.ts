@@ -1,0 +1,46 @@
+import type { Candidate, Catalog } from "@kip/instance-types";
+import { hoursPerMonth, type Price } from "./price-pods.ts";
+import { reasonsOf } from "./price-text.ts";
+
+/** Prices for programs; amounts are US dollars, thousandths of a core, and bytes. */
+export function priceJson(catalog: Catalog, prices: readonly Price[]): object {
+  const { cloud, region, pricesOf, isSpotEstimated } = catalog;
+  const total = prices.reduce(
+    (sum, { pods, choice }) => sum + pods.replicas * choice.pricePerHour,
+    0,
+  );
+  return {
+    cloud,
+    region,
+    pricesOf,
+    spotPricesEstimated: isSpotEstimated,
+    currency: "USD",
+    hoursPerMonth,
+    pods: prices.map((price) => ({
+      kind: price.pods.kind,
+      name: price.pods.name,
+      ...(price.pods.namespace !== undefined && { namespace: price.pods.namespace }),
+      replicas: price.pods.replicas,
+      request: price.request,
+      choice: candidateJson(price.choice),
+      runnerUp: price.runnerUp ? candidateJson(price.runnerUp) : null,
+      why: reasonsOf(price),
+    })),
+    total: { pricePerHour: total, pricePerMonth: total * hoursPerMonth },
+  };
+}
+
+function candidateJson({ type, launchType, pricePerHour, burstPricePerHour }: Candidate): object {
+  return {
+    instanceType: type.name,
+    launchType,
+    cpuMilli: type.cpuMilli,
+    podMemoryBytes: type.memoryBytes,
+    gpus: type.gpus,
+    ...(type.gpuModel && { gpu: type.gpuModel.name }),
+    architecture: type.architecture ?? "amd64",
+    pricePerHour,
+    burstPricePerHour,
+    pricePerMonth: pricePerHour * hoursPerMonth,
+  };
+}

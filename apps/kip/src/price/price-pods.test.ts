@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { openCatalog } from "@kip/instance-types";
+import { KipError } from "../errors.ts";
+import { pricedPods } from "./priced-document.ts";
+import { priceJson } from "./price-json.ts";
+import { pricePods } from "./price-pods.ts";
+import { priceText } from "./price-text.ts";
+
+const aws = openCatalog("aws", "us-east-1");
+
+function pod(resources: object, more: { metadata?: object; spec?: object } = {}) {
+  return pricedPods({
+    kind: "Pod",
+    metadata: { name: "web", ...more.metadata },
+    spec: { containers: [{ name: "a", resources }], ...more.spec },
+  });
+}
+
+const choiceOf = (...args: Parameters<typeof pod>): string | undefined =>
+  pricePods(pod(...args), aws, undefined)[0]?.choice.type.name;
+const selector = (nodeSelector: object) => ({ spec: { nodeSelector } });
+const annotations = (text: object) => ({ metadata: { annotations: text } });
+
+describe("pricePods()", () => {
+  it("reads selectors and annotations as kip does", () => {
+    const small = { limits: { cpu: "500m", memory: "1Gi" } };
+    assert.equal(choiceOf(small), "t3a.small");
+    assert.equal(choiceOf(small, selector({ "kubernetes.io/arch": "arm64" })), "t4g.small");
+    const inTerm = { key: "kubernetes.io/arch", operator: "In", values: ["amd64", "arm64"] };
+    const required = { nodeSelectorTerms: [{ matchExpressions: [inTerm] }] };
+    const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: required } };
+    assert.equal(choiceOf(small, { spec: { affinity } }), "t4g.small");
+    assert.equal(
+      choiceOf(small, annotations({ "pod.elotl.co/instance-type": "m5.*" })),
+      "m5.large",
+    );
+    assert.equal(
+      choiceOf(small, annotations({ "pod.elotl.co/instance-type": "m1.small" })),
+      "m1.small",
+    );
+    const gpu = { limits: { "nvidia.com/gpu": 1 } };
+    assert.equal(choiceOf(gpu, selector({ "node.elotl.co/gpu-nvidia-l4": "" })), "g6.xlarge");
+    assert.equal(choiceOf(gpu, selector({ "node.elotl.co/gpu-kind": "a10g" })), "g5.xlarge");
+    assert.equal(choiceOf({ limits: { "amd.com/gpu": 1 } }), "g4ad.xlarge");
+    assert.equal(pricePods(pod({}), aws, "t3.micro")[0]?.choice.type.name, "t3.micro");
+  });
+
+  it("takes a small burstable type where the limit is high and the request low", () => {
+    const [burst] = pricePods(pod({ requests: { cpu: "100m" }, limits: { cpu: "2" } }), aws, "");
+    assert.deepEqual([burst?.choice.type.name, burst?.choice.pricePerHour], ["t3a.nano", 0.0047]);
+  });
+
+  it("says which pod has no machine, and what to do", () => {
+    assert.throws(
+      () =>
+        choiceOf({ limits: { "nvidia.com/gpu": 1 } }, selector({ "node.elotl.co/gpu-t44": "" })),
+      (error) =>
+        KipError.is(error, "MANIFEST_INVALID") &&
+        /^Cannot price Pod "web" on aws us-east-1: .* GPUs on offer are .*t4 \(up to 4\)/.test(
+          error.message,
+        ) &&
+        /Did you mean t4/.test(error.remedy ?? ""),
+    );
+  });
+});
+
+describe("priceText() and priceJson()", () => {
+  it("say choice, runner-up, prices and why", () => {
+    const deployment = {
+      kind: "Deployment",
+      metadata: { name: "web" },
+      spec: {
+        replicas: 3,
+        template: {
+          spec: {
+            containers: [{ name: "a", resources: { limits: { cpu: "500m", memory: "1Gi" } } }],
+          },
+        },
+      },
+    };
+    const prices = pricePods(pricedPods(deployment), aws, undefined);
+    const text = priceText(aws, prices);
+    for (const part of [
+      /^Machines of aws us-east-1 at prices of 2026-07-20/,
+      /^Deployment web, 3 pods: each asks for 0.5 CPU, 1Gi memory$/m,
+      /choice +t3a\.small \(2 CPU, 1\.7Gi for the pod\), on-demand: \$0\.0238 an hour, \$17\.37 a month$/m,
+      /runner-up +t3\.small .*\$0\.0258 an hour/,
+      /why +it is the cheapest of \d+ types that fit, of 1364 on offer$/m,
+      /\$0\.005 of it an hour are for 0\.1 CPU above its baseline of 0\.4$/m,
+      /t4g\.small, on-demand at \$0\.0208, is arm64/,
+      /all pods +\$0\.0714 an hour, \$52\.12 a month$/m,
+    ])
+      assert.match(text, part);
+    const json = JSON.parse(JSON.stringify(priceJson(aws, prices)));
+    assert.equal(json.pods[0].choice.instanceType, "t3a.small");
+    assert.equal(json.pods[0].runnerUp.instanceType, "t3.small");
+    assert.equal(json.total.pricePerMonth.toFixed(2), "52.12");
+  });
+});

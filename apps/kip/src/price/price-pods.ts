@@ -1,0 +1,54 @@
+import {
+  explainChoice,
+  rankInstanceTypes,
+  selectInstanceType,
+  type Candidate,
+  type Catalog,
+  type Explanation,
+  type InstanceTypeRequest,
+} from "@kip/instance-types";
+import { instanceTypeRequest } from "@kip/kip/selection";
+import { errorText, isCodedError } from "@kip/base";
+import { KipError } from "../errors.ts";
+import type { PricedPods } from "./priced-document.ts";
+
+/** What pods of one kind cost, and why. */
+export interface Price {
+  readonly pods: PricedPods;
+  readonly request: InstanceTypeRequest;
+  readonly choice: Candidate;
+  /** The next best; undefined: nothing else fits. */
+  readonly runnerUp: Candidate | undefined;
+  readonly explanation: Explanation;
+}
+
+/** How many hours a month has in clouds' own prices. */
+export const hoursPerMonth = 730;
+
+/**
+ * Chooses the machine of each of these pods, as kip would.
+ *
+ * @throws {KipError} `MANIFEST_INVALID` for an annotation that cannot be read; {@link InstanceTypeError} `NO_INSTANCE_TYPE_FITS`
+ */
+export function pricePods(
+  all: readonly PricedPods[],
+  catalog: Catalog,
+  defaultInstanceType: string | undefined,
+): readonly Price[] {
+  return all.map((pods) => {
+    try {
+      const request = instanceTypeRequest(pods.pod, defaultInstanceType);
+      const choice = selectInstanceType(catalog, request);
+      const [, runnerUp] = rankInstanceTypes(catalog, request).take(2);
+      const explanation = explainChoice(catalog, request, choice);
+      return { pods, request, choice, runnerUp, explanation };
+    } catch (error) {
+      if (!isCodedError(error)) throw error;
+      throw new KipError(
+        "MANIFEST_INVALID",
+        `Cannot price ${pods.kind} "${pods.name}" on ${catalog.cloud} ${catalog.region}: ${errorText(error)}`,
+        { remedy: error.remedy },
+      );
+    }
+  });
+}

@@ -1,0 +1,77 @@
+import { OptionError, type Option } from "@kip/base";
+import { catalogClouds, openCatalog } from "@kip/instance-types";
+import { parseCommand } from "../cli/parse-command.ts";
+import { priceJson } from "./price-json.ts";
+import { pricePods } from "./price-pods.ts";
+import { priceText } from "./price-text.ts";
+import { readManifest } from "./read-manifest.ts";
+
+const usage = `Usage: kip price -f FILE [--cloud aws|gce|azure] [--region REGION] [options]
+
+Says which machine each pod of a manifest would get, the runner-up, what they cost by the hour and the month, and why.
+Reads Pods, and the pods of Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs and Lists. Needs no
+cluster and no account: the prices are those of kip's own list.`;
+
+/** Where prices are looked up if no region is named. */
+const defaultRegions: Readonly<Record<string, string>> = {
+  aws: "us-east-1",
+  gce: "us-central1",
+  azure: "eastus",
+};
+
+const options: readonly Option[] = [
+  {
+    flag: "filename",
+    type: "list",
+    help: "manifest, YAML or JSON, - for the standard input; also -f; repeatable",
+  },
+  { flag: "cloud", type: "string", fallback: "aws", help: catalogClouds.join(", ") },
+  {
+    flag: "region",
+    type: "string",
+    help: "region as the cloud names it; default us-east-1, us-central1 or eastus",
+  },
+  {
+    flag: "default-instance-type",
+    type: "string",
+    help: "type of pods that ask for nothing, as cells.defaultInstanceType; default the cheapest",
+  },
+  { flag: "output", type: "string", fallback: "text", help: "text or json; also -o" },
+  { flag: "help", type: "boolean", help: "show this" },
+];
+
+/** Runs `kip price`. */
+export function price(args: readonly string[]): void {
+  const values = parseCommand(usage, options, withLongFlags(args));
+  if (!values) return;
+  const output = values.choice("output", ["text", "json"]);
+  const files = values.list("filename");
+  if (files.length === 0)
+    throw new OptionError("OPTION_MISSING", "Cannot price: no manifest is given", {
+      remedy: "Write kip price -f pods.yaml",
+    });
+  const cloud = values.required("cloud");
+  const catalog = openCatalog(cloud, values.text("region") ?? defaultRegions[cloud] ?? "");
+  const pods = files.flatMap((file) => readManifest(file));
+  const prices = pricePods(pods, catalog, values.text("default-instance-type"));
+  const text =
+    output === "json"
+      ? JSON.stringify(priceJson(catalog, prices), undefined, 2)
+      : priceText(catalog, prices);
+  process.stdout.write(`${text}\n`);
+}
+
+/** `-f`, `-o` as kubectl has them; `-` is a file, not a flag. */
+function withLongFlags(args: readonly string[]): readonly string[] {
+  const long: Readonly<Record<string, string>> = { "-f": "--filename", "-o": "--output" };
+  const joined: string[] = [];
+  for (let i = 0; i < args.length; i++) {
+    const arg = args[i] ?? "";
+    const flag = long[arg] ?? (arg === "--filename" ? arg : undefined);
+    const next = args[i + 1];
+    const hasValue =
+      flag !== undefined && next !== undefined && (next === "-" || !next.startsWith("-"));
+    joined.push(hasValue ? `${flag}=${args[++i]}` : (flag ?? arg));
+  }
+  return joined;
+}

@@ -1,0 +1,18 @@
+import type { GpuModel } from "../offered-instance-type.ts";
+
+const GiB = 2 ** 30;
+
+/**
+ * Whether GPUs are of a kind as node selectors of different systems write it: `nvidia-tesla-t4` (GKE), `t4` (Karpenter),
+ * `nvidia-a100-80gb` with the memory of each, or the cloud's own name. Case does not matter.
+ */
+export function isGpuKind(kind: string, gpu: GpuModel): boolean {
+  const wanted = kind.toLowerCase();
+  if (wanted === gpu.acceleratorType) return true;
+  const ofMaker = wanted.startsWith(`${gpu.manufacturer}-`);
+  const short = (ofMaker ? wanted.slice(gpu.manufacturer.length + 1) : wanted).replace(
+    /^tesla-/,
+    "",
+  );
+  return short === gpu.name || short === `${gpu.name}-${Math.round(gpu.memoryBytes / GiB)}gb`;
+}

@@ -1,0 +1,77 @@
+import type { InstanceTypeOffers, OfferedInstanceType } from "../offered-instance-type.ts";
+import { customType } from "./custom-type.ts";
+import { burstPrice, judgeType, zonesLeft } from "./judge.ts";
+import { takeInOrder } from "./lazy-heap.ts";
+import type { InstanceTypeRequest } from "./request.ts";
+
+/** A type that fits, with one of the launch types asked for. */
+export interface Candidate {
+  readonly type: OfferedInstanceType;
+  readonly launchType: string;
+  /** US dollars, with what is paid for cores above the baseline. */
+  readonly pricePerHour: number;
+  /** Part of the price: what the request needs above the type's baseline. 0 for most. */
+  readonly burstPricePerHour: number;
+  /** Where it may be launched, at least one; undefined: not known. */
+  readonly zones: readonly string[] | undefined;
+}
+
+/**
+ * The types that fit, best first: the cheapest, then the smallest (CPU, memory, GPUs), then by name and launch type.
+ * Each type is looked at once when the first one is taken; the order of those that are not taken is never found out.
+ *
+ * @example
+ * ```ts
+ * import { openCatalog, rankInstanceTypes } from "@kip/instance-types";
+ *
+ * const request = { cpuMilli: 500, memoryBytes: 2 ** 30, gpus: 0, launchTypes: ["on-demand"] };
+ * const [best, next] = rankInstanceTypes(openCatalog("aws", "us-east-1"), request).take(2);
+ * assert.ok(best && next && best.pricePerHour <= next.pricePerHour);
+ * ```
+ */
+export function* rankInstanceTypes(
+  offers: InstanceTypeOffers,
+  request: InstanceTypeRequest,
+): IteratorObject<Candidate, undefined> {
+  const fitting: Candidate[] = [];
+  for (const type of offeredTypes(offers, request)) {
+    if (judgeType(type, request) !== undefined) continue;
+    for (const launchType of request.launchTypes) {
+      const price = type.pricePerHour[launchType];
+      if (price === undefined) continue;
+      const zones = zonesLeft(type, launchType, request);
+      if (zones?.length === 0) continue;
+      const burstPricePerHour = burstPrice(type, request);
+      const pricePerHour = price + burstPricePerHour;
+      fitting.push({ type, launchType, pricePerHour, burstPricePerHour, zones });
+    }
+  }
+  yield* takeInOrder(fitting, compareCandidates);
+}
+
+/** The types of the list, then the one of each family that suits the request. */
+export function offeredTypes(
+  { types, families = [] }: InstanceTypeOffers,
+  request: InstanceTypeRequest,
+): readonly OfferedInstanceType[] {
+  if (families.length === 0) return types;
+  return [...types, ...families.flatMap((family) => customType(family, request) ?? [])];
+}
+
+function compareCandidates(a: Candidate, b: Candidate): number {
+  return (
+    a.pricePerHour - b.pricePerHour ||
+    compareSize(a.type, b.type) ||
+    compareText(a.type.name, b.type.name) ||
+    compareText(a.launchType, b.launchType)
+  );
+}
+
+/** By CPU, then memory, then GPUs. */
+export function compareSize(a: OfferedInstanceType, b: OfferedInstanceType): number {
+  return a.cpuMilli - b.cpuMilli || a.memoryBytes - b.memoryBytes || a.gpus - b.gpus;
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,1 @@
+export { instanceTypeRequest } from "./instance-type-request.ts";

@@ -1,0 +1,43 @@
+import type { Pod } from "@kip/k8s-types";
+
+const archLabels: readonly string[] = ["kubernetes.io/arch", "beta.kubernetes.io/arch"];
+
+/** Keys of a node selector whose value is a kind of GPU: GKE's, that of EKS, Karpenter's. */
+const gpuLabels: readonly string[] = [
+  "cloud.google.com/gke-accelerator",
+  "k8s.amazonaws.com/accelerator",
+  "karpenter.k8s.aws/instance-gpu-name",
+];
+
+/**
+ * The original's key: what follows is the kind, unless the value is. So one node can have the labels of several kinds.
+ */
+const gpuLabelPrefix = "node.elotl.co/gpu-";
+
+/** Kinds of GPU that a pod's node selector names; its GPUs must be of all of them. */
+export function gpuKinds({ spec }: Pod): readonly string[] {
+  return Object.entries(spec.nodeSelector ?? {}).flatMap(([key, value]) => {
+    if (gpuLabels.includes(key)) return [value];
+    if (!key.startsWith(gpuLabelPrefix)) return [];
+    return [value === "" ? key.slice(gpuLabelPrefix.length) : value];
+  });
+}
+
+/**
+ * Processors that a pod may have by its node selector and by the `In` of its required node affinity. Undefined if it says
+ * nothing: such a pod is for amd64.
+ */
+export function architectures({ spec }: Pod): readonly string[] | undefined {
+  const selected = Object.entries(spec.nodeSelector ?? {}).find(([key]) =>
+    archLabels.includes(key),
+  );
+  if (selected) return [selected[1]];
+  const affinity = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  const terms = affinity?.nodeSelectorTerms ?? [];
+  const ofTerms = terms.map(({ matchExpressions = [] }) =>
+    matchExpressions.find(({ key, operator }) => archLabels.includes(key) && operator === "In"),
+  );
+  // Terms are alternatives: one that leaves the processor open leaves it open for all.
+  if (ofTerms.length === 0 || ofTerms.includes(undefined)) return undefined;
+  return [...new Set(ofTerms.flatMap((expression) => expression?.values ?? []))];
+}
