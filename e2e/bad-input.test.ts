@@ -39,7 +39,7 @@ describe("bad input gets a sentence and a remedy", () => {
     assert.equal(result.status, 1);
     assert.match(
       result.stderr,
-      /"cells\.defaultVolumeSze": there is no such key\n.*Did you mean "defaultVolumeSize"\?/,
+      /line 4: cells\.defaultVolumeSze: there is no such key\n.*Did you mean cells\.defaultVolumeSize\?/,
     );
   });
 

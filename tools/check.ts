@@ -23,6 +23,7 @@ const steps: readonly (readonly [name: string, command: string, ...args: string[
   ["scripts", "node", "tools/embed-scripts.ts", "--check"],
   ["generated types", "node", "tools/generate-kubernetes-types.ts", "--check"],
   ["pod fields", "node", "tools/generate-pod-compatibility.ts", "--check"],
+  ["configuration", "node", "tools/generate-configuration.ts", "--check"],
   ["dead code", "knip", "--no-progress", "--no-config-hints"],
 ];
 

@@ -7,6 +7,7 @@ const help = `Kip runs every pod on a machine of its own.
   kip status      what runs: control plane, node, cells
   kip explain     what decides whether a pod reaches another pod, a Service or an address (kip explain --help)
   kip price       which machines the pods of a manifest would get on AWS, GCE or Azure, and what they cost
+  kip config      check a provider.yaml (kip config --help)
   kip local       cause faults in the local cluster: no capacity, lost cells (kip local --help)
   kip [options]   the provider: a virtual node of an existing cluster (kip --help lists the options)
   kip version
@@ -17,6 +18,7 @@ const commands: Readonly<Record<string, (args: readonly string[]) => Promise<voi
   down: async (args) => (await import("./local/stop/down.ts")).down(args),
   status: async (args) => (await import("./local/status.ts")).status(args),
   local: async (args) => (await import("./local/faults/inject-fault.ts")).injectFault(args),
+  config: async (args) => (await import("./config/check-config.ts")).configCommand(args),
   explain: async (args) => (await import("./explain/explain.ts")).explain(args),
   price: async (args) => (await import("./price/price.ts")).price(args),
   "local-daemon": async (args) => (await import("./local/run/daemon.ts")).daemon(args),
@@ -47,11 +49,11 @@ async function run(args: readonly string[]): Promise<void> {
   });
 }
 
-/** Tells a person what failed and what to do, in two lines. */
+/** Tells a person what failed and what to do, in two lines or more. */
 function printFailure(error: unknown): void {
   console.error(`kip: ${errorText(error)}`);
   const remedy = findRemedy(error);
-  if (remedy !== undefined) console.error(`     ${remedy}`);
+  if (remedy !== undefined) console.error(`     ${remedy.replaceAll("\n", "\n     ")}`);
   if (!isCodedError(error) && error instanceof Error) console.error(error.stack);
 }
 

@@ -6,7 +6,14 @@ export {
   type CellSpec,
   type CellStatus,
 } from "./state/cell.ts";
-export { decodeProviderConfig, type ProviderConfig } from "./config/provider-config.ts";
+export { changedKeys, type ChangedKey } from "./config/changed-keys.ts";
+export { pathText, type KeyNote } from "./config/keys/read-keys.ts";
+export {
+  checkProviderConfig,
+  decodeProviderConfig,
+  type CheckedConfig,
+  type ProviderConfig,
+} from "./config/provider-config.ts";
 export { KipProvider } from "./provider.ts";
 export { findClusterDns, installCells, readControllerID } from "./cluster-facts.ts";
 export { startKip, type RunningKip, type StartKipOptions } from "./start-kip.ts";

@@ -7,7 +7,7 @@ import { readNodeFacts } from "./node-facts.ts";
 const excluded = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 async function labelsWith(labels: Readonly<Record<string, string>>) {
-  const config = decodeProviderConfig({ cloud: { simulated: {} }, kubelet: { labels } });
+  const config = decodeProviderConfig({ cloud: { local: {} }, kubelet: { labels } });
   const driver = createSimulatedCloud().open({ owner: "owner" });
   const facts = await readNodeFacts({
     driver,

@@ -58,10 +58,12 @@ export class KipProvider implements PodProvider {
   readonly #notices = new Map<string, InterruptionNotice>();
   readonly #stopped = new AbortController();
   #callbacks: ProviderCallbacks | undefined;
+  #nodeFacts: NodeFacts;
   readonly #startedAt: number;
 
   constructor(options: KipProviderOptions) {
     this.#options = options;
+    this.#nodeFacts = options.nodeFacts;
     this.#startedAt = options.clock.now();
   }
 
@@ -113,7 +115,7 @@ export class KipProvider implements PodProvider {
 
   async admit(pod: Pod): Promise<void> {
     const { uid } = pod.metadata;
-    const { capacity, allocatable = capacity } = this.#options.nodeFacts;
+    const { capacity, allocatable = capacity } = this.#nodeFacts;
     const otherPods = (): readonly Pod[] =>
       this.#admittedPods().filter((each) => each.metadata.uid !== uid);
     const rejection =
@@ -207,13 +209,19 @@ export class KipProvider implements PodProvider {
   }
 
   async nodeFacts(): Promise<NodeFacts> {
-    return this.#options.nodeFacts;
+    return this.#nodeFacts;
+  }
+
+  /** The virtual node has other labels or another capacity from now on. */
+  changeNode(facts: NodeFacts): void {
+    this.#nodeFacts = facts;
+    this.#callbacks?.nodeChanged();
   }
 
   async podAllocatable(pod: Pod): Promise<Readonly<Record<string, string>>> {
-    const { cells, chooser, nodeFacts } = this.#options;
+    const { cells, chooser } = this.#options;
     const cell = newestCell(cells.list(), pod.metadata.uid);
-    const { capacity, allocatable = capacity } = nodeFacts;
+    const { capacity, allocatable = capacity } = this.#nodeFacts;
     return { ...allocatable, ...(await chooser.sizeOf(pod, cell?.spec.instanceType)) };
   }
 
@@ -335,7 +343,7 @@ export class KipProvider implements PodProvider {
   #worker(podRef: PodRef): CellWorker {
     const known = this.#workers.get(podRef.uid);
     if (known) return known;
-    const { steps, limits, nodeFacts, clock, logger } = this.#options;
+    const { steps, limits, clock, logger } = this.#options;
     const { namespace, name, uid } = podRef;
     const publisher = new PodPublisher({
       podUid: uid,
@@ -344,7 +352,7 @@ export class KipProvider implements PodProvider {
     });
     const worker = new CellWorker({
       podRef,
-      nodeIp: nodeFacts.internalIp,
+      nodeIp: this.#nodeFacts.internalIp,
       steps,
       limits,
       clock,

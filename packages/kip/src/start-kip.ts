@@ -56,6 +56,13 @@ export interface StartKipOptions {
 /** A provider that has been started. */
 export interface RunningKip extends AsyncDisposable {
   readonly provider: KipProvider;
+  /**
+   * Takes the keys of another configuration that may change while kip runs, those that the table of keys calls "live": for
+   * cells that start from now on, and for the virtual node. Others are left for the next start.
+   *
+   * @throws what the cloud reports; the configuration is in force nevertheless, but for the node's
+   */
+  reconfigure(config: ProviderConfig): Promise<void>;
 }
 
 /** Parts that are opened before the provider is created. */
@@ -63,6 +70,13 @@ interface OpenedParts {
   readonly store: CellStore;
   readonly identities: CellIdentities;
   readonly nodeFacts: NodeFacts;
+  /** The configuration in force. */
+  readonly settings: Settings;
+}
+
+/** The configuration that is in force now; everything that may change while kip runs reads it here. */
+interface Settings {
+  current: ProviderConfig;
 }
 
 /**
@@ -79,6 +93,13 @@ export async function startKip(options: StartKipOptions): Promise<RunningKip> {
     const collecting = collect(options, { store: opened.store, cells, provider }, stop.signal);
     return {
       provider,
+      reconfigure: async (config) => {
+        opened.settings.current = config;
+        const { nodeInfo } = opened.nodeFacts;
+        const facts = await readNodeFacts({ ...options, config });
+        // Its IDs are those of this start of kip.
+        provider.changeNode({ ...facts, nodeInfo });
+      },
       [Symbol.asyncDispose]: async () => {
         stop.abort();
         await provider.stop();
@@ -101,7 +122,8 @@ async function openParts(options: StartKipOptions): Promise<OpenedParts> {
     secretName: "kip-cell-ca",
     clock,
   });
-  return { store, identities, nodeFacts: await readNodeFacts(options) };
+  const settings = { current: options.config };
+  return { store, identities, settings, nodeFacts: await readNodeFacts(options) };
 }
 
 /** The provider and the informer of its cells; the informer calls the provider from its first list on. */
@@ -114,11 +136,12 @@ function createProvider(
   readonly cells: Informer<Cell & KubeObject>;
   readonly network: ClusterNetwork;
 } {
-  const { client, driver, config, nodeName, clock, logger } = options;
+  const { client, driver, nodeName, clock, logger } = options;
+  const { settings } = opened;
   const archive = new LogArchive(options.logDir, logger);
   const facts = new KnownNetworkFacts({ driver, clock, logger });
   const network = createNetwork(options, facts, signal);
-  const chooser = createChooser(options);
+  const chooser = createChooser(options, settings);
   const steps = createSteps(options, opened, {
     archive,
     chooser,
@@ -146,7 +169,9 @@ function createProvider(
     archive,
     limits: {
       bootMs: 20 * 60_000,
-      unreachableLimitMs: config.unreachableLimitMs,
+      get unreachableLimitMs() {
+        return settings.current.unreachableLimitMs;
+      },
       drainLeewayMs: 15_000,
     },
     nodeFacts: opened.nodeFacts,
@@ -174,33 +199,31 @@ function createNetwork(
   });
 }
 
-function createChooser({ driver, config, nodeName, controllerID }: StartKipOptions): CellChooser {
-  return new CellChooser(driver, {
-    nodeName,
-    controllerID,
-    defaultInstanceType: config.defaultInstanceType,
-    defaultVolumeBytes: config.defaultVolumeBytes,
-    imageSpec: config.bootImageSpec,
-    privateIPOnly: config.privateIPOnly,
+function createChooser(
+  { driver, nodeName, controllerID }: StartKipOptions,
+  settings: Settings,
+): CellChooser {
+  return new CellChooser(driver, () => {
+    const { defaultInstanceType, defaultVolumeBytes, privateIPOnly } = settings.current;
+    const imageSpec = settings.current.bootImageSpec;
+    const sizes = { defaultInstanceType, defaultVolumeBytes };
+    return { nodeName, controllerID, ...sizes, imageSpec, privateIPOnly };
   });
 }
 
 function createSteps(
   options: StartKipOptions,
-  { store, identities }: OpenedParts,
+  { store, identities, settings }: OpenedParts,
   own: Pick<CellTools, "archive" | "chooser" | "network" | "dns" | "onEvent" | "onProblem">,
 ): CellSteps {
   const { driver, config, clock, logger } = options;
-  const { dockerConfig, registries, images, logs, seccompProfileRoot } = config;
+  const { dockerConfig } = config;
   const source = logInSource({ dockerConfig, driver, clock, path: options.path });
   return createCellSteps({
     store,
     driver,
     identities,
-    registries,
-    images,
-    logs,
-    seccompProfileRoot,
+    settings: () => settings.current,
     logIns: source && new CloudLogIns(source, { clock, logger }),
     clock,
     logger: logger.with({ component: "cells" }),

@@ -5,15 +5,18 @@ export interface PrintedFailure {
 }
 
 /**
- * The failure at the end of a program's output, in the form of `printFailure`: `kip: ` and the reason, and a second line
- * with what to do. Without one, the last line; undefined for an empty output.
+ * The failure at the end of a program's output, in the form of `printFailure`: `kip: ` and the reason, and what to do
+ * in one or more further lines. Without one, the last line; undefined for an empty output.
  */
 export function printedFailure(output: string): PrintedFailure | undefined {
   const lines = output.split("\n");
   const index = lines.findLastIndex((line) => line.startsWith("kip: "));
   if (index >= 0) {
-    const remedy = /^ {5}(\S.*)$/.exec(lines[index + 1] ?? "")?.[1];
-    return { message: lines[index]?.slice("kip: ".length) ?? "", remedy };
+    const rest = lines.slice(index + 1);
+    const end = rest.findIndex((line) => !/^ {5}\S/.test(line));
+    const remedy = (end < 0 ? rest : rest.slice(0, end)).map((line) => line.trim()).join("; ");
+    const message = lines[index]?.slice("kip: ".length) ?? "";
+    return { message, remedy: remedy === "" ? undefined : remedy };
   }
   const message = lines.findLast((line) => line.trim() !== "");
   return message === undefined ? undefined : { message, remedy: undefined };

@@ -8,6 +8,7 @@ import {
 import { OptionError, silentLogger, type Option, type OptionValues } from "@kip/base";
 import { openClient } from "@kip/virtual-kubelet/command";
 import { parseCommand } from "../cli/parse-command.ts";
+import { separateWords } from "../cli/separate-words.ts";
 import { stopRequest } from "../cli/stop-request.ts";
 import { findingText } from "./finding-text.ts";
 
@@ -50,7 +51,7 @@ const exitCodes: Readonly<Record<Outcome, number>> = {
 
 /** Runs `kip explain`. */
 export async function explain(args: readonly string[]): Promise<void> {
-  const { words, flags } = separate(args);
+  const { words, flags } = separateWords(args);
   const values = parseCommand(usage, options, flags);
   if (!values) return;
   const [topic, pod, ...more] = words;
@@ -115,26 +116,4 @@ function namespacesOf({ pod, to, namespace }: NetworkQuestion): readonly string[
   const kinds = ["pod", "pods", "po", "service", "services", "svc"];
   const found = [namespace, ...named, ...(ofName === undefined ? [] : [ofName])];
   return [...new Set(found)].filter((name) => !kinds.includes(name));
-}
-
-/** Words, and flags with their values. A `-o` or `-n` alone is the flag, as with kubectl. */
-function separate(args: readonly string[]): {
-  readonly words: readonly string[];
-  readonly flags: readonly string[];
-} {
-  const short: Readonly<Record<string, string>> = { "-o": "--output", "-n": "--namespace" };
-  const words: string[] = [];
-  const flags: string[] = [];
-  for (let i = 0; i < args.length; i++) {
-    const arg = short[args[i] ?? ""] ?? args[i] ?? "";
-    if (!arg.startsWith("-")) {
-      words.push(arg);
-      continue;
-    }
-    flags.push(arg);
-    const next = args[i + 1];
-    const takesValue = arg !== "--help" && arg !== "-h" && !arg.includes("=");
-    if (takesValue && next !== undefined && !next.startsWith("-")) flags.push(args[++i] ?? "");
-  }
-  return { words, flags };
 }

@@ -3,7 +3,7 @@ import type { CloudDriver } from "@kip/cloud";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import type { ProviderConfig } from "@kip/kip";
 import { markerVariable } from "../local/cluster/processes.ts";
-import { decodeLocalSettings } from "./local-settings.ts";
+import { driverNames } from "./driver-names.ts";
 import { KipError } from "../errors.ts";
 
 /**
@@ -16,8 +16,8 @@ export async function openDriver(
   controllerID: string,
   logger: Logger,
 ): Promise<CloudDriver> {
-  const { name, settings } = config.cloud;
-  if (name !== "local") {
+  const { name, local } = config.cloud;
+  if (!driverNames.includes(name)) {
     throw new KipError(
       "CLOUD_DRIVER_MISSING",
       `Cannot use cloud "${name}": this version has no driver for it`,
@@ -28,7 +28,6 @@ export async function openDriver(
   }
   // Machines outlive the processes of a local cluster, so they do not carry its mark.
   delete process.env[markerVariable];
-  const local = decodeLocalSettings(settings, "cloud.local");
   const stateDir = local.stateDir ?? "/var/lib/kip/cells";
   const cloud = await createLocalCloud(
     defined({

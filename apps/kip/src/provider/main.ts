@@ -1,7 +1,5 @@
-import { readFile } from "node:fs/promises";
 import {
   createLogger,
-  isCodedError,
   logLevels,
   pause,
   systemClock,
@@ -10,20 +8,15 @@ import {
   type OptionValues,
 } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
-import {
-  decodeProviderConfig,
-  findClusterDns,
-  readControllerID,
-  startKip,
-  type ProviderConfig,
-} from "@kip/kip";
+import { findClusterDns, readControllerID, startKip, type ProviderConfig } from "@kip/kip";
 import { openClient } from "@kip/virtual-kubelet/command";
 import { openDriver } from "./driver.ts";
 import { serveNode } from "./node.ts";
 import { nodeIpsOf, providerOptions } from "./provider-options.ts";
-import { KipError } from "../errors.ts";
 import { parseCommand } from "../cli/parse-command.ts";
-import { parseSettings } from "../cli/parse-settings.ts";
+import { followConfig } from "../config/follow-config.ts";
+import { noteText } from "../config/placed-notes.ts";
+import { configError, readConfigFile, readConfigText } from "../config/read-provider-config.ts";
 import { stopRequest } from "../cli/stop-request.ts";
 
 const usage =
@@ -36,25 +29,30 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   const logger = createLogger({ level: options.choice("log-level", logLevels) });
   for (const notice of uselessOptions(providerOptions, options)) logger.warn(notice);
   const { signal } = stopRequest();
-  const config = await readConfig(options);
-  for (const key of config.withoutEffect)
-    logger.warn("Ignored a setting that has no effect in this version", { key });
+  const file = options.required("provider-config");
+  const { config, content, problems, notices } = readConfigText(await readConfigFile(file));
+  if (!config) throw configError(file, problems);
+  for (const note of notices) logger.warn("Read a setting with a remark", { note: noteText(note) });
   await using stack = new AsyncDisposableStack();
   const program = { env: process.env, userAgent: "kip/0.1.0", logger };
   const { client } = await openClient(options, program);
   stack.defer(() => client.close());
-  await serve({ options, logger, config, client, signal });
+  await serve({ options, logger, config, file, content, client, signal });
 }
 
 interface Serve {
   readonly options: OptionValues;
   readonly logger: Logger;
   readonly config: ProviderConfig;
+  /** Where the configuration is from, and what it had. */
+  readonly file: string;
+  readonly content: unknown;
   readonly client: ApiClient;
   readonly signal: AbortSignal;
 }
 
-async function serve({ options, logger, config, client, signal }: Serve): Promise<void> {
+async function serve(needs: Serve): Promise<void> {
+  const { options, logger, config, client, signal, file, content } = needs;
   const nodeName = options.required("nodename");
   const controllerID = config.controllerID ?? (await readControllerID(client));
   await using driver = await openDriver(config, controllerID, logger);
@@ -82,6 +80,8 @@ async function serve({ options, logger, config, client, signal }: Serve): Promis
     options,
     logger,
   });
+  const apply = async (changed: ProviderConfig): Promise<void> => await kip.reconfigure(changed);
+  followConfig({ file, first: { content }, logger, signal, apply });
   logger.info("Started the provider", {
     node: nodeName,
     driver: driver.name,
@@ -89,25 +89,4 @@ async function serve({ options, logger, config, client, signal }: Serve): Promis
   });
   await pause(Number.POSITIVE_INFINITY, systemClock, signal);
   logger.info("Began to stop the provider", { reason: String(signal.reason) });
-}
-
-async function readConfig(options: OptionValues): Promise<ProviderConfig> {
-  const file = options.required("provider-config");
-  let text: string;
-  try {
-    text = await readFile(file, "utf8");
-  } catch (error) {
-    throw new KipError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
-      cause: error,
-      remedy: "Give the path of an existing file with --provider-config",
-    });
-  }
-  try {
-    return decodeProviderConfig(parseSettings(text));
-  } catch (error) {
-    if (isCodedError(error)) throw error; // it names what is wrong
-    throw new KipError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
-      cause: error,
-    });
-  }
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isCodedError } from "@kip/base";
 import { CertificateAuthority } from "@kip/pki";
-import { decodeProviderConfig } from "./provider-config.ts";
+import { checkProviderConfig, decodeProviderConfig } from "./provider-config.ts";
 
 const { certificate: ca } = await CertificateAuthority.create({
   commonName: "ca",
@@ -62,8 +62,7 @@ describe("decodeProviderConfig(), of the section registries", () => {
 
   it("refuses a host twice", () => {
     assert.throws(() => read({ registries: [{ host: "r.test" }, { host: "r.test" }] }), {
-      message:
-        'Cannot use "registries[1].host" of the configuration: "r.test" has an entry already',
+      message: 'Cannot use registries[1].host: "r.test" has an entry already',
     });
   });
 });
@@ -90,10 +89,16 @@ describe("decodeProviderConfig(), of the section images", () => {
       imageCacheMountOpts: "-o ro -o vers=4.1",
       "itzoFlag-v": "5",
     };
-    const config = read({ cells: { cellConfig } });
+    const { config, notices } = checkProviderConfig({
+      cloud: { local: {} },
+      cells: { cellConfig },
+    });
     const cache = { path: "/nfs", nfs: "10.20.0.2:/data", options: ["vers=4.1"] };
-    assert.deepEqual(config.images, { cache });
-    assert.deepEqual(config.withoutEffect, ["cells.cellConfig.itzoFlag-v"]);
+    assert.deepEqual(config?.images, { cache });
+    assert.deepEqual(
+      notices.map(({ path }) => path.join(".")),
+      ["cells.cellConfig.itzoFlag-v"],
+    );
     assert.throws(() => read({ cells: { cellConfig }, images: { cache } }), /sets the same/);
   });
 

@@ -1,7 +1,104 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import { isCodedError } from "@kip/base";
-import { decodeProviderConfig } from "./provider-config.ts";
+import { CertificateAuthority } from "@kip/pki";
+import { keyRows } from "./keys/key-rows.ts";
+import { providerKeys } from "./keys/provider-keys.ts";
+import { pathText } from "./keys/read-keys.ts";
+import { checkProviderConfig, decodeProviderConfig } from "./provider-config.ts";
+
+const base = { cloud: { local: {} } };
+
+function problemsOf(content: object): readonly string[] {
+  const { problems } = checkProviderConfig(content);
+  return problems.map(({ path, message }) => `${pathText(path)}: ${message}`);
+}
+
+const local = (settings: object): object => ({ cloud: { local: settings } });
+const registry = (entry: object): object => ({ registries: [{ host: "r.test", ...entry }] });
+const cellConfig = (more: object): object => ({
+  cells: { cellConfig: { imageCacheEndpoint: "s:/d", ...more } },
+});
+const { certificate } = await CertificateAuthority.create({ commonName: "ca", validMs: 60_000 });
+
+/** What a key is given for the test that each has an effect. */
+const samples: Readonly<Record<string, object>> = {
+  "cloud.local": { cloud: { local: { stateDir: "/x" } } },
+  "cloud.local.stateDir": local({ stateDir: "/x" }),
+  "cloud.local.imagesDir": local({ imagesDir: "/x" }),
+  "cloud.local.namespace": local({ namespace: "x" }),
+  "cloud.local.range": local({ range: "10.0.0.0/16" }),
+  "cloud.local.ipv6Range": local({ ipv6Range: "fd00::/64" }),
+  "cloud.local.internet": local({ internet: "off" }),
+  "cloud.local.hostPorts": local({ hostPorts: [1] }),
+  "cloud.local.serviceRanges": local({ serviceRanges: ["10.0.0.0/16"] }),
+  "cloud.local.hostServices": local({ hostServices: true }),
+  "cloud.local.nodePortAddresses": local({ nodePortAddresses: ["127.0.0.1"] }),
+  "cloud.local.dnsService": local({ dnsService: "10.96.0.10" }),
+  "cloud.local.templates": local({ templates: false }),
+  "cloud.local.templatesDir": local({ templatesDir: "/x" }),
+  "cloud.local.faultInjection": local({ faultInjection: true }),
+  "cells.bootImageSpec": { cells: { bootImageSpec: { id: "x" } } },
+  "cells.defaultInstanceType": { cells: { defaultInstanceType: "t3.nano" } },
+  "cells.defaultVolumeSize": { cells: { defaultVolumeSize: "6Gi" } },
+  "cells.nametag": { cells: { nametag: "x" } },
+  "cells.privateIPOnly": { cells: { privateIPOnly: true } },
+  "cells.healthcheck.status.healthyTimeout": {
+    cells: { healthcheck: { status: { healthyTimeout: 1.5 } } },
+  },
+  "cells.healthcheck.cloudAPI": { cells: { healthcheck: { cloudAPI: { interval: 10 } } } },
+  "cells.cellConfig.imageCacheEndpoint": cellConfig({}),
+  "cells.cellConfig.imageCacheMountDir": cellConfig({ imageCacheMountDir: "/x" }),
+  "cells.cellConfig.imageCacheMountOpts": cellConfig({ imageCacheMountOpts: "vers=4.1" }),
+  "cells.cellConfig.<other>": cellConfig({ "itzoFlag-v": "5" }),
+  "cells.standbyCells": { cells: { standbyCells: [{ instanceType: "t3.nano", count: 0 }] } },
+  "cells.cloudInitFile": { cells: { cloudInitFile: "/x" } },
+  "cells.itzo": { cells: { itzo: { version: "latest", url: "https://x.test" } } },
+  "cells.extraCIDRs": { cells: { extraCIDRs: ["10.0.0.0/8"] } },
+  "cells.extraSecurityGroups": { cells: { extraSecurityGroups: ["sg-1"] } },
+  "cells.statusInterval": { cells: { statusInterval: 0 } },
+  "cells.defaultIAMPermissions": { cells: { defaultIAMPermissions: "x" } },
+  "cells.useCloudParameterStore": { cells: { useCloudParameterStore: true } },
+  "kubelet.cpu": { kubelet: { cpu: 1 } },
+  "kubelet.memory": { kubelet: { memory: "1Gi" } },
+  "kubelet.pods": { kubelet: { pods: 1 } },
+  "kubelet.capacity": { kubelet: { capacity: { "nvidia.com/gpu": 1 } } },
+  "kubelet.labels": { kubelet: { labels: { rack: "" } } },
+  "kubelet.containerLogMaxSize": { kubelet: { containerLogMaxSize: "1Mi" } },
+  "kubelet.containerLogMaxFiles": { kubelet: { containerLogMaxFiles: 2 } },
+  "kubelet.seccompProfileRoot": { kubelet: { seccompProfileRoot: "/x" } },
+  "registries[].host": registry({}),
+  "registries[].endpoint": registry({ endpoint: "https://x.test" }),
+  "registries[].insecure": registry({ insecure: true }),
+  "registries[].mirrors": registry({ mirrors: ["https://x.test"] }),
+  "registries[].username": registry({ username: "u", password: "p" }),
+  "registries[].password": registry({ username: "u", password: "q" }),
+  "registries[].ca": registry({ ca: certificate }),
+  "images.cache.nfs": { images: { cache: { nfs: "s:/d" } } },
+  "images.cache.path": { images: { cache: { path: "/x" } } },
+  "images.cache.options": { images: { cache: { nfs: "s:/d", options: ["vers=4.1"] } } },
+  "images.dockerConfig": { images: { dockerConfig: "/x" } },
+  "images.proxy.http": { images: { proxy: { http: "http://x.test" } } },
+  "images.proxy.https": { images: { proxy: { https: "http://x.test" } } },
+  "images.proxy.no": { images: { proxy: { https: "http://x.test", no: ["x"] } } },
+  "testing.controllerID": { testing: { controllerID: "x" } },
+  etcd: { etcd: { internal: { dataDir: "/x" }, client: { endpoints: ["x"] } } },
+};
+
+/** What the configuration with the sample is compared with, where a key needs another one. */
+const around: Readonly<Record<string, object>> = {
+  "cells.cellConfig.imageCacheMountDir": { ...base, ...cellConfig({}) },
+  "cells.cellConfig.imageCacheMountOpts": { ...base, ...cellConfig({}) },
+  "registries[].endpoint": { ...base, ...registry({}) },
+  "registries[].insecure": { ...base, ...registry({}) },
+  "registries[].mirrors": { ...base, ...registry({}) },
+  "registries[].username": { ...base, ...registry({}) },
+  "registries[].password": { ...base, ...registry({ username: "u", password: "p" }) },
+  "registries[].ca": { ...base, ...registry({}) },
+  "images.cache.options": { ...base, images: { cache: { nfs: "s:/d" } } },
+  "images.proxy.no": { ...base, images: { proxy: { https: "http://x.test" } } },
+};
 
 describe("decodeProviderConfig()", () => {
   it("applies the original's defaults", () => {
@@ -9,13 +106,17 @@ describe("decodeProviderConfig()", () => {
     assert.equal(config.defaultVolumeBytes, 5 * 2 ** 30);
     assert.deepEqual(config.capacity, {});
     assert.equal(config.unreachableLimitMs, 90_000);
-    assert.deepEqual(config.cloud, { name: "local", settings: {} });
+    assert.deepEqual(config.cloud, { name: "local", local: {} });
   });
 
-  it("takes the node's capacity by either key, capacity before the short ones", () => {
-    const kubelet = { cpu: 4, pods: "30", capacity: { pods: "40", "nvidia.com/gpu": 1 } };
+  it("takes the node's capacity by either key, which must not differ", () => {
+    const kubelet = { cpu: 4, pods: "40", capacity: { pods: "40", "nvidia.com/gpu": 1 } };
     const { capacity } = decodeProviderConfig({ cloud: { local: {} }, kubelet });
     assert.deepEqual(capacity, { cpu: "4", pods: "40", "nvidia.com/gpu": "1" });
+    const other = { pods: "30", capacity: { pods: "40" } };
+    assert.deepEqual(problemsOf({ cloud: { local: {} }, kubelet: other }), [
+      "kubelet.pods: it is 30, and kubelet.capacity.pods is 40",
+    ]);
   });
 
   it("takes a kubelet's limits of logs, and refuses those that a cell cannot keep", () => {
@@ -41,7 +142,7 @@ describe("decodeProviderConfig()", () => {
     assert.equal(root({ seccompProfileRoot: "/etc/kip/seccomp" }), "/etc/kip/seccomp");
     assert.throws(() => root({ seccompProfileRoot: "seccomp" }), {
       code: "CONFIG_INVALID",
-      message: 'Cannot use kubelet.seccompProfileRoot "seccomp": it is not absolute',
+      message: 'Cannot use kubelet.seccompProfileRoot: "seccomp" is not an absolute path',
     });
   });
 
@@ -51,7 +152,7 @@ describe("decodeProviderConfig()", () => {
       (error) =>
         isCodedError(error) &&
         error.message.includes("cells.defaultInstanceTyp") &&
-        error.remedy === 'Did you mean "defaultInstanceType"?',
+        error.remedy === "Did you mean cells.defaultInstanceType?",
     );
   });
 
@@ -61,12 +162,136 @@ describe("decodeProviderConfig()", () => {
     }
   });
 
-  it("says which settings have no effect", () => {
-    const config = decodeProviderConfig({
-      etcd: {},
-      cloud: { local: {} },
-      cells: { standbyCells: [], nametag: "x" },
+  it("reads a section without keys, as YAML has it with nothing behind the colon", () => {
+    const { cloud } = decodeProviderConfig({ cloud: { local: null }, cells: null });
+    assert.deepEqual(cloud, { name: "local", local: {} });
+  });
+
+  const conflicting: readonly (readonly [object, readonly string[]])[] = [
+    [{ cloud: { local: {}, aws: {} } }, ["cloud.aws: there is cloud.local already"]],
+    [
+      { cloud: { aws: { accessKeyID: "a" } } },
+      ["cloud.aws.accessKeyID: it needs cloud.aws.secretAccessKey"],
+    ],
+    [
+      {
+        cloud: {
+          gce: { credentials: { clientEmail: "a", privateKey: "b" }, credentialsFile: "/x" },
+        },
+      },
+      [
+        "cloud.gce.credentials: cloud.gce.credentialsFile is given, too",
+        "cloud.gce.credentials: it needs cloud.gce.projectID",
+      ],
+    ],
+    [
+      { cloud: { azure: { subnetName: "a", subscriptionID: "s", resourceGroup: "r" } } },
+      [
+        "cloud.azure.location: it is missing or blank",
+        "cloud.azure.subnetName: it needs cloud.azure.virtualNetworkName",
+      ],
+    ],
+    [
+      {
+        cells: {
+          healthcheck: { status: { healthyTimeout: 1 }, cloudAPI: { interval: 10 } },
+          standbyCells: [{ instanceType: "t3.nano", count: 1, spot: true, dedicated: true }],
+        },
+      },
+      [
+        "cells.healthcheck.cloudAPI: cells.healthcheck.status is given, too",
+        "cells.standbyCells[0]: spot and dedicated exclude each other",
+      ],
+    ],
+  ];
+  for (const [content, problems] of conflicting)
+    it(`finds what does not go together in ${JSON.stringify(content)}`, () => {
+      assert.deepEqual(problemsOf({ cloud: { local: {} }, ...content }), problems);
     });
-    assert.deepEqual(config.withoutEffect, ["etcd", "cells.standbyCells"]);
+
+  it("takes regions that the original refused", () => {
+    for (const region of ["us-gov-west-1", "cn-north-1", "us-isob-east-1", "eusc-de-east-1"])
+      assert.deepEqual(problemsOf({ cloud: { aws: { region } } }), []);
+    assert.equal(problemsOf({ cloud: { aws: { region: "us-east-1a" } } }).length, 1);
+  });
+});
+
+describe("checkProviderConfig()", () => {
+  it("drops no key: each has an effect, or a notice that says what replaces it", () => {
+    const none = ["apiVersion", "kind"];
+    const paths = keyRows(providerKeys).map(({ path }) => path);
+    const ofThisVersion = paths.filter((path) => !/^cloud\.(aws|gce|azure)/.test(path));
+    for (const path of ofThisVersion.filter((each) => !none.includes(each))) {
+      const before = checkProviderConfig(around[path] ?? base);
+      const sample = samples[path];
+      assert.ok(sample, `give a sample for ${path}`);
+      const after = checkProviderConfig({ ...base, ...sample });
+      assert.deepEqual(after.problems, [], path);
+      const isSeen = !isDeepStrictEqual(after.config, before.config) || after.notices.length > 0;
+      assert.ok(isSeen, `${path} has no effect`);
+    }
+  });
+
+  it("finds all problems at once", () => {
+    const { problems } = checkProviderConfig({
+      cloud: { local: { hostPorts: [80, 0] } },
+      cells: { nametag: "A_B", statusInterval: -1, extraCIDRs: ["10.0.0.0/33"], cpu: 1 },
+      kubelet: { cpu: "much", labels: { rack: 7 } },
+    });
+    assert.deepEqual(
+      problems.map(({ path }) => pathText(path)),
+      [
+        "cloud.local.hostPorts[1]",
+        "cells.nametag",
+        "cells.statusInterval",
+        "cells.extraCIDRs[0]",
+        "cells.cpu",
+        "kubelet.cpu",
+        "kubelet.labels.rack",
+      ],
+    );
+    const remedies = problems.map(({ remedy }) => remedy);
+    assert.equal(remedies[4], "Did you mean kubelet.cpu?");
+    assert.equal(remedies[6], "Write it in quotes");
+  });
+
+  it("says which settings have no effect, once for each with all that is below", () => {
+    const { notices } = checkProviderConfig({
+      etcd: { internal: { dataDir: "/opt/milpa/data" } },
+      cloud: { local: {} },
+      cells: { standbyCells: [], healthcheck: { cloudAPI: { healthyTimeout: 180 } } },
+    });
+    assert.deepEqual(
+      notices.map(({ path }) => pathText(path)),
+      ["etcd", "cells.standbyCells", "cells.healthcheck.cloudAPI"],
+    );
+    for (const { message } of notices) assert.match(message, /^it has no effect: /);
+  });
+
+  it("counts FILL_IN as blank, with a notice", () => {
+    const { config, problems, notices } = checkProviderConfig({
+      cloud: { local: {} },
+      cells: { nametag: "FILL_IN", extraSecurityGroups: ["FILL_IN"] },
+      registries: [{ host: "FILL_IN" }],
+    });
+    assert.equal(config, undefined);
+    assert.deepEqual(
+      problems.map(({ path, message }) => `${pathText(path)}: ${message}`),
+      ["registries[0].host: it is missing or blank"],
+    );
+    assert.equal(notices.filter(({ message }) => message.startsWith("FILL_IN")).length, 3);
+  });
+
+  it("quotes no secret", () => {
+    const { problems } = checkProviderConfig({
+      cloud: { local: {}, aws: { secretAccessKey: 4711 } },
+      registries: [
+        { host: "u:hidden@r.test/x", endpoint: "https://u:hidden@r.test", password: 4711 },
+        "hidden",
+      ],
+      images: { proxy: { http: "u:hidden@proxy.test:3128" } },
+    });
+    assert.equal(problems.length >= 6, true);
+    assert.doesNotMatch(JSON.stringify(problems), /hidden|4711/);
   });
 });

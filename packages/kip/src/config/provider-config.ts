@@ -1,105 +1,34 @@
-import { isAbsolute } from "node:path";
 import type { DesiredImageSettings, DesiredLogs, DesiredRegistry } from "@kip/agent-api";
-import { bytes, decode, defined, parseQuantity } from "@kip/base";
+import { bytes, defined } from "@kip/base";
 import { ProviderError } from "../errors.ts";
-import {
-  cellConfigKeys,
-  decodeImages,
-  decodeRegistries,
-  imageSettings,
-  registrySettings,
-} from "./image-settings.ts";
-import { logSettings } from "./log-settings.ts";
+import { conflicts } from "./conflicts.ts";
+import { imageSettings, registrySettings } from "./image-settings.ts";
+import type { cloudKeys } from "./keys/cloud-keys.ts";
+import type { Read } from "./keys/key.ts";
+import { providerKeys } from "./keys/provider-keys.ts";
+import { pathText, readKey, type KeyNote } from "./keys/read-keys.ts";
 
-const { boolean, list, map, number, object, optional, string, unknownValue } = decode;
-const strict = { unknownKeys: "reject" } as const;
+/** The content of `provider.yaml` as it was written, its types checked. */
+export type ProviderDocument = Read<typeof providerKeys>;
 
-/** A quantity or a plain number, as text. */
-const quantity: decode.Decoder<string> = (value, path) => {
-  const text = typeof value === "number" ? String(value) : string(value, path);
-  parseQuantity(text);
-  return text;
-};
-
-const absolutePath: decode.Decoder<string> = (value, path) => {
-  const text = string(value, path);
-  if (isAbsolute(text)) return text;
-  throw new ProviderError("CONFIG_INVALID", `Cannot use ${path} "${text}": it is not absolute`, {
-    remedy: "Write the whole path, from / on",
-  });
-};
-
-const cells = object(
-  {
-    bootImageSpec: optional(map(string)),
-    defaultInstanceType: optional(string),
-    defaultVolumeSize: optional(quantity),
-    standbyCells: optional(list(unknownValue)),
-    cloudInitFile: optional(string),
-    itzo: optional(unknownValue),
-    extraCIDRs: optional(list(string)),
-    extraSecurityGroups: optional(list(string)),
-    nametag: optional(string),
-    statusInterval: optional(number),
-    healthcheck: optional(
-      object(
-        {
-          status: optional(object({ healthyTimeout: optional(number) }, strict)),
-          cloudAPI: optional(
-            object({ healthyTimeout: optional(number), interval: optional(number) }, strict),
-          ),
-        },
-        strict,
-      ),
-    ),
-    privateIPOnly: optional(boolean),
-    cellConfig: optional(map(string)),
-    defaultIAMPermissions: optional(string),
-    useCloudParameterStore: optional(boolean),
-  },
-  strict,
-);
-
-const kubelet = object(
-  {
-    cpu: optional(quantity),
-    memory: optional(quantity),
-    pods: optional(quantity),
-    capacity: optional(map(quantity)),
-    labels: optional(map(string)),
-    containerLogMaxSize: optional(quantity),
-    containerLogMaxFiles: optional(number),
-    seccompProfileRoot: optional(absolutePath),
-  },
-  strict,
-);
-
-const document = object(
-  {
-    apiVersion: optional(string),
-    kind: optional(string),
-    etcd: optional(unknownValue),
-    testing: optional(object({ controllerID: optional(string) }, strict)),
-    cloud: map(unknownValue),
-    cells: optional(cells),
-    kubelet: optional(kubelet),
-    registries: optional(decodeRegistries),
-    images: optional(decodeImages),
-  },
-  strict,
-);
+/** Settings of the local cloud, without defaults. */
+export type LocalCloudSettings = NonNullable<Read<typeof cloudKeys>["local"]>;
 
 /** Settings of an installation, from `provider.yaml`; defaults applied. */
 export interface ProviderConfig {
-  /** The one cloud chosen, with its own section, read by that cloud's driver. */
-  readonly cloud: { readonly name: string; readonly settings: unknown };
+  /** The one cloud chosen. */
+  readonly cloud: {
+    readonly name: "local" | "aws" | "gce" | "azure";
+    /** Of the local cloud; empty for another one. */
+    readonly local: LocalCloudSettings;
+  };
   readonly controllerID: string | undefined;
   readonly bootImageSpec: Readonly<Record<string, string>>;
   readonly defaultInstanceType: string | undefined;
   /** @default 5 GiB */
   readonly defaultVolumeBytes: number;
-  /** @default "kip" */
-  readonly nametag: string;
+  /** @default the ID of the installation */
+  readonly nametag: string | undefined;
   readonly privateIPOnly: boolean;
   /** How long a cell may be out of reach before its pod gets another one, milliseconds. @default 90,000 */
   readonly unreachableLimitMs: number;
@@ -116,78 +45,91 @@ export interface ProviderConfig {
   readonly dockerConfig: string | undefined;
   /** How much of each container's log cells keep. @default the agent's, 10 MiB and 5 files */
   readonly logs: DesiredLogs | undefined;
-  /** Keys that were read but have no effect in this version, for a warning at start. */
-  readonly withoutEffect: readonly string[];
 }
 
-const withoutEffect: readonly (keyof decode.Decoded<typeof cells>)[] = [
-  "standbyCells",
-  "cloudInitFile",
-  "itzo",
-  "extraCIDRs",
-  "extraSecurityGroups",
-  "statusInterval",
-  "defaultIAMPermissions",
-  "useCloudParameterStore",
-];
+/** What {@link checkProviderConfig} finds. */
+export interface CheckedConfig {
+  /** Undefined if there are problems. */
+  readonly config: ProviderConfig | undefined;
+  /** All that speaks against it: of single keys, then of keys together. */
+  readonly problems: readonly KeyNote[];
+  /** What its author should know: keys without effect, and placeholders. */
+  readonly notices: readonly KeyNote[];
+}
+
+/** Reads the content of `provider.yaml`, already parsed from YAML or JSON, and finds all of its problems at once. */
+export function checkProviderConfig(content: unknown): CheckedConfig {
+  const notes = { problems: [] as KeyNote[], notices: [] as KeyNote[] };
+  const read = readKey(providerKeys, content ?? {}, { path: [], notes, root: providerKeys });
+  // As the table says; what has a problem is missing in it, and is not looked at below.
+  const document = (read ?? {}) as ProviderDocument;
+  const together = conflicts(document).filter(({ path }) =>
+    // What could not be read is missing above, which is not another mistake of its author.
+    notes.problems.every((each) => !path.every((part, index) => each.path[index] === part)),
+  );
+  const problems = [...notes.problems, ...together];
+  const config = problems.length === 0 ? toConfig(document) : undefined;
+  return { config, problems, notices: notes.notices };
+}
 
 /**
- * Reads the content of `provider.yaml` (already parsed from YAML or JSON). Key names are those of the
- * original Kip; `cloud.local`, `registries` and `images` are new.
+ * Reads the content of `provider.yaml`, already parsed from YAML or JSON.
  *
- * @throws {DecodeError} `DECODE_FAILED` naming the path and the nearest known key; `CONFIG_INVALID`
+ * @throws {ProviderError} `CONFIG_INVALID` that names all problems
  */
-export function decodeProviderConfig(value: unknown): ProviderConfig {
-  const read = document(value, "");
-  const section = read.cells ?? {};
-  const { cpu, memory, pods, capacity = {}, labels = {}, ...logs } = read.kubelet ?? {};
-  const healthy = section.healthcheck?.status?.healthyTimeout ?? 90;
+export function decodeProviderConfig(content: unknown): ProviderConfig {
+  const { config, problems } = checkProviderConfig(content);
+  if (config) return config;
+  const [first] = problems;
+  if (first && problems.length === 1)
+    throw new ProviderError("CONFIG_INVALID", `Cannot use ${noteText(first)}`, {
+      remedy: first.remedy,
+    });
+  throw new ProviderError(
+    "CONFIG_INVALID",
+    `Cannot use the configuration: ${problems.map(noteText).join("; ")}`,
+  );
+}
+
+function noteText({ path, message }: KeyNote): string {
+  return path.length === 0 ? `the configuration: ${message}` : `${pathText(path)}: ${message}`;
+}
+
+function toConfig(document: ProviderDocument): ProviderConfig {
+  const { cells = {}, kubelet = {} } = document;
+  const healthySeconds = cells.healthcheck?.status?.healthyTimeout ?? 90;
   return {
-    cloud: theCloud(read.cloud),
-    controllerID: read.testing?.controllerID,
-    bootImageSpec: section.bootImageSpec ?? {},
-    defaultInstanceType: section.defaultInstanceType,
-    defaultVolumeBytes: bytes(section.defaultVolumeSize ?? "5Gi"),
-    nametag: section.nametag ?? "kip",
-    privateIPOnly: section.privateIPOnly ?? false,
-    unreachableLimitMs: healthy * 1000,
-    capacity: { ...defined({ cpu, memory, pods }), ...capacity },
-    nodeLabels: labels,
-    seccompProfileRoot: read.kubelet?.seccompProfileRoot ?? "/var/lib/kubelet/seccomp",
-    registries: registrySettings(read.registries ?? []),
-    images: imageSettings(read.images ?? {}, section.cellConfig ?? {}),
-    dockerConfig: read.images?.dockerConfig,
-    logs: logSettings(logs),
-    withoutEffect: keysWithoutEffect(read),
+    cloud: theCloud(document.cloud ?? {}),
+    controllerID: document.testing?.controllerID,
+    bootImageSpec: cells.bootImageSpec ?? {},
+    defaultInstanceType: cells.defaultInstanceType,
+    defaultVolumeBytes: bytes(cells.defaultVolumeSize ?? "5Gi"),
+    nametag: cells.nametag,
+    privateIPOnly: cells.privateIPOnly ?? false,
+    unreachableLimitMs: healthySeconds * 1000,
+    ...nodeSettings(kubelet),
+    registries: registrySettings(document.registries ?? []),
+    images: imageSettings(document.images ?? {}, cells.cellConfig ?? {}),
+    dockerConfig: document.images?.dockerConfig,
   };
 }
 
-function keysWithoutEffect({
-  etcd,
-  cells = {},
-}: decode.Decoded<typeof document>): readonly string[] {
-  const keys = withoutEffect.filter((key) => cells[key] !== undefined);
-  const ofCells = Object.keys(cells.cellConfig ?? {}).filter(
-    (key) => !cellConfigKeys.includes(key),
-  );
-  return [
-    ...(etcd === undefined ? [] : ["etcd"]),
-    ...keys.map((key) => `cells.${key}`),
-    ...ofCells.map((key) => `cells.cellConfig.${key}`),
-  ];
+function nodeSettings(
+  kubelet: NonNullable<ProviderDocument["kubelet"]>,
+): Pick<ProviderConfig, "capacity" | "nodeLabels" | "seccompProfileRoot" | "logs"> {
+  const { cpu, memory, pods, capacity = {} } = kubelet;
+  const { containerLogMaxSize: size, containerLogMaxFiles: files } = kubelet;
+  const isSet = size !== undefined || files !== undefined;
+  return {
+    capacity: { ...defined({ cpu, memory, pods }), ...capacity },
+    nodeLabels: kubelet.labels ?? {},
+    seccompProfileRoot: kubelet.seccompProfileRoot ?? "/var/lib/kubelet/seccomp",
+    logs: isSet ? { maxFileBytes: bytes(size ?? "10Mi"), maxFiles: files ?? 5 } : undefined,
+  };
 }
 
-function theCloud(clouds: Readonly<Record<string, unknown>>): ProviderConfig["cloud"] {
-  const names = Object.keys(clouds);
-  const [name] = names;
-  if (name === undefined || names.length > 1) {
-    throw new ProviderError(
-      "CONFIG_INVALID",
-      `Cannot choose a cloud: "cloud" has ${names.length} sections`,
-      {
-        remedy: "Give exactly one of cloud.local, cloud.aws, cloud.gce, cloud.azure",
-      },
-    );
-  }
-  return { name, settings: clouds[name] ?? {} };
+function theCloud(cloud: NonNullable<ProviderDocument["cloud"]>): ProviderConfig["cloud"] {
+  const names = ["local", "aws", "gce", "azure"] as const;
+  const name = names.find((each) => cloud[each] !== undefined) ?? "local";
+  return { name, local: cloud.local ?? {} };
 }

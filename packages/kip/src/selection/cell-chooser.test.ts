@@ -20,14 +20,14 @@ const driver = {
   resolveImage: async () => "image",
 } as unknown as CloudDriver; // all that is asked for
 
-const chooser = new CellChooser(driver, {
+const chooser = new CellChooser(driver, () => ({
   nodeName: "node",
   controllerID: "controller",
   defaultInstanceType: undefined,
   defaultVolumeBytes: 5 * 2 ** 30,
   imageSpec: {},
   privateIPOnly: false,
-});
+}));
 
 /** What is chosen for a pod with these annotations. */
 async function choose(annotations: Record<string, string>) {

@@ -34,9 +34,10 @@ export interface CellRequest {
 /** Chooses the cell of a pod: the cheapest instance type that fits it. */
 export class CellChooser {
   readonly #driver: CloudDriver;
-  readonly #defaults: CellDefaults;
+  readonly #defaults: () => CellDefaults;
 
-  constructor(driver: CloudDriver, defaults: CellDefaults) {
+  /** @param defaults asked for each cell: they may change */
+  constructor(driver: CloudDriver, defaults: () => CellDefaults) {
     this.#driver = driver;
     this.#defaults = defaults;
   }
@@ -53,14 +54,14 @@ export class CellChooser {
     const chosen = await this.#select(pod, unavailable);
     return {
       podRef,
-      nodeName: this.#defaults.nodeName,
-      controllerID: this.#defaults.controllerID,
+      nodeName: this.#defaults().nodeName,
+      controllerID: this.#defaults().controllerID,
       instanceType: chosen.type.name,
       launchType: readLaunchType(chosen.launchType),
-      image: await this.#driver.resolveImage(this.#defaults.imageSpec),
+      image: await this.#driver.resolveImage(this.#defaults().imageSpec),
       rootDiskBytes: this.#diskBytes(pod),
       privateIPOnly:
-        this.#defaults.privateIPOnly || annotations[cellAnnotations.privateIpOnly] === "true",
+        this.#defaults().privateIPOnly || annotations[cellAnnotations.privateIpOnly] === "true",
       pricePerHour: chosen.pricePerHour,
       attempt,
       restartCounts,
@@ -98,11 +99,11 @@ export class CellChooser {
     const size = readVolumeSize(pod.metadata.annotations?.[cellAnnotations.volumeSize]);
     if (size !== undefined) return size;
     const requested = podRequests(pod).get("ephemeral-storage") ?? 0;
-    return this.#defaults.defaultVolumeBytes + Math.ceil(requested);
+    return this.#defaults().defaultVolumeBytes + Math.ceil(requested);
   }
 
   async #select(pod: Pod, unavailable: readonly CapacityScope[] = []): Promise<Candidate> {
-    const request = instanceTypeRequest(pod, this.#defaults.defaultInstanceType);
+    const request = instanceTypeRequest(pod, this.#defaults().defaultInstanceType);
     const types = await this.#driver.instanceTypes();
     return selectInstanceType({ types }, { ...request, zones: [this.#driver.zone], unavailable });
   }

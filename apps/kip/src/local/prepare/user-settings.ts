@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { decode, defined, OptionError } from "@kip/base";
-import { parseSettings } from "../../cli/parse-settings.ts";
+import { parseYaml } from "../../config/parse-yaml.ts";
 import { localRegistryHost } from "../cluster/layout.ts";
 
 /** Sections of `provider.yaml` that a local cluster takes from its user. */
@@ -26,15 +26,15 @@ const sections = decode.object(
  * @throws {OptionError} `OPTION_INVALID`; `CONFIG_INVALID` and `DECODE_FAILED` of what is in it
  */
 export async function readUserSettings(file: string): Promise<UserSettings> {
-  let content: unknown;
-  try {
-    content = parseSettings(await readFile(file, "utf8"));
-  } catch (cause) {
-    throw new OptionError("OPTION_INVALID", `Cannot read --settings "${file}"`, {
-      cause,
-      remedy: "Give a YAML file with the sections registries, images and kubelet",
-    });
-  }
+  const remedy = "Give a YAML file with the sections registries, images and kubelet";
+  const unreadable = (cause: unknown): OptionError =>
+    new OptionError("OPTION_INVALID", `Cannot read --settings "${file}"`, { cause, remedy });
+  const text = await readFile(file, "utf8").catch((cause: unknown) => {
+    throw unreadable(cause);
+  });
+  const { content, problems } = parseYaml(text);
+  for (const { line, message } of problems)
+    throw unreadable(new SyntaxError(line === undefined ? message : `line ${line}: ${message}`));
   const { registries = [], images, kubelet } = sections(content ?? {}, "");
   // Loaded when it is needed: most who start a cluster have no such file.
   const { decodeProviderConfig } = await import("@kip/kip");

@@ -63,10 +63,16 @@ async function providerConfig(
       bootImageSpec: { id: options.required("image") },
       defaultVolumeSize: String(cellDiskBytes),
     },
-    kubelet: { pods: "100", ...settings.kubelet },
+    kubelet: { ...(givesPods(settings) ? {} : { pods: "100" }), ...settings.kubelet },
     registries: [{ host: localRegistryHost, endpoint }, ...settings.registries],
     images: settings.images,
   };
+}
+
+/** Whether the user's settings have the number of pods in the long form, which must not differ from the short one. */
+function givesPods({ kubelet }: UserSettings): boolean {
+  const capacity = kubelet?.["capacity"];
+  return typeof capacity === "object" && capacity !== null && "pods" in capacity;
 }
 
 /** Writes a file that root alone may read, whatever mode one of that name had. */

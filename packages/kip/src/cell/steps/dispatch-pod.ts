@@ -14,14 +14,15 @@ import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
 /** Sends the pod, or its newest version, to the agent. */
 export async function dispatch(tools: CellTools, context: CellContext): Promise<CellChange> {
-  const { clock, registries, images, logs, logIns, network } = tools;
+  const { clock, logIns, network } = tools;
+  const { registries, images, logs, seccompProfileRoot } = tools.settings();
   const { state, change, signal } = context;
   const resolved = required(state().pod.resolved, "the pod is not known");
   const client = required(state().agent.client, "the agent is not connected");
   const podIPs = podAddresses(state().machine, resolved.pod.spec.hostNetwork === true);
   const hostIPs = hostAddresses(state());
   const found = await logIns?.find(registriesOf(pulledImages(resolved.pod)), signal);
-  const seccompProfiles = await readSeccompProfiles(resolved.pod, tools.seccompProfileRoot);
+  const seccompProfiles = await readSeccompProfiles(resolved.pod, seccompProfileRoot);
   const generation = nextGeneration(tools, context);
   const dns = await tools.dns();
   const document = desiredPod(resolved, {
@@ -57,11 +58,11 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
 
 /** Reads the profiles of the pod, which is sent again if another one is missing than was sent as missing. */
 export async function lookForProfiles(
-  { seccompProfileRoot }: CellTools,
+  { settings }: CellTools,
   { state }: CellContext,
 ): Promise<CellChange> {
   const { pod } = required(state().pod.resolved, "the pod is not known");
-  const missing = missingOf(await readSeccompProfiles(pod, seccompProfileRoot));
+  const missing = missingOf(await readSeccompProfiles(pod, settings().seccompProfileRoot));
   return { kind: "profilesLooked", missing };
 }
 

@@ -71,15 +71,17 @@ function launchRequest(
       "kip-pod-namespace": podRef.namespace,
       "kip-pod-name": podRef.name,
       "kip-pod-uid": podRef.uid,
+      "kip-nametag": tools.settings().nametag ?? spec.controllerID,
     },
   });
 }
 
 /** The images that a cell for this pod may have ready. */
 function launchImages(
-  { knownImages, registries, images }: CellTools,
+  { knownImages, settings }: CellTools,
   { pod }: CellState,
 ): LaunchRequest["images"] {
+  const { registries, images } = settings();
   return pod.resolved && knownImages.imagesOf(pod.resolved, { registries, proxy: images?.proxy });
 }
 

@@ -1,6 +1,6 @@
 import type { Clock, Logger } from "@kip/base";
-import type { DesiredImageSettings, DesiredLogs, DesiredRegistry } from "@kip/agent-api";
 import type { CloudDriver } from "@kip/cloud";
+import type { ProviderConfig } from "../../config/provider-config.ts";
 import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
 import type { KnownImages } from "../../dispatch/launch-images.ts";
 import type { DnsSettings } from "../../dispatch/resolv-conf.ts";
@@ -14,6 +14,12 @@ import type { CellStatusWriter } from "../../store/cell-status-writer.ts";
 import type { CellStore } from "../../store/cell-store.ts";
 import type { CellContext } from "../cell-step.ts";
 
+/** The part of the configuration that steps read, each time it is needed. */
+export type CellSettings = Pick<
+  ProviderConfig,
+  "registries" | "images" | "logs" | "seccompProfileRoot" | "nametag"
+>;
+
 /** What the steps of all cells work with. */
 export interface CellTools {
   readonly store: CellStore;
@@ -23,11 +29,8 @@ export interface CellTools {
   readonly identities: CellIdentities;
   readonly archive: LogArchive;
   readonly dns: () => Promise<DnsSettings>;
-  readonly registries: readonly DesiredRegistry[];
-  readonly images?: DesiredImageSettings | undefined;
-  readonly logs?: DesiredLogs | undefined;
-  /** Folder of the profiles that pods name by `localhostProfile`. */
-  readonly seccompProfileRoot: string;
+  /** The configuration in force; it changes while kip runs. */
+  readonly settings: () => CellSettings;
   readonly knownImages: KnownImages;
   /** Log-ins of the cloud's own registries, if it has some. */
   readonly logIns?: CloudLogIns | undefined;

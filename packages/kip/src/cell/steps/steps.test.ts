@@ -49,8 +49,7 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
   const cell = new StateUnderTest(state, clock);
   const tools = {
     clock,
-    registries: [],
-    seccompProfileRoot: "/nowhere",
+    settings: () => ({ registries: [], seccompProfileRoot: "/nowhere" }),
     chooser: { sizeOf: async () => ({ cpu: "1500m", memory: "1Gi" }) },
     dns: async () => ({
       clusterDns: [],
@@ -158,7 +157,8 @@ describe("dispatch()", () => {
     const localhost = { type: "Localhost", localhostProfile: "late.json" };
     const containers = [{ name: "main", securityContext: { seccompProfile: localhost } }];
     const { cell, sent, tools } = start({}, { spec: { containers } });
-    const own = { ...tools, seccompProfileRoot: folder.path };
+    const settings = { ...tools.settings(), seccompProfileRoot: folder.path };
+    const own = { ...tools, settings: () => settings };
     const look = async (): Promise<boolean> => {
       await cell.run((context) => lookForProfiles(own, context));
       return cell.state.agent.isDispatched;

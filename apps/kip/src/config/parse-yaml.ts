@@ -1,0 +1,55 @@
+import { isMap, isScalar, isSeq, LineCounter, parseDocument, type Node } from "yaml";
+
+/** A YAML document with the lines of its keys. */
+export interface ParsedDocument {
+  /** Undefined if it is not valid YAML. */
+  readonly content: unknown;
+  /** Why it is not, each with its line. Without the parser's own words, which quote what may be a password. */
+  readonly problems: readonly { readonly line: number | undefined; readonly message: string }[];
+  /** The line of a key, or of the nearest one around it that the document has; from 1. */
+  readonly lineOf: (path: readonly (string | number)[]) => number | undefined;
+}
+
+/** Parses a YAML document that a person wrote. Never throws. */
+export function parseYaml(text: string): ParsedDocument {
+  const counter = new LineCounter();
+  const document = parseDocument(text, { lineCounter: counter, logLevel: "silent" });
+  const lineAt = (offset: number | undefined): number | undefined =>
+    offset === undefined ? undefined : counter.linePos(offset).line;
+  const lineOf = (path: readonly (string | number)[]): number | undefined =>
+    lineAt(offsetOf(document.contents, path));
+  const problems = document.errors.map(({ code, pos }) => ({
+    line: lineAt(pos[0]),
+    message: code === "DUPLICATE_KEY" ? "this key is there twice" : "it is not valid YAML",
+  }));
+  if (problems.length > 0) return { content: undefined, problems, lineOf };
+  try {
+    return { content: document.toJS() as unknown, problems, lineOf };
+  } catch {
+    // Aliases that have no anchor, or too many of them.
+    const message = "it is not valid YAML: an alias cannot be followed";
+    return { content: undefined, problems: [{ line: undefined, message }], lineOf };
+  }
+}
+
+/** Where the key of a path begins; of a path that the document does not have, the deepest part that it has. */
+function offsetOf(root: Node | null, path: readonly (string | number)[]): number | undefined {
+  let node: unknown = root;
+  let offset: number | undefined;
+  for (const part of path) {
+    if (isMap(node)) {
+      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === part);
+      if (!pair) break;
+      offset = isScalar(pair.key) ? pair.key.range?.[0] : offset;
+      node = pair.value;
+    } else if (isSeq(node) && typeof part === "number") {
+      node = node.items[part];
+      offset = hasRange(node) ? node.range[0] : offset;
+    } else break;
+  }
+  return offset;
+}
+
+function hasRange(node: unknown): node is { readonly range: readonly [number, number, number] } {
+  return typeof node === "object" && node !== null && "range" in node && Array.isArray(node.range);
+}

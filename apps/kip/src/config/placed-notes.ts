@@ -1,0 +1,35 @@
+import type { KeyNote } from "@kip/kip";
+import { pathText } from "@kip/kip";
+
+/** A note on a key of a file, with its line. */
+export interface PlacedNote {
+  /** From 1; undefined if it is of the whole file. */
+  readonly line: number | undefined;
+  /** `cells.standbyCells[0].count`; empty for the whole file. */
+  readonly path: string;
+  readonly message: string;
+  readonly remedy: string | undefined;
+}
+
+/** The notes with their lines, in the order of the file. */
+export function placeNotes(
+  notes: readonly KeyNote[],
+  lineOf: (path: KeyNote["path"]) => number | undefined,
+): readonly PlacedNote[] {
+  return notes
+    .map(({ path, message, remedy }) => ({
+      line: lineOf(path),
+      path: pathText(path),
+      message,
+      remedy,
+    }))
+    .sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
+}
+
+/** `line 4: cells.nametg: there is no such key. Did you mean cells.nametag?` */
+export function noteText(note: PlacedNote, { withLine = true } = {}): string {
+  const { line, path, message, remedy } = note;
+  const place = [withLine && line !== undefined ? `line ${line}` : "", path];
+  const sentence = [...place.filter((part) => part !== ""), message].join(": ");
+  return remedy === undefined ? sentence : `${sentence}. ${remedy}`;
+}

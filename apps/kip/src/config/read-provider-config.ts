@@ -1,0 +1,77 @@
+import { readFile } from "node:fs/promises";
+import { checkProviderConfig, type ProviderConfig } from "@kip/kip";
+import { KipError } from "../errors.ts";
+import { driverNames } from "../provider/driver-names.ts";
+import { parseYaml } from "./parse-yaml.ts";
+import { noteText, placeNotes, type PlacedNote } from "./placed-notes.ts";
+
+/** What the text of a `provider.yaml` gives. */
+export interface ReadConfig {
+  /** Undefined if there are problems. */
+  readonly config: ProviderConfig | undefined;
+  /** The parsed document, for comparisons with a later one. */
+  readonly content: unknown;
+  readonly problems: readonly PlacedNote[];
+  readonly notices: readonly PlacedNote[];
+}
+
+/** Reads the text of a `provider.yaml`, and finds all of its problems. Never throws. */
+export function readConfigText(text: string): ReadConfig {
+  const { content, problems: yaml, lineOf } = parseYaml(text);
+  if (yaml.length > 0) {
+    const problems = yaml.map((each) => ({ ...each, path: "", remedy: undefined }));
+    return { config: undefined, content, problems, notices: [] };
+  }
+  const { config, problems, notices } = checkProviderConfig(content);
+  const all = [...problems, ...withoutDriver(content)];
+  return {
+    config: all.length === 0 ? config : undefined,
+    content,
+    problems: placeNotes(all, lineOf),
+    notices: placeNotes(notices, lineOf),
+  };
+}
+
+/** The clouds that the configuration names and that this version cannot use. */
+function withoutDriver(content: unknown) {
+  const cloud = (content as { readonly cloud?: unknown } | null)?.cloud;
+  if (typeof cloud !== "object" || cloud === null) return [];
+  return ["aws", "gce", "azure"]
+    .filter((name) => Object.hasOwn(cloud, name) && !driverNames.includes(name))
+    .map((name) => ({
+      path: ["cloud", name],
+      message: "this version has no driver for this cloud",
+      remedy: `Use cloud.${driverNames.join(" or cloud.")}`,
+    }));
+}
+
+/**
+ * The text of the file.
+ *
+ * @throws {KipError} `CONFIG_INVALID` if it cannot be read
+ */
+export async function readConfigFile(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (cause) {
+    throw new KipError("CONFIG_INVALID", `Cannot read provider configuration "${file}"`, {
+      cause,
+      remedy: "Give the path of an existing file with --provider-config",
+    });
+  }
+}
+
+/** The error of a file with problems, all of which it names. */
+export function configError(file: string, problems: readonly PlacedNote[]): KipError {
+  const [first] = problems;
+  const subject = `Cannot use provider configuration "${file}"`;
+  if (first && problems.length === 1) {
+    const { remedy, ...note } = first;
+    const message = noteText({ ...note, remedy: undefined }, { withLine: false });
+    const line = note.line === undefined ? "" : `, line ${note.line}`;
+    return new KipError("CONFIG_INVALID", `${subject}${line}: ${message}`, { remedy });
+  }
+  return new KipError("CONFIG_INVALID", `${subject}: it has ${problems.length} problems`, {
+    remedy: problems.map((note) => noteText(note)).join("\n"),
+  });
+}

@@ -1,0 +1,2 @@
+/** The clouds of `provider.yaml` that this version has a driver for. */
+export const driverNames: readonly string[] = ["local"];

@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { describe, it } from "node:test";
+import { AsyncQueue, createLogger } from "@kip/base";
+import type { ProviderConfig } from "@kip/kip";
+import { temporaryFolder } from "@kip/testing";
+import { followConfig } from "../src/config/follow-config.ts";
+import { readConfigText } from "../src/config/read-provider-config.ts";
+
+const kip = path.join(import.meta.dirname, "../bin/kip");
+const good = "cloud:\n  local: {}\ncells:\n  nametag: a\n";
+
+describe("kip config check", { timeout: 60_000 }, () => {
+  const check = (text: string, ...flags: readonly string[]) => {
+    using folder = temporaryFolder();
+    const file = path.join(folder.path, "provider.yaml");
+    writeFileSync(file, text);
+    const args = ["config", "check", file, ...flags];
+    const { status, stdout } = spawnSync(kip, args, { encoding: "utf8" });
+    return { status, stdout: stdout.replaceAll(folder.path, "") };
+  };
+
+  it("exits with 0 and warnings for a file that can be used", () => {
+    const { status, stdout } = check(`${good}  statusInterval: 5\n`);
+    assert.deepEqual(
+      [status, stdout],
+      [
+        0,
+        "/provider.yaml:5: warning: cells.statusInterval: it has no effect: agents report each change at once, nothing is polled\n/provider.yaml can be used\n",
+      ],
+    );
+  });
+
+  it("exits with 1 and names every problem, as JSON too", () => {
+    const { status, stdout } = check("cloud:\n  locl: {}\ncells:\n  nametg: a\n", "--output=json");
+    assert.equal(status, 1);
+    const found = JSON.parse(stdout) as {
+      readonly valid: boolean;
+      readonly problems: readonly { readonly line: number; readonly path: string }[];
+    };
+    assert.equal(found.valid, false);
+    assert.deepEqual(
+      found.problems.map(({ line, path: key }) => [line, key]),
+      [
+        [2, "cloud.locl"],
+        [4, "cells.nametg"],
+      ],
+    );
+  });
+});
+
+describe("followConfig()", { timeout: 60_000 }, () => {
+  it("applies what may change, reports what needs a restart, and keeps what is in force while there are problems", async () => {
+    using folder = temporaryFolder();
+    const file = path.join(folder.path, "provider.yaml");
+    writeFileSync(file, good);
+    await using following = follow(file);
+    const { next, applied } = following;
+    writeFileSync(file, good.replace("nametag: a", "nametag: b"));
+    assert.deepEqual(await next(), [
+      "Applied the changed settings, for cells that start from now on",
+      ["cells.nametag"],
+    ]);
+    assert.deepEqual(
+      applied.map(({ nametag }) => nametag),
+      ["b"],
+    );
+    writeFileSync(file, good.replace("nametag", "nametg"));
+    assert.deepEqual(await next(), [
+      "Kept the configuration in force: the changed file has problems",
+      undefined,
+    ]);
+    // Compared with what is in force, not with the file that had problems.
+    writeFileSync(
+      file,
+      good.replace("nametag: a", "nametag: b").replace("{}", "{ range: 10.9.0.0/16 }"),
+    );
+    assert.deepEqual(await next(), [
+      "Changed settings take effect when kip is started again",
+      ["cloud.local.range"],
+    ]);
+    assert.equal(applied.length, 1);
+  });
+
+  it("follows the file of a ConfigMap's volume, whose folder is exchanged", async () => {
+    using folder = temporaryFolder();
+    const at = (name: string): string => path.join(folder.path, name);
+    const version = (name: string, text: string): void => {
+      mkdirSync(at(name));
+      writeFileSync(at(`${name}/provider.yaml`), text);
+      symlinkSync(name, at("..data_tmp"));
+      renameSync(at("..data_tmp"), at("..data"));
+    };
+    version("..1", good);
+    symlinkSync("..data/provider.yaml", at("provider.yaml"));
+    await using following = follow(at("provider.yaml"));
+    version("..2", good.replace("nametag: a", "nametag: c"));
+    rmSync(at("..1"), { recursive: true });
+    assert.deepEqual((await following.next())[1], ["cells.nametag"]);
+  });
+});
+
+/** Follows a file; `next` waits for the next line of the log. */
+function follow(file: string) {
+  const stop = new AbortController();
+  const lines = new AsyncQueue<readonly [string, unknown]>();
+  const applied: ProviderConfig[] = [];
+  followConfig({
+    file,
+    first: readConfigText(good),
+    signal: stop.signal,
+    apply: async (config) => void applied.push(config),
+    logger: createLogger({
+      level: "info",
+      write: (record) => {
+        const { msg, keys } = JSON.parse(record) as {
+          readonly msg: string;
+          readonly keys: unknown;
+        };
+        lines.push([msg, keys]);
+      },
+    }),
+  });
+  const iterator = lines[Symbol.asyncIterator]();
+  return {
+    applied,
+    next: async () => {
+      const { value, done } = await iterator.next();
+      return done === true ? assert.fail("the log ended") : value;
+    },
+    [Symbol.asyncDispose]: async () => stop.abort(),
+  };
+}

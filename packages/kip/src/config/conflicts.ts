@@ -1,0 +1,137 @@
+import { parseQuantity } from "@kip/base";
+import type { KeyNote, KeyPath } from "./keys/read-keys.ts";
+import type { ProviderDocument } from "./provider-config.ts";
+
+/** What speaks against the keys of a configuration together; each of them is valid by itself. */
+export function conflicts(document: ProviderDocument): readonly KeyNote[] {
+  return checks.flatMap((check) => check(document));
+}
+
+type Check = (document: ProviderDocument) => readonly KeyNote[];
+
+const oneCloud: Check = ({ cloud }) => {
+  if (!cloud) return [];
+  const names = Object.keys(cloud);
+  if (names.length === 1) return [];
+  const remedy = "Give exactly one of cloud.local, cloud.aws, cloud.gce and cloud.azure";
+  if (names.length === 0) return [note(["cloud"], "it has no section", remedy)];
+  return names
+    .slice(1)
+    .map((name) => note(["cloud", name], `there is cloud.${names[0]} already`, remedy));
+};
+
+const awsKeyPair: Check = ({ cloud }) =>
+  bothOrNeither(["cloud", "aws"], cloud?.aws, "accessKeyID", "secretAccessKey");
+
+const azureNetwork: Check = ({ cloud }) =>
+  bothOrNeither(["cloud", "azure"], cloud?.azure, "virtualNetworkName", "subnetName");
+
+const gceCredentials: Check = ({ cloud }) => {
+  const { credentials, credentialsFile, projectID } = cloud?.gce ?? {};
+  if (!credentials) return [];
+  const place = ["cloud", "gce", "credentials"];
+  return [
+    ...(credentialsFile === undefined
+      ? []
+      : [note(place, "cloud.gce.credentialsFile is given, too", "Keep one of them")]),
+    ...(projectID === undefined ? [note(place, "it needs cloud.gce.projectID")] : []),
+  ];
+};
+
+const healthcheck: Check = ({ cells }) => {
+  const { status, cloudAPI } = cells?.healthcheck ?? {};
+  if (!status || !cloudAPI) return [];
+  const message = "cells.healthcheck.status is given, too";
+  return [note(["cells", "healthcheck", "cloudAPI"], message, "Keep cells.healthcheck.status")];
+};
+
+const standbyCells: Check = ({ cells }) =>
+  (cells?.standbyCells ?? []).flatMap(({ spot, dedicated }, index) =>
+    spot === true && dedicated === true
+      ? [note(["cells", "standbyCells", index], "spot and dedicated exclude each other")]
+      : [],
+  );
+
+/** The original let the short key win; here a difference is a mistake to be shown. */
+const capacity: Check = ({ kubelet = {} }) =>
+  (["cpu", "memory", "pods"] as const).flatMap((name) => {
+    const [short, long] = [kubelet[name], kubelet.capacity?.[name]];
+    if (short === undefined || long === undefined || parseQuantity(short) === parseQuantity(long))
+      return [];
+    const message = `it is ${short}, and kubelet.capacity.${name} is ${long}`;
+    return [note(["kubelet", name], message, `Keep kubelet.capacity.${name}`)];
+  });
+
+const registries: Check = ({ registries: entries = [] }) =>
+  entries.flatMap((entry, index) => {
+    const at = (key: string): KeyPath => ["registries", index, key];
+    const { host, endpoint, insecure, ca, username, password } = entry;
+    const first = entries.findIndex((each) => each.host === host);
+    return [
+      ...(host !== undefined && first < index
+        ? [note(at("host"), `"${host}" has an entry already`)]
+        : []),
+      ...(password !== undefined && username === undefined
+        ? [note(at("username"), "there is a password without a user name")]
+        : []),
+      ...(username !== undefined && password === undefined
+        ? [note(at("password"), "there is a user name without a password")]
+        : []),
+      ...(insecure === true && (endpoint?.startsWith("https:") === true || ca !== undefined)
+        ? [
+            note(
+              at("insecure"),
+              "a registry without TLS has no https endpoint and no certificates",
+              "Remove insecure; a certificate of your own goes into ca",
+            ),
+          ]
+        : []),
+    ];
+  });
+
+const cache: Check = ({ images, cells }) => {
+  const own = images?.cache;
+  if (!own) return [];
+  const place = ["images", "cache"];
+  const { nfs, path, options = [] } = own;
+  return [
+    ...(cells?.cellConfig?.imageCacheEndpoint === undefined
+      ? []
+      : [note(place, "cells.cellConfig.imageCacheEndpoint sets the same", "Keep images.cache")]),
+    ...(nfs === undefined && path === undefined
+      ? [note(place, "neither nfs nor path is given")]
+      : []),
+    ...(nfs === undefined && options.length > 0
+      ? [note([...place, "options"], "they need images.cache.nfs, which is missing")]
+      : []),
+  ];
+};
+
+const checks: readonly Check[] = [
+  oneCloud,
+  awsKeyPair,
+  gceCredentials,
+  azureNetwork,
+  healthcheck,
+  standbyCells,
+  capacity,
+  registries,
+  cache,
+];
+
+/** Two keys of a section of which each needs the other. */
+function bothOrNeither(
+  place: KeyPath,
+  section: Readonly<Record<string, unknown>> | undefined,
+  ...names: readonly [string, string]
+): readonly KeyNote[] {
+  if (!section) return [];
+  const [missing] = names.filter((name) => section[name] === undefined);
+  const [given] = names.filter((name) => section[name] !== undefined);
+  if (missing === undefined || given === undefined) return [];
+  return [note([...place, given], `it needs ${place.join(".")}.${missing}`)];
+}
+
+function note(path: KeyPath, message: string, remedy?: string): KeyNote {
+  return { path, message, remedy };
+}

@@ -1,0 +1,77 @@
+import { cellKeys } from "./cell-keys.ts";
+import { cloudKeys } from "./cloud-keys.ts";
+import { imageKeys, registryKeys } from "./image-keys.ts";
+import { map, section, value } from "./key.ts";
+import { absolutePath, integer, quantity, sizeFrom, text } from "./kinds.ts";
+
+/** The section `kubelet`. */
+const kubeletKeys = section(
+  {
+    cpu: value(quantity, {
+      meaning: "CPUs of the virtual node, see [the node](#the-node)",
+      fallback: "`20`",
+    }),
+    memory: value(quantity, { meaning: "its memory", fallback: "`100Gi`" }),
+    pods: value(quantity, { meaning: "its number of pods", fallback: "`20`" }),
+    capacity: map(value(quantity), {
+      meaning: "any resource of the virtual node, for example `nvidia.com/gpu`",
+    }),
+    labels: map(value(text), { meaning: "further labels of the node" }),
+    containerLogMaxSize: value(sizeFrom(64 * 1024, "64Ki"), {
+      meaning: "size of a file of a container's [log](agent.md#logs), 64Ki or more",
+      fallback: "`10Mi`",
+    }),
+    containerLogMaxFiles: value(integer(2, 1000), {
+      meaning: "files kept of a container's log, 2 to 1000",
+      fallback: "`5`",
+    }),
+    seccompProfileRoot: value(absolutePath, {
+      meaning: "folder on kip's machine with [profiles of system calls](#profiles-of-system-calls)",
+      fallback: "`/var/lib/kubelet/seccomp`",
+    }),
+  },
+  { reload: "live" },
+);
+
+/** Every key of `provider.yaml`: names are those of the original Kip; those that it did not have are in its sections, too. */
+export const providerKeys = section(
+  {
+    apiVersion: value(text, {
+      meaning: "as in the original; nothing depends on it",
+      fallback: "`v1`",
+    }),
+    kind: value(text, {
+      meaning: "as in the original; nothing depends on it",
+      fallback: "`serverConfig`",
+    }),
+    cloud: cloudKeys,
+    cells: cellKeys,
+    kubelet: kubeletKeys,
+    registries: registryKeys,
+    images: imageKeys,
+    testing: section({
+      controllerID: value(text, {
+        meaning: "ID of the installation, which its instances carry",
+        fallback: "the UID of the namespace `kube-system`",
+      }),
+    }),
+    etcd: section(
+      {
+        internal: section({ dataDir: value(text), configFile: value(text) }),
+        client: section(
+          {},
+          {
+            others: value({
+              ...text,
+              expected: "anything",
+              schema: {},
+              read: (any) => String(any),
+            }),
+          },
+        ),
+      },
+      { replacedBy: "there is no store beside the cluster's API: cells are Cell objects in it" },
+    ),
+  },
+  { required: ["cloud"] },
+);

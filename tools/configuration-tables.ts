@@ -1,0 +1,42 @@
+import type { KeyRow } from "@kip/kip/config";
+
+/** The tables of docs/configuration.md, by name. */
+export function configurationTables(keys: readonly KeyRow[]): Readonly<Record<string, string>> {
+  const sections = ["cells", "kubelet", "registries", "images", "cloud.local"];
+  const clouds = ["cloud.aws", "cloud.gce", "cloud.azure"];
+  const isIn = (path: string, names: readonly string[]): boolean =>
+    names.some((name) => [`${name}.`, `${name}[`].some((start) => path.startsWith(start)));
+  const used = keys.filter(({ replacedBy }) => replacedBy === undefined);
+  const all = [...sections, ...clouds];
+  const rest = used.filter(({ path }) => !isIn(path, all) && !path.startsWith("cloud."));
+  return {
+    "keys of the installation": keyTable([
+      ...used.filter(({ path }) => isIn(path, sections)),
+      ...rest,
+    ]),
+    "keys of other clouds": keyTable(used.filter(({ path }) => isIn(path, clouds))),
+    "keys without effect": table(
+      ["key", "instead"],
+      keys.flatMap(({ path, replacedBy }) =>
+        replacedBy === undefined ? [] : [[`\`${path}\``, replacedBy]],
+      ),
+    ),
+  };
+}
+
+function keyTable(rows: readonly KeyRow[]): string {
+  return table(
+    ["key", "default", "meaning", "a change takes effect"],
+    rows.map(({ path, fallback = "", meaning, reload }) => [
+      `\`${path}\``,
+      fallback,
+      meaning,
+      reload === "live" ? "at once" : "with a restart",
+    ]),
+  );
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
+  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+}
