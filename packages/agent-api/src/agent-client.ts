@@ -10,13 +10,8 @@ import {
   type ProcessStreams,
 } from "@kip/base";
 import { AgentError } from "./errors.ts";
-import {
-  decodeAgentInfo,
-  decodeAgentStats,
-  type AgentInfo,
-  type AgentStats,
-  type CellIdentity,
-} from "./agent-info.ts";
+import { decodeAgentInfo, type AgentInfo, type CellIdentity } from "./agent-info.ts";
+import { decodeAgentStats, type AgentStats } from "./agent-stats.ts";
 import { decodeAnswer, readError, readText } from "./answers.ts";
 import { decodePodTaken, type DesiredPod } from "./desired-pod.ts";
 import { EventLoopBudget } from "./event-loop-budget.ts";

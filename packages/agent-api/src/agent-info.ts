@@ -1,7 +1,6 @@
 import { decode, type Decoded } from "@kip/base";
-import { rfc3339 } from "./plain-text.ts";
 
-const { between, integer, list, map, number, object, oneOf, optional, string } = decode;
+const { integer, map, number, object, optional, string } = decode;
 
 /** Decodes the answer of `GET /v1/info`. */
 export const decodeAgentInfo = object({
@@ -32,41 +31,3 @@ export const decodeCellIdentity = object({
   key: string,
 });
 export type CellIdentity = Decoded<typeof decodeCellIdentity>;
-
-/** The most containers that statistics may be of. */
-const maxContainers = 1000;
-
-/** Figures beyond these are none of a machine: 31 years of one processor; 8 PiB. */
-const nanoseconds = between(number, 0, 1e18);
-const bytes = between(number, 0, 2 ** 53);
-const count = between(integer, 0, Number.MAX_SAFE_INTEGER);
-
-/** Decodes the answer of `GET /v1/stats`. */
-export const decodeAgentStats = object({
-  /** RFC 3339. */
-  time: rfc3339,
-  containers: map(
-    object({
-      cpuUsageNanoseconds: nanoseconds,
-      memoryUsageBytes: bytes,
-      memoryWorkingSetBytes: bytes,
-    }),
-    { max: maxContainers },
-  ),
-  /** How probes went since the agent has begun. @default none */
-  probes: optional(
-    list(
-      object({
-        container: string,
-        kind: oneOf("Liveness", "Readiness", "Startup"),
-        successful: count,
-        failed: count,
-      }),
-      { max: 3 * maxContainers },
-    ),
-  ),
-  agentRssBytes: integer,
-  /** Processor time the agent itself has used, microseconds. */
-  agentCpuMicroseconds: number,
-});
-export type AgentStats = Decoded<typeof decodeAgentStats>;

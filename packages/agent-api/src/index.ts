@@ -1,12 +1,17 @@
 export { AgentClient, type AgentClientOptions, type AgentLogOptions } from "./agent-client.ts";
 export {
   decodeAgentInfo,
-  decodeAgentStats,
   decodeCellIdentity,
   type AgentInfo,
-  type AgentStats,
   type CellIdentity,
 } from "./agent-info.ts";
+export {
+  decodeAgentStats,
+  maxInterfaces,
+  type AgentStats,
+  type DiskStats,
+  type InterfaceStats,
+} from "./agent-stats.ts";
 export { AgentError, type AgentErrorCode, type ImageProblem } from "./errors.ts";
 export {
   decodeDesiredPod,

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { DecodeError } from "@kip/base";
 import * as fc from "fast-check";
 import { growth } from "@kip/base/testing";
-import { decodeAgentStats } from "./agent-info.ts";
+import { decodeAgentStats } from "./agent-stats.ts";
 import { decodePodReport } from "./pod-report.ts";
 
 const time = "2026-01-01T00:00:00Z";

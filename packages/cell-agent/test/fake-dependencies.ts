@@ -142,6 +142,8 @@ export class FakeRuntime implements ContainerRuntime {
     this.podLimits.push(resources);
   }
 
+  podStats(): undefined {}
+
   podMemoryUsage(): number {
     return this.memoryUsageBytes;
   }

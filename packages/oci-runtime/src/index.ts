@@ -1,4 +1,10 @@
 export type {
+  BlockDeviceUsage,
+  CgroupUsage,
+  Pressure,
+  PressureShare,
+} from "./contract/cgroup-usage.ts";
+export type {
   ContainerExit,
   ContainerRuntime,
   ContainerState,

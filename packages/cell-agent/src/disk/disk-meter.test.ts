@@ -30,7 +30,9 @@ describe("systemDiskMeter", { timeout: 120_000 }, () => {
       .split("\n")
       .map((line) => line.split("\t"));
     assert.equal(found.size, 2);
-    for (const [bytes, one = ""] of expected) assert.equal(found.get(one), Number(bytes));
+    for (const [bytes, one = ""] of expected) assert.equal(found.get(one)?.bytes, Number(bytes));
+    // The folder, two below it and a file; a folder, a file and a link.
+    assert.deepEqual([found.get(a)?.inodes, found.get(b)?.inodes], [4, 3]);
   });
 
   it("goes down to any depth, where a path is longer than the kernel takes", async () => {
@@ -40,7 +42,7 @@ describe("systemDiskMeter", { timeout: 120_000 }, () => {
       "open F, '>end'; print F 'x' x (2 << 20)";
     await runCommand("perl", ["-e", script, folder.path]);
     const found = await systemDiskMeter.usage([folder.path], options);
-    assert.ok((found.get(folder.path) ?? 0) >= 2 * MiB);
+    assert.ok((found.get(folder.path)?.bytes ?? 0) >= 2 * MiB);
     await runCommand("rm", ["-rf", folder.path]);
   });
 

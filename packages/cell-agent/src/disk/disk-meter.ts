@@ -9,15 +9,25 @@ export interface DiskRoom {
   readonly freeInodes: number;
 }
 
+/** What a folder takes. */
+export interface FolderUsage {
+  readonly bytes: number;
+  /** Files and folders. */
+  readonly inodes: number;
+}
+
 /** Measures the disk of the cell. */
 export interface DiskMeter {
   /** Room on the file system that has this folder. */
   room(folder: string): Promise<DiskRoom>;
   /**
-   * Bytes that each folder takes, with all below it on the same file system; a folder that is not there takes none. What is not
+   * What each folder takes, with all below it on the same file system; a folder that is not there takes none. What is not
    * read within the limit does not count.
    */
-  usage(folders: readonly string[], options: UsageOptions): Promise<ReadonlyMap<string, number>>;
+  usage(
+    folders: readonly string[],
+    options: UsageOptions,
+  ): Promise<ReadonlyMap<string, FolderUsage>>;
 }
 
 /** Options of {@link DiskMeter.usage}. */
@@ -45,8 +55,13 @@ limit=$1
 shift
 export LC_ALL=C
 timeout -s KILL "$limit" find "$@" -xdev -printf '%y %b %n %H\\n' 2>/dev/null | awk '
-  { blocks = $1 == "d" || $3 == 0 ? $2 : $2 / $3; sum[substr($0, length($1 $2 $3) + 4)] += blocks }
-  END { for (folder in sum) printf "%.0f %s\\n", 512 * sum[folder], folder }'
+  {
+    share = $1 == "d" || $3 == 0 ? 1 : 1 / $3
+    folder = substr($0, length($1 $2 $3) + 4)
+    blocks[folder] += share * $2
+    inodes[folder] += share
+  }
+  END { for (folder in blocks) printf "%.0f %.0f %s\\n", 512 * blocks[folder], inodes[folder], folder }'
 `;
 
 /** The kernel's figures, and programs that every Linux has. */
@@ -75,7 +90,7 @@ export const systemDiskMeter: DiskMeter = {
   },
 };
 
-function readLine(line: string): readonly (readonly [string, number])[] {
-  const at = line.indexOf(" ");
-  return at < 0 ? [] : [[line.slice(at + 1), Number(line.slice(0, at))]];
+function readLine(line: string): readonly (readonly [string, FolderUsage])[] {
+  const [, bytes, inodes, folder = ""] = /^(\d+) (\d+) (.*)$/s.exec(line) ?? [];
+  return folder === "" ? [] : [[folder, { bytes: Number(bytes), inodes: Number(inodes) }]];
 }

@@ -1,23 +1,27 @@
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import type { PodState } from "../state/pod-state.ts";
+import { isMemory } from "../volumes/pod-volumes.ts";
+import type { FolderUsage } from "./disk-meter.ts";
 import type { PodUsage } from "./eviction.ts";
 
 /** The folders on the disk that a pod can fill, by what they belong to. */
 export interface PodFolders {
   readonly volumes: ReadonlyMap<string, string>;
-  /** What a container has written, with the volumes of its image, and its logs. */
+  /** A container's logs, then what it has written, with the volumes of its image. */
   readonly containers: ReadonlyMap<string, readonly string[]>;
   readonly others: readonly string[];
+  /** ConfigMaps, Secrets and their like, which are not on the disk. */
+  readonly inMemory: ReadonlyMap<string, string>;
 }
 
-/** The folders of a pod. Its ConfigMaps, Secrets and tmpfs volumes are not on the disk. */
+/** The folders of a pod. */
 export function podFolders(
   { desired, containers }: Pick<PodState, "desired" | "containers">,
   directories: AgentDirectories,
 ): PodFolders {
-  const emptyDirs = (desired?.volumes ?? []).filter(
-    ({ kind, medium }) => kind === "emptyDir" && medium !== "Memory",
-  );
+  const all = desired?.volumes ?? [];
+  const emptyDirs = all.filter((volume) => volume.kind === "emptyDir" && !isMemory(volume));
+  const files = all.filter(({ kind }) => kind === "files");
   return {
     volumes: new Map(emptyDirs.map(({ name }) => [name, `${directories.diskVolumes}/${name}`])),
     containers: new Map(
@@ -30,18 +34,32 @@ export function podFolders(
       ]),
     ),
     others: [directories.podFiles],
+    inMemory: new Map(files.map(({ name }) => [name, `${directories.secretVolumes}/${name}`])),
   };
 }
 
-/** All folders, each once. */
+/** The folders of volumes that are file systems of their own, by the volume's name. */
+export function ownFileSystems(
+  { desired }: Pick<PodState, "desired">,
+  directories: AgentDirectories,
+): ReadonlyMap<string, string> {
+  return new Map(
+    (desired?.volumes ?? []).flatMap((volume): (readonly [string, string])[] => {
+      if (isMemory(volume)) return [[volume.name, `${directories.memoryVolumes}/${volume.name}`]];
+      return volume.kind === "disk" ? [[volume.name, `${directories.disks}/${volume.name}`]] : [];
+    }),
+  );
+}
+
+/** All folders on the disk, each once. */
 export function allFolders({ volumes, containers, others }: PodFolders): readonly string[] {
   return [...volumes.values(), ...[...containers.values()].flat(), ...others];
 }
 
 /** The usage of a pod's parts, from that of its folders. */
-export function podUsage(folders: PodFolders, bytes: ReadonlyMap<string, number>): PodUsage {
+export function podUsage(folders: PodFolders, found: ReadonlyMap<string, FolderUsage>): PodUsage {
   const of = (paths: readonly string[]): number =>
-    paths.reduce((sum, path) => sum + (bytes.get(path) ?? 0), 0);
+    paths.reduce((sum, path) => sum + (found.get(path)?.bytes ?? 0), 0);
   return {
     volumes: new Map([...folders.volumes].map(([name, path]) => [name, of([path])])),
     containers: new Map([...folders.containers].map(([name, paths]) => [name, of(paths)])),

@@ -1,8 +1,10 @@
 import { AgentError, type AgentStats, type DesiredPod, type PodReport } from "@kip/agent-api";
 import { type Clock, type Logger } from "@kip/base";
+import type { PodSandbox } from "@kip/oci-runtime";
 import { Reconciler, type Plan } from "@kip/reconcile";
 import { ProbeCounts } from "../checks/probe-counts.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
+import { DiskFigures } from "../figures/disk-figures.ts";
 import { CellNetwork } from "../network/cell-network.ts";
 import { isSame, podLimits } from "../state/amounts.ts";
 import { logOf, runningId, runningIds } from "../state/lookups.ts";
@@ -39,6 +41,8 @@ export interface AgentWorkerOptions {
 export class AgentWorker implements AsyncDisposable {
   /** Where changes of the cluster's network come in. */
   readonly network = new CellNetwork();
+  /** What the pod takes on its disk. */
+  readonly diskFigures = new DiskFigures();
   readonly #options: AgentWorkerOptions;
   readonly #store: PodStore;
   readonly #events: PodEvents;
@@ -85,6 +89,11 @@ export class AgentWorker implements AsyncDisposable {
     return this.#state.resources?.sandbox.networkNamespace;
   }
 
+  /** Cgroup and namespaces of the pod; undefined before they are made. */
+  get sandbox(): PodSandbox | undefined {
+    return this.#state.resources?.sandbox;
+  }
+
   get #state(): PodState {
     return this.#reconciler.state;
   }
@@ -98,6 +107,7 @@ export class AgentWorker implements AsyncDisposable {
       network: this.network,
       events: this.#events,
       probeCounts: this.#probeCounts,
+      diskFigures: this.diskFigures,
       save: () => this.#save(),
       trySave: () => this.#trySave(),
       clock,

@@ -28,7 +28,7 @@ class FakeDisk implements DiskMeter {
   usage: DiskMeter["usage"] = async (folders) => {
     this.walks++;
     const data = folders.filter((folder) => folder.endsWith("/volumes/data"));
-    return new Map(data.map((folder) => [folder, this.dataBytes]));
+    return new Map(data.map((folder) => [folder, { bytes: this.dataBytes, inodes: 2 }]));
   };
 }
 
@@ -122,6 +122,37 @@ describe("AgentWorker, with limits on what the pod takes of the disk", () => {
     disk.dataBytes = GiB + 1;
     for (let turn = 0; turn < 30 && ending(worker).reason === undefined; turn++) await later();
     assert.equal(ending(worker).reason, "Evicted");
+    await worker[Symbol.asyncDispose]();
+  });
+
+  it("walks for a pod without limits while its figures are read, and never for those who read them", async () => {
+    const data = { name: "data", kind: "emptyDir" } as const;
+    const fast = { name: "fast", kind: "emptyDir", medium: "Memory" } as const;
+    const { worker, later, clock, folder, disk } = await running({ volumes: [data, fast] });
+    using _folder = folder;
+    disk.dataBytes = 4096;
+    for (let turn = 0; turn < 40; turn++) await later();
+    const first = worker.diskFigures.read(clock.now());
+    assert.deepEqual([disk.walks, first?.sizeBytes, first?.walk], [0, 100 * GiB, undefined]);
+    await eventually(async () => {
+      await later();
+      return disk.walks === 1;
+    });
+    for (let turn = 0; turn < 20; turn++) {
+      await later();
+      worker.diskFigures.read(clock.now());
+    }
+    assert.equal(disk.walks, 1);
+    const { walk, mounts } = worker.diskFigures.read(clock.now()) ?? {};
+    assert.deepEqual(walk?.volumes["data"], { bytes: 4096, inodes: 2 });
+    assert.deepEqual(walk?.pod, { bytes: 4096, inodes: 2 });
+    assert.deepEqual(Object.keys(walk?.containers ?? {}), ["web"]);
+    assert.deepEqual(Object.keys(mounts ?? {}), ["fast"]);
+    // One more for the last who has read them, and no others once that is long ago.
+    for (let turn = 0; turn < 100; turn++) await later();
+    const { walks } = disk;
+    for (let turn = 0; turn < 100; turn++) await later();
+    assert.equal(disk.walks, walks);
     await worker[Symbol.asyncDispose]();
   });
 

@@ -4,11 +4,11 @@ import {
   AgentError,
   decodeCellIdentity,
   decodeDesiredPod,
-  type AgentStats,
   type CellIdentity,
 } from "@kip/agent-api";
 import { type Clock, type Logger, type ProcessStreams } from "@kip/base";
 import type { ContainerRuntime, LogReadOptions } from "@kip/oci-runtime";
+import { agentStats } from "../figures/agent-stats.ts";
 import type { AgentWorker } from "../pod/agent-worker.ts";
 import { answerJson, decodeRequest, invalidRequest, readJson } from "./answers.ts";
 import type { AgentRequest, Handler } from "./agent-server.ts";
@@ -46,7 +46,7 @@ const routes: Readonly<Record<string, Route>> = {
   "POST /v1/portforward": portForward,
   "POST /v1/network": async (stream, _request, { worker }) => await worker.network.serve(stream),
   "GET /v1/stats": async (stream, _request, options) =>
-    answerJson(stream, 200, await stats(options)),
+    answerJson(stream, 200, await agentStats(await options.runtime(), options)),
   "PUT /v1/identity": putIdentity,
 };
 
@@ -161,30 +161,6 @@ async function portForward(
   }
   const { networkNamespace } = worker;
   await servePortForward(stream, { port, networkNamespace, logger });
-}
-
-async function stats(options: HandlerOptions): Promise<AgentStats> {
-  const runtime = await options.runtime();
-  const containers: Record<string, AgentStats["containers"][string]> = {};
-  for (const [name, id] of options.worker.running()) {
-    try {
-      containers[name] = await runtime.stats(id);
-    } catch (error) {
-      // It has ended in between.
-      options.logger.debug("Left a container out of the statistics", {
-        container: name,
-        err: error,
-      });
-    }
-  }
-  const cpu = process.cpuUsage();
-  return {
-    time: new Date(options.clock.now()).toISOString(),
-    containers,
-    probes: options.worker.probes(),
-    agentRssBytes: process.memoryUsage.rss(),
-    agentCpuMicroseconds: cpu.user + cpu.system,
-  };
 }
 
 async function putIdentity(

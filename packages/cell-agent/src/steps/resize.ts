@@ -100,7 +100,11 @@ async function checkMemory(
   for (const { container, runId, from, to } of resizes) {
     const limit = to.memoryBytesLimit;
     if (limit === undefined || !isLower(limit, from.memoryBytesLimit)) continue;
-    const { memoryUsageBytes: usage } = await runtime.stats(runId);
+    // One that has ended uses nothing.
+    const usage = await runtime.stats(runId).then(
+      ({ memoryUsageBytes }) => memoryUsageBytes,
+      () => 0,
+    );
     if (usage < limit) continue;
     problems.push(
       `attempting to set container "${container}" memory limit (${limit}) below current usage (${usage})`,

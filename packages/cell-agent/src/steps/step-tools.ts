@@ -5,6 +5,7 @@ import { podAddress, type CheckTarget } from "../checks/handlers.ts";
 import type { ProbeCounts } from "../checks/probe-counts.ts";
 import { discardRun } from "../container/start-container.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
+import type { DiskFigures } from "../figures/disk-figures.ts";
 import type { CellNetwork } from "../network/cell-network.ts";
 import type { ContainerRecord } from "../state/container-record.ts";
 import type { PodStepArgs } from "../state/plan.ts";
@@ -20,6 +21,7 @@ export interface StepTools {
   readonly network: CellNetwork;
   readonly events: PodEvents;
   readonly probeCounts: ProbeCounts;
+  readonly diskFigures: DiskFigures;
   /** Writes the state down now, before something is done that relies on it. */
   readonly save: () => void;
   /** Writes the state down if that is possible. Never throws. */

@@ -1,6 +1,7 @@
 import { pause } from "@kip/base";
 import { exceededLimit, shortage, shortageMessage, smallestLimit } from "../disk/eviction.ts";
-import { allFolders, podFolders, podUsage } from "../disk/pod-usage.ts";
+import { allFolders, ownFileSystems, podFolders, podUsage } from "../disk/pod-usage.ts";
+import type { DiskRoom } from "../disk/disk-meter.ts";
 import type { PodUsage } from "../disk/eviction.ts";
 import type { EndReason, PodState } from "../state/pod-state.ts";
 import { present, type Executor, type StepTools } from "./step-tools.ts";
@@ -45,7 +46,12 @@ class DiskWatch {
     const { dependencies, directories } = this.#tools;
     const pod = present(this.#state().desired);
     const room = await dependencies.diskMeter.room(directories.disk);
-    const isNews = this.#isNews(room.sizeBytes - room.freeBytes, smallestLimit(pod));
+    const isWanted = this.#tools.diskFigures.isWanted(this.#tools.clock.now());
+    this.#tools.diskFigures.keepRooms(
+      { disk: room, mounts: isWanted ? await this.#mounts() : new Map() },
+      this.#tools.clock.now(),
+    );
+    const isNews = this.#isNews(room.sizeBytes - room.freeBytes, smallestLimit(pod), isWanted);
     const lack = pod.isCritical === true ? undefined : shortage(room);
     if (!isNews && !lack) return undefined;
     const usage = lack ? await this.#usageOnFullDisk() : await this.#usageUntilFull();
@@ -60,12 +66,13 @@ class DiskWatch {
 
   /**
    * Whether a limit can be exceeded since the last walk. No part of the pod has grown by more than the disk has, and what
-   * the pod has freed elsewhere meanwhile. What others have freed does not show, hence a walk now and then.
+   * the pod has freed elsewhere meanwhile. What others have freed does not show, hence a walk now and then. Without a limit
+   * there is none, but for those who read figures, and for them no more often.
    */
-  #isNews(diskBytes: number, limit: number | undefined): boolean {
-    if (limit === undefined) return false;
+  #isNews(diskBytes: number, limit: number | undefined, isWanted: boolean): boolean {
+    if (limit === undefined && !isWanted) return false;
     const grown = this.#last && this.#last.podBytes + diskBytes - this.#last.diskBytes;
-    this.#looks = grown === undefined || grown > limit ? maxLooks : this.#looks + 1;
+    this.#looks = grown === undefined || grown > (limit ?? Infinity) ? maxLooks : this.#looks + 1;
     if (this.#looks < maxLooks) return false;
     this.#looks = 0;
     return true;
@@ -115,7 +122,20 @@ class DiskWatch {
     const folders = podFolders(this.#state(), directories);
     const signal = until ? AbortSignal.any([this.#signal, until]) : this.#signal;
     const options = { limitSeconds: limit, signal };
-    const bytes = await dependencies.diskMeter.usage(allFolders(folders), options);
-    return podUsage(folders, bytes);
+    const all = [...allFolders(folders), ...folders.inMemory.values()];
+    const found = await dependencies.diskMeter.usage(all, options);
+    this.#tools.diskFigures.keepWalk({ folders, found }, this.#tools.clock.now());
+    return podUsage(folders, found);
+  }
+
+  /** Room on the volumes that are file systems of their own; those that cannot be read are left out. */
+  async #mounts(): Promise<ReadonlyMap<string, DiskRoom>> {
+    const { dependencies, directories } = this.#tools;
+    const mounts = new Map<string, DiskRoom>();
+    for (const [name, folder] of ownFileSystems(this.#state(), directories)) {
+      const room = await dependencies.diskMeter.room(folder).catch(() => undefined);
+      if (room) mounts.set(name, room);
+    }
+    return mounts;
   }
 }

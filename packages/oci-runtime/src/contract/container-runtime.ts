@@ -1,5 +1,6 @@
 import type { Readable } from "node:stream";
 import type { ProcessStreams } from "@kip/base";
+import type { CgroupUsage } from "./cgroup-usage.ts";
 import type { ContainerResources, ContainerSpec, ContainerUser } from "./container-spec.ts";
 import type { PodSandbox } from "./pod-sandbox.ts";
 import type { LogReadOptions } from "../logs/read-log.ts";
@@ -48,12 +49,9 @@ export interface ExecResult {
 }
 
 /** What a container uses. */
-export interface ContainerStats {
-  /** Processor time since its start. */
-  readonly cpuUsageNanoseconds: number;
-  readonly memoryUsageBytes: number;
-  /** Usage without the file cache that can be dropped at once. */
-  readonly memoryWorkingSetBytes: number;
+export interface ContainerStats extends CgroupUsage {
+  /** Process ID of its first process, as the machine has it; undefined where that is not known. */
+  readonly pid?: number | undefined;
 }
 
 /**
@@ -120,7 +118,13 @@ export interface ContainerRuntime extends AsyncDisposable {
    * that is removed or unknown counts as ended, so that the log of an earlier attempt can be read.
    */
   logs(id: string, logDirectory: string, options: LogReadOptions, signal: AbortSignal): Readable;
+  /**
+   * What a container uses now.
+   * @throws Error of the system where it has ended
+   */
   stats(id: string): Promise<ContainerStats>;
+  /** What all containers of a sandbox use together; undefined if that is not known. */
+  podStats(sandbox: Pick<PodSandbox, "cgroupParent">): CgroupUsage | undefined;
   /**
    * Gives a container other limits, which hold when this returns.
    * @throws {RuntimeError} `CONTAINER_RESIZE_FAILED`

@@ -23,6 +23,7 @@ import type {
   ExecOptions,
   ExecResult,
 } from "../contract/container-runtime.ts";
+import type { CgroupUsage } from "../contract/cgroup-usage.ts";
 import type { ContainerResources, ContainerSpec } from "../contract/container-spec.ts";
 import type { PodSandbox } from "../contract/pod-sandbox.ts";
 import { RuntimeError } from "../errors.ts";
@@ -38,11 +39,11 @@ import { protectCrun, type CrunProgram } from "../spawn/crun-program.ts";
 import { releaseContainer } from "../spawn/release-container.ts";
 import { makeMonitorCgroup, monitorCgroupProcs } from "../spawn/monitor-cgroup.ts";
 import { WaitingMonitor } from "../spawn/waiting-monitor.ts";
-import { readProcess, readRecord, writeRecord } from "../state/container-record.ts";
+import { readLivePid, readProcess, readRecord, writeRecord } from "../state/container-record.ts";
 import { limitProcesses, processLimit } from "../sandbox/process-limit.ts";
 import { ExitWatcher, writeLostExit } from "../state/exit-watcher.ts";
 import { hasMonitor, readState } from "../state/read-state.ts";
-import { readCgroupStats } from "../stats/cgroup.ts";
+import { readCgroupUsage } from "../stats/cgroup.ts";
 
 /** Options of {@link createRuntime}. */
 export interface RuntimeOptions {
@@ -249,8 +250,17 @@ class CrunRuntime implements ContainerRuntime {
   }
 
   async stats(id: string): Promise<ContainerStats> {
-    const record = await readRecord(containerPaths(this.#paths, id), id);
-    return await readCgroupStats(record.cgroup);
+    const files = containerPaths(this.#paths, id);
+    const { cgroup } = await readRecord(files, id);
+    return { ...readCgroupUsage(cgroup), pid: await readLivePid(files.pid) };
+  }
+
+  podStats({ cgroupParent }: Pick<PodSandbox, "cgroupParent">): CgroupUsage | undefined {
+    try {
+      return readCgroupUsage(cgroupParent);
+    } catch {
+      return undefined;
+    }
   }
 
   async resize(id: string, resources: ContainerResources): Promise<void> {

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { decodeAgentStats } from "@kip/agent-api";
+import { silentLogger } from "@kip/base";
+import type { PodSandbox } from "@kip/oci-runtime";
+import { ManualClock } from "@kip/testing";
+import { agentStats } from "./agent-stats.ts";
+import { DiskFigures } from "./disk-figures.ts";
+
+const usage = { cpuUsageNanoseconds: 1, memoryUsageBytes: 2, memoryWorkingSetBytes: 2 };
+
+describe("agentStats()", () => {
+  it("is a document that kip reads, without containers that have ended meanwhile", async () => {
+    const device = { readBytes: 1, writtenBytes: 1, reads: 1, writes: 1 };
+    const devices = Array.from({ length: 100 }, (_, index) => ({ ...device, device: `d${index}` }));
+    const runtime = {
+      stats: async (id: string) => {
+        if (id === "gone") throw new Error("no such cgroup");
+        return { ...usage, devices, pid: process.pid };
+      },
+      podStats: () => usage,
+    };
+    const worker = {
+      running: () =>
+        new Map([
+          ["app", "one"],
+          ["ended", "gone"],
+        ]),
+      probes: () => [],
+      sandbox: { cgroupParent: "/pod" } as PodSandbox, // all that is read
+      diskFigures: new DiskFigures(),
+    };
+    const made = await agentStats(runtime, {
+      worker,
+      clock: new ManualClock(),
+      logger: silentLogger,
+    });
+    const read = decodeAgentStats(JSON.parse(JSON.stringify(made)), "stats");
+    assert.deepEqual(Object.keys(read.containers), ["app"]);
+    assert.equal(read.containers["app"]?.devices?.length, 32);
+    assert.ok(!("pid" in (read.containers["app"] ?? {})));
+    assert.deepEqual(read.pod, usage);
+    assert.ok(read.interfaces);
+    assert.equal(read.disk, undefined);
+  });
+});

@@ -1,0 +1,52 @@
+import { maxInterfaces, type AgentStats } from "@kip/agent-api";
+import type { Clock, Logger } from "@kip/base";
+import type { CgroupUsage, ContainerRuntime } from "@kip/oci-runtime";
+import type { AgentWorker } from "../pod/agent-worker.ts";
+import { readInterfaces } from "./interfaces.ts";
+
+/** What {@link agentStats} works with. */
+export interface AgentStatsOptions {
+  readonly worker: Pick<AgentWorker, "running" | "probes" | "sandbox" | "diskFigures">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * What the pod uses, measured now but for its disk: some dozen files of the kernel for each container, and no program.
+ * Containers that end meanwhile are left out.
+ */
+export async function agentStats(
+  runtime: Pick<ContainerRuntime, "stats" | "podStats">,
+  { worker, clock, logger }: AgentStatsOptions,
+): Promise<AgentStats> {
+  const containers: Record<string, CgroupUsage> = {};
+  let firstPid: number | undefined;
+  for (const [name, id] of worker.running()) {
+    try {
+      const { pid, ...usage } = await runtime.stats(id);
+      containers[name] = reported(usage);
+      firstPid ??= pid;
+    } catch (error) {
+      // It has ended in between.
+      logger.debug("Left a container out of the statistics", { container: name, err: error });
+    }
+  }
+  const pod = worker.sandbox && runtime.podStats(worker.sandbox);
+  const cpu = process.cpuUsage();
+  const nowMs = clock.now();
+  return {
+    time: new Date(nowMs).toISOString(),
+    containers,
+    pod: pod && reported(pod),
+    interfaces: firstPid === undefined ? undefined : readInterfaces(firstPid),
+    disk: worker.diskFigures.read(nowMs),
+    probes: worker.probes(),
+    agentRssBytes: process.memoryUsage.rss(),
+    agentCpuMicroseconds: cpu.user + cpu.system,
+  };
+}
+
+/** As many devices as kip reads. */
+function reported(usage: CgroupUsage): CgroupUsage {
+  return usage.devices ? { ...usage, devices: usage.devices.slice(0, maxInterfaces) } : usage;
+}
