@@ -1,14 +1,14 @@
 import type { ServerResponse } from "node:http";
 import { errorText, withTimeout, type Clock, type Logger } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
-import { answer, HttpRefusal } from "./transport/answer.ts";
+import { answer, answerInParts, HttpRefusal } from "./transport/answer.ts";
 import { healthText, type HealthCheck } from "./health.ts";
 import type { KubeletHandlers } from "./options.ts";
 import type { NodeRoute } from "./routes.ts";
 import { cadvisorMetrics } from "./stats/cadvisor-metrics.ts";
 import { CpuRates } from "./stats/cpu-rates.ts";
 import { metricsContentType, metricsText, type MetricFamily } from "../metrics/metrics-text.ts";
-import { nodeUsage, type NodeUsage } from "./stats/node-usage.ts";
+import { NodeCpu, nodeUsage, type NodeUsage } from "./stats/node-usage.ts";
 import { probeMetrics } from "./stats/probe-metrics.ts";
 import { processMetrics } from "./stats/process-metrics.ts";
 import type { RequestMetrics } from "./stats/request-metrics.ts";
@@ -34,6 +34,7 @@ export class NodeAnswers {
   readonly #options: NodeAnswersOptions;
   readonly #stats: StatsSource | undefined;
   readonly #rates = new CpuRates();
+  readonly #nodeCpu = new NodeCpu();
   readonly #startTimeMs: number;
 
   constructor(options: NodeAnswersOptions) {
@@ -63,11 +64,11 @@ export class NodeAnswers {
         return answerJson(response, statsSummary(usage, this.#rates, { onlyCpuAndMemory }));
       }
       case "resourceMetrics":
-        return answerMetrics(response, resourceMetrics(await this.#usage()));
+        return await answerMetrics(response, resourceMetrics(await this.#usage()));
       case "cadvisorMetrics":
-        return answerMetrics(response, cadvisorMetrics(await this.#usage()));
+        return await answerMetrics(response, cadvisorMetrics(await this.#usage()));
       case "probeMetrics":
-        return answerMetrics(response, await this.#probes());
+        return await answerMetrics(response, await this.#probes());
       default:
         return answer(response, metricsContentType, await this.#metrics());
     }
@@ -107,8 +108,12 @@ export class NodeAnswers {
     const { handlers, clock } = this.#options;
     if (this.#stats === undefined) throw new HttpRefusal(501, "501 not implemented");
     const [stats, pods] = await Promise.all([this.#stats.read(), handlers.pods()]);
-    const node = { nodeName: handlers.nodeName, startTimeMs: this.#startTimeMs };
-    return nodeUsage(stats, pods, { ...node, nowMs: clock.now() });
+    return nodeUsage(stats, pods, {
+      nodeName: handlers.nodeName,
+      startTimeMs: this.#startTimeMs,
+      nowMs: clock.now(),
+      cpu: this.#nodeCpu,
+    });
   }
 
   #config(): Readonly<Record<string, unknown>> {
@@ -170,8 +175,15 @@ function answerJson(response: ServerResponse, document: object): void {
   answer(response, "application/json", JSON.stringify(document));
 }
 
-function answerMetrics(response: ServerResponse, families: readonly MetricFamily[]): void {
-  answer(response, metricsContentType, metricsText(families));
+async function answerMetrics(
+  response: ServerResponse,
+  families: Iterable<MetricFamily>,
+): Promise<void> {
+  await answerInParts(response, metricsContentType, texts(families));
+}
+
+function* texts(families: Iterable<MetricFamily>): Generator<string> {
+  for (const family of families) yield metricsText([family]);
 }
 
 function podList(pods: readonly Pod[]): object {

@@ -1,12 +1,10 @@
 import type { Pod } from "@kip/k8s-types";
-import type { ContainerUsage, NetworkUsage, ProviderStats, Usage } from "../../usage.ts";
+import type { FileSystemUsage, PodUsage, ProviderStats, Usage } from "../../usage.ts";
 
 /** What a pod uses, with what the API server knows of it. */
-export interface KnownPodUsage {
+export interface KnownPodUsage extends Omit<PodUsage, "uid"> {
   readonly pod: Pod;
-  readonly containers: readonly ContainerUsage[];
   readonly total: Usage;
-  readonly network?: NetworkUsage | undefined;
 }
 
 /** What a node and its pods use at one moment. */
@@ -15,26 +13,90 @@ export interface NodeUsage {
   /** When the node's kubelet API was started, milliseconds since the epoch. */
   readonly startTimeMs: number;
   readonly total: Usage;
+  /** The disks of all pods together. */
+  readonly fileSystem?: FileSystemUsage | undefined;
   readonly pods: readonly KnownPodUsage[];
+}
+
+/** Options of {@link nodeUsage}. */
+export interface NodeUsageOptions {
+  readonly nodeName: string;
+  readonly startTimeMs: number;
+  readonly nowMs: number;
+  /** Keeps the processor time of pods that have gone. */
+  readonly cpu: NodeCpu;
+}
+
+/** Processor time of the pods of a node: a counter, which pods that go do not turn back. */
+export class NodeCpu {
+  #nanoseconds = 0;
+  #last: ReadonlyMap<string, number> = new Map();
+
+  /** The processor time of all pods so far, those that have gone included. */
+  add(pods: readonly KnownPodUsage[]): number {
+    const now = new Map(
+      pods.map(({ pod, total }) => {
+        const { uid } = pod.metadata;
+        const before = this.#last.get(uid) ?? 0;
+        const { cpuNanoseconds = before } = total;
+        this.#nanoseconds += Math.max(0, cpuNanoseconds - before);
+        return [uid, cpuNanoseconds];
+      }),
+    );
+    // A cell that has not answered this time counts on from where it was.
+    this.#last = new Map([...this.#last, ...now]);
+    return this.#nanoseconds;
+  }
+
+  /** Forgets pods that have gone. */
+  keep(uids: ReadonlySet<string>): void {
+    this.#last = new Map([...this.#last].filter(([uid]) => uids.has(uid)));
+  }
 }
 
 /** Joins what the provider measured with the pods of the node; others are left out. */
 export function nodeUsage(
   stats: ProviderStats,
   pods: readonly Pod[],
-  node: { readonly nodeName: string; readonly startTimeMs: number; readonly nowMs: number },
+  { nodeName, startTimeMs, nowMs, cpu }: NodeUsageOptions,
 ): NodeUsage {
   const byUid = new Map(stats.pods.map((usage) => [usage.uid, usage]));
   const known = pods.flatMap((pod): KnownPodUsage[] => {
     const usage = byUid.get(pod.metadata.uid);
     if (usage === undefined) return [];
-    const { containers, network } = usage;
-    const total = usage.total ?? sum(containers, node.nowMs);
-    return [{ pod, containers, total, network }];
+    const { containers, total = sum(containers, nowMs) } = usage;
+    const processes = total.processes ? undefined : countProcesses(containers);
+    return [{ ...usage, pod, total: processes === undefined ? total : { ...total, processes } }];
   });
-  const { nodeName, startTimeMs } = node;
+  cpu.keep(new Set(pods.map(({ metadata }) => metadata.uid)));
+  const cpuNanoseconds = cpu.add(known);
   const totals = known.map(({ total }) => total);
-  return { nodeName, startTimeMs, pods: known, total: stats.node ?? sum(totals, node.nowMs) };
+  const total = stats.node ?? { ...sum(totals, nowMs), cpuNanoseconds };
+  return { nodeName, startTimeMs, pods: known, total, fileSystem: sumOfDisks(known) };
+}
+
+/** A cgroup counts its own processes only, and the pod's has none. */
+function countProcesses(containers: readonly Usage[]): number | undefined {
+  const counts = containers.flatMap(({ processes }) => processes ?? []);
+  return counts.length === 0 ? undefined : counts.reduce((total, count) => total + count, 0);
+}
+
+function sumOfDisks(pods: readonly KnownPodUsage[]): FileSystemUsage | undefined {
+  const disks = pods.flatMap(({ ephemeralStorage }) => ephemeralStorage ?? []);
+  if (disks.length === 0) return undefined;
+  const add = (figure: (disk: FileSystemUsage) => number | undefined): number =>
+    disks.reduce((total, disk) => total + (figure(disk) ?? 0), 0);
+  const [sizeBytes, freeBytes] = [add((disk) => disk.sizeBytes), add((disk) => disk.freeBytes)];
+  const [inodes, freeInodes] = [add((disk) => disk.inodes), add((disk) => disk.freeInodes)];
+  return {
+    timeMs: Math.max(...disks.map(({ timeMs }) => timeMs)),
+    sizeBytes,
+    freeBytes,
+    usedBytes: Math.max(0, sizeBytes - freeBytes),
+    inodes,
+    freeInodes,
+    usedInodes: Math.max(0, inodes - freeInodes),
+  };
 }
 
 function sum(usages: readonly Usage[], nowMs: number): Usage {
@@ -45,5 +107,19 @@ function sum(usages: readonly Usage[], nowMs: number): Usage {
     cpuNanoseconds: add((usage) => usage.cpuNanoseconds),
     memoryBytes: add((usage) => usage.memoryBytes),
     workingSetBytes: add((usage) => usage.workingSetBytes),
+    ...known(usages, ["rssBytes", "pageFaults", "majorPageFaults", "swapBytes"]),
   };
+}
+
+/** The sums of figures that some have. */
+function known(
+  usages: readonly Usage[],
+  keys: readonly ("rssBytes" | "pageFaults" | "majorPageFaults" | "swapBytes")[],
+): Partial<Usage> {
+  return Object.fromEntries(
+    keys.flatMap((key) => {
+      const figures = usages.flatMap((usage) => usage[key] ?? []);
+      return figures.length === 0 ? [] : [[key, figures.reduce((a, b) => a + b, 0)]];
+    }),
+  );
 }

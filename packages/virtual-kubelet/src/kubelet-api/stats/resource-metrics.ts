@@ -3,7 +3,7 @@ import type { MetricFamily, MetricSample } from "../../metrics/metrics-text.ts";
 import type { KnownPodUsage, NodeUsage } from "./node-usage.ts";
 
 /**
- * The families of `/metrics/resource`: what metrics-server reads, and with it `kubectl top` and
+ * The families of `/metrics/resource`, with a kubelet's texts: what metrics-server reads, and with it `kubectl top` and
  * autoscalers.
  * @see https://kubernetes.io/docs/reference/instrumentation/node-metrics/
  */
@@ -14,26 +14,33 @@ export function resourceMetrics({ total, pods }: NodeUsage): readonly MetricFami
   const podTotals = pods.map((each) => ({ usage: each.total, labels: podLabels(each) }));
   const node = [{ usage: total }];
   return [
-    counter("container_cpu_usage_seconds_total", "Processor time used by a container", containers),
-    memory("container_memory_working_set_bytes", "Working set of a container", containers),
+    cpu("container_cpu_usage_seconds_total", "container", containers),
+    workingSet("container_memory_working_set_bytes", "container", containers),
     {
       name: "container_start_time_seconds",
       type: "gauge",
-      help: "When a container was started, seconds since the epoch",
-      samples: containers.flatMap(({ usage, labels }) =>
-        usage.startTimeMs === undefined
-          ? []
-          : [{ labels, value: usage.startTimeMs / 1000, timeMs: usage.timeMs }],
+      help: "Start time of the container since unix epoch in seconds",
+      samples: containers.flatMap(({ usage: { startTimeMs }, labels }) =>
+        startTimeMs === undefined ? [] : [{ labels, value: startTimeMs / 1000 }],
       ),
     },
-    counter("node_cpu_usage_seconds_total", "Processor time used by the node", node),
-    memory("node_memory_working_set_bytes", "Working set of the node", node),
-    counter("pod_cpu_usage_seconds_total", "Processor time used by a pod", podTotals),
-    memory("pod_memory_working_set_bytes", "Working set of a pod", podTotals),
+    {
+      name: "container_swap_limit_bytes",
+      type: "gauge",
+      help: "Current amount of the container swap limit in bytes. Reported only on non-windows systems",
+      samples: samples(containers, ({ swapLimitBytes }) => swapLimitBytes),
+    },
+    swap("container_swap_usage_bytes", "Current amount of the container", containers),
+    cpu("node_cpu_usage_seconds_total", "node", node),
+    workingSet("node_memory_working_set_bytes", "node", node),
+    swap("node_swap_usage_bytes", "Current swap usage of the node in bytes", node),
+    cpu("pod_cpu_usage_seconds_total", "pod", podTotals),
+    workingSet("pod_memory_working_set_bytes", "pod", podTotals),
+    swap("pod_swap_usage_bytes", "Current amount of the pod", podTotals),
     {
       name: "resource_scrape_error",
       type: "gauge",
-      help: "1 if the figures could not be had, else 0",
+      help: "1 if there was an error while getting container metrics, 0 otherwise",
       samples: [{ value: 0 }],
     },
   ];
@@ -44,29 +51,38 @@ interface Measured {
   readonly labels?: Readonly<Record<string, string>> | undefined;
 }
 
-function counter(name: string, help: string, measured: readonly Measured[]): MetricFamily {
-  const samples = measured.flatMap((each) =>
-    sample(each, each.usage.cpuNanoseconds, (nanoseconds) => nanoseconds / 1e9),
-  );
-  return { name, type: "counter", help: `${help}, seconds`, samples };
+function cpu(name: string, what: string, measured: readonly Measured[]): MetricFamily {
+  const help = `Cumulative cpu time consumed by the ${what} in core-seconds`;
+  const seconds = ({ cpuNanoseconds }: Usage): number | undefined =>
+    cpuNanoseconds === undefined ? undefined : cpuNanoseconds / 1e9;
+  return { name, type: "counter", help, samples: samples(measured, seconds) };
 }
 
-function memory(name: string, help: string, measured: readonly Measured[]): MetricFamily {
-  const samples = measured.flatMap((each) => sample(each, each.usage.workingSetBytes));
-  return { name, type: "gauge", help: `${help}, bytes`, samples };
+function workingSet(name: string, what: string, measured: readonly Measured[]): MetricFamily {
+  const help = `Current working set of the ${what} in bytes`;
+  const bytes = ({ workingSetBytes }: Usage): number | undefined => workingSetBytes;
+  return { name, type: "gauge", help, samples: samples(measured, bytes) };
 }
 
-function sample(
-  { usage, labels }: Measured,
-  figure: number | undefined,
-  convert: (figure: number) => number = (value) => value,
+function swap(name: string, subject: string, measured: readonly Measured[]): MetricFamily {
+  const amount = subject.startsWith("Current swap") ? "" : " swap usage in bytes";
+  const help = `${subject}${amount}. Reported only on non-windows systems`;
+  return { name, type: "gauge", help, samples: samples(measured, ({ swapBytes }) => swapBytes) };
+}
+
+function samples(
+  measured: readonly Measured[],
+  figure: (usage: Usage) => number | undefined,
 ): readonly MetricSample[] {
-  if (figure === undefined) return [];
-  return [{ labels, value: convert(figure), timeMs: usage.timeMs }];
+  return measured.flatMap(({ usage, labels }) => {
+    const value = figure(usage);
+    return value === undefined ? [] : [{ labels, value, timeMs: usage.timeMs }];
+  });
 }
 
+/** Labels in the order of a kubelet's, which is that of their names: there are clients that read them by position. */
 function podLabels({ pod }: KnownPodUsage): Readonly<Record<string, string>> {
-  return { pod: pod.metadata.name, namespace: pod.metadata.namespace };
+  return { namespace: pod.metadata.namespace, pod: pod.metadata.name };
 }
 
 function containerLabels(

@@ -7,7 +7,7 @@ import type { ProviderStats } from "../../usage.ts";
 import { cadvisorMetrics } from "./cadvisor-metrics.ts";
 import { CpuRates } from "./cpu-rates.ts";
 import { metricsText } from "../../metrics/metrics-text.ts";
-import { nodeUsage, type NodeUsage } from "./node-usage.ts";
+import { NodeCpu, nodeUsage, type NodeUsage } from "./node-usage.ts";
 import { RequestMetrics } from "./request-metrics.ts";
 import { resourceMetrics } from "./resource-metrics.ts";
 import { StatsSource } from "./stats-source.ts";
@@ -50,7 +50,12 @@ function measured(seconds = 2, timeAt = timeMs): ProviderStats {
 }
 
 function usageOf(stats: ProviderStats): NodeUsage {
-  return nodeUsage(stats, [pod, podWith()], { nodeName: "n1", startTimeMs, nowMs: timeMs });
+  return nodeUsage(stats, [pod, podWith()], {
+    nodeName: "n1",
+    startTimeMs,
+    nowMs: timeMs,
+    cpu: new NodeCpu(),
+  });
 }
 
 describe("statsSummary(), resourceMetrics() and cadvisorMetrics()", () => {
@@ -87,7 +92,13 @@ describe("statsSummary(), resourceMetrics() and cadvisorMetrics()", () => {
           ],
           cpu: { time, usageNanoCores: 5e8, usageCoreNanoSeconds: 3.5e9 },
           memory: { time, usageBytes: 400, workingSetBytes: 200 },
-          network: { time, name: "eth0", rxBytes: 7, txBytes: 8 },
+          network: {
+            time,
+            name: "eth0",
+            rxBytes: 7,
+            txBytes: 8,
+            interfaces: [{ name: "eth0", rxBytes: 7, txBytes: 8 }],
+          },
         },
       ],
     });
@@ -99,13 +110,13 @@ describe("statsSummary(), resourceMetrics() and cadvisorMetrics()", () => {
     const lines = metricsText(resourceMetrics(usageOf(measured())))
       .split("\n")
       .filter((line) => !line.startsWith("#"));
-    const pods = 'pod="p",namespace="ns"';
+    const pods = 'namespace="ns",pod="p"';
     assert.deepEqual(lines, [
       `container_cpu_usage_seconds_total{container="a",${pods}} 2 ${timeMs}`,
       `container_cpu_usage_seconds_total{container="b",${pods}} 0.5 ${timeMs}`,
       `container_memory_working_set_bytes{container="a",${pods}} 100 ${timeMs}`,
       `container_memory_working_set_bytes{container="b",${pods}} 100 ${timeMs}`,
-      `container_start_time_seconds{container="a",${pods}} ${startTimeMs / 1000} ${timeMs}`,
+      `container_start_time_seconds{container="a",${pods}} ${startTimeMs / 1000}`,
       `node_cpu_usage_seconds_total 2.5 ${timeMs}`,
       `node_memory_working_set_bytes 200 ${timeMs}`,
       `pod_cpu_usage_seconds_total{${pods}} 2.5 ${timeMs}`,
@@ -116,14 +127,14 @@ describe("statsSummary(), resourceMetrics() and cadvisorMetrics()", () => {
   });
 
   it("gives dashboards cAdvisor's names", () => {
-    const text = metricsText(cadvisorMetrics(usageOf(measured())));
+    const text = metricsText([...cadvisorMetrics(usageOf(measured()))]);
     assert.match(
       text,
-      /^container_cpu_usage_seconds_total\{container="a",id="\/kubepods\/podu1\/abc",image="img:1",name="abc",namespace="ns",pod="p",cpu="total"\} 2 /m,
+      /^container_cpu_usage_seconds_total\{container="a",cpu="total",id="\/kubepods\/podu1\/abc",image="img:1",name="abc",namespace="ns",pod="p"\} 2 /m,
     );
     assert.match(
       text,
-      /^container_network_receive_bytes_total\{container="".*interface="eth0"\} 7 /m,
+      /^container_network_receive_bytes_total\{container="".*interface="eth0",name="",namespace="ns",pod="p"\} 7 /m,
     );
   });
 

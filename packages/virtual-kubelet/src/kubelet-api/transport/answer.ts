@@ -1,4 +1,7 @@
 import type { ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { errorText, DecodeError } from "@kip/base";
 import { findError } from "../../errors.ts";
 
@@ -42,4 +45,28 @@ export function answer(response: ServerResponse, contentType: string, text: stri
     "X-Content-Type-Options": "nosniff",
   });
   response.end(text);
+}
+
+/**
+ * Sends a document whose parts are made one after the other, as fast as the client reads: other requests are answered between
+ * them. Resolves when it is sent or the client has gone.
+ */
+export async function answerInParts(
+  response: ServerResponse,
+  contentType: string,
+  parts: Iterable<string>,
+): Promise<void> {
+  response.writeHead(200, { "Content-Type": contentType, "X-Content-Type-Options": "nosniff" });
+  await pipeline(Readable.from(oneATurn(parts), { highWaterMark: 1 }), response).catch(
+    (error: unknown) => {
+      if (!response.destroyed) throw error;
+    },
+  );
+}
+
+async function* oneATurn(parts: Iterable<string>): AsyncGenerator<string> {
+  for (const part of parts) {
+    if (part !== "") yield part;
+    await nextTurn();
+  }
 }
