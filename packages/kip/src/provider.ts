@@ -28,8 +28,8 @@ import type { CellChooser } from "./selection/cell-chooser.ts";
 import type { Cell } from "./state/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
 import { PodPublisher } from "./status/pod-publisher.ts";
-import { containerNames } from "./status/restrict-report.ts";
-import { countProbes, measurePods, type MeasuredPod } from "./status/pod-usage.ts";
+import { CellStats, type MeasuredPod } from "./status/cell-stats.ts";
+import { countProbes, measurePods } from "./status/pod-usage.ts";
 
 /** Dependencies of a {@link KipProvider}. */
 export interface KipProviderOptions {
@@ -57,6 +57,7 @@ export class KipProvider implements PodProvider {
   /** By token; a notice may come before its pod. */
   readonly #notices = new Map<string, InterruptionNotice>();
   readonly #stopped = new AbortController();
+  readonly #cellStats: CellStats;
   #callbacks: ProviderCallbacks | undefined;
   #nodeFacts: NodeFacts;
   readonly #startedAt: number;
@@ -65,6 +66,7 @@ export class KipProvider implements PodProvider {
     this.#options = options;
     this.#nodeFacts = options.nodeFacts;
     this.#startedAt = options.clock.now();
+    this.#cellStats = new CellStats(options);
   }
 
   async start(callbacks: ProviderCallbacks): Promise<void> {
@@ -286,11 +288,11 @@ export class KipProvider implements PodProvider {
   }
 
   async stats(signal: AbortSignal): Promise<ProviderStats> {
-    return { pods: await measurePods(this.#connected(), { ...this.#options, signal }) };
+    return { pods: await measurePods(this.#connected(), this.#cellStats, signal) };
   }
 
   async probes(signal: AbortSignal): Promise<readonly ProbeCounts[]> {
-    return await countProbes(this.#connected(), { ...this.#options, signal });
+    return await countProbes(this.#connected(), this.#cellStats, signal);
   }
 
   /** Ends all workers. Pods and cells stay as they are. */
@@ -321,8 +323,8 @@ export class KipProvider implements PodProvider {
     return [...this.#workers.values()].flatMap(({ state }): MeasuredPod[] => {
       const { podRef, agent, pod } = state;
       if (!agent.client) return [];
-      const containers = pod.resolved ? containerNames(pod.resolved.pod) : new Set<string>();
-      return [{ uid: podRef.uid, agent: agent.client, report: agent.report, containers }];
+      const { client, report } = agent;
+      return [{ uid: podRef.uid, agent: client, report, pod: pod.resolved?.pod }];
     });
   }
 

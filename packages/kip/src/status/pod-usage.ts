@@ -1,80 +1,70 @@
-import { defined, withTimeout, type Clock, type Logger } from "@kip/base";
-import type { AgentClient, AgentStats, PodReport } from "@kip/agent-api";
+import { defined } from "@kip/base";
+import type { AgentStats, DiskStats, PodReport } from "@kip/agent-api";
 import type { PodUsage, ProbeCounts } from "@kip/virtual-kubelet";
+import type { Pod } from "@kip/k8s-types";
+import type { CellStats, MeasuredPod } from "./cell-stats.ts";
+import { containerNames } from "./restrict-report.ts";
 
-/** Time limit for a cell's answer, milliseconds. A busy cell must not hold up the others. */
-const timeoutMs = 5000;
-
-/** A pod whose cell is connected. */
-export interface MeasuredPod {
-  readonly uid: string;
-  readonly agent: AgentClient;
-  readonly report: PodReport | undefined;
-  /** Names of the pod's containers; figures of others are ignored. */
-  readonly containers: ReadonlySet<string>;
-}
-
-/** Options of {@link measurePods} and {@link countProbes}. */
-export interface AskOptions {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly signal: AbortSignal;
-}
+type Usage = NonNullable<PodUsage["total"]>;
+type FileSystemUsage = NonNullable<PodUsage["ephemeralStorage"]>;
+type Walk = NonNullable<DiskStats["walk"]>;
 
 /** The resource usage of pods, from their cells; pods whose cell does not answer are left out. */
 export async function measurePods(
   pods: readonly MeasuredPod[],
-  options: AskOptions,
+  cells: Pick<CellStats, "ask">,
+  signal: AbortSignal,
 ): Promise<readonly PodUsage[]> {
-  return await askCells(pods, options, ({ uid, report, containers }, stats) => [
-    podUsage(uid, restrictStatsToPod(stats, containers), report),
+  return await cells.ask(pods, signal, (pod, stats) => [
+    podUsage(pod.uid, restrictStatsToPod(stats, pod.pod), pod.report),
   ]);
 }
 
 /** The probe counts of pods, from their cells. */
 export async function countProbes(
   pods: readonly MeasuredPod[],
-  options: AskOptions,
+  cells: Pick<CellStats, "ask">,
+  signal: AbortSignal,
 ): Promise<readonly ProbeCounts[]> {
-  return await askCells(pods, options, ({ uid, containers }, stats) => {
-    const { probes = [] } = restrictStatsToPod(stats, containers);
-    return probes.map((counts) => ({ ...counts, uid }));
+  return await cells.ask(pods, signal, (pod, stats) => {
+    const { probes = [] } = restrictStatsToPod(stats, pod.pod);
+    return probes.map((counts) => ({ ...counts, uid: pod.uid }));
   });
 }
 
-async function askCells<T>(
-  pods: readonly MeasuredPod[],
-  { clock, logger, signal }: AskOptions,
-  convert: (pod: MeasuredPod, stats: AgentStats) => readonly T[],
-): Promise<readonly T[]> {
-  const measured = await Promise.all(
-    pods.map(async (pod): Promise<readonly T[]> => {
-      try {
-        const ask = async (limit: AbortSignal): Promise<AgentStats> => await pod.agent.stats(limit);
-        return convert(pod, await withTimeout(ask, { limitMs: timeoutMs, clock, signal }));
-      } catch (error) {
-        logger.debug("Could not read the usage of a pod from its cell", {
-          podUid: pod.uid,
-          err: error,
-        });
-        return [];
-      }
-    }),
-  );
-  return measured.flat();
-}
-
-/** Drops other containers and duplicate probes: a hostile cell must not fill the node's metrics. */
-function restrictStatsToPod(stats: AgentStats, names: ReadonlySet<string>): AgentStats {
-  const probes = stats.probes?.filter(({ container }) => names.has(container));
+/** Drops other containers and volumes, and duplicates: a hostile cell must not fill the node's metrics. */
+function restrictStatsToPod(stats: AgentStats, pod: Pod | undefined): AgentStats {
+  const containers = pod ? containerNames(pod) : new Set<string>();
+  const volumes = new Set(pod?.spec.volumes?.map(({ name }) => name));
+  const probes = stats.probes?.filter(({ container }) => containers.has(container));
   const byProbe = new Map(probes?.map((each) => [`${each.kind} ${each.container}`, each]));
+  const { disk } = stats;
   return {
     ...stats,
-    containers: Object.fromEntries(
-      Object.entries(stats.containers).filter(([name]) => names.has(name)),
-    ),
+    containers: keep(stats.containers, containers),
+    interfaces: stats.interfaces && unique(stats.interfaces, ({ name }) => name),
+    disk: disk && {
+      ...disk,
+      mounts: keep(disk.mounts, volumes),
+      walk: disk.walk && {
+        ...disk.walk,
+        containers: keep(disk.walk.containers, containers),
+        volumes: keep(disk.walk.volumes, volumes),
+      },
+    },
     probes: [...byProbe.values()],
   };
+}
+
+function keep<T>(
+  all: Readonly<Record<string, T>>,
+  names: ReadonlySet<string>,
+): Readonly<Record<string, T>> {
+  return Object.fromEntries(Object.entries(all).filter(([name]) => names.has(name)));
+}
+
+function unique<T>(all: readonly T[], name: (each: T) => string): readonly T[] {
+  return [...new Map(all.map((each) => [name(each), each])).values()];
 }
 
 /** An agent's figures in the form of the virtual kubelet. */
@@ -87,18 +77,77 @@ export function podUsage(uid: string, stats: AgentStats, report: PodReport | und
       Date.parse(running?.startedAt ?? ""),
     ]),
   );
-  return {
+  const { disk } = stats;
+  return defined({
     uid,
-    containers: Object.entries(stats.containers).map(([name, usage]) => {
+    containers: Object.entries(stats.containers).map(([name, figures]) => {
       const startTimeMs = starts.get(name) ?? Number.NaN;
+      const written = disk?.walk?.containers[name];
       return defined({
         name,
-        timeMs,
-        cpuNanoseconds: usage.cpuUsageNanoseconds,
-        memoryBytes: usage.memoryUsageBytes,
-        workingSetBytes: usage.memoryWorkingSetBytes,
+        ...usage(timeMs, figures),
         startTimeMs: Number.isFinite(startTimeMs) ? startTimeMs : undefined,
+        rootFileSystem: disk && onDisk(disk, written?.files),
+        logs: disk && onDisk(disk, written?.logs),
       });
     }),
+    total: stats.pod && usage(timeMs, stats.pod),
+    network: network(timeMs, stats.interfaces),
+    volumes: disk && volumes(disk),
+    ephemeralStorage: disk && onDisk(disk, disk.walk?.pod),
+  });
+}
+
+function usage(timeMs: number, figures: AgentStats["containers"][string]): Usage {
+  const { cpuUsageNanoseconds, memoryUsageBytes, memoryWorkingSetBytes, ...others } = figures;
+  return {
+    timeMs,
+    cpuNanoseconds: cpuUsageNanoseconds,
+    memoryBytes: memoryUsageBytes,
+    workingSetBytes: memoryWorkingSetBytes,
+    ...withUniqueDevices(others),
   };
+}
+
+function withUniqueDevices<T extends Pick<Usage, "devices">>(figures: T): T {
+  const { devices } = figures;
+  return devices ? { ...figures, devices: unique(devices, ({ device }) => device) } : figures;
+}
+
+function network(timeMs: number, interfaces: AgentStats["interfaces"]): PodUsage["network"] {
+  if (!interfaces || interfaces.length === 0) return undefined;
+  const sum = (key: "receivedBytes" | "sentBytes"): number =>
+    interfaces.reduce((total, each) => total + each[key], 0);
+  const [receivedBytes, sentBytes] = [sum("receivedBytes"), sum("sentBytes")];
+  return { timeMs, receivedBytes, sentBytes, interfaces };
+}
+
+/** Files on the cell's disk. What they take is known only once the disk watch has walked through them. */
+function onDisk(disk: DiskStats, files: Walk["pod"] | undefined): FileSystemUsage {
+  const { sizeBytes, freeBytes, inodes, freeInodes } = disk;
+  return {
+    timeMs: Date.parse((files && disk.walk?.time) ?? disk.time),
+    sizeBytes,
+    freeBytes,
+    inodes,
+    freeInodes,
+    usedBytes: files?.bytes,
+    usedInodes: files?.inodes,
+  };
+}
+
+/** Volumes on file systems of their own take what these have in use; the others what their files do. */
+function volumes(disk: DiskStats): PodUsage["volumes"] {
+  const files = disk.walk?.volumes ?? {};
+  const all = [
+    ...Object.entries(files).map(([name, each]) => ({ name, ...onDisk(disk, each) })),
+    ...Object.entries(disk.mounts).map(([name, room]) => ({
+      name,
+      timeMs: Date.parse(disk.time),
+      ...room,
+      usedBytes: Math.max(0, room.sizeBytes - room.freeBytes),
+      usedInodes: Math.max(0, room.inodes - room.freeInodes),
+    })),
+  ];
+  return unique(all, ({ name }) => name);
 }
