@@ -187,8 +187,10 @@ export interface NetworkFacts {
 export interface CloudDriver extends AsyncDisposable {
   /** Short name: "local", "aws", "gce", "azure", "simulated". */
   readonly name: string;
-  /** Zone or region, for labels. */
+  /** For the label `topology.kubernetes.io/zone`. */
   readonly zone: string;
+  /** For the label `topology.kubernetes.io/region`. @default the zone */
+  readonly region?: string | undefined;
   /** The types on offer here, with what an instance really gives a pod. */
   instanceTypes(): Promise<readonly InstanceTypeOffer[]>;
   /** Turns the configured image specification into an image ID; fails with `CLOUD_NOT_FOUND`. */

@@ -19,6 +19,14 @@ async function labelsWith(labels: Readonly<Record<string, string>>) {
 }
 
 describe("readNodeFacts()", () => {
+  it("has the labels that a cloud's nodes have, which the configuration may replace", async () => {
+    const labels = await labelsWith({ "node.kubernetes.io/instance-type": "mine" });
+    assert.equal(labels["topology.kubernetes.io/region"], "simulated-1");
+    assert.equal(labels["topology.kubernetes.io/zone"], "simulated-1");
+    assert.equal(labels["node.kubernetes.io/instance-type"], "mine");
+    assert.equal((await labelsWith({}))["node.kubernetes.io/instance-type"], "kip");
+  });
+
   it("keeps the node from load balancers, and lets labels of the configuration win", async () => {
     assert.equal((await labelsWith({}))[excluded], "true");
     const labels = await labelsWith({ [excluded]: "no", rack: "a" });

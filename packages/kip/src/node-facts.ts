@@ -20,7 +20,10 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
   const offers = await driver.instanceTypes();
   return {
     labels: {
+      "topology.kubernetes.io/region": driver.region ?? driver.zone,
       "topology.kubernetes.io/zone": driver.zone,
+      // Each pod's instance has a type of its own; tools that group nodes need one of the node.
+      "node.kubernetes.io/instance-type": "kip",
       "kip.elotl.co/cloud": driver.name,
       // No load balancer can have it as a backend: it is not an instance of the cloud.
       "node.kubernetes.io/exclude-from-external-load-balancers": "true",
