@@ -34,6 +34,8 @@ class DiskWatch {
   /** The last walk: what the pod and all else on the disk took then. */
   #last: { readonly podBytes: number; readonly diskBytes: number } | undefined;
   #looks = 0;
+  /** Whether a walk has begun. One that fails, or takes too long, is not repeated at once for those who read figures. */
+  #hasBegun = false;
 
   constructor(tools: StepTools, state: () => PodState, signal: AbortSignal) {
     this.#tools = tools;
@@ -72,9 +74,11 @@ class DiskWatch {
   #isNews(diskBytes: number, limit: number | undefined, isWanted: boolean): boolean {
     if (limit === undefined && !isWanted) return false;
     const grown = this.#last && this.#last.podBytes + diskBytes - this.#last.diskBytes;
-    this.#looks = grown === undefined || grown > (limit ?? Infinity) ? maxLooks : this.#looks + 1;
+    const isDue = limit === undefined ? !this.#hasBegun : grown === undefined || grown > limit;
+    this.#looks = isDue ? maxLooks : this.#looks + 1;
     if (this.#looks < maxLooks) return false;
     this.#looks = 0;
+    this.#hasBegun = true;
     return true;
   }
 
