@@ -3,6 +3,7 @@ export {
   catalogRegions,
   openCatalog,
   type Catalog,
+  type OpenCatalogOptions,
 } from "./catalog/open-catalog.ts";
 export { InstanceTypeError, type InstanceTypeErrorCode } from "./errors.ts";
 export type {

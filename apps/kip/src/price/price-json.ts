@@ -4,7 +4,7 @@ import { reasonsOf } from "./price-text.ts";
 
 /** Prices for programs; amounts are US dollars, thousandths of a core, and bytes. */
 export function priceJson(catalog: Catalog, prices: readonly Price[]): object {
-  const { cloud, region, pricesOf, isSpotEstimated } = catalog;
+  const { cloud, region, pricesOf, priceFile, isSpotEstimated } = catalog;
   const total = prices.reduce(
     (sum, { pods, choice }) => sum + pods.replicas * choice.pricePerHour,
     0,
@@ -12,7 +12,8 @@ export function priceJson(catalog: Catalog, prices: readonly Price[]): object {
   return {
     cloud,
     region,
-    pricesOf,
+    pricesOf: pricesOf ?? null,
+    ...(priceFile !== undefined && { priceFile }),
     spotPricesEstimated: isSpotEstimated,
     currency: "USD",
     hoursPerMonth,

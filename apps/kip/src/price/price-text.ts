@@ -6,7 +6,7 @@ import { hoursPerMonth, type Price } from "./price-pods.ts";
 export function priceText(catalog: Catalog, prices: readonly Price[]): string {
   const launchTypes = new Set(prices.map(({ choice }) => choice.launchType));
   const notes = [
-    `Machines of ${catalog.cloud} ${catalog.region} at prices of ${catalog.pricesOf}, a month being ${hoursPerMonth} hours.`,
+    `Machines of ${catalog.cloud} ${catalog.region} at prices of ${sourcesOf(catalog)}, a month being ${hoursPerMonth} hours.`,
     "Disks, addresses and traffic are not included.",
     ...(launchTypes.has("spot") && catalog.isSpotEstimated
       ? ["Spot prices are estimates: the cloud's average savings."]
@@ -19,6 +19,10 @@ export function priceText(catalog: Catalog, prices: readonly Price[]): string {
   );
   const sums = prices.length > 1 ? [`All together: ${cost(total)}`] : [];
   return [notes.join("\n"), ...blocks, ...sums].join("\n\n");
+}
+
+function sourcesOf({ pricesOf, priceFile }: Catalog): string {
+  return [pricesOf, priceFile].filter((source) => source !== undefined).join(" and of ");
 }
 
 function blockOf(price: Price): string {

@@ -36,6 +36,11 @@ const options: readonly Option[] = [
     type: "string",
     help: "type of pods that ask for nothing, as cells.defaultInstanceType; default the cheapest",
   },
+  {
+    flag: "instance-data-path",
+    type: "string",
+    help: "JSON file with prices of your own (docs/instance-selection.md)",
+  },
   { flag: "output", type: "string", fallback: "text", help: "text or json; also -o" },
   { flag: "help", type: "boolean", help: "show this" },
 ];
@@ -51,7 +56,9 @@ export function price(args: readonly string[]): void {
       remedy: "Write kip price -f pods.yaml",
     });
   const cloud = values.required("cloud");
-  const catalog = openCatalog(cloud, values.text("region") ?? defaultRegions[cloud] ?? "");
+  const priceFile = values.text("instance-data-path");
+  const region = values.text("region") ?? defaultRegions[cloud] ?? "";
+  const catalog = openCatalog(cloud, region, { priceFile });
   const pods = files.flatMap((file) => readManifest(file));
   const prices = pricePods(pods, catalog, values.text("default-instance-type"));
   const text =

@@ -4,6 +4,7 @@ import { nearest } from "@kip/base";
 import { InstanceTypeError } from "../errors.ts";
 import type { CustomFamily, OfferedInstanceType } from "../offered-instance-type.ts";
 import { podMemoryBytes } from "../overhead.ts";
+import { readPriceFile, withPrices } from "../prices/price-file.ts";
 import { withAttachedGpus } from "./attached-gpus.ts";
 import { dataFolder, readCloudFacts } from "./cloud-facts.ts";
 import { customFamilies } from "./custom-families.ts";
@@ -13,8 +14,10 @@ import { readTypeRow, type TypeRow } from "./type-rows.ts";
 export interface Catalog {
   readonly cloud: string;
   readonly region: string;
-  /** Day of the on-demand prices, `YYYY-MM-DD`. */
-  readonly pricesOf: string;
+  /** Day of the on-demand prices of the built-in list, `YYYY-MM-DD`; undefined: all are a file's. */
+  readonly pricesOf: string | undefined;
+  /** The file that changed them. @default none */
+  readonly priceFile?: string | undefined;
   /** Spot prices are what the cloud's savings were on average, not what is asked today. */
   readonly isSpotEstimated: boolean;
   readonly types: readonly OfferedInstanceType[];
@@ -38,14 +41,43 @@ export function catalogRegions(cloud: string): readonly string[] {
   return files.map((file) => path.basename(file, ".tsv")).sort();
 }
 
+/** Options of {@link openCatalog}. */
+export interface OpenCatalogOptions {
+  /** A file with prices of one's own, see docs/instance-selection.md. @default none */
+  readonly priceFile?: string | undefined;
+}
+
 /**
  * Reads the types and prices of one region: two files, of which nothing is kept.
  *
- * @param region name as the cloud's API has it; also a zone of GCE, or the display name of an Azure location ("East US")
- * @throws {InstanceTypeError} `CATALOG_UNKNOWN` for a cloud or region that is not in the list
+ * @param region name as the cloud's API has it; also a zone of GCE, or the display name of an Azure location ("East US");
+ * also one that the price file alone has
+ * @throws {InstanceTypeError} `CATALOG_UNKNOWN` for a cloud or region that is not in the list, `PRICE_FILE_INVALID`
  */
-export function openCatalog(cloud: string, region: string): Catalog {
-  const name = regionName(cloud, region);
+export function openCatalog(
+  cloud: string,
+  region: string,
+  { priceFile }: OpenCatalogOptions = {},
+): Catalog {
+  if (priceFile === undefined) return readCatalog(cloud, regionName(cloud, region));
+  const name = findRegion(cloud, region);
+  const prices = readPriceFile(priceFile, [region, ...(name === undefined ? [] : [name])]);
+  const { isWhole } = prices;
+  const list =
+    name === undefined && isWhole
+      ? { cloud, region, isSpotEstimated: false, types: [], families: [] }
+      : readCatalog(cloud, name ?? regionName(cloud, region));
+  const { pricesOf } = { pricesOf: undefined, ...list };
+  return {
+    ...list,
+    ...withPrices(list, prices),
+    isSpotEstimated: !isWhole && list.isSpotEstimated,
+    pricesOf: isWhole ? undefined : pricesOf,
+    priceFile,
+  };
+}
+
+function readCatalog(cloud: string, name: string): Catalog {
   const facts = readCloudFacts(cloud);
   const prefix = facts.typePrefix ?? "";
   const { prices, date } = readPrices(path.join(dataFolder, cloud, "regions", `${name}.tsv`));
@@ -69,11 +101,16 @@ export function openCatalog(cloud: string, region: string): Catalog {
 }
 
 function regionName(cloud: string, region: string): string {
-  const known = catalogRegions(cloud);
+  const name = findRegion(cloud, region);
+  if (name !== undefined) return name;
+  throw unknown(`region of ${cloud}`, region, catalogRegions(cloud));
+}
+
+/** The region of the list that a name stands for, if there is one. */
+function findRegion(cloud: string, region: string): string | undefined {
   const name = region.toLowerCase().replaceAll(" ", "");
   const ofZone = cloud === "gce" ? name.replace(/-[a-z]$/, "") : name;
-  if (known.includes(ofZone)) return ofZone;
-  throw unknown(`region of ${cloud}`, region, known);
+  return catalogRegions(cloud).find((each) => each === ofZone);
 }
 
 function unknown(what: string, name: string, known: readonly string[]): InstanceTypeError {
