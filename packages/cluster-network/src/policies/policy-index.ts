@@ -1,8 +1,9 @@
 import type { EndpointSlice, LabelSelector, NetworkPolicy } from "@kip/k8s-types/network";
 import { AddressGroups, type GroupSelector } from "./address-groups.ts";
 import { portsNamedBy } from "./named-ports.ts";
+import type { ServiceCost } from "../services/service-cost.ts";
 import type { PodFacts } from "./pod-facts.ts";
-import { PolicyBudget } from "./policy-budget.ts";
+import { mostOfPolicies, PolicyBudget } from "./policy-budget.ts";
 import { podPolicy, type GroupNames, type PodPolicy } from "./pod-policy.ts";
 import { matchesLabels, type Labels } from "@kip/k8s-client";
 import { standInOf, standInUid } from "./stand-in.ts";
@@ -39,7 +40,7 @@ interface NamespaceTiers {
 export class PolicyIndex {
   readonly groups = new AddressGroups();
   /** Which NetworkPolicies have no rules, as those of their namespace choose too much. */
-  readonly budget = new PolicyBudget(this.groups);
+  readonly budget: PolicyBudget;
   readonly #byNamespace = new Map<string, Map<string, NetworkPolicy>>();
   /** Policies of administrators by kind and name. */
   readonly #tiers = new Map<string, TierPolicy>();
@@ -48,6 +49,11 @@ export class PolicyIndex {
   /** Numbers of policies as they are: another one with each change. */
   readonly #numbers = new WeakMap<object, number>();
   #lastNumber = 0;
+
+  /** @param most how much the NetworkPolicies of one namespace may choose */
+  constructor(most: ServiceCost = mostOfPolicies) {
+    this.budget = new PolicyBudget(this.groups, most);
+  }
 
   /** Takes a policy. @returns undefined if it is as before */
   setPolicy(policy: NetworkPolicy, isGone = false): PolicyChange | undefined {

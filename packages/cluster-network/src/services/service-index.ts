@@ -3,7 +3,7 @@ import { limits, type ServiceView } from "@kip/network-view";
 import { AddressClaims, claimsOf, noClaims, type Moves } from "./address-claims.ts";
 import { allChanges, ChangeQueue, type ChangeShare } from "./change-queue.ts";
 import { NamespaceBudget, namespaceOf } from "./namespace-budget.ts";
-import { costOf } from "./service-cost.ts";
+import { costOf, type ServiceCost } from "./service-cost.ts";
 import { isProxied, serviceViewOf } from "./service-view-of.ts";
 import { mostLookedAt, type ViewNode } from "./usable-endpoints.ts";
 
@@ -31,6 +31,8 @@ export interface ServiceIndexOptions {
   readonly onFailure?: ((key: string, error: unknown) => void) | undefined;
   /** Is called when Services of a namespace get no room any longer. @default they are left out silently */
   readonly onRefused?: ((refusal: Refusal) => void) | undefined;
+  /** How much the Services of one namespace may take. @default mostOfNamespaceCost */
+  readonly most?: ServiceCost | undefined;
 }
 
 /** Services that there is no room for. */
@@ -45,7 +47,7 @@ export interface Refusal {
 /** Services and slices as they come, and the views of those that have changed. */
 export class ServiceIndex {
   /** Which Services have no rules, as those of their namespace take too much. */
-  readonly budget = new NamespaceBudget();
+  readonly budget: NamespaceBudget;
   readonly #node: ViewNode;
   readonly #options: ServiceIndexOptions;
   readonly #services = new Map<string, StoredService>();
@@ -64,6 +66,7 @@ export class ServiceIndex {
   constructor(node: ViewNode, options: ServiceIndexOptions = {}) {
     this.#node = node;
     this.#options = options;
+    this.budget = new NamespaceBudget(options.most);
   }
 
   /** Whether {@link ServiceIndex.takeChanges} would give something. */

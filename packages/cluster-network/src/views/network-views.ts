@@ -15,6 +15,7 @@ import { PolicyIndex } from "../policies/policy-index.ts";
 import { standInUid } from "../policies/stand-in.ts";
 import { readTierPolicy, type TierKind, type TierObject } from "../policies/tier-policy.ts";
 import { allChanges, type ChangeShare } from "../services/change-queue.ts";
+import type { ServiceCost } from "../services/service-cost.ts";
 import { ServiceIndex } from "../services/service-index.ts";
 import type { ViewNode } from "../services/usable-endpoints.ts";
 import { AffectedPods } from "./affected-pods.ts";
@@ -41,6 +42,8 @@ export interface NetworkViewsOptions {
   readonly logger?: Logger | undefined;
   /** Is given events of Services that there is no room for. @default there are none */
   readonly events?: Pick<EventRecorder, "record"> | undefined;
+  /** How much one namespace may take. @default mostOfNamespaceCost and mostOfPolicies */
+  readonly most?: { readonly services: ServiceCost; readonly policies: ServiceCost } | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -100,7 +103,7 @@ export class NetworkViews implements SharedLines {
   version = 0;
   readonly services = new ServiceLines();
   readonly index: ServiceIndex;
-  readonly policies = new PolicyIndex();
+  readonly policies: PolicyIndex;
   readonly #options: NetworkViewsOptions;
   readonly #rules: SharedRules;
   readonly #subscribers = new Set<Subscriber>();
@@ -120,6 +123,7 @@ export class NetworkViews implements SharedLines {
 
   constructor(options: NetworkViewsOptions) {
     this.#options = options;
+    this.policies = new PolicyIndex(options.most?.policies);
     const refusals = new RefusalLog(options, ofServices);
     const policies = new PolicyReports(options);
     this.policies.budget.onRefused = (refusal) => policies.refused(refusal);
@@ -127,6 +131,7 @@ export class NetworkViews implements SharedLines {
     this.index = new ServiceIndex(options.node, {
       onFailure: (service, err) =>
         options.logger?.error("Could not read a Service or its EndpointSlices", { service, err }),
+      most: options.most?.services,
       onRefused: (refusal) => refusals.report(refusal, this.index.service(refusal.example)),
     });
   }

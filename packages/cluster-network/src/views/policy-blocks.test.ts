@@ -4,67 +4,13 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { podWith } from "@kip/k8s-types/testing";
 import type { NetworkPolicy } from "@kip/k8s-types/network";
-import { bucketCount, ChangeReader, type PolicyView } from "@kip/network-view";
-import { ManualClock } from "@kip/testing";
-import { matchingRule } from "../explain/matching-rule.ts";
+import { bucketCount } from "@kip/network-view";
+import { SlowClock } from "@kip/testing";
+import { TestCell } from "../testing/test-cell.ts";
 import { CellPolicy } from "./cell-policy.ts";
-import { NetworkViews, type ViewSubscription } from "./network-views.ts";
+import { NetworkViews } from "./network-views.ts";
 
 const noSums = Array<number>(bucketCount).fill(0);
-
-/** Each look at it takes a millisecond: what is computed in blocks ends after few steps. */
-class SlowClock extends ManualClock {
-  /** How long a look takes, milliseconds. */
-  lookMs = 1;
-  #spentMs = 0;
-
-  override monotonic(): number {
-    return super.monotonic() + (this.#spentMs += this.lookMs);
-  }
-}
-
-/** What a cell has, by what it was sent. */
-class Cell {
-  readonly groups = new Map<string, Set<string>>();
-  policy: PolicyView | undefined;
-  changes = 0;
-  #call = new AbortController();
-  readonly #reader = new ChangeReader();
-
-  /** Takes changes until the signal aborts. */
-  async follow(subscription: ViewSubscription, signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      this.#call = new AbortController();
-      const pieces = await subscription.next(this.#call.signal).catch(() => []);
-      for (const piece of pieces)
-        for (const { policy, groups } of this.#reader.push(piece)) {
-          this.changes++;
-          this.policy = policy ?? this.policy;
-          for (const line of groups) {
-            const known = this.groups.get(line.name) ?? new Set();
-            if (line.change !== "change") known.clear();
-            if (line.change === "gone") continue;
-            for (const address of line.add) known.add(address);
-            for (const address of line.remove) known.delete(address);
-            this.groups.set(line.name, known);
-          }
-        }
-    }
-  }
-
-  /** Asks for a change without waiting to be woken, as a cell that has just confirmed one. */
-  ask(): void {
-    this.#call.abort();
-  }
-
-  /** Whether NetworkPolicies let an address in. */
-  admits(address: string): boolean {
-    const rules = this.policy?.ingress;
-    if (!this.policy || !rules) return this.policy !== undefined;
-    const attempt = { address, port: 80, protocol: "TCP" } as const;
-    return matchingRule(rules, attempt, (name) => [...(this.groups.get(name) ?? [])]) >= 0;
-  }
-}
 
 class Bench {
   readonly stop = new AbortController();
@@ -74,7 +20,7 @@ class Bench {
     clock: this.clock,
     signal: this.stop.signal,
   });
-  readonly cells: Cell[] = [];
+  readonly cells: TestCell[] = [];
 
   constructor(pods: number) {
     this.setNamespace({});
@@ -82,8 +28,8 @@ class Bench {
   }
 
   /** Has a cell follow its pod. */
-  begin(name: string, namespace = "default"): Cell {
-    const cell = new Cell();
+  begin(name: string, namespace = "default"): TestCell {
+    const cell = new TestCell();
     const which = { podUid: name, namespace, sums: noSums, knowsTiers: true };
     cell.follow(this.views.subscribe(which), this.stop.signal).catch(() => {});
     this.cells.push(cell);
@@ -272,7 +218,7 @@ describe("NetworkViews, with many pods and policies", () => {
     await bench.beginAll(399);
     bench.setRole("peer");
     bench.setPod("p399", { role: "peer", app: "0" });
-    const late: Cell[] = [];
+    const late: TestCell[] = [];
     const admitted: boolean[] = [];
     await bench.quiet(() => {
       if (late.length < 5 && bench.cells.some((cell) => cell.admits(addressOf("p399"))))
