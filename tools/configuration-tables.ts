@@ -1,3 +1,4 @@
+import type { Option } from "@kip/base";
 import type { KeyRow } from "@kip/kip/config";
 
 /** The tables of docs/configuration.md, by name. */
@@ -20,6 +21,32 @@ export function configurationTables(keys: readonly KeyRow[]): Readonly<Record<st
       keys.flatMap(({ path, replacedBy }) =>
         replacedBy === undefined ? [] : [[`\`${path}\``, replacedBy]],
       ),
+    ),
+  };
+}
+
+/** The tables of flags, by name. */
+export function flagTables(options: readonly Option[]): Readonly<Record<string, string>> {
+  const code = (text: string): string => `\`${text}\``;
+  const names = (env: Option["env"] = []): readonly string[] =>
+    typeof env === "string" ? [env] : env;
+  return {
+    flags: table(
+      ["flag", "variable", "default", "meaning"],
+      options
+        .filter(({ hasNoEffect }) => hasNoEffect !== true)
+        .map(({ flag, env, fallback, help }) => [
+          code(`--${flag}`),
+          names(env).map(code).join(", "),
+          fallback === undefined ? "" : code(fallback),
+          help,
+        ]),
+    ),
+    "flags without effect": table(
+      ["flag", "instead"],
+      options
+        .filter(({ hasNoEffect }) => hasNoEffect === true)
+        .map(({ flag, help }) => [code(`--${flag}`), help]),
     ),
   };
 }

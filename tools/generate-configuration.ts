@@ -5,7 +5,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { format } from "prettier";
 import { jsonSchema, keyRows, providerKeys } from "@kip/kip/config";
-import { configurationTables } from "./configuration-tables.ts";
+import { providerOptions } from "../apps/kip/src/provider/provider-options.ts";
+import { configurationTables, flagTables } from "./configuration-tables.ts";
 
 const page = "docs/configuration.md";
 const schemaFile = "docs/provider.schema.json";
@@ -26,7 +27,11 @@ for (const [file, text] of outputs) {
 /** The page with its tables made again; what is around them is written by hand. */
 function pageText(): string {
   let text = readFileSync(page, "utf8");
-  for (const [name, table] of Object.entries(configurationTables(keyRows(providerKeys)))) {
+  const tables = {
+    ...configurationTables(keyRows(providerKeys)),
+    ...flagTables(providerOptions),
+  };
+  for (const [name, table] of Object.entries(tables)) {
     const [begin, end] = [`<!-- ${name}: generated -->\n`, `<!-- ${name}: end -->`];
     const from = text.indexOf(begin);
     const to = text.indexOf(end);

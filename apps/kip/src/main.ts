@@ -22,6 +22,7 @@ const commands: Readonly<Record<string, (args: readonly string[]) => Promise<voi
   explain: async (args) => (await import("./explain/explain.ts")).explain(args),
   price: async (args) => (await import("./price/price.ts")).price(args),
   "local-daemon": async (args) => (await import("./local/run/daemon.ts")).daemon(args),
+  providers: async ([name]) => printProviders(name),
   version: async () => void process.stdout.write("kip 0.1.0\n"),
   help: async () => void process.stdout.write(help),
 };
@@ -46,6 +47,14 @@ async function run(args: readonly string[]): Promise<void> {
   );
   throw new OptionError("OPTION_UNKNOWN", `Cannot run "kip ${first}": there is no such command`, {
     remedy: near === undefined ? "See kip help" : `Did you mean kip ${near}?`,
+  });
+}
+
+/** Prints the providers, of which there is one, as Virtual Kubelet does. */
+function printProviders(name: string | undefined): void {
+  if (name === undefined || name === "kip") return void process.stdout.write("kip\n");
+  throw new OptionError("OPTION_UNKNOWN", `Cannot find provider "${name}"`, {
+    remedy: "The only one is kip",
   });
 }
 

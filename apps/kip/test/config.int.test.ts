@@ -51,6 +51,38 @@ describe("kip config check", { timeout: 60_000 }, () => {
   });
 });
 
+describe("kip, with the arguments of the original's StatefulSet", { timeout: 60_000 }, () => {
+  it("starts, and says what has no effect", () => {
+    using folder = temporaryFolder();
+    const file = path.join(folder.path, "provider.yaml");
+    writeFileSync(file, good);
+    const args = [
+      "--provider kip --provider-config",
+      file,
+      "--network-agent-secret kube-system/kip-network-agent --disable-taint",
+      "--klog.logtostderr --klog.v=2 --metrics-addr=:10255 --nodename=kip-provider-0",
+    ].flatMap((words) => words.split(" "));
+    const env = { PATH: process.env["PATH"], HOME: folder.path, MOCK_CLOUD_API: "true" };
+    const { status, stderr } = spawnSync(kip, args, { encoding: "utf8", env });
+    assert.equal(status, 1);
+    assert.match(stderr, /--network-agent-secret is deprecated and has no effect: kip itself/);
+    assert.match(stderr, /MOCK_CLOUD_API has no effect: /);
+    // The arguments are as they should be: all that is missing here is a cluster.
+    assert.match(stderr, /^kip: Cannot (find a Kubernetes cluster|read kubeconfig)/m);
+  });
+
+  it("refuses another provider and another system", () => {
+    for (const [arg, message] of [
+      ["--provider=aws", /one of kip is expected/],
+      ["--os=Windows", /one of linux is expected/],
+    ] as const) {
+      const { status, stderr } = spawnSync(kip, [arg], { encoding: "utf8" });
+      assert.equal(status, 1);
+      assert.match(stderr, message);
+    }
+  });
+});
+
 describe("followConfig()", { timeout: 60_000 }, () => {
   it("applies what may change, reports what needs a restart, and keeps what is in force while there are problems", async () => {
     using folder = temporaryFolder();

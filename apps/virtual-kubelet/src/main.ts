@@ -1,6 +1,6 @@
 import { errorText, helpText, isCodedError, parseOptions } from "@kip/base";
 import { VirtualKubeletError } from "@kip/virtual-kubelet";
-import { withKlogNames } from "./klog-flags.ts";
+import { withKlogNames } from "@kip/virtual-kubelet/command";
 import { commandOptions } from "./options.ts";
 import { builtInProviders } from "./providers.ts";
 import { runNode } from "./run.ts";

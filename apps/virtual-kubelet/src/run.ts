@@ -1,15 +1,4 @@
-import {
-  createLogger,
-  logLevels,
-  pause,
-  systemClock,
-  untilAborted,
-  withTimeout,
-  type Logger,
-  type OptionValues,
-  OptionError,
-  uselessOptions,
-} from "@kip/base";
+import { pause, systemClock, uselessOptions, type OptionValues } from "@kip/base";
 import type { KubeConfig } from "@kip/k8s-client";
 import {
   delegatedAccess,
@@ -19,23 +8,27 @@ import {
   type PodProvider,
   type ProviderSetup,
   type RunningNode,
-  VirtualKubeletError,
 } from "@kip/virtual-kubelet";
 import {
   certificatePair,
+  choice,
+  clientCaOf,
+  createCommandLogger,
+  duration,
+  labelValue,
   NodeMetrics,
+  nodeTimes,
   openClient,
+  openLogOutput,
+  openTracer,
   optionalCalls,
-  readOptionFile,
   ServingTls,
+  startMetrics,
+  taintsOf,
+  waitForStart,
 } from "@kip/virtual-kubelet/command";
-import { openLogOutput, verboseLevel, type LogOutput } from "./log-output.ts";
-import { serveMetrics } from "./metrics-server.ts";
 import { commandOptions } from "./options.ts";
 import { builtInProviders } from "./providers.ts";
-import { address, choice, duration, labelValue } from "./read-values.ts";
-import { openTracer } from "./tracing/open-tracer.ts";
-import { levelOf, textLine } from "./text-log.ts";
 
 /** Ports of a node that has started. */
 interface NodePorts {
@@ -51,7 +44,7 @@ export async function runNode(
   ready: (ports: NodePorts) => void = () => {},
 ): Promise<void> {
   await using stack = new AsyncDisposableStack();
-  const logger = createNodeLogger(options, stack.use(openLogOutput(options)));
+  const logger = createCommandLogger(options, stack.use(openLogOutput(options)));
   for (const notice of uselessOptions(commandOptions, options)) logger.warn(notice);
   if (options.text("pod-sync-workers") !== undefined)
     options.integer("pod-sync-workers", { min: 1, max: 2 ** 31 - 1 });
@@ -91,17 +84,6 @@ type NodeParts = Omit<NodeOptions, "provider" | "signal"> & {
   readonly provider: () => Promise<PodProvider>;
 };
 
-/** Serves metrics unless they are off; the stack ends them. Returns the port. */
-async function startMetrics(
-  options: OptionValues,
-  metrics: NodeMetrics,
-  stack: AsyncDisposableStack,
-): Promise<number | undefined> {
-  const flag = options.required("metrics-addr");
-  if (flag === "off") return undefined;
-  return stack.use(await serveMetrics(address("metrics-addr", flag), () => metrics.text())).port;
-}
-
 async function createProvider(name: string, setup: ProviderSetup): Promise<PodProvider> {
   const provider = await builtInProviders().create(name, setup);
   const missing = optionalCalls.filter((call) => !provider[call]);
@@ -117,53 +99,6 @@ async function startSingleNode(
   return await waitForStart(limitMs, signal, async (ending) =>
     startNode({ ...node, provider: await provider(), signal: ending }),
   );
-}
-
-/**
- * Waits for the start no longer than until the signal aborts or the time is over: a provider may hang
- * and heed nothing.
- *
- * @param limitMs 0 for no limit
- * @throws {VirtualKubeletError} `VK_START_TIMEOUT`
- */
-async function waitForStart<T>(
-  limitMs: number,
-  signal: AbortSignal,
-  start: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const ending = new AbortController();
-  const begin = async (): Promise<T> => await start(ending.signal);
-  const error = (): Error => startTimeout(limitMs);
-  try {
-    return limitMs === 0
-      ? await untilAborted(begin(), signal)
-      : await withTimeout(begin, { limitMs, clock: systemClock, signal, error });
-  } catch (reason) {
-    // Not once it has started: it is disposed of then, and writes what its pods came to.
-    ending.abort(reason);
-    throw reason;
-  }
-}
-
-function startTimeout(limitMs: number): VirtualKubeletError {
-  return new VirtualKubeletError(
-    "VK_START_TIMEOUT",
-    `Cannot start the node: it has not started after ${limitMs / 1000} s`,
-    { remedy: "See the last lines of the log, or raise --startup-timeout" },
-  );
-}
-
-function createNodeLogger(options: OptionValues, output: LogOutput): Logger {
-  const level = options.choice("log-level", logLevels);
-  const format = options.choice("log-format", ["text", "json"]);
-  const hasHeader = !options.isSet("klog.skip_headers");
-  return createLogger({
-    level: verboseLevel(level, options),
-    write: (record) => {
-      const line = format === "json" ? record : textLine(record, { hasHeader });
-      output.write(line, levelOf(record));
-    },
-  });
 }
 
 function providerSetup(
@@ -191,24 +126,19 @@ async function nodeSettings(
   const { client, clock, nodeName, internalIp, kubeletPort, os } = setup;
   const serving = new ServingTls({
     pair: async () => await certificatePair(options),
-    clientCa: async () => await clientCa(options, config),
+    clientCa: async () => await clientCaOf(options, config),
     nodeName,
     ipAddress: internalIp,
     clock,
   });
   const tls = await serving.read();
-  const effects = ["NoSchedule", "NoExecute", "PreferNoSchedule"] as const;
-  const taint = {
-    key: options.required("taint"),
-    value: options.text("taint-value") ?? labelValue(options.required("provider")),
-    effect: options.choice("taint-effect", effects),
-  };
+  const { streams, intervals } = nodeTimes(options);
   return {
     client,
     clock,
     nodeName,
     os,
-    taints: options.isSet("disable-taint") ? [] : [taint],
+    taints: taintsOf(options, labelValue(options.required("provider"))),
     kubeletVersion: "v1.34.0-vk-0.1.0",
     requestCertificate: serving.isSelfSigned,
     reloadTls: async () => await serving.read(),
@@ -216,25 +146,8 @@ async function nodeSettings(
       ...tls,
       port: kubeletPort,
       ...delegatedAccess({ client, nodeName, clock }),
-      streamIdleTimeoutMs: duration("stream-idle-timeout", options.required("stream-idle-timeout")),
-      streamCreationTimeoutMs: duration(
-        "stream-creation-timeout",
-        options.required("stream-creation-timeout"),
-      ),
+      ...streams,
     },
-    intervals: {
-      sweepMs: duration("full-resync-period", options.required("full-resync-period")),
-    },
+    intervals,
   };
-}
-
-/** Without a file: the authority that the kubeconfig trusts, which signs the API server's clients in most clusters. */
-async function clientCa(options: OptionValues, config: KubeConfig): Promise<string> {
-  if (options.text("client-ca-file") !== undefined)
-    return readOptionFile(options, "client-ca-file");
-  const { ca } = await config.credentials();
-  if (ca) return ca.toString("utf8");
-  throw new OptionError("OPTION_MISSING", "Cannot start: --client-ca-file is not given", {
-    remedy: "Give the authority of the API server's client certificate with --client-ca-file",
-  });
 }

@@ -1,18 +1,15 @@
-import {
-  createLogger,
-  logLevels,
-  pause,
-  systemClock,
-  uselessOptions,
-  type Logger,
-  type OptionValues,
-} from "@kip/base";
-import type { ApiClient } from "@kip/k8s-client";
+import { pause, systemClock, uselessOptions, type Logger, type OptionValues } from "@kip/base";
+import type { ApiClient, KubeConfig } from "@kip/k8s-client";
 import { findClusterDns, readControllerID, startKip, type ProviderConfig } from "@kip/kip";
-import { openClient } from "@kip/virtual-kubelet/command";
+import {
+  choice,
+  createCommandLogger,
+  openClient,
+  openLogOutput,
+} from "@kip/virtual-kubelet/command";
 import { openDriver } from "./driver.ts";
 import { serveNode } from "./node.ts";
-import { nodeIpsOf, providerOptions } from "./provider-options.ts";
+import { clusterDnsOf, nodeIpsOf, providerOptions, uselessVariables } from "./provider-options.ts";
 import { parseCommand } from "../cli/parse-command.ts";
 import { followConfig } from "../config/follow-config.ts";
 import { noteText } from "../config/placed-notes.ts";
@@ -26,18 +23,22 @@ const usage =
 export async function runProvider(args: readonly string[]): Promise<void> {
   const options = parseCommand(usage, providerOptions, args);
   if (!options) return;
-  const logger = createLogger({ level: options.choice("log-level", logLevels) });
+  options.choice("provider", ["kip"]);
+  choice("os", options.required("os").toLowerCase(), ["linux"]);
+  await using stack = new AsyncDisposableStack();
+  const logger = createCommandLogger(options, stack.use(openLogOutput(options)));
   for (const notice of uselessOptions(providerOptions, options)) logger.warn(notice);
+  for (const [name, instead] of Object.entries(uselessVariables))
+    if ((process.env[name] ?? "") !== "") logger.warn(`${name} has no effect: ${instead}`);
   const { signal } = stopRequest();
   const file = options.required("provider-config");
   const { config, content, problems, notices } = readConfigText(await readConfigFile(file));
   if (!config) throw configError(file, problems);
   for (const note of notices) logger.warn("Read a setting with a remark", { note: noteText(note) });
-  await using stack = new AsyncDisposableStack();
   const program = { env: process.env, userAgent: "kip/0.1.0", logger };
-  const { client } = await openClient(options, program);
+  const { client, config: cluster } = await openClient(options, program);
   stack.defer(() => client.close());
-  await serve({ options, logger, config, file, content, client, signal });
+  await serve({ options, logger, config, file, content, client, cluster, signal });
 }
 
 interface Serve {
@@ -48,17 +49,18 @@ interface Serve {
   readonly file: string;
   readonly content: unknown;
   readonly client: ApiClient;
+  /** Where the API server is. */
+  readonly cluster: KubeConfig;
   readonly signal: AbortSignal;
 }
 
 async function serve(needs: Serve): Promise<void> {
-  const { options, logger, config, client, signal, file, content } = needs;
+  const { options, logger, config, client, cluster, signal, file, content } = needs;
   const nodeName = options.required("nodename");
   const controllerID = config.controllerID ?? (await readControllerID(client));
   await using driver = await openDriver(config, controllerID, logger);
-  const nodeIps = nodeIpsOf(options);
+  const nodeIps = await nodeIpsOf(options);
   const [nodeIp = ""] = nodeIps;
-  const dns = options.text("cluster-dns");
   await using kip = await startKip({
     client,
     driver,
@@ -66,7 +68,7 @@ async function serve(needs: Serve): Promise<void> {
     controllerID,
     nodeName,
     nodeIps,
-    clusterDns: dns === undefined ? await findClusterDns(client) : [dns],
+    clusterDns: clusterDnsOf(options) ?? (await findClusterDns(client)),
     clusterDomain: options.required("cluster-domain"),
     logDir: options.required("log-dir"),
     clock: systemClock,
@@ -75,10 +77,12 @@ async function serve(needs: Serve): Promise<void> {
   await using node = await serveNode({
     provider: kip.provider,
     client,
+    cluster,
     nodeName,
     nodeIp,
     options,
     logger,
+    signal,
   });
   const apply = async (changed: ProviderConfig): Promise<void> => await kip.reconfigure(changed);
   followConfig({ file, first: { content }, logger, signal, apply });

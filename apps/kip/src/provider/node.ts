@@ -1,51 +1,93 @@
 import { isSystemError, OptionError, systemClock, type Logger, type OptionValues } from "@kip/base";
-import type { ApiClient } from "@kip/k8s-client";
+import type { ApiClient, KubeConfig } from "@kip/k8s-client";
 import type { KeyPair } from "@kip/pki";
 import {
   delegatedAccess,
   startNode,
   type KubeletApiOptions,
+  type NodeOptions,
   type PodProvider,
   type RunningNode,
 } from "@kip/virtual-kubelet";
-import { certificatePair, readOptionFile, ServingTls } from "@kip/virtual-kubelet/command";
+import {
+  certificatePair,
+  clientCaOf,
+  duration,
+  NodeMetrics,
+  nodeTimes,
+  openTracer,
+  ServingTls,
+  startMetrics,
+  taintsOf,
+  waitForStart,
+} from "@kip/virtual-kubelet/command";
 
 /** What {@link serveNode} needs. */
 export interface ServeNodeOptions {
   readonly provider: PodProvider;
   readonly client: ApiClient;
+  /** Where the API server is. */
+  readonly cluster: KubeConfig;
   readonly nodeName: string;
   readonly nodeIp: string;
   readonly options: OptionValues;
   readonly logger: Logger;
+  /** Ends the start. */
+  readonly signal: AbortSignal;
 }
 
-/** Registers the virtual node and serves its kubelet API. */
-export async function serveNode(needs: ServeNodeOptions): Promise<RunningNode> {
-  const { provider, client, nodeName, nodeIp, options, logger } = needs;
+/** A node with its metrics and traces. */
+export interface ServedNode extends AsyncDisposable {
+  readonly kubeletPort: number | undefined;
+}
+
+/** Registers the virtual node, serves its kubelet API and its metrics, and sends its traces. */
+export async function serveNode(needs: ServeNodeOptions): Promise<ServedNode> {
+  const { options, logger, signal } = needs;
+  await using starting = new AsyncDisposableStack();
+  const metrics = new NodeMetrics();
+  await startMetrics(options, metrics, starting);
+  const tracer = starting.use(openTracer(options, process.env, { logger, provider: "kip" }));
+  const settings = { ...(await nodeSettings(needs)), metrics, tracer };
+  const limitMs = duration("startup-timeout", options.required("startup-timeout"));
+  const start = async (ending: AbortSignal): Promise<RunningNode> =>
+    await startNode({ ...settings, signal: ending });
+  const node = starting.use(await waitForStart(limitMs, signal, start));
+  const stack = starting.move();
+  return {
+    kubeletPort: node.kubeletPort,
+    [Symbol.asyncDispose]: async () => await stack.disposeAsync(),
+  };
+}
+
+async function nodeSettings(needs: ServeNodeOptions): Promise<NodeOptions> {
+  const { provider, client, cluster, nodeName, nodeIp, options, logger } = needs;
+  const { streams, intervals } = nodeTimes(options);
   const tls = new ServingTls({
     pair: async () => await givenPair(options),
-    clientCa: async () => await readOptionFile(options, "client-ca-file"),
+    clientCa: async () => await clientCaOf(options, cluster),
     nodeName,
     ipAddress: nodeIp,
     clock: systemClock,
   });
-  return await startNode({
+  return {
     client,
     nodeName,
     provider,
     providerName: "kip",
-    taints: options.isSet("disable-taint") ? [] : undefined,
+    taints: taintsOf(options, "kip"),
+    intervals,
     kubelet: {
       host: nodeIp,
       port: options.integer("kubelet-port", { min: 1, max: 65_535 }),
       ...(await tls.read()),
       ...kubeletAccess(needs),
+      ...streams,
     },
     reloadTls: async () => await tls.read(),
     clock: systemClock,
     logger: logger.with({ node: nodeName }),
-  });
+  };
 }
 
 /** Clients of the kubelet API: those that the cluster's RBAC allows, or all that have a certificate of the authority. */

@@ -1,15 +1,15 @@
 import { isIP } from "node:net";
 import { OptionError, type Option, type OptionValues } from "@kip/base";
-import { nodeOptions } from "@kip/virtual-kubelet/command";
+import { commandOptions, ownAddress } from "@kip/virtual-kubelet/command";
 
 /** Options of the provider. Names, variables and meaning follow the original Kip and Virtual Kubelet. */
 export const providerOptions: readonly Option[] = [
   { flag: "provider-config", type: "string", help: "path of provider.yaml" },
-  { flag: "provider", type: "string", hasNoEffect: true, help: "the only provider is kip" },
+  { flag: "provider", type: "string", fallback: "kip", help: "kip, which is the only provider" },
   {
     flag: "cluster-dns",
-    type: "string",
-    help: "DNS server for pods; default the service kube-system/kube-dns, if there is one",
+    type: "list",
+    help: "address of a DNS server for pods; repeatable. Default the service kube-system/kube-dns, if there is one",
   },
   {
     flag: "kubelet-access",
@@ -19,16 +19,61 @@ export const providerOptions: readonly Option[] = [
     help: "who may use the kubelet API: cluster (certificates and tokens, as RBAC says) or certificate (any of the authority's)",
   },
   { flag: "log-dir", type: "string", fallback: "/var/log/kip", help: "logs of finished pods" },
-  ...nodeOptions({
+  {
+    flag: "network-agent-secret",
+    type: "string",
+    hasNoEffect: true,
+    help: "kip itself sends cells what they need of Services and policies; they get no token of the cluster",
+  },
+  {
+    flag: "network-agent-kubeconfig",
+    type: "string",
+    hasNoEffect: true,
+    help: "kip itself sends cells what they need of Services and policies; they get no kubeconfig",
+  },
+  {
+    flag: "debug-server",
+    type: "boolean",
+    hasNoEffect: true,
+    help: "cells are objects of the cluster's API: kubectl get cells, kubectl describe cell",
+  },
+  {
+    flag: "instance-data-path",
+    type: "string",
+    hasNoEffect: true,
+    help: "sizes and prices come from the cloud's driver",
+  },
+  ...commandOptions({
     certificate: "self-signed, also if the file is missing",
+    clientCa: "the authority that the kubeconfig trusts",
     nodeIp:
-      "InternalIP of the node, or one of each family with a comma; the API server must reach the first",
+      "InternalIP of the node, or one of each family with a comma; the API server must reach the first. Default the address of this machine towards the internet",
+    logFormat: "json",
+    metrics: "off",
   }),
 ];
 
-/** The addresses of `--node-ip`: one, or one of each family, as a kubelet's. @throws {OptionError} `OPTION_INVALID` */
-export function nodeIpsOf(options: Pick<OptionValues, "required">): readonly string[] {
-  const text = options.required("node-ip");
+/** A variable of the original's environment that means nothing here, and what replaces it. */
+export const uselessVariables: Readonly<Record<string, string>> = {
+  MOCK_CLOUD_API:
+    "there is no cloud in memory to run on; kip up starts a local one with real machines",
+};
+
+/**
+ * The addresses of `--node-ip`: one, or one of each family, as a kubelet's. Without it the one of this machine, as the
+ * original finds it.
+ *
+ * @throws {OptionError} `OPTION_INVALID`; `OPTION_MISSING` if the machine has none
+ */
+export async function nodeIpsOf(
+  options: Pick<OptionValues, "text">,
+  findOwn: () => Promise<string | undefined> = ownAddress,
+): Promise<readonly string[]> {
+  const text = options.text("node-ip") ?? (await findOwn());
+  if (text === undefined)
+    throw new OptionError("OPTION_MISSING", "Cannot find an address of this machine", {
+      remedy: "Give --node-ip or set VKUBELET_POD_IP",
+    });
   const addresses = text.split(",").map((each) => each.trim());
   const kinds = new Set(addresses.map(isIP));
   if (!kinds.has(0) && kinds.size === addresses.length) return addresses;
@@ -36,5 +81,19 @@ export function nodeIpsOf(options: Pick<OptionValues, "required">): readonly str
     "OPTION_INVALID",
     `Cannot use --node-ip ${text}: it is not an address, or one of each family`,
     { remedy: "Write it like 192.0.2.1 or 192.0.2.1,2001:db8::1" },
+  );
+}
+
+/** The addresses of `--cluster-dns`; undefined without it. @throws {OptionError} `OPTION_INVALID` */
+export function clusterDnsOf(options: Pick<OptionValues, "list">): readonly string[] | undefined {
+  const addresses = options.list("cluster-dns").flatMap((text) => text.split(","));
+  const wrong = addresses.find((address) => isIP(address) === 0);
+  if (wrong === undefined) return addresses.length === 0 ? undefined : addresses;
+  throw new OptionError(
+    "OPTION_INVALID",
+    `Cannot use --cluster-dns ${wrong}: it is not an address`,
+    {
+      remedy: "Write it like 10.96.0.10, or several with commas",
+    },
   );
 }

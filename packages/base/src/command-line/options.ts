@@ -8,8 +8,8 @@ export interface Option {
   /** Long flag without dashes. */
   readonly flag: string;
   readonly type: "string" | "boolean" | "list";
-  /** Environment variable that stands in when the flag is not given. */
-  readonly env?: string | undefined;
+  /** Environment variables that stand in when the flag is not given; the first that is set. */
+  readonly env?: string | readonly string[] | undefined;
   /** What it is without flag and variable; undefined means absent. */
   readonly fallback?: string | undefined;
   /** For `--help`; of an option without effect the reason, for {@link uselessOptions}. */
@@ -49,15 +49,15 @@ export function parseOptions(
     if (!option) throw new TypeError(`Option "${flag}" is not in the table`);
     const given = values.get(flag)?.filter((each) => each !== "") ?? [];
     if (given.length > 0) return given;
-    const fromEnv = option.env === undefined ? undefined : env[option.env];
-    const other = fromEnv === undefined || fromEnv === "" ? option.fallback : fromEnv;
+    const fromEnv = variablesOf(option).map((name) => env[name] ?? "");
+    const other = fromEnv.find((text) => text !== "") ?? option.fallback;
     return other === undefined ? [] : [other];
   };
   const text = (flag: string): string | undefined => raw(flag).at(-1);
   const required = (flag: string): string => {
     const value = text(flag);
     if (value !== undefined) return value;
-    const { env: name } = table.find((each) => each.flag === flag) ?? {};
+    const [name] = variablesOf(table.find((each) => each.flag === flag));
     throw new OptionError("OPTION_MISSING", `Cannot start: --${flag} is not given`, {
       remedy: name === undefined ? `Give --${flag}` : `Give --${flag} or set ${name}`,
     });
@@ -86,6 +86,12 @@ export function parseOptions(
       );
     },
   };
+}
+
+/** The names of the variables that stand in for an option. */
+function variablesOf(option: Option | undefined): readonly string[] {
+  const names = option?.env ?? [];
+  return typeof names === "string" ? [names] : names;
 }
 
 /** The words after each flag; a boolean flag alone stands for `true`. */
@@ -155,7 +161,7 @@ export function helpText(usage: string, table: readonly Option[]): string {
   const lines = shown.map((option) => {
     const name = `  --${option.flag}${option.type === "boolean" ? "" : " VALUE"}`;
     const notes = [
-      option.env === undefined ? "" : `env ${option.env}`,
+      option.env === undefined ? "" : `env ${variablesOf(option).join(" or ")}`,
       option.fallback === undefined ? "" : `default ${option.fallback}`,
     ].filter((note) => note !== "");
     return `${name.padEnd(32)} ${option.help}${notes.length > 0 ? ` (${notes.join(", ")})` : ""}`;

@@ -23,7 +23,7 @@ export function nodeOptions({
     {
       flag: "nodename",
       type: "string",
-      env: "DEFAULT_NODE_NAME",
+      env: ["DEFAULT_NODE_NAME", "DEFAULTNODE_NAME"],
       fallback: "virtual-kubelet",
       help: "name of the node",
     },

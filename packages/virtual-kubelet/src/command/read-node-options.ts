@@ -10,13 +10,27 @@ export interface ClientProgram {
   readonly logger: Logger;
 }
 
-/** The kubeconfig that `--kubeconfig` or the environment names, and a client of its API server; close it. */
+/** The kubeconfig that `--kubeconfig` or the environment names, with the server of `MASTER_URI` if that is set, and a client of its API server; close it. */
 export async function openClient(
   options: OptionValues,
   { env, userAgent, logger }: ClientProgram,
 ): Promise<{ readonly config: KubeConfig; readonly client: ApiClient }> {
-  const config = await loadKubeConfig({ env, path: options.text("kubeconfig") });
+  const found = await loadKubeConfig({ env, path: options.text("kubeconfig") });
+  // The original's override of the server that the kubeconfig names.
+  const server = env["MASTER_URI"] ?? "";
+  const config = server === "" ? found : withServer(found, server);
   return { config, client: createApiClient(config, { userAgent, logger, clock: systemClock }) };
+}
+
+/** Without a file: the authority that the kubeconfig trusts, which signs the API server's clients in most clusters. */
+export async function clientCaOf(options: OptionValues, config: KubeConfig): Promise<string> {
+  if (options.text("client-ca-file") !== undefined)
+    return readOptionFile(options, "client-ca-file");
+  const { ca } = await config.credentials();
+  if (ca) return ca.toString("utf8");
+  throw new OptionError("OPTION_MISSING", "Cannot start: --client-ca-file is not given", {
+    remedy: "Give the authority of the API server's client certificate with --client-ca-file",
+  });
 }
 
 /**
@@ -49,4 +63,16 @@ export async function readOptionFile(options: OptionValues, flag: string): Promi
   } catch (cause) {
     throw new OptionError("OPTION_INVALID", `Cannot read --${flag} ${file}`, { cause });
   }
+}
+
+/** @throws {OptionError} `OPTION_INVALID` */
+function withServer(config: KubeConfig, server: string): KubeConfig {
+  if (!/^https?:$/.test(URL.parse(server)?.protocol ?? ""))
+    throw new OptionError("OPTION_INVALID", `Cannot use MASTER_URI ${server}: a URL is expected`);
+  return {
+    ...config,
+    server: server.replace(/\/$/, ""),
+    credentials: async () => await config.credentials(),
+    forget: (refused) => config.forget?.(refused),
+  };
 }

@@ -3,10 +3,12 @@ import { describe, it } from "node:test";
 import { parseOptions, uselessOptions, type OptionValues } from "@kip/base";
 import { withKlogNames } from "./klog-flags.ts";
 import { verboseLevel } from "./log-output.ts";
-import { commandOptions } from "./options.ts";
+import { commandOptions } from "./command-options.ts";
+
+const table = commandOptions({ certificate: "", logFormat: "text", metrics: ":10255" });
 
 function read(...args: readonly string[]): OptionValues {
-  return parseOptions(commandOptions, withKlogNames(args), {});
+  return parseOptions(table, withKlogNames(args), {});
 }
 
 describe("withKlogNames()", () => {
@@ -29,7 +31,7 @@ describe("withKlogNames()", () => {
   it("all have a place in the table, of each version of klog", () => {
     const all =
       "add_dir_header alsologtostderr alsologtostderrthreshold legacy_stderr_threshold_behavior log_backtrace_at log_dir log_file log_file_max_size logtostderr one_output skip_headers skip_log_headers stderrthreshold v vmodule";
-    const ours = commandOptions.map(({ flag }) => flag).filter((flag) => flag.startsWith("klog."));
+    const ours = table.map(({ flag }) => flag).filter((flag) => flag.startsWith("klog."));
     assert.deepEqual(ours.map((flag) => flag.replace("klog.", "")).sort(), all.split(" "));
   });
 
@@ -47,8 +49,8 @@ describe("withKlogNames()", () => {
   });
 
   it("say in a sentence that they have no effect where they have none", () => {
-    assert.deepEqual(uselessOptions(commandOptions, read("--klog.log_dir=/x")), []);
-    assert.deepEqual(uselessOptions(commandOptions, read("--vmodule=pod*=4", "--namespace=a")), [
+    assert.deepEqual(uselessOptions(table, read("--klog.log_dir=/x")), []);
+    assert.deepEqual(uselessOptions(table, read("--vmodule=pod*=4", "--namespace=a")), [
       "--namespace is deprecated and has no effect: a node has the pods of all namespaces, as in the original",
       "--klog.vmodule is deprecated and has no effect: there are no Go files whose verbosity could differ; use --klog.v",
     ]);

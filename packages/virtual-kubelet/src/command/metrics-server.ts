@@ -1,5 +1,5 @@
 import { httpModule, portOf } from "@kip/base";
-import { VirtualKubeletError } from "@kip/virtual-kubelet";
+import { VirtualKubeletError } from "../errors.ts";
 
 const maxConnections = 100;
 const headersTimeoutMs = 10_000;

@@ -4,7 +4,6 @@ import http from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "node:test";
 import { createLogger, OptionError, silentLogger, systemClock } from "@kip/base";
-import { CommandLineError } from "../errors.ts";
 import { availableExporters, createExporter, type ExporterSetup } from "./exporters.ts";
 import { jaegerTarget, ocagentTarget } from "./older-targets.ts";
 import { createTracer, type OtlpSpan } from "./otlp-tracer.ts";
@@ -62,7 +61,7 @@ describe("createTracer()", () => {
     assert.deepEqual(availableExporters(), ["jaeger", "log", "ocagent", "otlp", "zpages"]);
     assert.throws(
       () => createExporter("zipkin", setup),
-      (error) => CommandLineError.is(error, "TRACE_EXPORTER_UNKNOWN"),
+      (error) => OptionError.is(error, "OPTION_INVALID"),
     );
   });
 

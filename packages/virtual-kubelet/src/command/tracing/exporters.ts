@@ -1,5 +1,4 @@
-import type { Clock, Logger } from "@kip/base";
-import { CommandLineError } from "../errors.ts";
+import { OptionError, type Clock, type Logger } from "@kip/base";
 import { jaegerTarget, ocagentTarget } from "./older-targets.ts";
 import { OtlpExporter } from "./otlp-exporter.ts";
 import type { OtlpSpan } from "./otlp-tracer.ts";
@@ -46,11 +45,11 @@ export function availableExporters(): readonly string[] {
   return Object.keys(exporters).sort();
 }
 
-/** Makes an exporter. @throws {CommandLineError} `TRACE_EXPORTER_UNKNOWN` */
+/** Makes an exporter. @throws {OptionError} `OPTION_INVALID` */
 export function createExporter(name: string, setup: ExporterSetup): SpanExporter {
   const create = Object.hasOwn(exporters, name) ? exporters[name] : undefined;
   if (create) return create(setup);
-  throw new CommandLineError("TRACE_EXPORTER_UNKNOWN", `Cannot export traces with "${name}"`, {
+  throw new OptionError("OPTION_INVALID", `Cannot use --trace-exporter ${name}: there is none`, {
     remedy: `Use one of ${availableExporters().join(", ")}`,
   });
 }

@@ -1,5 +1,5 @@
 import { OptionError, systemClock, type Logger, type OptionValues } from "@kip/base";
-import { noTracer, type Tracer } from "@kip/virtual-kubelet/command";
+import { noTracer, type Tracer } from "../../tracing.ts";
 import { createExporter } from "./exporters.ts";
 import { createTracer } from "./otlp-tracer.ts";
 

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { errorText, type Clock } from "@kip/base";
-import type { Span, SpanFields, Tracer } from "@kip/virtual-kubelet/command";
+import type { Span, SpanFields, Tracer } from "../../tracing.ts";
 
 /** A span that has ended, in OTLP's JSON form. */
 export interface OtlpSpan {

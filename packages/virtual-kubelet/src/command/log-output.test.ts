@@ -14,7 +14,9 @@ import { after, describe, it } from "node:test";
 import { parseOptions, type LogLevel } from "@kip/base";
 import { withKlogNames } from "./klog-flags.ts";
 import { openLogOutput } from "./log-output.ts";
-import { commandOptions } from "./options.ts";
+import { commandOptions } from "./command-options.ts";
+
+const table = commandOptions({ certificate: "", logFormat: "text", metrics: ":10255" });
 
 const folder = mkdtempSync(path.join(tmpdir(), "vk-log-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -24,7 +26,7 @@ const levels: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 /** What is printed of one line of each level, with these flags. */
 function printed(...args: readonly string[]): readonly string[] {
   const seen: string[] = [];
-  const options = parseOptions(commandOptions, withKlogNames(args), {});
+  const options = parseOptions(table, withKlogNames(args), {});
   using output = openLogOutput(options, (line) => seen.push(line));
   for (const level of levels) output.write(`a ${level}`, level);
   return seen;
@@ -53,11 +55,7 @@ describe("openLogOutput()", () => {
     rmSync(file, { force: true });
     printed(...toFile);
     assert.equal(readFileSync(file, "utf8"), `${all.join("\n")}\n`);
-    const options = parseOptions(
-      commandOptions,
-      withKlogNames([...toFile, "--log_file_max_size=1"]),
-      {},
-    );
+    const options = parseOptions(table, withKlogNames([...toFile, "--log_file_max_size=1"]), {});
     using output = openLogOutput(options, () => {});
     for (let count = 0; count < 6; count++) output.write("x".repeat(200_000), "info");
     assert.equal(readFileSync(file, "utf8").length, 400_002);
@@ -81,7 +79,7 @@ describe("openLogOutput()", () => {
     mkdirSync(`${full}.1`);
     const seen: string[] = [];
     const args = ["--logtostderr=false", `--log_file=${full}`, "--log_file_max_size=1"];
-    const options = parseOptions(commandOptions, withKlogNames(args), {});
+    const options = parseOptions(table, withKlogNames(args), {});
     using output = openLogOutput(options, (line) => seen.push(line));
     for (let count = 0; count < 6; count++) output.write("x".repeat(200_000), "info");
     assert.match(seen[0] ?? "", /^Could not write the log file .*EISDIR/);

@@ -1,0 +1,63 @@
+import { createLogger, logLevels, type Logger, type OptionValues } from "@kip/base";
+import type { KubeletApiOptions } from "../kubelet-api/index.ts";
+import type { NodeMetrics } from "../metrics/node-metrics.ts";
+import type { NodeIntervals, NodeTaint } from "../node/node-options.ts";
+import { verboseLevel, type LogOutput } from "./log-output.ts";
+import { serveMetrics } from "./metrics-server.ts";
+import { address, duration } from "./read-values.ts";
+import { levelOf, textLine } from "./text-log.ts";
+
+/** The log as `--log-level`, `--log-format` and klog's flags ask for it. @throws {OptionError} `OPTION_INVALID` */
+export function createCommandLogger(options: OptionValues, output: LogOutput): Logger {
+  const level = options.choice("log-level", logLevels);
+  const format = options.choice("log-format", ["text", "json"]);
+  const hasHeader = !options.isSet("klog.skip_headers");
+  return createLogger({
+    level: verboseLevel(level, options),
+    write: (record) => {
+      const line = format === "json" ? record : textLine(record, { hasHeader });
+      output.write(line, levelOf(record));
+    },
+  });
+}
+
+/** The taints of the node. @throws {OptionError} `OPTION_INVALID` */
+export function taintsOf(options: OptionValues, providerName: string): readonly NodeTaint[] {
+  const effects = ["NoSchedule", "NoExecute", "PreferNoSchedule"] as const;
+  const taint = {
+    key: options.required("taint"),
+    value: options.text("taint-value") ?? providerName,
+    effect: options.choice("taint-effect", effects),
+  };
+  return options.isSet("disable-taint") ? [] : [taint];
+}
+
+/** Time limits of streams, and of comparisons with the API. @throws {OptionError} `OPTION_INVALID` */
+export function nodeTimes(options: OptionValues): {
+  readonly streams: Pick<KubeletApiOptions, "streamIdleTimeoutMs" | "streamCreationTimeoutMs">;
+  readonly intervals: Partial<NodeIntervals>;
+} {
+  const time = (flag: string): number => duration(flag, options.required(flag));
+  return {
+    streams: {
+      streamIdleTimeoutMs: time("stream-idle-timeout"),
+      streamCreationTimeoutMs: time("stream-creation-timeout"),
+    },
+    intervals: { sweepMs: time("full-resync-period") },
+  };
+}
+
+/**
+ * Serves metrics at `--metrics-addr` until the stack is disposed of. Returns the port; undefined if it is off.
+ *
+ * @throws {OptionError} `OPTION_INVALID`; {@link VirtualKubeletError} `VK_LISTEN_FAILED`
+ */
+export async function startMetrics(
+  options: OptionValues,
+  metrics: NodeMetrics,
+  stack: AsyncDisposableStack,
+): Promise<number | undefined> {
+  const flag = options.required("metrics-addr");
+  if (flag === "off") return undefined;
+  return stack.use(await serveMetrics(address("metrics-addr", flag), () => metrics.text())).port;
+}
