@@ -167,6 +167,7 @@ describe("runCheck(), of redirects", () => {
         "/good": `http://127.0.0.1:${port}/fine`,
         "/away": "http://other.example/",
         "/mail": "mailto:you",
+        "/wrong": "http://[",
       };
       const location = count === undefined ? to[request.url ?? ""] : `/again${Number(count) - 1}`;
       if (location !== undefined && location !== "/again-1")
@@ -189,9 +190,62 @@ describe("runCheck(), of redirects", () => {
       const warned = { isSuccess: true, output, status: 302, isWarning: true };
       assert.deepEqual(await probe("/away"), warned);
       assert.deepEqual(await probe("/mail"), warned);
-      assert.equal((await probe("/again10")).isSuccess, true);
-      assert.match((await probe("/again11")).output, /stopped after 10 redirects$/);
+      assert.equal((await probe("/again9")).isSuccess, true);
+      const output11 = 'Get "/again0": stopped after 10 redirects';
+      assert.deepEqual(await probe("/again10"), { isSuccess: false, output: output11 });
+      assert.match(
+        (await probe("/wrong")).output,
+        /^failed to parse Location header "http:\/\/\["/,
+      );
     } finally {
+      server.close();
+    }
+  });
+});
+
+describe("runCheck(), by HTTP as Go does it", () => {
+  it("asks for the very path, with its dots, and encodes what a request may not have", async () => {
+    const asked: (string | undefined)[] = [];
+    const server = http.createServer((request, response) => {
+      asked.push(request.url);
+      response.end();
+    });
+    const port = await listen(server);
+    for (const path of ["a/../b/./c", "/é |?q=é#end", "/%2e%41?", "/100%?x"])
+      assert.equal((await runCheck({ httpGet: { path, port } }, target, never)).isSuccess, true);
+    server.close();
+    assert.deepEqual(asked, ["/a/../b/./c", "/%C3%A9%20%7C?q=%C3%A9", "/%2e%41?", "/100%25%3Fx"]);
+  });
+
+  it("takes large headers, and the first 10 KiB of a body without end", async () => {
+    const server = http.createServer((_request, response) => {
+      response.setHeader("x-large", "x".repeat(100_000));
+      const more = (): void => void (response.destroyed || response.write("x".repeat(4096), more));
+      more();
+    });
+    const httpGet = { path: "/", port: await listen(server) };
+    const result = await runCheck({ httpGet }, target, never);
+    server.close();
+    assert.deepEqual(result, { isSuccess: true, output: "", status: 200 });
+  });
+
+  it("has no result when the body does not come", { timeout: 60_000 }, async () => {
+    const server = http.createServer((request, response) => {
+      response.write("x", () => void (request.url === "/cut" && response.destroy()));
+    });
+    const port = await listen(server);
+    try {
+      const signal = AbortSignal.timeout(3000);
+      const late = await runCheck({ httpGet: { path: "/late", port } }, target, signal);
+      const reason = "Client.Timeout or context cancellation while reading body";
+      const output = `context deadline exceeded (${reason})`;
+      assert.deepEqual(late, { isSuccess: false, output, status: 200, isError: true });
+      const cut = { httpGet: { path: "/cut", port } };
+      const { isError, status } = await runCheck(cut, target, never);
+      assert.deepEqual([isError, status], [true, 200]);
+      assert.equal((await runHook(cut, target, never)).isSuccess, true);
+    } finally {
+      server.closeAllConnections();
       server.close();
     }
   });
@@ -200,7 +254,7 @@ describe("runCheck(), of redirects", () => {
 describe("runHook(), of a hook by tcpSocket", () => {
   it("fails, as on a kubelet: hooks cannot do it", async () => {
     const result = await runHook({}, target, never);
-    assert.deepEqual(result, { isSuccess: false, output: "invalid handler" });
+    assert.deepEqual(result, { isSuccess: false, output: "invalid handler", isError: true });
   });
 });
 

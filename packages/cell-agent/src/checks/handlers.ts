@@ -50,7 +50,7 @@ export async function runCheck(
     }
     if (check.grpc) return await runGrpc(check.grpc, target, signal);
     if (check.sleepSeconds !== undefined) return await runSleep(check.sleepSeconds, signal);
-    return { isSuccess: false, output: "invalid handler" };
+    return { isSuccess: false, output: "invalid handler", isError: true };
   } catch (error) {
     return { isSuccess: false, output: errorText(error), isError: true };
   }

@@ -1,6 +1,7 @@
 import http from "node:http";
 import https from "node:https";
 import type { DesiredProbe } from "@kip/agent-api";
+import { textBefore } from "@kip/base";
 import type { CheckResult } from "./handlers.ts";
 import { networkText } from "./network-text.ts";
 
@@ -9,12 +10,18 @@ type HttpGet = NonNullable<DesiredProbe["httpGet"]>;
 interface Answer {
   readonly status: number;
   readonly location: string | undefined;
-  /** Begin of the body; only of an answer 3xx. */
+  /** Begin of the body. */
   readonly body: string;
+  /** Why the body did not come to its end, or to the limit. */
+  readonly bodyError?: unknown;
 }
 
+/** What is read of a body, bytes; the kubelet's. */
 const maxBody = 10 * 1024;
-const maxRedirects = 10;
+/** Go's client takes 10 MiB, which a container would have an agent keep. */
+const maxHeaderSize = 1024 * 1024;
+/** As many requests are made as Go's client makes. */
+const maxRequests = 10;
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /**
@@ -30,31 +37,59 @@ export async function askHttp(
 ): Promise<CheckResult> {
   const scheme = (get.scheme ?? "HTTP").toLowerCase();
   const host = get.host ?? address;
-  const path = get.path.startsWith("/") ? get.path : `/${get.path}`;
+  const path = requestPath(get.path);
   const first = `${scheme}://${host.includes(":") ? `[${host}]` : host}:${get.port}${path}`;
   let url = first;
   try {
-    for (let count = 0; ; count++) {
-      const answer = await ask(url, get.headers, signal);
+    for (let count = 1; ; count++) {
+      const answer = await ask(url, get.headers, { signal, path: count === 1 ? path : undefined });
       const next = redirects.has(answer.status) ? redirected(answer, url) : undefined;
       if (next === undefined || new URL(next).hostname !== new URL(first).hostname)
-        return verdict(answer);
-      if (count === maxRedirects) throw new Error(`stopped after ${maxRedirects} redirects`);
+        return verdict(answer, signal);
+      url = answer.location ?? next;
+      if (count === maxRequests) throw new Error(`stopped after ${maxRequests} redirects`);
       url = next;
     }
   } catch (error) {
+    if (error instanceof LocationError) return { isSuccess: false, output: error.message };
     return { isSuccess: false, output: `Get "${url}": ${networkText(error, signal)}` };
   }
 }
 
-/** Where a redirect leads; undefined for one that leads nowhere. */
+class LocationError extends Error {}
+
+/** A path as Go's client asks for it: with its dots; what may not be in one is encoded. One with a wrong escape is no URL, but all path. */
+function requestPath(text: string): string {
+  const [plain = "", query] = textBefore(text, "#").split(/\?(.*)/s, 2);
+  const isUrl = !/%(?![\da-f]{2})/i.test(plain);
+  const path = isUrl
+    ? encoded(plain, /[^\w!$&'()*+,\-./:;=@[\]~%]+/g)
+    : encoded(text, /[^\w$&+,\-./:;=@~]+/g);
+  const asked = isUrl && query !== undefined ? `?${encoded(query, /[^\u0021-\u007e]+/g)}` : "";
+  return `${path.startsWith("/") ? "" : "/"}${path}${asked}`;
+}
+
+function encoded(text: string, unsafe: RegExp): string {
+  const code = (byte: number): string => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+  return text.replace(unsafe, (found) => [...Buffer.from(found)].map(code).join(""));
+}
+
+/** Where a redirect leads; undefined for one that leads nowhere. @throws {LocationError} if that cannot be read */
 function redirected({ location }: Answer, from: string): string | undefined {
-  if (location === undefined || !URL.canParse(location, from)) return undefined;
+  if (location === undefined) return undefined;
+  if (!URL.canParse(location, from))
+    throw new LocationError(`failed to parse Location header "${location}": invalid URL`);
   const { protocol, href } = new URL(location, from);
   return protocol === "http:" || protocol === "https:" ? href : undefined;
 }
 
-function verdict({ status, body }: Answer): CheckResult {
+function verdict({ status, body, bodyError }: Answer, signal: AbortSignal): CheckResult {
+  if (bodyError !== undefined) {
+    const late =
+      "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
+    const output = signal.aborted ? late : networkText(bodyError, signal);
+    return { isSuccess: false, output, status, isError: true };
+  }
   if (status >= 300 && status < 400) {
     const output = `Probe terminated redirects, Response body: ${body}`;
     return { isSuccess: true, output, status, isWarning: true };
@@ -67,15 +102,27 @@ function verdict({ status, body }: Answer): CheckResult {
   };
 }
 
-async function ask(url: string, headers: HttpGet["headers"], signal: AbortSignal): Promise<Answer> {
+async function ask(
+  url: string,
+  headers: HttpGet["headers"],
+  { signal, path }: { readonly signal: AbortSignal; readonly path: string | undefined },
+): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   // A probe asks whether the program answers, not who it is: its certificate is not looked at.
-  const options = { headers: requestHeaders(headers), signal, agent: false as const };
+  const own = path === undefined ? {} : { path };
+  const options = {
+    headers: requestHeaders(headers),
+    signal,
+    agent: false as const,
+    maxHeaderSize,
+    ...own,
+  };
   const request = url.startsWith("https:")
     ? https.request(url, { ...options, rejectUnauthorized: false })
     : http.request(url, options);
   request.on("error", reject);
-  request.on("response", (response) => void answerOf(response).then(resolve, reject));
+  // From here on an error is one of the body.
+  request.on("response", (response) => resolve(answerOf(response)));
   // Without this listener an answer 101 would end the request without any event but "close".
   request.on("upgrade", (response, socket) => {
     resolve({ status: response.statusCode ?? 0, location: undefined, body: "" });
@@ -91,15 +138,19 @@ async function answerOf(response: http.IncomingMessage): Promise<Answer> {
   const { location } = response.headers;
   const parts: Buffer[] = [];
   let size = 0;
-  if (status >= 300 && status < 400) {
+  let bodyError: unknown;
+  try {
     for await (const part of response as AsyncIterable<Buffer>) {
       parts.push(part);
       size += part.length;
       if (size >= maxBody) break;
     }
+  } catch (error) {
+    bodyError = error;
   }
   response.destroy();
-  return { status, location, body: Buffer.concat(parts).subarray(0, maxBody).toString() };
+  const body = Buffer.concat(parts).subarray(0, maxBody).toString();
+  return { status, location, body, bodyError };
 }
 
 /** A name that is there several times is sent as often. An own value, even none, replaces the kubelet's. */
