@@ -52,7 +52,15 @@ describe("resolveUser()", () => {
     });
   }
 
-  for (const user of ["missing", "app:nogroup", "a:b:c", "-1", "4294967295", "99999999999"]) {
+  for (const user of [
+    "missing",
+    "app:nogroup",
+    "a:b:c",
+    "-1",
+    "2147483648",
+    "app:2147483648",
+    "99999999999",
+  ]) {
     it(`refuses "${user}"`, async () => {
       using image = root();
       await assert.rejects(resolveUser(image.path, user), {

@@ -27,7 +27,8 @@ interface GroupEntry {
 }
 
 const maxFileBytes = 4 * 1024 * 1024;
-const maxId = 0xffff_fffe;
+/** Larger numbers are names to containerd, as a pod may not have them either. */
+const maxId = 0x7fff_ffff;
 
 /**
  * Looks up `user`, `uid`, `user:group` or any mix of names and numbers in the image's `/etc/passwd`
