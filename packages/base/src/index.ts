@@ -22,6 +22,7 @@ export {
 export * as decode from "./decode.ts";
 export type { Decoded, Decoder } from "./decode.ts";
 export { defined, type Defined } from "./defined.ts";
+export { expandReferences, referencesIn } from "./references.ts";
 export { textBefore } from "./text-before.ts";
 export { globMatches, maxGlobLength } from "./glob.ts";
 export {

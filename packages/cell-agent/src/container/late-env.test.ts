@@ -44,6 +44,11 @@ describe("withFileEnv()", () => {
     assert.equal(hasLateArguments, false);
   });
 
+  it("takes a name for one that has brackets in it, as a kubelet does", () => {
+    const { args } = late([fromFile("A(B")], { args: ["$(A(B)", "$(X$(A(B))"] });
+    assert.deepEqual(args, ["$(B) $$", "$(X$(A(B))"]);
+  });
+
   it("changes nothing of a container without such variables", () => {
     const plain = container("a", { command: ["$$"], env: [{ name: "A", value: "$(A)" }] });
     assert.equal(withFileEnv(plain, volumes), plain);

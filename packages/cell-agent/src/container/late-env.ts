@@ -1,6 +1,6 @@
 import fs from "node:fs";
 import { AgentError, type DesiredContainer, type DesiredVariable } from "@kip/agent-api";
-import { errorText } from "@kip/base";
+import { errorText, expandReferences } from "@kip/base";
 import { pinInRoot } from "../volumes/safe-path.ts";
 import { EnvFile } from "./env-file.ts";
 
@@ -29,7 +29,7 @@ export function withFileEnv(
   const files = new EnvFiles(volumes);
   let room = maxExpanded;
   const expand = (text: string): string => {
-    const whole = expandTemplate(text, values);
+    const whole = expandReferences(text, (name, reference) => values.get(name) ?? reference);
     room -= whole.length;
     if (room < 0)
       throw refused(`the environment is larger than ${maxExpanded} bytes when it is expanded`);
@@ -49,12 +49,6 @@ export function withFileEnv(
     ...(command && { command: command.map(expand) }),
     ...(args && { args: args.map(expand) }),
   };
-}
-
-function expandTemplate(text: string, values: ReadonlyMap<string, string>): string {
-  return text.replace(/\$\$|\$\(([^()]*)\)/g, (whole, name: string | undefined) =>
-    name === undefined ? "$" : (values.get(name) ?? whole),
-  );
 }
 
 /** The files that a container has variables of, each read once. */

@@ -1,10 +1,5 @@
+import { expandReferences, referencesIn } from "@kip/base";
 import { unresolved } from "../references/reference.ts";
-
-/**
- * Matches two dollar signs, a reference, or a reference that is not closed. The last one extends to the end of the
- * text, so that no text is searched more than once.
- */
-const referenceMarks = /\$\$|\$\(([^)]*)(\)|$)/g;
 
 /**
  * Limit of one container's expanded environment and arguments, characters: more than Linux starts a program with.
@@ -52,7 +47,7 @@ export function expandVariables(
 ): string {
   const lookUp: VariableLookup =
     typeof variables === "function" ? variables : (name) => variables.get(name);
-  return expand(text, (name, whole) => budget.take(lookUp(name) ?? whole));
+  return expandReferences(text, (name, whole) => budget.take(lookUp(name) ?? whole));
 }
 
 /**
@@ -81,9 +76,7 @@ export function escaped(text: string): string {
 
 /** Whether a text refers to one of the variables. */
 export function refersTo(text: string, isWanted: (variable: string) => boolean): boolean {
-  return [...text.matchAll(referenceMarks)].some(
-    ([, name, end]) => name !== undefined && name !== "" && end !== "" && isWanted(name),
-  );
+  return referencesIn(text).some((name) => name !== "" && isWanted(name));
 }
 
 /**
@@ -94,16 +87,9 @@ export function refersTo(text: string, isWanted: (variable: string) => boolean):
  */
 export function expandSubPath(text: string, variables: ReadonlyMap<string, string>): string {
   const budget = new ExpansionBudget();
-  return expand(text, (name) => {
+  return expandReferences(text, (name) => {
     const value = variables.get(name) ?? "";
     if (value === "") throw unresolved(`cannot expand subPathExpr "${text}": ${name} has no value`);
     return budget.take(value);
   });
-}
-
-function expand(text: string, valueOf: (name: string, whole: string) => string): string {
-  // One pass from the left: "$$" first, so that "$$(A)" is the text "$(A)".
-  return text.replace(referenceMarks, (whole, name: string | undefined, end: string) =>
-    name === undefined || end === "" ? whole.replaceAll("$$", "$") : valueOf(name, whole),
-  );
 }
