@@ -191,7 +191,7 @@ describe("resources of pods", () => {
     const shared = {
       volumeMounts: podCgroup.mounts,
       lifecycle: { postStart: noteScore("/hook") },
-      readinessProbe: noteScore("/probe"),
+      readinessProbe: { ...noteScore("/probe"), timeoutSeconds: 60 },
     };
     await kube.apply(
       shellPod(

@@ -5,9 +5,11 @@ import { createWriteStream, existsSync, mkdirSync, watch, writeFileSync } from "
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
-import { runCommand, silentLogger, systemClock } from "@kip/base";
+import { pause, runCommand, silentLogger, systemClock } from "@kip/base";
 import { eventually, temporaryFolder } from "@kip/testing";
 import { listLogFiles, logUsageBytes } from "../src/logs/log-files.ts";
+import { requestNextLog } from "../src/control-pipe.ts";
+import { defaultLogLimits, largestFileBytes, type LogLimits } from "../src/logs/log-limits.ts";
 import { LogRotation } from "../src/logs/log-rotation.ts";
 import { readLog } from "../src/logs/read-log.ts";
 import { containerPaths, runPaths } from "../src/run-paths.ts";
@@ -16,9 +18,7 @@ import { Monitor } from "../src/spawn/conmon.ts";
 const conmon = process.env["KIP_CONMON"] ?? "/usr/bin/conmon";
 const skip = existsSync(conmon) ? false : `needs ${conmon}`;
 const never = new AbortController().signal;
-const maxLogFileBytes = 64 * 1024;
-const maxFiles = 5;
-const rotating = { maxFiles, logger: silentLogger, clock: systemClock };
+const small: LogLimits = { maxFileBytes: 64 * 1024, maxFiles: 5 };
 
 /** What conmon calls to create a container: starts a shell with the bundle's script, and says its process ID. */
 const runtime = `#!/bin/bash
@@ -31,7 +31,7 @@ echo -n $! >"$pid"
 `;
 
 /** A shell under conmon, and its log. */
-async function startShell(folder: string, script: string) {
+async function startShell(folder: string, script: string, limits: LogLimits = small) {
   const paths = runPaths(folder);
   const files = containerPaths(paths, "shell");
   const crun = path.join(folder, "runtime");
@@ -43,13 +43,20 @@ async function startShell(folder: string, script: string) {
   const environment = { path: crun, env: { PATH: "/usr/bin:/bin" } };
   const how = { conmon, crun: environment, paths, monitorCgroup: undefined };
   const ended = hasEnded(files.exit);
-  const launch = { id: "shell", files, logDirectory, maxLogFileBytes, tty: false } as const;
+  const launch = { id: "shell", files, logDirectory, limits, tty: false } as const;
   const monitor = await Monitor.start(
     { ...launch, stdin: "closed" },
     { ...how, logger: silentLogger, clock: systemClock },
   );
   await monitor.createContainer();
-  return { logDirectory, ended };
+  const rotate = () =>
+    new LogRotation(logDirectory, {
+      limits,
+      requestNext: async () => await requestNextLog(files.control),
+      logger: silentLogger,
+      clock: systemClock,
+    });
+  return { logDirectory, ended, rotate };
 }
 
 async function hasEnded(exit: string): Promise<void> {
@@ -70,18 +77,19 @@ describe("LogRotation, of what conmon writes", { skip, timeout: 120_000 }, () =>
         for line in $(seq 1 400); do echo "line $block.$line of a block"; done
         echo -n "and no "; sleep 0.01; echo "line end yet" >&2; echo "end $block"; read -u 3
       done`;
-    const { logDirectory, ended } = await startShell(folder.path, script);
+    const limits = { maxFileBytes: 32 * 1024, maxFiles: 2 };
+    const { logDirectory, ended, rotate } = await startShell(folder.path, script, limits);
     const go = createWriteStream(pipe);
-    let rotation = new LogRotation(logDirectory, rotating);
+    let rotation = rotate();
     let shown = "";
     let block = 1;
     for await (const chunk of readLog(logDirectory, { follow: true }, ended, never)) {
       shown += String(chunk);
       if (!shown.includes(`end ${block}\n`)) continue;
-      assert.ok((await listLogFiles(logDirectory)).length <= maxFiles + 2);
+      assert.ok((await listLogFiles(logDirectory)).length <= limits.maxFiles + 2);
       if (block++ % 7 === 0) {
         await rotation[Symbol.asyncDispose]();
-        rotation = new LogRotation(logDirectory, rotating);
+        rotation = rotate();
       }
       go.write("\n");
     }
@@ -104,15 +112,45 @@ describe("LogRotation, of what conmon writes", { skip, timeout: 120_000 }, () =>
     const script = `head -c 4000000 /dev/zero | tr '\\0' x | fold -w 100`;
     const { logDirectory, ended } = await startShell(folder.path, script);
     await ended;
-    assert.ok((await logUsageBytes(logDirectory)) <= 1.2 * maxLogFileBytes);
+    assert.ok((await logUsageBytes(logDirectory)) <= 1.1 * largestFileBytes(small));
     using kept = temporaryFolder();
     const second = await startShell(kept.path, script);
-    const rotation = new LogRotation(second.logDirectory, rotating);
+    const rotation = second.rotate();
     await second.ended;
-    await eventually(async () => (await listLogFiles(second.logDirectory)).length <= maxFiles);
+    const limit = 2.1 * largestFileBytes(small);
+    await eventually(async () => (await logUsageBytes(second.logDirectory)) <= limit);
     await rotation[Symbol.asyncDispose]();
-    assert.ok((await logUsageBytes(second.logDirectory)) <= (maxFiles + 0.5) * maxLogFileBytes);
     const tail = await text(readLog(second.logDirectory, { tailLines: 1 }, ended, never));
     assert.equal(tail.trimEnd(), "x".repeat(100));
+  });
+
+  it("keeps a tail without a gap of what is written faster than an agent looks", async () => {
+    using folder = temporaryFolder();
+    const lines = 4_000_000;
+    const { logDirectory, ended, rotate } = await startShell(
+      folder.path,
+      `exec seq -f 'line %.0f of a container' ${lines}`,
+      defaultLogLimits,
+    );
+    const rotation = rotate();
+    // An agent that has other work most of the time.
+    const over = new AbortController();
+    void ended.then(() => over.abort());
+    while (await pause(10, systemClock, over.signal))
+      for (const until = Date.now() + 150; Date.now() < until;);
+    await rotation[Symbol.asyncDispose]();
+    const kept = await text(readLog(logDirectory, { tailBytes: 1e12 }, ended, never));
+    const numbers = kept
+      .trimEnd()
+      .split("\n")
+      .map((line) => Number(line.split(" ")[1]));
+    const gaps = numbers.filter(
+      (number, index) => index > 0 && number !== (numbers[index - 1] ?? 0) + 1,
+    );
+    assert.deepEqual(gaps, []);
+    assert.equal(numbers.at(-1), lines);
+    const { maxFileBytes, maxFiles } = defaultLogLimits;
+    const bytes = await logUsageBytes(logDirectory);
+    assert.ok(bytes > (maxFiles - 1) * maxFileBytes, `${bytes} bytes`);
   });
 });

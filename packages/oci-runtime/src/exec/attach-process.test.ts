@@ -63,6 +63,7 @@ function temporaryContainer(text: string) {
     labels: {},
     logDirectory,
     maxLogFiles: 5,
+    maxLogFileBytes: 10 * 2 ** 20,
     cgroup: "/c",
     tty: false,
     stdin,

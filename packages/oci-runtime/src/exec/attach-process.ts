@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
-import { constants } from "node:fs";
-import { open, type FileHandle } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import type { Writable } from "node:stream";
 import { untilAborted, type ProcessStreams, type TerminalSize } from "@kip/base";
+import { openControl } from "../control-pipe.ts";
 import { copyInput, finishOutput, writeAtPace } from "./copy-streams.ts";
 import { isSize } from "./terminal.ts";
 import { endOfLog } from "../logs/open-log.ts";
@@ -29,7 +29,7 @@ export async function attachProcess(
   // Before any input goes in: what it makes the container print must not be missed.
   const from = { kind: "place", place: await endOfLog(record.logDirectory) } as const;
   const input = streams.stdin && record.stdin !== "closed" ? sendInput(files, streams) : undefined;
-  const control = record.tty && streams.resizes ? await openControl(files) : undefined;
+  const control = record.tty && streams.resizes ? await openControl(files.control) : undefined;
   if (control && streams.resizes) passResizes(control, streams.resizes);
   try {
     const targets = { stdout: streams.stdout, stderr: record.tty ? undefined : streams.stderr };
@@ -60,13 +60,6 @@ function sendInput(files: ContainerPaths, streams: ProcessStreams): { kill(): vo
   const pipe = child.stdin as Writable | undefined;
   if (streams.stdin && pipe) void copyInput(streams.stdin, pipe);
   return { kill: () => void child.kill("SIGKILL") };
-}
-
-/** conmon's control pipe; undefined when conmon is gone. */
-async function openControl(files: ContainerPaths): Promise<FileHandle | undefined> {
-  // Without O_NONBLOCK this would wait for a reader without end.
-  const flags = constants.O_WRONLY | constants.O_NONBLOCK;
-  return await open(files.control, flags).catch(() => undefined);
 }
 
 /** `1 <rows> <columns>` on the control pipe sets the size of the container's terminal. */

@@ -1,5 +1,15 @@
 import type { Clock, Logger } from "@kip/base";
+import { requestNextLog } from "../control-pipe.ts";
+import type { LogLimits } from "./log-limits.ts";
 import { LogRotation } from "./log-rotation.ts";
+
+/** The log of one container. */
+export interface KeptLog {
+  readonly directory: string;
+  readonly limits: LogLimits;
+  /** The control pipe of its monitor. */
+  readonly control: string;
+}
 
 /** The logs of the containers that run. */
 export class KeptLogs implements AsyncDisposable {
@@ -11,9 +21,11 @@ export class KeptLogs implements AsyncDisposable {
   }
 
   /** Keeps a container's log within its limits until it is released. */
-  keep(id: string, directory: string, maxFiles: number): void {
+  keep(id: string, { directory, limits, control }: KeptLog): void {
     if (this.#rotations.has(id)) return;
-    this.#rotations.set(id, new LogRotation(directory, { ...this.#options, maxFiles }));
+    const requestNext = async (): Promise<void> => await requestNextLog(control);
+    const options = { ...this.#options, limits, requestNext };
+    this.#rotations.set(id, new LogRotation(directory, options));
   }
 
   /** The container has ended. */

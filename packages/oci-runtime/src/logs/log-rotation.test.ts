@@ -5,13 +5,16 @@ import { describe, it } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
 import { silentLogger, systemClock } from "@kip/base";
-import { eventually, temporaryFolder } from "@kip/testing";
+import { eventually, ManualClock, temporaryFolder } from "@kip/testing";
 import { listLogFiles, logPaths, logUsageBytes } from "./log-files.ts";
 import { LogRotation } from "./log-rotation.ts";
 import { isLogSettled } from "./settle-log.ts";
 import { compressOldLogs, removeOldLogs } from "./trim-log.ts";
 
 const never = new AbortController().signal;
+
+const limits = { maxFiles: 3, maxFileBytes: 1000 };
+const rotating = { limits, requestNext: async () => {}, logger: silentLogger };
 
 /** Goes on to the next file as conmon does. */
 function goOn(directory: string, text: string): void {
@@ -30,7 +33,7 @@ describe("LogRotation", { timeout: 60_000 }, () => {
   it("numbers each file when conmon goes on to it, and keeps so many", async () => {
     using folder = temporaryFolder();
     fs.writeFileSync(logPaths(folder.path).current, "1");
-    const options = { maxFiles: 3, logger: silentLogger, clock: systemClock };
+    const options = { ...rotating, clock: systemClock };
     await using _rotation = new LogRotation(folder.path, options);
     for (let file = 2; file < 8; file++) {
       await eventually(async () => await isLogSettled(folder.path));
@@ -44,7 +47,7 @@ describe("LogRotation", { timeout: 60_000 }, () => {
     using folder = temporaryFolder();
     const { current } = logPaths(folder.path);
     fs.writeFileSync(current, "");
-    const options = { maxFiles: 3, logger: silentLogger, clock: systemClock };
+    const options = { ...rotating, clock: systemClock };
     // It removes what is too much when it looks.
     const plant = (number: number): void =>
       fs.writeFileSync(path.join(folder.path, `${number}.log`), "");
@@ -61,9 +64,33 @@ describe("LogRotation", { timeout: 60_000 }, () => {
     await eventually(async () => (await listLogFiles(folder.path)).length === 3);
   });
 
+  it("has conmon go on when a file is full, as seen every 10 s", async () => {
+    using folder = temporaryFolder();
+    const { current } = logPaths(folder.path);
+    fs.writeFileSync(current, "x".repeat(999));
+    const clock = new ManualClock();
+    let requests = 0;
+    const requestNext = async (): Promise<void> => void requests++;
+    await using _rotation = new LogRotation(folder.path, { ...rotating, requestNext, clock });
+    const later = async (): Promise<void> => {
+      await eventually(() => clock.sleepers > 0);
+      await clock.advance(10_000);
+    };
+    await later();
+    await later();
+    assert.equal(requests, 0);
+    fs.appendFileSync(current, "x");
+    await later();
+    await eventually(() => requests === 1);
+    goOn(folder.path, "x".repeat(1000));
+    await eventually(async () => (await namesOf(folder.path)).join() === "1.log,2.log");
+    await later();
+    await eventually(() => requests === 2);
+  });
+
   it("ends when the whole log is removed", async () => {
     const folder = temporaryFolder();
-    const options = { maxFiles: 3, logger: silentLogger, clock: systemClock };
+    const options = { ...rotating, clock: systemClock };
     const rotation = new LogRotation(path.join(folder.path, "none"), options);
     folder.remove();
     await rotation[Symbol.asyncDispose]();
@@ -124,8 +151,24 @@ describe("removeOldLogs()", () => {
     logOf(folder.path, [1, 2, 3, 4, 5, 6]);
     for (const name of ["1.log.gz", "2.log.gz.part"])
       fs.writeFileSync(path.join(folder.path, name), "");
-    await removeOldLogs(folder.path, 4);
+    await removeOldLogs(folder.path, { maxFiles: 4, maxFileBytes: 1e6 });
     assert.deepEqual(fs.readdirSync(folder.path).sort(), ["3.log", "4.log", "5.log", "6.log"]);
+  });
+
+  it("keeps no file beside newer ones that have as much as all may have", async () => {
+    using folder = temporaryFolder();
+    logOf(folder.path, [1, 2, 3, 4]);
+    const { size } = fs.statSync(path.join(folder.path, "4.log"));
+    await removeOldLogs(folder.path, { maxFiles: 4, maxFileBytes: (2 * size) / 4 });
+    assert.deepEqual(fs.readdirSync(folder.path).sort(), ["3.log", "4.log"]);
+  });
+
+  it("keeps no file that is older than one that was lost", async () => {
+    using folder = temporaryFolder();
+    logOf(folder.path, [1, 2, 3, 4]);
+    fs.rmSync(path.join(folder.path, "2.log"));
+    await removeOldLogs(folder.path, { maxFiles: 4, maxFileBytes: 1e6 });
+    assert.deepEqual(fs.readdirSync(folder.path).sort(), ["3.log", "4.log"]);
   });
 });
 

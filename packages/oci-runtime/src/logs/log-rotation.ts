@@ -6,24 +6,29 @@ import {
   type Clock,
   type Logger,
 } from "@kip/base";
-import { logPaths } from "./log-files.ts";
+import { logPaths, statOrNone } from "./log-files.ts";
+import type { LogLimits } from "./log-limits.ts";
 import { isLogSettled, settleLog } from "./settle-log.ts";
 import { compressOldLogs, removeOldLogs } from "./trim-log.ts";
 
 /** Options of {@link LogRotation}. */
 export interface LogRotationOptions {
-  /** See `LogLimits.maxFiles`. */
-  readonly maxFiles: number;
+  readonly limits: LogLimits;
+  /** Has conmon go on to the next file. */
+  readonly requestNext: () => Promise<void>;
   readonly logger: Logger;
   readonly clock: Clock;
 }
 
 /** Milliseconds until the next try, after an error of the disk. */
 const retryMs = 10_000;
+/** Between looks at the size of the file that is written, milliseconds: the kubelet's. */
+const intervalMs = 10_000;
 
 /**
- * Keeps the files of a container's log while it runs. conmon itself goes on to the next file when one is full, and makes
- * one if none waits: without an agent, too, a log takes no more of the disk than its limits and two files more.
+ * Keeps the files of a container's log while it runs. As a kubelet it looks now and then whether the file is full, and has
+ * conmon go on to the next one. conmon goes on by itself when a file is several times as large, and makes one if none waits:
+ * without an agent, too, a log takes no more of the disk than four times its limits.
  *
  * What is watched is the file that waits, which does not change until conmon takes it: no line of the log wakes us.
  */
@@ -71,9 +76,26 @@ export class LogRotation implements AsyncDisposable {
     const changed = Promise.withResolvers<void>();
     using _watch = watchOrPoll(logPaths(this.#directory).next, () => changed.resolve());
     if (!(await isLogSettled(this.#directory))) return;
-    await removeOldLogs(this.#directory, this.#options.maxFiles);
+    await removeOldLogs(this.#directory, this.#options.limits);
     this.#compressing ??= this.#compress(signal);
-    await untilAborted(changed.promise, signal);
+    const looks = new AbortController();
+    const looking = this.#requestWhenFull(AbortSignal.any([signal, looks.signal]));
+    try {
+      await untilAborted(Promise.race([changed.promise, looking]), signal);
+      await untilAborted(changed.promise, signal);
+    } finally {
+      looks.abort();
+      await looking.catch(() => {}); // thrown above
+    }
+  }
+
+  /** Once: conmon may take its time. */
+  async #requestWhenFull(signal: AbortSignal): Promise<void> {
+    const { limits, requestNext, clock } = this.#options;
+    while (await pause(intervalMs, clock, signal)) {
+      const written = await statOrNone(logPaths(this.#directory).current);
+      if ((written?.size ?? 0) >= limits.maxFileBytes) return await requestNext();
+    }
   }
 
   /** Beside the rest: it takes long. */

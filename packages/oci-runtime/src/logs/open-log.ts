@@ -1,6 +1,6 @@
 import { lstat } from "node:fs/promises";
 import { RuntimeError } from "../errors.ts";
-import { listLogFiles } from "./log-files.ts";
+import { listLogFiles, statOrNone } from "./log-files.ts";
 import { contentBytes, logNotFound, openLogFile, type OpenLogFile } from "./open-log-file.ts";
 import { numberLogFiles } from "./settle-log.ts";
 import { findTail } from "./tail.ts";
@@ -11,7 +11,7 @@ export interface LogPlace {
   readonly offset: number;
 }
 
-/** Where reading starts: in the newest file, so many lines before its end; so many bytes before the end; at a place. */
+/** Where reading starts: in the newest file that has something, so many lines before its end; so many bytes before the end; at a place. */
 export type LogPosition =
   | { readonly kind: "newest"; readonly tailLines?: number | undefined }
   | { readonly kind: "tail"; readonly bytes: number }
@@ -28,7 +28,7 @@ export async function openStart(
   signal: AbortSignal,
 ): Promise<OpenLogFile> {
   if (from.kind === "tail") return await openTail(directory, from.bytes);
-  const number = from.kind === "place" ? from.place.number : await newestNumber(directory);
+  const number = from.kind === "place" ? from.place.number : await newestWithText(directory);
   const file = await openAfter(directory, number - 1);
   if (!file) throw logNotFound(directory);
   try {
@@ -96,6 +96,14 @@ export async function openAfter(
       if (tries === openTries || !RuntimeError.is(error, "LOG_NOT_FOUND")) throw error;
     }
   }
+}
+
+/** Number of the newest file that has something: what conmon has gone on to is empty until the container writes. */
+async function newestWithText(directory: string): Promise<number> {
+  const files = await listLogFiles(directory);
+  const [newest, before] = [files.at(-1), files.at(-2)];
+  if (!newest) throw logNotFound(directory);
+  return before && (await statOrNone(newest.path))?.size === 0 ? before.number : newest.number;
 }
 
 /** Where a log ends now. @throws {RuntimeError} `LOG_NOT_FOUND` */

@@ -9,7 +9,7 @@ import { growth } from "@kip/base/testing";
 import { temporaryFolder } from "@kip/testing";
 import * as fc from "fast-check";
 import { readLog, readLogEntries, type LogReadOptions } from "./read-log.ts";
-import { numberLogFiles } from "./settle-log.ts";
+import { numberLogFiles, settleLog } from "./settle-log.ts";
 import { removeOldLogs } from "./trim-log.ts";
 
 const never = new AbortController().signal;
@@ -144,6 +144,8 @@ describe("readLog()", () => {
     await goOn(entry("b") + entry("c"));
     assert.equal(await text(readLog(folder, {}, done, never)), "b\nc\n");
     assert.equal(await text(readLog(folder, { tailLines: 5 }, done, never)), "b\nc\n");
+    await goOn("");
+    assert.equal(await text(readLog(folder, { tailLines: 1 }, done, never)), "c\n");
   });
 
   it("with tailBytes reads over the borders of files, compressed ones too", async () => {
@@ -204,10 +206,11 @@ describe("readLog()", () => {
     const next = async (): Promise<string> => String((await entries.next()).value?.content);
     assert.equal(await next(), "a");
     for (const line of ["b", "c", "d"]) {
+      await settleLog(folder);
       await goOn(entry(line));
-      await numberLogFiles(folder);
     }
-    await removeOldLogs(folder, 2);
+    await settleLog(folder);
+    await removeOldLogs(folder, { maxFiles: 2, maxFileBytes: 1e6 });
     ended.resolve();
     assert.deepEqual([await next(), await next()], ["c", "d"]);
     assert.equal((await entries.next()).done, true);

@@ -1,9 +1,23 @@
+import type { Stats } from "node:fs";
 import fs from "node:fs/promises";
 import { isSystemError, SerialQueue } from "@kip/base";
-import { listLogFiles, type LogCalls, logPaths, numberedLog, statOrNone } from "./log-files.ts";
+import {
+  listLogFiles,
+  type LogCalls,
+  type LogFile,
+  logPaths,
+  numberedLog,
+  statOrNone,
+} from "./log-files.ts";
 
 /** The calls of the kernel that a log is settled with. */
-export type SettleCalls = LogCalls & Pick<typeof fs, "link" | "open" | "unlink">;
+export type SettleCalls = LogCalls & Pick<typeof fs, "link" | "open" | "rename" | "unlink">;
+
+/**
+ * Of the last write to a file and the making of the next one by conmon, which writes without a pause, milliseconds; the kernel notes times
+ * to 4. Where it took longer, conmon may have written another file in between, which is lost.
+ */
+const nextFileMs = 5;
 
 /** A writer that begins new files all the time is followed later; its changes wake us again. */
 const maxSteps = 100;
@@ -51,21 +65,37 @@ async function numberOne(directory: string, calls: SettleCalls): Promise<boolean
   const inodes = await Promise.all(
     files.map(async (file) => (await statOrNone(file.path, calls))?.ino),
   );
-  const number = (files.at(-1)?.number ?? 0) + 1;
+  const last = files.at(-1);
   const next = await statOrNone(names.next, calls);
   if (next) {
     // It has its number already.
     if (inodes.includes(next.ino)) return await tried(calls.unlink(names.next));
     // It is written now, or has been: its other name is gone.
     if (next.ino === current || next.nlink === 1)
-      return await tried(calls.link(names.next, numberedLog(directory, number)));
+      return await tried(calls.link(names.next, numberedLog(directory, (last?.number ?? 0) + 1)));
     // It waits, unless conmon has taken it since the first look.
     if ((await statOrNone(names.current, calls))?.ino !== current) return true;
   }
   // conmon has made a file itself, as it was faster.
   if (!inodes.includes(current))
-    return await tried(calls.link(names.current, numberedLog(directory, number)));
+    return await tried(numberCurrent(directory, { written, last }, calls));
   return false;
+}
+
+/** Numbers the file that is written, which conmon has made. Where another may be lost before it, a number is left out. */
+async function numberCurrent(
+  directory: string,
+  { written, last }: { readonly written: Stats; readonly last: LogFile | undefined },
+  calls: SettleCalls,
+): Promise<void> {
+  const number = (last?.number ?? 0) + 1;
+  const before = last && (await statOrNone(last.path, calls));
+  const isNext = !before || written.birthtimeMs - before.mtimeMs < nextFileMs;
+  const numbered = numberedLog(directory, isNext ? number : number + 1);
+  await calls.link(logPaths(directory).current, numbered);
+  // conmon may have gone on in the meantime.
+  if (!isNext || (await statOrNone(numbered, calls))?.ino === written.ino) return;
+  await calls.rename(numbered, numberedLog(directory, number + 1));
 }
 
 /** @returns whether there may be more to do */

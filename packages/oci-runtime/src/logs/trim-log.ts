@@ -3,7 +3,8 @@ import { rename, rm, unlink } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { isSystemError } from "@kip/base";
-import { listLogFiles, statOrNone } from "./log-files.ts";
+import { listLogFiles, statOrNone, type LogFile } from "./log-files.ts";
+import type { LogLimits } from "./log-limits.ts";
 
 /**
  * A file that was full in less time than this is not compressed (milliseconds): it will be removed soon, and a container
@@ -11,12 +12,30 @@ import { listLogFiles, statOrNone } from "./log-files.ts";
  */
 const quickFileMs = 10_000;
 
-/** Removes the oldest files of a log beyond the limit. */
-export async function removeOldLogs(directory: string, maxFiles: number): Promise<void> {
+/** Removes the files of a log that are beyond the limits, or older than one that was lost. */
+export async function removeOldLogs(directory: string, limits: LogLimits): Promise<void> {
   const files = await listLogFiles(directory);
-  for (const { number } of files.slice(0, -maxFiles))
+  const kept = await countKept(files, limits);
+  for (const { number } of files.slice(0, files.length - kept))
     for (const end of ["", ".gz", ".gz.part"])
       await rm(`${directory}/${number}.log${end}`, { force: true });
+}
+
+/** How many of the newest files are kept: so many, and none where others have as much as they all may have. */
+async function countKept(
+  files: readonly LogFile[],
+  { maxFiles, maxFileBytes }: LogLimits,
+): Promise<number> {
+  let bytes = 0;
+  let count = 0;
+  for (const { path, number, isCompressed } of files.toReversed()) {
+    const newer = files.at(-count)?.number;
+    const isContiguous = count === 0 || newer === number + 1;
+    if (!isContiguous || count >= maxFiles || bytes >= maxFiles * maxFileBytes) break;
+    bytes += isCompressed ? maxFileBytes : ((await statOrNone(path))?.size ?? 0);
+    count += 1;
+  }
+  return count;
 }
 
 /**

@@ -134,8 +134,7 @@ class CrunRuntime implements ContainerRuntime {
     // Read for each: disks come and go.
     const devices = spec.privileged === true ? await machineDevices() : [];
     const mounts = resolveMounts(spec.rootfs, spec.mounts);
-    const { maxFileBytes: maxLogFileBytes, maxFiles: maxLogFiles } =
-      spec.logLimits ?? defaultLogLimits;
+    const { logLimits: limits = defaultLogLimits, logDirectory: directory } = spec;
     const config = buildSpec({ ...spec, mounts }, this.#machine, devices);
     // Small files, and on a tmpfs, are written at once: a turn through the thread pool takes longer.
     const waiting = this.#takeWaiting(spec);
@@ -146,7 +145,7 @@ class CrunRuntime implements ContainerRuntime {
       writeFileSync(files.config, JSON.stringify(config), { mode: 0o600 });
       const monitor =
         waiting?.take(spec.logDirectory) ??
-        (await Monitor.start({ ...spec, files, maxLogFileBytes }, this.#monitorOptions()));
+        (await Monitor.start({ ...spec, files, limits }, this.#monitorOptions()));
       await monitor.createContainer();
       // Before any process of the pod's begins.
       if (!limitProcesses(spec.sandbox.cgroupParent, processLimit()))
@@ -155,13 +154,14 @@ class CrunRuntime implements ContainerRuntime {
         id: spec.id,
         labels: spec.labels ?? {},
         logDirectory: spec.logDirectory,
-        maxLogFiles,
+        maxLogFiles: limits.maxFiles,
+        maxLogFileBytes: limits.maxFileBytes,
         cgroup: containerCgroup(spec),
         tty: spec.tty,
         stdin: spec.stdin,
         createdAtMs: this.#clock.now(),
       });
-      this.#logs.keep(spec.id, spec.logDirectory, maxLogFiles);
+      this.#logs.keep(spec.id, { directory, limits, control: files.control });
     } catch (error) {
       await this.remove(spec.id);
       throw error;
@@ -295,8 +295,14 @@ class CrunRuntime implements ContainerRuntime {
       const state = await readState(this.#paths, id);
       if (!state) await this.remove(id);
       else if (!state.exit) {
-        const { logDirectory, maxLogFiles } = await readRecord(containerPaths(this.#paths, id), id);
-        this.#logs.keep(id, logDirectory, maxLogFiles);
+        const files = containerPaths(this.#paths, id);
+        const {
+          logDirectory: directory,
+          maxLogFiles,
+          maxLogFileBytes,
+        } = await readRecord(files, id);
+        const limits = { maxFiles: maxLogFiles, maxFileBytes: maxLogFileBytes };
+        this.#logs.keep(id, { directory, limits, control: files.control });
         if (state.status === "running") await this.#checkStarted(id);
       }
     }

@@ -6,6 +6,7 @@ import { errorText, textBefore, type Clock, type Logger } from "@kip/base";
 import type { ContainerSpec } from "../contract/container-spec.ts";
 import { RuntimeError } from "../errors.ts";
 import { logPaths } from "../logs/log-files.ts";
+import { largestFileBytes, type LogLimits } from "../logs/log-limits.ts";
 import type { ContainerPaths, RunPaths } from "../run-paths.ts";
 import type { CrunProgram } from "./crun-program.ts";
 
@@ -26,8 +27,8 @@ export interface MonitorLaunch extends Pick<
   "id" | "logDirectory" | "tty" | "stdin"
 > {
   readonly files: ContainerPaths;
-  /** See `LogLimits`. */
-  readonly maxLogFileBytes: number;
+  /** Of its log. */
+  readonly limits: LogLimits;
 }
 
 /**
@@ -120,7 +121,7 @@ export class Monitor {
 }
 
 function conmonArguments(launch: MonitorLaunch, options: ConmonOptions): readonly string[] {
-  const { id, files, logDirectory, maxLogFileBytes, tty, stdin } = launch;
+  const { id, files, logDirectory, limits, tty, stdin } = launch;
   return [
     `--cid=${id}`,
     `--cuuid=${id}`,
@@ -134,7 +135,7 @@ function conmonArguments(launch: MonitorLaunch, options: ConmonOptions): readonl
     // The attach socket goes into the bundle, however long its path is.
     "--full-attach",
     `--log-path=k8s-file:${logPaths(logDirectory).current}`,
-    `--log-size-max=${maxLogFileBytes}`,
+    `--log-size-max=${largestFileBytes(limits)}`,
     "--log-level=error",
     // Waiting for the disk at each container's end would delay the report of it.
     "--no-sync-log",

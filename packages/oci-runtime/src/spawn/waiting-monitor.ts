@@ -14,7 +14,7 @@ import path from "node:path";
 import { withTimeout } from "@kip/base";
 import type { ContainerSpec } from "../contract/container-spec.ts";
 import { logPaths } from "../logs/log-files.ts";
-import { defaultLogLimits } from "../logs/log-limits.ts";
+import { defaultLogLimits, largestFileBytes } from "../logs/log-limits.ts";
 import { settleLog } from "../logs/settle-log.ts";
 import { containerPaths, type ContainerPaths } from "../run-paths.ts";
 import { Monitor, type ConmonOptions } from "./conmon.ts";
@@ -57,8 +57,7 @@ export class WaitingMonitor {
     mkdirSync(logDirectory, { recursive: true });
     writeFileSync(path.join(logDirectory, mark), "");
     mkdirSync(files.bundle, { mode: 0o700 });
-    const { maxFileBytes: maxLogFileBytes } = defaultLogLimits;
-    const how = { maxLogFileBytes, tty: false, stdin: "closed" } as const;
+    const how = { limits: defaultLogLimits, tty: false, stdin: "closed" } as const;
     const launch = { id, files, logDirectory, ...how };
     const opened = new AbortController();
     const watcher = watch(logDirectory, { signal: opened.signal });
@@ -84,12 +83,12 @@ export class WaitingMonitor {
 
   /** Whether it can watch over this container. */
   fits(spec: ContainerSpec): boolean {
-    const { maxFileBytes } = spec.logLimits ?? defaultLogLimits;
+    const limits = spec.logLimits ?? defaultLogLimits;
     return (
       spec.id === this.id &&
       !spec.tty &&
       spec.stdin === "closed" &&
-      maxFileBytes === defaultLogLimits.maxFileBytes
+      largestFileBytes(limits) === largestFileBytes(defaultLogLimits)
     );
   }
 

@@ -10,6 +10,7 @@ const decodeRecord = object({
   labels: map(string),
   logDirectory: string,
   maxLogFiles: number,
+  maxLogFileBytes: number,
   /** cgroup path from the root of the tree. */
   cgroup: string,
   tty: boolean,
